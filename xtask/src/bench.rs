@@ -95,13 +95,13 @@ impl Bench {
     }
 }
 
-/// The path of the service's binary.
+/// Builds the service, and returns the path of its binary.
 fn build_service() -> Result<PathBuf> {
     command("cargo build --locked --release --package tollgate-server").run()?;
     Ok(target_directory()?.join("release").join("tollgate"))
 }
 
-/// With the peer that takes longest to build.
+/// Builds with the peer that takes longest to build.
 fn binary_with_limitador(name: &str) -> CommandLine {
     let cargo = command("cargo run --locked --quiet --release --manifest-path bench/Cargo.toml");
     cargo.arguments(["--features", "limitador", "--bin", name, "--"])

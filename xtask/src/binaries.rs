@@ -1,6 +1,6 @@
-//! Test binaries, built by cargo and run three at a time.
+//! Test binaries: cargo builds them, and they run three at a time.
 //!
-//! Cargo runs them one after another, and many of them mostly wait for servers.
+//! Cargo would run them one after another, although many of them mostly wait for servers.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -14,16 +14,16 @@ use serde::Deserialize;
 use crate::command::{CommandLine, command, program, target_directory};
 use crate::stopwatch::Stopwatch;
 
-/// How many run at the same time: most wait for servers most of their time.
+/// How many run at the same time: most of them wait for servers most of the time.
 const AT_A_TIME: usize = 3;
 
-/// The longest, which start first, so that none of them is left over alone at the end.
+/// The longest ones, which start first, so that none of them runs alone at the end.
 const FIRST: [&str; 7] = ["store", "service", "stores", "network", "faults", "library", "servers"];
 
-/// Those of the service, of which each has many tests that start a service and wait for it.
+/// The binaries of the service, with many tests that each start a service and wait for it.
 const WAITING: [&str; 2] = ["service", "stores"];
 
-/// How many tests of one of these run at the same time, on however few cores.
+/// How many tests of such a binary run at the same time, however few the cores.
 const WAITING_TESTS: &str = "4";
 
 /// A binary with tests.
@@ -36,7 +36,7 @@ struct Binary {
     directory: PathBuf,
 }
 
-/// What cargo says about one file that it has built. Other messages lack some of these.
+/// Cargo's message about one file that it has built. Other messages lack some of these fields.
 #[derive(Debug, Deserialize)]
 struct Artifact {
     executable: Option<PathBuf>,
@@ -68,7 +68,7 @@ pub(crate) fn run(messages: &str) -> Result<()> {
     run_all(messages.lines().filter_map(Binary::from_message).collect())
 }
 
-/// The commands that run the binaries of the test target with this name.
+/// Returns the commands that run the binaries of the test target with this name.
 pub(crate) fn commands(messages: &str, target: &str) -> Vec<CommandLine> {
     let binaries = messages.lines().filter_map(Binary::from_message);
     binaries.filter(|binary| binary.target() == target).map(|binary| binary.command()).collect()
@@ -86,7 +86,7 @@ fn run_all(mut binaries: Vec<Binary>) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let waiting = Mutex::new(VecDeque::from(binaries));
     let failed = Mutex::new(Vec::new());
-    // In a function, so that the lock is not held while a binary runs.
+    // In a closure, so that the lock is not held while a binary runs.
     let next = || lock(&waiting).pop_front();
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
@@ -112,7 +112,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 impl Binary {
-    /// The test binary that a message of cargo names, if it names one.
+    /// Returns the test binary in a message of cargo, if there is one.
     fn from_message(message: &str) -> Option<Self> {
         let artifact: Artifact = serde_json::from_str(message).ok()?;
         let path = artifact.executable.filter(|_| artifact.profile.test)?;
@@ -151,7 +151,7 @@ impl Binary {
     }
 }
 
-/// The command that runs one binary again.
+/// Returns the command that runs one binary again.
 fn rerun(directory: &Path, target: &str) -> CommandLine {
     let manifest = directory.join("Cargo.toml");
     let kind = if directory.join("tests").join(target).exists()
@@ -198,7 +198,7 @@ mod tests {
         assert_eq!(error.to_string(), "1 of 1 test binaries failed: any/fails");
     }
 
-    /// They ran one after another, because the lock on their list was held while one of them ran.
+    /// They ran one after another, because the lock on their list was held during each run.
     #[test]
     fn binaries_run_at_the_same_time() {
         let folder = tempfile::tempdir().unwrap();
@@ -216,7 +216,7 @@ mod tests {
         run_all(vec![meets("one", "two"), meets("two", "one")]).unwrap();
     }
 
-    /// A harness that was left out would pass.
+    /// A harness that does not run would pass.
     #[test]
     fn a_binary_without_tests_fails() {
         assert!(run_all(vec![binary("nothing", "/bin/true")]).is_err());

@@ -1,4 +1,4 @@
-//! Another program with its arguments and environment, to run or to print for a shell.
+//! Another program with its arguments and environment, to run, or to print for a shell.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -18,18 +18,18 @@ pub(crate) struct CommandLine {
     words: Vec<OsString>,
 }
 
-/// The command that these words make, cut at white space.
+/// Returns the command of these words, split at white space.
 pub(crate) fn command(words: &str) -> CommandLine {
     let words = words.split_whitespace().map(Into::into).collect();
     CommandLine { directory: None, environment: Vec::new(), words }
 }
 
-/// The program at this path, without arguments.
+/// Returns a command for the program at this path, without arguments.
 pub(crate) fn program(path: &Path) -> CommandLine {
     CommandLine { directory: None, environment: Vec::new(), words: vec![path.into()] }
 }
 
-/// Where cargo puts what it builds in this run.
+/// Returns the directory into which cargo builds in this run.
 pub(crate) fn target_directory() -> Result<PathBuf> {
     let this = std::env::current_exe().context("cannot find where xtask was built")?;
     let target = this.parent().and_then(Path::parent).context("xtask was not built by cargo")?;
@@ -37,7 +37,7 @@ pub(crate) fn target_directory() -> Result<PathBuf> {
 }
 
 impl CommandLine {
-    /// Runs in this directory instead of ours.
+    /// Runs in this directory instead of the current one.
     pub(crate) fn directory(self, directory: PathBuf) -> Self {
         Self { directory: Some(directory), ..self }
     }
@@ -56,13 +56,13 @@ impl CommandLine {
         arguments.into_iter().fold(self, Self::argument)
     }
 
-    /// Runs it to its end, its output among ours. Fails, naming the command, unless it succeeds.
+    /// Runs it to its end, with its output among ours. An error names the command.
     pub(crate) fn run(&self) -> Result<()> {
         let status = self.spawn()?.wait().with_context(|| format!("lost sight of `{self}`"))?;
         self.expect_success(status)
     }
 
-    /// Runs it to its end and gives what it wrote to its standard output.
+    /// Runs it to its end, and returns its standard output.
     pub(crate) fn read(&self) -> Result<String> {
         let output = self.to_command()?.stderr(Stdio::inherit()).output();
         let output = output.with_context(|| format!("cannot run `{self}`"))?;
@@ -78,7 +78,7 @@ impl CommandLine {
         status.with_context(|| format!("cannot run `{self}`"))
     }
 
-    /// Runs it to its end and gives what it wrote to its standard output, and the failure if it did not succeed.
+    /// Runs it to its end. Returns its standard output, and the failure if there was one.
     pub(crate) fn say(&self) -> Result<(String, Result<()>)> {
         let output = self.to_command()?.stderr(Stdio::inherit()).output();
         let output = output.with_context(|| format!("cannot run `{self}`"))?;
@@ -92,19 +92,19 @@ impl CommandLine {
         matches!(status, Ok(Ok(status)) if status.success())
     }
 
-    /// Starts it and does not wait.
+    /// Starts it without waiting.
     pub(crate) fn spawn(&self) -> Result<Child> {
         self.to_command()?.spawn().with_context(|| format!("cannot run `{self}`"))
     }
 
-    /// Starts it and drops what it writes.
+    /// Starts it and drops its output.
     pub(crate) fn spawn_quiet(&self) -> Result<Child> {
         let mut command = self.to_command()?;
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.spawn().with_context(|| format!("cannot run `{self}`"))
     }
 
-    /// Starts it and returns what it writes to its standard output.
+    /// Starts it and returns its standard output.
     pub(crate) fn spawn_piped(&self) -> Result<(Child, ChildStdout)> {
         let mut child = self
             .to_command()?
@@ -115,7 +115,7 @@ impl CommandLine {
         Ok((child, output))
     }
 
-    /// Starts it as the leader of a process group that writes to `output`, with a standard input that is open as long as the
+    /// Starts it as the leader of a process group that writes to `output`. Its standard input stays open as long as the
     /// child is held.
     pub(crate) fn spawn_group(&self, output: PipeWriter) -> Result<Child> {
         let errors = output.try_clone().context("cannot share a pipe")?;
@@ -135,7 +135,7 @@ impl CommandLine {
         let (program, arguments) = self.words.split_first().context("a command without words")?;
         let mut command = Command::new(program);
         command.args(arguments).envs(self.environment.iter().map(|(name, value)| (name, value)));
-        // Nobody is asked anything, and ours may be one that never ends: see `spawn_group`.
+        // No command reads an answer, and our own standard input may never end: see `spawn_group`.
         command.stdin(Stdio::null());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);

@@ -12,22 +12,22 @@ use crate::tools;
 const SYSTEMD: Package = Package { name: "systemd", probe: "command -v systemd-analyze" };
 const GO: Package = Package { name: "golang-go", probe: "command -v go" };
 
-/// The versions that the proof is known to work with.
+/// Versions that the proof is known to work with.
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.19.0";
 const VALIDATORS: [&str; 2] = ["kubernetes-validate==1.37.0", "check-jsonschema==0.39.0"];
 
 const UNIT: &str = "deploy/systemd/tollgate.service";
 const CHART: &str = "deploy/helm/tollgate";
-/// The chart with its own values, for those who have no Helm.
+/// The chart with its default values, for users without Helm.
 const MANIFEST: &str = "deploy/kubernetes/tollgate.yaml";
 
-/// The values that turn on whatever the chart has.
+/// Values that turn on everything in the chart.
 const EVERYTHING: &str = "deploy/helm/everything.yaml";
 
-/// Ten times the exposure that `systemd-analyze security` may find.
+/// Ten times the highest exposure level that `systemd-analyze security` may report.
 const MAX_EXPOSURE: &str = "20";
 
-/// Checks everything; with `write`, writes the rendered manifest instead of comparing it.
+/// Checks everything. With `write`, writes the rendered manifest instead of comparing it.
 pub(crate) fn prove(write: bool) -> Result<()> {
     unit()?;
     chart(write)?;
@@ -43,7 +43,7 @@ fn unit() -> Result<()> {
     let (said, outcome) = security.argument(UNIT).say()?;
     println!("{}", said.lines().last().unwrap_or_default());
     outcome?;
-    // With a program that is there, and without the pages of a package that is not installed.
+    // Points at a program that exists, and not at the pages of a package that is not installed.
     let text = fs::read_to_string(UNIT)?;
     let text = text.replace("/usr/bin/tollgate", "/bin/true");
     let text = text.lines().filter(|line| !line.starts_with("Documentation=")).collect::<Vec<_>>().join("\n");
@@ -62,7 +62,7 @@ fn chart(write: bool) -> Result<()> {
     for (name, values) in [("default", &[][..]), ("everything", &everything)] {
         program(&helm).arguments(["lint", "--strict", CHART]).arguments(values).run()?;
         let rendered = rendered(&helm, values)?;
-        // What is of Kubernetes itself; a ServiceMonitor is of the Prometheus operator.
+        // Only Kubernetes' own kinds; a ServiceMonitor belongs to the Prometheus operator.
         let own = rendered.split("\n---\n").filter(|document| !document.contains("kind: ServiceMonitor"));
         let file = folder.join(format!("{name}.yaml"));
         fs::write(&file, own.collect::<Vec<_>>().join("\n---\n"))?;
@@ -85,13 +85,13 @@ fn chart(write: bool) -> Result<()> {
 fn rendered(helm: &Path, values: &[&str]) -> Result<String> {
     program(helm)
         .arguments(["template", "tollgate", CHART, "--namespace", "tollgate"])
-        // One that Go has built takes the cluster for an old one.
+        // A helm that `go install` has built assumes an old cluster.
         .arguments(["--kube-version", "1.34.0"])
         .arguments(values)
         .read()
 }
 
-/// The program that is installed, or one that is built under the target directory.
+/// Returns the installed program, or builds one under the target directory.
 fn helm() -> Result<PathBuf> {
     if command("helm version").succeeds() {
         return Ok("helm".into());
@@ -105,7 +105,7 @@ fn helm() -> Result<PathBuf> {
     Ok(folder.join("helm"))
 }
 
-/// The program, installed into a virtual environment under the target directory.
+/// Installs the program into a virtual environment under the target directory.
 fn validator(name: &str) -> Result<PathBuf> {
     let environment = target_directory()?.join("validators");
     tools::make_environment(&environment)?;

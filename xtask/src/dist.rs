@@ -1,5 +1,5 @@
-//! `cargo xtask dist`: the files of an archive, a package or an image of the service, in `dist` under the target
-//! directory.
+//! `cargo xtask dist`: the files of an archive, a package or an image of the service, written to `dist` under the
+//! target directory.
 
 use std::fs;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use anyhow::{Context, Result};
 
 use crate::command::{command, program, target_directory};
 
-/// The commands that have a manual page each, besides `tollgate` itself.
+/// The commands, besides `tollgate` itself, that have a manual page.
 const COMMANDS: [&[&str]; 8] = [
     &["serve"],
     &["check"],
@@ -20,7 +20,7 @@ const COMMANDS: [&[&str]; 8] = [
     &["man"],
 ];
 
-/// Shells, and what files with completions are called there.
+/// Shells, and the names of their completion files.
 const SHELLS: [(&str, &str); 3] = [("bash", "tollgate"), ("zsh", "_tollgate"), ("fish", "tollgate.fish")];
 
 /// Builds the static binary, its manual pages and its completions. Returns their folder.
@@ -30,9 +30,9 @@ pub(crate) fn build() -> Result<PathBuf> {
     let target = target.context("rustc does not say which target it builds for")?;
     command("cargo build --locked --release --package tollgate-server --target")
         .argument(target)
-        // With a target, what runs during the build is linked as usual.
+        // With an explicit target, build scripts are linked as usual.
         .environment("RUSTFLAGS", "-C target-feature=+crt-static")
-        // Names of functions, which take an eighth of the file.
+        // Strips the names of functions, an eighth of the file.
         .environment("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .run()?;
     let dist = target_directory()?.join("dist");

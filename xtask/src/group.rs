@@ -1,4 +1,4 @@
-//! A process and all that it starts: their output is printed under one name, and they are ended together.
+//! A process and everything that it starts: their output is printed under one name, and they end together.
 
 use std::io::{self, BufRead, BufReader, PipeReader, Read};
 use std::process::ExitStatus;
@@ -23,8 +23,8 @@ pub(crate) enum Ending {
     Stopped,
 }
 
-/// How long to wait for the rest of the output once the first process has ended. A process that left the group could keep
-/// the pipe open.
+/// How long to wait for the rest of the output after the first process has ended. A process that left the group could
+/// keep the pipe open.
 const LAST_LINES: Duration = Duration::from_secs(2);
 
 /// Runs the command as the first of a process group and prints its output, each line after `[name]`.
@@ -53,12 +53,12 @@ pub(crate) fn run(
         }
         thread::sleep(Duration::from_millis(20));
     };
-    // An error means that all has been printed.
+    // An error means that everything has been printed.
     let _ = printed.recv_timeout(LAST_LINES);
     Ok(ending)
 }
 
-/// Prints lines until the other end is closed; then the receiver is disconnected.
+/// Prints lines until the other end closes, which disconnects the receiver.
 fn print_lines(name: String, output: PipeReader) -> mpsc::Receiver<()> {
     let (done, printed) = mpsc::channel();
     thread::spawn(move || {
@@ -73,15 +73,15 @@ fn print_lines(name: String, output: PipeReader) -> mpsc::Receiver<()> {
     printed
 }
 
-/// Ends this process's group as soon as the process that started it with [`run`] has ended. A terminal's interrupt reaches
-/// only the group in its foreground.
+/// Ends this process's group when the process that started it with [`run`] ends. A terminal's interrupt reaches only
+/// the foreground group.
 pub(crate) fn end_with_parent() {
-    // Started by hand, it is a member of its shell's group.
+    // A process started by hand belongs to its shell's group.
     if getpgrp() != getpid() {
         return;
     }
     thread::spawn(|| {
-        // Nothing is ever written: the read ends when the other end is closed.
+        // Nothing is ever written: the read returns when the other end closes.
         let _ = io::stdin().read(&mut [0]);
         let _ = kill_current_process_group(Signal::KILL);
     });
@@ -105,7 +105,7 @@ mod tests {
     fn a_group_that_takes_too_long_is_killed_with_all_that_it_started() {
         let file = std::env::temp_dir().join(format!("tollgate-group-{}", std::process::id()));
         let script = format!("sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", file.display());
-        // A stalled machine may have started nothing in one second.
+        // A stalled machine may start nothing within a second.
         let grandchild = [1, 10, 60].into_iter().find_map(|limit| {
             let sleeps = command("sh -c").argument(&script);
             let ending = run(&sleeps, "sleeps", Duration::from_secs(limit), || false).unwrap();
@@ -114,7 +114,7 @@ mod tests {
         });
         let grandchild = grandchild.expect("it started another");
         fs::remove_file(&file).unwrap();
-        // A slow machine takes a while to end it, and its new parent may not have waited for it yet.
+        // A slow machine may take a while to end it, and its new parent may not have reaped it yet.
         let watch = Stopwatch::start();
         loop {
             let state = fs::read_to_string(format!("/proc/{}/stat", grandchild.trim())).unwrap_or_default();

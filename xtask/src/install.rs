@@ -1,4 +1,4 @@
-//! `cargo xtask prove install`: the static binary in an empty root, as it runs in the image.
+//! `cargo xtask prove install`: runs the static binary in an empty root, as the image does.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -17,7 +17,7 @@ use crate::servers;
 use crate::service::free_address;
 use crate::stopwatch::Stopwatch;
 
-/// Of the binary and the bundle of public CAs, which are all that is in the image.
+/// The size of the binary and the bundle of public CAs, the only contents of the image.
 const MAX_IMAGE_BYTES: u64 = 15_000_000;
 
 /// Of the service, which has answered once.
@@ -27,10 +27,10 @@ const STARTS: usize = 21;
 const PATIENCE: Duration = Duration::from_secs(60);
 const PUBLIC_CAS: &str = "/etc/ssl/certs/ca-certificates.crt";
 
-/// The address of a name server for names that are in no file.
+/// The address of a name server, for names that are in no file.
 const NAME_SERVER: &str = "127.0.0.77";
 
-/// Runs the program in the root, which nobody can write to, as a user without rights.
+/// Runs the program in a read-only root, as a user without rights.
 const IN_ROOT: &str = "mount --bind \"$0\" \"$0\" && mount --options remount,bind,ro \"$0\" && \
                        exec chroot --userspec=65532:65532 \"$0\" /tollgate \"$@\"";
 
@@ -66,10 +66,11 @@ pub(crate) fn prove() -> Result<()> {
     build_image()
 }
 
-/// A folder with the binary, the bundle of CAs, and the files about names that an engine mounts into a container.
+/// A folder with the binary, the bundle of CAs, and the files for name resolution that an engine mounts into a
+/// container.
 struct Root {
     path: PathBuf,
-    /// Keys and certificates, beside the root.
+    /// Keys and certificates, outside the root.
     secrets: PathBuf,
 }
 
@@ -95,7 +96,7 @@ impl Root {
         Ok(root)
     }
 
-    /// Makes an authority and a certificate for the store. Returns the authority's certificate.
+    /// Creates an authority and a certificate for the store. Returns the authority's certificate.
     fn make_authority(&self) -> Result<String> {
         let new = || {
             command("openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 1")
@@ -123,13 +124,13 @@ impl Root {
 
     fn serve(&self, arguments: &[&str]) -> Result<Running> {
         let running = Running::start(|own| self.tollgate(&[&["serve"], arguments, own].concat()))?;
-        // As the image's HEALTHCHECK does, as soon as somebody listens.
+        // Like the image's HEALTHCHECK, as soon as the service listens.
         running.ask("/healthz")?;
         self.tollgate(&["check", "--health", "--server", &running.checks.to_string()]).run()?;
         Ok(running)
     }
 
-    /// Time zones come with the binary.
+    /// The binary contains the time zones.
     fn serves_days_of_a_zone(&self) -> Result<()> {
         const HOUR: u64 = 3_600_000;
         let service = self.serve(&["--limit", "100/day@Europe/Berlin"])?;
@@ -161,7 +162,7 @@ fn expect_version(root: &Root) -> Result<()> {
 }
 
 impl Running {
-    /// Starts the service of this command, which is given addresses of its own, and waits until it listens.
+    /// Starts the service with this command, which gets free addresses, and waits until it listens.
     fn start(line: impl FnOnce(&[&str]) -> CommandLine) -> Result<Self> {
         let (checks, admin) = (free_address()?, free_address()?);
         let own = ["--listen", &checks.to_string(), "--admin-listen", &admin.to_string()];
@@ -173,7 +174,7 @@ impl Running {
         serde_json::from_str(&answer).with_context(|| format!("no decision: {answer}"))
     }
 
-    /// The body of the first answer with status 200.
+    /// Returns the body of the first answer with status 200.
     fn ask(&self, path: &str) -> Result<String> {
         let watch = Stopwatch::start();
         let mut last = String::new();
@@ -193,7 +194,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // It may have ended by itself, and there is nobody left to tell.
+        // It may have ended by itself; there is nobody to report an error to.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
@@ -208,7 +209,7 @@ fn get(address: SocketAddr, path: &str) -> std::io::Result<String> {
     Ok(answer)
 }
 
-/// A server of Valkey, with TLS and without.
+/// A Valkey server, with and without TLS.
 struct Store {
     process: Child,
     plain: SocketAddr,
@@ -242,7 +243,7 @@ impl Drop for Store {
     }
 }
 
-/// Answers for as long as this process lives: every name has the address 127.0.0.1 (RFC 1035, section 4.1).
+/// Answers until this process ends: every name has the address 127.0.0.1 (RFC 1035, section 4.1).
 fn name_server() -> Result<()> {
     let socket = UdpSocket::bind((NAME_SERVER, 53))
         .with_context(|| format!("cannot listen on port 53 of {NAME_SERVER}"))?;
@@ -262,14 +263,14 @@ fn name_server() -> Result<()> {
     Ok(())
 }
 
-/// The name that is asked for, its type and its class.
+/// Returns the name in the query, with its type and class.
 fn question(query: &[u8]) -> Option<&[u8]> {
     const HEADER: usize = 12;
     let name = query.get(HEADER..)?.iter().position(|&byte| byte == 0)?;
     query.get(HEADER..HEADER + name + 5)
 }
 
-/// From the start of the process to the first decision.
+/// Measures the time from the start of the process to the first decision.
 fn median_start(binary: &Path, more: &[&str]) -> Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..STARTS {
@@ -284,7 +285,7 @@ fn median_start(binary: &Path, more: &[&str]) -> Result<Duration> {
     Ok(times[STARTS / 2])
 }
 
-/// Anonymous memory, and that of mapped files, in KiB. The first is small because of `CFLAGS` in `.cargo/config.toml`.
+/// Measures anonymous memory, and that of mapped files, in KiB. The first is small because of `CFLAGS` in `.cargo/config.toml`.
 fn memory_at_rest(binary: &Path) -> Result<(u64, u64)> {
     let service =
         Running::start(|own| program(binary).arguments(["serve", "--limit", "1000/1d"]).arguments(own))?;
@@ -297,7 +298,7 @@ fn memory_at_rest(binary: &Path) -> Result<(u64, u64)> {
     line("RssAnon:").zip(line("RssFile:")).context("the system does not tell what memory is used for")
 }
 
-/// Builds the image where an engine is there, and has it become healthy.
+/// Builds the image if an engine is installed, and waits until it is healthy.
 fn build_image() -> Result<()> {
     if !command("docker info").succeeds() {
         println!("no container engine answers: the Dockerfile was not built");

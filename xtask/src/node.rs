@@ -1,4 +1,4 @@
-//! A client of ours on node: a parser of headers from npm, with the version and content that its lock file names.
+//! A client on node: a parser of headers from npm, with the version and content that its lock file names.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,10 +9,10 @@ use crate::command::{command, target_directory};
 use crate::steps::Checked;
 use crate::system;
 
-/// Where the parser's manifest, its lock file and the script that uses it are.
+/// The folder of the parser's manifest, its lock file and the script that uses it.
 const SOURCE: &str = "crates/tollgate-tower/tests/node";
 
-/// Installs the parser under the target directory, and node where it is missing.
+/// Installs the parser under the target directory, and node if it is missing.
 pub(crate) fn install() -> Result<Checked> {
     system::NODE.require()?;
     let directory = directory()?;
@@ -22,14 +22,14 @@ pub(crate) fn install() -> Result<Checked> {
         fs::copy(&source, directory.join(name))
             .with_context(|| format!("cannot copy {}", source.display()))?;
     }
-    // Fails where a package is not what the lock file says.
+    // Fails if a package differs from the lock file.
     command("npm ci --ignore-scripts --no-audit --no-fund --prefer-offline").directory(directory).run()?;
     Ok(Checked::Passed)
 }
 
-/// Has the parser read the older headers of the middleware.
+/// Lets the parser read the middleware's older headers.
 pub(crate) fn older_headers() -> Result<Checked> {
-    // Built by the tests before.
+    // Earlier tests have built it.
     command("cargo test --locked --workspace --all-features --test middleware older_headers")
         .environment("TOLLGATE_READ_HEADERS", directory()?.join("read.mjs").to_string_lossy())
         .arguments(["--", "--ignored"])

@@ -10,7 +10,7 @@ use crate::command::program;
 use crate::prove;
 use crate::stopwatch::Stopwatch;
 
-/// How one proof ended, and the RESULT lines that it printed.
+/// The end of one proof, and the RESULT lines that it printed.
 struct Run {
     proof: String,
     passed: bool,
@@ -20,8 +20,7 @@ struct Run {
 
 struct Table(Vec<Run>);
 
-/// Runs all proofs, also after one has failed, and fails if any did. Those that search for long do so for minutes if
-/// `is_brief`.
+/// Runs all proofs, even after one has failed, and fails if any did. If `is_brief`, long searches take only minutes.
 pub(crate) fn run(is_brief: bool) -> Result<()> {
     let proofs = prove::names();
     let (count, mut runs) = (proofs.len(), Vec::new());
@@ -47,7 +46,7 @@ impl Run {
         for line in BufReader::new(output).lines() {
             let line = line.with_context(|| format!("cannot read what the proof {proof} prints"))?;
             println!("{line}");
-            // Some test harnesses print on the line where they have begun one.
+            // Some test harnesses print on a line that they have already begun.
             results.extend(line.split_once("RESULT ").map(|(_, result)| result.to_owned()));
         }
         let status = child.wait().with_context(|| format!("lost sight of the proof {proof}"))?;
@@ -55,7 +54,7 @@ impl Run {
     }
 }
 
-/// A line for each proof, and below it one for each of its results, with their names in one column.
+/// Prints a line for each proof, and below it one for each of its results, with their names in one column.
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let results = || self.0.iter().flat_map(|run| &run.results);

@@ -1,4 +1,4 @@
-//! `cargo xtask prove publish`: each crate as it would be published.
+//! `cargo xtask prove publish`: checks each crate as it would be published.
 
 use anyhow::{Context, Result, ensure};
 use serde_json::Value;
@@ -33,13 +33,13 @@ pub(crate) fn prove() -> Result<()> {
             package["rust_version"]
         );
     }
-    // Builds each crate from what is in its package.
+    // Builds each crate from its package.
     command("cargo publish --dry-run --locked --workspace --allow-dirty").run()?;
     println!("RESULT prove/publish crates={} violations=0", published.len());
     Ok(())
 }
 
-/// Major, minor and patch.
+/// Parses major, minor and patch.
 fn version(text: &Value) -> Option<[u32; 3]> {
     let mut parts = text.as_str()?.split('.').map(str::parse);
     let mut next = || parts.next().unwrap_or(Ok(0)).ok();

@@ -1,7 +1,7 @@
 //! `cargo xtask quick`: format, lints and tests of the crates that a change touches.
 //!
-//! A change of what is public in a crate can break the crates that depend on it, so those are linted too; their tests are
-//! left to `cargo xtask test`, and so is everything outside of crates.
+//! A change of a crate's public interface can break the crates that depend on it, so those are linted too. Their tests
+//! are left to `cargo xtask test`, like everything outside the crates.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::binaries;
 use crate::command::{CommandLine, command};
 use crate::servers;
 
-/// Files that can change what every crate is built from.
+/// Files that can affect the build of every crate.
 const EVERYTHING: [&str; 4] = ["Cargo.toml", "Cargo.lock", "clippy.toml", ".cargo/config.toml"];
 
 /// The crates of the workspace.
@@ -32,11 +32,11 @@ struct Package {
 #[derive(Debug, Deserialize)]
 struct Dependency {
     name: String,
-    /// Only crates of this workspace have one.
+    /// Set only for crates of this workspace.
     path: Option<PathBuf>,
 }
 
-/// Checks what has changed since this commit, or since the last one; then, if nothing has, what the last one changed.
+/// Checks the changes since this commit, or since the last one. If nothing has changed, checks the last commit.
 pub(crate) fn run(since: Option<&str>) -> Result<()> {
     let changed = changed_files(since)?;
     let workspace = Workspace::read()?;
@@ -75,7 +75,7 @@ fn listed(names: &BTreeSet<&str>) -> String {
     }
 }
 
-/// The paths, from the root, of files that are new or changed.
+/// Returns the paths, from the root, of new and changed files.
 fn changed_files(since: Option<&str>) -> Result<Vec<String>> {
     let lines = |line: CommandLine| Ok::<_, anyhow::Error>(line.read()?.lines().map(str::to_owned).collect());
     let diff = |base: &str| lines(command("git diff --name-only --no-renames").argument(base));
@@ -93,7 +93,7 @@ impl Workspace {
         serde_json::from_str(&metadata).context("cannot read what `cargo metadata` printed")
     }
 
-    /// The crates whose folders have these files, or all crates.
+    /// Returns the crates that have these files in their folders, or all crates.
     fn touched(&self, changed: &[String], root: &Path) -> BTreeSet<&str> {
         let everything = changed.iter().any(|file| EVERYTHING.contains(&file.as_str()));
         let has_changed = |package: &&Package| {
@@ -104,7 +104,7 @@ impl Workspace {
         self.packages.iter().filter(has_changed).map(|package| package.name.as_str()).collect()
     }
 
-    /// These crates and all that depend on them.
+    /// Returns these crates and all that depend on them.
     fn with_dependents<'a>(&'a self, touched: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
         let mut names = touched.clone();
         loop {
@@ -126,7 +126,7 @@ impl Workspace {
 mod tests {
     use super::*;
 
-    /// `service` depends on `library`, and both on a crate from elsewhere.
+    /// `service` depends on `library`, and both on an external crate.
     fn workspace() -> Workspace {
         let text = r#"{"packages": [
             {"name": "library", "manifest_path": "/repository/crates/library/Cargo.toml",

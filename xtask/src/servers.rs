@@ -1,8 +1,8 @@
-//! What tests start besides our own programs: the servers of shared stores, and a browser. They have to be installed,
-//! and need not run.
+//! Programs that tests start besides our own: the servers of shared stores, and a browser. They must be installed, but
+//! need not run.
 //!
-//! Debian starts a server as soon as it is installed. The tests neither use nor disturb it: theirs listen on ports
-//! of their own.
+//! Debian starts a server as soon as it is installed. The tests neither use nor disturb it: their servers listen on
+//! other ports.
 
 use std::fs;
 
@@ -17,15 +17,15 @@ const REDIS: Package =
 const VALKEY: Package =
     Package { name: "valkey-server", probe: r#"command -v "${TOLLGATE_VALKEY_SERVER:-valkey-server}""# };
 
-/// For the test of what a page of another site achieves.
+/// For the test of attacks by a page of another site.
 const CHROMIUM: Package =
     Package { name: "chromium-headless-shell", probe: "command -v chromium-headless-shell" };
 
-/// Where Debian 12 has Valkey, which came after it.
+/// The source of Valkey on Debian 12, which is older than Valkey.
 const BACKPORTS: &str = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm-backports main";
 const BACKPORTS_FILE: &str = "/etc/apt/sources.list.d/bookworm-backports.list";
 
-/// Makes sure that all are installed: root installs them, everybody else is told the command.
+/// Makes sure that all are installed: installs them as root, otherwise prints the command.
 pub(crate) fn require() -> Result<Checked> {
     REDIS.require()?;
     if !VALKEY.is_installed() && needs_backports() {

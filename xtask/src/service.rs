@@ -1,4 +1,4 @@
-//! A running service, on free ports until it is dropped.
+//! A running service on free ports, which stops on drop.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::Child;
@@ -53,13 +53,13 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It may have ended by itself, and there is nobody left to tell.
+        // It may have ended by itself; there is nobody to report an error to.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// An address that nobody listened on a moment ago.
+/// Returns an address that was free a moment ago.
 pub(crate) fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
     Ok(listener.local_addr()?)

@@ -1,4 +1,4 @@
-//! Steps in two lanes that run side by side, until all have passed or one has failed.
+//! Steps in two parallel lanes, which run until all have passed or one has failed.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, PoisonError};
@@ -15,7 +15,7 @@ use crate::stopwatch::Stopwatch;
 pub(crate) struct Step {
     name: &'static str,
     lane: Lane,
-    /// The step of the other lane that has to pass before this one starts.
+    /// A step of the other lane that must pass before this one starts.
     after: Option<&'static str>,
     limit: Duration,
     action: Action,
@@ -39,7 +39,7 @@ enum Action {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Checked {
     Passed,
-    /// Something that it needs cannot be had; it has printed what.
+    /// Something it needs is unavailable; it has printed what.
     No,
 }
 
@@ -65,7 +65,7 @@ enum Outcome {
 /// The outcome and duration of each step.
 struct Report<'a>(Vec<(&'a Step, Outcome, Duration)>);
 
-/// What the lanes tell each other.
+/// The state that the lanes share.
 struct Progress {
     /// In the order of the steps.
     outcomes: Mutex<Vec<(Outcome, Duration)>>,
@@ -85,12 +85,12 @@ impl Step {
         Self { name, lane: Lane::Build, after: None, limit: STEP_LIMIT, action }
     }
 
-    /// Runs in the other lane.
+    /// Moves the step to the other lane.
     pub(crate) fn beside(self) -> Self {
         Self { lane: Lane::Run, ..self }
     }
 
-    /// Starts only when that step of the other lane has passed.
+    /// Starts the step only when that step of the other lane has passed.
     pub(crate) fn after(self, name: &'static str) -> Self {
         Self { after: Some(name), ..self }
     }
@@ -107,10 +107,10 @@ impl Step {
     }
 }
 
-/// Runs the steps of both lanes side by side and prints their output, the duration of each and a report of all.
+/// Runs the steps of both lanes in parallel. Prints their output, their durations and a report of all.
 ///
-/// `start` gives the command that runs the step with an index. A step is killed at its time limit times `patience`, and when
-/// a step of the other lane has failed.
+/// `start` returns the command that runs the step with an index. A step is killed at its time limit times `patience`,
+/// and when a step of the other lane has failed.
 pub(crate) fn run(steps: &[Step], patience: u32, start: impl Fn(usize) -> CommandLine + Sync) -> Result<()> {
     let watch = Stopwatch::start();
     let progress = Progress::new(steps.len());
@@ -178,7 +178,7 @@ impl Progress {
         self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).iter().any(Self::is_failure)
     }
 
-    /// Waits until the step has an outcome or another has failed. Returns whether to go on.
+    /// Waits until the step has an outcome, or another has failed. Returns whether to continue.
     fn wait_for(&self, index: usize) -> bool {
         let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
         while outcomes[index].0 == Outcome::NotRun && !outcomes.iter().any(Self::is_failure) {
@@ -226,14 +226,14 @@ impl Report<'_> {
         let rest = [Outcome::Failed, Outcome::RanOver, Outcome::Stopped, Outcome::NotRun];
         let mut parts = vec![format!("{} steps passed", count(Outcome::Passed))];
         parts.extend(rest.iter().filter(|o| count(**o) > 0).map(|o| format!("{} {o}", count(*o))));
-        // By name, because nothing else that passed makes up for it.
+        // Named, because no other passed step makes up for it.
         let unchecked = self.0.iter().filter(|(_, outcome, _)| *outcome == Outcome::NotChecked);
         parts.extend(unchecked.map(|(step, ..)| format!("{} not checked", step.name)));
         parts.join(", ")
     }
 }
 
-/// A line for each step.
+/// Prints a line for each step.
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (step, outcome, time) in &self.0 {
@@ -261,7 +261,7 @@ mod tests {
         })
     }
 
-    /// A path where nothing is, for this test alone.
+    /// Returns an unused path, for this test alone.
     fn path(name: &str) -> String {
         let file = std::env::temp_dir().join(format!("tollgate-steps-{name}-{}", std::process::id()));
         file.display().to_string()

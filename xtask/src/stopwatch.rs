@@ -1,8 +1,8 @@
-//! How long a step takes.
+//! Measures how long a step takes.
 
 use std::time::{Duration, Instant};
 
-/// Time since it was started.
+/// The time since its start.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopwatch(Instant);
 

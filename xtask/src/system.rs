@@ -1,29 +1,29 @@
-//! What is needed from the system besides Rust: installed when that is allowed, else asked for.
+//! System packages that are needed besides Rust: installed if that is allowed, otherwise requested.
 
 use anyhow::{Result, bail};
 
 use crate::command::{CommandLine, command};
 
-/// A package of Debian and its descendants, or several.
+/// One or several packages of Debian and its descendants.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Package {
     pub(crate) name: &'static str,
-    /// Shell words that succeed where the package is installed.
+    /// Shell words that succeed if the package is installed.
     pub(crate) probe: &'static str,
 }
 
-/// For a client of ours, with its package manager.
+/// For a client on node, with its package manager.
 pub(crate) const NODE: Package = Package { name: "nodejs npm", probe: "node --version && npm --version" };
 pub(crate) const PYTHON: Package = Package { name: "python3", probe: "command -v python3" };
 pub(crate) const PYTHON_VENV: Package =
     Package { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };
-/// For limitador's client of Redis.
+/// For limitador's Redis client.
 pub(crate) const OPENSSL: Package =
     Package { name: "libssl-dev pkg-config", probe: "pkg-config --exists openssl" };
 pub(crate) const WRK: Package = Package { name: "wrk", probe: "command -v wrk" };
 
 impl Package {
-    /// Makes sure that it is installed: root installs it, everybody else is told the command.
+    /// Makes sure that it is installed: installs it as root, otherwise prints the command.
     pub(crate) fn require(self) -> Result<()> {
         if self.is_installed() {
             return Ok(());
@@ -32,7 +32,7 @@ impl Package {
         if !may_install() {
             bail!("{} is missing; install it with: sudo {install}", self.name);
         }
-        // The lists may be missing or old; what can be installed without them still is.
+        // The lists may be missing or old; packages that install without them still do.
         let _ = command("apt-get update").run();
         install.run()?;
         if !self.is_installed() {
@@ -45,7 +45,7 @@ impl Package {
         command("sh -c").argument(self.probe).succeeds()
     }
 
-    /// The command that installs it.
+    /// Returns the command that installs it.
     pub(crate) fn install(self) -> CommandLine {
         let names = self.name.split_whitespace();
         command("apt-get install --yes --no-install-recommends").arguments(names)

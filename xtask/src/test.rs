@@ -1,4 +1,4 @@
-//! `cargo xtask test`: every check that a change has to pass.
+//! `cargo xtask test`: every check that a change must pass.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -18,14 +18,14 @@ use crate::steps::{self, Checked, Step};
 use crate::system;
 use crate::tools;
 
-/// What the library may cost a project that adds it, itself included.
+/// The most crates that the library may add to a project, itself included.
 const MOST_CRATES: usize = 20;
 
 /// Runs all steps, each within its time limit times `patience`.
 pub(crate) fn run(patience: u32) -> Result<()> {
     let this = std::env::current_exe().context("cannot find xtask's own program")?;
-    // What is kept for incremental builds and for debuggers takes a third of the time of a first build, and is of no use
-    // to it. Two cores have enough to do with a crate each, and a crate in one piece takes a tenth less.
+    // Without incremental builds and debug information, which take a third of the time of a first build and are useless
+    // to it. Two cores are busy with a crate each, and a crate as one unit takes a tenth less.
     let start = |index: usize| {
         program(&this)
             .argument("step")
@@ -37,7 +37,7 @@ pub(crate) fn run(patience: u32) -> Result<()> {
     steps::run(&steps(), patience, start)
 }
 
-/// Runs one of them, in the process that [`run`] starts for it.
+/// Runs one step, in the process that [`run`] starts for it.
 pub(crate) fn step(index: usize) -> Result<Checked> {
     let steps = steps();
     let step = steps.get(index).with_context(|| format!("there are {} steps", steps.len()))?;
@@ -87,14 +87,15 @@ fn steps() -> Vec<Step> {
         ),
         Step::command("models", prove::models()).beside(),
         Step::command("simulation", prove::some_simulation()).beside(),
-        // Without limitador, which the benches build that measure it: it takes as long as all else here together.
+        // Without limitador, which the benches build that measure it: it takes as long as everything else here
+        // together.
         Step::command("lints of the benches", benches("clippy --workspace --features redis -- -D warnings")),
         Step::command("tests of the benches", benches("test --package tollgate-bench-harness")),
         Step::check("library size", library_stays_small),
     ]
 }
 
-/// Checks each feature of the middleware alone: what one lacks, another may bring.
+/// Checks each feature of the middleware alone: another feature could supply what one lacks.
 fn middleware_by_feature() -> Result<Checked> {
     // `tokio` comes with `axum` and with `tonic`.
     for feature in ["axum", "jwt", "policy", "tonic"] {
@@ -106,7 +107,7 @@ fn middleware_by_feature() -> Result<Checked> {
     Ok(Checked::Passed)
 }
 
-/// A command of cargo for the benches' workspace, which finds here what both workspaces need.
+/// Returns a cargo command for the benches' workspace, which finds what both workspaces need in this target directory.
 fn benches(words: &str) -> CommandLine {
     let (subcommand, rest) = words.split_once(' ').unwrap_or((words, ""));
     command("cargo")
@@ -115,8 +116,8 @@ fn benches(words: &str) -> CommandLine {
         .arguments(rest.split_whitespace())
 }
 
-/// Builds all tests, and keeps the list of their binaries for [`run_tests`]: cargo's lock on the target directory is taken
-/// by other steps then. Examples are for the lints to check; linking them would take as long as the tests of a crate.
+/// Builds all tests, and keeps the list of their binaries for [`run_tests`], because other steps hold cargo's lock on
+/// the target directory then. Lints check the examples; linking them would take as long as the tests of a crate.
 fn build_tests() -> Result<Checked> {
     let tests = command("cargo test --locked --workspace --all-features --lib --bins --tests");
     let messages = binaries::build(&tests)?;
@@ -129,8 +130,8 @@ fn run_tests() -> Result<Checked> {
     binaries::run(&messages).map(|()| Checked::Passed)
 }
 
-/// Has the tests on the real clock take a minute: the library's half and the service's at the same time, because each
-/// takes all of the processor that it is given.
+/// Runs the tests on the real clock for a minute: the library's and the service's at the same time, because each uses
+/// all the processor time that it gets.
 fn charge_on_the_real_clock() -> Result<Checked> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
     let tests: Vec<CommandLine> = binaries::commands(&messages, "realtime")
@@ -165,12 +166,12 @@ fn library_stays_small() -> Result<Checked> {
     Ok(Checked::Passed)
 }
 
-/// Licences, bans and sources of what the product is built from.
+/// Checks licences, bans and sources of the product's dependencies.
 fn supply_chain() -> Result<Checked> {
     deny("check --hide-inclusion-graph licenses bans sources")?.run().map(|()| Checked::Passed)
 }
 
-/// Known vulnerabilities of what the product is built from, where their database can be had.
+/// Checks the product's dependencies for known vulnerabilities, if the database is reachable.
 fn advisories() -> Result<Checked> {
     if !deny("fetch db")?.succeeds() {
         eprintln!("not checked, because the database of advisories cannot be fetched");

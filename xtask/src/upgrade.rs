@@ -1,7 +1,7 @@
-//! `cargo xtask prove upgrade`: two versions of the service on one store, exchanged for each other behind nginx while clients
-//! charge. No request is lost, and no unit is counted twice.
+//! `cargo xtask prove upgrade`: replaces one version of the service with another on one store, behind nginx, while
+//! clients charge. No request may be lost, and no unit counted twice.
 //!
-//! nginx is told of a process that leaves as the controller of an ingress tells it: by a look at `/readyz`, which answers 503
+//! nginx learns of a leaving process as it would from an ingress controller: by a look at `/readyz`, which answers 503
 //! from the signal on, and by a reload of its configuration.
 
 use std::collections::BTreeMap;
@@ -23,7 +23,8 @@ use crate::servers;
 use crate::service::free_address;
 use crate::stopwatch::Stopwatch;
 
-/// The oldest version that this one works beside. A change that breaks this says so in the changelog, and names another here.
+/// The oldest version that can run together with this one. A change that breaks this names a new one here, and says so
+/// in the changelog.
 pub(crate) const OLDEST: &str = "ad8b2cf";
 
 const PATIENCE: Duration = Duration::from_secs(120);
@@ -34,7 +35,7 @@ const DRAIN_DELAY: &str = "5s";
 const CAP: u64 = 500;
 const CLIENTS: usize = 4;
 
-/// Windows of each anchor; one policy that admits everybody during the proof, and one that does not.
+/// Windows of each anchor, in one policy that admits everybody during the proof and in one that does not.
 const POLICIES: &str = "
 policies:
   - { name: open, match: { path: /open }, key: [user], on_store_failure: closed,
@@ -120,7 +121,7 @@ pub(crate) fn prove(from: &str) -> Result<()> {
     Ok(())
 }
 
-/// Builds the service of this commit from a copy of its sources, unless that was done before.
+/// Builds the service of this commit from a copy of its sources, unless it exists already.
 fn build(commit: &str, folder: &Path) -> Result<PathBuf> {
     let commit = command("git rev-parse --verify").argument(format!("{commit}^{{commit}}")).read()?;
     let commit = commit.trim();
@@ -161,7 +162,7 @@ impl Service {
             .directory(folder.to_owned())
             .arguments(["serve", "--config", "policies.yaml", "--listen", &checks.to_string()])
             .arguments(["--admin-listen", "127.0.0.1:0", "--store", &format!("redis://{store}")])
-            // A busy machine is no trouble of the store.
+            // A busy machine is not trouble of the store.
             .arguments(["--store-timeout", "30s", "--drain-delay", DRAIN_DELAY]);
         let mut service = Self { process: Running(line.spawn_quiet()?), checks };
         let mut has_ended = false;
@@ -210,14 +211,14 @@ impl Nginx {
 }
 
 impl Drop for Nginx {
-    /// Ends its workers as well, which outlive one that is killed.
+    /// Also ends its workers, which outlive a master that is killed.
     fn drop(&mut self) {
         let _ = kill_process(Pid::from_child(&self.process.0), Signal::TERM);
         let _ = self.process.0.wait();
     }
 }
 
-/// With what nginx does by itself: a POST that was sent to a service is not sent to another.
+/// With nginx's default: a POST that was sent to one service is not sent to another.
 fn configure(folder: &Path, address: SocketAddr, services: &[SocketAddr]) -> Result<()> {
     let servers: String = services.iter().map(|service| format!("server {service} max_fails=0; ")).collect();
     let text = format!(
@@ -230,7 +231,7 @@ fn configure(folder: &Path, address: SocketAddr, services: &[SocketAddr]) -> Res
     Ok(fs::write(folder.join("nginx.conf"), text)?)
 }
 
-/// The program that is installed, or the one in Debian's package, which is not installed: it would start a server.
+/// Returns the installed program, or extracts it from Debian's package; installing that would start a server.
 fn nginx() -> Result<PathBuf> {
     for installed in ["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"] {
         if Path::new(installed).exists() {
@@ -249,13 +250,13 @@ fn nginx() -> Result<PathBuf> {
     Ok(nginx)
 }
 
-/// What one client was answered.
+/// The answers to one client.
 struct Charged {
     admitted: BTreeMap<(&'static str, String), u64>,
     denied: u64,
 }
 
-/// Charges until it is over. Whatever is neither admitted nor denied is a request that was lost.
+/// Charges until the end. A request that is neither admitted nor denied was lost.
 fn charge(nginx: SocketAddr, client: usize, is_over: &AtomicBool) -> Result<Charged> {
     let mut charged = Charged { admitted: BTreeMap::new(), denied: 0 };
     for turn in client.. {
@@ -288,7 +289,7 @@ fn status(address: SocketAddr, path: &str) -> Result<u16> {
     Ok(converse(address, &format!("GET {path} HTTP/1.1\r\nHost: t\r\nConnection: close\r\n\r\n"))?.0)
 }
 
-/// The status and the body of the answer.
+/// Returns the status and the body of the answer.
 fn converse(address: SocketAddr, request: &str) -> Result<(u16, String)> {
     let mut stream = TcpStream::connect(address)?;
     stream.set_read_timeout(Some(PATIENCE))?;

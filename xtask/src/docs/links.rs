@@ -10,7 +10,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag};
 
 use super::{MANUAL, Pages};
 
-/// The links that lead to no file or to no heading of it, as lines to print.
+/// Returns the links to a missing file or heading, as lines to print.
 pub(super) fn broken(pages: &Pages) -> Result<Vec<String>> {
     let mut broken = Vec::new();
     for (path, page) in pages {
@@ -32,7 +32,7 @@ pub(super) fn broken(pages: &Pages) -> Result<Vec<String>> {
     Ok(broken)
 }
 
-/// The pages of the manual that its table of contents does not have.
+/// Returns the pages of the manual that are not in its table of contents.
 pub(super) fn unlisted(pages: &Pages) -> Result<Vec<String>> {
     let contents = Path::new(MANUAL).join("SUMMARY.md");
     let listed = &pages.get(&contents).context("the manual has no SUMMARY.md")?.links;
@@ -45,7 +45,7 @@ pub(super) fn unlisted(pages: &Pages) -> Result<Vec<String>> {
     Ok(unlisted.map(|path| format!("{}: is missing in docs/SUMMARY.md", path.display())).collect())
 }
 
-/// A page for the website: what it links outside of the manual is named by its path in the repository instead.
+/// Prepares a page for the website: a link out of the manual becomes a path in the repository.
 pub(super) fn keep_inside(page: &Path) -> Result<String> {
     let text = fs::read_to_string(page).with_context(|| format!("cannot read {}", page.display()))?;
     let folder = page.parent().unwrap_or(page);
@@ -79,7 +79,7 @@ fn is_elsewhere(link: &str) -> bool {
     ["http://", "https://", "mailto:"].iter().any(|scheme| link.starts_with(scheme))
 }
 
-/// The path of a file that a page in this folder names.
+/// Returns the path of a file that a page in this folder links to.
 fn join(folder: &Path, file: &str) -> PathBuf {
     let mut joined = PathBuf::new();
     for part in folder.join(file).components() {
@@ -103,7 +103,7 @@ mod tests {
 
     #[test]
     fn names_links_that_lead_nowhere_by_their_line() {
-        // The working directory of a unit test is the folder of its crate.
+        // A unit test runs in the folder of its crate.
         let pages = pages(&[
             ("Cargo.md", "# Here\n\n[a](src/main.rs) [b](src/gone.rs) [c](#here) [d](#there)\n"),
             (
@@ -117,7 +117,7 @@ mod tests {
             "src/page.md:3: `../src/none.md#x` leads nowhere",
         ];
         let broken = broken(&pages).unwrap();
-        // `Cargo.md` is no file, so that only what can be found without it is.
+        // `Cargo.md` is not on disk, so `#here` is reported as well; this test ignores it.
         assert_eq!(
             broken.iter().filter(|line| !line.contains("`#here`")).collect::<Vec<_>>(),
             expected.each_ref()

@@ -19,14 +19,14 @@ use crate::tools;
 /// The pages of the manual.
 const MANUAL: &str = "docs";
 
-/// All pages by their path in the repository.
+/// All pages, by their path in the repository.
 type Pages = BTreeMap<PathBuf, Page>;
 
-/// Builds the website and prints where it is.
+/// Builds the website and prints its path.
 pub(crate) fn build() -> Result<()> {
     let book = target_directory()?.join("manual");
     let source = book.join("src");
-    // What is left of pages that are gone would be found by the search.
+    // Otherwise the search would find pages that no longer exist.
     if book.exists() {
         fs::remove_dir_all(&book).with_context(|| format!("cannot remove {}", book.display()))?;
     }
@@ -84,7 +84,7 @@ fn read_all() -> Result<Pages> {
         .collect()
 }
 
-/// The files of the repository that match, those that are not committed yet included.
+/// Returns the matching files of the repository, including those that are not committed yet.
 fn files(patterns: &[&str]) -> Result<Vec<PathBuf>> {
     let list = command("git ls-files --cached --others --exclude-standard --").arguments(patterns).read()?;
     Ok(list.lines().map(PathBuf::from).filter(|path| path.exists()).collect())

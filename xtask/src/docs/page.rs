@@ -4,12 +4,12 @@ use std::collections::{BTreeSet, HashMap};
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
-/// A page as far as it is checked.
+/// The parts of a page that are checked.
 #[derive(Debug, Default)]
 pub(super) struct Page {
-    /// Where links and pictures lead, and on which line each stands.
+    /// The targets of links and pictures, each with its line.
     pub(super) links: Vec<(usize, String)>,
-    /// What can follow `#` in a link to this page.
+    /// What may follow `#` in a link to this page.
     pub(super) anchors: BTreeSet<String>,
     /// Paragraphs, items, headings and cells, without code.
     pub(super) blocks: Vec<Block>,
@@ -20,7 +20,7 @@ pub(super) struct Page {
 pub(super) struct Block {
     pub(super) line: usize,
     pub(super) text: String,
-    /// Whether it consists of whole sentences: headings and cells do not have to.
+    /// Whether it consists of whole sentences, unlike headings and cells.
     pub(super) is_sentences: bool,
 }
 
@@ -88,7 +88,7 @@ impl Page {
     }
 }
 
-/// The anchor of a heading, as code hosts and mdBook make it.
+/// Returns the anchor of a heading, as code hosts and mdBook create it.
 fn slug(heading: &str) -> String {
     let kept = heading.trim().chars().filter_map(|c| match c {
         ' ' => Some('-'),

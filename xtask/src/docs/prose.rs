@@ -5,7 +5,7 @@ use std::fmt;
 use super::Pages;
 use super::page::Page;
 
-/// Turns that make readers stumble, in lower case, each with what to write instead.
+/// Turns of phrase that make readers stumble, in lower case, each with a replacement.
 const TURNS: [(&str, &str); 11] = [
     ("who is counted", "name the key"),
     ("whom it counts", "name the key"),
@@ -23,7 +23,7 @@ const TURNS: [(&str, &str); 11] = [
 /// What a sentence ends with.
 const ENDS: [char; 3] = ['.', '!', '?'];
 
-/// The turns that stand in prose, as lines to print.
+/// Returns the turns found in prose, as lines to print.
 pub(super) fn turns(pages: &Pages) -> Vec<String> {
     let mut found = Vec::new();
     for (path, page) in pages {
@@ -41,12 +41,12 @@ pub(super) fn turns(pages: &Pages) -> Vec<String> {
     found
 }
 
-/// The size of prose and how hard it is to read.
+/// The size of prose, and how hard it is to read.
 #[derive(Debug, Default, Clone, Copy, PartialEq)]
 pub(super) struct Measure {
-    /// Of everything but code blocks.
+    /// Words in everything but code blocks.
     all_words: usize,
-    /// In whole sentences.
+    /// Words in whole sentences.
     words: usize,
     sentences: usize,
     syllables: usize,
@@ -67,7 +67,7 @@ impl Measure {
         measure
     }
 
-    /// The Flesch-Kincaid grade: years of school that a reader needs.
+    /// Returns the Flesch-Kincaid grade: the years of school that a reader needs.
     fn grade(self) -> f64 {
         let (words, sentences) = (self.words.max(1) as f64, self.sentences.max(1) as f64);
         0.39 * words / sentences + 11.8 * self.syllables as f64 / words - 15.59
@@ -89,7 +89,7 @@ fn is_word(word: &str) -> bool {
     word.chars().any(char::is_alphanumeric)
 }
 
-/// How many sentences a block has: ends of sentences that something follows, and the end of the block.
+/// Counts the sentences of a block: each end that something follows, and the end of the block.
 fn sentences(text: &str) -> usize {
     let words: Vec<&str> = text.split_whitespace().collect();
     let ends = words.iter().filter(|word| {
@@ -100,7 +100,7 @@ fn sentences(text: &str) -> usize {
     ends.count() + usize::from(is_open)
 }
 
-/// Groups of vowels, as good as it gets without a dictionary. A name in code is read as one thing.
+/// Counts groups of vowels, the best estimate without a dictionary. A name in code counts as one word.
 fn syllables(word: &str) -> usize {
     let word = word.trim_matches(|c: char| !c.is_alphanumeric());
     if !word.chars().all(|c| c.is_ascii_alphabetic() || c == '\'' || c == '-') {
