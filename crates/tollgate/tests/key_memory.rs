@@ -1,11 +1,12 @@
-//! A counter's memory does not depend on the length of its key: alone in its process, because that is measured.
+//! A counter's memory does not depend on the length of its key. Alone in its process, because memory is measured per
+//! process.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
 use tollgate::{Limiter, Quota};
 
-/// What of this process is in memory, in KiB.
+/// Returns the resident memory of this process, in KiB.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();

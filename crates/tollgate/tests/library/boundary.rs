@@ -1,4 +1,4 @@
-//! The burst at a boundary (G3): twice the limit is reached, and never passed.
+//! The burst at a boundary (G3): twice the limit is reached, and never exceeded.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
@@ -16,12 +16,12 @@ fn quota(windows: &str) -> PolicyQuota {
     PolicyQuota::new("boundary", format!("{LIMIT}/{windows}").parse().unwrap())
 }
 
-/// The end of the quota's window of the attacker that holds `time`.
+/// Returns the end of the attacker's window that holds `time`.
 fn boundary(quota: &PolicyQuota, time: Timestamp) -> Timestamp {
     quota.quota().window_at(&"attacker".into(), time).end()
 }
 
-/// Before the day of 23 hours in Berlin.
+/// Shortly before Berlin's day of 23 hours.
 fn before_the_short_day() -> Timestamp {
     instant("2026-03-28T12:00:00Z")
 }

@@ -7,7 +7,7 @@ use tollgate::{
     Charge, Clock, Counter, Key, Limiter, MemoryStore, PolicyQuota, Quota, Reason, Step, Timestamp,
 };
 
-/// Its coarse reading lags: it is the time of the last tick of 4 ms, or of one that was missed before it.
+/// Its coarse reading is the time of the last tick of 4 ms, or of an earlier one if ticks were missed.
 #[derive(Default)]
 struct TickingClock {
     millis: AtomicI64,
@@ -49,8 +49,8 @@ fn who_waits_as_told_is_admitted_although_the_coarse_clock_lags() {
     }
 }
 
-/// A `first_hit` window began at the coarse reading, up to several ticks before its first unit, and ended as much too early.
-/// So one client could use two limits in less than a window.
+/// A `first_hit` window began at the coarse reading, up to several ticks before its first unit, and ended too early by
+/// as much. So one client could use two limits in less than a window.
 #[test]
 fn a_window_begins_at_its_first_unit_and_not_at_the_last_tick() {
     let clock = TickingClock { millis: AtomicI64::new(5_103), missed_ticks: 8 };
@@ -62,11 +62,11 @@ fn a_window_begins_at_its_first_unit_and_not_at_the_last_tick() {
         assert!(decision.is_allowed(), "at {time} ms");
         decision.quotas()[0].window().unwrap().start().as_unix_millis()
     };
-    // The first window, the next for a counter that is there, and one long after.
+    // The first window, the next one of the same counter, and one long after.
     assert_eq!([5_103, 6_107, 9_999].map(start), [5_103, 6_107, 9_999]);
 }
 
-/// A client may know from another source when its window ends, and come at that very instant.
+/// A client may learn from another source when its window ends, and return at that very instant.
 #[test]
 fn nobody_is_denied_for_a_window_that_is_over() {
     let day = PolicyQuota::new("day", Quota::per_day(9));
@@ -87,7 +87,7 @@ fn nobody_is_denied_for_a_window_that_is_over() {
     }
 }
 
-/// A window opened by a precise reading is not left again because a coarse one lags behind it.
+/// A window that a precise reading opened is not left again because a coarse one lags behind it.
 #[test]
 fn a_coarse_reading_does_not_move_a_counter_back() {
     let clock = TickingClock::default();
@@ -97,7 +97,7 @@ fn a_coarse_reading_does_not_move_a_counter_back() {
     let key = Key::from("alice");
     let both = [Charge::new(&second, &key, 1), Charge::new(&tick, &key, 1)];
 
-    // The short quota needs the precise clock, and with it the long one enters its second window at 1,001 ms.
+    // The short quota needs the precise clock, and takes the long one along into its second window at 1,001 ms.
     clock.millis.store(1_001, Ordering::Relaxed);
     let counted = store.take(Step::Charge(&both)).unwrap();
     assert_eq!(counted[0].window().unwrap().start(), Timestamp::from_unix_millis(1_000));
@@ -106,9 +106,9 @@ fn a_coarse_reading_does_not_move_a_counter_back() {
     assert!(!store.take(Step::Charge(&both[..1])).unwrap().is_admitted());
 }
 
-/// Room was made by the precise clock and decisions were made by the coarse one. So a counter could be dropped by one
-/// step because its window was over, and be opened again in that very window by the next: on the real clock, 2,000
-/// busy keys of `1/1s` and a stream of new ones had 66 units too many of 42,000 within 20 seconds.
+/// Room was made by the precise clock, but decisions by the coarse one. So one step could drop a counter because its
+/// window was over, and the next could open it again in that same window. On the real clock, 2,000 busy keys of `1/1s`
+/// and a stream of new ones had 66 units too many of 42,000 within 20 seconds.
 #[test]
 fn a_window_that_was_left_is_not_opened_again() {
     for (windows, at_first) in [("1s", 5_500), ("1s@staggered", 5_500), ("1s@first_hit", 5_003)] {
@@ -124,7 +124,7 @@ fn a_window_that_was_left_is_not_opened_again() {
         let mut windows = vec![first[0]];
         for late in 1..20 {
             clock.millis.store(first[0].end().as_unix_millis() + late, Ordering::Relaxed);
-            // Bob needs room, and the precise clock.
+            // Bob's key needs room, which takes the precise clock.
             charge(&blink, &bob);
             windows.extend(charge(&quota, &alice).map(|admitted| admitted.window().unwrap()));
         }
@@ -135,7 +135,7 @@ fn a_window_that_was_left_is_not_opened_again() {
     }
 }
 
-/// The coarse reading says for a while that a window is open which is over. A unit charged then was counted in the old
+/// For a moment, the coarse reading shows a window as open that is over. A unit charged then was counted in the old
 /// window, so three times the limit could pass within the length of one.
 #[test]
 fn nothing_is_counted_in_a_window_that_is_over() {
@@ -155,11 +155,11 @@ fn nothing_is_counted_in_a_window_that_is_over() {
     }
 }
 
-/// After a step back, the coarse reading said that the clock had gone further than it had. So a step of 993 ms was taken for
-/// one of more than a second, and a window whose counter had been dropped was opened again.
+/// After a step back, the coarse reading was ahead of the clock. So a step of 993 ms was taken for one of more than a
+/// second, and a window whose counter had been dropped was opened again.
 #[test]
 fn a_step_back_is_as_long_as_the_precise_clock_says() {
-    /// Shows a time, and how far the coarse reading lags behind it.
+    /// Shows this time, with a coarse reading that lags this far behind.
     struct LaggingClock(AtomicI64, AtomicI64);
 
     impl LaggingClock {
@@ -189,7 +189,7 @@ fn a_step_back_is_as_long_as_the_precise_clock_says() {
     let [alice, bob] = ["alice", "bob"].map(Key::from);
     let charge = |key| store.take(Step::Charge(&[Charge::new(&quota, key, 1)])).unwrap()[0];
     let first = charge(&alice).window().unwrap();
-    // Bob takes the room that Alice's counter had.
+    // Bob's counter takes the room of Alice's.
     clock.set(6_000, 0);
     assert!(charge(&bob).has_room());
     store.take(Step::Reset(Counter::new(&quota, &bob))).unwrap();
@@ -198,8 +198,8 @@ fn a_step_back_is_as_long_as_the_precise_clock_says() {
     assert!(again.start() >= first.end(), "{again:?} after {first:?}");
 }
 
-/// A step made room by one reading and decided by the next. If the clock stepped back in between, the first reading closed what
-/// the step had just written, and its second counter took the place of its first one.
+/// A step made room by one reading and decided by the next. If the clock stepped back in between, the first reading
+/// closed what the step had just written, and its second counter took the place of its first one.
 #[test]
 fn a_step_back_within_a_step_drops_nothing_that_it_writes() {
     /// Steps back by 300 ms after two readings.
@@ -214,7 +214,7 @@ fn a_step_back_within_a_step_drops_nothing_that_it_writes() {
 
     let store = MemoryStore::builder().clock(SteppingClock(AtomicI64::new(0))).max_counters(40).build();
     let quota = PolicyQuota::new("", "1/300ms@first_hit".parse().unwrap());
-    // So many that some are in each other's way.
+    // Enough keys for some to collide.
     let keys: Vec<Key<'_>> = (0..40_u64).map(Key::from).collect();
     let charges: Vec<_> = keys.iter().map(|key| Charge::new(&quota, key, 1)).collect();
     let counted = store.take(Step::Charge(&charges)).unwrap();

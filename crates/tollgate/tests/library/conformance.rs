@@ -1,4 +1,4 @@
-//! The conformance suite, over the memory store under a manual clock and under the system's.
+//! The conformance suite for the memory store, under a manual clock and under the system clock.
 
 mod under_a_manual_clock {
     use tollgate_testkit::{ManualMemory, conformance};

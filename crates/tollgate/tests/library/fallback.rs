@@ -1,4 +1,4 @@
-//! What is answered when the store cannot: each policy under each fault.
+//! The answers when the store fails: each policy under each fault.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
@@ -14,7 +14,7 @@ use tollgate_testkit::{Fault, FaultyStore, Given, StoreSteps, Subject, Unreachab
 
 type Memory = MemoryStore<ManualClock>;
 
-/// A store over which several processes could run, and the clock of all.
+/// A store that several processes can share, and their common clock.
 struct Shared {
     faulty: FaultyStore<Memory>,
     clock: ManualClock,
@@ -27,7 +27,7 @@ impl Shared {
         Self { faulty: FaultyStore::new(store), clock }
     }
 
-    /// One process on it.
+    /// Returns one process on the store.
     fn process(&self, on_failure: OnStoreFailure) -> impl Store + use<> {
         let memory = MemoryStore::builder().clock(self.clock.clone()).max_counters(100).build();
         let deadline = || tokio::time::sleep(Duration::from_millis(5));
@@ -56,7 +56,7 @@ fn decided(charges: &[Charge<'_>], counted: Counted) -> Decision<'static> {
     Decision::of_charges(charges, counted).unwrap().into_owned()
 }
 
-/// What a store is in trouble with, if it is.
+/// Returns the trouble of the store, if there is any.
 fn trouble<A>(answer: Result<A, StoreError>) -> Option<String> {
     let error = answer.err()?;
     Some(error.source()?.to_string())
@@ -66,12 +66,12 @@ const UNREACHABLE: &str = "the store cannot be reached";
 const LATE: &str = "no answer from the store in time";
 const NONSENSE: &str = "the store's answer makes no sense";
 
-/// Units that pass one by one, asked for until one is denied.
+/// Charges single units until one is denied. Returns how many passed.
 fn passes(store: &impl Store, quota: &PolicyQuota) -> usize {
     (0..1_000).take_while(|_| take(store, quota, 1).unwrap().is_allowed()).count()
 }
 
-/// Everything that leaves a charge without a decision, and the error it is.
+/// Returns every fault that leaves a charge without a decision, with its error.
 fn faults() -> Vec<(Fault, &'static str)> {
     vec![
         (Fault::unreachable(), UNREACHABLE),
@@ -140,7 +140,7 @@ fn local_admits_its_share_and_says_what_is_left_of_it() {
     }
 }
 
-/// It was told "can never pass", and gave up for good over an outage of a minute.
+/// An answer with "can never pass" made a client give up for good over an outage of a minute.
 #[test]
 fn a_cost_above_the_share_may_come_again_and_one_above_the_limit_may_not() {
     let shared = Shared::new();
@@ -178,7 +178,7 @@ fn together_they_admit_no_more_than_the_documented_bound() {
         let key = Key::from("alice");
         block_on(shared.faulty.reset(&Counter::new(&quota, &key))).unwrap();
         assert_eq!(all(), 100);
-        // The store comes and goes: what was counted in the processes stays counted.
+        // The store comes and goes; counts in the processes are kept.
         let mut outages = 0;
         for _ in 0..3 {
             shared.faulty.begin(Fault::unreachable());
@@ -222,7 +222,7 @@ fn a_batch_falls_back_request_by_request() {
         decisions.map(|decision| (decision.is_allowed(), decision.source())).collect()
     };
     assert_eq!(verdicts(block_on(process.charge_each(&batch))), [(true, Source::Store); 3]);
-    // Alice's two of two and Bob's one in one outage, Bob's second in the next; nothing of either in a third.
+    // Two of Alice's two and one of Bob's in the first outage, Bob's second in the next, and none in a third.
     let by_fallback = [
         (Fault::Hangs, [true, false, true]),
         (Fault::ForgetsQuotas, [false, false, true]),
@@ -235,7 +235,7 @@ fn a_batch_falls_back_request_by_request() {
     }
 }
 
-/// An error of a store in trouble is no denial, and a denial is no trouble.
+/// An error of a failing store is not a denial, and a denial is not an error.
 #[test]
 fn a_denial_and_a_full_store_are_given_on_under_every_policy() {
     for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
@@ -249,7 +249,7 @@ fn a_denial_and_a_full_store_are_given_on_under_every_policy() {
     }
 }
 
-/// What no store state can help was answered as trouble is: admitted for good under `open`.
+/// A charge that no store can ever count was handled like an outage: admitted for good under `open`.
 #[test]
 fn what_can_never_be_counted_is_an_error_under_every_policy() {
     for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
@@ -302,7 +302,7 @@ fn a_peek_takes_nothing_and_a_record_counts_where_a_charge_would() {
             assert_eq!(peeked.is_ok(), on_failure != OnStoreFailure::Closed);
         }
         let recorded = block_on(process.record(&charge)).ok()?;
-        // A record is told of no room, however much there is.
+        // A record is not told about room, however much there is.
         assert_eq!((recorded.reason(), recorded.source()), (None, Source::Fallback));
         Some((recorded.used(), recorded.limit(), take(&process, &quota, 1).ok()?.is_allowed()))
     };
@@ -322,7 +322,7 @@ fn a_record_above_the_limit_has_no_reason_either() {
     }
 }
 
-/// Nobody waits for leave to change a counter, so nothing is made up: it happened in the store, or it failed.
+/// No client waits for a change of a counter, so no answer is made up: the change happened in the store, or it failed.
 #[test]
 fn a_change_that_the_store_did_not_make_fails_under_every_policy() {
     let (quota, key) = (quota(4), Key::from("alice"));
@@ -344,7 +344,7 @@ fn a_change_that_the_store_did_not_make_fails_under_every_policy() {
     }
 }
 
-/// A unit that no store counted cannot be given back to one.
+/// A unit that no store counted cannot be refunded to one.
 #[test]
 fn a_refund_of_a_fallback_decision_gives_nothing() {
     let shared = Shared::new();
@@ -373,7 +373,7 @@ fn a_counted_denial_counts_against_the_share_alone() {
     assert_eq!(take(&process, &quota, 1).unwrap().used(), 1);
 }
 
-/// The deadline is measured, the store never answers.
+/// The deadline is measured with a store that never answers.
 #[test]
 fn no_wait_is_longer_than_the_deadline() {
     let shared = Shared::new();
@@ -392,7 +392,7 @@ fn no_wait_is_longer_than_the_deadline() {
     assert!(many.is_ok(), "twenty deadlines of 5 ms took more than a minute");
 }
 
-/// A store without trouble is the same store with a policy above it.
+/// A store without faults behaves the same with a policy above it.
 mod without_trouble {
     use super::*;
 
@@ -425,7 +425,7 @@ mod without_trouble {
     tollgate_testkit::conformance!(every_store: untroubled());
 }
 
-/// A charge of each quota for one key, as a request that meets several policies makes them.
+/// Charges each quota for one key, like a request that matches several policies.
 fn take_all(store: &impl Store, quotas: &[&PolicyQuota]) -> Result<Decision<'static>, StoreError> {
     let key = Key::from("alice");
     let charges: Vec<Charge<'_>> = quotas.iter().map(|quota| Charge::new(quota, &key, 1)).collect();
@@ -450,7 +450,7 @@ fn of_several_policies_the_strictest_decides() {
     let all = [&open, &half, &closed, &third];
     assert_eq!(trouble(take_all(&process, &all)).as_deref(), Some(UNREACHABLE));
 
-    // What was refused was not counted, and what is open is not counted beside what is.
+    // The refused charge was not counted, and `open` is not counted even next to a policy that counts here.
     let three = [&half, &open, &third];
     for used in 1..=2 {
         let decision = take_all(&process, &three).unwrap();
@@ -463,7 +463,7 @@ fn of_several_policies_the_strictest_decides() {
     assert_eq!(take_all(&process, &[&third]).unwrap().used(), 3);
 }
 
-/// All or nothing holds without the store as well.
+/// All or nothing holds even without the store.
 #[test]
 fn beside_what_can_never_pass_nothing_is_counted_here() {
     let shared = Shared::new();
@@ -475,7 +475,7 @@ fn beside_what_can_never_pass_nothing_is_counted_here() {
     assert_eq!(take_all(&process, &[&half]).unwrap().used(), 1);
 }
 
-/// The memory that counted for `local` had a say in what an `open` policy of the same counters answered.
+/// The memory that had counted for `local` influenced the answer of an `open` policy for the same counters.
 #[test]
 fn what_is_open_now_forgets_what_was_counted_here() {
     let shared = Shared::new();
@@ -487,7 +487,7 @@ fn what_is_open_now_forgets_what_was_counted_here() {
     assert!(take_all(&process, &[&after]).unwrap().is_allowed());
 }
 
-/// Each policy added up only the costs of its own charges. So two charges on one counter that together were above the limit
+/// Each policy only added up the costs of its own charges. So two charges on one counter whose sum was above the limit
 /// were admitted, and one of them took nothing of the share that the other was counted against.
 #[test]
 fn charges_on_one_counter_add_up_whatever_their_policies() {
@@ -506,7 +506,7 @@ fn charges_on_one_counter_add_up_whatever_their_policies() {
     assert_eq!((admitted.is_allowed(), states.collect::<Vec<_>>()), (true, vec![(4, 4, 2); 2]));
 }
 
-/// What the lower one answered by its share was nonsense to the upper one, which counted once more by its own policy.
+/// The upper fallback took the share in the lower one's answer for nonsense, and counted again by its own policy.
 #[test]
 fn a_fallback_below_another_comes_first() {
     for (lower, used) in

@@ -1,6 +1,6 @@
-//! The test ladder of Hammer's fixed windows, on our API: its `hit`, `inc`, `get`, `set` and `expires_at` are
+//! The tests of Hammer's fixed windows, on our API: its `hit`, `inc`, `get`, `set` and `expires_at` are
 //! [`check_cost`](Limiter::check_cost), [`record`](Limiter::record), [`peek`](Limiter::peek), [`set`](Limiter::set) and
-//! [`window_end`](Limiter::window_end). It counts denials, and so do these limiters.
+//! [`window_end`](Limiter::window_end). Hammer counts denials, and so do these limiters.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
@@ -20,7 +20,7 @@ use tollgate::{
 
 const SCALE: Duration = Duration::from_secs(1);
 
-/// What its `hit` answers: the count, or the milliseconds to wait.
+/// The answer of its `hit`: the count, or the milliseconds to wait.
 #[derive(Debug, PartialEq, Eq)]
 enum Hit {
     Allow(u64),
@@ -106,7 +106,7 @@ fn costs_are_counted_and_so_is_what_is_denied() {
     assert_eq!(ladder.hit("key", 4), Hit::Allow(4));
     assert_eq!(ladder.hit("key", 5), Hit::Allow(9));
     assert_eq!(ladder.hit("key", 3), Hit::Deny(1_000));
-    // It burns what it asked for: 12 of 10, and the one unit that was left is gone.
+    // The denial is counted: 12 of 10, and the one unit that was left is gone.
     assert_eq!(ladder.get("key"), 12);
     assert_eq!(ladder.hit("key", 1), Hit::Deny(1_000));
 
@@ -117,7 +117,7 @@ fn costs_are_counted_and_so_is_what_is_denied() {
     assert_eq!(mixed.hit("key", 1), Hit::Deny(1_000));
 }
 
-/// Where denials are not counted, as we do by default, the unit that is left can still be had.
+/// By default we do not count denials, so the last unit is still available.
 #[test]
 fn a_denial_that_is_not_counted_burns_nothing() {
     let limiter = Limiter::new(Quota::per_day(10));
@@ -126,7 +126,7 @@ fn a_denial_that_is_not_counted_burns_nothing() {
     assert!(limiter.check_cost("key", 1).unwrap().is_allowed());
 }
 
-/// Its hits of cost 0 look and charge nothing.
+/// Its hits with cost 0 only peek.
 #[test]
 fn a_hit_of_nothing_only_looks() {
     let ladder = Ladder::new(10);
@@ -135,7 +135,7 @@ fn a_hit_of_nothing_only_looks() {
     assert_eq!(ladder.get("key"), 3);
 }
 
-/// Two who make the counter at once lost a hit of the other.
+/// If two callers created the counter at once, one hit was lost.
 #[test]
 fn concurrent_creators_lose_nothing() {
     for _ in 0..200 {
@@ -158,7 +158,7 @@ fn inc_and_get_go_together() {
     assert_eq!(ladder.inc("key", 1), 1);
     assert_eq!(ladder.get("key"), 1);
     assert_eq!(ladder.inc("key", 9), 10);
-    // It asks nobody: also past the limit.
+    // It charges without asking, even beyond the limit.
     assert_eq!(ladder.inc("key", 5), 15);
     assert_eq!(ladder.hit("key", 1), Hit::Deny(1_000));
     ladder.clock.advance(SCALE);
@@ -210,7 +210,7 @@ fn called(limit: u64, scale: Duration) -> PolicyQuota {
     PolicyQuota::new("called", Quota::new(limit, scale).unwrap())
 }
 
-/// Its limit and scale come with each call.
+/// In Hammer, each call has its limit and scale.
 #[test]
 fn limit_and_scale_may_come_with_the_call() {
     let ladder = Ladder::new(1);
@@ -223,7 +223,7 @@ fn limit_and_scale_may_come_with_the_call() {
     assert_eq!(hit(1, SCALE), (false, 1));
     assert_eq!(hit(2, SCALE), (true, 2));
     assert_eq!(hit(2, SCALE * 60), (true, 1));
-    // Its `inc`, `get` and `set` take a scale too.
+    // Its `inc`, `get` and `set` take a scale as well.
     let minute = called(2, SCALE * 60);
     assert_eq!(ladder.limiter.record_under(&minute, "key", 4).unwrap().used(), 5);
     assert_eq!(ladder.limiter.set_under(&minute, "key", 7).unwrap().used(), 7);
@@ -231,7 +231,7 @@ fn limit_and_scale_may_come_with_the_call() {
     assert_eq!((hit(3, SCALE), ladder.get("key")), ((true, 3), 0));
 }
 
-/// Its scale 0 divides by nothing, and its limit 0 denies: both are said when they are made.
+/// In Hammer a scale of 0 divides by zero, and a limit of 0 denies. Here both are checked at construction.
 #[test]
 fn a_scale_of_nothing_is_refused_and_a_limit_of_nothing_denies() {
     let error = Quota::new(10, Duration::ZERO).unwrap_err();
@@ -239,8 +239,8 @@ fn a_scale_of_nothing_is_refused_and_a_limit_of_nothing_denies() {
     assert!(!Limiter::new(Quota::per_day(0)).check("key").unwrap().is_allowed());
 }
 
-/// It looks through its whole table once a minute. Here the place of a closed counter is free at once: nobody looks
-/// for it, and ten thousand keys go through a store for one hundred.
+/// Hammer sweeps its whole table once a minute. Here the room of a closed counter is free at once, without a sweep: ten
+/// thousand keys pass through a store for one hundred.
 #[test]
 fn closed_counters_make_room_without_a_sweep() {
     let ladder = Ladder::over(1, |builder| builder.max_counters(100).build());
@@ -254,8 +254,8 @@ fn closed_counters_make_room_without_a_sweep() {
     assert!(ladder.limiter.store().counters() <= 100);
 }
 
-/// Its hook gets algorithm, key, value and the time of expiry in milliseconds; a hook that fails is logged and called
-/// again; counters that counted nothing, and windows that have not closed, are not told.
+/// Its hook gets the algorithm, the key, the value and the expiry in milliseconds. If a hook fails, the failure is
+/// logged and the hook called again. Counters without units and windows that are still open are not reported.
 #[test]
 fn the_hook_is_told_before_a_counter_is_dropped() {
     let (told, dropped) = mpsc::channel();
@@ -279,7 +279,7 @@ fn the_hook_is_told_before_a_counter_is_dropped() {
     assert_eq!(rest, HashSet::from([1, 4]));
 }
 
-/// The example, by a clock that stands still 400 ms into a window.
+/// Its example, with a clock that stands still 400 ms into a window.
 #[test]
 fn the_example_answers_as_hammer_does() {
     let (told, dropped) = mpsc::channel();
@@ -296,7 +296,7 @@ fn the_example_answers_as_hammer_does() {
         "{:allow, 9}",
         "9",
         "{:deny, 1600}",
-        // What was denied is counted.
+        // The denied request is counted.
         "12",
         "4",
         "9",
@@ -309,7 +309,7 @@ fn the_example_answers_as_hammer_does() {
     ];
     assert_eq!(answers, expected);
     clock.advance(Duration::from_millis(1_600));
-    // Whichever of the two keys is dropped first.
+    // Either of the two keys may be dropped first.
     let hooked: HashSet<String> =
         (0..2).map(|_| dropped.recv_timeout(Duration::from_secs(30)).unwrap()).collect();
     let told = |policy: &str, used: u64, end: i64| {

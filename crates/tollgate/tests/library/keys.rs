@@ -1,4 +1,4 @@
-//! Canonical bytes of keys: whoever reads them finds the key that was written, so no two keys share them (G4).
+//! Canonical bytes of keys: they can be read back as the key that was written, so no two keys share them (G4).
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
@@ -31,7 +31,7 @@ impl Value {
     }
 }
 
-/// Values of a small alphabet, which holds the bytes that canonical bytes are made of.
+/// Generates values from a small alphabet, with the bytes that the encoding itself uses.
 fn value() -> impl Strategy<Value = Value> {
     let byte = || prop_oneof![0..=6_u8, Just(b'a'), Just(b':'), Just(0x80), any::<u8>()];
     let leaf = prop_oneof![
@@ -46,7 +46,7 @@ fn value() -> impl Strategy<Value = Value> {
     leaf.prop_recursive(4, 24, 4, |inner| vec(inner, 0..4).prop_map(Value::Parts))
 }
 
-/// Reads one value off the front of canonical bytes, by their description alone.
+/// Reads one value off the front of canonical bytes, using only their specification.
 fn read(bytes: &mut &[u8]) -> Value {
     let (kind, rest) = bytes.split_first().unwrap();
     let digits = rest.iter().take_while(|byte| **byte >= 0x80).count() + 1;
@@ -135,7 +135,7 @@ fn one_value_is_one_key_whatever_its_type() {
     }
 }
 
-/// Numbers, addresses and owned texts are keys of any lifetime, so they go with a text that does not live forever.
+/// Numbers, addresses and owned texts are keys of any lifetime, so they can be combined with a borrowed text.
 #[test]
 fn parts_of_all_types_go_together() {
     let name = String::from("alice");
@@ -152,8 +152,8 @@ fn a_key_hides_its_value() {
     assert_eq!(format!("{:?}", Key::from(4711_u64)), "Key(number, 8 bytes)");
 }
 
-/// Policy, windows and kind of key were mixed into a seed of 64 bits, by which short keys are only shifted: a text and
-/// other bytes shared one counter in most processes.
+/// Policy, windows and kind of key were mixed into a seed of 64 bits, which only shifts the hash of short keys. So a
+/// text and other bytes shared one counter in most processes.
 #[test]
 fn a_store_tells_kinds_and_quotas_apart() {
     let quotas = ["a", "b"].map(|policy| PolicyQuota::new(policy, Quota::per_day(1 << 30)));
@@ -174,7 +174,7 @@ fn a_store_tells_kinds_and_quotas_apart() {
     }
 }
 
-/// Long keys are hashed by blocks, and the longest by blocks of blocks.
+/// Long keys are hashed in blocks, and the longest in blocks of blocks.
 #[test]
 fn long_keys_that_differ_in_one_byte_have_counters_of_their_own() {
     let quota = PolicyQuota::new("", Quota::per_day(1 << 30));
@@ -195,7 +195,7 @@ fn long_keys_that_differ_in_one_byte_have_counters_of_their_own() {
     }
 }
 
-/// Whatever can be a key comes back from its bytes, and nothing else is taken for one.
+/// Every possible key can be read back from its bytes, and other bytes are never taken for a key.
 #[test]
 fn a_key_comes_back_from_its_canonical_bytes() {
     let address: IpAddr = "2001:db8::1".parse().unwrap();

@@ -21,7 +21,7 @@ fn limiter(quotas: &[Quota]) -> (Limiter<ManualClock>, ManualClock) {
     (builder.build(store).unwrap(), clock)
 }
 
-/// What a decision says, for comparison.
+/// Returns the content of a decision, for comparison.
 fn said(decision: &Decision<'_>) -> (usize, Counted) {
     (decision.deciding(), decision.quotas().clone())
 }
@@ -42,7 +42,7 @@ fn memory_answers_at_once_and_other_stores_later() {
     assert!(counted.unwrap().is_admitted(), "an answer that nobody waited for has charged nothing");
 }
 
-/// The same steps through every kind of store.
+/// The same steps on every kind of store.
 #[test]
 fn limiters_in_memory_and_over_any_store_answer_alike() {
     async fn compare<S: Store>(
@@ -131,14 +131,14 @@ fn a_refund_goes_to_the_windows_of_its_decision() {
     let (limiter, clock) = limiter(&[Quota::per_minute(5), Quota::per_day(7)]);
     let mut receipt = limiter.check_cost("alice", 5).unwrap().into_receipt();
     clock.advance(Duration::from_secs(60));
-    // Others have used the next minute, which is not touched.
+    // Others have used units in the next minute, which stay.
     assert!(limiter.check_cost("alice", 2).unwrap().is_allowed());
     let refunded = limiter.refund(&mut receipt);
     let refunded: Vec<_> = refunded.iter().map(|state| (state.units(), state.used())).collect();
     assert_eq!(refunded, [(0, 2), (5, 2)]);
 }
 
-/// Limit 1: what A took must not be given back by B's denial.
+/// Limit 1: the denial of B must not give back what A took.
 #[test]
 fn a_denial_and_a_look_have_nothing_to_give_back() {
     let (limiter, _clock) = limiter(&[Quota::per_minute(1), Quota::per_day(7)]);
@@ -165,7 +165,7 @@ fn a_refund_by_a_counted_denial_gives_back_what_it_was_charged() {
         PolicyQuota::new("b", Quota::per_minute(9)).with_count_denied(CountDenied::Yes),
     );
     let key = Key::from("alice");
-    // The first two are one counter: a denial of the one charges it for both.
+    // The first two share a counter: a denial by one charges it for both.
     let charges = [&counting, &wider, &other].map(|quota| Charge::new(quota, &key, 1));
     assert!(limiter.check_all(&charges).unwrap().is_allowed());
     let denied = limiter.check_all(&charges).unwrap();
@@ -180,7 +180,7 @@ fn a_refund_by_a_counted_denial_gives_back_what_it_was_charged() {
     assert!(limiter.check_all(&never).unwrap().into_receipt().is_empty());
 }
 
-/// A receipt names its counters, so no other limiter's are touched.
+/// A receipt names its counters, so it does not touch those of other limiters.
 #[test]
 fn a_receipt_gives_back_to_its_own_counters_only() {
     let (limiter, _clock) = limiter(&[Quota::per_minute(5)]);
@@ -212,10 +212,10 @@ fn a_reservation_gives_back_what_was_not_needed() {
     let used = || limiter.peek("alice").unwrap().quotas().iter().map(QuotaState::used).collect::<Vec<_>>();
     reserve(5).commit(2).unwrap();
     assert_eq!(used(), [2, 2]);
-    // What is missing is taken without asking for room.
+    // The missing units are taken without asking for room.
     reserve(5).commit(9).unwrap();
     assert_eq!(used(), [11, 11]);
-    // A denial reserves nothing, so it settles nothing.
+    // A denial reserves nothing, so there is nothing to settle.
     reserve(5).commit(9).unwrap();
     assert_eq!(used(), [11, 11]);
     limiter.reset("alice");
@@ -226,7 +226,7 @@ fn a_reservation_gives_back_what_was_not_needed() {
     assert_eq!(limiter.refund(&mut kept)[0].units(), 5);
 }
 
-/// A refund used up its receipt. If the store was away, nobody could give the units back any more.
+/// A refund used up its receipt. If the store failed, the units could never be given back.
 #[test]
 fn what_was_provably_not_given_back_can_be_tried_again() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -240,7 +240,7 @@ fn what_was_provably_not_given_back_can_be_tried_again() {
         store.begin(Fault::unreachable());
         let error = limiter.refund(&mut receipt).await.unwrap_err();
         assert_eq!((error.may_have_charged(), receipt.items().len()), (false, 2));
-        // The first is given back, and the second is not.
+        // The first quota is refunded, and the second is not.
         store.end();
         store.begin_after(1, Fault::unreachable());
         let error = limiter.refund(&mut receipt).await.unwrap_err();
@@ -250,7 +250,7 @@ fn what_was_provably_not_given_back_can_be_tried_again() {
         assert_eq!(limiter.refund(&mut receipt).await.unwrap().len(), 1);
         assert_eq!((used().await, receipt.is_empty()), (vec![0, 0], true));
 
-        // The same of what is settled.
+        // The same for settling.
         let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
         store.begin_after(1, Fault::unreachable());
         assert!(limiter.settle(&mut receipt, 7).await.unwrap_err().may_have_charged());
@@ -261,7 +261,7 @@ fn what_was_provably_not_given_back_can_be_tried_again() {
     });
 }
 
-/// It may have been given back already: a second try would give back the units of others.
+/// The units may have been given back already; a second try would give back the units of others.
 #[test]
 fn what_may_have_been_given_back_is_not_tried_again() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -275,7 +275,7 @@ fn what_may_have_been_given_back_is_not_tried_again() {
         assert!(receipt.is_empty());
         assert_eq!(limiter.peek("alice").await.unwrap().used(), 2);
 
-        // The caller goes away while the store is asked.
+        // The caller goes away while the call is in flight.
         let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
         store.begin(Fault::HoldsAnswers);
         {
@@ -305,7 +305,7 @@ fn what_had_no_room_to_be_settled_stays_in_the_receipt() {
     assert_eq!(limiter.settle(&mut receipt, 5).unwrap()[0].used(), 3);
 }
 
-/// After an error the quotas behind it were left as they were, and the error did not say which quota it was about.
+/// After an error, the remaining quotas were not changed, and the error did not name its quota.
 #[test]
 fn an_error_names_its_quota_and_all_others_are_settled() {
     let clock = ManualClock::default();
@@ -330,7 +330,7 @@ fn an_error_names_its_quota_and_all_others_are_settled() {
     assert_eq!(block_on(shared.settle(&mut receipt, 5)).unwrap()[0].used(), 3);
 }
 
-/// A reset or a set that failed at the second quota said that nothing was changed, and so did a record.
+/// A reset or a set that failed at the second quota claimed that nothing was changed, and so did a record.
 #[test]
 fn an_error_after_a_change_says_so() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -370,7 +370,7 @@ fn only_what_the_store_decided_is_given_back() {
     assert!(fallback.into_receipt().is_empty());
 }
 
-/// An answer of a store that has another number of quotas than it was asked for, or none.
+/// An answer of a store with too few or too many quotas, or with none.
 #[test]
 fn a_decision_needs_a_state_for_each_quota() {
     let (limiter, _clock) = limiter(&[Quota::per_minute(5)]);
@@ -385,7 +385,7 @@ fn a_decision_needs_a_state_for_each_quota() {
     assert_eq!(error.trouble_of(), Some(&AnswerError::Nonsense));
 }
 
-/// In memory it was a panic, and over any store an error that named the store's limits.
+/// In memory this was a panic, and over any other store an error about the store's limits.
 #[test]
 fn a_check_without_charges_is_a_mistake_of_the_caller() {
     let in_memory = Limiter::new(Quota::per_day(1));
@@ -394,7 +394,7 @@ fn a_check_without_charges_is_a_mistake_of_the_caller() {
     assert!(std::panic::catch_unwind(|| drop(shared.check_all(&[]))).is_err());
 }
 
-/// Servers spawn them.
+/// Servers spawn these futures.
 #[test]
 fn steps_over_any_store_can_be_sent_to_other_threads() {
     fn sent<T: Send>(value: T) -> T {
@@ -419,14 +419,14 @@ fn the_window_end_is_that_of_the_last_quota_with_anything_used() {
     assert_eq!(limiter.window_end("alice"), None);
 }
 
-/// A full store refused to say that a key it does not know has used nothing.
+/// A full store refused to answer that an unknown key has used nothing.
 #[test]
 fn a_full_store_knows_when_windows_end() {
     let store = MemoryStore::builder().clock(ManualClock::default()).max_counters(2).build();
     let hour = Limiter::with_store(Quota::per_hour(7), store.clone());
     let end = hour.check("alice").unwrap().state().reset_at();
     assert!(hour.check("bob").unwrap().is_allowed());
-    // Of the quota by the minute there is no counter.
+    // The quota per minute has no counter.
     let builder = || Limiter::builder("default").quota(Quota::per_minute(5)).quota(Quota::per_hour(7));
     let (both, shared) = (builder().build(store.clone()).unwrap(), builder().build_shared(store).unwrap());
     for (key, end) in [("alice", Some(end)), ("carol", None)] {
@@ -455,7 +455,7 @@ fn a_limiter_needs_a_quota_and_no_two_on_the_same_counters() {
     assert_eq!(build(apart), None);
 }
 
-/// For whoever holds any limiter, and is given one in memory as often as one over another store.
+/// For code that holds any limiter, sometimes in memory and sometimes over another store.
 #[test]
 fn a_limiter_over_any_store_goes_on_with_the_same_counters() {
     let (memory, _) = limiter(&[Quota::per_minute(3), Quota::per_day(2)]);
@@ -475,8 +475,8 @@ fn a_limiter_counts_denials_if_it_is_told_to() {
     assert_eq!(used, [1, 2, 3, 4]);
 }
 
-/// A step that charged one counter and only looked at another whose window was over rolled the latter over with
-/// nothing used. It then lived on, and a key that had room was told that the store was full.
+/// A step charged one counter and peeked at another whose window was over. The peek replaced the closed counter by an
+/// empty one, which took room, and a key that should have had room was told that the store was full.
 #[test]
 fn a_look_beside_a_charge_takes_no_room() {
     let clock = ManualClock::default();
@@ -491,8 +491,8 @@ fn a_look_beside_a_charge_takes_no_room() {
     assert!(store.take(Step::Charge(&[Charge::new(&second, &bob, 1)])).unwrap().is_admitted());
 }
 
-/// Each quota of a receipt or a change had a deadline of its own, so a call over eight quotas of a store that hangs took
-/// eight times as long as it may (G6).
+/// Each quota of a receipt or a change had its own deadline. So a call over eight quotas of a hanging store took eight
+/// times as long as allowed (G6).
 #[test]
 fn a_call_over_several_quotas_has_one_deadline() {
     let hanging = FaultyStore::new(MemoryStore::new());
@@ -524,7 +524,7 @@ fn a_call_over_several_quotas_has_one_deadline() {
     });
 }
 
-/// A caller that gave back a part must not give that back again.
+/// A caller that gave back a part must not give that part back again.
 #[test]
 fn an_error_about_a_receipt_names_what_changed_all_the_same() {
     let store = FaultyStore::new(MemoryStore::new());

@@ -1,5 +1,5 @@
-//! Tests of the library in one binary, because linking takes longer than most of them. `waiters` is another one: it counts
-//! allocations, and what counts them makes all of them slower.
+//! Tests of the library in one binary, because linking takes longer than most of them. `waiters` is separate, because
+//! its counting allocator would slow down all of them.
 
 mod boundary;
 mod coarse_clock;

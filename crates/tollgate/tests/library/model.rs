@@ -1,4 +1,4 @@
-//! Any sequence of steps over the memory store gives the answers of the reference model.
+//! Any sequence of steps on the memory store gets the answers of the reference model.
 
 use proptest::prelude::*;
 use tollgate::MemoryStore;
@@ -32,7 +32,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 30, failure_persistence: None, ..Default::default() })]
 
-    /// More counters than the first slots of a table, so that it grows.
+    /// More counters than a new table has slots for, so that it grows.
     #[test]
     fn answers_as_the_model_does_in_a_crowd(plan in crowd(40, 400), max_counters in 0..200_usize) {
         let subject = ManualMemory::with_max_counters(max_counters);

@@ -1,4 +1,4 @@
-//! The written form of a quota: what is accepted, what is said of what is not.
+//! The written form of a quota: valid texts, and the errors for others.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ fn every_spelling_is_accepted_and_has_one_canonical_form() {
         ("5 per minute", "5/1m"),
         ("5 per 1 minute", "5/1m"),
         (" 5 / 1 m ", "5/1m"),
-        // As ulule/limiter, django-ratelimit and Flask-Limiter write them.
+        // The notations of ulule/limiter, django-ratelimit and Flask-Limiter.
         ("5-S", "5/1s"),
         (" 10-m ", "10/1m"),
         ("1000-H", "1000/1h"),
@@ -318,14 +318,14 @@ fn bounds_are_checked_at_construction() {
     let kind = Quota::per_day(1).with_anchor(Anchor::Calendar).unwrap_err().kind();
     assert_eq!(kind, QuotaErrorKind::CalendarAnchor);
     assert_eq!(calendar.with_limit(Quota::MAX_LIMIT + 1).unwrap_err().kind(), QuotaErrorKind::LimitTooLarge);
-    // The last ones differ from machine to machine, although databases know them.
+    // The last ones differ between machines, although databases list them.
     for zone in ["Mars/Olympus", "", "localtime", "posixrules", "Factory", "LOCALTIME"] {
         let kind = Quota::calendar(1, CalendarUnit::Day, zone).unwrap_err().kind();
         assert_eq!(kind, QuotaErrorKind::UnknownZone, "{zone}");
     }
 }
 
-/// Texts that nearly are quotas, and some that are.
+/// Generates texts that are nearly quotas, and some that are.
 fn nearly_a_quota() -> impl Strategy<Value = String> {
     "[ 0-9-]{0,22}r?(/|/ | per |@|-|;)[0-9 .]{0,22}(ms|s|m|h|d|w|S|H|day|week|month|year|ü|)(@[a-zA-Z_/ü@]{0,12}|@UTC|@first_hit|)"
 }

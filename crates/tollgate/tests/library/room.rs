@@ -1,4 +1,4 @@
-//! How much room a memory store has, and who gets it: promise G8 beyond what every store with a cap has to do.
+//! How much room a memory store has, and which keys get it: promise G8, beyond the rules for every store with a cap.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
@@ -16,8 +16,8 @@ fn charge(store: &MemoryStore<ManualClock>, quota: &PolicyQuota, key: u64) -> Re
     store.take(Step::Charge(&[Charge::new(quota, &Key::from(key), 1)])).map(|counted| counted.is_admitted())
 }
 
-/// A cap in bytes was no number of counters: each part of the table refused by itself once it was full, which the first
-/// was at 87 to 90 % of what all could hold, and `max_counters` said `usize::MAX`.
+/// A cap in bytes had no fixed number of counters. Each part of the table refused new ones once it was full, the first
+/// at 87 to 90 % of the whole, and `max_counters` returned `usize::MAX`.
 #[test]
 fn a_cap_in_bytes_is_full_at_its_number_of_counters() {
     let quota = quota("1/1h");
@@ -32,7 +32,7 @@ fn a_cap_in_bytes_is_full_at_its_number_of_counters() {
     }
 }
 
-/// At its cap, the store looked for closed counters only where the new one belongs in the table, and refused it although
+/// At its cap, the store only looked for closed counters where the new one belongs in the table, and refused it even if
 /// there were some elsewhere.
 #[test]
 fn every_closed_counter_is_room_for_any_key() {
@@ -50,7 +50,7 @@ fn every_closed_counter_is_room_for_any_key() {
     }
 }
 
-/// A look at an unseen key took the room that it asked about and gave it back. Whoever came in between was refused.
+/// A peek at an unseen key took the room that it asked about, and gave it back. Keys that came in between were refused.
 #[test]
 fn a_look_takes_room_from_nobody() {
     const CAP: u64 = 2_000;
@@ -76,8 +76,8 @@ fn a_look_takes_room_from_nobody() {
     });
 }
 
-/// Each part of the table was asked for room for all counters of a step, though each of them needs room in one. So a step
-/// over more counters than a part can hold was refused by an empty store.
+/// Each part of the table had to have room for all counters of a step, although each counter needs room in only one
+/// part. So an empty store refused a step with more counters than a part can hold.
 #[test]
 fn a_step_over_many_quotas_needs_room_for_each_once() {
     let quotas: Vec<_> = (1..=900).map(|length| quota(&format!("1/{length}m"))).collect();
@@ -88,7 +88,7 @@ fn a_step_over_many_quotas_needs_room_for_each_once() {
     assert_eq!(store.counters(), 900);
 }
 
-/// A cap that no machine has the memory for ended the process instead of the panic that is documented.
+/// A cap beyond the memory of any machine ended the process, instead of causing the documented panic.
 #[test]
 fn a_cap_beyond_all_memory_panics_and_says_why() {
     let caps: [fn(MemoryStoreBuilder) -> MemoryStoreBuilder; 4] = [

@@ -1,4 +1,4 @@
-//! Golden vectors of windows: where they start and end, whoever computes them.
+//! Golden vectors of windows: where they start and end in every implementation.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
@@ -107,7 +107,7 @@ fn staggered_windows_are_those_of_the_vectors() {
         let quota = Quota::new(1, length).and_then(|quota| quota.with_anchor(Anchor::Staggered)).unwrap();
         assert_eq!(quota.window_at(&key, now), window(&vector), "{vector}");
 
-        // The vector's own offset is that of its hash, and `Window::aligned` agrees with it.
+        // The vector's own offset comes from its hash, and `Window::aligned` agrees with it.
         let hash = u64::from_str_radix(vector["xxh64"].as_str().unwrap(), 16).unwrap();
         let offset = Duration::from_millis(hash % vector["window_ms"].as_u64().unwrap());
         assert_eq!(offset, millis(&vector, "offset_ms"), "{vector}");
@@ -115,7 +115,7 @@ fn staggered_windows_are_those_of_the_vectors() {
     }
 }
 
-/// A key as the vectors write it: what it is, then its value.
+/// Parses a key of the vectors: its type, then its value.
 fn key(written: &Value) -> Key<'static> {
     let (kind, value) = written.as_object().unwrap().iter().next().unwrap();
     match kind.as_str() {

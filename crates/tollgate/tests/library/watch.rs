@@ -122,13 +122,13 @@ fn a_hook_that_hangs_holds_up_nobody_and_what_it_misses_is_counted() {
     come_again();
     come_again();
     inside.recv_timeout(Duration::from_secs(30)).unwrap();
-    // One is with the hook; of the next ten the queue takes two.
+    // One is with the hook, and of the next ten the queue takes two.
     (0..10).for_each(|_| come_again());
     assert_eq!(store.lost_closings(), 8);
     drop(release);
 }
 
-/// Every unit that was charged is told once, whichever way its counter came to its end.
+/// Every charged unit is reported once, whatever ends its counter.
 #[test]
 fn no_unit_is_lost_and_none_is_told_twice() {
     let (limiter, clock, closed) = watched("1000/1m@staggered".parse().unwrap(), 200);
@@ -153,8 +153,8 @@ fn no_unit_is_lost_and_none_is_told_twice() {
     assert_eq!(limiter.store().lost_closings(), 0);
 }
 
-/// The hook's thread looked for closed counters only when nothing else had been told for a second. Under steady traffic it
-/// never did, and keys that did not come again were not told.
+/// The hook's thread looked for closed counters only if it had nothing else to report for a second. Under steady
+/// traffic it never did, and keys that did not return were never reported.
 #[test]
 fn keys_that_never_come_again_are_told_under_steady_traffic() {
     let (limiter, clock, closed) = watched(Quota::per_second(100), 1_000);
@@ -162,7 +162,7 @@ fn keys_that_never_come_again_are_told_under_steady_traffic() {
     let is_told = (0..200).any(|_| {
         assert!(limiter.check("bob").unwrap().is_allowed());
         clock.advance(Duration::from_millis(1_000));
-        // Each of Bob's windows is told within the second after which the thread would look by itself.
+        // Each of Bob's windows is reported within the second after which the thread would look by itself.
         closed.recv_timeout(Duration::from_millis(20)).is_ok_and(|told| told.key == "alice".into())
     });
     assert!(is_told);

@@ -1,8 +1,8 @@
-//! The worked numbers of five published documents on fixed windows, one by one. Where a document is wrong, its line says
-//! so, and the number here is the right one.
+//! The worked numbers of five published documents on fixed windows. Where a document is wrong, the test says so, and
+//! has the right number.
 //!
-//! The documents, by the names of their systems: RLaaS Users Service, Hammer, the LeetDezine case study, the Spring Boot
-//! Redis rate limiter starter, and the Valkey server user-rate-limit. `docs/parity.md` says where they are.
+//! The documents, by system: RLaaS Users Service, Hammer, the LeetDezine case study, the Spring Boot Redis rate limiter
+//! starter, and the Valkey server user-rate-limit. `docs/parity.md` has their addresses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use tollgate::{
 };
 use tollgate_testkit::{Fault, FaultyStore, StoreSteps, block_on, instant};
 
-/// A document's calculation.
+/// A calculation in a document.
 struct Calculation {
     document: &'static str,
     now: i64,
@@ -142,11 +142,11 @@ fn windows_are_those_of_the_documents_or_the_right_ones() {
     }
 }
 
-/// Requests at some times of one day, of which so many are admitted.
+/// Requests during one day, and how many of them are admitted.
 struct Timeline {
     document: &'static str,
     quota: &'static str,
-    /// When, and how many at once.
+    /// The time and the number of simultaneous requests.
     requests: &'static [(&'static str, usize)],
     admitted: &'static [usize],
 }
@@ -228,8 +228,8 @@ fn at(now: Timestamp) -> (MemoryStore<ManualClock>, ManualClock) {
     (MemoryStore::builder().clock(clock.clone()).build(), clock)
 }
 
-/// RLaaS: WRONG. The time to live of a counter that was made 8 s into a window of 10 is not the time until the window
-/// ends: that is 2 s, and not 10.
+/// RLaaS: WRONG. The time to live of a counter is not the time until its window ends. A counter created 8 s into a
+/// window of 10 s lives for 10 s, but its window ends in 2 s.
 #[test]
 fn the_time_to_wait_is_that_to_the_windows_end() {
     let limiter = Limiter::with_store("1/10s".parse().unwrap(), at(Timestamp::from_unix_millis(8_000)).0);
@@ -237,7 +237,7 @@ fn the_time_to_wait_is_that_to_the_windows_end() {
     assert_eq!(limiter.check("alice").unwrap().retry_after(), Some(Duration::from_secs(2)));
 }
 
-/// RLaaS: WRONG. `currentCount` counts a request whether or not it is allowed; ours does if it is told to.
+/// RLaaS: WRONG. `currentCount` counts a request whether or not it is allowed; ours does so only if configured.
 #[test]
 fn the_count_is_of_admissions_or_of_attempts() {
     for (count_denied, used) in [(CountDenied::No, 5), (CountDenied::Yes, 8)] {
@@ -249,16 +249,16 @@ fn the_count_is_of_admissions_or_of_attempts() {
     }
 }
 
-/// RLaaS: its window of 0 s lets everybody in, and one of half a second fails after it has counted. Ours is refused, and
-/// ours is half a second long.
+/// RLaaS: a window of 0 s admits everybody, and one of half a second fails after it has counted. Here the first is
+/// refused, and the second is half a second long.
 #[test]
 fn a_window_of_nothing_is_refused_and_half_a_second_is_one() {
     assert_eq!(Quota::new(5, Duration::ZERO).unwrap_err().kind(), QuotaErrorKind::WindowOutOfRange);
     assert_eq!("5/500ms".parse::<Quota>().unwrap().limit(), 5);
 }
 
-/// Hammer: WRONG on Redis, where a window of 100 ms never limits, one of 500 ms does half of the time, and one of 2,500 ms
-/// forgets half a second early. Every millisecond of a window counts.
+/// Hammer: WRONG on Redis. A window of 100 ms never limits, one of 500 ms limits half of the time, and one of 2,500 ms
+/// forgets half a second early. Here every millisecond of a window counts.
 #[test]
 fn windows_of_parts_of_seconds_limit_all_the_time() {
     for length in [100, 500, 2_500] {
@@ -275,7 +275,7 @@ fn windows_of_parts_of_seconds_limit_all_the_time() {
     }
 }
 
-/// Hammer: WRONG. Its `get` is said to count the last so many seconds. It counts the window that is open, and so do we.
+/// Hammer: WRONG. Its documentation says that `get` counts the last seconds. It counts the open window, and so do we.
 #[test]
 fn what_is_used_is_of_the_open_window() {
     let (store, clock) = at(instant("2026-03-15T11:59:59Z"));
@@ -285,7 +285,7 @@ fn what_is_used_is_of_the_open_window() {
     assert_eq!(limiter.peek("alice").unwrap().used(), 0);
 }
 
-/// LeetDezine: WRONG. Ten processes of which each admits one of its own admit 10 in an outage, and not 5; twenty admit 20.
+/// LeetDezine: WRONG. In an outage, ten processes that each admit one request admit 10, not 5; twenty admit 20.
 #[test]
 fn an_outage_admits_the_processes_shares_together() {
     for (processes, expected) in [(5_u32, 5), (10, 10), (20, 20)] {
@@ -305,8 +305,8 @@ fn an_outage_admits_the_processes_shares_together() {
     }
 }
 
-/// LeetDezine: WRONG. A process that denies by its own count above limit/processes denies the first of five; a count of
-/// the store denies the sixth, wherever the others went.
+/// LeetDezine: WRONG. A process that denies by its own count above limit/processes denies the first of five requests. A
+/// count in the store denies the sixth, whichever processes got the others.
 #[test]
 fn one_process_can_have_the_whole_limit() {
     let (store, _) = at(Timestamp::EPOCH);
@@ -316,8 +316,8 @@ fn one_process_can_have_the_whole_limit() {
     assert!(!processes[4].check("alice").unwrap().is_allowed());
 }
 
-/// Spring starter: WRONG. A client that is told 34 s of 34.999 comes back too early; whole seconds are rounded up, and are
-/// never 0.
+/// Spring starter: WRONG. A client that is told 34 s when 34.999 s are left returns too early. Whole seconds are
+/// rounded up, and are never 0.
 #[test]
 fn whole_seconds_are_never_too_few() {
     for (millis, seconds) in [(34_999, 35), (35_000, 35), (1, 1), (1_001, 2)] {
@@ -325,8 +325,8 @@ fn whole_seconds_are_never_too_few() {
     }
 }
 
-/// Spring starter: WRONG in that `remainingTime` is said to be the time to the reset: it is that only of a denial. What is
-/// left, how long to wait and when the window ends are three things.
+/// Spring starter: WRONG. Its documentation calls `remainingTime` the time to the reset, which is true only of a
+/// denial. The remaining units, the time to wait and the end of the window are three things.
 #[test]
 fn what_is_left_and_how_long_to_wait_are_told_apart() {
     let limiter = Limiter::with_store(Quota::per_minute(2), at(Timestamp::from_unix_millis(20_000)).0);
@@ -338,7 +338,7 @@ fn what_is_left_and_how_long_to_wait_are_told_apart() {
     assert_eq!(told, (1, Some(Duration::from_secs(40)), Duration::from_secs(40)));
 }
 
-/// Spring starter: 50 at once of a limit of 20.
+/// Spring starter: 50 requests at once with a limit of 20.
 #[test]
 fn of_fifty_at_once_exactly_twenty_are_admitted() {
     let limiter = &Limiter::new(Quota::per_day(20));
@@ -350,8 +350,8 @@ fn of_fifty_at_once_exactly_twenty_are_admitted() {
     assert_eq!(admitted, 20);
 }
 
-/// Valkey server: WRONG in the comment that 5 pass and 5 fail. Its client sends 105 in 10.4 s, of 100 in a minute: 100
-/// pass and 5 fail if no minute ends on the way, and all pass if one does in the middle.
+/// Valkey server: WRONG in the comment that 5 pass and 5 fail. Its client sends 105 requests in 10.4 s with a limit of
+/// 100 a minute: 100 pass and 5 fail if no minute ends meanwhile, and all pass if one ends in the middle.
 #[test]
 fn the_load_client_is_denied_five_times_or_never() {
     for (begins, expected) in [("12:00:00", 100), ("12:00:55", 105)] {
@@ -366,9 +366,9 @@ fn the_load_client_is_denied_five_times_or_never() {
     }
 }
 
-/// LeetDezine: WRONG on the page of its base architecture, which reads the count, compares, and increments if there is
-/// room: two who have read 4 of 5 both go on. Here both are told that there is room, and one of them gets it: a check
-/// looks and takes in one step, and takes nothing where it denies.
+/// LeetDezine: WRONG on the page about its base architecture. It reads the count, compares, and increments if there is
+/// room, so two requests that have read 4 of 5 both pass. Here both may see the room, but only one gets it: a check
+/// compares and takes in one step, and takes nothing if it denies.
 #[test]
 fn of_two_who_saw_the_last_unit_one_gets_it() {
     const ROUNDS: u64 = 2_000;
@@ -376,7 +376,7 @@ fn of_two_who_saw_the_last_unit_one_gets_it() {
     for round in 0..ROUNDS {
         assert!(limiter.check_cost(round, 4).unwrap().is_allowed());
     }
-    // Both look, and only then take: at once, so that a check of two steps would be found out.
+    // All peek before any of them charges, and then charge at once, which would expose a check in two steps.
     let looked = &AtomicU64::new(0);
     let looks_and_takes = |round| {
         let sees_room = limiter.peek(round).unwrap().is_allowed();
@@ -400,9 +400,9 @@ fn of_two_who_saw_the_last_unit_one_gets_it() {
     }
 }
 
-/// Valkey server: WRONG on its page of sliding logs. Its rule logs a request before it counts, so the one that was denied
-/// at second 50 is in the log at second 80: that makes 4 of 3, and 429 where the page says 3 and 200. Whether denials
-/// count is said here: with `count_denied` there are 4 at second 50, else 3.
+/// Valkey server: WRONG on its page about sliding logs. Its rule logs a request before it counts, so the request denied
+/// at second 50 is in the log at second 80. That makes 4 of 3, and 429 where the page says 3 and 200. Here
+/// `count_denied` decides whether denials count: with it there are 4 at second 50, else 3.
 #[test]
 fn a_denial_is_in_the_count_or_is_not() {
     let log = |times: &[i64]| times.iter().filter(|time| (21..=80).contains(*time)).count();

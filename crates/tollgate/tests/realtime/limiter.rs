@@ -1,4 +1,4 @@
-//! Limiters over one memory store as a target of the course.
+//! Limiters over one memory store, as the target of a course.
 
 use std::time::Duration;
 
@@ -7,14 +7,14 @@ use tollgate_testkit::realtime::{
     Answer, Client, Nanos, Plan, Reading, RealClock, Standing, Start, Target, Terms, Victim,
 };
 
-/// For each group of a plan its limiter, and two for new keys; all over one store.
+/// One limiter for each group of a plan, and two for new keys; all over one store.
 #[derive(Clone)]
 pub(crate) struct Limiters {
     groups: Vec<Limiter>,
     newcomers: [Limiter; 2],
 }
 
-/// New keys that come at once.
+/// How many new keys come at once.
 const NEWCOMERS: u64 = 256;
 
 impl Limiters {
@@ -25,7 +25,7 @@ impl Limiters {
                 quotas.iter().map(quota).fold(Limiter::builder(policy), |it, quota| it.quota(quota));
             builder.build(store.clone()).unwrap()
         };
-        // Most leave soon, so that there is always room to be reclaimed.
+        // Most leave soon, so that there is always room to reclaim.
         let newcomers = [20, 1_000].map(terms);
         Self {
             groups: plan.groups.iter().map(|group| limiter(group.policy, &group.quotas)).collect(),
@@ -63,7 +63,7 @@ impl Client for Limiters {
             let before = clock.read();
             let decision = limiter.check(key.as_str());
             let after = clock.now();
-            // Else the store is full.
+            // An error means that the store is full.
             if let Ok(decision) = decision {
                 answers.push(answer(*victim, before, after, &decision));
             }

@@ -1,8 +1,8 @@
-//! The library on the real clock: what no manual clock shows.
+//! The library on the real clock, which shows faults that no manual clock shows.
 //!
 //! A limiter of `1/1s` with two thousand busy keys and a stream of new ones admitted dozens of units too many within
-//! twenty seconds, while every test under a manual clock, every model and the reference agreed with it: all of them
-//! read one clock, and read it once. Here the clock is the system's, and the judge has its own.
+//! twenty seconds. Yet every test under a manual clock, every model and the reference agreed with it, because all of
+//! them read one clock, and read it once. Here the limiter uses the system clock, and the judge has its own.
 
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
@@ -38,16 +38,16 @@ fn plan() -> Plan {
     }
 }
 
-/// Stores that have much room, little, and hardly enough, under one thread and under several.
+/// Stores with much room, little, and hardly enough, under one thread and under several.
 #[test]
 #[ignore = "takes its time: cargo xtask prove realtime"]
 fn no_window_admits_more_than_its_limit() {
     let scenes = [(100_000, 1), (20_000, 3), (8_000, 1), (100_000, 3), (8_000, 3), (20_000, 1)];
     let seconds = realtime::seconds();
-    // A scene takes at least some ends of windows, and a long proof is many scenes, each with a new store.
+    // Each scene spans several ends of windows. A long proof is many scenes, each with a new store.
     let count = (seconds / 10).max(scenes.len() as u64).min(seconds.max(1));
     let length = Duration::from_millis(1_000 * seconds / count);
-    // A limiter that is right, to show that this machine and this clock let the judge find nothing.
+    // A correct limiter, to show that the judge finds nothing on this machine and this clock.
     let plan = plan();
     let control =
         Course { chargers: 2, length: Duration::from_secs(1) }.run(&Reference::new(&plan, None), &plan);

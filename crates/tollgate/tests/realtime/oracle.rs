@@ -1,5 +1,5 @@
-//! The oracle itself, under a clock that is set by hand: it finds nothing in a limiter that is right, whatever the
-//! machine does between two readings, and finds what is wrong with others.
+//! The oracle itself, under a manual clock. It finds nothing in a correct limiter, whatever the machine does between
+//! two readings, and it finds the faults of others.
 
 use tollgate_testkit::realtime::{Allowance, Figures, Group, Ledger, Nanos, Plan, Reading, Start, Victim};
 
@@ -8,7 +8,7 @@ use crate::terms;
 
 const MILLI: Nanos = 1_000_000;
 
-/// A time that is no multiple of any window here.
+/// A time that is not a multiple of any window here.
 const BEGIN: i64 = 1_700_000_000_123;
 
 fn plan() -> Plan {
@@ -24,7 +24,7 @@ fn plan() -> Plan {
     }
 }
 
-/// How far the time of the last tick and the readings around a call are from the time itself.
+/// How far the time of the last tick and the readings around a call are from the true time.
 #[derive(Clone, Copy)]
 struct Spread {
     before: Nanos,
@@ -32,7 +32,7 @@ struct Spread {
     after: Nanos,
 }
 
-/// Every key asks twice in each of so many milliseconds, by a limiter with this fault and with readings spread as the
+/// Judges a limiter with this fault. Every key makes two requests in each millisecond, with readings spread as the
 /// function says.
 fn judged(fault: Option<Fault>, spread: impl Fn(u64) -> Spread) -> Figures {
     let plan = plan();
@@ -67,11 +67,11 @@ fn finds_nothing_in_a_right_limiter() {
     assert!(figures.charged > 50 && figures.asked > 10 * figures.charged, "{figures}");
 }
 
-/// A machine that stops for up to a second, at any moment of a call, and whose ticks come late.
+/// A machine that stops for up to a second, at any moment of a call, and with late ticks.
 #[test]
 fn a_machine_that_stands_still_breaks_no_promise() {
     let spread = |call: u64| {
-        // Unlike for each of the three, and now and then long.
+        // Different for each of the three, and sometimes long.
         let pause = |prime: u64, longest: i64| {
             let random = call.wrapping_mul(prime).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33;
             let share = i64::try_from(random % 1_000).unwrap();
@@ -83,7 +83,7 @@ fn a_machine_that_stands_still_breaks_no_promise() {
     assert!(figures.are_clean(), "{figures:#?}");
 }
 
-/// The promises that a limiter with this fault breaks.
+/// Checks that a limiter with this fault breaks these promises.
 #[track_caller]
 fn breaks(fault: Fault, promises: &[&str]) {
     let figures = judged(Some(fault), exactly);
@@ -99,7 +99,7 @@ fn finds_a_unit_too_many() {
     breaks(Fault::AdmitsAgainAtTheEnd, &["G1: the window of its answer"]);
 }
 
-/// A wrong window in the answer must not hide it: then the clock tells.
+/// A wrong window in the answer must not hide the unit; then the clock shows it.
 #[test]
 fn finds_a_unit_too_many_that_is_said_to_be_of_the_next_window() {
     breaks(Fault::NamesTheNextWindow, &["G1: the window of its time", "G3", "no unit was admitted when"]);
@@ -129,7 +129,7 @@ fn finds_units_that_a_denial_has_taken() {
     breaks(Fault::ChargesHalf, &["G2: a window with room denies"]);
 }
 
-/// What the readings prove is found on a busy machine too.
+/// Faults that the readings prove are found on a busy machine too.
 #[test]
 fn finds_faults_between_readings_that_are_milliseconds_apart() {
     let spread = |_| Spread { before: MILLI, tick: 4 * MILLI, after: MILLI };

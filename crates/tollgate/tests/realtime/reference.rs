@@ -1,4 +1,4 @@
-//! A limiter that is seen to be right: a map behind a lock. And wrong ones, which the oracle has to find.
+//! A limiter that is obviously correct: a map behind a lock. And faulty variants, which the oracle has to find.
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -10,7 +10,7 @@ use tollgate_testkit::realtime::{
 
 use crate::limiter::quota;
 
-/// What is wrong with a limiter.
+/// The fault of a limiter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     /// It admits one unit more than the limit.
@@ -19,21 +19,21 @@ pub(crate) enum Fault {
     AdmitsAgainAtTheEnd,
     /// The same, and its answer names the next window.
     NamesTheNextWindow,
-    /// It tells clients to wait for one millisecond less.
+    /// It tells clients to wait one millisecond too little.
     WaitsOneShort,
-    /// What was used in the window before counts on.
+    /// The usage of the previous window still counts.
     CountsThePreviousWindow,
     /// The end belongs to the window.
     HoldsItsEnd,
-    /// Windows of all keys start together.
+    /// The windows of all keys start together.
     IgnoresTheKey,
-    /// Each unit starts a `first_hit` window anew.
+    /// Each unit starts a new `first_hit` window.
     ExtendsFirstHit,
     /// A denial charges the quotas that have room.
     ChargesHalf,
-    /// Its windows are a millisecond longer than the quota says.
+    /// Its windows are a millisecond too long.
     LongWindows,
-    /// It takes an old time for now.
+    /// It takes an old time for the current one.
     LivesInThePast,
 }
 
@@ -51,10 +51,10 @@ struct Counter {
     used: usize,
 }
 
-/// How near the end of a window nobody is denied by a tick, in milliseconds: twelve of four.
+/// How close to the end of a window a tick may not deny, in milliseconds: twelve ticks of four.
 pub(crate) const DOUBTED: i64 = 48;
 
-/// How near the end of a window faults of its last milliseconds show.
+/// How close to the end of a window the faults of its last milliseconds show.
 const LAST: i64 = 3;
 
 impl<'a> Reference<'a> {
@@ -62,8 +62,8 @@ impl<'a> Reference<'a> {
         Self { plan, fault, counters: Mutex::default() }
     }
 
-    /// Decides by a reading that is taken once nobody else decides: by its last tick, and by the time itself where the
-    /// tick may be too old to tell.
+    /// Decides by a reading that is taken under the lock: by its last tick, or by the exact time if the tick may be too
+    /// old to tell.
     pub(crate) fn decide(&self, victim: Victim, read: impl FnOnce() -> Reading) -> Decided {
         let mut counters = self.counters.lock().unwrap();
         let quotas = &self.plan.groups[usize::from(victim.group)].quotas;
@@ -109,7 +109,7 @@ impl<'a> Reference<'a> {
         Decided { allowed, retry_after, standings }
     }
 
-    /// The counter in the window that holds now.
+    /// Returns the counter in the window that holds now.
     fn current(&self, victim: Victim, index: usize, stored: Option<Counter>, now: i64) -> Counter {
         let terms = &self.plan.groups[usize::from(victim.group)].quotas[index];
         let key = if self.fault == Some(Fault::IgnoresTheKey) { String::new() } else { victim.key() };
@@ -137,7 +137,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// What it answers.
+/// Its decision.
 pub(crate) struct Decided {
     allowed: bool,
     retry_after: Option<i64>,
@@ -145,7 +145,7 @@ pub(crate) struct Decided {
 }
 
 impl Decided {
-    /// The answer to a call between these readings.
+    /// Returns the answer to a call between these readings.
     pub(crate) fn between(self, victim: Victim, before: Reading, after: Nanos) -> Answer {
         let Self { allowed, retry_after, standings } = self;
         Answer { victim, before, after, allowed, retry_after, quotas: standings.into() }
@@ -173,7 +173,7 @@ impl Client for &Reference<'_> {
         }
     }
 
-    /// Its table is a map, and would only grow.
+    /// Does nothing: its table is a map, and would only grow.
     fn bring(&mut self, number: u64) -> u64 {
         number
     }

@@ -1,4 +1,4 @@
-//! Waiting for room: order, honest sleeps, deadlines, cancellation and bounds, by a clock that is moved.
+//! Waiting for room: order, honest sleeps, deadlines, cancellation and bounds, under a manual clock.
 
 #![expect(clippy::unwrap_used, reason = "an error here is a failed test")]
 
@@ -16,7 +16,7 @@ use tollgate_testkit::{Fault, block_on};
 use self::world::End::{Allowed, Denied, StoreFailed, TooMany};
 use self::world::{Tallied, Timer, World, faulty_limiter, limiter};
 
-/// Waiters for a limiter, without jitter, and the world that they wait in.
+/// Creates waiters for a limiter, without jitter, and the world that they wait in.
 macro_rules! waiters {
     ($limiter:expr) => {{
         let (limiter, clock) = $limiter;
@@ -59,7 +59,7 @@ fn a_later_call_does_not_overtake_waiters_and_other_keys_are_not_delayed() {
     assert_eq!(world.ends(), [(0, Allowed, 0), (bob, Allowed, 0)], "two units are free, and not for `small`");
     world.pass(1_000);
     let late = world.add(waiters.until_allowed_cost("alice", 1));
-    // The latecomer is polled before those who were woken.
+    // The latecomer is polled before the tasks that were woken.
     world.poll(late);
     assert_eq!(world.ends(), []);
     world.run();
@@ -83,12 +83,12 @@ fn sleeps_no_shorter_than_told_and_no_longer_than_the_jitter_allows() {
     let slept = timer.slept();
     assert_eq!(slept.len(), 200);
     assert!(slept.iter().all(|slept| (millis(999)..=millis(1_039)).contains(slept)), "{slept:?}");
-    // Spread over the whole range, for that is what it is for.
+    // Spread over the whole range, which is the purpose of jitter.
     assert!(
         slept.iter().any(|slept| *slept < millis(1_004)) && slept.iter().any(|slept| *slept > millis(1_034))
     );
 
-    // A tenth of the wait, where that is less.
+    // A tenth of the wait, if that is less.
     world.advance(1_039 + 900);
     timer.slept();
     world.ends();
@@ -101,7 +101,7 @@ fn sleeps_no_shorter_than_told_and_no_longer_than_the_jitter_allows() {
     assert_eq!(slept.len(), 200);
 }
 
-/// A timer that is early by a little makes for one question more, and not for a denial.
+/// A timer that fires slightly early causes one more question, and no denial.
 #[test]
 fn a_timer_that_fires_early_is_slept_again() {
     let (limiter, clock) = limiter("1/1s");
@@ -158,7 +158,7 @@ fn jitter_does_not_pass_the_deadline() {
     assert!(world.ends().iter().all(|(_, end, _)| *end == Allowed));
 }
 
-/// A waiter that is not the first does not sleep by itself, and must not be left there past its deadline.
+/// A waiter that is not the first does not sleep by itself, and must not stay past its deadline.
 #[test]
 fn a_waiter_behind_others_leaves_when_they_sleep_past_its_deadline() {
     let (waiters, store, timer, clock) = waiters!(limiter("1/1s"));
@@ -171,7 +171,7 @@ fn a_waiter_behind_others_leaves_when_they_sleep_past_its_deadline() {
     let enough = world.start(waiters.until_allowed_within(millis(1_800), "alice", 1));
     assert_eq!(world.ends(), [(0, Allowed, 0), (short, Denied { retry_after: Some(800) }, 200)]);
     world.advance(800);
-    // `long` asks at its turn; the next window is too late for it, and just in time for `enough`.
+    // `long` asks at its turn: the next window is too late for it, and just in time for `enough`.
     assert_eq!(world.ends(), [(first, Allowed, 1_000), (long, Denied { retry_after: Some(1_000) }, 1_000)]);
     world.advance(1_000);
     assert_eq!(world.ends(), [(enough, Allowed, 2_000)]);
@@ -179,7 +179,7 @@ fn a_waiter_behind_others_leaves_when_they_sleep_past_its_deadline() {
     assert_eq!(store.asked(), (6, 3));
 }
 
-/// The first waits for more than is free, and so those behind it cannot be told by a peek.
+/// The first waits for more than is free, so a peek tells nothing about those behind it.
 #[test]
 fn who_cannot_be_served_in_time_because_of_others_is_told_their_denial() {
     let (waiters, _, timer, clock) = waiters!(limiter("3/1s"));
@@ -190,10 +190,10 @@ fn who_cannot_be_served_in_time_because_of_others_is_told_their_denial() {
     let small = world.start(waiters.until_allowed_within(millis(100), "alice", 1));
     assert_eq!(world.ends(), [(0, Allowed, 0), (small, Denied { retry_after: Some(700) }, 300)]);
 
-    // This one has just enough time for the first, and none to wait for what that leaves.
+    // Its time is just enough for the first to be served, but not to wait for the window after that.
     let exact = world.start(waiters.until_allowed_within(millis(700), "alice", 1));
     assert_eq!(world.ends(), []);
-    // Those that came while the first had time learn of it when that is denied once more.
+    // Waiters that joined while the first had time learn of its second denial.
     let next = world.start(waiters.until_allowed_cost("alice", 3));
     let behind = world.start(waiters.until_allowed_within(millis(900), "alice", 1));
     world.advance(700);
@@ -210,20 +210,20 @@ fn a_sleep_that_was_cut_short_delays_nobody() {
     world.start(waiters.until_allowed("alice"));
     let large = world.start(waiters.until_allowed_cost("alice", 3));
     let [middle, small] = [(); 2].map(|()| world.start(waiters.until_allowed("alice")));
-    // Whoever leaves from the middle changes nothing for those that come.
+    // A waiter that leaves from the middle does not affect later ones.
     world.cancel(middle);
     let late = world.start(waiters.until_allowed_within(millis(100), "alice", 1));
     assert_eq!(world.ends(), [(0, Allowed, 0), (late, Denied { retry_after: Some(1_000) }, 0)]);
     world.cancel(large);
-    // It comes before the next one has asked, with less time than the one that left wanted to sleep.
+    // It comes before the next one has asked, and has less time than the one that left wanted to sleep.
     let hasty = world.add(waiters.until_allowed_within(millis(100), "alice", 1));
     world.poll(hasty);
     world.run();
     assert_eq!(world.ends(), [(small, Allowed, 0), (hasty, Allowed, 0)]);
 }
 
-/// Only the first waiter of a key had a timer. Behind one that was never polled, or that the store did not answer, the
-/// others hung on past their deadlines.
+/// Only the first waiter of a key had a timer. Waiters behind one that was never polled, or had no answer from the
+/// store, stayed past their deadlines.
 #[test]
 fn a_waiter_behind_one_that_stands_still_ends_at_its_deadline() {
     let (waiters, store, timer, clock) = waiters!(faulty_limiter("1/1s"));
@@ -232,12 +232,12 @@ fn a_waiter_behind_one_that_stands_still_ends_at_its_deadline() {
     let [held, next] = [(); 2].map(|()| world.start(waiters.until_allowed("alice")));
     let behind = world.start(waiters.until_allowed_within(millis(1_200), "alice", 1));
     world.ends();
-    // The first one is woken and not polled.
+    // The first one is woken, but not polled.
     world.pass(1_200);
     world.poll(behind);
     assert_eq!(world.ends(), [(behind, Denied { retry_after: Some(0) }, 1_200)]);
 
-    // It is dropped, and the next one is not polled: the denial is from before.
+    // It is dropped, and the next one is not polled, so the denial is an earlier one.
     world.cancel(held);
     let behind = world.add(waiters.until_allowed_within(millis(100), "alice", 1));
     for after in [0, 99, 1] {
@@ -247,7 +247,7 @@ fn a_waiter_behind_one_that_stands_still_ends_at_its_deadline() {
     }
     assert_eq!(world.ends(), [(behind, Denied { retry_after: Some(0) }, 1_300)]);
 
-    // The store takes its time with the first one's question.
+    // The store delays its answer to the first one.
     let behind = world.start(waiters.until_allowed_within(millis(700), "alice", 1));
     let last = world.start(waiters.until_allowed_within(millis(900), "alice", 1));
     assert_eq!(world.ends(), [(next, Allowed, 1_300)]);
@@ -261,7 +261,7 @@ fn a_waiter_behind_one_that_stands_still_ends_at_its_deadline() {
     assert_eq!((world.ends(), waiters.waiting()), (vec![(behind, Allowed, 2_200)], 0));
 }
 
-/// At the same instant a waiter's time is up and its turn comes: it asks.
+/// A waiter's turn comes at the instant of its deadline: it asks.
 #[test]
 fn the_last_instant_of_a_queued_waiter_is_in_time() {
     let (waiters, _, timer, clock) = waiters!(limiter("2/1s"));
@@ -273,7 +273,7 @@ fn the_last_instant_of_a_queued_waiter_is_in_time() {
     assert_eq!(world.ends(), [(0, Allowed, 0), (first, Allowed, 1_000), (exact, Allowed, 1_000)]);
 }
 
-/// The denial that a waiter is told may be that of another, who was charged for it.
+/// A waiter may be told the denial of another, whose charge it must not refund.
 #[test]
 fn a_denial_of_another_waiter_gives_back_nothing() {
     let clock = ManualClock::default();
@@ -329,11 +329,11 @@ fn several_quotas_are_waited_for_together() {
     assert_eq!(world.ends(), [(0, Allowed, 0), (1, Allowed, 0), (2, Allowed, 1_000)]);
     world.advance(1);
     assert_eq!(world.ends(), [(3, Allowed, 5_000)]);
-    // For the second first, then for what is left of the five.
+    // First for the second's window, then for the rest of the five seconds.
     assert_eq!(timer.slept(), [millis(1_000), millis(4_000)]);
     assert_eq!(store.asked(), (6, 0));
 
-    // Where both deny, for the longer of the two at once.
+    // If both deny, for the longer one at once.
     world.start(waiters.until_allowed("alice"));
     world.start(waiters.until_allowed("alice"));
     world.advance(1_000);
@@ -342,7 +342,7 @@ fn several_quotas_are_waited_for_together() {
     world.start(waiters.until_allowed_cost("bob", 2));
     assert_eq!(timer.slept(), [millis(1_000), millis(4_000)]);
 
-    // Where one of them can never pass, there is nothing to wait for.
+    // If one of them can never pass, there is nothing to wait for.
     let never = world.start(waiters.until_allowed_cost("alice", 3));
     assert_eq!(world.ends()[1..], [(never, Denied { retry_after: None }, 6_000)]);
 }
@@ -359,7 +359,7 @@ fn at_most_so_many_wait_and_nothing_is_kept_of_those_who_have_gone() {
     world.start(waiters.until_allowed("alice"));
     world.start(waiters.until_allowed_within(Duration::MAX, "bob", 1));
     assert_eq!(world.ends(), [(4, TooMany, 0), (5, TooMany, 0)]);
-    // Who need not wait is not affected: served, denied for good, or out of time.
+    // Calls that need not wait are not affected: served, denied for good, or out of time.
     world.start(waiters.until_allowed("carol"));
     world.start(waiters.until_allowed_cost("alice", 2));
     world.start(waiters.until_allowed_within(Duration::ZERO, "carol", 1));
@@ -378,7 +378,7 @@ fn at_most_so_many_wait_and_nothing_is_kept_of_those_who_have_gone() {
     assert_eq!(error.to_string(), "too many callers are waiting already");
 }
 
-/// One waiter is dropped, in each state it can be in; the others must come to their turn, and nothing may be missing.
+/// One waiter is dropped, in each possible state. The others must still get their turn, and no unit may be lost.
 #[test]
 fn a_waiter_that_is_dropped_takes_nothing_and_wakes_the_next() {
     // Before its first poll.
@@ -391,11 +391,11 @@ fn a_waiter_that_is_dropped_takes_nothing_and_wakes_the_next() {
     assert_eq!(world.ends(), [(served, Allowed, 0)]);
 
     let [first, second, third, fourth] = [(); 4].map(|()| world.start(waiters.until_allowed("alice")));
-    // While it queues: nobody is woken for it.
+    // While it queues: no other is woken for it.
     world.cancel(second);
     assert_eq!(waiters.waiting(), 3);
     assert!(![first, third, fourth].iter().any(|task| world.is_woken(*task)));
-    // While it sleeps: the next asks for itself how long to sleep.
+    // While it sleeps: the next one asks how long to sleep.
     clock.advance(millis(250));
     store.asked();
     timer.slept();
@@ -403,7 +403,7 @@ fn a_waiter_that_is_dropped_takes_nothing_and_wakes_the_next() {
     assert!(world.is_woken(third) && !world.is_woken(fourth));
     world.run();
     assert_eq!((store.asked(), timer.slept()), ((1, 0), vec![millis(750)]));
-    // After it was woken by the timer, before it is polled.
+    // After the timer woke it, before it is polled.
     world.pass(750);
     assert!(world.is_woken(third));
     world.cancel(third);
@@ -411,7 +411,7 @@ fn a_waiter_that_is_dropped_takes_nothing_and_wakes_the_next() {
     world.run();
     assert_eq!(world.ends(), [(fourth, Allowed, 1_000)], "the unit that `third` was woken for");
 
-    // After it was woken because the one in front has left, before it is polled.
+    // After it was woken because the one in front left, before it is polled.
     let [first, second, third] = [(); 3].map(|()| world.start(waiters.until_allowed("alice")));
     world.cancel(first);
     assert!(world.is_woken(second) && !world.is_woken(third));
@@ -437,10 +437,10 @@ fn a_waiter_that_is_dropped_while_the_store_is_asked_wakes_the_next() {
     store.store.end();
     world.run();
     assert_eq!(world.ends(), [(0, Allowed, 0), (second, Allowed, 1_000)]);
-    // What the first had asked for was taken.
+    // The units that the first had asked for were taken.
     let third = world.start(waiters.until_allowed("alice"));
     assert_eq!(world.ends(), []);
-    // While it peeks, for the time: it has its place already, and leaves it.
+    // While it peeks, for the time: it already has its place, and leaves it.
     store.store.begin(Fault::HoldsAnswers);
     let peeks = world.start(waiters.until_allowed_within(Duration::MAX, "alice", 1));
     assert_eq!(waiters.waiting(), 2);
@@ -451,7 +451,7 @@ fn a_waiter_that_is_dropped_while_the_store_is_asked_wakes_the_next() {
     assert_eq!(world.ends(), [(third, Allowed, 2_000)]);
 }
 
-/// Two ask before anybody waits; both are denied, and go on in the order of their denials.
+/// Two ask before any waits. Both are denied, and queue in the order of their denials.
 #[test]
 fn calls_that_ask_at_the_same_time_are_queued_as_they_are_denied() {
     let (waiters, store, timer, clock) = waiters!(faulty_limiter("1/1s"));
@@ -498,7 +498,7 @@ fn a_storm_gets_exactly_the_limit_of_each_window_with_one_question_each() {
     }
     world.run();
     assert_eq!(waiters.waiting(), WAITERS - LIMIT);
-    // Those that came once somebody waited did not ask.
+    // Later ones did not ask, because others were waiting.
     assert_eq!(store.asked(), (LIMIT + 1, 0));
     let mut admitted = world.ends();
     assert_eq!(admitted.len(), LIMIT);
@@ -507,7 +507,7 @@ fn a_storm_gets_exactly_the_limit_of_each_window_with_one_question_each() {
         world.advance(1_000);
         let served = world.ends();
         assert_eq!(served.len(), left.min(LIMIT));
-        // One each, and one by the first that has to sleep again.
+        // One each, and one by the first, which has to sleep again.
         assert_eq!(store.asked(), (served.len() + usize::from(left > LIMIT), 0));
         admitted.extend(served);
     }
@@ -544,7 +544,7 @@ fn a_call_that_need_not_wait_allocates_nothing() {
         assert!(served.unwrap().is_allowed());
         assert!(threads.until_allowed_within(millis(1), "alice", 1).unwrap().is_allowed());
     };
-    // What is made once for each thread and key.
+    // Warms up what is created once per thread and key.
     calls();
     assert_eq!(allocation_counter::measure(calls).count_total, 0);
 }
@@ -571,7 +571,7 @@ fn threads_wait_in_memory_by_any_timer() {
     assert_eq!(*slept.lock().unwrap(), [millis(1_000); 2]);
 }
 
-/// A parked thread had no timer of its own: behind one that slept on and on it stayed past its deadline.
+/// A parked thread had no timer of its own: behind one that kept sleeping, it stayed past its deadline.
 #[test]
 fn a_parked_thread_ends_at_its_deadline() {
     let clock = ManualClock::default();
@@ -594,7 +594,7 @@ fn a_parked_thread_ends_at_its_deadline() {
         let parked =
             scope.spawn(|| waiters.until_allowed_within(millis(15), "alice", 1).unwrap().is_allowed());
         waiting(2);
-        // The other thread may not have asked for the time yet.
+        // The other thread may not have read the time yet.
         while !parked.is_finished() {
             clock.advance(millis(1));
             std::thread::yield_now();
@@ -605,7 +605,7 @@ fn a_parked_thread_ends_at_its_deadline() {
     });
 }
 
-/// Threads that are parked behind a sleeping one come to their turn, and each window admits exactly its limit.
+/// Threads that are parked behind a sleeping one get their turn, and each window admits exactly its limit.
 #[test]
 fn many_threads_are_served_by_turns() {
     const THREADS: u64 = 24;

@@ -1,4 +1,4 @@
-//! Tasks, a clock and a timer that move only when told to.
+//! Tasks, a clock and a timer that only move on command.
 
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -12,7 +12,7 @@ use tollgate::{
 };
 use tollgate_testkit::FaultyStore;
 
-/// A store that counts what it is asked.
+/// A store that counts its charges and peeks.
 #[derive(Clone)]
 pub(crate) struct Tallied<S> {
     pub(crate) store: S,
@@ -27,7 +27,7 @@ impl<S> Tallied<S> {
         Self { store, charges: Arc::default(), peeks: Arc::default() }
     }
 
-    /// Charges and peeks since this was last asked.
+    /// Returns the charges and peeks since the last call.
     pub(crate) fn asked(&self) -> (usize, usize) {
         (self.charges.swap(0, Ordering::Relaxed), self.peeks.swap(0, Ordering::Relaxed))
     }
@@ -54,7 +54,7 @@ impl<S: Store> Store for Tallied<S> {
     }
 }
 
-/// A limiter over memory that tallies, and its clock.
+/// Creates a limiter over memory that counts its calls, and its clock.
 pub(crate) fn limiter(quota: &str) -> (SharedLimiter<Tallied<Memory>>, ManualClock) {
     let clock = ManualClock::default();
     let store = Tallied::new(MemoryStore::builder().clock(clock.clone()).max_counters(1_000).build());
@@ -68,7 +68,7 @@ pub(crate) fn faulty_limiter(quota: &str) -> (SharedLimiter<Tallied<FaultyStore<
     (SharedLimiter::new(quota.parse::<Quota>().unwrap(), Tallied::new(store)), clock)
 }
 
-/// A timer that goes by a manual clock. Clones share it.
+/// A timer that follows a manual clock. Clones share it.
 #[derive(Clone)]
 pub(crate) struct Timer {
     clock: ManualClock,
@@ -88,7 +88,7 @@ impl Timer {
 
     pub(crate) fn sleep(&self, length: Duration) -> impl Future<Output = ()> + Send + use<> {
         self.sleeps.lock().unwrap().lengths.push(length);
-        // The clock has no parts of a millisecond; never early.
+        // The clock has whole milliseconds; the timer is never early.
         let end = self.clock.now() + length + Duration::from_nanos(999_999);
         let timer = self.clone();
         std::future::poll_fn(move |context| {
@@ -100,12 +100,12 @@ impl Timer {
         })
     }
 
-    /// How long was slept since this was last asked.
+    /// Returns the sleeps since the last call.
     pub(crate) fn slept(&self) -> Vec<Duration> {
         std::mem::take(&mut self.sleeps.lock().unwrap().lengths)
     }
 
-    /// When the next sleeper is to be woken.
+    /// Returns when the next sleeper wakes.
     fn next(&self) -> Option<Timestamp> {
         self.sleeps.lock().unwrap().sleepers.iter().map(|(end, _)| *end).min()
     }
@@ -118,7 +118,7 @@ impl Timer {
     }
 }
 
-/// How a wait ended.
+/// The outcome of a wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
     Allowed,
@@ -144,13 +144,13 @@ impl From<Result<Decision<'_>, WaitError>> for End {
     }
 }
 
-/// Tasks that run only when told to, in the order in which they were started.
+/// Tasks that only run on command, in the order in which they were started.
 pub(crate) struct World<'w> {
     clock: ManualClock,
     timer: Timer,
     start: Timestamp,
     tasks: Vec<Option<Task<'w>>>,
-    /// Which tasks ended, how, and how many milliseconds after the start.
+    /// The tasks that ended: how, and how many milliseconds after the start.
     pub(crate) ended: Vec<(usize, End, u64)>,
 }
 
@@ -174,7 +174,7 @@ impl<'w> World<'w> {
         Self { clock: clock.clone(), timer: timer.clone(), start, tasks: Vec::new(), ended: Vec::new() }
     }
 
-    /// Adds a task, which is polled for the first time by the next [`run`](Self::run).
+    /// Adds a task. The next [`run`](Self::run) polls it for the first time.
     pub(crate) fn add<'d>(
         &mut self,
         wait: impl Future<Output = Result<Decision<'d>, WaitError>> + Send + 'w,
@@ -194,7 +194,7 @@ impl<'w> World<'w> {
         task
     }
 
-    /// Polls what was woken until nothing is.
+    /// Polls woken tasks until there are none.
     pub(crate) fn run(&mut self) {
         loop {
             let mut polled = false;
@@ -207,7 +207,7 @@ impl<'w> World<'w> {
         }
     }
 
-    /// Polls one task alone, if it was woken.
+    /// Polls only this task, if it was woken.
     pub(crate) fn poll(&mut self, number: usize) -> bool {
         let Some(task) = &mut self.tasks[number] else { return false };
         if !task.woken.0.swap(false, Ordering::Relaxed) {
@@ -221,13 +221,13 @@ impl<'w> World<'w> {
         true
     }
 
-    /// Moves the clock, wakes who slept until then, and polls nobody.
+    /// Moves the clock and wakes sleepers, but polls no task.
     pub(crate) fn pass(&mut self, millis: u64) {
         self.clock.advance(Duration::from_millis(millis));
         self.timer.wake();
     }
 
-    /// Moves the clock from one sleeper's end to the next, and runs what is woken.
+    /// Moves the clock from one sleeper's end to the next, and runs the woken tasks.
     pub(crate) fn advance(&mut self, millis: u64) {
         let end = self.clock.now() + Duration::from_millis(millis);
         while let Some(next) = self.timer.next().filter(|next| *next < end) {
@@ -238,7 +238,7 @@ impl<'w> World<'w> {
         self.run();
     }
 
-    /// Drops a task where it stands.
+    /// Drops a task in its current state.
     pub(crate) fn cancel(&mut self, task: usize) {
         assert!(self.tasks[task].take().is_some(), "task {task} has ended already");
     }
@@ -247,7 +247,7 @@ impl<'w> World<'w> {
         self.tasks[task].as_ref().is_some_and(|task| task.woken.0.load(Ordering::Relaxed))
     }
 
-    /// What ended since this was last asked: which task, how and when.
+    /// Returns the tasks that ended since the last call: which, how and when.
     pub(crate) fn ends(&mut self) -> Vec<(usize, End, u64)> {
         std::mem::take(&mut self.ended)
     }
