@@ -1,4 +1,4 @@
-//! A check allocates nothing beyond what its charges need: with the usual two policies, that is nothing.
+//! A check allocates no more than its charges need, and nothing for the usual two policies.
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 

@@ -1,4 +1,4 @@
-//! What is said of two files that differ.
+//! The changes that are reported between two files.
 
 use tollgate_policy::{Change, Config};
 
@@ -117,7 +117,7 @@ policies:
     assert!(!format!("{changes:?}").contains("s3cret"));
 }
 
-/// A list of the whole file is a policy of that name, and one that counted in its place differed in all but this.
+/// A policy that became a list of the whole file had the same name, and its only difference was that it denied.
 #[test]
 fn a_policy_that_begins_to_deny_has_changed() {
     let before = policy("key: global, quotas: [5/1m]").replace("name: a", "name: deny");

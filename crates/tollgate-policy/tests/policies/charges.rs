@@ -46,8 +46,8 @@ policies:
     exempt: true
 ";
 
-/// What is wrong after the last policy was taken for wrong in it, and what whoever uses the file found wrong with that
-/// policy was told only once the other was mended.
+/// A mistake after the last policy was taken for one in that policy. So the checks of the file's user skipped the
+/// policy until the mistake was fixed.
 #[test]
 fn only_policies_that_are_wrong_in_themselves_are_not_looked_at_further() {
     let seen = |text: &str| {
@@ -223,7 +223,7 @@ fn quotas_come_from_a_table_or_a_tier() {
     ] {
         assert_eq!(tenant(name), quotas, "{name}");
     }
-    // Whoever is in no table has a tier, and what is tried out is the same for all of them.
+    // A user without a line in the table has a tier, and the trials are the same for all of them.
     for (plan, quotas) in [
         ("free", &["api: 5/1m 1", "api:candidate: 4/1m 1"][..]),
         ("gold", &["api: 50/1m 1", "api: 500/1h 1", "api:candidate: 4/1m 1"]),
@@ -280,7 +280,7 @@ fn lists_of_networks_and_values_come_from_files() {
     let condition = &config.policies().as_slice()[0].conditions().all()[0];
     assert_eq!(condition.to_string(), "ip: { cidr_from: banned.txt }");
 
-    // Another list is another policy, the same list in another order is not.
+    // Another list makes another policy; the same list in another order does not.
     let with = |banned: &str| {
         let sources = tollgate_policy::Sources::of(
             "t/a.yaml",
@@ -339,7 +339,7 @@ fn whoever_is_listed_is_admitted_or_denied_before_anything_is_counted() {
         (&[("user", "mallory")], denied),
         (&[("user", "bot-*")], denied),
         (&[("agent", "bot-7")], denied),
-        // It lacks its tenant, which is no matter.
+        // The missing tenant does not matter.
         (&[("agent", "curl"), ("path", "/api/x")], denied),
         (&[("user", "bot-7"), ("path", "/api/x"), ("tenant", "t")], "[\"api: 5/1m 1\"]"),
         (&[("user", "bot-7")], "DenyUnmatched"),
@@ -360,7 +360,7 @@ fn whoever_is_listed_is_admitted_or_denied_before_anything_is_counted() {
     assert_eq!(other.changes_since(&config).to_string(), "changed `deny`: match");
 }
 
-/// Whoever is taken into a table in the middle of a window keeps what was used, and another order means the same.
+/// A user who is added to a table in the middle of a window keeps the usage. The order of a table has no meaning.
 #[test]
 fn a_table_is_replaced_by_one_that_means_something_else_only() {
     let config = |values: &str| {
@@ -390,7 +390,7 @@ fn a_table_is_replaced_by_one_that_means_something_else_only() {
     assert!(admitted(&before) && !admitted(&before));
 }
 
-/// Somebody who used 100 of 100 and becomes gold has 900 of 1000 left, and not 1000.
+/// A user who used 100 of 100 and becomes gold has 900 of 1000 left, not 1000.
 #[test]
 fn an_override_keeps_the_counters_of_the_same_windows() {
     let config = config(
@@ -427,7 +427,7 @@ fn a_missing_key_is_an_error_a_denial_or_nothing_and_never_a_shared_counter() {
     assert_eq!(matched(&skip, &attributes, 1).enforced().count(), 0);
 }
 
-/// Whichever stood first in the file decided between 400 and 429.
+/// The order of policies in the file decided between 400 and 429.
 #[test]
 fn a_request_in_error_is_so_wherever_another_policy_stands_that_denies_it() {
     let strict = "{ name: strict, key: [user], quotas: [5/1m] }";
@@ -472,7 +472,7 @@ fn a_cost_comes_from_the_caller_the_policy_or_an_attribute() {
     }
 }
 
-/// Whoever sent `tokens=0` took nothing, and whoever left it out took one unit, whatever the request came to.
+/// A caller that sent `tokens=0` took nothing, and one that left it out took one unit, whatever the request used.
 #[test]
 fn a_cost_that_says_nothing_is_no_free_pass() {
     let cost = |said: &str, tokens: Option<&str>| {
@@ -529,7 +529,7 @@ fn what_is_tried_out_is_apart_from_what_decides() {
             (TrialKind::Shadow, vec!["dark: 2/1m 1".to_owned()]),
         ]
     );
-    // On one counter the candidate would use up the quota that decides.
+    // On the same counter, the candidate would use up the quota that decides.
     let candidate = matched.trials().next().unwrap().charges().next().unwrap();
     assert!(matched.enforced().all(|live| live.counter() != candidate.counter()));
 }
@@ -561,7 +561,7 @@ fn the_mode_of_the_file_weakens_every_policy_and_strengthens_none() {
     }
 }
 
-/// The share that the defaults leave to each policy was asked of an exempt one too, which may not say one.
+/// The defaults gave each policy a share, even exempt ones, which may not have one.
 #[test]
 fn an_exempt_policy_needs_no_share() {
     let config = config(
@@ -594,7 +594,7 @@ policies:
     assert_eq!(b.quotas()[0].count_denied(), CountDenied::No);
 }
 
-/// Read as values of YAML, these would be 1.1, false and 10.
+/// As YAML values, these would be 1.1, false and 10.
 #[test]
 fn values_are_texts_as_they_are_written() {
     let config = config(
@@ -615,7 +615,7 @@ fn variables_stand_in_values() {
     assert!(!format!("{store:?}").contains("secret"));
 }
 
-/// Put in before the file is read, any of these would change what it says.
+/// If variables were substituted before parsing, any of these values would change the meaning of the file.
 #[test]
 fn what_a_variable_stands_for_is_one_text() {
     for text in [
@@ -647,7 +647,7 @@ fn what_a_variable_stands_for_is_one_text() {
     }
 }
 
-/// As Flask-Limiter writes it, and from one variable.
+/// As in Flask-Limiter, and from one variable.
 #[test]
 fn one_text_may_be_several_quotas() {
     let quotas = |written: &str| {
@@ -719,7 +719,7 @@ policies:
     assert!(config.policies().attributes().into_iter().eq(names));
 }
 
-/// It said that the request is on a list of the denied with the status of a quota that has no room.
+/// A request on the list of the denied got the status of a quota without room.
 #[test]
 fn a_policy_made_in_code_to_deny_says_so() {
     let forbidden = Policy::builder("d").deny().build().unwrap();

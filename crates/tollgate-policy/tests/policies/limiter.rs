@@ -1,5 +1,4 @@
-//! Policies over a store: who decides, what is tried out, what a store in trouble means, and how policies are
-//! replaced.
+//! Policies over a store: which one decides, trials, trouble of the store, and replacing policies.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,12 +20,12 @@ use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
 type Store = FaultyStore<MemoryStore<ManualClock>>;
 type Limiter = PolicyLimiter<Store, ManualClock>;
 
-/// A limiter whose store can be brought into trouble, and whose clock stands still.
+/// A limiter with a manual clock, over a store that can be made to fail.
 fn limiter(policies: &str) -> Limiter {
     limiter_at(&ManualClock::default(), policies)
 }
 
-/// The same, by this clock.
+/// The same with this clock.
 fn limiter_at(clock: &ManualClock, policies: &str) -> Limiter {
     let memory = || MemoryStore::builder().clock(clock.clone()).max_counters(100).build();
     PolicyLimiter::new(FaultyStore::new(memory()), policies_of(policies), "test").memory(memory())
@@ -51,7 +50,7 @@ fn check(limiter: &Limiter, pairs: &[(&str, &str)]) -> PolicyDecision {
     try_check(limiter, pairs).unwrap()
 }
 
-/// A check, and what it took.
+/// A check, and its receipt.
 fn reserve(limiter: &Limiter, request: &Attributes<'_>, cost: u32) -> (PolicyDecision, Receipt) {
     let decision = block_on(limiter.check(request, cost)).unwrap();
     let receipt = decision.receipt(request, cost);
@@ -89,7 +88,7 @@ fn the_policy_that_decides_gives_the_headers_and_the_status() {
     );
 }
 
-/// Whoever gets another limit in the middle of a window keeps what was used: a counter does not depend on its limit.
+/// A user whose limit changes in the middle of a window keeps the usage: a counter does not depend on its limit.
 #[test]
 fn a_limit_from_an_attribute_counts_on_the_same_counter() {
     let limiter = limiter(
@@ -141,7 +140,7 @@ fn a_limit_from_an_attribute_counts_on_the_same_counter() {
     for odd in ["", "-1", "1.5", "many", " 7"] {
         assert_eq!(refused(Some(odd)), format!("{error} must be a whole number"), "{odd}");
     }
-    // What is only tried out lets no request fail, and is left out without its limit.
+    // A trial never fails a request, and is left out if its limit is missing.
     assert_eq!(with(&[("quota", "6")]).unwrap().trials().count(), 0);
     let tried = with(&[("quota", "6"), ("other", "7"), ("plan", "none")]).unwrap();
     let limits: Vec<u64> = tried.trials().map(|trial| trial.answer.state().unwrap().limit()).collect();
@@ -166,8 +165,8 @@ fn what_a_request_took_by_a_limit_of_its_own_is_given_back() {
     assert_eq!(set.iter().map(|(_, _, state)| state.remaining()).collect::<Vec<_>>(), [1]);
 }
 
-/// An administrator could not reset a user without inventing the attribute that says the limit, on which no counter
-/// depends; nor without one that says the cost, which a reset does not have.
+/// To reset a user, an administrator had to invent the attribute with the limit, on which no counter depends. The same
+/// went for the attribute with the cost, which a reset does not have.
 #[test]
 fn a_change_needs_no_limit_and_a_reset_no_cost() {
     let limiter = limiter(
@@ -258,7 +257,7 @@ fn on_store_failure_is_that_of_the_strictest_policy_that_applies() {
     assert_eq!(tally("dark").shadow, Default::default(), "nothing is tried out meanwhile");
 }
 
-/// The answer said that the store can never count the request, and not which policies were to be changed.
+/// The error did not name the policies to change, only that the store can never count the request.
 #[test]
 fn a_request_that_can_never_be_counted_names_the_policies_that_decide() {
     let limiter = limiter(
@@ -329,7 +328,7 @@ fn a_trial_takes_nothing_of_what_another_policy_denied() {
   - { name: dark, mode: shadow, key: [user], quotas: [2/1m] }",
     );
     let (candidate, shadow) = (TrialKind::Candidate, TrialKind::Shadow);
-    // The candidate is asked in place of the quota that denies, and the shadow beside it.
+    // The candidate decides in place of the quota that denies, and the shadow policy independently.
     for allowed in [[true, true], [true, true], [true, true], [false, true]] {
         let expected = [("live", candidate, Some(allowed[0])), ("dark", shadow, Some(allowed[1]))];
         assert_eq!(trials(&check(&limiter, ALICE)), expected);
@@ -339,8 +338,8 @@ fn a_trial_takes_nothing_of_what_another_policy_denied() {
     assert_eq!(trials(&check(&limiter, &elsewhere)), [("dark", shadow, Some(false))]);
 }
 
-/// A list of the banned that was tried out left no trace: nobody saw whom it would deny, and the request was told to match
-/// no policy. So did a policy that denies requests without a key.
+/// A list of the denied in shadow mode left no trace: nobody saw whom it would deny, and the request counted as
+/// unmatched. The same went for a policy that denies requests without a key.
 #[test]
 fn a_denial_in_shadow_mode_is_told_and_counted() {
     const DENIALS: &str = "
@@ -366,7 +365,7 @@ deny: { user: [mallory] }";
         }
     }
     assert!(trials(&block_on(limiter.peek(&attributes(&mallory), 1)).unwrap()).is_empty());
-    // A store in trouble is not asked for it.
+    // A failing store is not asked for it.
     limiter.store().begin(Fault::unreachable());
     assert_eq!(trials(&check(&limiter, &mallory))[0], ("deny", shadow, Some(false)));
     let tally: Vec<_> =
@@ -374,7 +373,7 @@ deny: { user: [mallory] }";
     assert_eq!(tally, [(0, 2), (0, 1)]);
 }
 
-/// It was told to match no policy, so the log asked the operator to say what becomes of such requests.
+/// The request counted as unmatched, so the log asked the operator to configure such requests.
 #[test]
 fn a_request_that_a_shadow_matches_is_not_unmatched() {
     let limiter = limiter(
@@ -388,7 +387,7 @@ fn a_request_that_a_shadow_matches_is_not_unmatched() {
     }
 }
 
-/// All that is asked for here are trials, so the store fails for them alone.
+/// The only steps here are trials, so only trials fail.
 #[test]
 fn a_trial_that_fails_is_noted_and_nothing_else() {
     let limiter =
@@ -415,13 +414,13 @@ fn replaced_policies_keep_counters_and_figures() {
     let after = check(&limiter, ALICE);
     assert_eq!((after.version(), used(&after)), (2, vec![("b", 1), ("a", 3)]));
     assert_eq!(policy(&check(&limiter, ALICE)), Some("a"));
-    // What was decided before is still said as it was.
+    // A decision that was made earlier still reads the same.
     assert_eq!((before.version(), before.quota().unwrap().state.limit()), (1, 2));
     let tally = set.tally().find(|(policy, _)| policy.name() == "a").unwrap().1;
     assert_eq!((tally.allowed, tally.denied), (3, 2));
 }
 
-/// G10: both limits and both names belong to one version, whenever it was replaced.
+/// G10: both limits and both names belong to one version, whenever the policies were replaced.
 #[test]
 fn no_decision_mixes_two_versions() {
     let version = |limit: u64| {
@@ -514,8 +513,8 @@ fn a_batch_is_decided_one_by_one_and_harms_nobody() {
     assert_eq!(trials(answers[4].as_ref().unwrap())[0].2, Some(false));
 }
 
-/// A reload changed whom a policy counts, and a refund of what was charged before went to the counter that the same
-/// attributes mean now: somebody else's.
+/// A reload changed whom a policy counts. A refund of an earlier charge went to the counter that the same attributes
+/// select now, which was another client's.
 #[test]
 fn a_refund_of_a_window_before_a_reload_never_goes_to_somebody_else() {
     let by = |key: &str| format!("  - {{ name: a, key: [{key}], quotas: [9/1m] }}");
@@ -547,7 +546,7 @@ fn a_refund_of_a_window_before_a_reload_never_goes_to_somebody_else() {
     }
 }
 
-/// Windows were named by place alone. Under policies with as many other quotas, other counters were given back to.
+/// Windows were named only by their place. With as many other quotas in the policies, refunds went to other counters.
 #[test]
 fn a_refund_finds_its_counters_by_policy_and_windows_or_not_at_all() {
     let limiter = limiter("  - { name: a, key: [user], quotas: [9/1m, 20/1h] }");
@@ -563,7 +562,7 @@ fn a_refund_finds_its_counters_by_policy_and_windows_or_not_at_all() {
         limiter.replace(policies_of(policies), "test");
     };
 
-    // In another order, under other limits, and beside a new one.
+    // In another order, with other limits, and next to a new policy.
     replace("  - { name: a, key: [user], quotas: [30/1h, 3/1s, 2/1m] }");
     assert_eq!(refund(&windows[..1]), Ok(vec![("1m".to_owned(), 1)]));
     let given = refund(&windows).unwrap();
@@ -591,8 +590,8 @@ fn window(policy: &str, quota: &str, start: Timestamp) -> ChargedWindow {
     ChargedWindow::new(policy, quota.parse().unwrap(), start)
 }
 
-/// The store's clock had stepped back by a moment, so the window of the check began later than now, and the refund was
-/// refused as one of the future.
+/// The store's clock had stepped back a little, so the window of the check began in the future, and the refund was
+/// refused.
 #[test]
 fn a_refund_is_none_of_the_future_after_a_step_back_of_a_second() {
     let clock = ManualClock::default();
@@ -640,7 +639,8 @@ fn administrators_change_every_quota_that_applies() {
     assert!(matches!(nobody, CheckError::Refused(Refusal::MissingKey { .. })));
 }
 
-/// Whatever is asked for: the refused request leaves every counter as it was, also that of a policy that it may touch.
+/// Every operation: the refused request leaves all counters as they were, even those of policies that the caller may
+/// use.
 #[test]
 fn a_request_that_matches_a_policy_of_others_changes_nothing() {
     let limiter = limiter(
@@ -672,8 +672,8 @@ fn a_request_that_matches_a_policy_of_others_changes_nothing() {
     assert_eq!(used(&all), [("mine", 1), ("theirs", 0)]);
 }
 
-/// A policy that counts nothing decides for everybody. Whom a list denies was told that the policy is not theirs, and a
-/// client that goes on after a refusal let them pass.
+/// A policy without counters decides for everybody. A caller on a list of the denied was told that the policy belongs
+/// to others, and a client that continues after a refusal let the caller pass.
 #[test]
 fn what_counts_nothing_is_no_policy_of_others() {
     let text = "
@@ -715,7 +715,7 @@ fn what_was_reserved_is_given_back_to_the_windows_it_came_from() {
     block_on(limiter.settle(&mut receipt, 2)).unwrap();
     assert_eq!(now(), [2, 2, 2], "the policy said its cost itself");
     let (_, mut receipt) = reserve(1);
-    // Of later versions of the policies no receipt knows.
+    // A receipt knows nothing of later versions of the policies.
     let _ = limiter.replace(policies_of("  - { name: other, key: global, quotas: [1/1s] }"), "test");
     block_on(limiter.settle(&mut receipt, 4)).unwrap();
     let _ = limiter.replace(
@@ -730,8 +730,8 @@ fn what_was_reserved_is_given_back_to_the_windows_it_came_from() {
     assert!(!denied.is_allowed() && receipt.is_empty());
 }
 
-/// Without a receipt nothing was charged at all, however much the work cost: a reservation of 0 only looks, and while
-/// the store is away the memory in its place counts.
+/// Without a receipt nothing was charged at all, however much the work cost. A reservation of 0 only peeks, and during
+/// an outage the local memory counts instead of the store.
 #[test]
 fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
     let policies = "  - { name: a, key: [user], quotas: [9/1d], on_store_failure: local, local_share: 1/1 }
@@ -761,7 +761,7 @@ fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
     assert_eq!(used(&block_on(limiter.peek(&attributes(ALICE), 1)).unwrap()), [("a", 0)]);
 }
 
-/// A store in memory answers at once; one that waits has taken nothing when it says so.
+/// A store in memory answers at once. One that has to wait returns without taking anything.
 #[test]
 fn what_is_answered_at_once_is_what_a_check_answers() {
     let (waiting, alice) = (limiter(TRIALS), attributes(ALICE));
@@ -780,7 +780,7 @@ fn what_is_answered_at_once_is_what_a_check_answers() {
     assert!(matches!(nobody, Err(CheckError::Refused(_))));
 }
 
-/// A refund of a closed window was told from an open one by the answer's kind.
+/// Only the kind of answer told a refund of a closed window from one of an open window.
 #[test]
 fn a_refund_says_whether_its_window_is_open() {
     let clock = ManualClock::default();
@@ -796,8 +796,8 @@ fn a_refund_says_whether_its_window_is_open() {
     assert_eq!(refunds, [(false, 0, 0), (true, 1, 0)]);
 }
 
-/// Once something was changed, an error that says that nothing was would be answered with a second try: a refund would give
-/// back twice. A reset and a set said so, and so did the settling of a receipt.
+/// If an error claims that nothing was changed, callers retry, and a refund would give back twice. Errors of resets, of
+/// sets and of settling a receipt claimed so even after a change.
 #[test]
 fn an_error_after_a_part_may_have_charged() {
     let limiter = limiter("  - { name: a, key: [user], quotas: [99/1m, 99/1h], on_store_failure: closed }");
@@ -824,7 +824,7 @@ fn an_error_after_a_part_may_have_charged() {
             (
                 "refund",
                 Box::new(|| {
-                    // It peeks first, for the time.
+                    // The call peeks first, for the time.
                     begin(spared + 1);
                     refund()
                 }),
@@ -870,8 +870,8 @@ fn an_error_after_a_part_may_have_charged() {
     }
 }
 
-/// Each quota of a refund, a reset or a set by attributes had a deadline of its own, and so did each trial that only
-/// looks (G6).
+/// Each quota of a refund, a reset or a set by attributes had its own deadline, and so did each trial that only peeks
+/// (G6).
 #[test]
 fn a_call_over_several_quotas_has_one_deadline() {
     let clock = ManualClock::default();
@@ -902,7 +902,7 @@ fn a_call_over_several_quotas_has_one_deadline() {
         assert_eq!(made(), 1, "trials of a denied request");
 
         let windows: Vec<ChargedWindow> = decision.quotas().map(Into::into).collect();
-        // It peeks first, for the time.
+        // The call peeks first, for the time.
         hanging.begin_after(1, Fault::Hangs);
         limiter.refund(&alice, 1, &windows).await.unwrap_err();
         assert_eq!(made(), 1, "a refund");
@@ -926,7 +926,7 @@ fn policies_made_in_code_are_checked() {
         error(Policy::builder("a").quota(quota()).quota("7/60s".parse().unwrap()).build()),
         "5/1m and 7/1m have the same window; keep one of them"
     );
-    // Of a cost that no request can say, everybody was charged what they asked for.
+    // If a cost was more than any request can ask for, every request was charged its own cost.
     let cost = |name: &str| tollgate_policy::CostAttribute::new(name, 5).into();
     let priced = |name: &str| Policy::builder("a").quota(quota()).cost(cost(name)).build();
     let keyed =
@@ -941,7 +941,7 @@ fn policies_made_in_code_are_checked() {
     let above = tollgate_policy::CostAttribute::new("tokens", 5).with_min(6).into();
     let above = Policy::builder("a").quota(quota()).cost(above).build();
     assert_eq!(error(above), "policy `a`: the least cost is above the most");
-    // A list of nobody counted everybody together, and a status that is none of an error became 429.
+    // An empty list counted everybody together, and a status that is not an error became 429.
     let empty = Policy::builder("a").quota(quota()).matching("path", []).build();
     assert_eq!(error(empty), "policy `a`: a list of a condition or of a key is empty");
     let none = || Identity::FirstOf([].into());

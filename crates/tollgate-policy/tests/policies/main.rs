@@ -1,5 +1,6 @@
-//! Tests of policies in one binary, because linking takes longer than most of them. `allocation` is another one: it counts
-//! allocations, and what counts them makes all of them slower. `reading` and `robust` are, because proofs run them by name.
+//! Tests of policies in one binary, because linking takes longer than most of them. `allocation` is separate, because
+//! its counting allocator would slow down all of them. `reading` and `robust` are separate, because proofs run them by
+//! name.
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 

@@ -1,11 +1,11 @@
-//! The reference page of files of policies is what the JSON Schema says.
+//! Generates the reference page of policy files from the JSON Schema.
 
 use std::fmt::Write;
 use std::path::Path;
 
 use serde_json::Value;
 
-/// What comes after this line of the page is generated.
+/// Everything after this line of the page is generated.
 const MARK: &str = "<!-- The rest is generated. TOLLGATE_WRITE_SNAPSHOTS=1 cargo test --package tollgate-policy --all-features --test policies manual writes it. -->\n";
 
 #[test]
@@ -43,7 +43,7 @@ fn section(title: &str, part: &Value, schema: &Value, page: &mut String) {
     }
 }
 
-/// What can be written as a value.
+/// Describes the possible values.
 fn kind(value: &Value, schema: &Value) -> String {
     if let Some(reference) = value["$ref"].as_str() {
         let name = reference.rsplit('/').next().unwrap();
@@ -67,7 +67,7 @@ fn kind(value: &Value, schema: &Value) -> String {
     match (value["const"].as_str(), value["type"].as_str().unwrap_or("text")) {
         (Some(word), _) => format!("`{word}`"),
         (None, "integer") => format!("number, {} to {}", value["minimum"], value["maximum"]),
-        // Its items can be lists of the same kind.
+        // The items can be lists of the same kind.
         (None, "array") => "list".to_owned(),
         (None, "object") => "mapping".to_owned(),
         (None, "boolean") => "`true`, `false`".to_owned(),

@@ -1,4 +1,4 @@
-//! Whether two policies may match one request, as far as their files show it.
+//! Whether two policies can match the same request, as far as their files show.
 
 use tollgate_policy::{Attributes, Config};
 
@@ -13,7 +13,7 @@ fn overlap(one: &str, other: &str) -> bool {
     let [one, other] = config.policies().as_slice() else { panic!("not two policies") };
     let overlap = one.overlaps(other);
     assert_eq!(overlap, other.overlaps(one), "{text}");
-    // What a request shows is never denied.
+    // If a request matches both, `overlaps` must not deny it.
     for path in ["/a", "/a/b", "/b", "/b/c"] {
         for user in [None, Some("alice")] {
             for ip in ["10.1.2.3", "192.0.2.1"] {
@@ -36,7 +36,7 @@ fn policies_overlap_unless_their_conditions_show_that_no_value_fulfils_both() {
         ("path: [/a, /b]", "path: [/c, /d]", false),
         ("path: /a/*", "path: /a/b", true),
         ("path: /a/*", "path: /b/c", false),
-        // Two prefixes were taken to overlap whatever they were.
+        // Any two prefixes were reported as overlapping.
         ("path: /a/*", "path: /b/*", false),
         ("path: /a/*", "path: /a/b/*", true),
         ("path: '/a?b'", "path: '/*b'", true),

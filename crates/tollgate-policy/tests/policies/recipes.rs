@@ -1,4 +1,4 @@
-//! The recipes of docs/policies.md, read out of the document and played.
+//! Runs the recipes of docs/policies.md as the page has them.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -9,27 +9,27 @@ use tollgate_testkit::{Fault, FaultyStore, block_on};
 
 const GUIDE: &str = include_str!("../../../../docs/policies.md");
 
-/// A limiter by a recipe, and the clock of its counters.
+/// The limiter of a recipe, and the clock of its counters.
 struct Played {
     limiter: PolicyLimiter<FaultyStore<MemoryStore<ManualClock>>>,
     clock: ManualClock,
 }
 
-/// The recipes: their titles and texts.
+/// Returns the recipes: their titles and texts.
 fn recipes() -> impl Iterator<Item = (&'static str, &'static str)> {
     let (_, recipes) = GUIDE.split_once("\n## Recipes\n").unwrap();
     let (recipes, _) = recipes.split_once("\n## ").unwrap();
     recipes.split("\n### ").skip(1).map(|recipe| recipe.split_once('\n').unwrap())
 }
 
-/// The blocks of a language in a text.
+/// Returns the code blocks in a language.
 fn blocks<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
     let begin = format!("```{language}\n");
     text.split(&begin).skip(1).map(|block| block.split_once("```").unwrap().0).collect()
 }
 
 impl Played {
-    /// The recipe of this title, with the files that are beside it.
+    /// Returns the recipe with this title, and its additional files.
     fn of(title: &str) -> Self {
         let (_, recipe) = recipes().find(|(other, _)| *other == title).unwrap();
         let [file] = blocks(recipe, "yaml")[..] else { panic!("one file") };
@@ -41,7 +41,7 @@ impl Played {
         let config =
             Config::parse_sources(&sources, |_| Vec::new()).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(config.warnings(), []);
-        // A day in the middle of which nothing ends.
+        // In the middle of a day, so that no window ends by chance.
         let clock = ManualClock::at(Timestamp::from_unix_millis(1_780_000_000_000 / 86_400_000 * 86_400_000));
         let store = MemoryStore::builder().clock(clock.clone()).build();
         Self { limiter: PolicyLimiter::new(FaultyStore::new(store), config.into_policies(), title), clock }
@@ -56,7 +56,7 @@ impl Played {
         self.try_check(pairs, 1).unwrap().is_allowed()
     }
 
-    /// How many of these requests are admitted now, of so many that are tried.
+    /// Returns how many of `tries` requests are admitted now.
     #[track_caller]
     fn admitted(&self, tries: usize, pairs: &[(&str, &str)]) -> usize {
         (0..tries).filter(|_| self.is_allowed(pairs)).count()
@@ -106,7 +106,7 @@ fn a_plan_names_its_tier() {
     assert_eq!(api.admitted(60, &call("a", "free")), 5);
     assert_eq!(api.admitted(60, &call("b", "pro")), 50);
     assert_eq!(api.admitted(60, &call("c", "unheard-of")), 5);
-    // Whoever upgrades has the rest of the larger tier.
+    // After an upgrade, the rest of the larger tier is left.
     assert_eq!(api.admitted(60, &call("a", "pro")), 45);
 }
 
@@ -205,7 +205,7 @@ fn a_batch_has_a_budget_of_its_own() {
     });
     assert_eq!(seconds.count(), 500_000 / 100 - 2);
     assert_eq!(batch.admitted(30, &[("user", "carol")]), 10, "those who wait have their own");
-    // The day begins at 22:00 UTC in Berlin's summer, and the clock was at 00:00 UTC.
+    // In summer, Berlin's day begins at 22:00 UTC; the clock was at 00:00 UTC.
     batch.advance(22 * 3_600 - 5_000 - 1);
     assert!(!is_allowed());
     batch.advance(1);

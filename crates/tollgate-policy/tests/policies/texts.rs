@@ -1,4 +1,4 @@
-//! The text of every problem and of every warning, the JSON Schema, and the examples.
+//! The texts of all problems and warnings, the JSON Schema, and the examples.
 
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -18,7 +18,7 @@ fn parse(path: &Path) -> Result<Config, ConfigError> {
 
 #[test]
 fn every_problem_of_a_file_is_told_with_its_place() {
-    // By whoever uses a file, beside a file, and in a file of a thousand expressions.
+    // These come from the file's user, from an additional file, and from a file with a thousand expressions.
     let mut told = BTreeSet::from(["Other", "TableLine", "TooManyExpressions"].map(str::to_owned));
     for path in yaml_files(&file("tests/problems")) {
         let error = parse(&path).expect_err(&path.display().to_string());
@@ -29,7 +29,7 @@ fn every_problem_of_a_file_is_told_with_its_place() {
     assert_eq!(told, variants("src/problem.rs", "ProblemKind"), "each kind needs a file in tests/problems");
 }
 
-/// What is wrong with a policy, one mistake a line; each is otherwise valid.
+/// One mistake a line, in policies that are otherwise valid.
 const MISTAKES: &str = r#"
 key: user, quotas: [5/1q]
 key: user, quotas: []
@@ -88,7 +88,7 @@ key: user, quotas: [5/1m], overrides: [{ when: { plan: gold } }]
 key: user, quotas: [5/1m], overrides: [{ when: {}, quotas: [1/1m] }]
 "#;
 
-/// Each mistake is reported on its line, in the words that it has in a file without others.
+/// Each mistake is reported on its line, in the same words as alone.
 #[test]
 fn no_mistake_of_a_file_hides_another() {
     let problems = |policies: &[String]| {
@@ -149,7 +149,7 @@ fn a_file_that_cannot_be_read_or_is_too_large_is_named() {
     assert_eq!(told, variants("src/config.rs", "ConfigError"));
 }
 
-/// An empty folder, and one with too many or too large files.
+/// An empty folder, and folders with too many or too large files.
 fn folders_that_cannot_be_read() -> [ConfigError; 3] {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("folders-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("large")).unwrap();
@@ -193,7 +193,7 @@ fn several_files_are_read_as_one() {
             "policies:\n  - { name: list, match: { ip: { \"cidr_from\": \"list.txt\" } }, exempt: true }\n",
         ),
         ("list.txt", "10.0.0.0/8\n"),
-        // What no policies are, or are half of a file.
+        // Files that are not policies, or incomplete.
         (".hidden.yaml", "policies: 1"),
         ("20-api.yaml~", "policies: 1"),
         ("tenants.csv", "acme,5/1m"),
@@ -290,8 +290,8 @@ policies:
     assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
 }
 
-/// Two policies that a variable named were told by its value, and so were quotas of one window and networks with bits
-/// behind the prefix.
+/// Policies with the same name from a variable were reported with its value. So were quotas with the same window, and
+/// networks with bits after the prefix.
 #[test]
 fn no_message_shows_a_value_that_is_valid_and_does_not_fit() {
     let text = "
@@ -314,8 +314,8 @@ t:4:92: ${QUOTA} has the same window as 8/1m: keep one of them"
     );
 }
 
-/// A policy for internal callers exempted everybody where the variable of their prefix was set and empty, and so did a
-/// `*` in it.
+/// A policy for internal callers exempted everybody if the variable with their prefix was set but empty, or contained a
+/// `*`.
 #[test]
 fn what_a_variable_stands_for_is_never_special() {
     let fits = |test: &str, value: &str, asked: &str| {
@@ -361,7 +361,7 @@ fn the_examples_are_valid_and_without_warnings() {
     }
 }
 
-/// The schema took any name, so an editor that goes by it found nothing wrong with a file that no service would read.
+/// The schema accepted any name, so an editor that uses it accepted files that the service refuses.
 #[test]
 fn the_schema_refuses_the_names_that_the_reader_refuses() {
     let schema: Value = serde_json::from_str(&tollgate_policy::json_schema()).unwrap();
@@ -387,7 +387,7 @@ fn the_guide_shows_valid_files_and_has_every_key_and_code() {
         guide.split("```yaml\n").skip(1).map(|rest| rest.split("```").next().unwrap()).collect();
     assert!(blocks.len() >= 4, "{}", blocks.len());
     for block in blocks {
-        // What is beside a file is played with it, in `recipes`.
+        // A block with an additional file runs in `recipes`.
         if block.contains("_from: ") {
             continue;
         }
@@ -415,17 +415,17 @@ fn the_guide_shows_valid_files_and_has_every_key_and_code() {
     }
 }
 
-/// A file of this crate.
+/// Returns the path of a file in this crate.
 fn file(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(name)
 }
 
-/// The name of the variant that a value is of.
+/// Returns the name of a value's variant.
 fn variant(value: &impl Debug) -> String {
     format!("{value:?}").chars().take_while(|character| character.is_alphanumeric()).collect()
 }
 
-/// The names of all variants of a public enum, from its source: a new one is not to be forgotten here.
+/// Returns the names of all variants of a public enum, from its source, so that a new one is not forgotten here.
 fn variants(source: &str, name: &str) -> BTreeSet<String> {
     let source = std::fs::read_to_string(file(source)).unwrap();
     let (_, body) = source.split_once(&format!("pub enum {name} {{\n")).unwrap();
@@ -435,7 +435,8 @@ fn variants(source: &str, name: &str) -> BTreeSet<String> {
     names.map(|line| line.chars().take_while(|character| character.is_alphanumeric()).collect()).collect()
 }
 
-/// Fails unless the file holds this text; `TOLLGATE_WRITE_SNAPSHOTS=1` writes it, for a look at the difference.
+/// Fails unless the file holds this text; `TOLLGATE_WRITE_SNAPSHOTS=1` writes it, so that the difference can be
+/// reviewed.
 fn expect_snapshot(path: &Path, text: &str) {
     if std::env::var_os("TOLLGATE_WRITE_SNAPSHOTS").is_some() {
         std::fs::write(path, text).unwrap();
@@ -448,7 +449,7 @@ fn expect_snapshot(path: &Path, text: &str) {
     );
 }
 
-/// The YAML files of a folder, by name; at least one.
+/// Returns the YAML files of a folder, by name; at least one.
 fn yaml_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
     let mut files: Vec<PathBuf> =

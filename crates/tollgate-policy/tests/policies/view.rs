@@ -1,14 +1,14 @@
-//! What policies ask of a request, and when.
+//! Which values policies ask for, and when.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_policy::{Attributes, Config, Outcome, Policies, Refusal, Texts, Unknown, View};
 
-/// A request of which some values have to be looked for.
+/// A request that looks up some of its values on demand.
 struct Lazy<'a> {
     values: BTreeMap<&'a str, &'a str>,
-    /// Those that are not known, and why.
+    /// The values that are not known, and why.
     unknown: BTreeMap<&'a str, Unknown>,
     is_verified: bool,
 }
@@ -30,8 +30,8 @@ impl View for Lazy<'_> {
     }
 }
 
-/// The end of a request of which these values are found as they are asked for, unless they are wrong, and the names
-/// that were asked for.
+/// Plays a request that finds these values on demand, unless they are wrong. Returns its outcome, and the names that
+/// were asked for.
 fn play<'a>(
     policies: &Policies,
     values: &[(&'a str, &'a str)],
@@ -56,7 +56,7 @@ fn play<'a>(
     }
 }
 
-/// An outcome as a text, for comparing.
+/// Returns an outcome as a text for comparison.
 fn said(outcome: &Outcome<'_>) -> String {
     match outcome {
         Outcome::Exempt(policy) => format!("exempt by {}", policy.name()),
@@ -83,7 +83,7 @@ fn policies(text: &str) -> Policies {
     Config::parse("view.yaml", &format!("policies:\n{text}")).unwrap().into_policies()
 }
 
-/// A layer verified the tokens of all requests, so that a health check with a token that had expired was answered 401.
+/// A layer verified the tokens of all requests, so a health check with an expired token was answered 401.
 #[test]
 fn an_exempt_request_is_asked_for_nothing() {
     let policies = policies(
@@ -125,7 +125,7 @@ fn a_policy_that_another_condition_excludes_asks_for_nothing() {
     }
 }
 
-/// `[user, tenant]` was refused for a token that had expired, and `[tenant, user]` was passed over.
+/// With an expired token, the key `[user, tenant]` was refused, and `[tenant, user]` was skipped.
 #[test]
 fn a_key_that_lacks_a_part_is_missing_whatever_its_other_parts_are() {
     for key in ["[user, tenant]", "[tenant, user]", "{ first_of: [[user, tenant], [tenant, user]] }"] {
@@ -141,7 +141,7 @@ fn a_key_that_lacks_a_part_is_missing_whatever_its_other_parts_are() {
     }
 }
 
-/// What is wrong is never taken for missing: `first_of` would count its sender as somebody else.
+/// A wrong value never counts as missing; otherwise `first_of` would count its sender as another client.
 #[test]
 fn a_request_is_refused_for_what_is_wrong_only_where_it_matters() {
     let policies = policies(
@@ -172,7 +172,7 @@ fn a_cost_is_asked_for_where_something_is_charged() {
     assert_eq!(wrong, Err(Refusal::Undecided { attribute: "tokens".into(), unknown: Unknown::Wrong }));
 }
 
-/// Services answer HEAD by what they have for GET, so HEAD was a way around every policy that named GET.
+/// Services answer HEAD as they answer GET, so HEAD bypassed every policy that named GET.
 #[test]
 fn head_is_a_get_and_also_itself() {
     let text = "
@@ -208,8 +208,7 @@ fn as_a_part_of_a_key_head_counts_as_get() {
     assert_ne!(key("GET", "HEAD"), key("GET", "GET"));
 }
 
-/// A client wrote a path in another way, or came by IPv6 to a listener for both, and a policy that named either did not
-/// match.
+/// A policy did not match if the client spelt a path in another way, or connected by IPv6 to a listener for both.
 #[test]
 fn a_path_and_an_address_have_one_spelling() {
     let policies = policies(
@@ -238,7 +237,7 @@ fn a_path_and_an_address_have_one_spelling() {
     assert_eq!(pushed.value("note"), Some("//login".into()));
 }
 
-/// A list is read as what it holds, and is nobody: which of its texts is counted would depend on their order.
+/// A list is tested by its items, and is never a key: the key would depend on their order.
 #[test]
 fn a_test_holds_of_a_list_if_it_holds_of_one_of_its_texts() {
     let holds = |name: &str, test: &str, list: &[&str]| {
@@ -268,11 +267,11 @@ fn a_test_holds_of_a_list_if_it_holds_of_one_of_its_texts() {
     {
         assert!(!holds("roles", test, roles), "{test}");
     }
-    // The service took an empty list for a value, and the middleware for none.
+    // For the service an empty list was a value, and for the middleware it was none.
     assert!(holds("roles", "{ absent: true }", &[]) && holds("roles", "{ not: a }", &[]));
     assert!(!holds("roles", "{ present: true }", &[]));
     assert!(!holds("roles", "\"*\"", &[]), "no text of it fits");
-    // No list is a way around what texts are read as.
+    // A list does not bypass the normalization of its texts.
     assert!(holds("method", "GET", &["HEAD"]) && holds("path", "/login", &["//x/../login"]));
     assert!(holds("ip", "192.0.2.7", &["::ffff:192.0.2.7"]));
 }
@@ -301,7 +300,7 @@ fn a_list_is_no_part_of_a_key_and_no_cost() {
         cost.unwrap_err(),
         "policy `a`: the attribute `roles` says the cost and must be a whole number"
     );
-    // Of a list, the first text that a table has.
+    // Of a list, the first text that is in the table counts.
     let table = "  - { name: a, key: [ip], quotas: [5/1m], overrides: { by: roles, values: { b: [6/1m], c: [7/1m] } } }";
     for (list, quota) in
         [(&["a", "c", "b"][..], "7/1m"), (&["b", "c"], "6/1m"), (&["a"], "5/1m"), (&[], "5/1m")]
@@ -310,7 +309,7 @@ fn a_list_is_no_part_of_a_key_and_no_cost() {
     }
 }
 
-/// Whoever can invent the attribute could choose the limit.
+/// A client that can invent the attribute could choose its own limit.
 #[test]
 fn only_a_verified_attribute_says_a_limit_and_is_asked_for_late() {
     let text = "
@@ -341,7 +340,7 @@ fn only_a_verified_attribute_says_a_limit_and_is_asked_for_late() {
     assert!(policies.attributes().contains("quota"));
 }
 
-/// Whatever is found late, the end is the same, and nothing is asked for twice.
+/// The outcome does not depend on what is found late, and nothing is asked for twice.
 #[test]
 fn what_is_found_late_changes_nothing() {
     let mut text = String::new();
@@ -392,7 +391,7 @@ fn what_is_found_late_changes_nothing() {
     assert!(ends.borrow().len() > 10, "the requests differ");
 }
 
-/// With the wrong value first, the request was an error, and with the other one first it was not.
+/// The order of two policies decided whether a wrong value made the request an error.
 #[test]
 fn a_wrong_value_hides_none_that_can_be_found() {
     let exempt = [
@@ -429,7 +428,7 @@ fn a_wrong_value_hides_none_that_can_be_found() {
     }
 }
 
-/// A list that is only tried out let a request fail of which it needed a value that was wrong.
+/// A list in shadow mode failed a request if it needed a value that was wrong.
 #[test]
 fn lists_in_shadow_mode_let_no_request_fail() {
     for list in ["allow", "deny"] {

@@ -1,4 +1,4 @@
-//! What is printed of conditions and keys is what a file says.
+//! Conditions and keys are printed in the notation of a file.
 
 use proptest::prelude::*;
 use tollgate_policy::{Condition, Config, Policy};
@@ -15,8 +15,8 @@ fn conditions(text: &str) -> Vec<Condition> {
         .to_vec()
 }
 
-/// `explain` said `[/api/*, { absent: true }]` of tests that all have to hold, which in a file means that one is
-/// enough; and of a text with a star in it that the star is special.
+/// `explain` printed `[/api/*, { absent: true }]` for tests that all have to hold; in a file, this means any of them.
+/// It also printed a literal star in a text as a wildcard.
 #[test]
 fn a_condition_is_printed_as_what_it_means() {
     for (written, printed) in [
@@ -75,7 +75,7 @@ fn a_quota_is_printed_as_it_is_written() {
     }
 }
 
-/// The limit of an attribute was taken for a tier there, though the schema has it in place of a list as well.
+/// The limit of an attribute was taken for a tier there, although the schema allows it in place of a list.
 #[test]
 fn a_quota_alone_stands_for_a_list_of_it() {
     for quota in ["5/1m", "{ limit: { attribute: quota }, max: 10, window: 1h }"] {
@@ -98,7 +98,7 @@ fn a_quota_alone_stands_for_a_list_of_it() {
     }
 }
 
-/// The attribute `ip` by its plain value was printed as `ip`, which is the network of an address.
+/// A key of the plain value of `ip` was printed as `ip`, which means the network of an address.
 #[test]
 fn a_key_is_printed_as_whom_it_means() {
     for key in [
@@ -127,7 +127,7 @@ fn text() -> impl Strategy<Value = String> + Clone {
     prop::collection::vec(prop::sample::select(&characters[..]), 1..6).prop_map(String::from_iter)
 }
 
-/// A test as it is written, with texts in JSON's quotes, which are YAML's.
+/// Generates a test in its written form. Its texts have JSON's quotes, which are valid YAML.
 fn test() -> impl Strategy<Value = String> {
     let quoted = || text().prop_map(|text| serde_json::Value::from(text.replace("${", "$${")).to_string());
     let texts =

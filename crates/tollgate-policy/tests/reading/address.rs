@@ -16,12 +16,12 @@ impl Address {
         Self(bits(bytes))
     }
 
-    /// The IPv4 address that a mapped one stands for.
+    /// Returns the IPv4 address of a mapped one.
     pub(crate) fn unmapped(self) -> Self {
         self.behind([0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff])
     }
 
-    /// The IPv4 address behind a translator.
+    /// Returns the IPv4 address behind a translator.
     pub(crate) fn untranslated(self) -> Self {
         self.behind([0, 0x64, 0xff, 0x9b, 0, 0, 0, 0, 0, 0, 0, 0])
     }
@@ -34,14 +34,14 @@ impl Address {
         }
     }
 
-    /// Its first bits, by which clients are grouped: so many of IPv4, and so many of IPv6.
+    /// Returns the first bits, by which clients are grouped: this many of IPv4, and this many of IPv6.
     pub(crate) fn client(&self, ipv4: usize, ipv6: usize) -> String {
         let (family, length) = if self.0.len() == 32 { (4, ipv4) } else { (6, ipv6) };
         let bits = self.0.iter().take(length).map(|bit| if *bit { '1' } else { '0' });
         format!("IPv{family} {}", bits.collect::<String>())
     }
 
-    /// The usual spelling; of IPv6, that of RFC 5952.
+    /// Returns the usual spelling; for IPv6, that of RFC 5952.
     pub(crate) fn spelled(&self) -> String {
         let bytes = bytes(&self.0);
         if bytes.len() == 4 {
@@ -51,7 +51,7 @@ impl Address {
             bytes.chunks(2).map(|pair| u16::from(pair[0]) << 8 | u16::from(pair[1])).collect();
         let written =
             |groups: &[u16]| groups.iter().map(|it| format!("{it:x}")).collect::<Vec<_>>().join(":");
-        // The longest run of zeros, of which there are two at least; the first of several.
+        // The longest run of at least two zeros; the first one if there are several.
         for length in (2..=8).rev() {
             for start in 0..=8 - length {
                 if groups[start..start + length].iter().all(|group| *group == 0) {
@@ -63,7 +63,7 @@ impl Address {
     }
 }
 
-/// Whether an address, as it is written, is in a network, as it is written.
+/// Whether a written address is in a written network.
 pub(crate) fn is_within(network: &str, address: &str) -> bool {
     let Some(address) = Address::parse(address).map(Address::unmapped) else { return false };
     let (first, length) = match network.split_once('/') {
@@ -92,7 +92,7 @@ fn bytes_of_ipv6(text: &str) -> Option<Vec<u8>> {
         let bytes = groups(text)?;
         return (bytes.len() == 16).then_some(bytes);
     };
-    // What stands before the gap cannot end like IPv4.
+    // Only the end of an address may be written as IPv4.
     if before.contains('.') {
         return None;
     }
@@ -102,7 +102,7 @@ fn bytes_of_ipv6(text: &str) -> Option<Vec<u8>> {
     Some([before, vec![0; zeros], after].concat())
 }
 
-/// Groups of hexadecimal digits, of which the last two may be written like an IPv4 address.
+/// Parses groups of hexadecimal digits. The last two may be written as an IPv4 address.
 fn groups(text: &str) -> Option<Vec<u8>> {
     let groups: Vec<&str> = text.split(':').collect();
     let mut bytes = Vec::new();

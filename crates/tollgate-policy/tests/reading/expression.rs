@@ -1,4 +1,4 @@
-//! Regular expressions, which fit by their definition.
+//! Regular expressions, matched directly by their definition.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::pattern::is_same;
 #[derive(Debug, Clone)]
 pub(crate) enum Expression {
     Character(char),
-    /// Any but a line's end.
+    /// Any character but the end of a line.
     Any,
     OneOf {
         is_not: bool,
@@ -52,7 +52,7 @@ impl Expression {
         self.ends(&text, 0, ignores_case).contains(&text.len())
     }
 
-    /// Where it may end if it begins here.
+    /// Returns where a match that begins here may end.
     fn ends(&self, text: &[char], at: usize, ignores_case: bool) -> BTreeSet<usize> {
         let one = |fits: &dyn Fn(char) -> bool| text.get(at).filter(|it| fits(**it)).map(|_| at + 1);
         let is = |one: char, other: char| is_same(one, other, ignores_case);
@@ -71,7 +71,7 @@ impl Expression {
                     ends.iter().flat_map(|at| of.ends(text, *at, ignores_case)).collect()
                 };
                 let mut ends = (0..*least).fold(BTreeSet::from([at]), |ends, _| again(&ends));
-                // After as many times as there are characters, nothing new comes.
+                // After as many repetitions as there are characters, nothing new is found.
                 for _ in 0..most.map_or(text.len() + 1, |most| most - least) {
                     let more = again(&ends);
                     ends.extend(more);
@@ -81,7 +81,7 @@ impl Expression {
         }
     }
 
-    /// A text that it fits, or nearly.
+    /// Returns a text that matches, or nearly does.
     pub(crate) fn example(&self, random: &mut Rng) -> String {
         match self {
             Self::Character(character) => character.to_string(),

@@ -1,4 +1,4 @@
-//! What a file of policies says.
+//! The content of a policy file.
 
 use crate::expression::Expression;
 use crate::pattern::Pattern;
@@ -9,11 +9,11 @@ pub(crate) struct File {
     pub(crate) denies_unmatched: Option<bool>,
     pub(crate) on_missing_key: Option<OnMissingKey>,
     pub(crate) tiers: Vec<(String, Quotas)>,
-    /// Who is admitted and who is denied whatever the policies say: one line is enough.
+    /// Requests that are admitted or denied whatever the policies say; any one line suffices.
     pub(crate) allow: Lines,
     pub(crate) deny: Lines,
     pub(crate) policies: Vec<Policy>,
-    /// Which of the ways to write it is taken.
+    /// Which of the possible notations to use.
     pub(crate) style: u64,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct Policy {
     pub(crate) name: String,
     pub(crate) is_enabled: bool,
     pub(crate) conditions: Match,
-    /// What there is only if it is not exempt.
+    /// Set unless the policy is exempt.
     pub(crate) counting: Option<Counting>,
 }
 
@@ -37,7 +37,7 @@ pub(crate) struct Counting {
     pub(crate) overrides: Vec<Override>,
 }
 
-/// Lines that have to hold together, and matches of which one has to hold if there are any.
+/// Lines that must all hold, and alternatives, of which at least one must hold if there are any.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Match {
     pub(crate) lines: Lines,
@@ -52,7 +52,7 @@ pub(crate) enum Test {
     Braces { tests: Vec<Named>, ignores_case: Option<bool> },
 }
 
-/// A test under its name.
+/// A named test.
 #[derive(Debug, Clone)]
 pub(crate) enum Named {
     Equal(String),
@@ -83,13 +83,13 @@ pub(crate) enum QuotaChoice {
     Tier { attribute: String, default: String },
 }
 
-/// None if there is no limit.
+/// Empty if there is no limit.
 pub(crate) type Quotas = Vec<Quota>;
 
 #[derive(Debug, Clone)]
 pub(crate) enum Quota {
     Fixed(Spelling),
-    /// An attribute says the limit, up to a maximum.
+    /// An attribute has the limit, up to a maximum.
     By {
         attribute: String,
         on_missing: Option<OnMissingLimit>,
@@ -98,7 +98,7 @@ pub(crate) enum Quota {
     },
 }
 
-/// A text of a file, and the same as Tollgate writes it.
+/// A text in a file, and as Tollgate writes it.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Spelling {
     pub(crate) in_file: &'static str,
@@ -118,7 +118,7 @@ pub(crate) enum Override {
         quotas: Quotas,
         candidates: Option<Quotas>,
     },
-    /// The values in the file of policies, and those in a file beside it.
+    /// The values in the policy file, and those in an additional file.
     Table {
         attribute: String,
         values: Vec<(String, Quotas)>,
@@ -155,7 +155,7 @@ pub(crate) enum OnMissingKey {
 }
 
 impl File {
-    /// The attributes that it asks for.
+    /// Returns the attributes that the key needs.
     pub(crate) fn names(&self) -> Vec<&str> {
         let listed = self.allow.iter().chain(&self.deny).map(|(name, _)| name.as_str());
         listed.chain(self.policies.iter().flat_map(|policy| policy.names(self))).collect()
@@ -163,7 +163,7 @@ impl File {
 }
 
 impl Policy {
-    /// The attributes that it asks for.
+    /// Returns the attributes that the policy needs.
     pub(crate) fn names<'a>(&'a self, file: &'a File) -> Vec<&'a str> {
         let mut names: Vec<&str> = self.conditions.names().collect();
         let Some(counting) = &self.counting else { return names };

@@ -1,4 +1,4 @@
-//! What a file says of a request, read policy by policy as docs/policies.md has it.
+//! Decides on a request policy by policy, as docs/policies.md describes it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,13 +9,13 @@ use crate::file::{
 };
 use crate::path::rewritten;
 
-/// A request: names and values as a caller says them, and the units that it asks for.
+/// A request: the names and values of its caller, and its cost.
 #[derive(Debug, Clone)]
 pub(crate) struct Request {
     pub(crate) attributes: Vec<(String, Said)>,
-    /// Those of the attributes that the client could have invented.
+    /// The attributes that a client could have invented.
     pub(crate) unverified: BTreeSet<String>,
-    /// The policies that may count it, if not all may.
+    /// The policies that may count it, or `None` for all.
     pub(crate) within: Option<BTreeSet<String>>,
     pub(crate) cost: u32,
 }
@@ -25,22 +25,22 @@ pub(crate) struct Request {
 pub(crate) enum Said {
     Text(String),
     List(Vec<String>),
-    /// What cannot be read, such as a token that is over.
+    /// It cannot be read, such as an expired token.
     Unreadable,
 }
 
-/// What becomes of a request.
+/// The outcome of a request.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Outcome {
-    /// By one of these policies. Which one it is may depend on what was known of the request first.
+    /// By one of these policies; which one may depend on what was known of the request first.
     Exempt(BTreeSet<String>),
     DeniedAsUnmatched,
-    /// By the list of the file.
+    /// By the deny list of the file.
     DeniedAsListed,
-    /// By one of these policies, which do not know whom to count.
+    /// By one of these policies, which lack a key.
     DeniedAsUnknown(BTreeSet<String>),
     /// An error: by one of these policies, because one of these attributes cannot be read, or because one of these
-    /// policies of others would count it.
+    /// policies of other callers would count it.
     Wrong {
         policies: BTreeSet<String>,
         unreadable: BTreeSet<String>,
@@ -49,7 +49,7 @@ pub(crate) enum Outcome {
     Counted {
         deciding: Vec<Counted>,
         tried: Vec<(Trial, Vec<Counted>)>,
-        /// The policies in shadow mode that would deny the request, whatever is counted.
+        /// The policies in shadow mode that would deny the request, whatever its counters hold.
         would_deny: BTreeSet<String>,
     },
 }
@@ -60,7 +60,7 @@ pub(crate) enum Trial {
     Candidate,
 }
 
-/// A quota that is charged. In place of the key there is whom it stands for, in words.
+/// A charged quota. In place of the key, it has a description of the client.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Counted {
     pub(crate) policy: String,
@@ -69,7 +69,7 @@ pub(crate) struct Counted {
     pub(crate) who: String,
 }
 
-/// The values of a request in the spelling that policies read.
+/// The values of a request, in normalized spelling.
 #[derive(Debug, Clone)]
 pub(crate) struct Values {
     pub(crate) said: BTreeMap<String, Said>,
@@ -79,7 +79,7 @@ pub(crate) struct Values {
 
 /// Why a policy cannot count a request.
 enum Lack {
-    /// What it needs to know is missing or wrong.
+    /// A value that it needs is missing or wrong.
     Wrong,
     /// One of these attributes cannot be read.
     Unreadable(BTreeSet<String>),
@@ -96,20 +96,20 @@ impl Request {
         let mut said = BTreeMap::new();
         for (name, value) in &self.attributes {
             let value = match (name.as_str(), value) {
-                // No value.
+                // An empty list is no value.
                 (_, Said::List(texts)) if texts.is_empty() => continue,
                 (_, Said::List(texts)) => Said::List(texts.iter().map(|text| spelled(name, text)).collect()),
                 (_, Said::Text(text)) => Said::Text(spelled(name, text)),
                 (_, Said::Unreadable) => Said::Unreadable,
             };
-            // Of a name that is there twice, the first value counts.
+            // For a repeated name, the first value counts.
             said.entry(name.clone()).or_insert(value);
         }
         Values { said, unverified: self.unverified.clone(), within: self.within.clone() }
     }
 }
 
-/// A text of the attribute of this name, in its usual spelling.
+/// Normalizes a text of this attribute.
 fn spelled(name: &str, text: &str) -> String {
     match name {
         "path" => rewritten(text),
@@ -128,12 +128,12 @@ impl Values {
         self.said.keys().all(|name| self.is_readable(name))
     }
 
-    /// Those of these attributes that cannot be read.
+    /// Returns those of these attributes that cannot be read.
     fn unreadable<'a>(&self, names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
         names.filter(|name| !self.is_readable(name)).map(str::to_owned).collect()
     }
 
-    /// What a value can be taken for: each of its texts, and a HEAD for a GET. Nothing if there is no value.
+    /// Returns the texts that a value stands for: each of its own, and GET for HEAD. Empty if there is no value.
     fn texts<'a>(&'a self, name: &str) -> Result<Vec<&'a str>, Lack> {
         let mut texts: Vec<&str> = match self.said.get(name) {
             None => Vec::new(),
@@ -147,7 +147,7 @@ impl Values {
         Ok(texts)
     }
 
-    /// The value, if it is one text and not an empty one.
+    /// Returns the value if it is a single text, and not empty.
     fn text<'a>(&'a self, name: &str) -> Result<Option<&'a str>, Lack> {
         match self.said.get(name) {
             Some(Said::Text(text)) if !text.is_empty() => Ok(Some(text)),
@@ -156,7 +156,7 @@ impl Values {
         }
     }
 
-    /// The whole number that the value is, if it is one; as large as can be, if it is larger.
+    /// Returns the value if it is a whole number; the largest possible one if it is larger.
     fn number(&self, name: &str) -> Result<Option<u128>, Lack> {
         let digits = |text: &str| {
             text.chars().try_fold(0_u128, |number, digit| {
@@ -167,8 +167,8 @@ impl Values {
     }
 }
 
-/// The names of the policies that match: those that exempt, the list of the denied, and those that count, each in the
-/// order of the file.
+/// Returns the names of the policies that match: exempt ones, the deny list, and counting ones, each in the order of
+/// the file.
 pub(crate) fn matching<'a>(file: &'a File, values: &Values) -> Vec<&'a str> {
     let matching = file.policies.iter().filter(|policy| matches(file, policy, values) == Some(true));
     let (exempt, counting): (Vec<_>, Vec<_>) = matching.partition(|policy| policy.counting.is_none());
@@ -186,7 +186,7 @@ fn is_listed(file: &File, lines: &Lines, values: &Values) -> Option<bool> {
     }
 }
 
-/// What becomes of a request by the policies that exempt, and by the lists of the file, if it is one of them.
+/// Returns the outcome by exempt policies and the lists of the file, if any applies.
 fn before_any_count(file: &File, values: &Values) -> Option<Outcome> {
     let names = |lines: &Lines| values.unreadable(lines.iter().map(|(name, _)| name.as_str()));
     let undecided =
@@ -207,7 +207,7 @@ fn before_any_count(file: &File, values: &Values) -> Option<Outcome> {
     }
     match (is_listed(file, &file.deny, values), file.mode) {
         _ if !exempt.is_empty() => Some(Outcome::Exempt(exempt)),
-        // What is tried out can do without.
+        // A trial can do without.
         (_, Mode::Off | Mode::Shadow) => None,
         _ if !may_exempt.is_empty() => Some(undecided(may_exempt)),
         (Some(true), Mode::Enforce) => Some(Outcome::DeniedAsListed),
@@ -254,7 +254,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
             let (quotas, candidates) = quotas(file, counting, values)?;
             let counted = |quota| Counted { policy: policy.name.clone(), quota, cost, who: who.clone() };
             let all = |quotas: Vec<String>| quotas.into_iter().map(counted).collect::<Vec<Counted>>();
-            // What is only tried out is left out if it cannot be.
+            // A trial is left out if its limits are invalid.
             Ok((all(limited(&quotas, values)?), all(limited(&candidates, values).unwrap_or_default())))
         });
         match counted {
@@ -285,11 +285,11 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
     Outcome::Counted { deciding, tried, would_deny }
 }
 
-/// Whether somebody who knows the values of these attributes alone may need to know that of another one: no exempt policy
-/// matches for certain, and a policy that may match names it.
+/// Whether this further attribute may matter to a caller that knows only the values of these: no exempt policy matches
+/// for certain, and a policy that may match names the attribute.
 pub(crate) fn may_ask(file: &File, values: &Values, known: &BTreeSet<String>, attribute: &str) -> bool {
     let mut values = values.clone();
-    // What is not known yet tells no more than what cannot be read.
+    // An attribute that is not known yet is like one that cannot be read.
     let unknown = file.names().into_iter().filter(|name| !known.contains(*name));
     values.said.extend(unknown.map(|name| (name.to_owned(), Said::Unreadable)));
     let may_match = |policy: &&Policy| matches(file, policy, &values) != Some(false);
@@ -308,7 +308,7 @@ fn mode(file: &File, policy: &Policy) -> Mode {
     if policy.is_enabled { own.min(file.mode) } else { Mode::Off }
 }
 
-/// Whether a policy matches, as far as the values that can be read show it.
+/// Whether a policy matches, as far as the readable values show.
 fn matches(file: &File, policy: &Policy, values: &Values) -> Option<bool> {
     match mode(file, policy) {
         Mode::Off => Some(false),
@@ -325,7 +325,7 @@ fn is_met(conditions: &Match, values: &Values) -> Option<bool> {
     all([all_hold(&conditions.lines), any_holds].into_iter())
 }
 
-/// Whether all are true, where some are not known.
+/// Whether all are true; some may be unknown.
 fn all(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let each: Vec<Option<bool>> = each.collect();
     match each.contains(&Some(false)) {
@@ -334,12 +334,12 @@ fn all(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     }
 }
 
-/// Whether one of them is true.
+/// Whether any is true; some may be unknown.
 fn any(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     all(each.map(|one| one.map(|one| !one))).map(|none| !none)
 }
 
-/// Whether a line holds; nobody knows where its value cannot be read.
+/// Whether a line holds; unknown if its value cannot be read.
 fn holds((name, test): &(String, Test), values: &Values) -> Option<bool> {
     values.texts(name).ok().map(|texts| passes(test, &texts))
 }
@@ -374,7 +374,7 @@ fn passes(test: &Test, texts: &[&str]) -> bool {
     })
 }
 
-/// Whom a key counts.
+/// Describes whom a key counts.
 fn who(key: &Key, values: &Values) -> Result<String, Lack> {
     let value = |name: &str| values.text(name)?.ok_or(Lack::Wrong);
     match key {
@@ -393,7 +393,7 @@ fn who(key: &Key, values: &Values) -> Result<String, Lack> {
             for part in parts {
                 match who(part, values) {
                     Ok(who) => all.push(who),
-                    // It is missing whatever the others are.
+                    // Then the key is missing, whatever the other parts are.
                     Err(Lack::Wrong) => return Err(Lack::Wrong),
                     Err(Lack::Unreadable(names)) => unreadable.extend(names),
                 }
@@ -404,7 +404,7 @@ fn who(key: &Key, values: &Values) -> Result<String, Lack> {
             for choice in choices {
                 match who(choice, values) {
                     Err(Lack::Wrong) => {}
-                    // The choices after one that cannot be read are for those who do not have it.
+                    // The later choices are for requests without this attribute, and an unreadable one is not missing.
                     found => return found,
                 }
             }
@@ -413,7 +413,7 @@ fn who(key: &Key, values: &Values) -> Result<String, Lack> {
     }
 }
 
-/// The units that a request takes.
+/// Returns the cost of a request.
 fn cost(cost: &Cost, values: &Values, asked: u32) -> Result<u32, Lack> {
     let (name, min, max, on_missing) = match cost {
         _ if asked == 0 => return Ok(0),
@@ -430,7 +430,7 @@ fn cost(cost: &Cost, values: &Values, asked: u32) -> Result<u32, Lack> {
     }
 }
 
-/// The quotas that count for a request, and those that are tried out.
+/// Returns the quotas that decide for a request, and those on trial.
 fn quotas(file: &File, counting: &Counting, values: &Values) -> Result<(Quotas, Quotas), Lack> {
     for over in &counting.overrides {
         match over {
@@ -461,7 +461,7 @@ fn quotas(file: &File, counting: &Counting, values: &Values) -> Result<(Quotas, 
     Ok((quotas, counting.candidates.clone().unwrap_or_default()))
 }
 
-/// These quotas as Tollgate writes them, with the limits of a request.
+/// Returns these quotas as Tollgate writes them, with the limits of a request.
 fn limited(quotas: &Quotas, values: &Values) -> Result<Vec<String>, Lack> {
     let limited = |quota: &Quota| {
         let (attribute, on_missing, max, windows) = match quota {

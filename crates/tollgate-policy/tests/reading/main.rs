@@ -1,8 +1,8 @@
-//! Random files, and random requests of each, are decided on twice: by Tollgate, and by a naive reading.
+//! Random files, and random requests for each, are decided twice: by Tollgate, and by a naive reading.
 //!
-//! The generator knows what a file says before it is written, so nothing here reads YAML. The reading tries policy by
-//! policy, condition by condition, and has its own idea of wildcards, regular expressions, networks, paths, keys, costs
-//! and precedence. A seed repeats one file with all its requests.
+//! The generator knows the content of a file before it is written, so nothing here parses YAML. The naive reading goes
+//! policy by policy and condition by condition. It has its own wildcards, regular expressions, networks, paths, keys,
+//! costs and precedence. A seed repeats one file with all its requests.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "this is a test")]
 
@@ -30,17 +30,17 @@ use self::judge::{Outcome, Request};
 use self::pattern::Pattern;
 use self::subject::Subject;
 
-/// Requests of each file: it takes longer to read than to be asked.
+/// Requests for each file; reading the file takes longer than deciding on them.
 const REQUESTS: usize = 12;
 
-/// A file and the requests of which something is wrong.
+/// A file, and the requests that are decided wrongly.
 #[derive(Debug, Clone)]
 pub(crate) struct Case {
     file: File,
     requests: Vec<Request>,
 }
 
-/// How often each came out, so that a proof in which nothing happens fails.
+/// The number of each outcome, so that a proof in which nothing happens fails.
 #[derive(Debug, Default, Clone, Copy)]
 struct Tally {
     requests: u64,
@@ -100,7 +100,7 @@ fn prove() {
     assert!(found.is_none(), "{}", search.told());
 }
 
-/// Looks for the bug that was put into the sources.
+/// Finds the bug that was put into the sources.
 #[test]
 #[ignore = "no bug is planted: cargo xtask prove policies --planted"]
 fn a_planted_bug_is_found() {
@@ -109,7 +109,7 @@ fn a_planted_bug_is_found() {
     println!("\nFOUND files={files} by={}", found.fault.lines().next().unwrap_or_default());
 }
 
-/// Judges the files of these seeds on all cores, until something is found.
+/// Tries the files of these seeds on all cores, until one fails.
 fn run(first: u64, files: u64) -> Search {
     let (next, stop) = (AtomicU64::new(0), AtomicBool::new(false));
     let all = Mutex::new(Search { files: 0, tally: Tally::default(), found: None });
@@ -146,7 +146,7 @@ fn run(first: u64, files: u64) -> Search {
 }
 
 impl Case {
-    /// What is wrong, if something is.
+    /// Returns what is wrong, if anything.
     fn judge(&self, tally: &mut Tally) -> Result<(), String> {
         let mut subject = Subject::read(&self.file)?;
         for request in &self.requests {
@@ -158,7 +158,7 @@ impl Case {
 }
 
 impl Search {
-    /// What was found, cut down, with the command that repeats it.
+    /// Reports the failure in its shortest form, with the command that repeats it.
     fn told(&self) -> String {
         let Some(Found { seed, case, fault }) = &self.found else { return "nothing was found".to_owned() };
         let small = shrink::shrink(case, |case| case.judge(&mut Tally::default()).is_err());
@@ -207,7 +207,7 @@ impl Tally {
         self.would_deny += other.would_deny;
     }
 
-    /// Each outcome has to come out of one request in a hundred.
+    /// Demands that each outcome occurs in at least one of a hundred requests.
     fn has_all(&self) {
         let Self {
             requests,

@@ -1,4 +1,4 @@
-//! Paths in one spelling: rewritten until there is nothing to rewrite.
+//! Normalizes paths, by rewriting them until nothing changes.
 
 pub(crate) fn rewritten(path: &str) -> String {
     if !path.starts_with('/') {
@@ -11,7 +11,7 @@ pub(crate) fn rewritten(path: &str) -> String {
     while let Some(at) = path.find("/./") {
         path.replace_range(at..at + 2, "");
     }
-    // From the left, because what a `..` takes away may be the end of another.
+    // From the left, because the segment that a `..` removes may be part of another match.
     while let Some(at) = path.find("/../").or_else(|| path.ends_with("/..").then(|| path.len() - 3)) {
         let start = path[..at].rfind('/').unwrap_or(0);
         path.replace_range(start..at + 3, "");
@@ -25,7 +25,7 @@ pub(crate) fn rewritten(path: &str) -> String {
     path
 }
 
-/// Each `%` and two digits is the byte that they stand for, unless that is not UTF-8.
+/// Replaces each `%` and two digits by their byte, unless the result is not UTF-8.
 fn decoded(path: &str) -> String {
     let (mut bytes, mut at) = (Vec::new(), 0);
     while at < path.len() {

@@ -1,23 +1,23 @@
-//! Texts with wildcards, and which texts they fit.
+//! Texts with wildcards, and matching against them.
 
 use std::collections::BTreeSet;
 
-/// A text in which some characters stand for others.
+/// A text with wildcards.
 #[derive(Debug, Clone)]
 pub(crate) struct Pattern(pub(crate) Vec<Piece>);
 
 #[derive(Debug, Clone)]
 pub(crate) enum Piece {
     Text(String),
-    /// What a variable stands for, in which nothing is special.
+    /// The value of a variable, in which nothing is special.
     Variable(String),
-    /// Any characters, or none.
+    /// Any number of characters.
     Star,
     /// One character.
     Any,
 }
 
-/// What one place of a pattern fits.
+/// What one place of a pattern matches.
 #[derive(Clone, Copy)]
 enum Place {
     Character(char),
@@ -42,7 +42,7 @@ impl Pattern {
             }
         }
         let text: Vec<char> = text.chars().collect();
-        // Where the text may go on after each place.
+        // The positions that a match can reach after each place.
         let mut ends = BTreeSet::from([0]);
         for place in places {
             let is_next = |at: usize, character| is_same(character, text[at], ignores_case);
@@ -59,7 +59,7 @@ impl Pattern {
     }
 }
 
-/// Whether two characters are the same, or the same letter in upper and lower case.
+/// Whether two characters are the same, ignoring case.
 pub(crate) fn is_same(one: char, other: char, ignores_case: bool) -> bool {
     let is_letter =
         || one.to_lowercase().eq(other.to_lowercase()) || one.to_uppercase().eq(other.to_uppercase());

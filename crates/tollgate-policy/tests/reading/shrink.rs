@@ -1,9 +1,9 @@
-//! A case in which something is wrong, cut down to what is needed for that.
+//! Reduces a failing case to what is needed for its failure.
 
 use crate::Case;
 use crate::file::{Mode, Quota, QuotaChoice, Spelling};
 
-/// A change that leaves something out; false if there is nothing at this place.
+/// A change that leaves something out; returns false if there is nothing at this place.
 type Cut = fn(&mut Case, usize) -> bool;
 
 const CUTS: [Cut; 13] = [
@@ -52,7 +52,7 @@ const CUTS: [Cut; 13] = [
     |case, at| at == 0 && std::mem::replace(&mut case.file.mode, Mode::Enforce) != Mode::Enforce,
 ];
 
-/// Leaves out what can be left out while the case still fails.
+/// Leaves out everything that the case still fails without.
 pub(crate) fn shrink(case: &Case, fails: impl Fn(&Case) -> bool) -> Case {
     let mut small = case.clone();
     loop {
@@ -86,7 +86,7 @@ fn is_removed<T>(list: &mut Vec<T>, at: usize) -> bool {
     is_there
 }
 
-/// As if all lists were one.
+/// Treats all lists as one.
 fn is_removed_from<'a, T: 'a>(lists: impl Iterator<Item = &'a mut Vec<T>>, mut at: usize) -> bool {
     for list in lists {
         if at < list.len() {

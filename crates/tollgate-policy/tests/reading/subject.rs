@@ -1,4 +1,4 @@
-//! What Tollgate makes of a file and its requests, held against the naive reading.
+//! Compares Tollgate's decisions with the naive reading.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -19,18 +19,18 @@ pub(crate) struct Subject<'a> {
     whos: Whos,
 }
 
-/// Which key stands for whom under a policy: one for each, and each for one.
+/// Which key belongs to which client under a policy: exactly one for each.
 #[derive(Default)]
 struct Whos {
     by_key: HashMap<(String, Vec<u8>), String>,
     by_who: HashMap<(String, String), Vec<u8>>,
 }
 
-/// A request as a middleware sees it: a view of its own.
+/// A request as a middleware sees it, with its own view.
 struct Seen<'a> {
     request: &'a Request,
     said: Vec<(&'a str, Result<AttributeValue<'static>, Unknown>)>,
-    /// Those attributes that are known; all, if there is none.
+    /// The attributes that are known; `None` means all.
     known: Option<RefCell<BTreeSet<String>>>,
 }
 
@@ -58,7 +58,7 @@ impl View for Seen<'_> {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        // Also those that come to nothing, as a middleware may name what a request does not have.
+        // Includes names without a value, because a middleware may name what a request does not have.
         ["x", "y", "method", "path", "ip", "units", "z"].into_iter()
     }
 
@@ -83,7 +83,7 @@ impl<'a> Subject<'a> {
         Ok(Self { file, config, whos: Whos::default() })
     }
 
-    /// What is not as expected of a request, if something is.
+    /// Returns the first difference from the expected outcome of a request, if any.
     pub(crate) fn agrees(&mut self, request: &Request) -> Result<(), String> {
         let Self { file, config, whos } = self;
         let (policies, values) = (config.policies(), request.values());
@@ -100,7 +100,7 @@ impl<'a> Subject<'a> {
             let pairs = request.attributes.iter().filter_map(|(name, said)| match said {
                 Said::List(texts) => Some((name.as_str(), AttributeValue::from(texts.clone()))),
                 Said::Text(text) => Some((name.as_str(), AttributeValue::from(text.as_str()))),
-                // It is given again, and the first value counts.
+                // Repeated, because the first value counts.
                 Said::Unreadable => None,
             });
             let attributes: Attributes<'_> = pairs.collect();
@@ -112,7 +112,7 @@ impl<'a> Subject<'a> {
                 Some(within) => attributes.within(within),
                 None => attributes,
             };
-            // Whoever says attributes is trusted.
+            // A caller of the service is trusted for its attributes.
             let values = Values { unverified: BTreeSet::new(), ..values.clone() };
             let expected = judge::outcome(file, &values, request.cost);
             same(
@@ -200,7 +200,7 @@ impl Whos {
         if is_same { Ok(()) } else { Err(format!("{of}: expected {expected:?}, found {found:?}")) }
     }
 
-    /// The charges as expected, in any order, each under a key that stands for whom it should.
+    /// Whether the charges are as expected, in any order, each under the key of its client.
     fn are_charged(
         &mut self,
         of: &str,

@@ -1,4 +1,4 @@
-//! How a file of policies is written: in one of the many ways that mean the same.
+//! Writes a policy file in one of the many equivalent notations.
 
 use fastrand::Rng;
 
@@ -8,13 +8,13 @@ use crate::file::{
 };
 use crate::pattern::{Pattern, Piece};
 
-/// The texts of a file and of those that it names.
+/// The texts of a file and of its additional files.
 pub(crate) struct Texts {
     pub(crate) policies: String,
     pub(crate) beside: Vec<(String, String)>,
 }
 
-/// A variable that no environment has, so that its default counts.
+/// A variable that is never set, so that its default is used.
 const UNSET: &str = "TOLLGATE_NEVER_SET";
 
 impl File {
@@ -63,7 +63,7 @@ impl Writer {
         sections.concat()
     }
 
-    /// A line of a list of the whole file, where tests have no names.
+    /// Writes a line of a list for the whole file, where tests have no names.
     fn listed(&mut self, name: &str, test: &Test) -> String {
         match test {
             Test::OneOf(patterns) => format!("{name}: {}", self.patterns(patterns)),
@@ -237,7 +237,7 @@ impl Writer {
         self.scalar(&written.collect::<String>())
     }
 
-    /// A text in which nothing is special, as it is or behind a variable.
+    /// Writes a text without special characters, literally or as the default of a variable.
     fn literal(&mut self, text: &str) -> String {
         let is_variable = !text.is_empty() && self.random.u32(..4) == 0;
         self.scalar(&if is_variable { variable(text) } else { text.to_owned() })
@@ -333,7 +333,7 @@ impl Writer {
     }
 }
 
-/// How it is written where texts alone can be.
+/// Returns how a quota is written where only texts are allowed.
 fn in_file(quota: &Quota) -> Option<&'static str> {
     match quota {
         Quota::Fixed(spelling) => Some(spelling.in_file),

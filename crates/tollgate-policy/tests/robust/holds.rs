@@ -1,8 +1,8 @@
-//! What holds of every text that is read as a file of policies.
+//! Properties of every text that is read as a policy file.
 
 use tollgate_policy::{Attributes, Config, ConfigError, Outcome, Policy};
 
-/// Requests that come near the words of the texts that are tried.
+/// Requests that resemble the words of these texts.
 const REQUESTS: [&[(&str, &str)]; 4] = [
     &[],
     &[("user", "alice"), ("path", "/search"), ("method", "GET"), ("tier", "gold")],
@@ -10,9 +10,9 @@ const REQUESTS: [&[(&str, &str)]; 4] = [
     &[("ip", "2001:db8::1"), ("user", ""), ("path", "/v1/*"), ("tokens", "many"), ("a", "")],
 ];
 
-/// Panics if something does not hold.
+/// Panics if a property does not hold.
 pub(crate) fn holds(text: &str) {
-    // What a variable stands for looks like everything that YAML takes for more than a text.
+    // The variable's value looks like everything that YAML treats specially.
     let variables = |name: &str| (name != "UNSET").then(|| format!("{name}: [*a, &b {{c}}]\n- !d 'e\" #f"));
     let config = match Config::parse_with("any.yaml", text, &variables) {
         Ok(config) => config,
@@ -28,7 +28,7 @@ pub(crate) fn holds(text: &str) {
     }
 }
 
-/// Each problem has a place in the text, is one line, and repeats nothing of a variable.
+/// Checks that each problem has a place in the text, is one line, and repeats no value of a variable.
 fn is_told(error: &ConfigError, text: &str) {
     let ConfigError::Invalid { problems, .. } = error else { panic!("{error}") };
     assert!(!problems.is_empty());
@@ -40,7 +40,7 @@ fn is_told(error: &ConfigError, text: &str) {
     }
 }
 
-/// The index finds what a look at every policy finds, and charges are at most those policies'.
+/// Checks that the index finds the same as a look at every policy, and that only these policies charge.
 fn is_matched(config: &Config, attributes: &Attributes<'_>) {
     let policies = config.policies();
     let found: Vec<&str> = policies.matching(attributes).map(Policy::name).collect();

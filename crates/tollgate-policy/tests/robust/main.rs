@@ -1,5 +1,5 @@
-//! Texts that are nearly files of policies. `cargo xtask prove mutations` tries more of them, and `prove parser` others,
-//! led by coverage.
+//! Texts that are nearly policy files. `cargo xtask prove mutations` tries more of them, and `prove parser` others,
+//! guided by coverage.
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
@@ -14,13 +14,13 @@ use proptest::test_runner::TestRunner;
 
 use self::holds::holds;
 
-/// What is put in somewhere: pieces of YAML and of the file's language.
+/// Pieces to insert: YAML, and the language of the file.
 const PIECES: [&str; 24] = [
     "\n", " ", "  ", "\t", ": ", "- ", "[", "]", "{", "}", ",", "'", "\"", "#", "&a ", "*a", "!t ", "---\n",
     "|\n", "${A}", "${UNSET}", "$${", "null", "\u{feff}",
 ];
 
-/// A change of a text, at places that are found once its length is known.
+/// A change of a text. Its places are found once the length is known.
 #[derive(Debug, Clone)]
 enum Change {
     Insert(Index, &'static str),
@@ -71,7 +71,7 @@ fn change() -> impl Strategy<Value = Change> {
     ]
 }
 
-/// The examples, and what the tests of texts read.
+/// Returns the examples, and the texts of other tests.
 fn seeds() -> Vec<String> {
     let mut seeds = Vec::new();
     for folder in ["../../examples", "tests/problems", "tests/warnings"] {
@@ -103,7 +103,7 @@ fn prove() {
     println!("\nRESULT prove/mutations/files inputs={texts} violations=0");
 }
 
-/// Reads so many texts on all cores.
+/// Reads this many texts on all cores.
 fn run(texts: u32) {
     let cores = thread::available_parallelism().map_or(1, |cores| cores.get() as u32);
     let read = || {

@@ -1,4 +1,4 @@
-//! Files and requests, drawn at random. Values are few and alike, so that they meet and lie within each other.
+//! Random files and requests. Values are few and similar, so that they collide and overlap.
 
 mod values;
 
@@ -17,7 +17,7 @@ use crate::pattern::{Pattern, Piece};
 
 const NAMES: [&str; 6] = ["x", "y", "method", "path", "ip", "units"];
 
-/// The usual characters of texts first.
+/// The most common characters of texts first.
 const ALPHABET: [char; 14] = ['a', 'b', '/', 'a', 'b', '/', 'A', '.', 'é', 'É', 'σ', 'ς', 'Σ', 'İ'];
 
 const WORDS: [&str; 12] =
@@ -25,10 +25,10 @@ const WORDS: [&str; 12] =
 
 const TIERS: [&str; 3] = ["free", "gold", "a"];
 
-/// Each as a file has it, and as Tollgate writes it.
+/// Each in the spelling of a file, and as Tollgate writes it.
 type Spellings = &'static [(&'static str, &'static str)];
 
-/// Each list has one of each kind at most, because their windows are the same: as a text, or as windows alone.
+/// A list has at most one of each kind, because their windows are the same: as a text, or as windows alone.
 const QUOTAS: [(Spellings, Spellings); 4] = [
     (
         &[("5/1m", "5/1m"), ("7/minute", "7/1m"), ("0/1m", "0/1m"), ("10/60s", "10/1m")],
@@ -45,10 +45,10 @@ const QUOTAS: [(Spellings, Spellings); 4] = [
     ),
 ];
 
-/// Draws a file, then requests that come near what it asks for.
+/// Draws a file, then requests that come near its conditions.
 pub(crate) struct Draw {
     random: Rng,
-    /// Values of attributes for which something in the file may hold.
+    /// Values of attributes that may match something in the file.
     near: Vec<(String, String)>,
 }
 
@@ -122,7 +122,7 @@ impl Draw {
         }
     }
 
-    /// This text, and others beside it; or nothing, which is no value.
+    /// Draws this text, possibly with others; or an empty list, which is no value.
     fn list(&mut self, name: &str, text: String) -> Vec<String> {
         if self.once_in(5) {
             return Vec::new();
@@ -164,7 +164,7 @@ impl Draw {
         }
     }
 
-    /// Some lines, and sometimes matches of which one has to hold, in place of them or beside them.
+    /// Draws some lines, and sometimes alternatives, instead of the lines or in addition.
     fn conditions(&mut self, most: usize) -> Match {
         let any = if self.once_in(5) { self.random.usize(1..4) } else { 0 };
         let any: Vec<Lines> = (0..any)
@@ -179,7 +179,7 @@ impl Draw {
         }
     }
 
-    /// The lines of a list of the whole file, one time in so many.
+    /// Draws the lines of a list for the whole file, once in `times`.
     fn listed(&mut self, times: u32) -> Lines {
         if !self.once_in(times) {
             return Lines::new();
@@ -267,14 +267,14 @@ impl Draw {
         (0..self.random.usize(1..4)).map(|_| self.pattern(name)).collect()
     }
 
-    /// A text that the value may be, with places taken out for wildcards.
+    /// Draws a pattern that may match the value, with wildcards in some places.
     fn pattern(&mut self, name: &str) -> Pattern {
         let text = self.noted(name);
         if self.once_in(2) {
             return Pattern::of(&text);
         }
         if self.once_in(6) {
-            // A variable's `*` is not special, and then the only special one may be at the end.
+            // A `*` in a variable is not special; then only the end may have a special one.
             let text = text + self.pick(&["*", "?", "a*b"]);
             let end = if self.random.bool() { vec![Piece::Star] } else { Vec::new() };
             self.near.push((name.to_owned(), format!("a{text}")));
@@ -289,7 +289,7 @@ impl Draw {
                 _ => pieces.push(Piece::Text(character.to_string())),
             }
         }
-        // More often at the end, where it makes a prefix.
+        // More often at the end, which makes it a prefix.
         if self.random.bool() {
             pieces.push(Piece::Star);
         }
@@ -310,7 +310,7 @@ impl Draw {
             false => (self.ipv6().to_vec(), 128),
         };
         let length = if self.once_in(4) { bits } else { self.random.usize(..=bits) };
-        // Half of all lengths are those that people write.
+        // Half of all lengths are the usual ones.
         let length = if self.random.bool() { length / 8 * 8 } else { length };
         let mut last = bytes.clone();
         for bit in length..bits {
@@ -327,7 +327,7 @@ impl Draw {
         let first = Address::of(&bytes).spelled();
         match () {
             () if is_mapped && bits == 32 => format!("::ffff:{first}/{}", length + 96),
-            // Of a mapped network, 96 bits say no more than that it is IPv4.
+            // A mapped network with 96 bits only means any IPv4 address.
             () if first.starts_with("::ffff:") && length < 96 => "::/0".to_owned(),
             () if length == bits && self.random.bool() => first,
             () => format!("{first}/{length}"),
@@ -338,7 +338,7 @@ impl Draw {
         self.quotas_of(|draw| draw.once_in(6))
     }
 
-    /// Quotas of which an attribute says the limit where this is true.
+    /// Draws quotas; the limit of one comes from an attribute if this returns true.
     fn quotas_of(&mut self, is_by_attribute: impl Fn(&mut Self) -> bool) -> Quotas {
         if self.once_in(8) {
             return Quotas::new();
@@ -385,7 +385,7 @@ impl Draw {
         values.dedup();
         let beside = self.random.bool().then(|| values.split_off(self.random.usize(..values.len())));
         let values = values.into_iter().map(|value| (value, self.quotas())).collect();
-        // A line of a table has no room for the attribute of a limit.
+        // A line of a table cannot have a limit from an attribute.
         let line = |value| (value, self.quotas_of(|_| false));
         let beside = beside.map(|beside| beside.into_iter().map(line).collect());
         Override::Table { attribute, values, beside }
@@ -400,7 +400,7 @@ impl Draw {
         }
     }
 
-    /// Different ones, some of them made of several.
+    /// Draws different keys, some of them made of several.
     fn parts(&mut self, depth: u32) -> Vec<Key> {
         let mut parts = Vec::new();
         for _ in 0..self.random.usize(2..4) {
@@ -413,7 +413,7 @@ impl Draw {
                 parts.push(part);
             }
         }
-        // A list of one is that one.
+        // A list of one key is that key.
         if parts.len() == 1 { vec![parts.remove(0), Key::Attribute("z".to_owned())] } else { parts }
     }
 
@@ -463,7 +463,7 @@ impl Draw {
         choices[self.random.usize(..choices.len())]
     }
 
-    /// One time in so many.
+    /// Returns true once in `times`.
     fn once_in(&mut self, times: u32) -> bool {
         self.random.u32(..times) == 0
     }

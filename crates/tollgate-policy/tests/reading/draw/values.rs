@@ -1,10 +1,10 @@
-//! Values of attributes: few, and alike.
+//! Values of attributes: few and similar.
 
 use super::{ALPHABET, Draw, WORDS};
 use crate::address::Address;
 
 impl Draw {
-    /// A value for the file, which requests then say as well.
+    /// Draws a value for the file, which requests will then use as well.
     pub(super) fn noted(&mut self, name: &str) -> String {
         let value = self.value_of(name);
         self.near.push((name.to_owned(), value.clone()));
@@ -37,7 +37,7 @@ impl Draw {
         (0..length).map(|_| ALPHABET[self.random.usize(..usual)]).collect()
     }
 
-    /// Nearly the same, or the same in another spelling.
+    /// Returns a slightly different value, or the same in another spelling.
     pub(super) fn damaged(&mut self, value: &str) -> String {
         let at =
             (0..=self.random.usize(..=value.len())).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
