@@ -107,7 +107,7 @@ fn middleware_by_feature() -> Result<Checked> {
     Ok(Checked::Passed)
 }
 
-/// Returns a cargo command for the benches' workspace, which finds what both workspaces need in this target directory.
+/// Returns a cargo command for the benches' workspace, which shares this target directory with the main one.
 fn benches(words: &str) -> CommandLine {
     let (subcommand, rest) = words.split_once(' ').unwrap_or((words, ""));
     command("cargo")
