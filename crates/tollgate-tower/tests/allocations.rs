@@ -1,4 +1,4 @@
-//! What a request allocates.
+//! How much memory a request allocates.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
@@ -59,7 +59,7 @@ fn builder(format: HeaderFormat) -> RateLimitLayerBuilder {
 
 fn allocations(builder: RateLimitLayerBuilder) -> u64 {
     let mut service = builder.build().unwrap().layer(Bare);
-    // The first request of a key, and of a layer, pays for what all others share.
+    // The first request of a key and of a layer allocates what later ones share.
     drop(answer(&mut service, request()));
     let request = request();
     measure(move || drop(answer(&mut service, request))).count_total
@@ -71,7 +71,7 @@ fn beside_what_is_in_the_extensions_nothing_is_allocated() {
     let mut bare = request();
     let inserting = measure(|| drop::<Option<Counted>>(bare.extensions_mut().insert(counted)));
     assert_eq!(allocations(builder(HeaderFormat::None)), inserting.count_total);
-    // The map of the headers is two allocations, a value one; the policy is shared by all.
+    // The map of the headers is two allocations, and each value is one; all answers share the policy.
     assert!(allocations(builder(HeaderFormat::Draft11)) <= inserting.count_total + 3);
     assert_eq!(allocations(builder(HeaderFormat::None).without_decisions()), 0);
 }

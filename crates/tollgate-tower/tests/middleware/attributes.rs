@@ -1,4 +1,4 @@
-//! What policies are told of a request.
+//! The attributes that policies get from a request.
 
 use http::{HeaderName, Request};
 use tollgate::{ManualClock, MemoryStore, Timestamp};
@@ -89,7 +89,7 @@ fn every_extractor_gives_its_value() {
     }
 }
 
-/// Policies fold mapped addresses, but by their /64 would take all clients of a translator for one.
+/// Policies fold mapped addresses, but they would take all clients of a translator for one, by their /64.
 #[test]
 fn an_address_that_stands_for_ipv4_is_told_as_ipv4() {
     let sources = sources();
@@ -128,7 +128,7 @@ fn a_source_of_ones_own_stands_in_for_another() {
     assert_eq!((view.value("path"), view.value("ip")), (Ok(Some("/a".into())), Ok(Some("::1".into()))));
 }
 
-/// It was a value that is present, where the service and tokens have none.
+/// An empty list counted as a present value here, but not in the service or in tokens.
 #[test]
 fn an_empty_list_is_no_value_whoever_finds_it() {
     let nobody = || Vec::<&str>::new().into();
@@ -142,7 +142,7 @@ fn an_empty_list_is_no_value_whoever_finds_it() {
     assert_eq!(view.value("groups"), Ok(None));
 }
 
-/// From requests to decisions, by a file as the service has it.
+/// From requests to decisions, with a policy file as for the service.
 #[test]
 fn policies_of_a_file_decide_on_requests() {
     let file = "
@@ -185,7 +185,7 @@ policies:
     assert!(matches!(check("/a", "192.0.2.1", None), Err(CheckError::Refused(_))), "nobody says who it is");
 }
 
-/// A clock that counts how often it is read: once for each token that is verified.
+/// A clock that counts its readings: one for each token that is verified.
 #[derive(Debug, Clone, Default)]
 struct Readings(std::sync::Arc<std::sync::atomic::AtomicUsize>);
 
@@ -217,7 +217,7 @@ fn a_token_is_verified_once_and_only_if_a_policy_asks() {
     assert_eq!((view.value("user"), read()), (Ok(Some("alice".into())), 1));
     block_on(view.find("header")).unwrap();
     assert_eq!((view.value("header"), read()), (Ok(None), 1), "there is no such token");
-    // What another verifier says of the same token is its own affair.
+    // Another verifier may judge the same token differently.
     assert!(block_on(view.find("other")).is_err());
     assert_eq!((view.value("other"), view.value("user")), (Err(Unknown::Wrong), Ok(Some("alice".into()))));
 }

@@ -1,4 +1,4 @@
-//! Whom a request is counted for behind proxies, whatever its headers say.
+//! The address that a request is counted for behind proxies, whatever its headers claim.
 
 use std::collections::HashMap;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -37,9 +37,9 @@ fn key(by: &ClientAddress, request: &Request<()>) -> Key<'static> {
 
 #[test]
 fn the_client_is_the_rightmost_hop_that_is_no_trusted_proxy() {
-    // Where the connection comes from, what the header says, who is counted.
+    // The address of the connection, the header, and the counted address.
     let cases: &[(&str, &[&str], &str)] = &[
-        // A client that is no proxy is itself, whatever it sends.
+        // A client that is not a proxy is counted by its own address, whatever it sends.
         ("192.0.2.7", &[], "192.0.2.7"),
         ("192.0.2.7", &["198.51.100.1"], "192.0.2.7"),
         ("192.0.2.7", &["10.0.0.1, 10.0.0.2"], "192.0.2.7"),
@@ -48,7 +48,7 @@ fn the_client_is_the_rightmost_hop_that_is_no_trusted_proxy() {
         ("::ffff:192.0.2.7", &["198.51.100.1"], "192.0.2.7"),
         ("64:ff9b::192.0.2.7", &[], "192.0.2.7"),
         ("2001:db8:1:2:3:4:5:6", &[], "2001:db8:1:2::"),
-        // Behind one proxy it is what that one has appended.
+        // Behind one proxy, the address that this proxy has appended.
         ("10.0.0.1", &["198.51.100.1"], "198.51.100.1"),
         ("192.0.2.53", &["198.51.100.1"], "198.51.100.1"),
         ("::ffff:10.0.0.1", &["198.51.100.1"], "198.51.100.1"),
@@ -62,12 +62,12 @@ fn the_client_is_the_rightmost_hop_that_is_no_trusted_proxy() {
         ("10.0.0.1", &["[2001:db8:1:2::9]:443"], "2001:db8:1:2::"),
         ("10.0.0.1", &["2001:db8:1:2::9%eth0"], "2001:db8:1:2::"),
         ("2001:db8:ffff::1", &["198.51.100.1"], "198.51.100.1"),
-        // Behind several it is what the first of them has appended.
+        // Behind several, the address that the first of them has appended.
         ("10.0.0.1", &["203.0.113.66, 198.51.100.1, 10.0.0.2"], "198.51.100.1"),
         ("10.0.0.1", &["198.51.100.1, 2001:db8:ffff::7", "::ffff:10.0.0.3, 192.0.2.53:80"], "198.51.100.1"),
-        // Of proxies that are not named, the nearest is the client.
+        // Of proxies that are not trusted, the nearest is the client.
         ("10.0.0.1", &["198.51.100.1, 10.0.1.2"], "10.0.1.2"),
-        // Where nobody says more, it is the proxy.
+        // Without any header, the proxy itself.
         ("10.0.0.1", &[], "10.0.0.1"),
         ("10.0.0.1", &[""], "10.0.0.1"),
         ("10.0.0.1", &["unknown"], "10.0.0.1"),
@@ -84,7 +84,7 @@ fn the_client_is_the_rightmost_hop_that_is_no_trusted_proxy() {
         let found = key(&behind_proxies(header), &request(peer, header, lines));
         assert_eq!(found, Key::from(client), "{lines:?} from {peer} is {client}");
 
-        // The same with the other header, in which an address of IPv6 or with a port is quoted.
+        // The same with the other header, which quotes an address of IPv6 or with a port.
         let header = ForwardedHeader::Forwarded;
         let element = |node: &str| match node.trim() {
             "" => String::new(),
@@ -98,18 +98,18 @@ fn the_client_is_the_rightmost_hop_that_is_no_trusted_proxy() {
     }
 }
 
-/// A load balancer whose address is another tomorrow.
+/// For a load balancer whose address changes.
 #[test]
 fn so_many_proxies_are_believed_whatever_their_addresses_are() {
     let header = ForwardedHeader::XForwardedFor;
-    // How many, what the header says, who is counted.
+    // The number of proxies, the header, and the counted address.
     let cases: &[(usize, &[&str], &str)] = &[
         (0, &["198.51.100.1"], "192.0.2.7"),
         (1, &["198.51.100.1"], "198.51.100.1"),
         (1, &["203.0.113.66, 198.51.100.1"], "198.51.100.1"),
         (1, &["203.0.113.66", "198.51.100.1"], "198.51.100.1"),
         (2, &["203.0.113.66, 198.51.100.1, 10.9.9.9"], "198.51.100.1"),
-        // Whoever came past one of them says less.
+        // The request skipped one of the proxies, so there are fewer addresses.
         (2, &["198.51.100.1"], "198.51.100.1"),
         (1, &[], "192.0.2.7"),
         (2, &["198.51.100.1, unknown"], "192.0.2.7"),
@@ -126,15 +126,15 @@ fn so_many_proxies_are_believed_whatever_their_addresses_are() {
 fn a_header_of_its_own_names_the_client() {
     let name = HeaderName::from_static("cf-connecting-ip");
     let by = ClientAddress::named_by(TrustedProxies::parse(PROXIES).unwrap(), name.clone());
-    // Where the connection comes from, what the header says, who is counted.
+    // The address of the connection, the header, and the counted address.
     let cases: &[(&str, &[&str], &str)] = &[
         ("10.0.0.1", &["198.51.100.1"], "198.51.100.1"),
         ("10.0.0.1", &[" [2001:db8:1:2::9]:443 "], "2001:db8:1:2::"),
         ("::ffff:10.0.0.1", &["::ffff:198.51.100.1"], "198.51.100.1"),
         ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
-        // Who is no proxy is itself.
+        // A client that is not a proxy is counted by its own address.
         ("192.0.2.7", &["198.51.100.1"], "192.0.2.7"),
-        // What the proxy has not replaced is not believed.
+        // A header that the proxy did not replace is not believed.
         ("10.0.0.1", &["198.51.100.1", "198.51.100.2"], "10.0.0.1"),
         ("10.0.0.1", &["198.51.100.1, 198.51.100.2"], "10.0.0.1"),
         ("10.0.0.1", &["unknown"], "10.0.0.1"),
@@ -170,7 +170,7 @@ fn how_much_of_an_address_is_a_client_can_be_set() {
     assert_ne!(of("2001:db8:1::"), of("2001:db8:2::"));
 }
 
-/// Whoever can connect without an address would otherwise choose one.
+/// A client that can connect without an address could choose one.
 #[test]
 fn without_an_address_of_the_connection_nobody_is_believed() {
     let by = behind_proxies(ForwardedHeader::XForwardedFor);
@@ -181,8 +181,8 @@ fn without_an_address_of_the_connection_nobody_is_believed() {
     ));
 }
 
-/// Clients send whatever they like, in any spelling, over one to three proxies: equal clients are never counted apart,
-/// different ones never together, and nobody is counted as somebody else.
+/// Clients send anything, in any spelling, over one to three proxies. The same client always has the same key,
+/// different clients never share one, and no client gets the key of another.
 #[test]
 fn ten_thousand_spellings_split_nobody_and_merge_nobody() {
     let mut rng = Rng::with_seed(0x70_11_6A_7E);
@@ -191,7 +191,7 @@ fn ten_thousand_spellings_split_nobody_and_merge_nobody() {
     for _ in 0..10_000 {
         let which = rng.usize(..2);
         let header = [ForwardedHeader::Forwarded, ForwardedHeader::XForwardedFor][which];
-        // Few enough that each is met in many spellings.
+        // Few enough to meet each client in many spellings.
         let client = Client::any(&mut rng);
         let (peer, lines) = travel(&mut rng, header, &client);
         let request = request(&peer.to_string(), header, &lines);
@@ -209,7 +209,7 @@ fn ten_thousand_spellings_split_nobody_and_merge_nobody() {
     assert!(key_of.len() > 1_000, "{} clients are few", key_of.len());
 }
 
-/// Who is one client: an address of IPv4, or a /64 of IPv6.
+/// One client: an IPv4 address, or a /64 of IPv6.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Client {
     Ipv4(u32),
@@ -217,9 +217,9 @@ enum Client {
 }
 
 impl Client {
-    /// None of the trusted proxies.
+    /// Returns a client that is not a trusted proxy.
     fn any(rng: &mut Rng) -> Self {
-        // The ends and the neighbours of the trusted networks are among them.
+        // Includes the ends and the neighbours of the trusted networks.
         match rng.u8(..4) {
             0 => {
                 Self::Ipv4(choice(rng, &[0x09ff_ffff, 0x0a00_0100, 0xc000_0234, 0xc000_0236, 0x7f00_0001, 1]))
@@ -233,7 +233,7 @@ impl Client {
         }
     }
 
-    /// One of the addresses that it may come from.
+    /// Returns one of the client's addresses.
     fn address(self, rng: &mut Rng) -> IpAddr {
         match self {
             Self::Ipv4(bits) => match rng.u8(..4) {
@@ -248,14 +248,14 @@ impl Client {
     }
 }
 
-/// The way of a request from its client over trusted proxies: where the last connection comes from, and the lines of
-/// the header, which begin with what the client has sent.
+/// Returns the way of a request from its client over trusted proxies: the address of the last connection, and the lines
+/// of the header, which begin with the client's own.
 fn travel(rng: &mut Rng, header: ForwardedHeader, client: &Client) -> (IpAddr, Vec<Vec<u8>>) {
     let mut lines: Vec<Vec<u8>> = (0..rng.usize(..3)).map(|_| garbage(rng, header)).collect();
     let mut from = client.address(rng);
     for _ in 0..rng.usize(..4) {
         let element = element(rng, header, from);
-        // Some proxies append to the last line, others add one.
+        // Some proxies append to the last line, others add a line.
         match lines.last_mut() {
             Some(line) if rng.bool() => {
                 line.extend([choice(rng, &[", ", ",", " ,\t"]).as_bytes(), &element].concat())
@@ -269,7 +269,7 @@ fn travel(rng: &mut Rng, header: ForwardedHeader, client: &Client) -> (IpAddr, V
     (from, lines)
 }
 
-/// How a proxy writes whom it has heard from.
+/// Returns how a proxy writes the address of its peer.
 fn element(rng: &mut Rng, header: ForwardedHeader, address: IpAddr) -> Vec<u8> {
     let node = spelling(rng, address);
     if header == ForwardedHeader::XForwardedFor {
@@ -320,7 +320,7 @@ fn spelling(rng: &mut Rng, address: IpAddr) -> String {
     }
 }
 
-/// What a client may send in the header, to be taken for somebody else.
+/// Returns what a client may send in the header to pass for another.
 fn garbage(rng: &mut Rng, header: ForwardedHeader) -> Vec<u8> {
     let mut line = Vec::new();
     for _ in 0..rng.usize(..5) {
@@ -344,7 +344,7 @@ fn garbage(rng: &mut Rng, header: ForwardedHeader) -> Vec<u8> {
                     b"%",
                 ],
             )),
-            // Whatever a header's value may hold.
+            // Any bytes that a header's value may hold.
             _ => line.extend((0..rng.usize(..8)).map(|_| rng.u8(0x20..0x7f))),
         }
         line.extend(choice(rng, &[&b","[..], b", ", b"", b";"]));

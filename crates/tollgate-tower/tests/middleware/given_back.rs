@@ -1,4 +1,4 @@
-//! Units of a client that leaves while a real Redis is asked for them.
+//! Units of a client that leaves while its charge in a real Redis is in flight.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -28,7 +28,7 @@ async fn what_a_client_took_that_left_while_redis_was_asked_is_given_back() {
     let url = format!("redis://{}", redis.address()).parse().unwrap();
     let store = RedisStore::builder(url).deadline(PATIENCE).build().unwrap();
     let limiter = SharedLimiter::new(Quota::per_day(10), store);
-    // The connection is there before the server hangs.
+    // Connects before the server hangs.
     assert!(limiter.check("bob").await.unwrap().is_allowed());
 
     let alice = from_fn("a name", |_| Some(Key::from("alice")));
@@ -43,7 +43,7 @@ async fn what_a_client_took_that_left_while_redis_was_asked_is_given_back() {
     }
     redis.resume();
 
-    // A counter is there once it was charged, also where nothing of it is used any more.
+    // A charged counter exists, even if its usage is 0 again.
     let given_back = async {
         while redis.command::<u64>(["DBSIZE"]) < 2 || limiter.peek("alice").await.unwrap().used() > 0 {
             tokio::task::yield_now().await;

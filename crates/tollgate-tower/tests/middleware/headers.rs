@@ -1,4 +1,4 @@
-//! What the headers of each format say, read back by another's parser where there is one.
+//! The headers of each format, read back by an independent parser if there is one.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use sfv::{BareItem, Item, ListEntry, Parser};
 use tollgate::{Counted, Limiter, ManualClock, MemoryStore, Quota, QuotaState, Source};
 use tollgate_tower::headers::{HeaderFormat, HeaderFormats, LimitHeaders};
 
-/// Where quotas stand 18.4 seconds into a minute of 2023-11-14 22:14, and what writes the headers.
+/// Returns states of quotas 18.4 seconds into the minute of 2023-11-14 22:14, and the writer of the headers.
 fn counted(
     formats: impl Into<HeaderFormats>,
     policy: &str,
@@ -30,7 +30,7 @@ fn written(formats: impl Into<HeaderFormats>, quotas: &[&str], cost: u32) -> Hea
     headers
 }
 
-/// As lines, sorted.
+/// Returns sorted lines.
 fn lines(headers: &HeaderMap) -> Vec<String> {
     let mut lines: Vec<String> =
         headers.iter().map(|(name, value)| format!("{name}: {}", value.to_str().unwrap())).collect();
@@ -38,7 +38,7 @@ fn lines(headers: &HeaderMap) -> Vec<String> {
     lines
 }
 
-/// The items of a list of strings: each name and its parameters, by a parser that is not ours.
+/// Parses a list of strings with an independent parser: each name with its parameters.
 fn parsed(headers: &HeaderMap, name: &str) -> Vec<(String, Vec<(String, i64)>)> {
     let list = Parser::new(headers[name].as_bytes()).parse::<sfv::List>().unwrap();
     let item = |entry: ListEntry| {
@@ -70,7 +70,7 @@ fn draft_11_is_a_list_of_names_with_parameters() {
     assert_eq!(parsed(&headers, "ratelimit-policy"), items(&[("default", &[("q", 5), ("w", 60)])]));
     assert_eq!(parsed(&headers, "ratelimit"), items(&[("default", &[("r", 4), ("t", 42)])]));
 
-    // A calendar day, of which 6,342 seconds are left, rounded up.
+    // A calendar day with 6,342 seconds left, rounded up.
     let headers = written(HeaderFormat::Draft11, &["5/1m", "9/day@UTC", "1099511627775/3653d"], 5);
     let policy: &[(&str, &[(&str, i64)])] = &[
         ("default/5/1m", &[("q", 5), ("w", 60)]),
@@ -102,7 +102,7 @@ fn names_of_any_kind_can_be_read_back() {
 
 #[test]
 fn older_formats_tell_of_the_quota_that_decided() {
-    // 1,700,000,058.4 s is the time; the minute ends at 1,700,000,100, the day at 1,700,006,400.
+    // The time is 1,700,000,058.4 s; the minute ends at 1,700,000,100, the day at 1,700,006,400.
     let table: &[(HeaderFormat, &[&str], u32, &[&str])] = &[
         (
             HeaderFormat::Draft06,
@@ -245,7 +245,7 @@ fn older_formats_tell_of_the_quota_that_decided() {
     }
 }
 
-/// Clients that read the old format go on while others move to the new one.
+/// Clients of the old format keep working while others move to the new one.
 #[test]
 fn several_formats_are_sent_together() {
     use HeaderFormat::{Draft11, Envoy, GitHub, Kong, XRateLimit};

@@ -1,4 +1,4 @@
-//! What extractors find, and what they say where they find nothing.
+//! The results of extractors, and their errors if they find nothing.
 
 use std::net::IpAddr;
 
@@ -26,7 +26,7 @@ fn header<'r>(head: Head<'r>, name: &str) -> Option<Key<'r>> {
     head.headers().get(name)?.to_str().ok().map(Key::from)
 }
 
-/// The same, waited for.
+/// The same, asynchronously.
 fn later(find: for<'r> fn(Head<'r>) -> Option<Key<'r>>) -> impl KeyExtractor {
     key::from_async_fn(move |head| {
         let key = find(head).map(Key::into_owned);
@@ -55,7 +55,7 @@ fn from(address: &str) -> Request<()> {
     request
 }
 
-/// Waits for an extractor that may have to.
+/// Runs an extractor to its end.
 fn found(found: Found<'_>) -> Extracted<'_> {
     block_on(found.into_future())
 }
@@ -90,8 +90,8 @@ fn a_chain_finds_the_first_that_a_request_has_and_keeps_them_apart() {
     );
 }
 
-/// The key that the first found in a chain once stood as it was, and that of the second beside the number 1: whoever
-/// could choose both parts of the first could be somebody of the second.
+/// In a chain, the key of the first extractor was used unchanged, and that of the second was paired with the number 1.
+/// So a client that chose both parts of a key for the first could pass for a client of the second.
 #[test]
 fn no_key_of_one_way_is_one_of_another_whatever_it_is() {
     fn looks_like_another<'r>(head: Head<'r>) -> Option<Key<'r>> {
@@ -173,7 +173,7 @@ fn peers_of_one_network_are_one_client() {
     assert_eq!(known(by.extract(Head::from(&mapped))), Key::from(IpAddr::from([192, 0, 2, 7])));
 }
 
-/// A closure that waits borrows nothing of the request, and its key outlives it.
+/// An asynchronous closure borrows nothing from the request, and its key outlives it.
 #[test]
 fn a_function_may_wait() {
     let by = key::from_async_fn(|head| {

@@ -1,5 +1,6 @@
-//! Tests of the middleware in one binary, because linking takes longer than most of them. `allocations` is another one: it
-//! counts allocations, and what counts them makes all of them slower. `mutations` is one because a proof runs it by name.
+//! Tests of the middleware in one binary, because linking takes longer than most of them. `allocations` is separate,
+//! because its counting allocator would slow down all of them. `mutations` is separate, because a proof runs it by
+//! name.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 

@@ -1,6 +1,6 @@
-//! The older headers, read by npm's `ratelimit-header-parser` of what a service answers.
+//! The older headers of a service's answers, read by npm's `ratelimit-header-parser`.
 //!
-//! `cargo xtask test` installs the parser and runs this; `TOLLGATE_READ_HEADERS` is where its `read.mjs` is then.
+//! `cargo xtask test` installs the parser, sets `TOLLGATE_READ_HEADERS` to the folder of its `read.mjs`, and runs this.
 
 use std::process::Command;
 
@@ -13,10 +13,10 @@ use tollgate_tower::{RateLimitLayer, Rule};
 
 use crate::support::{limiter, serve};
 
-/// By the clock of the limiter.
+/// The time of the limiter's clock.
 const NOW: &str = "1700000058400";
 
-/// What the parser reads of so many answers.
+/// Returns what the parser reads from this many answers.
 async fn read(format: HeaderFormat, answers: usize) -> Vec<Value> {
     let script = std::env::var("TOLLGATE_READ_HEADERS").unwrap();
     let rule = Rule::new(limiter("search", "2/1m")).key(PeerAddress::new());
@@ -30,7 +30,7 @@ async fn read(format: HeaderFormat, answers: usize) -> Vec<Value> {
     lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// The minute ends 41.6 seconds later: as delta seconds that is rounded up, as an instant it is exact.
+/// The minute ends 41.6 seconds later. Delta seconds are rounded up; an instant is exact.
 #[tokio::test]
 #[ignore = "needs node and a parser from npm; `cargo xtask test` has them"]
 async fn are_read_as_they_are_meant() {

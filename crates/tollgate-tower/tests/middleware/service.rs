@@ -1,4 +1,4 @@
-//! The contract of tower: who is ready, who is called, and that nothing else changes.
+//! The contract of tower: readiness, the called instance, and that nothing else changes.
 
 use std::future::{Ready, ready};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use tollgate_tower::{RateLimit, RateLimitLayer, ReplyBody, Rule};
 use tower_layer::Layer;
 use tower_service::Service;
 
-/// Panics if it is called without having been ready itself: a clone is not ready.
+/// Panics if it is called without being polled ready; a clone is not ready.
 #[derive(Debug, Default)]
 struct Strict {
     is_ready: bool,
@@ -28,11 +28,11 @@ impl Clone for Strict {
     }
 }
 
-/// An error that is no error of ours.
+/// An error of the inner service.
 #[derive(Debug, PartialEq, Eq)]
 struct Broken;
 
-/// A body of a user's own.
+/// A body type of the user.
 #[derive(Debug, PartialEq, Eq)]
 struct Own(Bytes);
 
@@ -59,7 +59,7 @@ impl Service<Request<u8>> for Strict {
     }
 }
 
-/// The types can be named: by counters in the process and by others alike.
+/// The types can be named, for the memory store and for others.
 struct Server {
     service: RateLimit<Strict>,
     calls: Arc<AtomicUsize>,
@@ -85,7 +85,7 @@ impl Server {
 }
 
 fn layers() -> [RateLimitLayer; 3] {
-    // From the first request on: a day of the clock may end in the middle of a test.
+    // Windows start with the first request, because a day of the clock may end during a test.
     let quota = || Quota::per_day(3).with_anchor(Anchor::FirstHit).unwrap();
     let later = key::from_async_fn(|_| async { Ok(tollgate::Key::from(1_u64).into()) });
     [
@@ -110,7 +110,7 @@ fn only_the_service_that_was_ready_is_called() {
     }
 }
 
-/// Where nothing is waited for, nothing is kept that would need a clone.
+/// If no future has to wait, no service is stored that would need a clone.
 #[test]
 fn over_a_store_in_this_process_no_service_is_cloned() {
     #[derive(Debug)]

@@ -1,5 +1,5 @@
-//! The example `spring_starter` on a real Redis, beside the published starter's steps: what its annotations say is
-//! enforced, which on a method or a class alone they are not there.
+//! The example `spring_starter` on a real Redis, next to the steps of the published starter. The example enforces an
+//! annotation on a method or on a class alone; the starter does not.
 
 #[path = "../../examples/spring_starter.rs"]
 #[allow(dead_code, reason = "its `main` is not called")]
@@ -17,7 +17,7 @@ use tollgate_testkit::servers::{Server, Settings, Software};
 use self::example::{Properties, app};
 use crate::support::{Answer, send, serve};
 
-/// A server whose clock stands still, so that no window ends in the middle of a test.
+/// Starts a server whose clock stands still, so that no window ends during a test.
 fn redis(now: Timestamp) -> Server {
     let redis = Settings::new(Software::Redis).steered_clock().start();
     redis.clock().set(now);
@@ -45,22 +45,22 @@ async fn statuses(address: SocketAddr, line: &str, user: &str, times: usize) -> 
     statuses
 }
 
-/// Its own aspect asks for an annotation on the method and one on the class, and so limits neither alone.
+/// The starter's aspect needs an annotation on the method and one on the class, so it limits neither alone.
 #[tokio::test]
 async fn the_limit_of_a_method_goes_before_that_of_its_class_and_both_are_enforced() {
     let redis = redis(noon());
     let address = serve(app(properties(&redis)).unwrap()).await;
-    // Two for each user on the method, whatever the class has.
+    // Two for each user on the method, whatever the class allows.
     assert_eq!(statuses(address, "POST /billing/invoices", "alice", 3).await, [200, 200, 429]);
     assert_eq!(statuses(address, "POST /billing/invoices", "bob", 1).await, [200]);
-    // Twenty for everybody on the other methods of the class.
+    // Twenty for all users together on the other methods of the class.
     let mut others = statuses(address, "GET /billing/invoices", "alice", 20).await;
     others.extend(statuses(address, "GET /billing/invoices", "bob", 1).await);
     assert_eq!(others, [[200].repeat(20), vec![429]].concat());
-    // What is switched off has no limit at all, neither its own of one nor that of the class.
+    // A disabled annotation means no limit at all, neither its own nor that of the class.
     assert_eq!(statuses(address, "GET /billing/status", "alice", 3).await, [200, 200, 200]);
     assert_eq!(ask(address, "GET /billing/status", "alice").await.json(), Value::Null);
-    // Nobody is counted as nobody.
+    // A request without a user is not counted as an empty user.
     assert_eq!(send(address, "POST /billing/invoices", &[]).await.status, 400);
 }
 
@@ -70,7 +70,7 @@ async fn counters_are_those_of_the_starter_and_shared_with_it() {
     let address = serve(app(properties(&redis)).unwrap()).await;
     let start = instant("2026-03-15T12:00:00Z").as_unix_millis();
     let name = format!("ratelimiter:user:invoice-create:alice:{start}");
-    // Its steps: INCR, and a new counter expires a second after it could have been a window old.
+    // The starter's steps: INCR, and a new counter expires one window and a second later.
     assert_eq!(redis.command::<u64>(["INCR", &name]), 1);
     assert_eq!(redis.command::<u64>(["EXPIRE", &name, "61"]), 1);
     assert_eq!(statuses(address, "POST /billing/invoices", "alice", 2).await, [200, 429]);
@@ -79,7 +79,7 @@ async fn counters_are_those_of_the_starter_and_shared_with_it() {
     assert_eq!(statuses(address, "GET /billing/invoices", "alice", 1).await, [200]);
     let of_class = format!("ratelimiter:global:com.example.BillingService:{start}");
     assert_eq!(redis.command::<u64>(["GET", &of_class]), 1);
-    // To the end of the window and a second more: 35 s and 1.
+    // The rest of the window and a second: 35 s and 1.
     assert_eq!(redis.command::<i64>(["PTTL", &of_class]), 36_000);
 
     let other = Properties { redis_key_prefix: "shop".to_owned(), ..properties(&redis) };
@@ -88,7 +88,7 @@ async fn counters_are_those_of_the_starter_and_shared_with_it() {
     assert_eq!(redis.command::<u64>(["GET", &name.replace("ratelimiter", "shop")]), 1);
 }
 
-/// WRONG in its example: 1678900825000 mod 60000 is 25000 and not 5000, so the window starts at ...800000 and the wait is
+/// WRONG in its example: 1678900825000 mod 60000 is 25000, not 5000. So the window starts at ...800000, and the wait is
 /// 35 s, not 55.
 #[tokio::test]
 async fn its_worked_example_with_the_right_numbers() {
@@ -113,7 +113,7 @@ async fn a_denial_has_the_starters_body_and_headers() {
             .map(|name| answer.header(name).map(str::to_owned))
     };
     let some = |text: &str| Some(text.to_owned());
-    // It tells them on denials alone; and rounds down, so that whoever obeys comes too early.
+    // The starter sends them only with denials. It rounds down, so a client that obeys returns too early.
     assert_eq!(told(&allowed), [None, some("2"), some("1"), some("35")]);
     ask(address, "POST /billing/invoices", "alice").await;
     let denied = ask(address, "POST /billing/invoices", "alice").await;
@@ -133,7 +133,7 @@ async fn a_denial_has_the_starters_body_and_headers() {
     });
     assert_eq!(denied.json(), body, "the key is a person, and is not told");
 
-    // Who wants it told says so, and who wants no headers.
+    // Settings add the key to the answer, and turn headers off.
     let telling = Properties { tells_key: true, include_http_headers: false, ..properties(&redis) };
     let address = serve(app(telling).unwrap()).await;
     let denied = ask(address, "POST /billing/invoices", "alice").await;
@@ -141,7 +141,8 @@ async fn a_denial_has_the_starters_body_and_headers() {
     assert_eq!((denied.json(), told(&denied)), (body, [None, None, None, None]));
 }
 
-/// Failing open it says that nobody knows what is left; failing closed it threw what nobody mapped, a 500.
+/// Open on failure, the starter answers that the remaining units are unknown. Closed on failure, it threw an exception
+/// that nothing mapped, which became a 500.
 #[tokio::test]
 async fn without_redis_it_fails_open_or_closed_as_told() {
     let redis = redis(noon());
@@ -164,7 +165,7 @@ async fn without_redis_it_fails_open_or_closed_as_told() {
     assert_eq!(status.status, 200, "what has no limit needs no store");
 }
 
-/// Its own test, which asks the limiter; here through the layer and as many connections.
+/// The starter's own test calls the limiter; this one goes through the layer, with as many connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn of_fifty_at_once_exactly_twenty_reach_the_handler() {
     let redis = redis(noon());

@@ -1,4 +1,4 @@
-//! A server of one's own on a free port, and a client that sees every byte of the head.
+//! A server on a free port, and a client that sees every byte of the head.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -14,10 +14,10 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tollgate::{Anchor, Limiter, ManualClock, MemoryStore, Quota};
 
-/// Longer than anything here takes on a busy machine.
+/// Longer than any step here takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A limiter by a clock that stands still, 18.4 seconds into a minute.
+/// Returns a limiter with a manual clock, 18.4 seconds into a minute.
 pub(crate) fn limiter(policy: &str, quota: &str) -> Limiter<ManualClock> {
     limiter_at(policy, quota, &clock())
 }
@@ -33,13 +33,12 @@ pub(crate) fn clock() -> ManualClock {
     clock
 }
 
-/// So many in the day that starts with the first request: no window ends in the middle of a test, as one of the clock's
-/// does at midnight.
+/// Returns this many per day, from the first request on. A day of the clock could end during a test, at midnight.
 pub(crate) fn a_day(limit: u32) -> Quota {
     Quota::per_day(limit).with_anchor(Anchor::FirstHit).unwrap()
 }
 
-/// How often a handler ran.
+/// Counts how often a handler ran.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Runs(Arc<AtomicUsize>);
 
@@ -62,7 +61,7 @@ pub(crate) async fn serve(router: Router) -> SocketAddr {
     address
 }
 
-/// A response with its body.
+/// A response with its body, read to the end.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -109,7 +108,7 @@ async fn read(response: Response<hyper::body::Incoming>) -> Answer {
     Answer { status: parts.status, headers: parts.headers, body }
 }
 
-/// Waits until it is so, for a long time.
+/// Waits until the condition holds, for a long time.
 pub(crate) async fn until(mut is_so: impl FnMut() -> bool) {
     let waiting = async {
         while !is_so() {

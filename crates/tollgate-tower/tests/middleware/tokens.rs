@@ -1,4 +1,4 @@
-//! Which tokens are valid, and that nothing is counted by those that are not.
+//! Which tokens are valid, and that invalid ones count nothing.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tollgate_tower::Head;
 use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, KeysError, TokenError, Verifier};
 use tollgate_tower::key::{Global, Identity, KeyExtractor};
 
-/// Keys and tokens that other libraries have made: see `jwt/make.py`.
+/// Keys and tokens made by other libraries: see `jwt/make.py`.
 const KEYS: &str = include_str!("../jwt/keys.json");
 const TOKENS: &str = include_str!("../jwt/tokens.json");
 const RSA_PEM: &str = include_str!("../jwt/rsa.pem");
@@ -42,7 +42,7 @@ const AUDIENCE: &str = "https://api.example.org";
 const START: i64 = 1_700_000_000;
 const EXPIRY: i64 = START + 600;
 
-/// A token and its public key, in PEM; of a secret there is none.
+/// A token and its public key in PEM; `None` for a secret.
 #[derive(Deserialize)]
 struct Sample {
     algorithm: String,
@@ -81,7 +81,7 @@ fn all_keys() -> Keys {
         .fold(keys, |keys, algorithm| keys.and(Keys::from_secret(algorithm, &secret()).unwrap()))
 }
 
-/// In the middle of the tokens' time.
+/// In the middle of the tokens' validity.
 fn verifier(keys: Keys) -> Verifier {
     Verifier::new(keys, [AUDIENCE]).clock(at(START + 300))
 }
@@ -102,7 +102,7 @@ fn claims() -> Value {
     json!({ "aud": AUDIENCE, "sub": "alice", "nbf": START, "exp": EXPIRY })
 }
 
-/// What `claims` says, but for these.
+/// Returns `claims` with these changes.
 fn claims_with(others: &Value) -> Value {
     let mut claims = claims();
     for (name, value) in others.as_object().unwrap() {
@@ -111,7 +111,7 @@ fn claims_with(others: &Value) -> Value {
     claims
 }
 
-/// Signed with the secret, whatever the header says.
+/// Signs with the secret, whatever the header says.
 fn signed(header: &Value, claims: &Value) -> String {
     signed_with(&secret(), header, claims)
 }
@@ -144,7 +144,7 @@ fn tokens_of_other_libraries_are_valid_with_their_own_key_alone() {
                 Some(file) => Keys::from_pem(own, pem(file)),
                 None => Keys::from_secret(own, &secret()),
             };
-            // Another algorithm with the same key is another key.
+            // The same key with another algorithm is another key.
             let Ok(keys) = keys else { continue };
             let is_own = own == algorithm(&sample.algorithm);
             let expected = if is_own { Ok("alice".to_owned()) } else { Err(TokenError::UnknownKey) };
@@ -153,7 +153,8 @@ fn tokens_of_other_libraries_are_valid_with_their_own_key_alone() {
     }
 }
 
-/// Each byte of a token is signed or is the signature; every fifth is tried, another for each token.
+/// Each byte of a token is either signed or part of the signature. Every fifth one is tried, with another offset for
+/// each token.
 #[test]
 fn a_token_that_was_touched_anywhere_is_not_valid() {
     let by_set = verifier(all_keys());
@@ -188,7 +189,7 @@ fn a_key_is_of_one_algorithm() {
     }
 }
 
-/// The classical attacks: whatever the header says of algorithm and key, the key decides.
+/// The classical attacks: the key decides on the algorithm, whatever the header says.
 #[test]
 fn a_header_does_not_choose_how_it_is_verified() {
     let unsigned = format!("{}.{}.", part(&json!({ "alg": "none" })), part(&claims()));
@@ -240,7 +241,7 @@ fn a_header_does_not_choose_how_it_is_verified() {
         assert_eq!(verify(&by_public, &confused), Err(TokenError::UnknownKey), "a public key as a secret");
         let with_id = signed_with(&key, &json!({ "alg": "HS256", "kid": "rs256" }), &claims());
         assert_eq!(verify(&by_public, &with_id), Err(TokenError::UnknownKey), "a public key as a secret");
-        // Where there is a secret as well, it is that one and not the public key.
+        // If there is a secret as well, that secret is used, and not the public key.
         assert_eq!(verify(&verifier(all_keys()), &confused), Err(TokenError::Signature));
     }
 }
@@ -323,7 +324,7 @@ fn audiences_and_issuers_are_those_that_are_named() {
     assert!(both.verify(&token(json!({ "aud": "b" }))).is_ok());
     assert_eq!(both.verify(&token(json!({ "aud": "c" }))).unwrap_err(), TokenError::Audience);
 
-    // A token for somebody in particular is not for one who is nobody.
+    // A token for one audience is not for a service without an audience.
     let nobody = Verifier::new(hs256_keys(), []).clock(at(START));
     assert_eq!(nobody.verify(&token(json!({}))).unwrap_err(), TokenError::Audience);
     let mut for_nobody = claims();
@@ -351,7 +352,7 @@ fn a_token_that_names_its_key_is_verified_with_no_other() {
     assert_eq!(verifier.verify(&named("old")).unwrap_err(), TokenError::Signature);
     assert_eq!(verifier.verify(&named("other")).unwrap_err(), TokenError::UnknownKey);
     assert_eq!(verifier.verify(&named("")).unwrap_err(), TokenError::UnknownKey);
-    // One that names none may be from any of them.
+    // A token without an issuer may be from any of them.
     assert!(verifier.verify(&signed(&hs256(), &claims())).is_ok());
     assert_eq!(
         verifier.verify(&signed_with(&[2; 32], &hs256(), &claims())).unwrap_err(),
@@ -372,8 +373,8 @@ fn keys_can_be_replaced_while_they_are_used() {
     assert_eq!(clone.verify(&token).unwrap_err(), TokenError::UnknownKey);
 }
 
-/// One broken key made the whole set unusable: the issuer's new keys were never taken, and when the old ones were gone,
-/// every login failed.
+/// One broken key made the whole set unusable. The issuer's new keys were never accepted, and once the old ones were
+/// gone, every login failed.
 #[test]
 fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
     let set = |keys: Value| Keys::from_jwks(json!({ "keys": keys }).to_string().as_bytes());
@@ -384,7 +385,7 @@ fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
         key[member] = value;
         key
     };
-    // Left out: other kinds, other algorithms, other uses.
+    // Left out: other key types, other algorithms, other uses.
     for other in [
         json!({ "kty": "new" }),
         json!({ "kty": "EC", "crv": "P-521", "x": x, "y": x }),
@@ -430,7 +431,7 @@ fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
         let [found] = keys.broken() else { panic!("{broken}: {:?}", keys.broken()) };
         assert_eq!(found.to_string(), says, "{broken}");
 
-        // Alone it is why there is none.
+        // Alone, it is the reason why there is no key.
         let error = set(json!([{ "kty": "new" }, broken])).unwrap_err();
         assert!(matches!(error, KeysError::NoKey(_)), "{broken}: {error}");
         assert_eq!(std::error::Error::source(&error).unwrap().to_string(), says, "{broken}");
@@ -452,7 +453,7 @@ fn what_is_no_public_key_in_pem_is_an_error() {
     }
 }
 
-/// The curve's own signatures, made here: PEM and set are the same key.
+/// The signatures of the curve, made here: PEM and set hold the same key.
 #[test]
 fn a_curve_has_its_own_signatures() {
     let random = SystemRandom::new();
@@ -512,7 +513,7 @@ fn a_claim_is_a_key_if_its_token_is_valid() {
         ("list", Err("401: claim `list` of the token is a list of 1, and names nobody".to_owned())),
         ("none", lacks("none")),
         ("yes", Ok(Key::from("true"))),
-        // Dots lead into objects, and may be parts of names as well.
+        // Dots lead into objects, and may also be part of names.
         ("realm.sub", Ok(Key::from("bob"))),
         ("https://example.org/name", Ok(Key::from("carol"))),
         ("realm.tenant", Ok(Key::from("flat"))),
@@ -595,13 +596,13 @@ policies:
     let view = sources.view(Head::from(&request));
     let verified = ["beta", "path", "ip", "other"].map(|name| view.is_verified(name));
     assert_eq!(verified, [true, false, false, false], "only what a token says may say a limit");
-    // What cannot be read is never taken for missing.
+    // An unreadable claim is never taken for missing.
     let (names, is_found, refused) = matching(json!({ "realm_access": { "roles": ["admin", ["staff"]] } }));
     assert_eq!((names, is_found), (Vec::new(), false));
     assert_eq!(refused, Some(Refusal::Undecided { attribute: "roles".into(), unknown: Unknown::Wrong }));
 }
 
-/// A number that nobody can be counted by was an error of the token, and `on_missing` of a limit was not asked.
+/// A number that cannot be a key made the token invalid, so `on_missing` of a limit never applied.
 #[cfg(feature = "policy")]
 #[test]
 fn a_claim_that_is_an_odd_number_is_for_policies_to_judge() {
@@ -620,7 +621,7 @@ fn a_claim_that_is_an_odd_number_is_for_policies_to_judge() {
     }
 }
 
-/// JSON readers round integers beyond 64 bits, so two users became one and shared a counter.
+/// JSON readers round integers beyond 64 bits, so two users could share a counter.
 #[cfg(feature = "policy")]
 #[test]
 fn a_claim_that_would_be_rounded_is_unreadable() {
@@ -645,7 +646,7 @@ fn a_claim_that_would_be_rounded_is_unreadable() {
     }
 }
 
-/// Else a token that is broken on purpose would be a way to another limit.
+/// Otherwise a deliberately broken token would lead to another limit.
 #[test]
 fn a_token_that_is_not_valid_is_not_passed_on_to_another_extractor() {
     let by = Claim::new(verifier(hs256_keys()), "sub").or_else(Global);

@@ -1,4 +1,4 @@
-//! Limits in front of tonic, over real sockets: what its own client and its own reader of details see.
+//! Limits in front of tonic, over real sockets, with tonic's own client and its reader of error details.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -1,5 +1,5 @@
-//! The example `valkey_server` on a real Valkey, with tokens that an issuer has signed: what the published server
-//! answers, and what it should.
+//! The example `valkey_server` on a real Valkey, with tokens that an issuer has signed: the answers of the published
+//! server, and the right ones.
 
 #[path = "../../examples/valkey_server.rs"]
 #[allow(dead_code, reason = "its `main` is not called")]
@@ -20,7 +20,7 @@ use tollgate_testkit::servers::{Server, Settings, Software};
 
 use crate::support::{Answer, Runs, get, send, serve};
 
-/// Who signs tokens, and says by what keys as Keycloak does.
+/// Signs tokens, and publishes its keys as Keycloak does.
 struct Issuer {
     key: EcdsaKeyPair,
     address: SocketAddr,
@@ -31,7 +31,7 @@ impl Issuer {
         let key = key();
         let (x, y) = key.public_key().as_ref()[1..].split_at(32);
         let [x, y] = [x, y].map(Base64UrlUnpadded::encode_string);
-        // The second is as Keycloak's own: it has one that signs nothing.
+        // Like Keycloak's own, the second key signs nothing.
         let keys = json!({ "keys": [
             { "kty": "EC", "crv": "P-256", "kid": "one", "use": "sig", "alg": "ES256", "x": x, "y": y },
             { "kty": "RSA", "kid": "two", "use": "enc", "alg": "RSA-OAEP", "n": "AQAB", "e": "AQAB" },
@@ -46,7 +46,7 @@ impl Issuer {
         signed(&self.key, claims)
     }
 
-    /// As Keycloak's are: for an account, and for five minutes.
+    /// Like Keycloak's: for an account, and for five minutes.
     fn token_of(&self, user: &str) -> String {
         self.token(&claims(user))
     }
@@ -99,7 +99,7 @@ async fn data(address: SocketAddr, token: &str) -> Answer {
     send(address, "GET /api/data", &[("authorization", &format!("Bearer {token}"))]).await
 }
 
-/// Its diagram: limit 3, four requests in the minute of 12:00, by the clock of a real Valkey.
+/// The published diagram: limit 3, four requests in the minute of 12:00, by the clock of a real Valkey.
 #[tokio::test]
 async fn the_fourth_request_of_a_minute_is_denied_and_the_next_minute_begins_anew() {
     let (issuer, valkey) = (Issuer::start().await, Settings::new(Software::Valkey).steered_clock().start());
@@ -119,7 +119,7 @@ async fn the_fourth_request_of_a_minute_is_denied_and_the_next_minute_begins_ane
         } else {
             let detail = "Rate limit exceeded. Maximum 3 requests per 60 seconds.";
             assert_eq!(answer.json(), json!({ "detail": detail }));
-            // It has none; and what it would be told to wait is the time to the minute's end.
+            // The published server sends none; the right wait is the time to the end of the minute.
             assert_eq!(answer.header("retry-after"), Some("5"));
         }
     }
@@ -139,7 +139,7 @@ async fn each_user_is_counted_under_the_keys_of_the_published_server() {
     let address = serve(limited).await;
 
     let bucket = valkey.time().as_unix_millis() / 1_000 / TEN_YEARS as i64;
-    // As the other one does it: it has had one request of alice's.
+    // Like the published server, which has counted one request of alice's.
     assert_eq!(valkey.command::<u64>(["INCR", &format!("rate_limit:alice:{bucket}")]), 1);
     let (alice, bob) = (issuer.token_of("alice"), issuer.token_of("bob"));
     let mut statuses = Vec::new();
@@ -154,7 +154,8 @@ async fn each_user_is_counted_under_the_keys_of_the_published_server() {
     assert!(keys.len() == 2 && keys.iter().all(|key| valkey.command::<i64>(["PTTL", key]) > 0), "{keys:?}");
 }
 
-/// It decoded tokens and verified none: whoever wrote `"sub": "alice"` was alice, and used up what was hers.
+/// The published server decoded tokens without verifying them. So any client that wrote `"sub": "alice"` used up the
+/// limit of alice.
 #[tokio::test]
 async fn who_proves_nothing_is_answered_401_and_counted_nowhere() {
     let (issuer, valkey) = (Issuer::start().await, Server::start(Software::Valkey));
@@ -198,7 +199,7 @@ async fn who_proves_nothing_is_answered_401_and_counted_nowhere() {
             );
         }
     }
-    // The scheme may be in any case, and whoever proves it is counted.
+    // The scheme may have any case, and a client with a valid token is counted.
     let headers = [("authorization", format!("bearer {good}"))];
     let headers = headers.each_ref().map(|(name, value)| (*name, value.as_str()));
     let answer = send(address, "GET /other", &headers).await;

@@ -22,7 +22,7 @@ fn request(name: HeaderName, values: &[&[u8]]) -> Request<()> {
     request
 }
 
-/// The text or the hash in hex that is the key, what is missing, or what is wrong.
+/// Returns the text or the hash in hex that is the key, or what is missing or wrong.
 fn found(found: Found<'_>) -> Result<String, String> {
     match block_on(found.into_future()) {
         Ok(Identity::Known(key)) => {
@@ -117,12 +117,12 @@ fn secrets_are_hashed_unless_they_are_said_to_be_plain() {
 
     let other = request(API_KEY, &[b"what do ya want for nothing!"]);
     assert_ne!(found(Header::new(API_KEY).extract(Head::from(&other))), Ok(SHA256.to_owned()));
-    // A hash takes any bytes.
+    // A hash accepts any bytes.
     let bytes = request(API_KEY, &[b"\xff"]);
     assert!(found(Header::new(API_KEY).extract(Head::from(&bytes))).is_ok());
 }
 
-/// In the store, in a log line or in an answer it would be everybody's.
+/// A secret in the store, in a log line or in an answer would leak.
 #[test]
 fn a_secret_is_not_in_the_key_nor_in_anything_that_is_shown() {
     let (secret, key) = ("hunter2-hunter2", "correct-horse");
@@ -144,7 +144,7 @@ fn a_secret_is_not_in_the_key_nor_in_anything_that_is_shown() {
             }
         }
     }
-    // Plain ones are in the key, and not in what is shown of it.
+    // Plain values are in the key, but not in its `Debug` output.
     let request = request(API_KEY, &[secret.as_bytes()]);
     let plain = Header::new(API_KEY).plain();
     let found = block_on(plain.extract(Head::from(&request)).into_future());

@@ -1,4 +1,4 @@
-//! What clients send in front of what proxies append, and paths.
+//! Headers that clients send before proxies append theirs, and paths.
 
 use std::net::IpAddr;
 
@@ -73,7 +73,7 @@ impl Headers {
         }
     }
 
-    /// Whether anything of it is for a proxy to believe.
+    /// Tries one input. Returns whether a header in it was believed.
     pub(crate) fn try_one(&self, random: &mut Rng) -> bool {
         let mut text = EXAMPLES[random.usize(..EXAMPLES.len())].as_bytes().to_vec();
         super::mutate(random, &mut text, &PIECES);
@@ -84,7 +84,7 @@ impl Headers {
         let header = [ForwardedHeader::XForwardedFor, ForwardedHeader::Forwarded][which];
         let appended = [client.to_string(), format!("for={client}")][which].clone();
 
-        // Whatever the client has sent, it is whom the proxy has heard from.
+        // Whatever the client has sent, the address that the proxy appended counts.
         let mut request = Request::new(());
         request.extensions_mut().insert(Peer(([10, 0, 0, 1], 1).into()));
         let is_one_line = random.bool();
@@ -99,19 +99,19 @@ impl Headers {
             assert_eq!(by.of(Head::from(&request)), Some(client), "{request:?}");
         }
 
-        // What a stranger says of itself is not read.
+        // A stranger's own headers are not read.
         request.headers_mut().insert(REAL, value);
         request.extensions_mut().insert(Peer(([192, 0, 2, 7], 1).into()));
         let stranger = Some(IpAddr::from([192, 0, 2, 7]));
         assert_eq!(self.listed[which].of(Head::from(&request)), stranger, "{request:?}");
         assert_eq!(self.named.of(Head::from(&request)), stranger, "{request:?}");
-        // A proxy may be mistaken, and then it is the client itself.
+        // A proxy's value may be invalid; then the proxy itself counts.
         request.extensions_mut().insert(Peer(([10, 0, 0, 1], 1).into()));
         self.named.of(Head::from(&request)).is_some_and(|found| found != IpAddr::from([10, 0, 0, 1]))
     }
 }
 
-/// That a path from the root has no segment that stands for another.
+/// Checks that an absolute path has no segment that stands for another.
 fn is_one_spelling(text: &str) {
     let path = format!("/{text}");
     let canonical = canonical_path(&path);

@@ -1,5 +1,5 @@
-//! Headers, paths, tokens and keys that are nearly right: whatever is changed in a real one, nothing panics, nobody is
-//! counted as somebody else, and no token is valid that nobody has signed.
+//! Headers, paths, tokens and keys that are nearly valid. Whatever is changed in a real one, nothing panics, no client
+//! passes for another, and no token is valid unless it was signed.
 //!
 //! A seed repeats one input.
 
@@ -66,7 +66,7 @@ fn run(first: u64, inputs: u64) {
     assert!(inputs < 1_000 || valid * 100 > inputs, "only {valid} of {inputs} are valid, so little is tried");
 }
 
-/// Changes some places of a text.
+/// Changes a text in several places.
 fn mutate(random: &mut Rng, text: &mut Vec<u8>, pieces: &[&str]) {
     for _ in 0..random.usize(..4) {
         let at = random.usize(..=text.len());

@@ -1,4 +1,4 @@
-//! Tokens with something changed before they are signed or after, and sets of keys.
+//! Tokens that are changed before or after they are signed, and changed sets of keys.
 
 use base64ct::{Base64UrlUnpadded, Encoding};
 use fastrand::Rng;
@@ -18,7 +18,7 @@ const PEMS: [&str; 4] = [
 
 const AUDIENCE: &str = "https://api.example.org";
 const NOW: i64 = 1_700_000_300;
-/// Beyond it nothing is valid, whatever the leeway.
+/// No token is valid beyond it, whatever the leeway.
 const LEEWAY: i64 = 600;
 
 const HEADER: &str = r#"{"alg":"HS256","typ":"JWT"}"#;
@@ -53,7 +53,7 @@ const PIECES: [&str; 26] = [
     "\"aud\":\"x\",",
 ];
 
-/// What else a header or the claims may say.
+/// Further members of a header or of claims.
 const MEMBERS: [&str; 14] = [
     r#""crit":["exp"]"#,
     r#""kid":"main""#,
@@ -73,7 +73,7 @@ const MEMBERS: [&str; 14] = [
 
 pub(crate) struct Tokens {
     verifier: Verifier,
-    /// Those that are signed by somebody else.
+    /// Tokens that others have signed.
     signed: Vec<String>,
     secret: Vec<u8>,
 }
@@ -88,7 +88,7 @@ impl Tokens {
         Self { verifier: verifier(keys), signed, secret }
     }
 
-    /// Whether it is valid.
+    /// Tries one input. Returns whether it was valid.
     pub(crate) fn try_one(&self, random: &mut Rng) -> bool {
         match random.u32(..4) {
             0 => self.touched(random),
@@ -97,7 +97,7 @@ impl Tokens {
         }
     }
 
-    /// A token that was changed after it was signed is none.
+    /// A token that was changed after it was signed is invalid.
     fn touched(&self, random: &mut Rng) -> bool {
         let mut text = self.signed[random.usize(..self.signed.len())].clone().into_bytes();
         super::mutate(random, &mut text, &PIECES);
@@ -107,12 +107,12 @@ impl Tokens {
         is_valid
     }
 
-    /// A token with a valid signature of whatever its issuer has written is valid only if that is what it should be.
+    /// A correctly signed token is valid only if its content is.
     fn signed_after(&self, random: &mut Rng) -> bool {
         let (mut header, mut claims) = (HEADER.to_owned(), CLAIMS.to_owned());
         let which = if random.u32(..3) == 0 { &mut header } else { &mut claims };
         if random.bool() {
-            // The last of two members of one name counts.
+            // For a repeated name, the last member counts.
             let member = MEMBERS[random.usize(..MEMBERS.len())];
             which.insert_str(which.len() - 1, &format!(",{member}"));
         }
@@ -126,7 +126,7 @@ impl Tokens {
         let Ok(found) = self.verifier.verify(&token) else { return false };
         let header = match serde_json::from_str::<Value>(&header) {
             Ok(header) => header,
-            // A number beyond all floats is JSON, and a member that nobody knows may hold it. Here it cannot be read.
+            // A number beyond all floats is valid JSON in an unknown member. This test cannot read it.
             Err(error) if error.to_string().starts_with("number out of range") => return true,
             Err(error) => panic!("{error}: {header}"),
         };
@@ -142,7 +142,7 @@ impl Tokens {
         true
     }
 
-    /// Keys that were changed verify nothing that their owner has not signed, and cannot be used if they are none.
+    /// Changed keys verify nothing that their owner has not signed, and invalid keys cannot be used.
     fn keys(&self, random: &mut Rng) -> bool {
         let mut text = match random.u32(..5) {
             0 => PEMS[random.usize(..PEMS.len())].as_bytes().to_vec(),

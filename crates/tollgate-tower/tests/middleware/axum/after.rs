@@ -1,4 +1,4 @@
-//! What is given back once it is known what a request was worth.
+//! Refunds once the cost of a request is known.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -66,7 +66,7 @@ async fn a_refund_goes_to_the_window_that_was_charged_or_nowhere() {
     let clock = clock();
     let limiter = limiter_at("login", "5/1m", &clock);
     let rule = Rule::new(limiter.clone()).key(Global).refund_if(|_| true);
-    // Before the request is done its window closes, and others use the next one.
+    // While the request runs, its window closes, and others use the next one.
     let next = limiter.clone();
     let handler = move || async move {
         clock.advance(Duration::from_secs(60));
@@ -128,7 +128,7 @@ async fn a_reservation_is_settled_at_what_was_committed() {
 
         let later = waiting("11/1d@first_hit");
         settle(&later, deed).await;
-        // One that was dropped is given back by a task of its own.
+        // A separate task gives back a reservation that was dropped.
         let settled = async {
             while used(&later).await != expected {
                 tokio::time::sleep(Duration::from_millis(5)).await;
@@ -138,8 +138,8 @@ async fn a_reservation_is_settled_at_what_was_committed() {
     }
 }
 
-/// Of two layers the inner one once took the place of the outer one's reservation, which so was dropped: the outer layer
-/// gave everything back at once and never denied anybody.
+/// With two layers, the inner reservation replaced the outer one, which was dropped. So the outer layer gave everything
+/// back at once, and never denied.
 #[tokio::test]
 async fn reservations_of_two_layers_are_settled_together() {
     for (deed, used_up) in [(Deed::Commit(3), 3), (Deed::Commit(12), 12), (Deed::Cancel, 0), (Deed::Drop, 0)]
@@ -167,7 +167,7 @@ async fn reservations_of_two_layers_are_settled_together() {
     }
 }
 
-/// The reservation of each layer waited for the one within, so a commit took the deadlines of both together (G6).
+/// The reservation of each layer waited for the inner one, so a commit took the sum of both deadlines (G6).
 #[tokio::test]
 async fn reservations_of_two_layers_wait_for_their_stores_together() {
     let both_wait = Arc::new(Barrier::new(2));
@@ -198,8 +198,8 @@ async fn reservations_of_two_layers_wait_for_their_stores_together() {
     assert_eq!(get(address, "/").await.status, StatusCode::OK);
 }
 
-/// Of what took nothing from the store there is no receipt: a cost of 0 only looks, and while the store is away the
-/// memory in its place counts.
+/// A charge that took nothing from the store has no receipt: a cost of 0 only peeks, and during an outage the local
+/// memory counts instead.
 #[tokio::test]
 async fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
     let share = LocalShare::new(1, 1).unwrap();
@@ -232,7 +232,7 @@ async fn more_than_was_reserved_is_charged_without_asking() {
     assert!(!limiter.peek(all()).unwrap().is_allowed());
 }
 
-/// The cost of an answer that is streamed is known when the stream ends.
+/// The cost of a streamed answer is known when the stream ends.
 #[tokio::test]
 async fn a_stream_commits_at_its_end() {
     let limiter = limiter("search", "100/1m");
@@ -257,7 +257,7 @@ async fn a_stream_commits_at_its_end() {
     until(|| limiter.peek(all()).unwrap().used() == 21).await;
 }
 
-/// What is received as a body.
+/// Received chunks as a body.
 struct Chunks(tokio::sync::mpsc::Receiver<Bytes>);
 
 impl hyper::body::Body for Chunks {

@@ -1,4 +1,4 @@
-//! What an allowed and a denied request are answered.
+//! The answers to allowed and denied requests.
 
 use std::time::Duration;
 
@@ -215,7 +215,7 @@ async fn a_cost_is_fixed_or_of_the_request() {
     assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"search\";r=2;t=42"));
 }
 
-/// The headers of the outer layer once were written over those of a denial of the inner one: 429, and much left.
+/// The outer layer's headers replaced those of a denial by the inner one: a 429 with many units left.
 #[tokio::test]
 async fn a_denial_tells_of_the_layer_that_denied() {
     let layer = |name, quota, format| {

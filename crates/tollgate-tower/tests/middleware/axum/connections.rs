@@ -33,14 +33,14 @@ fn all() -> Key<'static> {
     Key::parts(std::iter::empty::<Key<'_>>())
 }
 
-/// Sends a request; goes away when the connection is dropped.
+/// Sends a request; leaves when the connection is dropped.
 async fn ask(address: std::net::SocketAddr) -> TcpStream {
     let mut stream = TcpStream::connect(address).await.unwrap();
     stream.write_all(b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     stream
 }
 
-/// Sends a request and goes away once its handler has begun.
+/// Sends a request and leaves once its handler has begun.
 async fn go_away(address: std::net::SocketAddr, has_begun: &Notify) {
     let _stream = ask(address).await;
     has_begun.notified().await;
@@ -68,8 +68,8 @@ async fn whoever_goes_away_is_counted_and_whoever_reserved_is_not() {
     }
 }
 
-/// What was reserved for a client that went away while the store was asked stayed taken until its window ended: there
-/// was no reservation yet that could have given it back.
+/// If a client left while its charge was in flight, the units stayed taken until their window ended, because there was
+/// no reservation yet to give them back.
 #[tokio::test]
 async fn what_the_store_answers_too_late_is_given_back() {
     for reserves in [true, false] {
@@ -107,7 +107,7 @@ async fn what_the_store_answers_too_late_is_given_back() {
     }
 }
 
-/// Notes that a request was dropped.
+/// Records that a request was dropped.
 #[derive(Clone)]
 struct Left(Runs);
 
@@ -154,7 +154,7 @@ impl Drop for OnDrop {
     }
 }
 
-/// A body whose frames come when they are sent.
+/// A body with frames that a channel delivers.
 struct Chunks(mpsc::Receiver<Bytes>);
 
 impl hyper::body::Body for Chunks {
@@ -186,7 +186,7 @@ async fn bodies_stream_through_in_both_directions() {
     let mut body = response.into_body();
     for chunk in ["one", "two", "three"] {
         chunks.send(chunk.into()).await.unwrap();
-        // The next one is not sent before this one is back: nothing waits for the end.
+        // The next frame is not sent before this one is back: no part waits for the end.
         let frame = body.frame().await.unwrap().unwrap().into_data().unwrap();
         assert_eq!(frame, chunk);
     }

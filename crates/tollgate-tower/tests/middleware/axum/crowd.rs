@@ -16,7 +16,7 @@ use tollgate_tower::{RateLimitLayer, Rule};
 
 use crate::support::{PATIENCE, Runs, a_day, serve};
 
-/// As many as hyper takes at once.
+/// As many as hyper accepts at once.
 const STREAMS: usize = 200;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -30,7 +30,7 @@ async fn exactly_a_tenth_passes_over_a_store_that_has_to_be_waited_for() {
     a_tenth_passes(SharedLimiter::new(a_day(200), store), 10).await;
 }
 
-/// The limit is a tenth of the requests on so many connections.
+/// The limit is a tenth of the requests, which are spread over this many connections.
 async fn a_tenth_passes<S: Store + 'static>(limiter: SharedLimiter<S>, connections: usize) {
     let runs = Runs::default();
     let counting = runs.clone();

@@ -1,4 +1,4 @@
-//! Extractors in front of axum: what proxies, routers and issuers say.
+//! Extractors in front of axum, with the input of proxies, routers and issuers.
 
 use std::net::SocketAddr;
 
@@ -26,7 +26,7 @@ fn app(key: impl KeyExtractor + 'static) -> (Router, Runs) {
     (router.layer(RateLimitLayer::new(limiter("keys", "1/1m"), key)), runs)
 }
 
-/// These connections come from the loopback address: once it is a proxy's, and once a client's.
+/// These connections come from the loopback address, once as a proxy's and once as a client's.
 #[tokio::test]
 async fn a_client_is_believed_only_if_it_is_a_trusted_proxy() {
     let (router, runs) = app(behind(&["127.0.0.0/8"]));
@@ -52,7 +52,7 @@ async fn a_client_is_believed_only_if_it_is_a_trusted_proxy() {
     assert_eq!(runs.count(), 1);
 }
 
-/// A request of a test has no connection: it was answered 500, and whoever tested handlers had to leave the layer out.
+/// A request of a test has no connection. It was answered 500, so tests of handlers had to leave the layer out.
 #[tokio::test]
 async fn a_test_without_connections_says_whom_it_is_from() {
     let (router, runs) = app(PeerAddress::new());
@@ -78,7 +78,7 @@ async fn paths_of_one_route_are_one() {
     assert_eq!(send(address, "HEAD /users/3", &[]).await.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(get(address, "/search").await.status, StatusCode::OK);
     assert_eq!(runs.count(), 2);
-    // So are those that there are none of.
+    // Paths without a route share a counter as well.
     assert_eq!(get(address, "/a").await.status, StatusCode::NOT_FOUND);
     assert_eq!(get(address, "/b").await.status, StatusCode::TOO_MANY_REQUESTS);
 }
@@ -113,7 +113,7 @@ async fn policies_are_told_what_extractors_find_and_not_what_is_wrong() {
     assert_eq!(by(&[("x-forwarded-for", "192.0.2.1")]).await.status, StatusCode::OK);
     assert_eq!(by(&[("x-forwarded-for", "192.0.2.1")]).await.status, StatusCode::TOO_MANY_REQUESTS);
     assert_eq!(by(&[("x-forwarded-for", "192.0.2.2")]).await.status, StatusCode::OK);
-    // Not somebody without a token, who would have a limit left.
+    // It does not count as a client without a token, who would have a limit left.
     let forged = by(&[("x-forwarded-for", "192.0.2.3"), ("authorization", "Bearer e30.e30.")]).await;
     assert_eq!(forged.status, StatusCode::UNAUTHORIZED);
     assert_eq!(forged.header("www-authenticate"), Some("Bearer error=\"invalid_token\""));
@@ -124,7 +124,7 @@ async fn policies_are_told_what_extractors_find_and_not_what_is_wrong() {
     let forged = send(address, "GET /search", &[("authorization", "Bearer x")]).await;
     assert_eq!(forged.status, StatusCode::BAD_REQUEST);
 
-    // Without the address of the connection nobody passes, whatever the policies say.
+    // Without the address of the connection no request passes, whatever the policies.
     let (give, warnings) = channel();
     let layer = RateLimitLayer::builder(Rule::policies(&limiter, sources()))
         .on_warning(move |warning| give.send(warning).unwrap())

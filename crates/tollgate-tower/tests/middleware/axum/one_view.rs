@@ -1,4 +1,4 @@
-//! A request is seen in one way: behind axum, hyper and tonic, over real sockets.
+//! Axum, hyper and tonic see a request alike, over real sockets.
 //!
 //! The service plays the same table in `crates/tollgate-server/tests/service/one_view.rs`.
 
@@ -28,15 +28,15 @@ use crate::support::{PATIENCE, clock, send, serve};
 
 const TOKENS: &str = include_str!("../../jwt/tokens.json");
 
-/// Which server there is, and where.
+/// A kind of server, and its address.
 #[derive(Debug, Clone, Copy)]
 enum Door {
     Http1(SocketAddr),
-    /// Whose answers of its own are those of gRPC.
+    /// Its own answers are in gRPC's format.
     Grpc(SocketAddr),
 }
 
-/// Each with counters of its own.
+/// Starts the servers, each with its own counters.
 async fn doors(limits: &str, sources: fn() -> AttributeSources) -> [Door; 4] {
     let layer = || layer(limits, sources());
     [
@@ -58,7 +58,7 @@ fn layer(limits: &str, sources: AttributeSources) -> RateLimitLayer {
 
 async fn ok() {}
 
-/// The layer is around a service that sees the end of its paths, and around all others; with the same counters.
+/// Wraps a service that sees only the ends of its paths, and all other services, with the same counters.
 fn nested(layer: RateLimitLayer) -> Router {
     let inner = || Router::new().fallback(ok).layer(layer.clone());
     Router::new().nest_service("/nested", inner()).nest("/api", inner()).fallback_service(inner())
@@ -96,8 +96,8 @@ async fn tonic(layer: RateLimitLayer) -> SocketAddr {
 }
 
 impl Door {
-    /// The answer's status and headers. What a gRPC server answers to an unknown method is a 200 for us: its layers have
-    /// let the request pass.
+    /// Returns the status and the headers of the answer. A gRPC server answers an unknown method, which its layers have
+    /// let pass; that counts as 200.
     async fn ask(self, method: &str, path: &str, headers: &[(&str, &str)]) -> (u16, HeaderMap) {
         match self {
             Self::Http1(address) => {
@@ -123,7 +123,7 @@ impl Door {
     }
 }
 
-/// `name;r=9;t=60, ...` by the names of policies.
+/// Parses `name;r=9;t=60, ...` into pairs of a policy and this figure.
 fn told<'h>(headers: &'h HeaderMap, header: &str, figure: &str) -> Vec<(&'h str, u64)> {
     let value = headers.get(header).map_or("", |value| value.to_str().unwrap());
     let items = value.split(", ").filter(|item| !item.is_empty());
@@ -171,7 +171,7 @@ async fn every_server_sees_the_same_request() {
     }
 }
 
-/// What tokens say, all of which are over.
+/// Claims from tokens, all of which have expired.
 fn by_stale_tokens() -> AttributeSources {
     let secret: Vec<u8> = (0..64).collect();
     let keys = Keys::from_secret(Algorithm::Hs256, &secret).unwrap();
@@ -184,8 +184,8 @@ fn by_stale_tokens() -> AttributeSources {
         .with_claim("quota", claim("quota"))
 }
 
-/// A health check was refused for a token that had expired. Where the token matters, nobody gets to be somebody else, or
-/// cheaper, by one that is broken on purpose.
+/// A health check was refused for an expired token. Where the token matters, a client with a deliberately broken token
+/// must not become another client, or cheaper.
 #[tokio::test]
 async fn every_server_refuses_a_stale_token_only_where_it_matters() {
     let samples: serde_json::Value = serde_json::from_str(TOKENS).unwrap();

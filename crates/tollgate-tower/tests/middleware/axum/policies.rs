@@ -86,7 +86,7 @@ async fn policies_say_who_how_much_and_how_it_is_told() {
         (Some("login"), Some(403))
     );
 
-    // The path is the matched route, so all users are one policy; whose they are is said by the attribute.
+    // The path is the matched route, so one policy covers all users; the attribute tells them apart.
     let alice = [("x-user", "alice")];
     let answer = send(address, "GET /users/7", &alice).await;
     assert_eq!(answer.body, "2 99 ");
@@ -151,7 +151,7 @@ async fn what_was_reserved_or_is_refunded_goes_back() {
     assert_eq!(get(address, "/").await.header("ratelimit"), Some("\"all\";r=18;t=42"), "one has failed");
 }
 
-/// The error of a commit did not say which of the policies it was about.
+/// The error of a commit did not name its policy.
 #[tokio::test]
 async fn an_error_of_a_commit_names_the_policy() {
     let store = FaultyStore::new(MemoryStore::new());
@@ -191,7 +191,7 @@ async fn trouble_is_answered_as_the_policy_has_it() {
     }
 }
 
-/// A function of the user may be slow, and may count.
+/// A user's function may be slow, and may have side effects.
 #[tokio::test]
 async fn a_request_that_waits_for_its_store_is_read_once() {
     let limits = "policies: [{ name: all, key: [ip], quotas: [9/1m@first_hit] }]";
@@ -250,7 +250,7 @@ policies: [{ name: each, key: [user], quotas: [1/1m] }]";
     assert_eq!(send(address, "GET /users/7", &[("x-user", "alice")]).await.status, StatusCode::OK);
 }
 
-/// A client that sends the header itself would choose its limit.
+/// A client that sends the header itself could choose its limit.
 #[tokio::test]
 async fn a_limit_is_taken_only_from_what_is_verified() {
     let limits = "policies:
@@ -283,7 +283,7 @@ async fn a_limit_is_taken_only_from_what_is_verified() {
         assert_eq!(ask("many").await, (400, None));
         assert_eq!(warnings.try_iter().count(), 0);
     }
-    // Another source in its place is not verified, and a claim is without a word.
+    // A source that replaces it is not verified.
     let verified = AttributeSources::new().verified(|sources| sources.with("quota", header()));
     let request = Request::new(());
     assert!(verified.view(Head::from(&request)).is_verified("quota"));
@@ -291,7 +291,7 @@ async fn a_limit_is_taken_only_from_what_is_verified() {
     assert!(!replaced.view(Head::from(&request)).is_verified("quota"));
 }
 
-/// The policy that decided, its quota and the request; no quota where a policy denies who does not say who they are.
+/// The policy that decided, its quota and the request; no quota if a policy denies a request without a key.
 #[tokio::test]
 async fn a_denial_knows_the_policy_that_denied_and_the_request() {
     let limiter = limiter(LIMITS);

@@ -31,7 +31,7 @@ async fn the_most_specific_route_holds_and_it_alone() {
         ("POST /login", Some("\"login\";r=0;t=42")),
         ("POST /login", Some("\"login\";r=0;t=42")),
         ("GET /login", Some("\"others\";r=8;t=42")),
-        // Whoever asks for another user is on the same route, whatever the spelling.
+        // Requests for another user are on the same route, in any spelling.
         ("GET /users/7", Some("\"user\";r=2;t=42")),
         ("GET /users/8", Some("\"user\";r=1;t=42")),
         ("GET /users/%38?x=y", Some("\"user\";r=0;t=42")),
@@ -72,7 +72,7 @@ async fn of_nested_layers_the_outer_one_decides_first() {
     );
 }
 
-/// In front of the router nobody knows the route yet, and a path can be spelled in other ways.
+/// In front of the router the route is not known yet, and a path can be spelt in other ways.
 #[tokio::test]
 async fn a_layer_in_front_of_the_router_warns_once() {
     let (give, warnings) = std::sync::mpsc::channel();
@@ -117,7 +117,7 @@ async fn what_cannot_be_meant_does_not_build() {
     assert_eq!(error(others().route("/a", reserving)), "the rule for `/a`: `refund_if` has no effect");
     let missing = Rule::unlimited().on_missing(OnMissing::Skip);
     assert_eq!(error(others().route("/a", missing)), "the rule for `/a`: `on_missing` has no effect");
-    // What counts nothing took a cost and a condition all the same, which nobody heard of.
+    // A rule without a limit silently accepted a cost and a condition.
     let idle = |rule: Rule, setting| {
         let told = error(others().route("/a", rule));
         assert_eq!(told, format!("the rule for `/a`: `{setting}` has no effect"));
@@ -135,7 +135,7 @@ async fn what_cannot_be_meant_does_not_build() {
     assert!(said.route("/a", Rule::new(limiter("a", "1/1m"))).build().is_ok());
     let for_routes = RateLimitLayer::builder(Rule::unlimited().key(Global).on_missing(OnMissing::Skip));
     assert!(for_routes.route("/a", Rule::new(limiter("a", "1/1m"))).build().is_ok());
-    // One limiter for two routes is one limit for both.
+    // One limiter on two routes is one limit for both.
     let clock = clock();
     let shared = limiter_at("others", "9/1m", &clock);
     assert!(others().route("/a", Rule::new(shared)).build().is_ok());

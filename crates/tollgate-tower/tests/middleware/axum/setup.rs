@@ -1,4 +1,4 @@
-//! Who is counted, where it is not said, and where the service is put together wrong.
+//! Keys: the default one, and mistakes in how the service is assembled.
 
 use std::sync::mpsc::{Receiver, channel};
 
@@ -25,7 +25,7 @@ fn app(rule: Rule) -> (Router, Runs, Receiver<Warning>) {
     (router, runs, warnings)
 }
 
-/// A token is `good:NAME`; anything else proves nothing.
+/// A valid token is `good:NAME`.
 fn by_token<'r>(head: Head<'r>) -> key::Extracted<'r> {
     let Some(token) = head.headers().get("authorization") else {
         return Ok(Missing::by_caller("header `authorization`").into());
@@ -59,7 +59,7 @@ async fn a_missing_identity_is_answered_as_the_rule_says() {
         assert_eq!(get(address, "/").await.status, StatusCode::OK);
     }
     assert_eq!(runs.count(), 3);
-    // Whoever is known is counted all the same.
+    // A known client is still counted.
     let alice = [("authorization", "good:alice")];
     assert_eq!(send(address, "GET /", &alice).await.status, StatusCode::OK);
     assert_eq!(send(address, "GET /", &alice).await.status, StatusCode::TOO_MANY_REQUESTS);
@@ -106,7 +106,7 @@ async fn an_extractor_may_wait() {
     assert_eq!(runs.count(), 2);
 }
 
-/// Found in another limiter: served as its documentation says, it found no address and limited nobody.
+/// Seen in another limiter: served as its documentation says, it found no address and limited nobody.
 #[tokio::test]
 async fn without_the_address_of_the_peer_nobody_passes() {
     let rule = || Rule::new(limiter("search", "1/1m")).on_missing(OnMissing::Skip);
@@ -141,7 +141,8 @@ async fn a_proxy_in_front_shows_and_is_said_once() {
     assert_eq!(warnings.try_iter().count(), 0, "nobody is counted for an address");
 }
 
-/// A proxy in front of policies shows if they go by the address of the connection, and not by another source's.
+/// A warning tells of a proxy in front only if the policies use the address of the connection, not if another source
+/// provides it.
 #[cfg(feature = "policy")]
 #[tokio::test]
 async fn a_proxy_in_front_shows_where_policies_go_by_the_address_of_the_connection() {
@@ -154,7 +155,7 @@ async fn a_proxy_in_front_shows_where_policies_go_by_the_address_of_the_connecti
     for (key, sources, expected) in [
         ("ip", &AttributeSources::new as &dyn Fn() -> AttributeSources, &[Warning::PeerIsProxy][..]),
         ("ip", &by_header, &[]),
-        // It is there, and no policy goes by it.
+        // The attribute exists, but no policy uses it.
         ("path", &AttributeSources::new, &[]),
     ] {
         let limits =

@@ -1,4 +1,4 @@
-//! A store in trouble, one that is full, and one that can never count a request.
+//! A store that fails, one that is full, and one that can never count a request.
 
 use std::sync::{Arc, Mutex};
 
@@ -74,8 +74,7 @@ async fn a_rule_may_admit_instead() {
     assert_eq!(get(address, "/").await.status, StatusCode::SERVICE_UNAVAILABLE, "a choice of its own");
 }
 
-/// It was trouble once: clients were told to come back, and a rule that admits while the store is in trouble counted
-/// nobody, for good.
+/// This was handled like an outage: clients were told to return, and a rule that admits during outages never counted.
 #[tokio::test]
 async fn what_can_never_be_counted_is_refused_whatever_the_rule_says() {
     let store = shared();
@@ -114,7 +113,7 @@ async fn what_can_never_be_counted_is_refused_whatever_the_rule_says() {
     assert_eq!(get(address, "/").await.status, StatusCode::OK);
 }
 
-/// Where the quotas stand of which the answer says nothing is not known, so nobody is admitted by it.
+/// An answer that lacks a quota says nothing about its usage, so no request is admitted by it.
 #[tokio::test]
 async fn an_answer_that_is_not_whole_is_trouble() {
     let store = shared();

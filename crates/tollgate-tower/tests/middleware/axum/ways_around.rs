@@ -1,4 +1,4 @@
-//! Ways around a limit that there were, each closed for good.
+//! Former ways around a limit, each closed.
 
 use std::sync::Arc;
 use std::sync::mpsc::channel;
@@ -28,7 +28,7 @@ fn by_policies(limits: &str) -> RateLimitLayerBuilder {
     RateLimitLayer::builder(Rule::policies(&policies(limits), AttributeSources::new()))
 }
 
-/// axum answers HEAD by the handler for GET, so HEAD was a way around every policy that named GET.
+/// axum answers HEAD with the handler for GET, so HEAD bypassed every policy that named GET.
 #[tokio::test]
 async fn head_is_counted_as_get() {
     let layer =
@@ -40,8 +40,8 @@ async fn head_is_counted_as_get() {
     assert_eq!(send(address, "HEAD /", &[]).await.status, StatusCode::TOO_MANY_REQUESTS);
 }
 
-/// A handler that decodes paths by itself is asked for one thing by many spellings, and the first policy or route that
-/// names it counted only one of them.
+/// If a handler decodes paths itself, one resource has many spellings. The first policy or route that named it counted
+/// only one of them.
 #[tokio::test]
 async fn a_path_is_counted_in_whatever_spelling_it_comes() {
     let login = || Rule::new(limiter("login", "5/1m")).key(Global);
@@ -50,7 +50,7 @@ async fn a_path_is_counted_in_whatever_spelling_it_comes() {
         RateLimitLayer::builder(Rule::unlimited()).route("/login", login()),
     ];
     for layer in layers {
-        // The layer is around the router's fallback, which sees no route.
+        // The layer wraps the router's fallback, which has no route.
         let router = Router::new().fallback(any(|| async {})).layer(layer.build().unwrap());
         let address = serve(router).await;
         for (path, left) in [
@@ -70,8 +70,8 @@ async fn a_path_is_counted_in_whatever_spelling_it_comes() {
     }
 }
 
-/// A service behind `nest_service` sees its paths without their first part, so a policy for `/api/login` was none for
-/// it, and one for `/login` was.
+/// A service behind `nest_service` sees its paths without their first part. So a policy for `/api/login` did not match,
+/// and one for `/login` did.
 #[tokio::test]
 async fn a_path_is_whole_behind_nested_services() {
     let path = |Extension(decision): Extension<PolicyDecision>| async move {
@@ -97,7 +97,7 @@ policies:
     }
 }
 
-/// Every request was asked for its token, so that a health check with a token that had expired was answered 401.
+/// Every request was asked for its token, so a health check with an expired token was answered 401.
 #[tokio::test]
 async fn what_no_policy_needs_is_not_looked_for() {
     let limits = "
@@ -112,7 +112,7 @@ policies:
             runs.add();
             let value = head.headers().get("authorization").map(|value| value.to_str().unwrap().to_owned());
             async move {
-                // It is waited for, as a session would be.
+                // It waits, as a session lookup would.
                 tokio::task::yield_now().await;
                 match value.as_deref() {
                     Some("stale") => Err(Invalid::malformed("the session is over")),
@@ -138,8 +138,8 @@ policies:
     }
 }
 
-/// `or_else(PeerAddress)` hid that nobody had left the address of the connection: with `skip`, requests without the
-/// header passed unlimited, and no warning said so.
+/// `or_else(PeerAddress)` hid that the server had not recorded the address of the connection. With `skip`, requests
+/// without the header were not limited, and no warning said so.
 #[tokio::test]
 async fn a_service_without_addresses_lets_nobody_pass_for_it() {
     let header = || Header::new(http::HeaderName::from_static("x-user"));
@@ -161,7 +161,7 @@ async fn a_service_without_addresses_lets_nobody_pass_for_it() {
     }
 }
 
-/// A listener on `[::]` sees IPv4 clients by addresses that stand for theirs.
+/// A listener on `[::]` sees IPv4 clients with mapped addresses.
 #[tokio::test]
 async fn a_client_has_one_address_on_every_listener() {
     let limits =
@@ -180,8 +180,8 @@ async fn a_client_has_one_address_on_every_listener() {
     }
 }
 
-/// By policies, a reservation of nothing settled nothing, whatever the request cost in the end; its units were those of
-/// the rule; and requests that nobody counts had one.
+/// With policies, an empty reservation settled nothing, whatever the final cost. Its units were those of the rule, and
+/// even uncounted requests had one.
 #[tokio::test]
 async fn a_reservation_is_of_what_was_taken() {
     let limits = "
@@ -221,7 +221,7 @@ policies:
     }
 }
 
-/// Scripts were let read the headers that the layer would have written, and not those of the policy.
+/// Scripts could read the headers that the layer would have written, but not those of the policy.
 #[tokio::test]
 async fn what_scripts_may_read_is_what_the_policy_writes() {
     let limits = "
@@ -243,7 +243,7 @@ policies:
     }
 }
 
-/// Policies say whom a request is counted for and how it is told, so what a rule said of it had no effect.
+/// Policies choose the key and the headers, so the rule's settings for them had no effect.
 #[tokio::test]
 async fn what_policies_say_themselves_is_not_said_beside_them() {
     let rule = || Rule::policies(&policies("policies: []"), AttributeSources::new());
@@ -257,7 +257,7 @@ async fn what_policies_say_themselves_is_not_said_beside_them() {
     assert!(by_key.route("/a", Rule::new(limiter("a", "1/1m"))).build().is_ok());
 }
 
-/// To gRPC, a denial for a missing key was INTERNAL, as if the service had failed.
+/// For gRPC, a denial for a missing key was INTERNAL, as if the service had failed.
 #[tokio::test]
 async fn a_denial_is_a_denial_to_grpc_whatever_denied() {
     let limits = "
@@ -274,7 +274,7 @@ policies:
     }
 }
 
-/// A refund goes to the counters that were charged, whomever the policies count by then.
+/// A refund goes to the charged counters, whatever the policies count by then.
 #[tokio::test]
 async fn a_refund_after_a_reload_goes_to_whom_was_charged() {
     let by = |key: &str| format!("policies: [{{ name: all, key: [{key}], quotas: [9/1m] }}]");
