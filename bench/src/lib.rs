@@ -1,3 +1,3 @@
-//! Tollgate and its peers: the limiters that are compared in one process.
+//! The limiters that are compared in one process: Tollgate and its peers.
 
 pub mod contestants;

@@ -1,9 +1,9 @@
-//! Which core a thread runs on.
+//! Pins threads to cores.
 
 use anyhow::{Context, Result};
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Keeps this thread on one core, and with it every thread and process that it starts from now on.
+/// Pins this thread to one core, and with it every thread and process that it starts from now on.
 pub fn pin_this_thread(core: usize) -> Result<()> {
     let mut cores = CpuSet::new();
     cores.set(core);

@@ -1,4 +1,4 @@
-//! The time that processes spend on cores.
+//! The CPU time of processes.
 
 use std::fs;
 use std::io;
@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-/// User and system time of all threads of a process so far. The time of a thread that has ended is not in it: the
-/// threads that are measured live as long as their process.
+/// Returns the user and system time of all threads of a process so far. Threads that have ended are not included: the
+/// measured ones live as long as their process.
 pub fn cpu_time(process: u32) -> Result<Duration> {
     let tasks = format!("/proc/{process}/task");
     let mut nanos = 0;
@@ -18,14 +18,14 @@ pub fn cpu_time(process: u32) -> Result<Duration> {
             Err(error) if has_ended(&error) => continue,
             Err(error) => return Err(error).context(schedstat.display().to_string()),
         };
-        // Time on a core, time waiting for one, time slices; in nanoseconds, where `stat` counts ticks.
+        // Time on a core, time waiting for one, and time slices, in nanoseconds; `stat` only counts ticks.
         let on_core = text.split_whitespace().next().context("an empty schedstat")?;
         nanos += on_core.parse::<u64>()?;
     }
     Ok(Duration::from_nanos(nanos))
 }
 
-/// Whether the thread ended between its listing and its reading: before its file was opened, or (`ESRCH`) after.
+/// Whether the thread ended after it was listed: before its file was opened, or (`ESRCH`) later.
 fn has_ended(error: &io::Error) -> bool {
     const ESRCH: i32 = 3;
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(ESRCH)
@@ -47,7 +47,7 @@ mod tests {
         }
     }
 
-    /// A process of its own: in this one, tests that end would take their time with them.
+    /// A separate process: in this one, other tests that end would take their time with them.
     #[test]
     fn a_busy_process_adds_its_time() {
         let busy = Busy(Command::new("yes").stdout(Stdio::null()).spawn().unwrap());
@@ -57,7 +57,7 @@ mod tests {
         }
     }
 
-    /// A run failed here when another test ended while the threads of the process were read.
+    /// A run failed here when a thread of another test ended while the threads of the process were read.
     #[test]
     fn threads_that_end_meanwhile_are_passed_over() {
         for _ in 0..500 {

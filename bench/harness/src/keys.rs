@@ -1,27 +1,27 @@
-//! The keys that limiters are asked for, in the order in which they are asked.
+//! The keys for limiters, in the order of their use.
 //!
-//! They stand one after another in one text, so that reading the keys is sequential, as if they had just been
-//! parsed, and only the limiter's own accesses are random.
+//! They are adjacent in one text, so that reading them is sequential, as if they had just been parsed. Only the
+//! limiter's own accesses are random.
 
 use std::fmt::Write;
 
-/// How many keys are known in the cases named `1m`.
+/// The number of known keys in the cases named `1m`.
 pub const MILLION: u32 = 1_000_000;
 
 /// Bytes of a key.
 pub const BYTES: usize = 24;
 
-/// Keys handed over in one call; a multiple of 16, small enough for the first-level cache.
+/// The keys of one call; a multiple of 16, small enough for the first-level cache.
 pub const CHUNK: usize = 64;
 
-/// Enough that a cell seldom meets a key it has just brought into the cache by coming round.
+/// Enough that a measurement rarely meets a key that it has just cached in its previous pass.
 const ACCESSES: usize = 1 << 21;
 
-/// Keys handed over in one call, in two forms of the same.
+/// The keys of one call, in two equivalent forms.
 #[derive(Clone, Copy)]
 pub struct Chunk<'a> {
     pub texts: &'a [&'a str],
-    /// For peers that ask for a `&String`: they get it without a copy.
+    /// For peers that take a `&String`, without a copy.
     pub strings: &'a [String],
 }
 
@@ -35,7 +35,7 @@ pub struct Keys {
     strings: Vec<String>,
 }
 
-/// Writes a key of 24 bytes over what is there. Numbers go up to 999,999,999.
+/// Overwrites the text with a key of 24 bytes. Numbers go up to 999,999,999.
 pub fn write_key(text: &mut String, number: u32) {
     text.clear();
     append_key(text, number);
@@ -51,18 +51,18 @@ pub fn all(count: u32) -> Keys {
     (0..count).collect()
 }
 
-/// The same key again and again; few enough to stay in the first-level cache.
+/// The same few keys again and again; they stay in the first-level cache.
 pub fn hot() -> Keys {
     [0; CHUNK].into_iter().collect()
 }
 
-/// Every key as likely as every other.
+/// Every key equally likely.
 pub fn uniform(count: u32) -> Keys {
     let mut random = Random::new(1);
     (0..ACCESSES).map(|_| random.below(count)).collect()
 }
 
-/// Zipf's law with exponent 1: the k-th key is asked for 1/k times as often as the first.
+/// Zipf's law with exponent 1: the k-th key comes 1/k times as often as the first.
 pub fn zipf(count: u32) -> Keys {
     zipf_numbers(count).collect()
 }
@@ -80,13 +80,13 @@ fn zipf_numbers(count: u32) -> impl Iterator<Item = u32> {
         let point = random.unit() * sum;
         cumulative.partition_point(|upto| *upto < point) as u64 % u64::from(count)
     };
-    // Scattered by a prime, so that frequent keys are no neighbours in memory.
+    // Scattered by a prime, so that frequent keys are not adjacent in memory.
     let scatter = move |rank: u64| (rank * 7_368_787 % u64::from(count)) as u32;
     (0..ACCESSES).map(move |_| scatter(draw()))
 }
 
 impl Texts {
-    /// Writes these keys over what is there; what is left of a chunk at the end is dropped.
+    /// Overwrites the keys with these; an incomplete last chunk is dropped.
     pub fn write(&mut self, numbers: impl IntoIterator<Item = u32>) {
         self.0.clear();
         numbers.into_iter().for_each(|number| append_key(&mut self.0, number));
@@ -121,7 +121,7 @@ impl Keys {
     }
 }
 
-/// What is left of a chunk at the end is dropped.
+/// Drops an incomplete last chunk.
 impl FromIterator<u32> for Keys {
     fn from_iter<I: IntoIterator<Item = u32>>(numbers: I) -> Self {
         let numbers: Vec<u32> = numbers.into_iter().collect();
@@ -144,12 +144,12 @@ impl Random {
         Self(seed)
     }
 
-    /// Below `count`, every number as likely as every other.
+    /// Returns a number below `count`, all equally likely.
     pub fn below(&mut self, count: u32) -> u32 {
         (self.unit() * f64::from(count)) as u32
     }
 
-    /// At least 0, below 1.
+    /// Returns a number from 0 up to, but not including, 1.
     fn unit(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;

@@ -1,7 +1,7 @@
-//! What the benches measure with.
+//! The tools of the benches.
 //!
-//! [`keys`] are what limiters are asked for; [`service`] and [`wrk`] are servers over HTTP and the load on them;
-//! [`samples`], [`resident`] and [`cpu_time`] hold the results. The benches decide what is measured and how long.
+//! [`keys`] are the input of limiters. [`service`] and [`wrk`] are HTTP servers and the load on them. [`samples`],
+//! [`resident`] and [`cpu_time`] hold the results. The benches decide what to measure, and how long.
 
 pub mod affinity;
 pub mod cpu_time;

@@ -1,17 +1,17 @@
-//! Memory of this process that is resident, as the kernel counts it.
+//! The resident memory of this process, as the kernel counts it.
 
 use std::fs;
 
 use anyhow::{Context, Result};
 
-/// Bytes resident now. The kernel counts in batches of pages, so it may be off by some 100 KiB.
+/// Returns the resident bytes. The kernel counts in batches of pages, so this may be off by some 100 KiB.
 pub fn resident_bytes() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/statm").context("cannot read /proc/self/statm")?;
     let pages = text.split_whitespace().nth(1).context("no second number in /proc/self/statm")?;
     Ok(pages.parse::<u64>()? * rustix::param::page_size() as u64)
 }
 
-/// The most that was ever resident.
+/// Returns the peak of the resident bytes.
 pub fn peak_resident_bytes() -> Result<u64> {
     let text = fs::read_to_string("/proc/self/status").context("cannot read /proc/self/status")?;
     let line = text.lines().find_map(|line| line.strip_prefix("VmHWM:"));

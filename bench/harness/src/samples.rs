@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What the rounds gave for one figure, in their order.
+/// The results of the rounds for one figure, in their order.
 #[derive(Debug, Clone, Default)]
 pub struct Samples(Vec<f64>);
 
@@ -11,27 +11,27 @@ impl Samples {
         self.0.push(sample);
     }
 
-    /// The middle one, the lower of two; 0 before the first round.
+    /// Returns the median, or the lower one of two; 0 before the first round.
     pub fn median(&self) -> f64 {
         let mut sorted = self.0.clone();
         sorted.sort_unstable_by(f64::total_cmp);
         sorted.get(sorted.len().saturating_sub(1) / 2).copied().unwrap_or_default()
     }
 
-    /// How many times the other's they are, round by round: what disturbs a whole round disturbs both.
+    /// Returns the ratio to the other figure, round by round: a disturbance of a whole round affects both.
     #[must_use]
     pub fn ratios(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(ours, other)| ours / other).collect())
     }
 
-    /// How much they are beyond the other's, round by round.
+    /// Returns the difference to the other figure, round by round.
     #[must_use]
     pub fn differences(&self, other: &Self) -> Self {
         Self(self.0.iter().zip(&other.0).map(|(ours, other)| ours - other).collect())
     }
 }
 
-/// The spread: `least..greatest`.
+/// Prints the range: `least..greatest`.
 impl fmt::Display for Samples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (least, greatest) = match &self.0[..] {
@@ -45,7 +45,7 @@ impl fmt::Display for Samples {
     }
 }
 
-/// Three digits or more, as a figure is read.
+/// Formats a figure with at least three digits.
 pub fn figure(value: f64) -> String {
     match value.abs() {
         100.0.. => format!("{value:.0}"),

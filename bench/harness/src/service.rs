@@ -1,4 +1,4 @@
-//! An HTTP server under measurement, on a core of its own until it is dropped.
+//! An HTTP server under measurement on its own core, which stops on drop.
 
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -16,14 +16,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Service {
     pub name: &'static str,
     pub address: SocketAddr,
-    /// The token that requests show.
+    /// The token of every request.
     pub token: Option<String>,
     pub is_encrypted: bool,
     process: Child,
 }
 
 impl Service {
-    /// Starts what this command of a free address says, on this core, and waits until it listens there.
+    /// Starts this command, which gets a free address, on this core. Waits until it listens there.
     pub fn start(
         name: &'static str,
         core: usize,
@@ -46,21 +46,21 @@ impl Service {
         Ok(service)
     }
 
-    /// The same, where requests show this token.
+    /// Sends this token with every request.
     #[must_use]
     pub fn asked_with(mut self, token: String) -> Self {
         self.token = Some(token);
         self
     }
 
-    /// The same, asked over TLS.
+    /// Sends requests over TLS.
     #[must_use]
     pub fn asked_over_tls(mut self) -> Self {
         self.is_encrypted = true;
         self
     }
 
-    /// User and system time of all its threads so far.
+    /// Returns the user and system time of all its threads so far.
     pub fn cpu_time(&self) -> Result<Duration> {
         cpu_time(self.process.id())
     }
@@ -68,13 +68,13 @@ impl Service {
 
 impl Drop for Service {
     fn drop(&mut self) {
-        // It may have ended by itself, and there is nobody left to tell.
+        // It may have ended by itself; there is nobody to report an error to.
         let _ = self.process.kill();
         let _ = self.process.wait();
     }
 }
 
-/// An address that nobody listened on a moment ago.
+/// Returns an address that was free a moment ago.
 fn free_address() -> Result<SocketAddr> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).context("no free port")?;
     Ok(listener.local_addr()?)

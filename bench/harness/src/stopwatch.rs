@@ -1,11 +1,10 @@
-//! The time that measurements take, and the time of day for peers that want to be told: the one place where the
-//! benches read a clock.
+//! Measures time, and tells the time of day to peers that need it. Only this module of the benches reads a clock.
 
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time since it was started.
+/// The time since its start.
 #[derive(Debug, Clone, Copy)]
 pub struct Stopwatch(Instant);
 
@@ -21,13 +20,13 @@ impl Stopwatch {
     }
 }
 
-/// The time that this thread has spent on a core; what it waited for one is not in it.
+/// Returns the time that this thread has spent on a core, without the time that it waited for one.
 pub fn time_on_core() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec.unsigned_abs() as u32)
 }
 
-/// The time of day.
+/// Returns the time of day.
 #[expect(clippy::disallowed_methods, reason = "this is the benches' clock")]
 #[inline]
 pub fn time_of_day() -> SystemTime {

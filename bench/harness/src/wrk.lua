@@ -1,5 +1,5 @@
--- Requests for wrk, for ten thousand users in turn: check-get and check-post as Tollgate has them, or limitador's. What
--- stands after the name of the requests is a token that they show.
+-- Requests for wrk, from ten thousand users in turn: check-get and check-post for Tollgate, or limitador's. An argument
+-- after the name of the requests is a token to send.
 
 local requests = {}
 local turn = 0

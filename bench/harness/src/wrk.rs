@@ -7,16 +7,16 @@ use anyhow::{Context, Result, ensure};
 use crate::affinity::pin_this_thread;
 use crate::service::Service;
 
-/// What wrk sends, and over how many connections.
+/// The requests that wrk sends, and its number of connections.
 #[derive(Debug, Clone, Copy)]
 pub struct Load {
-    /// As the script knows it.
+    /// Their name in the script.
     pub requests: &'static str,
     pub connections: u32,
     pub core: usize,
 }
 
-/// What the script writes when it is done.
+/// The output of the script.
 #[derive(Debug, Clone, Copy)]
 pub struct Figures {
     pub requests: f64,
@@ -25,7 +25,7 @@ pub struct Figures {
 }
 
 impl Load {
-    /// Runs it, and fails if a single request did.
+    /// Runs wrk, and fails if any request fails.
     pub fn run(self, service: &Service, seconds: u64) -> Result<Figures> {
         pin_this_thread(self.core)?;
         let mut command = Command::new("wrk");
@@ -51,7 +51,7 @@ impl Load {
     }
 }
 
-/// The number after `name=`.
+/// Returns the number after `name=`.
 fn named(figures: &str, name: &str) -> Result<f64> {
     let value = figures.split_whitespace().find_map(|figure| figure.strip_prefix(name)?.strip_prefix('='));
     value.and_then(|value| value.parse().ok()).with_context(|| format!("no `{name}` in `{figures}`"))

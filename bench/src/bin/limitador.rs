@@ -1,8 +1,8 @@
 //! The peer of `redis/http`: limitador over its Redis storage, behind a bare hyper server.
 //!
-//! It serves one request of limitador's own server, `POST /check_and_report` with namespace, values and delta. Like
-//! ours, the answer has 200 or 429, and headers with what is left and until when. The other routes, the metrics and the
-//! framework are left out, which makes it faster.
+//! It serves one request of limitador's own server: `POST /check_and_report` with namespace, values and delta. Like our
+//! service, it answers 200 or 429, with headers for the remaining units and the end of the window. It has no other
+//! routes, no metrics and no framework, which makes it faster.
 
 use std::collections::HashMap;
 use std::convert::Infallible;
@@ -68,7 +68,7 @@ async fn answer(
     Ok(response)
 }
 
-/// Whether it may pass.
+/// Returns whether the request may pass.
 async fn check(
     limiter: &AsyncRateLimiter,
     request: Request<Incoming>,
@@ -77,7 +77,7 @@ async fn check(
     let body = request.into_body().collect().await?.to_bytes();
     let Check { namespace, values, delta } = serde_json::from_slice(&body)?;
     let namespace = Namespace::from(namespace);
-    // With what is left and until when: one more script, and the least that our answer says.
+    // Loads the remaining units and the end of the window: one more script, and the least that our answer contains.
     let CheckResult { limited, counters, .. } =
         limiter.check_rate_limited_and_update(&namespace, &values, delta, true).await?;
     if let Some(counter) = counters.first() {
@@ -86,7 +86,7 @@ async fn check(
     Ok(!limited)
 }
 
-/// The three headers that limitador's own server has for it.
+/// Writes the three headers of limitador's own server.
 fn tell(counter: &Counter, headers: &mut HeaderMap) -> Result<()> {
     headers.insert("x-ratelimit-limit", counter.max_value().to_string().try_into()?);
     headers.insert(

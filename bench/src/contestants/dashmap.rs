@@ -1,4 +1,4 @@
-//! A fixed window over `dashmap`, as one would write it by hand.
+//! A fixed window over `dashmap`, as users write it by hand.
 
 use std::time::{Duration, SystemTime};
 

@@ -17,7 +17,7 @@ pub fn keyed(limit: Limit, _keys: u32) -> Box<dyn Contestant> {
     Box::new(Governor(RateLimiter::dashmap_with_clock(quota(limit), DefaultClock::default())))
 }
 
-/// One on a clock that is moved by hand.
+/// Creates one with a manual clock.
 pub fn with_fake_clock(clock: FakeRelativeClock) -> Box<dyn Contestant> {
     Box::new(Governor(RateLimiter::dashmap_with_clock(quota(Limit::NeverReached), clock)))
 }
@@ -25,7 +25,7 @@ pub fn with_fake_clock(clock: FakeRelativeClock) -> Box<dyn Contestant> {
 fn quota(limit: Limit) -> Quota {
     let units = NonZeroU32::new(limit.units()).unwrap_or(NonZeroU32::MIN);
     let each = limit.window() / limit.units();
-    // Only a period of nothing is refused.
+    // Only a period of zero is refused.
     Quota::with_period(each.max(Duration::from_nanos(1)))
         .unwrap_or(Quota::per_second(units))
         .allow_burst(units)

@@ -15,7 +15,7 @@ struct Limitador {
 
 #[expect(clippy::expect_used, reason = "the expression is given here")]
 pub(super) fn in_memory(limit: Limit, keys: u32) -> Box<dyn Contestant> {
-    // Its storage is a cache, and a counter that is evicted forgets its limit: twice as many as needed.
+    // Its storage is a cache, and an evicted counter forgets its limit; so the cache is twice as large as needed.
     let limiter = RateLimiter::new(2 * u64::from(keys));
     let variable = "user".try_into().expect("a variable is an expression");
     let (units, seconds) = (limit.units().into(), limit.window().as_secs());

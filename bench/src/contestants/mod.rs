@@ -20,12 +20,12 @@ use std::time::Duration;
 
 use tollgate_bench_harness::keys::Chunk;
 
-/// A limiter under measurement, as its user would call it.
+/// A limiter under measurement, called as its users would.
 pub trait Contestant: Send + Sync {
-    /// Decides on each key in turn, at cost 1, and counts the admitted.
+    /// Decides on each key in turn, with cost 1. Returns how many are admitted.
     fn decide(&self, keys: Chunk<'_>) -> usize;
 
-    /// The same for sixteen keys at a time, by the call for batches if there is one.
+    /// The same for sixteen keys at a time, in one call if the limiter has batches.
     fn decide_by_16(&self, keys: Chunk<'_>) -> usize {
         self.decide(keys)
     }
@@ -43,11 +43,11 @@ pub enum Limit {
 /// Units an hour under [`Limit::Few`].
 pub const FEW: u32 = 100;
 
-/// Builds a contestant for so many keys.
+/// Builds a contestant for this many keys.
 pub type Build = fn(Limit, u32) -> Box<dyn Contestant>;
 
-/// Who can be asked into the field besides ourselves and governor: other crates, the two maps that a user would make a limiter of, and last what the
-/// harness itself takes.
+/// The optional contestants, besides ours and governor: other crates, two maps that a user could make a limiter of, and
+/// last the cost of the harness itself.
 pub const PEERS: &[(&str, Build)] = &[
     ("throttlecrab", throttlecrab::periodic),
     #[cfg(feature = "limitador")]

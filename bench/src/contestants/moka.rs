@@ -1,4 +1,4 @@
-//! A fixed window over `moka`, as one would write it by hand: a cache that drops counters by itself.
+//! A fixed window over `moka`, as users write it by hand: a cache that drops counters by itself.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -21,8 +21,8 @@ struct Counter {
 }
 
 pub(super) fn by_hand(limit: Limit, keys: u32) -> Box<dyn Contestant> {
-    // By idleness: by age, a counter would be dropped in the middle of a later window. Twice as many as needed,
-    // so that none is evicted, and its limit with it.
+    // Drops idle counters. By age, a counter would be dropped in the middle of a later window. Twice as large as
+    // needed, so that no counter is evicted.
     let counters = Cache::builder().max_capacity(2 * u64::from(keys)).time_to_idle(limit.window()).build();
     Box::new(ByHand { counters, limit: limit.units().into(), window: limit.window() })
 }

@@ -1,11 +1,11 @@
-//! `pingora-limits`: a count-min sketch. It never forgets a unit in its interval, but counts some twice.
+//! `pingora-limits`: a count-min sketch. It never forgets a unit within its interval, but counts some twice.
 
 use pingora_limits::rate::Rate;
 
 use super::{Contestant, Limit};
 use tollgate_bench_harness::keys::Chunk;
 
-/// As its own default.
+/// The same as its default.
 const HASHES: usize = 4;
 const LEAST_SLOTS: usize = 1024;
 
@@ -14,7 +14,7 @@ struct Pingora {
     limit: isize,
 }
 
-/// With a slot a key for each hash: fewer would hit the limits of strangers.
+/// With a slot per key for each hash; with fewer, keys would use up the limits of others.
 pub(super) fn rate(limit: Limit, keys: u32) -> Box<dyn Contestant> {
     let slots = LEAST_SLOTS.max(keys as usize);
     let rate = Rate::new_with_estimator_config(limit.window(), HASHES, slots);

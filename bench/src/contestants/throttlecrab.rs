@@ -1,4 +1,4 @@
-//! `throttlecrab`: GCRA over a hash map with periodic clean-up. It takes `&mut self`, so it goes behind a mutex.
+//! `throttlecrab`: GCRA over a hash map with periodic cleanup. It takes `&mut self`, so it is behind a mutex.
 
 use std::sync::{Mutex, PoisonError};
 

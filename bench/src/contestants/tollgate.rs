@@ -26,13 +26,13 @@ pub fn two_quotas(keys: u32) -> Box<dyn Contestant> {
     build(limiter, SystemClock, roomy(2 * keys))
 }
 
-/// One quota a day that is never reached, on a clock of the caller's choice, for so many keys and no more.
+/// One quota a day that is never reached, with the caller's clock and this cap.
 pub fn with_clock(clock: impl Clock + 'static, max_counters: usize) -> Box<dyn Contestant> {
     let limiter = Limiter::builder("bench").quota(Quota::per_day(NEVER_REACHED));
     build(limiter, clock, max_counters)
 }
 
-/// Twice as many as needed, and at least the default: a cap that is reached is another case.
+/// Twice as many as needed, and at least the default; a store at its cap is another case.
 fn roomy(counters: u32) -> usize {
     (2 * counters).max(MILLION) as usize
 }

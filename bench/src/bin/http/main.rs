@@ -1,10 +1,9 @@
 //! The cost of a check over HTTP, compared with a bare hyper server; over TLS, with the same server and rustls; and
 //! with a token, with the service without tokens.
 //!
-//! Both servers of a pair run on core 0, wrk on core 1. Each round measures every case with both, one right after the
-//! other, and the next round in the other order: on a machine that is not quiet neither of them has the better moments.
-//! The first round warms up and is dropped. The figure is the median of the others, and a ratio is the median of the
-//! ratios of the rounds.
+//! Both servers of a pair run on core 0, wrk on core 1. Each round measures every case with both servers in turn, and
+//! the next round in the other order, so that neither has the better moments of a busy machine. The first round warms
+//! up and is dropped. A figure is the median of the other rounds, and a ratio is the median of their ratios.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -57,7 +56,7 @@ const fn load(requests: &'static str, connections: u32) -> Load {
 
 /// A pair of servers: the service and its floor.
 struct Pair {
-    /// Before the name of each case.
+    /// Precedes the name of each case.
     prefix: &'static str,
     ours: Service,
     floor: Service,
@@ -96,7 +95,7 @@ impl Pair {
     }
 }
 
-/// The service with a limit that is never reached, and with these flags.
+/// Starts the service with a limit that is never reached, and with these flags.
 fn ours(name: &'static str, service: &Path, flags: &[&OsStr]) -> Result<Service> {
     let ours = Service::start(name, SERVERS, |address| {
         let mut command = Command::new(service);
@@ -107,7 +106,7 @@ fn ours(name: &'static str, service: &Path, flags: &[&OsStr]) -> Result<Service>
     ours.context("cannot start the service")
 }
 
-/// The bare server, with these arguments.
+/// Starts the bare server with these arguments.
 fn floor(arguments: &[&OsStr]) -> Result<Service> {
     let hello = std::env::current_exe()?.with_file_name("hello");
     let floor = Service::start("hyper", SERVERS, |address| {
@@ -121,7 +120,7 @@ fn floor(arguments: &[&OsStr]) -> Result<Service> {
 /// The results of one server in one case.
 #[derive(Debug, Default)]
 struct Row {
-    /// Microseconds of the server's CPU time a request.
+    /// Microseconds of the server's CPU time per request.
     cpu: Samples,
     requests_a_second: Samples,
     /// Median latency in microseconds.
@@ -140,7 +139,7 @@ struct Rows<'a> {
 fn main() -> Result<()> {
     let args = Args::parse();
     let (rounds, seconds) = if args.quick { (1, 1) } else { (args.rounds, args.seconds) };
-    // One pair for each way in which the service can be asked.
+    // One pair for each way to send a request to the service.
     let files = tempfile::tempdir().context("no room for files")?;
     let files = files.path();
     let pairs = [

@@ -1,4 +1,4 @@
-//! The flood: threads that charge keys of their own, each key once.
+//! The flood: threads that charge their own keys, each key once.
 
 use std::ops::{AddAssign, Range};
 use std::sync::Barrier;
@@ -14,10 +14,10 @@ use crate::victims::Victims;
 
 const THREADS: u32 = 2;
 
-/// Keys written, and then charged, at a time: their text stays in the second-level cache.
+/// How many keys are written, then charged, at a time; their text stays in the second-level cache.
 const BATCH: u32 = 64 * CHUNK as u32;
 
-/// Victims that a thread checks after each batch.
+/// How many victims a thread checks after each batch.
 const CHECKED: usize = 8;
 
 /// The results of one thread, or of all.
@@ -25,7 +25,7 @@ const CHECKED: usize = 8;
 pub(crate) struct Tally {
     /// Batches in which no key was refused.
     pub(crate) inserting: Rate,
-    /// Batches between the two others.
+    /// Batches between these two.
     pub(crate) filling: Rate,
     /// Batches in which most keys were refused.
     pub(crate) full: Rate,
@@ -36,12 +36,12 @@ pub(crate) struct Tally {
 #[derive(Debug, Default)]
 pub(crate) struct Rate {
     pub(crate) charges: u64,
-    /// Seconds that threads spent on them, added up.
+    /// The total of the seconds that threads spent on them.
     seconds: f64,
 }
 
 impl Rate {
-    /// Charges a second, of all threads together.
+    /// Returns charges a second, of all threads together.
     pub(crate) fn a_second(&self) -> f64 {
         f64::from(THREADS) * self.charges as f64 / self.seconds
     }
@@ -96,7 +96,7 @@ fn charge_all<C: Clock>(limiter: &Limiter<C>, victims: &Victims, keys: Range<u32
     Ok(tally)
 }
 
-/// How many were refused because the store is full.
+/// Returns how many were refused because the store is full.
 fn charge<C: Clock>(limiter: &Limiter<C>, keys: &[&str]) -> Result<u64> {
     let mut refused = 0;
     for key in keys {

@@ -1,7 +1,7 @@
 //! A flood of keys that are seen once, against a store with a cap in bytes.
 //!
-//! Two threads charge new keys, one after another, while victims sit at their limit: a flood must not push their
-//! counters out, nor grow the process past the cap.
+//! Two threads charge new keys, one after another, while other keys, the victims, are at their limit. The flood must
+//! neither push their counters out nor grow the process past the cap.
 
 mod flood;
 mod victims;
@@ -32,7 +32,7 @@ const CAP: usize = 64 << 20;
 fn main() -> Result<()> {
     let args = Args::parse();
     let keys = if args.quick { 10_000_000 } else { args.keys };
-    // What threads set up once is there before memory is counted.
+    // Allocates the state of each thread before memory is measured.
     let other = Limiter::with_store(Quota::per_day(LIMIT), still(MemoryStore::builder().max_counters(1_000)));
     flood(&other, &Victims::at_their_limit(&other)?, 10_000)?;
     drop(other);
@@ -59,7 +59,7 @@ fn capped_store() -> MemoryStore<ManualClock> {
     still(MemoryStore::builder().max_bytes(CAP))
 }
 
-/// On a clock that stands still, so that no window closes.
+/// With a clock that stands still, so that no window closes.
 fn still(builder: tollgate::MemoryStoreBuilder) -> MemoryStore<ManualClock> {
     builder.clock(ManualClock::default()).build()
 }

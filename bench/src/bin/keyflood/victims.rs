@@ -1,4 +1,4 @@
-//! Keys that have used up their limit before the flood, and must stay denied.
+//! Keys that use up their limit before the flood, and must stay denied.
 
 use anyhow::{Result, ensure};
 use tollgate::{Clock, Limiter};
@@ -18,8 +18,8 @@ impl Victims {
         Ok(Self(victims))
     }
 
-    /// Checks so many victims, from the `first` on, round and round. How many were not denied: admitted because
-    /// their counter was lost, or without an answer because it was lost and the store is full.
+    /// Checks this many victims in turn, starting with `first`. Returns how many were not denied: either admitted,
+    /// because their counter was lost, or without an answer, because it was lost and the store is full.
     pub(crate) fn resets<C: Clock>(&self, limiter: &Limiter<C>, first: usize, count: usize) -> usize {
         let victims = self.0.iter().cycle().skip(first % COUNT).take(count);
         let is_denied = |victim: &str| limiter.check(victim).is_ok_and(|decision| !decision.is_allowed());

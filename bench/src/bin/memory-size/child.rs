@@ -16,8 +16,8 @@ use crate::subjects::{Empty, Subject};
 
 const LONG: Duration = Duration::from_millis(1);
 
-/// Charges between two readings of the time on the core, which is a system call: few, so that a long charge is
-/// seldom let off for a time away that was before it.
+/// Charges between two readings of the time on the core, which is a system call. There are few, so that a long charge
+/// rarely gets a discount for an earlier pause.
 const RESTART: u32 = 64;
 
 /// Starts a child and reads its line.
@@ -30,10 +30,10 @@ pub(crate) fn run(limiter: &str, keys: u32) -> Result<Figures> {
     line.parse().with_context(|| format!("{command:?} said `{line}`"))
 }
 
-/// Measures, in this process.
+/// Measures in this process.
 pub(crate) fn measure(subject: &Subject, keys: u32) -> Result<Figures> {
     pin_this_thread(0)?;
-    // The first charge, to another limiter, brings in code and what the allocator sets up once.
+    // A first charge to another limiter loads code and initializes the allocator.
     charge_each(&*subject.build(1).limiter, 0..1)?;
     let before = resident_bytes()?;
 
@@ -53,7 +53,7 @@ pub(crate) fn measure(subject: &Subject, keys: u32) -> Result<Figures> {
     Ok(Figures { bytes_per_key, peak_bytes_per_key, grow, same_keys, other_keys })
 }
 
-/// Charges every key, then lets the clock-reading loop run for as long.
+/// Charges every key, then runs the clock-reading loop for the same time.
 fn stage(limiter: &dyn Contestant, keys: Range<u32>) -> Result<Pauses> {
     let watch = Stopwatch::start();
     let pauses = charge_each(limiter, keys)?;
@@ -92,7 +92,7 @@ fn charge_each(limiter: &dyn Contestant, keys: Range<u32>) -> Result<Pauses> {
     })
 }
 
-/// Tells how long this thread was not on its core.
+/// Tells how long this thread was off its core.
 struct Core {
     watch: Stopwatch,
     before: Duration,
@@ -109,7 +109,7 @@ impl Core {
     }
 }
 
-/// The longest time between two readings of the clock, while nothing else is done.
+/// Returns the longest time between two readings of the clock in an otherwise empty loop.
 fn longest_gap(length: Duration) -> Duration {
     let watch = Stopwatch::start();
     let (mut last, mut longest) = (Duration::ZERO, Duration::ZERO);

@@ -9,9 +9,9 @@ use anyhow::{Context, Error, ensure};
 pub(crate) struct Figures {
     pub(crate) bytes_per_key: f64,
     pub(crate) peak_bytes_per_key: f64,
-    /// From empty, every key is new.
+    /// The limiter is empty, so every key is new.
     pub(crate) grow: Pauses,
-    /// All windows have closed, and the same keys come again.
+    /// All windows have closed, and the same keys return.
     pub(crate) same_keys: Option<Pauses>,
     /// All windows have closed once more, and as many other keys come.
     pub(crate) other_keys: Option<Pauses>,
@@ -21,12 +21,12 @@ pub(crate) struct Figures {
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(crate) struct Pauses {
     pub(crate) longest_ms: f64,
-    /// The longest when the time in which the thread was not on its core is taken off.
+    /// The longest charge, without the time that the thread was off its core.
     pub(crate) longest_on_core_ms: f64,
     /// Charges that took longer than a millisecond.
     pub(crate) over_1_ms: f64,
     pub(crate) nanos_each: f64,
-    /// The longest gap between two readings of a loop that does nothing else, for as long as the stage took.
+    /// The longest gap between two clock readings of an otherwise empty loop, which runs as long as the stage.
     pub(crate) idle_longest_ms: f64,
 }
 

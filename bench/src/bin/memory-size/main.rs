@@ -1,7 +1,7 @@
 //! The resident memory of a live key, and the longest pause of a single charge.
 //!
-//! Each limiter at each size has its own process, so that none inherits memory of another: this process starts itself
-//! again, and the child prints its figures on one line.
+//! Each limiter runs in its own process at each size, so that none inherits memory of another. This process starts
+//! itself again, and the child prints its figures on one line.
 
 mod child;
 mod figures;
@@ -40,7 +40,7 @@ struct Args {
 
 const SIZES: &[(&str, u32)] = &[("1m", 1_000_000), ("10m", 10_000_000)];
 
-/// What the rounds gave for one limiter at one size.
+/// The results of the rounds for one limiter at one size.
 struct Row {
     size: &'static str,
     limiter: &'static str,
@@ -81,7 +81,7 @@ impl Row {
         Some(samples.median())
     }
 
-    /// What the table says of a stage.
+    /// Formats a stage for the table.
     fn pauses(&self, of_stage: impl Fn(&Figures) -> Option<Pauses>) -> String {
         let median = |of: fn(Pauses) -> f64| self.median(|figures| of_stage(figures).map(of));
         let Some(longest) = median(|it| it.longest_ms) else { return "-".to_owned() };

@@ -12,7 +12,7 @@ use tollgate_bench::contestants::{
 pub(crate) const OURS: &str = "ours";
 const GOVERNOR: &str = "governor";
 
-/// Longer than any window here, and than what governor's GCRA needs to forget one unit.
+/// Longer than any window here, and than governor's GCRA needs to forget a unit.
 const NEXT_WINDOW: Duration = Duration::from_secs(24 * 60 * 60);
 
 pub(crate) enum Subject {
@@ -46,7 +46,7 @@ impl Subject {
         })
     }
 
-    /// One for so many keys; ours has its cap there.
+    /// Builds one for this many keys; ours has this cap.
     pub(crate) fn build(&self, keys: u32) -> Empty {
         match self {
             Self::Ours => {

@@ -1,4 +1,4 @@
-//! The cases, their keys and the limiters filled for them.
+//! The cases, their keys, and their filled limiters.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -17,7 +17,7 @@ pub(crate) struct Case {
     arena: Rc<Arena>,
 }
 
-/// How keys are handed over.
+/// How keys are passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Call {
     Single,
@@ -30,7 +30,7 @@ struct Arena {
     contestants: Vec<(&'static str, Box<dyn Contestant>)>,
 }
 
-/// Which keys are asked for.
+/// The pattern of keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Pattern {
     Hot,
@@ -38,7 +38,7 @@ enum Pattern {
     Zipf,
 }
 
-/// Which limiters are asked.
+/// The contestants of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Field {
     Hot,
@@ -67,7 +67,7 @@ pub(crate) enum Others {
     Peers,
 }
 
-/// The cases whose names contain `filter`, their limiters filled.
+/// Returns the cases whose names contain `filter`, with filled limiters.
 pub(crate) fn cases(filter: &str, others: Others) -> Result<Vec<Case>> {
     let named = CASES.iter().map(|case| (format!("memory/{}", case.0), case));
     let chosen: Vec<_> = named.filter(|(name, _)| name.contains(filter)).collect();
@@ -87,7 +87,7 @@ impl Case {
         &self.arena.contestants
     }
 
-    /// Where among `cases` the same stands with one thread, if this has more.
+    /// Returns the index of the same case with one thread, if this has more.
     pub(crate) fn with_one_thread(&self, cases: &[Self]) -> Option<usize> {
         let stem = self.name.strip_suffix("/2t")?;
         cases.iter().position(|other| other.name.strip_suffix("/1t") == Some(stem))
@@ -118,7 +118,7 @@ impl Arena {
         let peers = if others == Others::Peers { PEERS } else { &[] };
         let ours = || one_quota(limit, keys);
         let contestants = match field {
-            // Ours against our own with one quota.
+            // Ours, compared with ours with one quota.
             Field::TwoQuotas => vec![("ours", two_quotas(keys)), ("one-quota", ours())],
             _ => {
                 let peers = peers.iter().map(|(name, build)| (*name, build(limit, keys)));
@@ -129,7 +129,7 @@ impl Arena {
             Limit::NeverReached if keys == 1 => keys::hot(),
             // A million is a whole number of chunks.
             Limit::NeverReached => keys::all(keys),
-            // Up to the limit and past it.
+            // Up to the limit and beyond it.
             Limit::Few => [0; 2 * CHUNK].into_iter().collect(),
         };
         for (name, contestant) in &contestants {

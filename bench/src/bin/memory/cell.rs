@@ -1,4 +1,4 @@
-//! One measurement: one contestant in one case for one length of time.
+//! One measurement: one contestant in one case for a fixed time.
 
 use std::sync::Barrier;
 use std::thread;
@@ -12,7 +12,7 @@ use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use crate::cases::{Call, Case};
 
-/// Calls between two looks at the stopwatch: its 25 ns are spread over a thousand decisions.
+/// Calls between two readings of the stopwatch, whose 25 ns are spread over a thousand decisions.
 const CALLS: usize = 16;
 
 #[derive(Default)]
@@ -22,14 +22,14 @@ struct Tally {
     seconds: f64,
 }
 
-/// Decisions a second, of all threads together.
+/// Returns decisions a second, of all threads together.
 pub(crate) fn measure(case: &Case, name: &str, contestant: &dyn Contestant, length: Duration) -> Result<f64> {
     let start = Barrier::new(case.threads);
     let (keys, call) = (&*case.keys, case.call);
     let tallies: Vec<Result<Tally>> = thread::scope(|scope| {
         let run = |thread: usize| {
             let start = &start;
-            // Each begins at its own place in the list.
+            // Each thread begins at its own place in the list.
             let first = thread * (keys.texts().chunks() / case.threads);
             scope.spawn(move || {
                 let pinned = pin_this_thread(thread);
@@ -49,7 +49,7 @@ pub(crate) fn measure(case: &Case, name: &str, contestant: &dyn Contestant, leng
     let as_expected = match case.limit() {
         _ if name == HARNESS => admitted == decisions,
         Limit::NeverReached => admitted == decisions,
-        // It may cross the end of its window, or refill a little.
+        // The measurement may span the end of a window, or a partial refill.
         Limit::Few => admitted <= FEW as usize,
     };
     ensure!(as_expected, "{name} admitted {admitted} of {decisions} in {}", case.name);

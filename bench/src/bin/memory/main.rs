@@ -1,7 +1,7 @@
 //! Decisions a second of limiters in one process.
 //!
-//! All limiters are built and filled first. Then each round measures every case with every contestant, one
-//! after another, so that a disturbance of the machine meets all of them. The figure is the median of the rounds.
+//! All limiters are built and filled first. Then each round measures every case with every contestant in turn, so that
+//! a disturbance of the machine affects all of them. The figure is the median of the rounds.
 
 mod cases;
 mod cell;
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Millions of decisions a second, for each case and contestant.
+/// Returns millions of decisions a second, for each case and contestant.
 fn measure(cases: &[Case], rounds: u32, length: Duration) -> Result<Vec<Vec<Samples>>> {
     let mut samples: Vec<Vec<Samples>> =
         cases.iter().map(|case| vec![Samples::default(); case.contestants().len()]).collect();
@@ -65,7 +65,8 @@ fn measure(cases: &[Case], rounds: u32, length: Duration) -> Result<Vec<Vec<Samp
     Ok(samples)
 }
 
-/// Ours against the first of the others, and with two threads against our own one where that was measured.
+/// Prints ours compared with the first of the others, and with two threads also compared with ours on one thread, if
+/// that was measured.
 fn print_result(case: &Case, samples: &[Samples], one_thread: Option<&Samples>) {
     let mut named = case.contestants().iter().map(|(name, _)| *name).zip(samples.iter().map(Samples::median));
     if let (Some((_, ours)), Some((other, others))) = (named.next(), named.next()) {

@@ -15,7 +15,7 @@ pub(crate) fn with(mix: &Mix) -> Result<Peer> {
     for (number, expression) in mix.expressions.iter().enumerate() {
         let condition = expression.as_str().try_into().map_err(|error| anyhow!("{expression}: {error}"))?;
         let variable = "user".try_into().map_err(|error| anyhow!("user: {error}"))?;
-        // Rules are told apart by their windows and conditions.
+        // Rules are identified by their windows and conditions.
         let mut limit = Limit::new("bench", 1_000_000, 60, [condition], [variable]);
         limit.set_name(format!("p{number}"));
         limiter.add_limit(limit);
@@ -24,7 +24,7 @@ pub(crate) fn with(mix: &Mix) -> Result<Peer> {
     Ok(Box::new(move |requests| requests.iter().try_for_each(|request| ask(&limiter, &namespace, request))))
 }
 
-/// From the attributes of a request to whether it has room.
+/// Checks, from the attributes of a request, whether it has room.
 fn ask(limiter: &RateLimiter, namespace: &Namespace, request: &Request) -> Result<()> {
     let values: HashMap<String, String> =
         request.0.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();

@@ -1,11 +1,11 @@
-//! The cost of finding the policies of a request among many, and of making charges.
+//! The cost of finding the policies of a request among many, and of building charges.
 //!
-//! The same mix of policies is built small and large; rounds measure all sizes one after another, so that a
-//! disturbance of the machine meets all of them. The figure is the median of the rounds. Of each request exactly
-//! two policies apply, and a run that finds others fails.
+//! The same mix of policies is built small and large. Each round measures all sizes in turn, so that a disturbance of
+//! the machine affects all of them. The figure is the median of the rounds. Exactly two policies apply to each request,
+//! and a run that finds others fails.
 //!
-//! A third policy for everybody shows what a table of overrides adds: it is there without one, and with one of 100,000
-//! values.
+//! A third policy, which applies to all requests, shows the cost of a table of overrides: it is measured without one,
+//! and with one of 100,000 values.
 
 #[cfg(feature = "limitador")]
 mod limitador;
@@ -40,7 +40,7 @@ struct Args {
 const SMALL: usize = 100;
 const LARGE: usize = 10_000;
 
-/// Values in the table, of which each request looks up one.
+/// Values in the table; each request looks up one of them.
 const VALUES: usize = 100_000;
 
 fn main() -> Result<()> {
@@ -56,7 +56,7 @@ fn main() -> Result<()> {
         for ((subject, ours), theirs) in subjects.iter().zip(&mut ours).zip(&mut theirs) {
             let Subject { mix, limitador, .. } = subject;
             ours.push(nanoseconds(millis, mix.requests.len(), || subject.ours())?);
-            // A check of limitador's may take milliseconds, so there it is a few requests at a time.
+            // A check of limitador may take milliseconds, so it gets a few requests at a time.
             if let (Some(limitador), Some(few)) = (limitador, mix.requests.get(..FEW)) {
                 theirs.push(nanoseconds(millis, FEW, || limitador(few))?);
             }
@@ -86,7 +86,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Nanoseconds on a core that one request takes: the batch, of so many requests, is run until the time is over.
+/// Returns the nanoseconds on the core for one request. Repeats the batch of this many requests until the time is over.
 fn nanoseconds(millis: u64, batch: usize, mut run: impl FnMut() -> Result<()>) -> Result<f64> {
     let began = time_on_core();
     let elapsed = || time_on_core().saturating_sub(began);
@@ -98,10 +98,10 @@ fn nanoseconds(millis: u64, batch: usize, mut run: impl FnMut() -> Result<()>) -
     Ok(elapsed().as_nanos() as f64 / f64::from(batches) / batch as f64)
 }
 
-/// Requests of limitador's in one batch.
+/// Requests in one batch for limitador.
 const FEW: usize = 8;
 
-/// Asks another limiter for each of these requests whether it has room. It fails if not exactly two policies apply.
+/// Checks each of these requests with another limiter. Fails unless exactly two policies apply.
 type Peer = Box<dyn Fn(&[Request]) -> Result<()>>;
 
 /// One size of the mix, in both limiters.
@@ -124,14 +124,14 @@ impl Subject {
         })
     }
 
-    /// The same with a policy more, which applies to all and has a table of so many values.
+    /// The same with one more policy, which applies to all requests and has a table of this many values.
     fn with_table(policies: usize, values: usize) -> Result<Self> {
         let mut mix = Mix::new(policies);
         mix.add_table(values);
         Ok(Self { config: Config::parse("mix.yaml", &mix.file)?, limitador: None, mix, applying: 3 })
     }
 
-    /// Every request, from its attributes to its charges.
+    /// Takes every request from its attributes to its charges.
     fn ours(&self) -> Result<()> {
         for request in &self.mix.requests {
             let Request(pairs) = request;

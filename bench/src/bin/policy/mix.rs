@@ -1,25 +1,25 @@
-//! Policies in the proportions that files have, and requests that two of them apply to.
+//! Policies in the proportions of real files, and requests to which two of them apply.
 
 use std::fmt::Write as _;
 
-/// A file of policies, the same rules for limitador, and requests.
+/// A policy file, the same rules for limitador, and requests.
 #[derive(Debug)]
 pub(crate) struct Mix {
     pub(crate) file: String,
-    /// Conditions in limitador's language, one rule each.
+    /// Conditions in limitador's language, one per rule.
     #[cfg_attr(not(feature = "limitador"), expect(dead_code, reason = "limitador was not built"))]
     pub(crate) expressions: Vec<String>,
     pub(crate) requests: Vec<Request>,
 }
 
-/// Attributes, all of them in every request.
+/// Attributes; every request has all of them.
 #[derive(Debug)]
 pub(crate) struct Request(pub(crate) [(&'static str, String); 4]);
 
-/// Requests, each for policies of its own: more than any cache of a core holds the policies of.
+/// The number of requests, each with its own policies: more policies than the caches of a core hold.
 const REQUESTS: usize = 8_192;
 
-/// Policies that no index finds, in files of every size: as they are written, and for limitador.
+/// Policies that no index covers, in files of every size: as written, and for limitador.
 const UNINDEXABLE: [(&str, &str); 10] = [
     ("path: \"*.php\"", "path.endsWith('.php')"),
     ("path: \"*.asp\"", "path.endsWith('.asp')"),
@@ -34,8 +34,8 @@ const UNINDEXABLE: [(&str, &str); 10] = [
 ];
 
 impl Mix {
-    /// So many policies, of which 80 % match a text, 15 % the beginning of one and 5 % a network, and ten more that
-    /// no index finds. To each request one of the texts applies, and one of the others.
+    /// Builds this many policies: 80 % match a text, 15 % the beginning of one and 5 % a network. Ten more are covered
+    /// by no index. One of the texts applies to each request, and one of the others.
     pub(crate) fn new(policies: usize) -> Self {
         let (texts, prefixes) = (policies * 80 / 100, policies * 15 / 100);
         let networks = policies - texts - prefixes;
@@ -58,7 +58,7 @@ impl Mix {
             add(format!("path: \"{prefix}*\""), format!("path.startsWith('{prefix}')"));
         }
         for number in 0..networks {
-            // limitador knows no networks; the beginning of the text finds those of whole bytes.
+            // limitador knows no networks; a prefix of the text covers those of whole bytes.
             let (a, b) = (number / 256, number % 256);
             add(format!("ip: {{ cidr: 10.{a}.{b}.0/24 }}"), format!("ip.startsWith('10.{a}.{b}.')"));
         }
@@ -67,7 +67,7 @@ impl Mix {
         }
 
         let request = |number: usize| {
-            // A step that is prime to all sizes visits all of them in no order.
+            // A step that is coprime to all sizes visits all of them in a mixed order.
             let pick = |among: usize| number * 7_919 % among.max(1);
             let (a, b) = (pick(networks) / 256, pick(networks) % 256);
             let is_in_network = number % 4 == 3;
@@ -88,7 +88,7 @@ impl Mix {
         Self { file, expressions, requests }
     }
 
-    /// Adds a policy for everybody with a table of so many users, all those of the requests among them.
+    /// Adds a policy for all requests with a table of this many users, which include those of the requests.
     pub(crate) fn add_table(&mut self, values: usize) {
         self.file += "  - name: table\n    key: [user]\n    quotas: [5/1m]\n";
         if values == 0 {
@@ -96,7 +96,7 @@ impl Mix {
         }
         self.file += "    overrides:\n      by: user\n      values:\n";
         for number in 0..values {
-            // Some lists, as plans have them. Writing into a string does not fail.
+            // Several lists, like those of plans. Writing into a string does not fail.
             let _ =
                 writeln!(self.file, "        user-{}: [{}/1m]", number * 7_919 % values, 10 + number % 100);
         }

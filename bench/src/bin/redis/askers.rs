@@ -19,9 +19,9 @@ pub(crate) const FEW: u32 = 100;
 /// The window of all limits.
 const MILLIS: u64 = 3_600_000;
 
-/// A caller that asks about keys. Clones share their connections.
+/// A caller that checks keys. Clones share their connections.
 pub(crate) trait Asker: Clone + Send + Sync + 'static {
-    /// Whether the key may pass.
+    /// Returns whether the key may pass.
     fn ask(&self, key: &str) -> impl Future<Output = Result<bool>> + Send;
 }
 
@@ -37,15 +37,15 @@ pub(crate) struct Script {
     limit: u32,
 }
 
-/// The least that a round trip can do: `INCR`.
+/// The least work of a round trip: `INCR`.
 #[derive(Debug, Clone)]
 pub(crate) struct Increment(MultiplexedConnection);
 
-/// The least that a counter can be: `SET` with an expiry.
+/// The least memory of a counter: `SET` with an expiry.
 #[derive(Debug, Clone)]
 pub(crate) struct Plain(MultiplexedConnection);
 
-/// As users write it. It says less than we do: when the window ends would be one more command.
+/// The usual handwritten script. It answers less than ours: the end of the window would need one more command.
 const SCRIPT: &str = "
 local used = tonumber(redis.call('GET', KEYS[1]) or '0')
 local limit, cost, window = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
@@ -61,7 +61,7 @@ return {1, limit - used}";
 impl Ours {
     /// # Panics
     ///
-    /// Outside of a Tokio runtime.
+    /// If called outside of a Tokio runtime.
     pub(crate) fn new(store: &Store, limit: u32) -> Result<Self> {
         Ok(Self(Arc::new(SharedLimiter::new(Quota::per_hour(limit), store.builder()?.build()?))))
     }
@@ -118,7 +118,7 @@ impl Asker for Plain {
     }
 }
 
-/// As the client's documentation shows it: one connection, of which every caller has a clone.
+/// Connects as the client's documentation shows: one connection, and a clone of it for every caller.
 async fn connect(store: &Store) -> Result<MultiplexedConnection> {
     Ok(Client::open(store.url())?.get_multiplexed_async_connection().await?)
 }

@@ -14,7 +14,7 @@ use crate::store::Store;
 
 const COUNTERS: u64 = 100_000;
 
-/// Bytes for each of a hundred thousand counters, of keys with 40 bytes.
+/// Returns the bytes per counter, for a hundred thousand counters with keys of 40 bytes.
 pub(crate) fn measure(runtime: &Runtime, software: Software, side: Side) -> Result<f64> {
     let store = Store::start(software)?;
     match side {
@@ -30,7 +30,7 @@ fn growth(runtime: &Runtime, store: &Store, asker: &impl Asker) -> Result<f64> {
     let keys: Vec<String> =
         (0..=COUNTERS).map(|number| format!("tenant-17:login:address:user:{number:011}")).collect();
     let (first, others) = keys.split_at(1);
-    // What a connection and a script take is not a counter's.
+    // The memory of a connection and a script does not belong to the counters.
     let run = |keys, callers| Course::once(keys).run(runtime, asker, callers, Duration::ZERO);
     run(first, 1)?;
     let before = settled(store)?;
@@ -41,7 +41,7 @@ fn growth(runtime: &Runtime, store: &Store, asker: &impl Asker) -> Result<f64> {
     Ok((after as f64 - before as f64) / COUNTERS as f64)
 }
 
-/// Bytes in use, once the server has moved its keys into tables of their new size. It does so in the background.
+/// Returns the bytes in use once the server has moved its keys into larger tables, which it does in the background.
 fn settled(store: &Store) -> Result<u64> {
     let mut bytes = store.used_bytes()?;
     loop {

@@ -16,11 +16,11 @@ use crate::figures::Figure;
 use crate::http::{Peer, Services};
 use crate::store::Store;
 
-/// What is measured in one go.
+/// A single measurement.
 pub(crate) struct Case {
-    /// Names of results, and the figures that they are.
+    /// The names of results, each with its figure.
     pub(crate) results: &'static [(&'static str, Figure)],
-    /// Another figure of ours.
+    /// A further figure of ours.
     pub(crate) also: Option<(&'static str, Figure)>,
     /// The peer.
     pub(crate) peer: &'static str,
@@ -29,13 +29,13 @@ pub(crate) struct Case {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
-    /// So many callers, a hundred thousand keys.
+    /// This many callers, and a hundred thousand keys.
     Distinct(usize),
-    /// The same on a Cluster, where only keys of one slot go in one call.
+    /// The same on a Cluster, where a call only has keys of one slot.
     Slots(usize),
-    /// One caller, who asks for the next when it has its answer.
+    /// One caller, which waits for each answer.
     Lone,
-    /// The same, beside a plain script.
+    /// The same, compared with a plain script.
     LoneScript,
     /// 64 callers, one key.
     Hot,
@@ -45,7 +45,7 @@ enum Kind {
     Bytes,
 }
 
-/// Ourselves, or the other of a case.
+/// Ours, or the peer of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Side {
     Ours,
@@ -73,7 +73,7 @@ const CASES: &[Case] = &[
     case(&[("redis/bytes", Figure::Bytes)], "SET PX", Kind::Bytes),
 ];
 
-/// Beside one call of a script for each decision.
+/// Compares with one call of a script for each decision.
 const fn calls(results: &'static [(&'static str, Figure)], kind: Kind) -> Case {
     Case { also: Some(("store_calls", Figure::StoreCalls)), ..case(results, SCRIPT, kind) }
 }
@@ -82,7 +82,7 @@ const fn case(results: &'static [(&'static str, Figure)], peer: &'static str, ki
     Case { results, also: None, peer, kind }
 }
 
-/// The chosen cases, and everybody who takes part in them.
+/// The chosen cases, and all their contestants.
 pub(crate) struct Cases {
     chosen: Vec<&'static Case>,
     keys: Vec<String>,
@@ -93,13 +93,13 @@ pub(crate) struct Cases {
     increment: Increment,
     slots: Option<Slots>,
     services: Option<Services>,
-    // Dropped after those who are connected.
+    // Dropped after everything that has connections.
     runtime: Runtime,
     store: Store,
     software: Software,
 }
 
-/// A Cluster, and both who ask it.
+/// A Cluster, and both of its callers.
 struct Slots {
     ours: Ours,
     script: Script,
@@ -107,7 +107,7 @@ struct Slots {
 }
 
 impl Cases {
-    /// Starts the store, and connects everybody.
+    /// Starts the store, and connects all contestants.
     pub(crate) fn start(software: Software, service: &Path, filter: &str) -> Result<Self> {
         let is_chosen = |case: &&Case| case.results.iter().any(|(name, _)| name.contains(filter));
         let chosen: Vec<&Case> = CASES.iter().filter(is_chosen).collect();
@@ -142,7 +142,7 @@ impl Cases {
         self.chosen.iter().copied()
     }
 
-    /// One measurement of one side.
+    /// Measures one side once.
     pub(crate) fn measure(&self, case: &Case, side: Side, length: Duration) -> Result<Vec<(Figure, f64)>> {
         let measured = match case.kind {
             Kind::Distinct(callers) => {
@@ -198,7 +198,7 @@ impl Cases {
                 self.crowd(&self.script_denied, &self.store, &course, 64, length)
             }
         }?;
-        // It may cross the end of its window.
+        // The measurement may span the end of a window.
         ensure!(tally.admitted <= FEW.into(), "{} admitted", tally.admitted);
         Ok(measured)
     }

@@ -1,4 +1,4 @@
-//! Callers that go through keys, on core 1.
+//! Callers that go through keys on core 1.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
@@ -12,21 +12,21 @@ use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use crate::askers::Asker;
 
-/// Where those run that ask the store.
+/// The core of the callers.
 pub(crate) const CALLERS: usize = 1;
 
-/// A caller lets others go on after so many decisions, as a service does that reads requests. Answers that are
-/// known at once need it: they never wait.
+/// How many decisions a caller makes before it yields, like a service that reads requests. Answers that are known at
+/// once never wait, so the caller would not yield otherwise.
 const STRETCH: u64 = 64;
 
-/// Keys in turn, shared by all callers.
+/// Keys in turn, which all callers share.
 #[derive(Clone)]
 pub(crate) struct Course(Arc<Inner>);
 
 struct Inner {
     keys: Vec<String>,
     turn: AtomicUsize,
-    /// Turns until it is over by itself.
+    /// The number of turns until it ends by itself.
     turns: usize,
     is_over: AtomicBool,
 }
@@ -39,19 +39,19 @@ pub(crate) struct Tally {
     pub(crate) seconds: f64,
 }
 
-/// A runtime of one worker on core 1, as the main thread also is from now on.
+/// Returns a runtime with one worker on core 1; pins the main thread there as well.
 pub(crate) fn runtime() -> Result<Runtime> {
     pin_this_thread(CALLERS)?;
     Ok(Builder::new_multi_thread().worker_threads(1).enable_all().build()?)
 }
 
 impl Course {
-    /// Over and over, until it is stopped.
+    /// Repeats the keys until it is stopped.
     pub(crate) fn endless(keys: &[String]) -> Self {
         Self::new(keys, usize::MAX)
     }
 
-    /// Every key once.
+    /// Goes through every key once.
     pub(crate) fn once(keys: &[String]) -> Self {
         Self::new(keys, keys.len())
     }
@@ -61,7 +61,7 @@ impl Course {
         Self(Arc::new(Inner { keys: keys.to_vec(), turn, turns, is_over }))
     }
 
-    /// Runs it for this long, or to its end, with so many callers.
+    /// Runs for this long, or to the end, with this many callers.
     pub(crate) fn run(
         &self,
         runtime: &Runtime,
@@ -98,7 +98,7 @@ impl Course {
         Ok(tally)
     }
 
-    /// One caller, and the median time of its decisions in microseconds.
+    /// Runs one caller. Returns the median time of its decisions in microseconds.
     pub(crate) fn lone(&self, runtime: &Runtime, asker: &impl Asker, length: Duration) -> Result<f64> {
         let (course, asker) = (self.clone(), asker.clone());
         let caller = runtime.spawn(async move {

@@ -4,31 +4,31 @@ use tollgate_bench_harness::samples::{Samples, figure};
 
 use crate::cases::{Case, Side};
 
-/// What can be measured of a case.
+/// The figures of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Figure {
     /// Decisions, or requests, a second.
     Rate,
-    /// Median time of a decision in microseconds.
+    /// The median time of a decision in microseconds.
     Micros,
-    /// Microseconds of the store's CPU time a decision.
+    /// Microseconds of the store's CPU time per decision.
     StoreMicros,
-    /// Microseconds of the caller's CPU time a decision.
+    /// Microseconds of the caller's CPU time per decision.
     OwnMicros,
-    /// Calls a second that the store sees.
+    /// Calls a second, as the store counts them.
     StoreCalls,
     /// The store's memory for one counter.
     Bytes,
 }
 
-/// What the rounds gave for both sides of a case.
+/// The results of the rounds for both sides of a case.
 #[derive(Debug, Default)]
 pub(crate) struct Rows {
     ours: Row,
     peer: Row,
 }
 
-/// Of each figure that was measured.
+/// The samples of each measured figure.
 #[derive(Debug, Default)]
 struct Row(Vec<(Figure, Samples)>);
 

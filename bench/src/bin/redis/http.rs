@@ -20,7 +20,7 @@ const CONNECTIONS: u32 = 64;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Peer {
     Limitador,
-    /// What answers without being asked anything: by it, services can be compared that were measured elsewhere.
+    /// A server that answers without asking a store, for comparison with services that were measured elsewhere.
     Hyper,
 }
 
@@ -31,13 +31,13 @@ pub(crate) struct Services {
 }
 
 impl Services {
-    /// With a limit that is never reached.
+    /// Starts the service with a limit that is never reached.
     pub(crate) fn start(store: &Store, binary: &Path) -> Result<Self> {
         let ours = Service::start("ours", CALLERS, |address| {
             let mut command = Command::new(binary);
             command.args(["serve", "--limit", "1000000000/1h", "--key", "user"]);
             command.args(["--listen", &address.to_string(), "--admin-listen", "127.0.0.1:0"]);
-            // A store that fails has to fail the bench.
+            // A failing store must fail the bench.
             command.args(["--store", &store.url(), "--on-store-failure", "closed"]);
             command.args(["--store-timeout", &format!("{}ms", DEADLINE.as_millis())]);
             command
@@ -77,7 +77,7 @@ impl Services {
         let figures = load.run(service, length.as_secs().max(1));
         let figures = figures.with_context(|| service.name)?;
         let calls = store.script_calls() - calls;
-        // A service that has no limit for these requests would be fast.
+        // A service without a limit for these requests would be faster.
         let is_counting = match (side, peer) {
             (Side::Ours, _) => calls > 0,
             (Side::Peer, Peer::Limitador) => calls as f64 >= figures.requests,

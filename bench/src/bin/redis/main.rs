@@ -1,8 +1,8 @@
 //! The cost of a decision in a shared store, compared with what users write by hand and, over HTTP, with limitador.
 //!
-//! The store runs on core 0, its callers on core 1. Each round measures every case with both contestants, one after
-//! another, so that a disturbance of the machine meets all of them; the first round warms up and is dropped, and the
-//! figure is the median of the others.
+//! The store runs on core 0, its callers on core 1. Each round measures every case with both contestants in turn, so
+//! that a disturbance of the machine affects both. The first round warms up and is dropped; the figure is the median of
+//! the others.
 
 mod askers;
 mod bytes;
@@ -54,7 +54,7 @@ fn main() -> Result<()> {
     let mut table: Vec<Rows> = cases.chosen().map(|_| Rows::default()).collect();
     for round in 0..=rounds {
         let watch = Stopwatch::start();
-        // Whoever is first in one round is second in the next.
+        // The order changes with each round.
         let sides = if round % 2 == 0 { [Side::Ours, Side::Peer] } else { [Side::Peer, Side::Ours] };
         for (case, rows) in cases.chosen().zip(&mut table) {
             for side in sides {

@@ -1,4 +1,4 @@
-//! The store: a server of its own on core 0.
+//! The store: a separate server on core 0.
 
 use std::time::Duration;
 
@@ -8,15 +8,15 @@ use tollgate_bench_harness::cpu_time::cpu_time;
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_testkit::servers::{Server, Software, cluster_of_one};
 
-/// Where the store runs.
+/// The core of the store.
 pub(crate) const STORE: usize = 0;
 
-/// How long a decision may take: so long that a machine that does something else for a moment fails no bench.
+/// The limit for a decision, so long that a machine that is busy for a moment fails no bench.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(2);
 
 pub(crate) struct Store {
     server: Server,
-    /// Whether calls may not have keys of two slots.
+    /// Whether the keys of a call must share a slot.
     has_slots: bool,
     process: u32,
 }
@@ -26,7 +26,7 @@ impl Store {
         Self::of(false, || Server::start(software))
     }
 
-    /// A node of a Cluster, which has it to itself.
+    /// Starts a node of a Cluster that has all its slots.
     pub(crate) fn start_with_slots(software: Software) -> Result<Self> {
         Self::of(true, || cluster_of_one(software))
     }
@@ -38,7 +38,7 @@ impl Store {
         Ok(Self { server, has_slots, process })
     }
 
-    /// As a client sees it that follows no redirection.
+    /// Returns the URL for a client that follows no redirection.
     pub(crate) fn url(&self) -> String {
         format!("redis://{}", self.server.address())
     }
@@ -49,12 +49,12 @@ impl Store {
         Ok(RedisStore::builder(url.parse()?).deadline(DEADLINE))
     }
 
-    /// User and system time so far.
+    /// Returns the user and system time so far.
     pub(crate) fn cpu_time(&self) -> Result<Duration> {
         cpu_time(self.process)
     }
 
-    /// Scripts that were called so far.
+    /// Returns the number of script calls so far.
     pub(crate) fn script_calls(&self) -> u64 {
         self.server.calls_of("evalsha")
     }

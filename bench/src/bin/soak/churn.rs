@@ -1,4 +1,4 @@
-//! The load: which keys come, and what is done to them.
+//! The load: which keys come, and what they do.
 
 use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -8,19 +8,19 @@ use tollgate::{Limiter, MemoryStore, Quota};
 use tollgate_bench_harness::keys::{BYTES, Random, write_key};
 use tollgate_bench_harness::stopwatch::Stopwatch;
 
-/// Windows in seconds for each limiter, some of several quotas. A key keeps to one of them.
+/// Windows in seconds for each limiter; some have several quotas. A key always uses the same limiter.
 const LIMITERS: &[&[u64]] = &[&[1], &[2], &[3], &[5], &[7], &[10], &[1, 10], &[2, 5, 10]];
 
-/// Units in each window: few enough that a key is denied now and then.
+/// Units in each window: few enough to deny a key now and then.
 const LIMIT: u64 = 20;
 
-/// For how many seconds a key keeps coming.
+/// How many seconds a key is in use.
 const LIFETIME: u32 = 10;
 
-/// One in so many admitted charges is given back.
+/// One of this many admitted charges is refunded.
 const REFUNDED: u32 = 8;
 
-/// Decisions between two looks at the clock and at `stop`.
+/// Decisions between two checks of the clock and of `stop`.
 const BATCH: u64 = 1_000;
 
 pub(crate) struct Churn {
@@ -30,7 +30,7 @@ pub(crate) struct Churn {
     tally: Tally,
 }
 
-/// What was done so far, all threads together.
+/// The totals of all threads so far.
 #[derive(Debug, Default)]
 pub(crate) struct Tally {
     decisions: AtomicU64,
@@ -65,14 +65,14 @@ impl Churn {
         &self.tally
     }
 
-    /// Charges until it is to stop.
+    /// Charges until `stop` is set.
     pub(crate) fn run(&self, seed: u64, stop: &AtomicBool) {
         let mut random = Random::new(seed);
         let mut text = String::with_capacity(BYTES);
         // Relaxed: `stop` guards nothing.
         while !stop.load(Ordering::Relaxed) {
             let age = self.start.elapsed().as_secs_f64();
-            // Keys have nine digits: at the default pace they last for hours, and then the oldest come again.
+            // Keys have nine digits. At the default pace they last for hours, and then the oldest return.
             let newest = (age * f64::from(self.new_keys_a_second)) as u64;
             let live = self.new_keys_a_second.saturating_mul(LIFETIME);
             let mut counts = Counts::default();

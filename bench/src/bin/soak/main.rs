@@ -1,7 +1,7 @@
-//! Ten minutes of churn: new keys all the time, windows of 1 to 10 seconds, and resident memory that stays flat.
+//! Ten minutes of churn: a stream of new keys, windows of 1 to 10 seconds, and resident memory that must stay flat.
 //!
-//! New keys come at a steady pace, and two threads charge those of the last seconds as fast as they can. So the
-//! number of live counters is steady as well, below the store's cap, and memory that grows is memory lost.
+//! New keys come at a steady pace, and two threads charge those of the last seconds as fast as they can. So the number
+//! of live counters is steady as well, below the store's cap, and growing memory is lost memory.
 
 mod churn;
 
@@ -33,7 +33,7 @@ struct Args {
 
 const THREADS: u64 = 2;
 
-/// After so much of the run, all kinds of memory have been used.
+/// After this time, every kind of memory has been used.
 const SETTLED: u64 = 60;
 
 const PROGRESS: u64 = 10;
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
             scope.spawn(move || churn.run(thread, stop));
         }
         let watched = watch(&args, &store, churn.tally());
-        // Also after an error, or the threads would never end. Relaxed: it guards nothing.
+        // Even after an error, or the threads would never end. Relaxed: the flag guards nothing.
         stop.store(true, Ordering::Relaxed);
         watched
     })
@@ -57,7 +57,7 @@ fn main() -> Result<()> {
 
 /// Samples memory each second until the end.
 fn watch(args: &Args, store: &MemoryStore, tally: &Tally) -> Result<()> {
-    // In a run too short for it, half the run.
+    // In a shorter run, half of the run.
     let settled = SETTLED.min(args.seconds.div_ceil(2)).max(1);
     let start = Stopwatch::start();
     let mut samples = vec![megabytes()?];

@@ -1,8 +1,8 @@
 //! The time that limits add to a request, compared with tower_governor.
 //!
-//! Every service is called with the same requests and polled to its response, on one thread and without sockets;
-//! what the bare service takes is subtracted. Each round measures all of them, one after another, so that a
-//! disturbance of the machine meets all. The figure is the median of the rounds.
+//! Every service gets the same requests and is polled to its response, on one thread and without sockets. The time of
+//! the bare service is subtracted. Each round measures all services in turn, so that a disturbance of the machine
+//! affects all of them. The figure is the median of the rounds.
 
 mod services;
 mod subject;
@@ -33,16 +33,16 @@ struct Args {
     quick: bool,
 }
 
-/// Everything measured with so many clients, who take turns.
+/// All measurements with this many clients, which take turns.
 struct Case {
-    /// What stands behind the names of its lines.
+    /// Follows the names of its lines.
     suffix: &'static str,
     clients: Clients,
     bare: Row,
     rows: Vec<Row>,
 }
 
-/// What a service takes beyond the bare one, in nanoseconds a request.
+/// The time that a service adds to the bare one, in nanoseconds per request.
 struct Row {
     subject: Box<dyn Subject>,
     added: Samples,
@@ -75,7 +75,7 @@ fn main() -> Result<()> {
 }
 
 impl Case {
-    /// Every client has come once, so that no request of the rounds is its first.
+    /// Sends one request from every client, so that no request of the rounds is a client's first.
     fn new(suffix: &'static str, clients: Clients) -> Result<Self> {
         let row = |subject| Row { subject, added: Samples::default() };
         let (bare, mut rows) =
@@ -105,10 +105,10 @@ impl Case {
             );
         };
         println!("RESULT tower/policies{suffix} ns={}", figure(self.added(POLICIES)?));
-        // Equal work: both tell the client its limit and what is left, and leave nothing for the handler.
+        // Equal work: both tell the client its limit and the remaining units, and pass nothing to the handler.
         let governor = self.added(GOVERNOR_HEADERS)?;
         line("vs-tower-governor", self.added(DRAFT_11_NO_DECISION)?, governor);
-        // Not equal: ours leaves the decision for the handler, as it does by default.
+        // More work: by default, ours passes the decision to the handler.
         line("vs-tower-governor-default", self.added(DRAFT_11)?, governor);
         line("vs-tower-governor-silent", self.added(NO_HEADERS_NO_DECISION)?, self.added(GOVERNOR)?);
         Ok(())

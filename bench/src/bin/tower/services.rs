@@ -31,7 +31,7 @@ pub(crate) const GOVERNOR_HEADERS: &str = "tower_governor, headers";
 
 const LIMIT: u32 = 1_000_000_000;
 
-/// Answers at once, with nothing.
+/// Answers at once with an empty response.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Bare;
 
@@ -64,7 +64,7 @@ enum Handlers {
 }
 
 fn ours(name: &'static str, format: HeaderFormat, handlers: Handlers) -> Result<Box<dyn Subject>> {
-    // Room for a million clients is what it has by default; a little more, so that none is refused.
+    // The default is room for a million clients; with a little more, none is refused.
     let store = MemoryStore::builder().max_counters(2_000_000).build();
     let limiter = Limiter::with_store(Quota::per_day(LIMIT), store);
     let rule = Rule::new(limiter).key(PeerAddress::new());
@@ -76,7 +76,7 @@ fn ours(name: &'static str, format: HeaderFormat, handlers: Handlers) -> Result<
     Ok(Named::boxed(name, layer.layer(Bare)))
 }
 
-/// As without headers, by a policy of a file.
+/// Like the limits without headers, but with a policy from a file.
 fn by_policies() -> Result<Box<dyn Subject>> {
     let limits = format!("policies: [{{ name: default, key: [ip], quotas: [{LIMIT}/1d], headers: none }}]");
     let policies = Config::parse("limits.yaml", &limits).map_err(anyhow::Error::msg)?.into_policies();

@@ -1,4 +1,4 @@
-//! One service, and how long its requests take.
+//! A service, and the time of its requests.
 
 use std::hint::black_box;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -12,22 +12,22 @@ use http::{Request, Response, StatusCode};
 use tollgate_bench_harness::stopwatch::time_on_core;
 use tower_service::Service;
 
-/// Clients that take turns, as if at random.
+/// Clients that take turns in a mixed order.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Clients(u32);
 
 impl Clients {
     /// Few enough for the first-level cache.
     pub(crate) const FEW: Self = Self(256);
-    /// So many that their counters are in no cache.
+    /// So many that no cache holds their counters.
     pub(crate) const MILLION: Self = Self(1_000_000);
 
     pub(crate) const fn count(self) -> u32 {
         self.0
     }
 
-    /// Which of them comes now. The factor has no divisor with a power of ten in common and goes far each time
-    /// (Knuth's, 2^32 / phi).
+    /// Returns the next client. The factor shares no divisor with a power of ten, and its steps are large (Knuth's,
+    /// 2^32 / phi).
     fn at(self, number: u32) -> u32 {
         (u64::from(number) * 2_654_435_769 % u64::from(self.0)) as u32
     }
@@ -36,18 +36,18 @@ impl Clients {
 pub(crate) trait Subject {
     fn name(&self) -> &'static str;
 
-    /// Nanoseconds on the core. Fails if the service does not admit every request.
+    /// Returns the nanoseconds on the core. Fails if the service does not admit every request.
     fn nanos_a_request(&mut self, clients: Clients, requests: u32) -> Result<f64>;
 
-    /// Has every client come once.
+    /// Sends one request from every client.
     fn meet_all(&mut self, clients: Clients) -> Result<()>;
 }
 
-/// A service under a name.
+/// A named service.
 pub(crate) struct Named<S> {
     name: &'static str,
     service: S,
-    /// Goes on from round to round, so that no client comes more often than others.
+    /// Continues from round to round, so that all clients come equally often.
     next: u32,
 }
 
