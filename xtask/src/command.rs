@@ -171,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn is_said_as_a_shell_takes_it() {
+    fn prints_a_command_in_shell_syntax() {
         let line =
             command("cargo  doc --no-deps").environment("RUSTDOCFLAGS", "-D warnings").argument("it's");
         let line = line.directory("/tmp".into());

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receipt_comes_back_and_says_nothing_before() {
+    fn a_receipt_opens_again_and_is_opaque_before() {
         let (receipts, receipt) = (Receipts::of_process(), taken("alice"));
         let (one, other) = (receipts.seal(&receipt).unwrap(), receipts.seal(&receipt).unwrap());
         assert_ne!(one, other, "two receipts cannot be compared");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_changed_cut_or_sealed_elsewhere_is_no_receipt() {
+    fn refuses_receipts_that_are_changed_cut_or_sealed_elsewhere() {
         let (receipts, receipt) = (Receipts::of_process(), taken("alice"));
         let text = receipts.seal(&receipt).unwrap();
         let bytes = Base64UrlUnpadded::decode_vec(&text).unwrap();

@@ -238,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_many_the_first_are_said_and_the_rest_counted() {
+    fn prints_the_first_of_many_and_the_number_of_the_rest() {
         let said = |count: usize| in_short((0..count).map(|number| number.to_string()), "; ");
         assert_eq!(said(2), "0; 1");
         assert!(said(20).ends_with("; 19"));

@@ -66,7 +66,7 @@ fn allocations(builder: RateLimitLayerBuilder) -> u64 {
 }
 
 #[test]
-fn beside_what_is_in_the_extensions_nothing_is_allocated() {
+fn allocates_only_for_the_extensions() {
     let counted = Limiter::new(Quota::per_day(1)).check("alice").unwrap().quotas().clone();
     let mut bare = request();
     let inserting = measure(|| drop::<Option<Counted>>(bare.extensions_mut().insert(counted)));

@@ -26,7 +26,7 @@ fn policies_come_and_go() {
 }
 
 #[test]
-fn what_means_the_same_is_no_change() {
+fn another_notation_is_no_change() {
     let before = "policies: [{ name: a, key: [ip], quotas: [60/60s], overrides: [{ when: { t: g }, quotas: [9/1m] }] }, \
                   { name: b, exempt: true }]";
     let after = "# Moved, and written in full.
@@ -96,7 +96,7 @@ fn defaults_change_the_policies_that_have_them() {
 }
 
 #[test]
-fn what_may_be_a_secret_is_not_shown() {
+fn possible_secrets_are_not_shown() {
     let before = "policies: [{ name: a, key: global, quotas: [5/1m] }]";
     let after = "store: { url: \"redis://${PASSWORD}@h\" }
 policies:

@@ -312,7 +312,7 @@ policies:
 ";
 
 #[test]
-fn whoever_is_listed_is_admitted_or_denied_before_anything_is_counted() {
+fn listed_callers_are_admitted_or_denied_before_anything_is_counted() {
     let parse = |text: &str| {
         let sources = tollgate_policy::Sources::of("t/a.yaml", text)
             .with_table("t/a.yaml", "banned.txt", "192.0.2.0/24\n10.1.0.0/16\n# more\n")
@@ -513,7 +513,7 @@ const TRIALS: &str = "
 ";
 
 #[test]
-fn what_is_tried_out_is_apart_from_what_decides() {
+fn trials_are_separate_from_deciding_charges() {
     let config = config(&format!("policies:{TRIALS}"));
     let attributes = attributes(&[("user", "a"), ("ip", "192.0.2.1"), ("tokens", "1")]);
     let matched = matched(&config, &attributes, 1);
@@ -535,7 +535,7 @@ fn what_is_tried_out_is_apart_from_what_decides() {
 }
 
 #[test]
-fn a_request_never_fails_for_what_is_only_tried_out() {
+fn a_trial_never_fails_a_request() {
     let config = config(&format!("policies:{TRIALS}"));
     for pairs in [&[("user", "a")][..], &[("user", "a"), ("ip", "192.0.2.1"), ("tokens", "many")]] {
         let attributes = attributes(pairs);
@@ -617,7 +617,7 @@ fn variables_stand_in_values() {
 
 /// If variables were substituted before parsing, any of these values would change the meaning of the file.
 #[test]
-fn what_a_variable_stands_for_is_one_text() {
+fn the_value_of_a_variable_is_one_text() {
     for text in [
         "[a, b]",
         "{ prefix: a }",
@@ -702,7 +702,7 @@ fn an_address_is_grouped_and_folded_in_keys() {
 }
 
 #[test]
-fn what_policies_go_by_is_known_before_any_request() {
+fn the_attributes_of_policies_are_known_before_any_request() {
     let config = config(
         "
 policies:

@@ -148,7 +148,7 @@ fn a_limit_from_an_attribute_counts_on_the_same_counter() {
 }
 
 #[test]
-fn what_a_request_took_by_a_limit_of_its_own_is_given_back() {
+fn refunds_a_charge_under_a_limit_of_the_request() {
     let limiter = limiter(
         "  - { name: api, key: [user], quotas: [{ limit: { attribute: quota }, max: 10, window: 1m@first_hit }] }",
     );
@@ -194,7 +194,7 @@ fn a_change_needs_no_limit_and_a_reset_no_cost() {
 }
 
 #[test]
-fn a_request_that_nothing_limits_says_so() {
+fn a_decision_tells_that_nothing_limits_the_request() {
     let limiter = limiter(
         "  - { name: health, match: { path: /healthz }, exempt: true }
   - name: api
@@ -297,7 +297,7 @@ fn trials(decision: &PolicyDecision) -> Vec<(&str, TrialKind, Option<bool>)> {
 }
 
 #[test]
-fn what_is_tried_out_is_told_and_touches_no_decision() {
+fn trials_are_reported_and_change_no_decision() {
     let (with, without) = (limiter(TRIALS), limiter("  - { name: live, key: [user], quotas: [3/1m] }"));
     let (candidate, shadow) = (TrialKind::Candidate, TrialKind::Shadow);
     for number in 1..=5 {
@@ -485,7 +485,7 @@ fn a_full_store_refuses_unseen_keys_or_admits_them_uncounted() {
 }
 
 #[test]
-fn a_batch_is_decided_one_by_one_and_harms_nobody() {
+fn a_batch_is_decided_one_by_one() {
     let limiter = limiter(
         "  - { name: health, match: { path: /healthz }, exempt: true }
   - { name: a, match: { path: /a }, key: [user], quotas: [2/1m], candidate: [1/1m] }",
@@ -516,7 +516,7 @@ fn a_batch_is_decided_one_by_one_and_harms_nobody() {
 /// A reload changed whom a policy counts. A refund of an earlier charge went to the counter that the same attributes
 /// select now, which was another client's.
 #[test]
-fn a_refund_of_a_window_before_a_reload_never_goes_to_somebody_else() {
+fn a_refund_of_a_window_before_a_reload_never_goes_to_another_client() {
     let by = |key: &str| format!("  - {{ name: a, key: [{key}], quotas: [9/1m] }}");
     for (time, is_before) in [(0, true), (4_000_000_000_000, false)] {
         let clock = ManualClock::at(tollgate::Timestamp::from_unix_millis(time));
@@ -675,7 +675,7 @@ fn a_request_that_matches_a_policy_of_others_changes_nothing() {
 /// A policy without counters decides for everybody. A caller on a list of the denied was told that the policy belongs
 /// to others, and a client that continues after a refusal let the caller pass.
 #[test]
-fn what_counts_nothing_is_no_policy_of_others() {
+fn a_policy_that_counts_nothing_applies_to_every_caller() {
     let text = "
 deny: { user: mallory }
 allow: { user: probe }
@@ -697,7 +697,7 @@ policies:
 }
 
 #[test]
-fn what_was_reserved_is_given_back_to_the_windows_it_came_from() {
+fn a_reservation_is_given_back_to_its_own_windows() {
     let limiter = limiter(
         "  - { name: asked, key: [user], quotas: [9/1m, 90/1h] }\n  - { name: fixed, key: [user], quotas: [9/1m], cost: 2 }",
     );
@@ -733,7 +733,7 @@ fn what_was_reserved_is_given_back_to_the_windows_it_came_from() {
 /// Without a receipt nothing was charged at all, however much the work cost. A reservation of 0 only peeks, and during
 /// an outage the local memory counts instead of the store.
 #[test]
-fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
+fn units_beyond_an_empty_reservation_are_charged() {
     let policies = "  - { name: a, key: [user], quotas: [9/1d], on_store_failure: local, local_share: 1/1 }
   - { name: fixed, key: [user], quotas: [9/1d], cost: 2, on_store_failure: local, local_share: 1/1 }";
     for (cost, is_away, actual, expected) in
@@ -763,7 +763,7 @@ fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
 
 /// A store in memory answers at once. One that has to wait returns without taking anything.
 #[test]
-fn what_is_answered_at_once_is_what_a_check_answers() {
+fn an_answer_at_once_equals_that_of_a_check() {
     let (waiting, alice) = (limiter(TRIALS), attributes(ALICE));
     assert!(waiting.check_at_once(&alice, 1).is_none());
     let memory = || MemoryStore::builder().clock(ManualClock::default()).build();

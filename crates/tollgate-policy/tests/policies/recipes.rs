@@ -213,7 +213,7 @@ fn a_batch_has_a_budget_of_its_own() {
 }
 
 #[test]
-fn whoever_is_in_a_list_is_denied() {
+fn callers_on_a_list_are_denied() {
     let lists = Played::of("Lists of the banned");
     let status = |ip: &str, user: &str| {
         let decision = lists.try_check(&[("ip", ip), ("user", user)], 1).unwrap();

@@ -111,7 +111,7 @@ fn no_mistake_of_a_file_hides_another() {
 }
 
 #[test]
-fn what_is_probably_a_mistake_is_told_with_a_code() {
+fn warnings_have_codes() {
     let mut told = BTreeSet::new();
     for path in yaml_files(&file("tests/warnings")) {
         let config = parse(&path).unwrap();
@@ -252,7 +252,7 @@ conf/tenants.csv:10:7: quota ``, column 1: expected `limit/window`, such as 5/1m
 }
 
 #[test]
-fn what_several_files_say_twice_is_told_with_both_places() {
+fn repetition_across_files_is_reported_with_both_places() {
     let said = |texts: &[(&str, &str)]| {
         let sources = texts.iter().fold(Sources::default(), |sources, (name, text)| sources.and(name, *text));
         Config::parse_sources(&sources, |_| Vec::new()).unwrap_err().to_string()
@@ -273,7 +273,7 @@ c.yaml:3:1: `unmatched` is here already, in line 2: keep one of them"
 }
 
 #[test]
-fn no_message_shows_what_a_variable_stands_for() {
+fn no_message_shows_the_value_of_a_variable() {
     let text = "
 mode: ${SECRET}
 defaults: { deny_status: \"${SECRET}\", local_share: \"${SECRET}\", count_denied: \"${SECRET}\" }
@@ -317,7 +317,7 @@ t:4:92: ${QUOTA} has the same window as 8/1m: keep one of them"
 /// A policy for internal callers exempted everybody if the variable with their prefix was set but empty, or contained a
 /// `*`.
 #[test]
-fn what_a_variable_stands_for_is_never_special() {
+fn the_value_of_a_variable_is_never_special() {
     let fits = |test: &str, value: &str, asked: &str| {
         let text = format!("policies: [{{ name: a, match: {{ x: {test} }}, exempt: true }}]");
         let config = Config::parse_with("t", &text, &|_| Some(value.to_owned()));

@@ -160,7 +160,7 @@ fn a_request_is_refused_for_what_is_wrong_only_where_it_matters() {
 }
 
 #[test]
-fn a_cost_is_asked_for_where_something_is_charged() {
+fn the_cost_is_only_read_if_a_policy_charges() {
     let policies = policies(
         "
   - { name: health, match: { path: /healthz }, exempt: true }
@@ -342,7 +342,7 @@ fn only_a_verified_attribute_says_a_limit_and_is_asked_for_late() {
 
 /// The outcome does not depend on what is found late, and nothing is asked for twice.
 #[test]
-fn what_is_found_late_changes_nothing() {
+fn values_that_are_found_late_change_nothing() {
     let mut text = String::new();
     let mut number = 0;
     let mut add = |rest: &str| {

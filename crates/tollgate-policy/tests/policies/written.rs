@@ -18,7 +18,7 @@ fn conditions(text: &str) -> Vec<Condition> {
 /// `explain` printed `[/api/*, { absent: true }]` for tests that all have to hold; in a file, this means any of them.
 /// It also printed a literal star in a text as a wildcard.
 #[test]
-fn a_condition_is_printed_as_what_it_means() {
+fn a_condition_is_printed_in_the_notation_of_a_file() {
     for (written, printed) in [
         ("path: { not: { prefix: /a, not: /a/b } }", "path: { not: { prefix: /a, not: /a/b } }"),
         (
@@ -100,7 +100,7 @@ fn a_quota_alone_stands_for_a_list_of_it() {
 
 /// A key of the plain value of `ip` was printed as `ip`, which means the network of an address.
 #[test]
-fn a_key_is_printed_as_whom_it_means() {
+fn a_key_is_printed_in_the_notation_of_a_file() {
     for key in [
         "ip",
         "{ attribute: ip }",

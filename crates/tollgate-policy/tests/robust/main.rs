@@ -91,7 +91,7 @@ fn every_seed_is_read() {
 }
 
 #[test]
-fn what_is_nearly_a_file_is_read() {
+fn reads_texts_that_are_nearly_files() {
     run(1_000);
 }
 

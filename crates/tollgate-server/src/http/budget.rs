@@ -183,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_held_stays_within_the_budget_and_is_given_back() {
+    fn holds_stay_within_the_budget_and_are_returned() {
         let budget = Budget::new(100);
         let (mut first, mut second) = (budget.none(), budget.none());
         assert!(first.resize(60) && second.resize(40));
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_the_connections_own_needs_no_room() {
+    fn the_share_of_a_connection_needs_no_room() {
         let budget = Budget::new(STREAM);
         let all = budget.for_stream(1).ok().expect("there is room for one");
         assert!(budget.for_stream(0).is_ok() && budget.for_stream(1).is_err());

@@ -453,7 +453,7 @@ mod tests {
 
     /// The type of its body shows whether a page of another site may have sent a request, so a body is required.
     #[test]
-    fn what_changes_and_is_guarded_is_asked_in_a_body() {
+    fn guarded_changes_have_a_body() {
         let table = Operations::<MemoryStore>::new(None);
         let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
         assert_eq!(table.iter().filter(changes).count(), 6);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_with_certificates_is_told_from_the_rest() {
+    fn tells_certificate_errors_from_others() {
         let of = |error: rustls::Error| Refusal::of(&io::Error::new(io::ErrorKind::InvalidData, error));
         assert_eq!(of(CertificateError::Expired.into()), Refusal::Certificate);
         assert_eq!(of(rustls::Error::NoCertificatesPresented), Refusal::Certificate);

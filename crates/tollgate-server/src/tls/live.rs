@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_wrong_is_told_once_and_the_last_good_one_goes_on() {
+    fn an_invalid_file_is_logged_once_and_the_last_good_one_stays() {
         let loaded = Loaded::new("");
         let tls = &loaded.tls;
         let before = tls.config(Security::Tls);

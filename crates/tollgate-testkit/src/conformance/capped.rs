@@ -43,7 +43,7 @@ pub async fn a_store_is_full_between_95_percent_and_its_cap<S: Capped>() {
 }
 
 /// G8: a flood of unseen keys never makes a store forget a key that is at its limit.
-pub async fn a_flood_of_keys_resets_nobody<S: Capped>() {
+pub async fn a_flood_of_keys_resets_no_counter<S: Capped>() {
     let subject = &S::with_max_counters(50);
     let quota = quota("5/1h");
     let victim = Caller::new(subject, &quota, "victim");

@@ -8,7 +8,7 @@ use super::{anchored, quota, short_quota};
 use crate::{Caller, Given, StoreSteps, Subject};
 
 /// Rule 10: a client that waits for `retry_after` is admitted; one millisecond earlier, it is denied.
-pub async fn who_waits_as_told_is_admitted<S: Subject>(subject: &S) {
+pub async fn admits_clients_that_wait_as_told<S: Subject>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 3, anchor);
         let alice = Caller::new(subject, &quota, "alice");

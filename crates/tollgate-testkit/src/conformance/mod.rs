@@ -66,7 +66,7 @@ macro_rules! conformance {
             admission::a_denied_look_is_not_counted
             admission::used_saturates_at_the_largest_limit
             admission::a_cost_above_the_limit_is_denied_for_good
-            changes::who_waits_as_told_is_admitted
+            changes::admits_clients_that_wait_as_told
             changes::a_refund_frees_what_it_gives_back
             changes::a_refund_gives_back_at_most_what_is_used
             changes::a_refund_of_a_large_count_is_exact
@@ -137,7 +137,7 @@ macro_rules! conformance {
         $crate::conformance! { @capped $subject =>
             a_full_store_refuses_only_unseen_keys
             a_store_is_full_between_95_percent_and_its_cap
-            a_flood_of_keys_resets_nobody
+            a_flood_of_keys_resets_no_counter
             a_step_that_finds_no_room_charges_nothing
             a_look_at_an_unseen_key_is_told_that_the_store_is_full
             a_denial_needs_no_room

@@ -100,7 +100,7 @@ fn an_address_that_stands_for_ipv4_is_told_as_ipv4() {
 }
 
 #[test]
-fn what_is_wrong_is_an_error_and_not_left_out() {
+fn a_wrong_value_is_an_error_and_not_left_out() {
     let sources = sources();
     for (name, headers) in [
         ("user", &[("authorization", "Bearer x")][..]),

@@ -22,7 +22,7 @@ use tower_service::Service;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
-async fn what_a_client_took_that_left_while_redis_was_asked_is_given_back() {
+async fn refunds_a_client_that_left_during_the_call_to_redis() {
     let redis = Settings::new(Software::Redis).steered_clock().start();
     redis.clock().set(instant("2026-03-15T12:00:25Z"));
     let url = format!("redis://{}", redis.address()).parse().unwrap();

@@ -93,7 +93,7 @@ fn a_chain_finds_the_first_that_a_request_has_and_keeps_them_apart() {
 /// In a chain, the key of the first extractor was used unchanged, and that of the second was paired with the number 1.
 /// So a client that chose both parts of a key for the first could pass for a client of the second.
 #[test]
-fn no_key_of_one_way_is_one_of_another_whatever_it_is() {
+fn extractors_of_a_chain_never_share_a_key() {
     fn looks_like_another<'r>(head: Head<'r>) -> Option<Key<'r>> {
         let user = head.headers().get("x-user")?.to_str().ok()?;
         Some(match head.method().as_str() {
@@ -117,7 +117,7 @@ fn no_key_of_one_way_is_one_of_another_whatever_it_is() {
 }
 
 #[test]
-fn what_is_missing_is_said_whole() {
+fn an_error_names_every_missing_value() {
     let empty = request(&[]);
     let by = key::from_fn("a user", user).or_else(key::from_fn("a session", session));
     let Identity::Missing(missing) = found(by.extract(Head::from(&empty))).unwrap() else { panic!() };
@@ -138,7 +138,7 @@ fn what_is_missing_is_said_whole() {
 }
 
 #[test]
-fn what_is_wrong_is_not_passed_on_to_another_extractor() {
+fn an_invalid_value_is_not_passed_on_to_another_extractor() {
     let wrong = key::try_from_fn(|_| Err(Invalid::malformed("no token")));
     let empty = Request::new(());
     assert!(found(wrong.or_else(Global).extract(Head::from(&empty))).is_err());

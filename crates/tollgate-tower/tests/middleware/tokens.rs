@@ -247,7 +247,7 @@ fn a_header_does_not_choose_how_it_is_verified() {
 }
 
 #[test]
-fn what_a_token_says_has_to_hold() {
+fn every_claim_of_a_token_must_hold() {
     let with = |others: Value| signed(&hs256(), &claims_with(&others));
     let without = |name: &str| {
         let mut claims = claims();

@@ -157,7 +157,7 @@ async fn each_user_is_counted_under_the_keys_of_the_published_server() {
 /// The published server decoded tokens without verifying them. So any client that wrote `"sub": "alice"` used up the
 /// limit of alice.
 #[tokio::test]
-async fn who_proves_nothing_is_answered_401_and_counted_nowhere() {
+async fn a_request_without_a_valid_token_is_answered_401_and_not_counted() {
     let (issuer, valkey) = (Issuer::start().await, Server::start(Software::Valkey));
     let address = serve(example::app(variables(&issuer, &valkey, 3, TEN_YEARS)).await.unwrap()).await;
     let good = issuer.token_of("alice");

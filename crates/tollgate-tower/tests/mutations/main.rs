@@ -20,7 +20,7 @@ use self::headers::Headers;
 use self::tokens::Tokens;
 
 #[test]
-fn what_is_nearly_right_harms_nobody() {
+fn withstands_input_that_is_nearly_right() {
     run(1, 20_000);
 }
 

@@ -30,7 +30,7 @@ impl Clock for TickingClock {
 }
 
 #[test]
-fn who_waits_as_told_is_admitted_although_the_coarse_clock_lags() {
+fn admits_clients_that_wait_as_told_although_the_coarse_clock_lags() {
     for (quota, missed_ticks) in
         [("1/1s", 0), ("1/1s", 8), ("1/1s@first_hit", 8), ("1/1s@staggered", 8), ("1/10ms", 8)]
     {

@@ -251,7 +251,7 @@ fn a_denial_and_a_full_store_are_given_on_under_every_policy() {
 
 /// A charge that no store can ever count was handled like an outage: admitted for good under `open`.
 #[test]
-fn what_can_never_be_counted_is_an_error_under_every_policy() {
+fn an_uncountable_charge_is_an_error_under_every_policy() {
     for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
         let shared = Shared::new();
         let process = shared.process(on_failure);
@@ -274,7 +274,7 @@ fn the_memory_of_local_is_bounded_too() {
 }
 
 #[test]
-fn what_the_store_counted_counts_again_when_it_is_back() {
+fn counts_of_the_store_return_with_it() {
     let shared = Shared::new();
     let process = shared.process(local("1"));
     let quota = quota(5);
@@ -465,7 +465,7 @@ fn of_several_policies_the_strictest_decides() {
 
 /// All or nothing holds even without the store.
 #[test]
-fn beside_what_can_never_pass_nothing_is_counted_here() {
+fn nothing_is_counted_here_next_to_a_charge_that_can_never_pass() {
     let shared = Shared::new();
     let process = shared.process(OnStoreFailure::Closed);
     let (never, half) = (named("never", 0, OnStoreFailure::Open), named("half", 4, local("1/2")));
@@ -477,7 +477,7 @@ fn beside_what_can_never_pass_nothing_is_counted_here() {
 
 /// The memory that had counted for `local` influenced the answer of an `open` policy for the same counters.
 #[test]
-fn what_is_open_now_forgets_what_was_counted_here() {
+fn an_open_policy_forgets_counts_in_this_process() {
     let shared = Shared::new();
     let process = shared.process(OnStoreFailure::Closed);
     shared.faulty.begin(Fault::unreachable());

@@ -89,7 +89,7 @@ fn hit_counts_up_and_then_denies() {
 }
 
 #[test]
-fn who_sleeps_as_long_as_told_begins_anew() {
+fn a_client_that_sleeps_as_told_begins_anew() {
     let ladder = Ladder::new(1);
     assert_eq!(ladder.hit("key", 1), Hit::Allow(1));
     ladder.clock.advance(Duration::from_millis(250));
@@ -101,7 +101,7 @@ fn who_sleeps_as_long_as_told_begins_anew() {
 }
 
 #[test]
-fn costs_are_counted_and_so_is_what_is_denied() {
+fn costs_and_denials_are_counted() {
     let ladder = Ladder::new(10);
     assert_eq!(ladder.hit("key", 4), Hit::Allow(4));
     assert_eq!(ladder.hit("key", 5), Hit::Allow(9));

@@ -228,7 +228,7 @@ fn a_reservation_gives_back_what_was_not_needed() {
 
 /// A refund used up its receipt. If the store failed, the units could never be given back.
 #[test]
-fn what_was_provably_not_given_back_can_be_tried_again() {
+fn a_refund_that_provably_failed_can_be_repeated() {
     let store = FaultyStore::new(MemoryStore::new());
     let builder = Limiter::builder("test").quota(Quota::per_minute(9)).quota(Quota::per_day(9));
     let limiter = builder.build_shared(store.clone()).unwrap();
@@ -263,7 +263,7 @@ fn what_was_provably_not_given_back_can_be_tried_again() {
 
 /// The units may have been given back already; a second try would give back the units of others.
 #[test]
-fn what_may_have_been_given_back_is_not_tried_again() {
+fn a_refund_that_may_have_happened_is_not_repeated() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = SharedLimiter::new(Quota::per_minute(9), store.clone());
     block_on(async {
@@ -290,7 +290,7 @@ fn what_may_have_been_given_back_is_not_tried_again() {
 
 /// If the memory was full halfway, the rest of a reservation could not be settled any more.
 #[test]
-fn what_had_no_room_to_be_settled_stays_in_the_receipt() {
+fn units_without_room_to_be_settled_stay_in_the_receipt() {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).max_counters(2).build();
     let builder = Limiter::builder("test").quota(Quota::per_day(9)).quota(Quota::per_minute(9));

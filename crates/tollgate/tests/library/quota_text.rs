@@ -334,7 +334,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 1_000, failure_persistence: None, ..Default::default() })]
 
     #[test]
-    fn what_was_printed_reads_as_the_same_quota(quota in quota()) {
+    fn a_printed_quota_reads_as_the_same(quota in quota()) {
         prop_assert_eq!(quota.to_string().parse(), Ok(quota));
     }
 

@@ -52,7 +52,7 @@ fn every_closed_counter_is_room_for_any_key() {
 
 /// A peek at an unseen key took the room that it asked about, and gave it back. Keys that came in between were refused.
 #[test]
-fn a_look_takes_room_from_nobody() {
+fn a_look_takes_no_room() {
     const CAP: u64 = 2_000;
     let quota = quota("9/1h");
     let store = MemoryStore::builder().clock(ManualClock::default()).max_counters(CAP as usize).build();

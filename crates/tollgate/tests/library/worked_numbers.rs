@@ -277,7 +277,7 @@ fn windows_of_parts_of_seconds_limit_all_the_time() {
 
 /// Hammer: WRONG. Its documentation says that `get` counts the last seconds. It counts the open window, and so do we.
 #[test]
-fn what_is_used_is_of_the_open_window() {
+fn the_usage_is_that_of_the_open_window() {
     let (store, clock) = at(instant("2026-03-15T11:59:59Z"));
     let limiter = Limiter::with_store(Quota::per_minute(100), store);
     assert!(limiter.check_cost("alice", 70).unwrap().is_allowed());
@@ -328,7 +328,7 @@ fn whole_seconds_are_never_too_few() {
 /// Spring starter: WRONG. Its documentation calls `remainingTime` the time to the reset, which is true only of a
 /// denial. The remaining units, the time to wait and the end of the window are three things.
 #[test]
-fn what_is_left_and_how_long_to_wait_are_told_apart() {
+fn remaining_units_and_waits_are_told_apart() {
     let limiter = Limiter::with_store(Quota::per_minute(2), at(Timestamp::from_unix_millis(20_000)).0);
     let allowed = limiter.check("alice").unwrap();
     let told = (allowed.remaining(), allowed.retry_after(), allowed.reset_after());

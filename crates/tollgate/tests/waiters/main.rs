@@ -181,7 +181,7 @@ fn a_waiter_behind_others_leaves_when_they_sleep_past_its_deadline() {
 
 /// The first waits for more than is free, so a peek tells nothing about those behind it.
 #[test]
-fn who_cannot_be_served_in_time_because_of_others_is_told_their_denial() {
+fn a_waiter_that_others_delay_too_long_gets_their_denial() {
     let (waiters, _, timer, clock) = waiters!(limiter("3/1s"));
     let mut world = World::new(&clock, &timer);
     world.start(waiters.until_allowed("alice"));
@@ -348,7 +348,7 @@ fn several_quotas_are_waited_for_together() {
 }
 
 #[test]
-fn at_most_so_many_wait_and_nothing_is_kept_of_those_who_have_gone() {
+fn waiters_are_bounded_and_leave_nothing_behind() {
     let (waiters, _, timer, clock) = waiters!(limiter("1/1s"));
     let waiters = waiters.max_waiters(2);
     let mut world = World::new(&clock, &timer);

@@ -201,7 +201,7 @@ async fn reservations_of_two_layers_wait_for_their_stores_together() {
 /// A charge that took nothing from the store has no receipt: a cost of 0 only peeks, and during an outage the local
 /// memory counts instead.
 #[tokio::test]
-async fn what_was_needed_beyond_nothing_is_charged_all_the_same() {
+async fn units_beyond_an_empty_reservation_are_charged() {
     let share = LocalShare::new(1, 1).unwrap();
     for (cost, is_away, actual, expected) in
         [(0, false, 0, 0), (0, false, 7, 7), (4, true, 7, 7), (4, true, 3, 4), (4, false, 7, 7)]

@@ -47,7 +47,7 @@ async fn go_away(address: std::net::SocketAddr, has_begun: &Notify) {
 }
 
 #[tokio::test]
-async fn whoever_goes_away_is_counted_and_whoever_reserved_is_not() {
+async fn a_client_that_leaves_is_counted_unless_it_has_a_reservation() {
     for (reserves, expected) in [(false, 1), (true, 0)] {
         let limiter = limiter("search", "10/1m");
         let rule = Rule::new(limiter.clone()).key(Global);
@@ -71,7 +71,7 @@ async fn whoever_goes_away_is_counted_and_whoever_reserved_is_not() {
 /// If a client left while its charge was in flight, the units stayed taken until their window ended, because there was
 /// no reservation yet to give them back.
 #[tokio::test]
-async fn what_the_store_answers_too_late_is_given_back() {
+async fn a_charge_that_is_answered_too_late_is_given_back() {
     for reserves in [true, false] {
         let memory = MemoryStore::new();
         let store = FaultyStore::new(memory.clone());

@@ -54,7 +54,7 @@ async fn a_client_is_believed_only_if_it_is_a_trusted_proxy() {
 
 /// A request of a test has no connection. It was answered 500, so tests of handlers had to leave the layer out.
 #[tokio::test]
-async fn a_test_without_connections_says_whom_it_is_from() {
+async fn a_test_without_connections_can_set_the_address() {
     let (router, runs) = app(PeerAddress::new());
     let ask = async |address: [u8; 4]| {
         let mut router = router.clone().layer(MockConnectInfo(SocketAddr::from((address, 49152))));
@@ -85,7 +85,7 @@ async fn paths_of_one_route_are_one() {
 
 #[cfg(all(feature = "jwt", feature = "policy"))]
 #[tokio::test]
-async fn policies_are_told_what_extractors_find_and_not_what_is_wrong() {
+async fn policies_get_what_extractors_find_and_nothing_invalid() {
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 

@@ -65,7 +65,7 @@ fn router() -> Router {
 }
 
 #[tokio::test]
-async fn policies_say_who_how_much_and_how_it_is_told() {
+async fn policies_choose_key_cost_and_headers() {
     let limiter = limiter(LIMITS);
     let layer = RateLimitLayer::builder(Rule::policies(&limiter, with_user())).build().unwrap();
     let address = serve(router().layer(layer)).await;
@@ -126,7 +126,7 @@ async fn other_policies_hold_from_the_next_request_on() {
 }
 
 #[tokio::test]
-async fn what_was_reserved_or_is_refunded_goes_back() {
+async fn reservations_and_refunds_go_back() {
     const LIMITS: &str = "policies: [{ name: all, key: [ip], quotas: [20/1m] }]";
     let commit = |Extension(reservation): Extension<Reservation>| async move {
         assert_eq!(reservation.units(), 10);
@@ -235,7 +235,7 @@ async fn a_proxy_in_front_of_policies_shows_as_well() {
 }
 
 #[tokio::test]
-async fn whoever_is_on_a_list_is_denied_before_anything_is_counted() {
+async fn listed_callers_are_denied_before_anything_is_counted() {
     let limits = "deny: { user: [mallory] }
 allow: { user: [root] }
 policies: [{ name: each, key: [user], quotas: [1/1m] }]";

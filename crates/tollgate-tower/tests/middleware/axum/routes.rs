@@ -89,7 +89,7 @@ async fn a_layer_in_front_of_the_router_warns_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_meant_does_not_build() {
+async fn invalid_rules_do_not_build() {
     let error = |builder: tollgate_tower::RateLimitLayerBuilder| builder.build().unwrap_err().to_string();
     let others = || RateLimitLayer::builder(Rule::new(limiter("others", "9/1m")).key(Global));
     assert_eq!(

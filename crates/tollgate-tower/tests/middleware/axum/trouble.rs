@@ -76,7 +76,7 @@ async fn a_rule_may_admit_instead() {
 
 /// This was handled like an outage: clients were told to return, and a rule that admits during outages never counted.
 #[tokio::test]
-async fn what_can_never_be_counted_is_refused_whatever_the_rule_says() {
+async fn an_uncountable_request_is_refused_under_every_rule() {
     let store = shared();
     let (given, told) = (Arc::new(Mutex::new(Vec::new())), Arc::new(Mutex::new(Vec::new())));
     let (give, tell) = (Arc::clone(&given), Arc::clone(&told));
@@ -164,7 +164,7 @@ async fn a_full_memory_refuses_unseen_keys_alone() {
 }
 
 #[tokio::test]
-async fn a_route_takes_what_it_does_not_say_from_the_rule_for_all_others() {
+async fn a_route_inherits_settings_from_the_rule_for_all_others() {
     fn by_token<'r>(head: Head<'r>) -> key::Extracted<'r> {
         match head.headers().get("authorization").map(|token| token.as_bytes()) {
             None => Ok(Missing::by_caller("header `authorization`").into()),

@@ -99,7 +99,7 @@ policies:
 
 /// Every request was asked for its token, so a health check with an expired token was answered 401.
 #[tokio::test]
-async fn what_no_policy_needs_is_not_looked_for() {
+async fn values_that_no_policy_needs_are_not_looked_up() {
     let limits = "
 policies:
   - { name: health, match: { path: /health }, exempt: true }
@@ -141,7 +141,7 @@ policies:
 /// `or_else(PeerAddress)` hid that the server had not recorded the address of the connection. With `skip`, requests
 /// without the header were not limited, and no warning said so.
 #[tokio::test]
-async fn a_service_without_addresses_lets_nobody_pass_for_it() {
+async fn a_service_without_addresses_lets_no_request_pass() {
     let header = || Header::new(http::HeaderName::from_static("x-user"));
     for swapped in [false, true] {
         let (give, warnings) = channel();
@@ -223,7 +223,7 @@ policies:
 
 /// Scripts could read the headers that the layer would have written, but not those of the policy.
 #[tokio::test]
-async fn what_scripts_may_read_is_what_the_policy_writes() {
+async fn scripts_may_read_the_headers_that_the_policy_writes() {
     let limits = "
 policies:
   - { name: old, match: { path: /old }, key: global, quotas: [1/1m], headers: x-ratelimit }
@@ -245,7 +245,7 @@ policies:
 
 /// Policies choose the key and the headers, so the rule's settings for them had no effect.
 #[tokio::test]
-async fn what_policies_say_themselves_is_not_said_beside_them() {
+async fn a_rule_cannot_set_what_its_policies_choose() {
     let rule = || Rule::policies(&policies("policies: []"), AttributeSources::new());
     let error = |builder: RateLimitLayerBuilder| builder.build().unwrap_err().to_string();
     let idle = |setting| format!("the rule for all other requests: `{setting}` has no effect");
@@ -259,7 +259,7 @@ async fn what_policies_say_themselves_is_not_said_beside_them() {
 
 /// For gRPC, a denial for a missing key was INTERNAL, as if the service had failed.
 #[tokio::test]
-async fn a_denial_is_a_denial_to_grpc_whatever_denied() {
+async fn every_denial_is_a_denial_to_grpc() {
     let limits = "
 policies:
   - { name: quota, match: { path: /quota }, key: global, quotas: [0/1m], deny_status: 420 }
@@ -276,7 +276,7 @@ policies:
 
 /// A refund goes to the charged counters, whatever the policies count by then.
 #[tokio::test]
-async fn a_refund_after_a_reload_goes_to_whom_was_charged() {
+async fn a_refund_after_a_reload_goes_to_the_charged_counters() {
     let by = |key: &str| format!("policies: [{{ name: all, key: [{key}], quotas: [9/1m] }}]");
     let limiter = policies(&by("user"));
     let other = Config::parse("limits.yaml", &by("ip")).unwrap().into_policies();
