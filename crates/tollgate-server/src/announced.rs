@@ -1,4 +1,4 @@
-//! What people are told at the start: what is allowed to whom, and what to try.
+//! What the service announces at the start: its limits, and a request to try.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate_policy::{Identity, Pattern, Policies, Policy, PolicyKind, Test};
@@ -8,7 +8,7 @@ use crate::policy_files::PolicyFiles;
 /// All but the unreserved characters of RFC 3986, so that an address stays readable.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
-/// The one policy of flags, or how many there are in a file.
+/// Describes the policy of the flags, or tells how many policies the files have.
 pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
     match (policies.as_slice(), file) {
         ([policy], None) => {
@@ -27,14 +27,14 @@ pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
     }
 }
 
-/// The path of a check that counts, by the first policy for which such a path can be told.
+/// Returns the path of a check that counts, for the first policy that allows one.
 pub(crate) fn example(policies: &Policies) -> String {
     let counting = policies.as_slice().iter().filter(|policy| policy.kind() == PolicyKind::Count);
     let query = counting.filter_map(example_of).next().unwrap_or_else(|| pair("user", "alice"));
     format!("/v1/check?{query}")
 }
 
-/// The path of a check in the words of another system. Where that names a policy, it is the first that there is.
+/// Returns the path of a check in another system's format. If that format names a policy, it is the first one.
 pub(crate) fn example_as(example: &str, policies: &Policies) -> String {
     let name = |policy: &Policy| {
         let named = policy.conditions().all().iter().find(|condition| condition.attribute() == "name")?;
@@ -62,7 +62,7 @@ fn example_of(policy: &Policy) -> Option<String> {
             return None;
         };
         match patterns.first()? {
-            // The values of others may be secrets.
+            // Other values may be secrets.
             Pattern::Exact(text) | Pattern::Prefix(text) if ["path", "method"].contains(&attribute) => {
                 pairs.push(pair(attribute, text));
             }
@@ -75,7 +75,7 @@ fn example_of(policy: &Policy) -> Option<String> {
     Some(if pairs.is_empty() { pair("user", "alice") } else { pairs.join("&") })
 }
 
-/// The attributes by which somebody is counted; of several choices the first.
+/// Returns the attributes of the key; of several choices, the first.
 fn names(identity: &Identity) -> Vec<&str> {
     match identity {
         Identity::Attribute(name) | Identity::Address(name, _) => vec![name],
@@ -111,7 +111,7 @@ mod tests {
         assert_eq!(pair("api key", "a&b"), "api%20key=a%26b");
     }
 
-    /// The line to paste named a policy of the example, which no other file has.
+    /// The suggested command named a policy of the example, which other files do not have.
     #[test]
     fn the_words_of_another_system_name_a_policy_that_is_there() {
         let policies = |text: &str| Config::parse("t.yaml", text).unwrap().into_policies();

@@ -1,4 +1,4 @@
-//! How many attributes strangers may send, and of what form.
+//! Limits on the number and the form of attributes.
 
 use std::borrow::Cow;
 
@@ -10,7 +10,7 @@ pub(crate) const MAX: usize = 64;
 /// Texts in a list. Each is tested, so more would make a small request expensive.
 pub(crate) const MAX_TEXTS: usize = 64;
 
-/// Why an attribute is not taken. The caller's fault.
+/// Why an attribute is refused; the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum AttributeError {
     #[error("more than {MAX} attributes")]
@@ -21,11 +21,11 @@ pub(crate) enum AttributeError {
     Twice { name: Box<str> },
 }
 
-/// Attributes that are being read: each name once.
+/// Attributes while they are read: each name once.
 #[derive(Default)]
 pub(crate) struct Given<'a> {
     attributes: Attributes<'a>,
-    /// The names of empty lists, which are no values.
+    /// The names of empty lists, which count as no value.
     empty: Vec<Cow<'a, str>>,
 }
 
@@ -56,7 +56,7 @@ impl<'a> Given<'a> {
     }
 }
 
-/// What a command line says: a name that is there several times has a list.
+/// Reads the attributes of a command line: a repeated name makes a list.
 pub(crate) fn of_arguments(arguments: &[(String, String)]) -> Attributes<'_> {
     let mut attributes = Attributes::default();
     for (name, value) in arguments {
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!(add("user", "alice"), Err(AttributeError::Twice { name: "user".into() }));
     }
 
-    /// An empty list is no value, and a name that had one could be given again, as often as one liked.
+    /// An empty list is no value, so its name could be repeated without a limit.
     #[test]
     fn a_name_with_an_empty_list_is_given() {
         let empty = || AttributeValue::from(Vec::<String>::new());

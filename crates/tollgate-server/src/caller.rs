@@ -1,4 +1,4 @@
-//! Who asks: what a connection proves of its peer, and what a request's caller may touch.
+//! Callers: what a connection proves about its peer, and the policies that the caller of a request may use.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -8,28 +8,27 @@ use tollgate_policy::{Attributes, Policy};
 
 use crate::principals::LastToken;
 
-/// What is known of the other end of a connection.
+/// The other end of a connection.
 #[derive(Debug, Default)]
 pub(crate) struct Peer {
-    /// The subject alternative names of the client certificate that the connection was opened with, once it is
-    /// verified; none without one. Names of hosts are in lower case and addresses in their canonical form, and a name
-    /// of one kind never reads like one of another.
+    /// The subject alternative names of the verified client certificate; empty without one. Host names are in lower
+    /// case and addresses in their canonical form, and a name of one kind never reads like one of another.
     pub(crate) names: Box<[Box<str>]>,
-    /// The token that it has shown last.
+    /// The last token of the connection.
     pub(crate) last_token: LastToken,
 }
 
-/// The caller of a request that was let in, and the policies that it may touch: these, or all.
+/// The caller of an authorized request, and the policies that it may use: these, or all.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Caller {
     policies: Option<Arc<BTreeSet<Box<str>>>>,
 }
 
-/// The attributes of a request, and the policies that its caller may touch. The engine takes nothing else, so that no
+/// The attributes of a request, and the policies that its caller may use. The engine accepts nothing else, so that no
 /// operation can forget the caller.
 pub(crate) struct CallerAttributes<'a>(Attributes<'a>);
 
-/// The caller asks for what concerns a policy that it may not touch.
+/// The request concerns a policy that the caller may not use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OtherPolicy;
 
@@ -38,7 +37,7 @@ impl Caller {
         Self { policies }
     }
 
-    /// What the caller asks about.
+    /// Returns a request of this caller.
     pub(crate) fn asks<'a>(&'a self, attributes: Attributes<'a>) -> CallerAttributes<'a> {
         CallerAttributes(match self.policies.as_deref() {
             Some(policies) => attributes.within(policies),
@@ -46,16 +45,16 @@ impl Caller {
         })
     }
 
-    /// Whether the caller may touch this policy, or the limits of a caller that are counted under its name.
+    /// Whether the caller may use this policy, or a caller's own limits under its name.
     pub(crate) fn may_touch(&self, policy: &str) -> bool {
         self.policies.as_ref().is_none_or(|policies| policies.contains(Policy::base_name(policy)))
     }
 
-    /// That the caller may touch all policies.
+    /// Checks that the caller may use all policies.
     ///
     /// # Errors
     ///
-    /// If it may touch some of them only.
+    /// If it may use only some.
     pub(crate) fn may_touch_all(&self) -> Result<(), OtherPolicy> {
         if self.policies.is_none() { Ok(()) } else { Err(OtherPolicy) }
     }
@@ -67,7 +66,7 @@ impl<'a> CallerAttributes<'a> {
     }
 }
 
-/// Without the attributes, which often are persons or secrets.
+/// Leaves out the attributes, which are often persons or secrets.
 impl fmt::Debug for CallerAttributes<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallerAttributes").finish_non_exhaustive()

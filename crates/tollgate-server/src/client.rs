@@ -1,4 +1,5 @@
-//! `tollgate check`: asks a running service, for a decision or whether it is ready, and tells people what it said.
+//! `tollgate check`: sends a request to a running service and prints the answer, or checks whether the service is
+//! ready.
 
 use std::error::Error as _;
 use std::fmt::Write as _;
@@ -34,19 +35,19 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 /// Far more than any decision.
 const MAX_ANSWER: usize = 1024 * 1024;
 
-/// Of an answer that cannot be read.
+/// Describes an answer that cannot be read.
 const NO_SERVICE: &str = "this is no answer of a tollgate service";
 
-/// What the service said.
+/// The answer of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Answer {
-    /// The request may go on.
+    /// The request is allowed.
     Allowed,
-    /// It may not.
+    /// The request is denied.
     Denied,
     /// The service decides requests.
     Ready,
-    /// It decides none now, and says why.
+    /// The service cannot decide now, and says why.
     NotReady,
 }
 
@@ -54,30 +55,30 @@ pub enum Answer {
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
-    /// The service is not there. A retry helps once it is.
+    /// The service cannot be reached. A retry helps once it runs.
     #[error("cannot reach {server}: {source}")]
     Unreachable {
         /// Its URL.
         server: String,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// A certificate or key cannot be used: the fault of whoever named it.
+    /// A certificate or key cannot be used; the fault of its author.
     #[error("{}", WithSources(.0))]
     Certificate(#[from] TlsError),
-    /// Certificates and keys for a service that is asked without TLS: the fault of whoever wrote the arguments.
+    /// Certificates and keys for a service without TLS; the fault of the arguments.
     #[error("--ca, --client-cert and --client-key go with https:// alone, and {server} is asked without TLS")]
     NeedlessCertificate {
         /// Its URL.
         server: String,
     },
-    /// The service wants to know who asks. It took nothing.
+    /// The service demands a client certificate. It took nothing.
     #[error("{server} wants a client certificate: name one with --client-cert and --client-key")]
     NoCertificate {
         /// Its URL.
         server: String,
     },
-    /// The service's certificate is of an authority that is not trusted here.
+    /// The authority of the service's certificate is not trusted here.
     #[error(
         "the certificate of {server} is of an authority that is not trusted: name the authority with --ca"
     )]
@@ -85,20 +86,20 @@ pub enum ClientError {
         /// Its URL.
         server: String,
     },
-    /// There is no secure connection: what answers speaks no TLS, is not to be trusted, or trusts nobody like us.
+    /// No secure connection: the server does not speak TLS, is not trusted, or does not trust us.
     #[error("no secure connection to {server}: {source}")]
     Insecure {
         /// Its URL.
         server: String,
-        /// What is wrong.
+        /// The cause.
         source: io::Error,
     },
-    /// What answers is no HTTP service: the fault of whoever named it.
+    /// The server does not speak HTTP; the URL is wrong.
     #[error("{server} does not speak HTTP: {}", WithSources(source))]
     NotHttp {
         /// Its URL.
         server: String,
-        /// What of the answer is wrong.
+        /// What is wrong with the answer.
         source: hyper::Error,
     },
     /// The connection broke. The units may or may not have been taken.
@@ -106,36 +107,36 @@ pub enum ClientError {
     Broken {
         /// Its URL.
         server: String,
-        /// What went wrong on the connection.
+        /// The error of the connection.
         source: hyper::Error,
     },
-    /// The units may or may not have been taken.
+    /// No answer in time. The units may or may not have been taken.
     #[error("{server} gave no answer within {TIME_LIMIT:?}")]
     Timeout {
         /// Its URL.
         server: String,
     },
-    /// The service does not take the request: the fault of whoever wrote the arguments.
+    /// The service refused the request; the fault of the arguments.
     #[error("the service does not take the request: {}", Printable(detail))]
     Rejected {
         /// In the service's words.
         detail: String,
     },
-    /// The file of the token cannot be read: the fault of whoever named it.
+    /// The file of the token cannot be read; the fault of the arguments.
     #[error("`{}`: cannot read {}: {source}", Flag("--token-file"), path.display())]
     TokenFile {
-        /// The file.
+        /// The path of the file.
         path: Box<Path>,
-        /// What the system says.
+        /// The error of the system.
         source: io::Error,
     },
-    /// What is in the file can be no token: the fault of whoever wrote it.
+    /// The file cannot hold a token.
     #[error("`{}`: {} does not hold one token and nothing else", Flag("--token-file"), path.display())]
     NoToken {
-        /// The file.
+        /// The path of the file.
         path: Box<Path>,
     },
-    /// What answers is no such service, or one in trouble.
+    /// The server is not Tollgate, or is in trouble.
     #[error("{server} answered with status {status}: {}", Printable(detail))]
     Unexpected {
         /// Its URL.
@@ -147,7 +148,7 @@ pub enum ClientError {
     },
 }
 
-/// The exit status for what came of it.
+/// Returns the exit status for an outcome.
 #[must_use]
 pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
     match outcome {
@@ -164,9 +165,9 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
     }
 }
 
-/// Asks the service. Returns what to print, and what came of it: an error if there is no decision.
+/// Runs the command. Returns the text to print and the outcome, which is an error if there is no decision.
 ///
-/// Nothing is tried twice: an answer that was lost may have taken units.
+/// Nothing is retried: an answer that was lost may have taken units.
 pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     let server = args.server.to_string();
     let request = match request(args) {
@@ -184,7 +185,7 @@ pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     }
     let decision = decision(&server, status, &body, args.token_file.is_some());
     let text = match &decision {
-        // Also where it is a problem.
+        // Even if it is a problem.
         _ if args.json && serde_json::from_slice::<IgnoredAny>(&body).is_ok() => {
             in_ascii(String::from_utf8_lossy(&body).trim_end()) + "\n"
         }
@@ -194,7 +195,7 @@ pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     (text, decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied }))
 }
 
-/// What the service says of itself: a text if it is ready, and otherwise a problem with status 503.
+/// Reads the service's health: a text if it is ready, otherwise a problem with status 503.
 fn health(server: String, status: StatusCode, body: &[u8]) -> (String, Result<Answer, ClientError>) {
     let (text, answer) = match status {
         StatusCode::OK => (String::from_utf8_lossy(body).into_owned(), Answer::Ready),
@@ -210,8 +211,8 @@ fn health(server: String, status: StatusCode, body: &[u8]) -> (String, Result<An
     (text.lines().map(|line| format!("{}\n", Printable(line))).collect(), Ok(answer))
 }
 
-/// The same JSON in printable ASCII: a terminal may obey other characters. Outside of its texts, JSON has no others than white
-/// space.
+/// Returns the same JSON in printable ASCII, because a terminal may obey other characters. Outside of texts, JSON only
+/// has ASCII and white space.
 fn in_ascii(json: &str) -> String {
     let mut text = String::with_capacity(json.len());
     for unit in json.encode_utf16() {
@@ -250,7 +251,7 @@ async fn exchange(
     converse(request, server, stream).await
 }
 
-/// Whom to trust and what to show; `None` for a service without TLS.
+/// Returns the trusted authorities and our certificate; `None` for a service without TLS.
 fn tls(args: &CheckArgs, server: &str) -> Result<Option<Arc<ClientConfig>>, ClientError> {
     let ClientTlsArgs { ca, client_cert, client_key } = &args.tls;
     if !args.server.tls {
@@ -269,12 +270,12 @@ fn tls(args: &CheckArgs, server: &str) -> Result<Option<Arc<ClientConfig>>, Clie
     Ok(Some(Arc::new(tls.config()?)))
 }
 
-/// What TLS says, if it has failed.
+/// Returns the error of TLS, if that failed.
 fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
     error.get_ref()?.downcast_ref()
 }
 
-/// Asks over an open connection.
+/// Sends the request over an open connection.
 async fn converse(
     request: Request<Full<Bytes>>,
     server: &str,
@@ -282,7 +283,7 @@ async fn converse(
 ) -> Result<(StatusCode, Bytes), ClientError> {
     let broken = |source: hyper::Error| {
         let server = server.to_owned();
-        // With TLS 1.3 the service says so once the client takes the connection for open.
+        // With TLS 1.3, the service only reports this after the client takes the connection for open.
         let tls = source.source().and_then(|source| source.downcast_ref()).and_then(tls_error);
         if source.is_parse() {
             ClientError::NotHttp { server, source }
@@ -307,7 +308,7 @@ async fn converse(
     Ok((status, body.to_bytes()))
 }
 
-/// The header with the token in this file.
+/// Returns the header with the token in this file.
 fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
     let text = fs::read_to_string(path);
     let text = text.map_err(|source| ClientError::TokenFile { path: path.into(), source })?;
@@ -336,7 +337,7 @@ fn readiness() -> Request<Full<Bytes>> {
 fn question(args: &CheckArgs) -> Result<Request<Full<Bytes>>, ClientError> {
     let path = if args.peek { "/v1/peek" } else { "/v1/check" };
     let body = Question { attributes: attributes::of_arguments(&args.attributes), cost: args.cost };
-    // Nothing of it can fail: all names are texts.
+    // This cannot fail: all keys are texts.
     let body = serde_json::to_vec(&body).unwrap_or_default();
     let mut request = Request::new(Full::new(Bytes::from(body)));
     *request.method_mut() = Method::POST;
@@ -370,7 +371,7 @@ fn as_object<S: Serializer>(attributes: &Attributes<'_>, serializer: S) -> Resul
     }))
 }
 
-/// What is shown of a decision.
+/// The printed part of a decision.
 #[derive(Deserialize)]
 struct Decision {
     allowed: bool,
@@ -461,7 +462,7 @@ fn readable(decision: &Decision) -> String {
     text
 }
 
-/// The two largest units, rounded up to whole seconds.
+/// Formats the two largest units, rounded up to whole seconds.
 fn time(millis: u64) -> String {
     let seconds = millis.div_ceil(1000);
     match (seconds / 86_400, seconds / 3_600 % 24, seconds / 60 % 60, seconds % 60) {

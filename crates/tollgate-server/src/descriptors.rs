@@ -1,34 +1,34 @@
-//! How many connections the system's limit of open files allows, so that those of callers never take what the admin
-//! listener, the store and the file of policies need.
+//! Fits the number of connections to the system's limit of open files, so that callers never use up the files that the
+//! admin listener, the store and the policy files need.
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// What everything but connections of clients opens at most: listeners, the store, files, and the runtime's own.
+/// The most files that are open besides clients' connections: listeners, the store, files, and the runtime's own.
 const RESERVE: u64 = 64;
 
-/// However low the limit is, so many clients are served on each listener.
+/// The number of clients that each listener serves, however low the limit is.
 const FEWEST: u64 = 8;
 
-/// Connections that may be open at once.
+/// The most open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caps {
     /// On the listener for checks.
     pub(crate) public: u32,
-    /// On the admin listener, and as many on that for metrics.
+    /// On the admin listener; the one for metrics has as many.
     pub(crate) admin: u32,
 }
 
-/// Raises the limit of open files as far as the process may. Returns what it is now; `None` without a limit.
+/// Raises the limit of open files as far as the process may. Returns the new limit; `None` if there is none.
 pub(crate) fn raise_limit() -> Option<u64> {
     let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
-    // Without a limit to raise it to, the system may have one of its own and refuse.
+    // If the hard limit is infinite, the system may have another one and refuse.
     let raised = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
     if raised.is_ok() { maximum } else { current }
 }
 
 impl Caps {
-    /// As many on each listener as are asked for, if the limit of open files has room for all; else an eighth of the
-    /// room for each of the `others`, and the rest for the one for checks.
+    /// Returns the requested number for each listener if the limit of open files has room for all. Otherwise each of
+    /// the `others` gets an eighth of the room, and the listener for checks gets the rest.
     pub(crate) fn fitted(asked: u32, others: u32, limit: Option<u64>) -> Self {
         let (wanted, others) = (u64::from(asked), u64::from(others));
         let room = limit.unwrap_or(u64::MAX).saturating_sub(RESERVE);

@@ -1,6 +1,6 @@
-//! Which policies a shared store can count, as it is meant by flags, the environment and the file together.
+//! Decides which policies a shared store can count, by flags, the environment and the file together.
 //!
-//! A store refuses what it cannot count, request by request. So policies are looked through before they are live.
+//! A store refuses charges that it cannot count, request by request. So policies are checked before they are live.
 
 use thiserror::Error;
 use tollgate::{PolicyQuota, Quota};
@@ -13,7 +13,7 @@ use crate::args::{ClusterArgs, StoreKeyArgs};
 use crate::layout;
 use crate::store::DEFAULT_PREFIX;
 
-/// A policy that the store cannot count. The fault of whoever chose the two.
+/// A policy that the store cannot count; the operator's fault.
 #[derive(Debug, Clone, Error)]
 #[error("policy `{policy}` cannot be counted {reason}")]
 pub struct Misfit {
@@ -55,26 +55,26 @@ enum Reason {
     Apart { other: Box<str> },
 }
 
-/// What decides over which policies a store can count.
+/// The properties of a store that decide which policies it can count.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreFit {
-    /// How keys are written, if not in our own way.
+    /// How keys are written, if not in Tollgate's own layout.
     layout: Option<KeyLayout>,
     together: Together,
 }
 
-/// Which counters one step can have.
+/// The counters that one step may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Together {
-    /// Any: there is one server, or the store takes them slot by slot.
+    /// Any: there is only one server, or the store takes them slot by slot.
     All,
-    /// Those of one key: they lie in one slot of a Cluster.
+    /// Those of one key, which are in one slot of a Cluster.
     OfOneKey,
-    /// One: each may lie in a slot of its own.
+    /// Only one: each may be in a slot of its own.
     One,
 }
 
-/// What flags and the environment say of the store. They override the file.
+/// The store settings of flags and the environment. They override the file.
 #[derive(Debug, Default)]
 pub(crate) struct StoreFlags<'a> {
     pub(crate) layout: Option<&'a KeyLayout>,
@@ -93,7 +93,7 @@ impl<'a> StoreFlags<'a> {
         }
     }
 
-    /// What becomes of requests whose counters lie in several slots of a Cluster.
+    /// Returns how requests are handled whose counters are in several slots of a Cluster.
     pub(crate) fn across_slots(&self, file: Option<&StoreSettings>) -> AcrossSlots {
         self.across_slots.unwrap_or_else(|| match file {
             Some(file) if file.reserves_across_slots() => AcrossSlots::Reserve,
@@ -117,7 +117,7 @@ impl StoreFit {
         Self { layout: layout.cloned(), together }
     }
 
-    /// That of the store which a file and flags describe, and what is wrong with the file for it.
+    /// Combines the file and the flags. Also returns the problems of the file with this store.
     pub(crate) fn of_file(config: &Config, flags: &StoreFlags<'_>) -> (Self, Vec<Problem>) {
         let store = config.store();
         let of_file = store.and_then(|store| store.layout()).map(layout::read).transpose();
@@ -139,12 +139,12 @@ impl StoreFit {
         (fit, problems)
     }
 
-    /// How keys are written, if not in our own way.
+    /// Returns how keys are written, if not in Tollgate's own layout.
     pub(crate) const fn layout(&self) -> Option<&KeyLayout> {
         self.layout.as_ref()
     }
 
-    /// That the file has a prefix, and no key would.
+    /// Returns a problem if the file has a prefix that no key would use.
     fn needless_prefix(&self, config: &Config) -> Option<Problem> {
         let layout = self.layout.as_ref().filter(|layout| !layout.names_prefix())?;
         let at = config.prefix_at()?;
@@ -155,7 +155,7 @@ impl StoreFit {
         Some(Problem::new(at, ProblemKind::Other(message.into())))
     }
 
-    /// The policies of the file that cannot be counted, and why not.
+    /// Returns the policies of the file that cannot be counted, with their reasons.
     pub(crate) fn problems(&self, config: &Config) -> Vec<Problem> {
         let problem = |(policy, misfit): (&Policy, Misfit)| {
             let at = policy.at().unwrap_or(Position::new(1, 1));
@@ -164,16 +164,16 @@ impl StoreFit {
         self.misfits(config.policies()).map(problem).collect()
     }
 
-    /// That all policies can be counted.
+    /// Checks that all policies can be counted.
     ///
     /// # Errors
     ///
-    /// Names the first one that cannot, and why not.
+    /// Names the first policy that cannot be counted, and the reason.
     pub(crate) fn check(&self, policies: &Policies) -> Result<(), Misfit> {
         self.misfits(policies).next().map_or(Ok(()), |(_, misfit)| Err(misfit))
     }
 
-    /// The policies that cannot be counted, and why not.
+    /// Returns the policies that cannot be counted, with their reasons.
     fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, Misfit)> {
         let policies = policies.as_slice();
         policies.iter().enumerate().filter_map(|(place, policy)| {
@@ -192,13 +192,14 @@ impl StoreFit {
         })
     }
 
-    /// That on a Cluster its quotas are not in one slot, and the store refuses each request.
+    /// Returns a reason if the policy's quotas are in several slots of a Cluster, so that the store refuses each
+    /// request.
     fn scattered(&self, policy: &Policy) -> Option<Reason> {
         let has_several = enforced(policy).chain(candidates(policy)).any(|quotas| quotas.len() > 1);
         (has_several && self.together == Together::One).then_some(Reason::Scattered)
     }
 
-    /// An earlier policy that may decide on the same request and whose counters are not in the same slot.
+    /// Returns an earlier policy that may decide on the same request, with counters in another slot.
     fn apart<'a>(&self, policy: &Policy, mut earlier: impl Iterator<Item = &'a Policy>) -> Option<Reason> {
         let decides = |policy: &Policy| {
             policy.mode() == Mode::Enforce && enforced(policy).any(|quotas| !quotas.is_empty())
@@ -214,10 +215,10 @@ impl StoreFit {
     }
 }
 
-/// What of a policy's keys the layout cannot say.
+/// Returns the part of a policy's keys that the layout cannot express.
 fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
     let mut quotas = enforced(policy).chain(candidates(policy)).flatten().map(PolicyQuota::quota).peekable();
-    // Without a quota, nobody is counted.
+    // Without a quota, no key is written.
     quotas.peek()?;
     if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
         return Some(Reason::Quota { quota: quota.clone(), error });
@@ -230,8 +231,8 @@ fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
     }
 }
 
-/// Which of its own quotas the layout takes for another: the store refuses such a request, or a candidate uses up
-/// the quota beside it.
+/// Returns the quotas of the policy that share a counter in the layout. The store refuses such a request, or a
+/// candidate uses up the quota that decides.
 fn mixed_up(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
     let is_mixed_up = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
     if let Some((one, other)) = enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_mixed_up) {
@@ -244,8 +245,8 @@ fn mixed_up(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
     Some(Reason::MixedUpCandidate { layout: layout.clone(), quota, candidate })
 }
 
-/// What a policy shares with an earlier one that certainly applies to the same requests: the store refuses those, or
-/// counts them twice where one of the two is a shadow.
+/// Returns the counter that a policy shares with an earlier one that always applies to the same requests. The store
+/// refuses those, or counts them twice if one of the two is a shadow policy.
 fn shared<'a>(
     layout: &KeyLayout,
     policy: &'a Policy,
@@ -271,23 +272,24 @@ fn shared<'a>(
     })
 }
 
-/// The lists of quotas that decide, of which one is charged at a time.
+/// Returns the lists of quotas that decide; one of them is charged at a time.
 fn enforced(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
     policy.overrides().iter().flat_map(Override::quotas).chain([policy.quotas()])
 }
 
-/// The lists of quotas that are tried out.
+/// Returns the lists of quotas on trial.
 fn candidates(policy: &Policy) -> impl Iterator<Item = &[PolicyQuota]> {
     policy.overrides().iter().flat_map(Override::candidates).chain([policy.candidates()])
 }
 
-/// All that are charged together, two by two.
+/// Returns all pairs of quotas that are charged together.
 fn pairs(quotas: &[PolicyQuota]) -> impl Iterator<Item = (&PolicyQuota, &PolicyQuota)> {
     let others = |(place, one)| quotas.iter().skip(place + 1).map(move |other| (one, other));
     quotas.iter().enumerate().flat_map(others)
 }
 
-/// How many values its keys have; `None` if that varies. A choice says which it was, so it has the names as well.
+/// Returns the number of values in the policy's keys; `None` if that varies. The key of a choice also has the name of
+/// its attribute.
 fn values(identity: &Identity) -> Option<usize> {
     match identity {
         Identity::Global => Some(0),
@@ -307,7 +309,7 @@ fn values(identity: &Identity) -> Option<usize> {
     }
 }
 
-/// How many attributes a choice names.
+/// Returns the number of attributes in a choice.
 fn names(identity: &Identity) -> usize {
     match identity {
         Identity::Attribute(_) | Identity::Address(..) => 1,

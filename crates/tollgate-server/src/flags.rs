@@ -12,7 +12,7 @@ pub(crate) const NAME: &str = "default";
 /// Where it comes from, for people.
 pub(crate) const SOURCE: &str = "flags";
 
-/// A policy that cannot be. The fault of whoever wrote the flags.
+/// An invalid policy; the fault of the flags.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FlagsError {
@@ -25,7 +25,7 @@ pub enum FlagsError {
     /// The same attribute twice.
     #[error("`{flag}`: {0} is named twice", flag = Flag("--key"))]
     KeyTwice(Box<str>),
-    /// In a query string the name is taken.
+    /// A query string uses this name for the units.
     #[error(
         "`{}`: `cost` is the number of units in a query string and cannot name an attribute there",
         Flag("--key")
@@ -47,7 +47,7 @@ pub(crate) fn policies(
     Ok(Policies::of([policy])?)
 }
 
-/// Whoever these words mean, as in the list of a file; without any, whoever all attributes together do.
+/// Parses the key as a file would; without any, the key is all attributes together.
 fn identity(key: &[String]) -> Result<Identity, FlagsError> {
     if key.is_empty() {
         return Ok(Identity::Every);

@@ -1,4 +1,4 @@
-//! Lets one log line pass, and no other of its kind for a while.
+//! Passes one log line, and no other of its kind for a while.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -19,7 +19,7 @@ impl Default for LogGap {
 }
 
 impl LogGap {
-    /// Whether a line may pass now; after it none does for this long.
+    /// Whether a line may pass now. If so, no other passes for this long.
     pub(crate) fn passes(&self, now: Timestamp, gap: Duration) -> bool {
         // Relaxed: the time guards no other memory, and the exchange lets one of several racers pass.
         let until = self.until.load(Ordering::Relaxed);

@@ -1,7 +1,7 @@
 //! Log lines, on standard error: one for each start, stop and unusual event, none for each request.
 //!
-//! A thread of its own writes them, so a standard error that is full, closed or read by nobody holds nothing up and
-//! fails nothing. Lines that it does not take are lost, and the log says how many once it takes some again.
+//! A separate thread writes them, so a standard error that is full, closed or unread neither delays nor fails anything.
+//! Lines that it does not take are lost; the log reports their number once it accepts lines again.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -18,17 +18,17 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::LogFormat;
 
-/// Lines that wait to be written. Further ones are lost.
+/// The most lines that wait to be written. Further ones are lost.
 const WAITING: usize = 1024;
 
-/// How long the end of the process waits for the last lines.
+/// How long the process waits for its last lines before it ends.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The log. Dropping it waits until its lines are written, for a second at most.
 #[derive(Debug)]
 pub struct Log(Lines);
 
-/// Where log lines go. It never blocks and never fails.
+/// The writer of log lines. It never blocks and never fails.
 #[derive(Debug, Clone)]
 struct Lines {
     queue: SyncSender<Entry>,
@@ -46,7 +46,7 @@ enum Entry {
 ///
 /// # Errors
 ///
-/// If the process can have no further thread or file.
+/// If the process cannot have another thread or file.
 pub fn start(format: LogFormat) -> io::Result<Log> {
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let (queue, waiting) = sync_channel(WAITING);
@@ -60,7 +60,7 @@ pub fn start(format: LogFormat) -> io::Result<Log> {
     let filter = asked.unwrap_or_else(|_| level().parse_lossy(""));
     let writer = lines.clone();
     let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone());
-    // An error means that somebody has set up logs before, and then those are wanted.
+    // An error means that a caller has set up logs already, which then stay.
     let _ = match format {
         LogFormat::Text => {
             subscriber.with_target(false).with_ansi(io::stderr().is_terminal()).compact().try_init()
@@ -80,7 +80,7 @@ fn write(mut stderr: File, waiting: &Receiver<Entry>, lost: &AtomicU64) {
             lost.fetch_add(1, Ordering::Relaxed);
             continue;
         }
-        // Only after a line that was written: one about lost lines that is lost itself would be the cause of the next.
+        // Only after a successful write: if the report itself were lost, it would cause the next one.
         let lost = lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
             warn!(lost, "log lines were lost, because standard error did not take them");
@@ -88,7 +88,7 @@ fn write(mut stderr: File, waiting: &Receiver<Entry>, lost: &AtomicU64) {
     }
 }
 
-/// Takes one whole line at a time, which is what the subscriber writes.
+/// Takes one whole line at a time, as the subscriber writes them.
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.queue.try_send(Entry::Line(line.into())).is_err() {
@@ -107,7 +107,7 @@ impl Drop for Log {
     fn drop(&mut self) {
         let (end, written) = sync_channel(0);
         if self.0.queue.try_send(Entry::End(end)).is_ok() {
-            // It ends with an error either way: the sender is dropped, or the time is up.
+            // It ends with an error either way: the sender is dropped, or the time is over.
             let _ = written.recv_timeout(LAST_LINES);
         }
     }

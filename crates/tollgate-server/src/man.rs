@@ -22,7 +22,7 @@ pub struct NoSuchCommand(String);
 ///
 /// If there is no such command.
 pub fn page(names: &[String]) -> Result<String, NoSuchCommand> {
-    // Pages of `help` would say nothing. Once built, commands have their names with those above them.
+    // Pages of `help` would be empty. A built command has its full name, with its parents.
     let mut root = Args::command().disable_help_subcommand(true);
     root.build();
     let mut command = &root;
@@ -31,7 +31,7 @@ pub fn page(names: &[String]) -> Result<String, NoSuchCommand> {
         command = found.ok_or_else(|| NoSuchCommand(names.join(" ")))?;
     }
     let mut page = Vec::new();
-    // Nothing of it can fail: it is written into memory.
+    // This cannot fail: it writes into memory.
     let _ = write(command, &mut page);
     Ok(String::from_utf8_lossy(&page).into_owned())
 }

@@ -6,16 +6,16 @@ use crate::args::NewTokenArgs;
 pub use crate::principals::NoRandomness;
 use crate::principals::{self, Line};
 
-/// Makes a token. Returns what to print.
+/// Creates a token. Returns the text to print.
 ///
 /// # Errors
 ///
-/// If the system gives no random bytes.
+/// If the system returns no random bytes.
 pub fn run(args: &NewTokenArgs) -> Result<String, NoRandomness> {
     let token = principals::generate()?;
     let policies = (!args.policies.is_empty()).then_some(&args.policies[..]);
     let line = Line::of_token(&token, &args.name, &args.scopes, policies, args.expires);
-    // Nothing of it can fail: all names are texts.
+    // This cannot fail: all keys are texts.
     let line = serde_json::to_string(&line).unwrap_or_default();
     Ok(if args.json {
         format!("{}\n", json!({ "token": token, "line": line }))

@@ -1,4 +1,4 @@
-//! What commands print for whoever ran them. Printing can fail, and never panics.
+//! The output of commands. Printing can fail, and never panics.
 
 use std::fmt::Display;
 use std::io::{self, Write};
@@ -9,7 +9,7 @@ use tollgate_policy::Printable;
 ///
 /// # Errors
 ///
-/// If it cannot be written. A reader that closed its end of a pipe has read enough: that is no error.
+/// If it cannot be written. A closed pipe is not an error: its reader has read enough.
 pub fn answer(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -18,8 +18,8 @@ pub fn answer(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes an error to standard error, with no control character but its line ends. If it cannot be written, nobody is
-/// left to tell.
+/// Writes an error to standard error, without control characters except line ends. If that fails, there is nobody to
+/// report it to.
 pub fn complain(error: impl Display) {
     for line in error.to_string().lines() {
         let _ = writeln!(io::stderr(), "{}", Printable(line));

@@ -1,4 +1,4 @@
-//! How many connections each client has open, by its address.
+//! Counts the open connections of each client, by address.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,7 +12,7 @@ pub(crate) struct Peers {
     open: Arc<Mutex<HashMap<IpAddr, u32>>>,
 }
 
-/// One connection of a client, counted until it is dropped.
+/// One connection of a client, which counts until it is dropped.
 #[derive(Debug)]
 pub(crate) struct OfPeer {
     peer: IpAddr,
@@ -20,15 +20,15 @@ pub(crate) struct OfPeer {
 }
 
 impl Peers {
-    /// So many connections for each at most.
+    /// Allows this many connections for each client.
     pub(crate) fn new(max: u32) -> Self {
         Self { max, open: Arc::default() }
     }
 
-    /// Counts one more of this client; `None` if it has as many as it may.
+    /// Counts another connection of this client; `None` if it has too many.
     pub(crate) fn one_of(&self, address: IpAddr) -> Option<OfPeer> {
         let peer = client(address);
-        // Nothing that is done under the lock leaves half of it undone; nor below.
+        // No change under this lock can be left half made; nor below.
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         let count = open.entry(peer).or_default();
         if *count == self.max {
@@ -51,7 +51,7 @@ impl Drop for OfPeer {
     }
 }
 
-/// Whose address it is: of IPv6, one client usually has a whole /64.
+/// Returns the client of an address: for IPv6, the whole /64, which one client usually has.
 fn client(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
         IpAddr::V6(address) => IpAddr::V6(Ipv6Addr::from_bits(address.to_bits() & !u128::from(u64::MAX))),

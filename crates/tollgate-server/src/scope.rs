@@ -42,7 +42,7 @@ impl Scopes {
     }
 }
 
-/// Those that a principal names.
+/// Collects the scopes of a principal.
 impl FromIterator<Scope> for Scopes {
     fn from_iter<I: IntoIterator<Item = Scope>>(scopes: I) -> Self {
         let all = scopes.into_iter().fold(Self::default(), Self::with);
@@ -71,8 +71,7 @@ impl Scope {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 
-    /// Whether a web page must not reach it with a browser's help: its page is of another site, and the browser is
-    /// inside the operator's network.
+    /// Whether a web page of another site must not reach it through a browser inside the operator's network.
     pub(crate) const fn is_guarded(self) -> bool {
         !matches!(self, Self::Check | Self::Peek)
     }

@@ -1,26 +1,26 @@
-//! The signals that end the service, and the one that may have another meaning.
+//! The signals that end the service, and SIGHUP, which may have another meaning.
 
 use std::future::pending;
 use std::{fs, io};
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// SIGINT, SIGTERM and SIGHUP, caught from the moment this is made. A SIGHUP that the process was started to ignore, as
-/// `nohup` does, goes on being ignored, and one that means that files are to be read again ends nothing.
+/// SIGINT, SIGTERM and SIGHUP, caught from its creation on. If the process was started to ignore SIGHUP, as with
+/// `nohup`, it stays ignored. If SIGHUP means a reload, it ends nothing.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
     terminate: Signal,
-    /// A terminal that closes; unless it means that files are to be read again.
+    /// A terminal that closes, unless the signal means a reload.
     hangup: Option<Signal>,
 }
 
-/// What SIGHUP means.
+/// The meaning of SIGHUP.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Hangup {
     /// The terminal closed.
     Ends,
-    /// Files are to be read again.
+    /// Files should be reloaded.
     Reloads,
 }
 
@@ -34,7 +34,7 @@ impl Signals {
         })
     }
 
-    /// Waits for the next one and names it.
+    /// Waits for the next signal, and returns its name.
     pub(crate) async fn next(&mut self) -> &'static str {
         let hangup = async {
             match &mut self.hangup {
@@ -50,12 +50,12 @@ impl Signals {
     }
 }
 
-/// Catches SIGHUP, which ends nothing from now on. Each of several that catch it gets every one.
+/// Catches SIGHUP, which ends nothing from now on. Each receiver gets every signal.
 pub(crate) fn hangup() -> io::Result<Signal> {
     signal(SignalKind::hangup())
 }
 
-/// Whether the process was started to ignore SIGHUP, where the system tells.
+/// Whether the process was started to ignore SIGHUP, as far as the system tells.
 fn is_hangup_ignored() -> bool {
     /// Signal 1 of the mask.
     const HANGUP: u64 = 1;

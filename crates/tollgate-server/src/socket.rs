@@ -1,4 +1,4 @@
-//! Listening sockets, and how many connections the system keeps until they are accepted.
+//! Listening sockets, and the number of connections that the system queues for them.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -8,15 +8,15 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::args::Flag;
 
-/// Connections that may wait at once: one more is dropped, and its client tries again only after a second. The usual
-/// 128 are fewer than one burst of a large client.
+/// The most queued connections. A further one is dropped, and its client only retries after a second. The usual 128 are
+/// fewer than one burst of a large client.
 const BACKLOG: u32 = 4096;
 
-/// Listens on the address that this flag names.
+/// Listens on the address of this flag.
 pub(crate) fn listen_on(address: SocketAddr, flag: &'static str) -> anyhow::Result<TcpListener> {
     let listen = || {
         let socket = if address.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
-        // A process that has just ended leaves connections behind, which keep nobody from the address.
+        // Connections of a process that has just ended do not block the address.
         socket.set_reuseaddr(true)?;
         socket.bind(address)?;
         socket.listen(BACKLOG)
@@ -24,7 +24,7 @@ pub(crate) fn listen_on(address: SocketAddr, flag: &'static str) -> anyhow::Resu
     listen().with_context(|| format!("cannot listen on {address} (`{}`)", Flag(flag)))
 }
 
-/// How many connections the system lets wait, where it tells.
+/// Returns how many connections the system queues, if it tells.
 pub(crate) fn backlog() -> Option<u32> {
     let most = fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?;
     most.trim().parse().ok().map(|most: u32| most.min(BACKLOG))

@@ -1,8 +1,8 @@
-//! How long something took. What time it is, only a store's clock says.
+//! Measures durations. Only a store's clock tells the time.
 
 use std::time::{Duration, Instant};
 
-/// Started when it is made.
+/// Started on creation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Stopwatch(Instant);
 

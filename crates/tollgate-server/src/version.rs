@@ -1,4 +1,4 @@
-//! `tollgate --version`: what this binary is.
+//! `tollgate --version`: the version and build of this binary.
 
 /// Returns the version; if `is_verbose`, the commit, the features and the target of this build as well.
 #[must_use]

@@ -1,9 +1,9 @@
-//! Errors in one line, with what caused them.
+//! Errors in one line, with their causes.
 
 use std::error::Error;
 use std::fmt;
 
-/// An error, and behind it each of its sources: an error that has one says only what failed itself.
+/// An error, followed by each of its sources, because an error with a source only describes its own failure.
 pub(crate) struct WithSources<'a>(pub(crate) &'a (dyn Error + 'static));
 
 impl fmt::Display for WithSources<'_> {
