@@ -106,7 +106,7 @@ mod tests {
 
     /// An address was shown as `192%2E0%2E2%2E1`.
     #[test]
-    fn only_what_has_to_be_is_encoded() {
+    fn encodes_only_what_needs_it() {
         assert_eq!(pair("ip", "192.0.2.1"), "ip=192.0.2.1");
         assert_eq!(pair("api key", "a&b"), "api%20key=a%26b");
     }

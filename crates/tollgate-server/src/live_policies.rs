@@ -74,7 +74,7 @@ mod tests {
     /// A file that was removed and came back unchanged stayed "not live", because its text was known. And if the log
     /// was written to the same folder, each line about the missing file caused the next.
     #[test]
-    fn a_file_that_is_away_is_told_of_once_and_is_live_again_once_it_is_back() {
+    fn a_missing_file_is_logged_once_and_is_live_again_when_it_returns() {
         let folder = std::env::temp_dir().join(format!("tollgate-reload-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();
         let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));

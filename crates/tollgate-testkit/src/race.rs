@@ -65,7 +65,7 @@ pub fn crosswise_charges_use_up_the_narrower_limit<S: Store>(store: &S, threads:
 /// # Panics
 ///
 /// If a request that had room was denied.
-pub fn denied_pairs_take_room_from_nobody<S: Store>(store: &S, threads: usize, rounds: u64) {
+pub fn denied_pairs_take_no_room<S: Store>(store: &S, threads: usize, rounds: u64) {
     let (shared, full) = (quota("shared", 2 * threads as u64), quota("full", 1));
     for round in 0..rounds {
         let (a, b) = (Key::from((round, "a")), Key::from((round, "b")));

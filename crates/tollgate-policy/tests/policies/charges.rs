@@ -429,7 +429,7 @@ fn a_missing_key_is_an_error_a_denial_or_nothing_and_never_a_shared_counter() {
 
 /// The order of policies in the file decided between 400 and 429.
 #[test]
-fn a_request_in_error_is_so_wherever_another_policy_stands_that_denies_it() {
+fn an_error_does_not_depend_on_the_order_of_policies() {
     let strict = "{ name: strict, key: [user], quotas: [5/1m] }";
     let denying = "{ name: denying, key: [tenant], quotas: [5/1m], on_missing_key: deny }";
     for policies in [[strict, denying], [denying, strict]] {
@@ -574,7 +574,7 @@ policies:
 }
 
 #[test]
-fn a_policy_has_what_the_defaults_say_unless_it_says_otherwise() {
+fn a_policy_overrides_the_defaults() {
     let config = config(
         "defaults: { on_store_failure: local, local_share: 1/3, headers: none, deny_status: 403, count_denied: true }
 policies:

@@ -341,7 +341,7 @@ fn a_trial_takes_nothing_of_what_another_policy_denied() {
 /// A list of the denied in shadow mode left no trace: nobody saw whom it would deny, and the request counted as
 /// unmatched. The same went for a policy that denies requests without a key.
 #[test]
-fn a_denial_in_shadow_mode_is_told_and_counted() {
+fn a_denial_in_shadow_mode_is_reported_and_counted() {
     const DENIALS: &str = "
   - { name: signed-in, key: [account], on_missing_key: deny, quotas: [9/1m] }
 mode: shadow

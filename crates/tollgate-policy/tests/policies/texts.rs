@@ -17,7 +17,7 @@ fn parse(path: &Path) -> Result<Config, ConfigError> {
 }
 
 #[test]
-fn every_problem_of_a_file_is_told_with_its_place() {
+fn every_problem_of_a_file_is_reported_with_its_place() {
     // These come from the file's user, from an additional file, and from a file with a thousand expressions.
     let mut told = BTreeSet::from(["Other", "TableLine", "TooManyExpressions"].map(str::to_owned));
     for path in yaml_files(&file("tests/problems")) {
@@ -229,7 +229,7 @@ fn several_files_are_read_as_one() {
 }
 
 #[test]
-fn each_wrong_line_of_a_table_is_told_with_its_place() {
+fn each_wrong_line_of_a_table_is_reported_with_its_place() {
     let file = "policies:
   - name: api
     key: [tenant]

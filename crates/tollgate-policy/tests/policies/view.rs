@@ -143,7 +143,7 @@ fn a_key_that_lacks_a_part_is_missing_whatever_its_other_parts_are() {
 
 /// A wrong value never counts as missing; otherwise `first_of` would count its sender as another client.
 #[test]
-fn a_request_is_refused_for_what_is_wrong_only_where_it_matters() {
+fn a_wrong_value_refuses_a_request_only_if_it_matters() {
     let policies = policies(
         "
   - { name: each, match: { path: /search }, key: { first_of: [user, ip] }, quotas: [5/1m] }
@@ -174,7 +174,7 @@ fn the_cost_is_only_read_if_a_policy_charges() {
 
 /// Services answer HEAD as they answer GET, so HEAD bypassed every policy that named GET.
 #[test]
-fn head_is_a_get_and_also_itself() {
+fn head_counts_as_get_and_as_head() {
     let text = "
   - { name: get, match: { method: GET }, key: global, quotas: [5/1m] }
   - { name: head, match: { method: HEAD }, key: global, quotas: [5/1m] }

@@ -17,8 +17,8 @@ fn crosswise_charges_use_up_the_narrower_limit() {
 }
 
 #[test]
-fn denied_pairs_take_room_from_nobody() {
-    race::denied_pairs_take_room_from_nobody(served(Software::Redis).store(), 16, 20);
+fn denied_pairs_take_no_room() {
+    race::denied_pairs_take_no_room(served(Software::Redis).store(), 16, 20);
 }
 
 #[test]

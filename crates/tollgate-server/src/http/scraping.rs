@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_text_is_for_who_asks_for_it() {
+    fn plain_text_is_for_clients_that_prefer_it() {
         let prefers = |accept: &str| prefers_plain([accept].into_iter());
         assert!(
             prefers("text/plain") && prefers("text/plain; version=0.0.4") && prefers("TEXT/PLAIN, */*;q=0.1")

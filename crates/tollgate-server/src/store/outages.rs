@@ -147,7 +147,7 @@ mod tests {
 
     /// A second outage within ten seconds of the last line was not logged at all, neither its beginning nor its end.
     #[test]
-    fn outages_within_the_gap_are_told_together() {
+    fn outages_within_the_gap_are_logged_together() {
         let mut story = Story::default();
         assert_eq!(story.failed(at(0)), Some(Line::Gone));
         assert_eq!(story.failed(at(1)), None);
@@ -177,7 +177,7 @@ mod tests {
 
     /// Gathered outages would have been logged after later events.
     #[test]
-    fn outages_that_are_gathered_are_told_before_the_next() {
+    fn gathered_outages_are_logged_before_the_next() {
         let mut story = Story::default();
         story.failed(at(0));
         story.answered();

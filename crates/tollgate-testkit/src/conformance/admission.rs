@@ -75,7 +75,7 @@ pub async fn cost_zero_only_looks<S: Subject>(subject: &S) {
 }
 
 /// Rule 5: a peek charges nothing, and gets the answer that a charge of its cost would get.
-pub async fn peek_tells_what_a_charge_would_be_told<S: Subject>(subject: &S) {
+pub async fn a_peek_answers_as_the_charge_would<S: Subject>(subject: &S) {
     let quota = quota("5/1h");
     let alice = Caller::new(subject, &quota, "alice");
     assert!(alice.takes(3).await.is_allowed());
@@ -115,7 +115,7 @@ pub async fn a_counted_denial_charges_only_quotas_without_room<S: Subject>(subje
 }
 
 /// Rule 6: `count_denied` belongs to each quota; a quota without it is never charged for a denial.
-pub async fn a_denial_is_counted_only_where_it_is_asked_for<S: Subject>(subject: &S) {
+pub async fn denials_are_counted_only_if_the_quota_says_so<S: Subject>(subject: &S) {
     let counts = quota("1/1h").with_count_denied(CountDenied::Yes);
     let forgives = quota("1/2h");
     let (counts, forgives) =

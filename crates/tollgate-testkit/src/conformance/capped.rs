@@ -72,7 +72,7 @@ pub async fn a_step_that_finds_no_room_charges_nothing<S: Capped>() {
 }
 
 /// G8: a peek at an unseen key gets the answer that its charge would get.
-pub async fn a_look_at_an_unseen_key_is_told_that_the_store_is_full<S: Capped>() {
+pub async fn a_look_at_an_unseen_key_finds_the_store_full<S: Capped>() {
     let subject = &S::with_max_counters(1);
     let quota = quota("5/1h");
     Caller::new(subject, &quota, "known").fills().await;

@@ -58,10 +58,10 @@ macro_rules! conformance {
             admission::limit_zero_denies_everything
             admission::the_largest_costs_and_limits_are_exact
             admission::cost_zero_only_looks
-            admission::peek_tells_what_a_charge_would_be_told
+            admission::a_peek_answers_as_the_charge_would
             admission::a_denied_request_consumes_nothing
             admission::a_counted_denial_charges_only_quotas_without_room
-            admission::a_denial_is_counted_only_where_it_is_asked_for
+            admission::denials_are_counted_only_if_the_quota_says_so
             admission::a_cost_above_the_limit_is_never_charged
             admission::a_denied_look_is_not_counted
             admission::used_saturates_at_the_largest_limit
@@ -139,7 +139,7 @@ macro_rules! conformance {
             a_store_is_full_between_95_percent_and_its_cap
             a_flood_of_keys_resets_no_counter
             a_step_that_finds_no_room_charges_nothing
-            a_look_at_an_unseen_key_is_told_that_the_store_is_full
+            a_look_at_an_unseen_key_finds_the_store_full
             a_denial_needs_no_room
             closed_windows_make_room
             a_reset_makes_room

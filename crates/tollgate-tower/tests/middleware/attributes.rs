@@ -91,7 +91,7 @@ fn every_extractor_gives_its_value() {
 
 /// Policies fold mapped addresses, but they would take all clients of a translator for one, by their /64.
 #[test]
-fn an_address_that_stands_for_ipv4_is_told_as_ipv4() {
+fn a_mapped_address_becomes_an_ipv4_address() {
     let sources = sources();
     for (told, ip) in [("64:ff9b::192.0.2.7", "192.0.2.7"), ("::ffff:192.0.2.7", "192.0.2.7")] {
         let request = request("/", &[("x-forwarded-for", told)]);
@@ -130,7 +130,7 @@ fn a_source_of_ones_own_stands_in_for_another() {
 
 /// An empty list counted as a present value here, but not in the service or in tokens.
 #[test]
-fn an_empty_list_is_no_value_whoever_finds_it() {
+fn an_empty_list_is_no_value() {
     let nobody = || Vec::<&str>::new().into();
     let sources = AttributeSources::new()
         .with_fn("roles", move |_| Some(nobody()))

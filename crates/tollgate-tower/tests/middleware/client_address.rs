@@ -172,7 +172,7 @@ fn how_much_of_an_address_is_a_client_can_be_set() {
 
 /// A client that can connect without an address could choose one.
 #[test]
-fn without_an_address_of_the_connection_nobody_is_believed() {
+fn without_an_address_of_the_connection_no_header_is_believed() {
     let by = behind_proxies(ForwardedHeader::XForwardedFor);
     let request = Request::get("/").header("x-forwarded-for", "198.51.100.1").body(()).unwrap();
     assert!(matches!(
@@ -184,7 +184,7 @@ fn without_an_address_of_the_connection_nobody_is_believed() {
 /// Clients send anything, in any spelling, over one to three proxies. The same client always has the same key,
 /// different clients never share one, and no client gets the key of another.
 #[test]
-fn ten_thousand_spellings_split_nobody_and_merge_nobody() {
+fn ten_thousand_spellings_neither_split_nor_merge_clients() {
     let mut rng = Rng::with_seed(0x70_11_6A_7E);
     let (mut key_of, mut client_of) = (HashMap::new(), HashMap::new());
     let by = [ForwardedHeader::Forwarded, ForwardedHeader::XForwardedFor].map(behind_proxies);

@@ -103,7 +103,7 @@ fn a_cookie_is_one_value_without_the_quotes_around_it() {
 }
 
 #[test]
-fn secrets_are_hashed_unless_they_are_said_to_be_plain() {
+fn secrets_are_hashed_unless_they_are_declared_plain() {
     let by_header = request(API_KEY, &[SECRET.as_bytes()]);
     assert_eq!(found(Header::new(API_KEY).extract(Head::from(&by_header))), Ok(SHA256.to_owned()));
     assert_eq!(

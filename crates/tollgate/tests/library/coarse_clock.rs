@@ -68,7 +68,7 @@ fn a_window_begins_at_its_first_unit_and_not_at_the_last_tick() {
 
 /// A client may learn from another source when its window ends, and return at that very instant.
 #[test]
-fn nobody_is_denied_for_a_window_that_is_over() {
+fn a_closed_window_denies_no_client() {
     let day = PolicyQuota::new("day", Quota::per_day(9));
     for (missed_ticks, late) in (0..=8).flat_map(|missed| (0..4).map(move |late| (missed, late))) {
         let clock = TickingClock { millis: AtomicI64::new(5_500), missed_ticks };

@@ -14,8 +14,8 @@ fn crosswise_charges_use_up_the_narrower_limit() {
 }
 
 #[test]
-fn denied_pairs_take_room_from_nobody() {
-    race::denied_pairs_take_room_from_nobody(&MemoryStore::new(), 16, 200);
+fn denied_pairs_take_no_room() {
+    race::denied_pairs_take_no_room(&MemoryStore::new(), 16, 200);
 }
 
 #[test]

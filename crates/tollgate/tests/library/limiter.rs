@@ -478,7 +478,7 @@ fn a_limiter_counts_denials_if_it_is_told_to() {
 /// A step charged one counter and peeked at another whose window was over. The peek replaced the closed counter by an
 /// empty one, which took room, and a key that should have had room was told that the store was full.
 #[test]
-fn a_look_beside_a_charge_takes_no_room() {
+fn a_look_next_to_a_charge_takes_no_room() {
     let clock = ManualClock::default();
     let store = MemoryStore::builder().clock(clock.clone()).max_counters(2).build();
     let (second, day) =

@@ -105,7 +105,7 @@ fn a_hook_that_panics_is_called_again() {
 }
 
 #[test]
-fn a_hook_that_hangs_holds_up_nobody_and_what_it_misses_is_counted() {
+fn a_hanging_hook_delays_no_charge_and_its_losses_are_counted() {
     let (entered, inside) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
     let clock = ManualClock::default();
@@ -130,7 +130,7 @@ fn a_hook_that_hangs_holds_up_nobody_and_what_it_misses_is_counted() {
 
 /// Every charged unit is reported once, whatever ends its counter.
 #[test]
-fn no_unit_is_lost_and_none_is_told_twice() {
+fn every_unit_is_reported_once() {
     let (limiter, clock, closed) = watched("1000/1m@staggered".parse().unwrap(), 200);
     let mut charged: HashMap<u64, u64> = HashMap::new();
     for turn in 0..4_000_u64 {
@@ -156,7 +156,7 @@ fn no_unit_is_lost_and_none_is_told_twice() {
 /// The hook's thread looked for closed counters only if it had nothing else to report for a second. Under steady
 /// traffic it never did, and keys that did not return were never reported.
 #[test]
-fn keys_that_never_come_again_are_told_under_steady_traffic() {
+fn keys_that_never_return_are_reported_under_steady_traffic() {
     let (limiter, clock, closed) = watched(Quota::per_second(100), 1_000);
     assert!(limiter.check_cost("alice", 7).unwrap().is_allowed());
     let is_told = (0..200).any(|_| {

@@ -101,7 +101,7 @@ fn finds_a_unit_too_many() {
 
 /// A wrong window in the answer must not hide the unit; then the clock shows it.
 #[test]
-fn finds_a_unit_too_many_that_is_said_to_be_of_the_next_window() {
+fn finds_a_unit_too_many_despite_a_wrong_window() {
     breaks(Fault::NamesTheNextWindow, &["G1: the window of its time", "G3", "no unit was admitted when"]);
 }
 

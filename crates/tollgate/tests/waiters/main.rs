@@ -204,7 +204,7 @@ fn a_waiter_that_others_delay_too_long_gets_their_denial() {
 }
 
 #[test]
-fn a_sleep_that_was_cut_short_delays_nobody() {
+fn a_sleep_that_was_cut_short_delays_no_other_waiter() {
     let (waiters, _, timer, clock) = waiters!(limiter("3/1s"));
     let mut world = World::new(&clock, &timer);
     world.start(waiters.until_allowed("alice"));
@@ -453,7 +453,7 @@ fn a_waiter_that_is_dropped_while_the_store_is_asked_wakes_the_next() {
 
 /// Two ask before any waits. Both are denied, and queue in the order of their denials.
 #[test]
-fn calls_that_ask_at_the_same_time_are_queued_as_they_are_denied() {
+fn concurrent_calls_queue_in_the_order_of_their_denials() {
     let (waiters, store, timer, clock) = waiters!(faulty_limiter("1/1s"));
     let mut world = World::new(&clock, &timer);
     world.start(waiters.until_allowed("alice"));

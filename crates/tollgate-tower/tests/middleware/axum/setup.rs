@@ -108,7 +108,7 @@ async fn an_extractor_may_wait() {
 
 /// Seen in another limiter: served as its documentation says, it found no address and limited nobody.
 #[tokio::test]
-async fn without_the_address_of_the_peer_nobody_passes() {
+async fn without_the_address_of_the_peer_no_request_passes() {
     let rule = || Rule::new(limiter("search", "1/1m")).on_missing(OnMissing::Skip);
     let client =
         ClientAddress::behind(TrustedProxies::parse(["10.0.0.1"]).unwrap(), ForwardedHeader::Forwarded);
@@ -126,7 +126,7 @@ async fn without_the_address_of_the_peer_nobody_passes() {
 }
 
 #[tokio::test]
-async fn a_proxy_in_front_shows_and_is_said_once() {
+async fn a_proxy_in_front_is_reported_once() {
     let (router, _, warnings) = app(Rule::new(limiter("search", "9/1m")).key(PeerAddress::new()));
     let address = serve(router).await;
     get(address, "/").await;
