@@ -1,0 +1,71 @@
+//! A request as Envoy asks it. It borrows its texts.
+
+use smallvec::SmallVec;
+
+use crate::Unit;
+
+/// A question to the rate-limit service: may this request go on?
+///
+/// It corresponds to `RateLimitRequest` of `envoy.service.ratelimit.v3`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Request<'a> {
+    /// The domain, which chooses the limits.
+    pub domain: &'a str,
+    /// What is to be counted. Each gets a status.
+    pub descriptors: Descriptors<'a>,
+    /// The units that each descriptor takes which does not say its own; 0 means 1.
+    pub hits_addend: u32,
+}
+
+/// The descriptors of a request, in their order.
+pub type Descriptors<'a> = SmallVec<[Descriptor<'a>; 2]>;
+
+/// The entries of a descriptor, in their order.
+pub type Entries<'a> = SmallVec<[Entry<'a>; 3]>;
+
+/// What a limit may apply to: a list of entries, which is searched for level by level.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Descriptor<'a> {
+    /// The entries, from the outermost level.
+    pub entries: Entries<'a>,
+    /// A limit that replaces the configured one.
+    pub limit: Option<Override>,
+    /// The units that it takes, if it says them; 0 only peeks.
+    pub hits_addend: Option<u64>,
+    /// Whether the units are given back instead.
+    pub is_negative_hits: bool,
+}
+
+/// One key and its value.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    /// The key, which is never empty.
+    pub key: &'a str,
+    /// The value, which may be empty.
+    pub value: &'a str,
+}
+
+/// A limit that comes with a descriptor.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Override {
+    /// The units in each window; 0 denies everything.
+    pub requests_per_unit: u32,
+    /// The [number of the unit](Unit::number), as it was sent: it may be none.
+    pub unit: i32,
+}
+
+impl Override {
+    /// A limit of this many requests in each unit.
+    #[must_use]
+    pub const fn new(requests_per_unit: u32, unit: Unit) -> Self {
+        Self { requests_per_unit, unit: unit.number() }
+    }
+}
+
+impl<'a> Descriptor<'a> {
+    /// A descriptor of these entries, which takes as many units as the request says.
+    pub fn new(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let entries = entries.into_iter().map(|(key, value)| Entry { key, value }).collect();
+        Self { entries, ..Self::default() }
+    }
+}

@@ -1,0 +1,98 @@
+//! The answer to a request.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value};
+use smallvec::SmallVec;
+
+use crate::Unit;
+
+/// The answer to a [`Request`](crate::Request).
+///
+/// It corresponds to `RateLimitResponse` of `envoy.service.ratelimit.v3`.
+#[derive(Debug, Clone, PartialEq)]
+#[must_use = "a denied request has to be stopped"]
+pub struct Response {
+    /// Whether the request may go on.
+    pub overall: Code,
+    /// One for each descriptor, in their order.
+    pub statuses: SmallVec<[Status; 2]>,
+    /// Headers for the client, if they are configured.
+    pub headers: SmallVec<[Header; 3]>,
+    /// What Envoy keeps for its other filters, if that is configured.
+    pub dynamic_metadata: Option<Map<String, Value>>,
+}
+
+/// A verdict as Envoy's messages have it. There is no `UNKNOWN`, which Envoy must never be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Code {
+    /// The request may go on.
+    Ok,
+    /// A limit denies it.
+    OverLimit,
+}
+
+/// The verdict on one descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Status {
+    /// Whether its limit has room.
+    pub code: Code,
+    /// The limit that applies, if there is one.
+    pub current_limit: Option<CurrentLimit>,
+    /// Units left in the window: 0 if the code is [`Code::OverLimit`] or there is no limit, and [`u32::MAX`] if the
+    /// configuration says `unlimited`.
+    pub limit_remaining: u32,
+    /// Time until the window ends, in whole seconds, if a limit applies.
+    pub duration_until_reset: Option<Duration>,
+}
+
+/// The limit that applies to a descriptor.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CurrentLimit {
+    /// The units in each window.
+    pub requests_per_unit: u32,
+    /// The length of windows.
+    pub unit: Unit,
+    /// Its name, if the configuration gives it one.
+    pub name: Option<Arc<str>>,
+}
+
+/// A header for the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Header {
+    /// The name as it is configured.
+    pub name: Arc<str>,
+    /// Its number.
+    pub value: u64,
+}
+
+impl Code {
+    /// The number in Envoy's messages.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::Ok => 1,
+            Self::OverLimit => 2,
+        }
+    }
+
+    /// The name in Envoy's messages.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Ok => "OK",
+            Self::OverLimit => "OVER_LIMIT",
+        }
+    }
+}
+
+impl Status {
+    /// The status of a descriptor without a limit.
+    pub const NO_LIMIT: Self =
+        Self { code: Code::Ok, current_limit: None, limit_remaining: 0, duration_until_reset: None };
+
+    /// The status of a descriptor whose limit is `unlimited`.
+    pub const UNLIMITED: Self =
+        Self { code: Code::Ok, current_limit: None, limit_remaining: u32::MAX, duration_until_reset: None };
+}
