@@ -7,7 +7,7 @@ use std::path::Path;
 
 use thiserror::Error;
 
-use crate::file::{At, Node, RawFile, Read, Variables};
+use crate::file::{At, Extras, Node, RawFile, Read, Variables};
 use crate::problem::Problems;
 use crate::resolve::resolve;
 use crate::{Changes, Policies, Position, Printable, Problem, Sources, Warning};
@@ -180,7 +180,7 @@ impl Config {
         let mut problems = Problems::default();
         let mut raw = Vec::new();
         for (number, text) in (0..).zip(sources.policies()) {
-            let root = Node::parse(text, number, sources, variables, &mut problems);
+            let root = Node::parse(text, number, Some(Extras { sources, variables }), &mut problems);
             raw.extend(root.and_then(|root| At::<RawFile>::read(&root, &mut problems)));
         }
         let is_any_read = !raw.is_empty();

@@ -92,6 +92,9 @@ mod value;
 mod view;
 #[cfg(feature = "file")]
 mod warning;
+#[cfg(feature = "file")]
+#[doc(hidden)]
+pub mod yaml;
 
 pub use self::attributes::Attributes;
 pub use self::builder::{PolicyBuilder, PolicyError};

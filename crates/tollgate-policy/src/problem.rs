@@ -15,8 +15,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// Where something stands, for a message about another place; `names` are those of the files.
-    pub(crate) fn seen_from(here: Position, there: Position, names: &[Box<str>]) -> Self {
+    /// Returns where something stands, for a message about another place; `names` are those of the files.
+    #[must_use]
+    pub fn seen_from(here: Position, there: Position, names: &[Box<str>]) -> Self {
         let other = names.get(there.file as usize).filter(|_| there.file != here.file);
         Self { file: other.cloned(), line: there.line }
     }
@@ -235,7 +236,8 @@ impl Problem {
 
 impl Hint {
     /// A word is taken for a misspelling of the nearest, if they differ in at most two fifths of the longer one.
-    pub(crate) fn new(written: &str, known: &'static [&'static str]) -> Self {
+    #[must_use]
+    pub fn new(written: &str, known: &'static [&'static str]) -> Self {
         let written = written.to_ascii_lowercase().replace('-', "_");
         let distances =
             known.iter().map(|word| (strsim::osa_distance(&written, &word.replace('-', "_")), *word));
@@ -245,8 +247,9 @@ impl Hint {
         Self { meant, known }
     }
 
-    /// The word that was probably meant.
-    pub(crate) const fn meant(&self) -> Option<&'static str> {
+    /// Returns the word that was probably meant.
+    #[must_use]
+    pub const fn meant(&self) -> Option<&'static str> {
         self.meant
     }
 }
@@ -269,7 +272,7 @@ impl fmt::Display for Problem {
 
 /// All that is wrong with files that are read together, and how many expressions they have had.
 #[derive(Debug, Default)]
-pub(crate) struct Problems(Vec<Problem>, usize);
+pub struct Problems(Vec<Problem>, usize);
 
 /// Regular expressions in files that are read together. Compiled, each has a bound of its own.
 const MAX_EXPRESSIONS: usize = 1_000;
@@ -292,7 +295,8 @@ impl Problems {
         if self.1 > MAX_EXPRESSIONS { Err(ProblemKind::TooManyExpressions) } else { Ok(()) }
     }
 
-    pub(crate) fn add(&mut self, at: Position, kind: ProblemKind) {
+    /// Notes a problem.
+    pub fn add(&mut self, at: Position, kind: ProblemKind) {
         self.0.push(Problem { at, kind });
     }
 
@@ -312,18 +316,21 @@ impl Problems {
     }
 
     /// Notes the error, if there is one.
-    pub(crate) fn take<T>(&mut self, at: Position, result: Result<T, ProblemKind>) -> Option<T> {
+    pub fn take<T>(&mut self, at: Position, result: Result<T, ProblemKind>) -> Option<T> {
         result.map_err(|kind| self.add(at, kind)).ok()
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Returns whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// In the order of the file. A value whose variable is missing was judged by the text `${NAME}`, and one whose file
+    /// Returns them in the order of the file. A value whose variable is missing was judged by the text `${NAME}`, and one whose file
     /// cannot be read by nothing, so nothing else is said of it. The variable's problem comes first: the order keeps that of the notes, and variables are
     /// replaced before anything is read.
-    pub(crate) fn into_sorted(mut self) -> Box<[Problem]> {
+    #[must_use]
+    pub fn into_sorted(mut self) -> Box<[Problem]> {
         self.0.sort_by_key(|problem| problem.at);
         self.0.dedup_by(|later, first| {
             let of_variable = matches!(

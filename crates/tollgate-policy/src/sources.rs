@@ -148,8 +148,8 @@ impl Sources {
         self.policies().chain(self.tables.iter().filter_map(|table| table.text.as_deref().ok()))
     }
 
-    /// The texts of the files of policies.
-    pub(crate) fn policies(&self) -> impl Iterator<Item = &str> {
+    /// Returns the texts of the files without their tables.
+    pub fn policies(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|source| source.text.as_str())
     }
 

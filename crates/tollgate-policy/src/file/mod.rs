@@ -15,21 +15,20 @@ mod tree;
 mod values;
 mod variables;
 
-use schemars::JsonSchema;
-
 pub(crate) use self::listed::{FROM, Listed};
 pub(crate) use self::policy::{RawOverride, RawPolicy};
 pub(crate) use self::quotas::{PolicyQuotas, QuotaList};
+pub(crate) use self::read::Text;
 use self::read::section;
-pub(crate) use self::read::{At, Read, Text};
+pub use self::read::{At, Read};
 pub(crate) use self::store::RawStore;
 pub(crate) use self::table::{NamedQuotas, RawTier};
-pub(crate) use self::tree::{LISTED, Node};
+pub use self::tree::{Entry, Node, NodeValue};
+pub(crate) use self::tree::{Extras, LISTED};
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
 use self::values::{FormatWords, Status};
 pub(crate) use self::variables::Variables;
-use crate::problem::Problems;
-use crate::{Mode, OnMissingKey, Position, ProblemKind, Unmatched};
+use crate::{Mode, OnMissingKey, Unmatched};
 
 section! {
     /// Limits for requests and their clients.

@@ -1,14 +1,10 @@
 //! One policy as it is written.
 
-use schemars::JsonSchema;
-
 use super::quotas::{PolicyQuotas, QuotaList};
-use super::read::{At, OneOrMany, Read, Text, section};
+use super::read::{OneOrMany, Text, section};
 use super::table::{FileBeside, NamedQuotas};
-use super::tree::Node;
 use super::values::{FailureWord, FormatWords, RawCost, Share, Status};
-use crate::problem::Problems;
-use crate::{Conditions, Identity, Mode, OnMissingKey, Position, ProblemKind};
+use crate::{Conditions, Identity, Mode, OnMissingKey};
 
 section! {
     /// A named rule: what it matches, its key and its quotas.

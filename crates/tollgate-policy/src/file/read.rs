@@ -9,17 +9,20 @@ use crate::problem::Problems;
 use crate::{Position, ProblemKind};
 
 /// What can be read from a place in a file. `None` only with a problem noted.
-pub(crate) trait Read: Sized {
+pub trait Read: Sized {
+    /// Reads it, and notes what is wrong with it.
     fn read(node: &Node, problems: &mut Problems) -> Option<Self>;
 }
 
 /// A value, and where it stands.
 #[derive(Debug, Clone)]
-pub(crate) struct At<T> {
-    pub(crate) at: Position,
+pub struct At<T> {
+    /// Where it begins.
+    pub at: Position,
     /// As that of its [`Node`].
-    pub(crate) end: Position,
-    pub(crate) value: T,
+    pub end: Position,
+    /// The value.
+    pub value: T,
 }
 
 /// One value, or a list of them.
@@ -44,15 +47,21 @@ pub(crate) fn name_of_file(node: &Node) -> Result<&str, ProblemKind> {
 }
 
 impl Node {
-    pub(crate) fn text(&self, expected: &str) -> Result<&str, ProblemKind> {
+    /// Returns the text of a scalar.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn text(&self, expected: &str) -> Result<&str, ProblemKind> {
         match &self.value {
             NodeValue::Scalar { text, .. } => Ok(text),
             _ => Err(self.expected(expected)),
         }
     }
 
-    /// The scalar as it stands in the file, for a message.
-    pub(crate) fn written(&self) -> &str {
+    /// Returns the scalar as it stands in the file, for a message.
+    #[must_use]
+    pub fn written(&self) -> &str {
         match &self.value {
             NodeValue::Scalar { written, .. } => written,
             _ => "",
@@ -64,12 +73,12 @@ impl Node {
         matches!(&self.value, NodeValue::Scalar { filled, .. } if !filled.is_empty())
     }
 
-    /// The text with `read` applied, of which `None` means that something else was expected.
-    pub(crate) fn parsed<T>(
-        &self,
-        expected: &str,
-        read: impl FnOnce(&str) -> Option<T>,
-    ) -> Result<T, ProblemKind> {
+    /// Returns the text with `read` applied, of which `None` means that something else was expected.
+    ///
+    /// # Errors
+    ///
+    /// If there is no text, or not what was expected.
+    pub fn parsed<T>(&self, expected: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, ProblemKind> {
         read(self.text(expected)?).ok_or_else(|| self.expected(expected))
     }
 
@@ -81,14 +90,24 @@ impl Node {
         }
     }
 
-    pub(crate) fn list(&self, expected: &str) -> Result<&[Self], ProblemKind> {
+    /// Returns the nodes of a list.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn list(&self, expected: &str) -> Result<&[Self], ProblemKind> {
         match &self.value {
             NodeValue::List(nodes) => Ok(nodes),
             _ => Err(self.expected(expected)),
         }
     }
 
-    pub(crate) fn mapping(&self, expected: &str) -> Result<&[Entry], ProblemKind> {
+    /// Returns the entries of a mapping.
+    ///
+    /// # Errors
+    ///
+    /// If it is none.
+    pub fn mapping(&self, expected: &str) -> Result<&[Entry], ProblemKind> {
         match &self.value {
             NodeValue::Mapping(entries) => Ok(entries),
             _ => Err(self.expected(expected)),
@@ -191,6 +210,8 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
 
 /// A mapping of the file: its keys, and what they take. It is the one list of them, for the reader, for the
 /// hints and for the JSON Schema.
+#[doc(hidden)]
+#[macro_export]
 macro_rules! section {
     (
         $(#[$meta:meta])*
@@ -199,20 +220,20 @@ macro_rules! section {
         }
     ) => {
         $(#[$meta])*
-        #[derive(Debug, Default, JsonSchema)]
+        #[derive(Debug, Default, schemars::JsonSchema)]
         #[schemars(deny_unknown_fields)]
         pub(crate) struct $name {
             /// The keys that are there, whether or not their values can be read.
             #[schemars(skip)]
-            pub(crate) given: Vec<(&'static str, Position)>,
+            pub(crate) given: Vec<(&'static str, $crate::Position)>,
             /// The keys that unknown ones were taken for.
             #[schemars(skip)]
             meant: Vec<&'static str>,
-            $( $(#[$field_meta])* #[schemars(rename = $key)] pub(crate) $field: Option<At<$type>>, )*
+            $( $(#[$field_meta])* #[schemars(rename = $key)] pub(crate) $field: Option<$crate::yaml::At<$type>>, )*
         }
 
-        impl Read for $name {
-            fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        impl $crate::yaml::Read for $name {
+            fn read(node: &$crate::yaml::Node, problems: &mut $crate::yaml::Problems) -> Option<Self> {
                 let expected = concat!("a mapping for ", $what $(, " such as ", $example)?);
                 let entries = problems.take(node.at, node.mapping(expected))?;
                 let mut section = Self { given: Vec::new(), meant: Vec::new(), $($field: None,)* };
@@ -220,13 +241,13 @@ macro_rules! section {
                     match entry.key.as_ref() {
                         $( $key => {
                             section.given.push(($key, entry.at));
-                            section.$field = Read::read(&entry.node, problems);
+                            section.$field = $crate::yaml::Read::read(&entry.node, problems);
                         } )*
                         _ => {
-                            let hint = $crate::problem::Hint::new(&entry.key, Self::KEYS);
+                            let hint = $crate::Hint::new(&entry.key, Self::KEYS);
                             section.meant.extend(hint.meant());
                             let key = entry.key.clone();
-                            problems.add(entry.at, ProblemKind::UnknownKey { key, section: $what, hint });
+                            problems.add(entry.at, $crate::ProblemKind::UnknownKey { key, section: $what, hint });
                         }
                     }
                 }
@@ -246,10 +267,10 @@ macro_rules! section {
 
             /// Notes each of these keys that is missing, but for one that is there misspelt: that is noted already.
             #[allow(dead_code, reason = "not every section has a key that must be there")]
-            pub(crate) fn need(&self, keys: &[&'static str], at: Position, problems: &mut Problems) {
+            pub(crate) fn need(&self, keys: &[&'static str], at: $crate::Position, problems: &mut $crate::yaml::Problems) {
                 for key in keys {
                     if !self.gives(key) && !self.meant.contains(key) {
-                        problems.add(at, ProblemKind::MissingKey { section: $what, key });
+                        problems.add(at, $crate::ProblemKind::MissingKey { section: $what, key });
                     }
                 }
             }

@@ -1,12 +1,7 @@
 //! The store of counters.
 
-use schemars::JsonSchema;
-
-use super::read::{At, Read, section};
-use super::tree::Node;
+use super::read::section;
 use super::values::AcrossSlots;
-use crate::problem::Problems;
-use crate::{Position, ProblemKind};
 
 section! {
     /// The store of counters. Default: the memory of the process.

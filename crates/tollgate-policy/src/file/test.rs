@@ -10,9 +10,7 @@ use super::table::FileBeside;
 use super::tree::{Entry, Node, NodeValue};
 use crate::conditions::ANY;
 use crate::problem::Problems;
-use crate::{
-    Attributes, Condition, Conditions, Expression, List, Network, Pattern, Position, ProblemKind, Test,
-};
+use crate::{Attributes, Condition, Conditions, Expression, List, Network, Pattern, ProblemKind, Test};
 
 /// A network, as a file has it.
 #[derive(Debug, Clone, Copy)]

@@ -16,40 +16,63 @@ use crate::{Place, Position, ProblemKind, Sources};
 
 /// A value, and where it stands.
 #[derive(Debug)]
-pub(crate) struct Node {
-    pub(crate) at: Position,
+pub struct Node {
+    /// Where it begins.
+    pub at: Position,
     /// Where whatever follows it may begin: of a list or a mapping its end, of a scalar still its beginning.
-    pub(crate) end: Position,
-    pub(crate) value: NodeValue,
+    pub end: Position,
+    /// What is there.
+    pub value: NodeValue,
 }
 
+/// What stands at a place of a file.
 #[derive(Debug)]
-pub(crate) enum NodeValue {
+pub enum NodeValue {
     /// There is nothing, or `null` or `~`.
     Nothing,
     /// A word, number or text. What is written is repeated in messages, because what variables stand for may be
     /// a secret.
     Scalar {
+        /// With what variables stand for.
         text: Box<str>,
+        /// As it stands in the file.
         written: Box<str>,
-        /// As that of [`Expanded`](variables::Expanded).
+        /// Whether it is written without quotes.
+        is_plain: bool,
+        /// The bytes of the text that stand for variables.
         filled: Box<[Range<usize>]>,
     },
+    /// Its nodes, in their order.
     List(Vec<Node>),
     /// What a file has that is named here.
     Lines {
+        /// Its name.
         file: Box<str>,
+        /// Its lines without comments and empty ones.
         lines: Vec<Node>,
     },
+    /// Its entries, in their order.
     Mapping(Vec<Entry>),
 }
 
 /// One line of a mapping.
 #[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) key: Box<str>,
-    pub(crate) at: Position,
-    pub(crate) node: Node,
+pub struct Entry {
+    /// Its key.
+    pub key: Box<str>,
+    /// Where the key stands.
+    pub at: Position,
+    /// Its value.
+    pub node: Node,
+}
+
+/// What values of a file may stand for, beyond what is written.
+#[derive(Clone, Copy)]
+pub(crate) struct Extras<'a> {
+    /// The files that it may name.
+    pub(crate) sources: &'a Sources,
+    /// The meaning of `${NAME}`.
+    pub(crate) variables: &'a Variables<'a>,
 }
 
 /// The keys that name files of lines.
@@ -62,16 +85,20 @@ pub(crate) const LISTED: &[&str] = &["allow", "deny"];
 const MAX_DEPTH: usize = 32;
 
 impl Node {
+    /// Reads one document in which every value is what is written. `None` only with a problem that ended the reading.
+    pub fn parse_plain(text: &str, file: u32, problems: &mut Problems) -> Option<Self> {
+        Self::parse(text, file, None, problems)
+    }
+
     /// Reads one document. `None` only with a problem that ended the reading.
     pub(crate) fn parse(
         text: &str,
         file: u32,
-        sources: &Sources,
-        variables: &Variables<'_>,
+        extras: Option<Extras<'_>>,
         problems: &mut Problems,
     ) -> Option<Self> {
         let parser = Parser::new_from_str(text);
-        let mut reader = Reader { parser, file, sources, variables, problems, section: Box::default() };
+        let mut reader = Reader { parser, file, extras, problems, section: Box::default() };
         let mut root = None;
         loop {
             let (event, span) = reader.next()?;
@@ -94,8 +121,9 @@ impl Node {
         Some(root.unwrap_or(Self { at: begin, end: begin, value: NodeValue::Nothing }))
     }
 
-    /// What is there, for a message.
-    pub(crate) fn describe(&self) -> Box<str> {
+    /// Returns what is there, for a message.
+    #[must_use]
+    pub fn describe(&self) -> Box<str> {
         match &self.value {
             NodeValue::Nothing => "nothing".into(),
             // It may hold a password.
@@ -107,7 +135,9 @@ impl Node {
         }
     }
 
-    pub(crate) fn expected(&self, expected: &str) -> ProblemKind {
+    /// Returns the problem of a node that is not what was expected.
+    #[must_use]
+    pub fn expected(&self, expected: &str) -> ProblemKind {
         ProblemKind::Expected { expected: expected.into(), found: self.describe() }
     }
 }
@@ -116,8 +146,7 @@ struct Reader<'a, 'b> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
     /// The number of the file.
     file: u32,
-    sources: &'b Sources,
-    variables: &'b Variables<'b>,
+    extras: Option<Extras<'b>>,
     problems: &'b mut Problems,
     /// The key of the file itself whose value is read.
     section: Box<str>,
@@ -181,26 +210,27 @@ impl<'a> Reader<'a, '_> {
         if style == ScalarStyle::Plain && matches!(written, "" | "~" | "null") {
             return NodeValue::Nothing;
         }
-        let Expanded { text, filled } = match variables::expand(written, self.variables) {
-            Ok(expanded) => expanded,
-            Err(kind) => {
-                self.problems.add(at, kind);
-                Expanded { text: written.into(), filled: [].into() }
-            }
-        };
-        NodeValue::Scalar { text, written: written.into(), filled }
+        let expanded = self.extras.map(|extras| variables::expand(written, extras.variables));
+        let expanded = expanded.and_then(|expanded| self.problems.take(at, expanded));
+        let plain = || Expanded { text: written.into(), filled: [].into() };
+        let Expanded { text, filled } = expanded.unwrap_or_else(plain);
+        NodeValue::Scalar { text, written: written.into(), is_plain: style == ScalarStyle::Plain, filled }
     }
 
     /// The lines of the file that this names, if it names one.
     fn with_lines(&mut self, node: Node) -> Node {
-        let Ok(name) = name_of_file(&node) else { return node };
-        let value = match self.sources.table(self.file, name) {
+        let (Some(extras), Ok(name)) = (self.extras, name_of_file(&node)) else { return node };
+        let value = match extras.sources.table(self.file, name) {
             Ok((number, text)) => {
                 let lines = (1..).zip(text.lines()).filter_map(|(line, text)| {
                     let text = text.split_once(" #").map_or(text, |(text, _)| text).trim();
                     let at = Position { file: number, line, column: 1 };
-                    let value =
-                        NodeValue::Scalar { text: text.into(), written: text.into(), filled: [].into() };
+                    let value = NodeValue::Scalar {
+                        text: text.into(),
+                        written: text.into(),
+                        is_plain: true,
+                        filled: [].into(),
+                    };
                     let is_line = !text.is_empty() && !text.starts_with('#');
                     is_line.then_some(Node { at, end: at, value })
                 });

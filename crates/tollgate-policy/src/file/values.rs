@@ -6,13 +6,12 @@ use std::num::NonZeroU32;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use tollgate::{LocalShare, Quota};
 
-use super::read::{At, OneOrMany, Read, schema, section, words};
+use super::read::{OneOrMany, Read, schema, section, words};
 use super::tree::{Node, NodeValue};
 use crate::cost::whole_number;
 use crate::problem::{Hint, Problems};
 use crate::{
-    HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, Position, ProblemKind,
-    Unmatched,
+    HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, ProblemKind, Unmatched,
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
