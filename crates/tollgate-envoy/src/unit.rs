@@ -3,6 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
+use tollgate::Quota;
+
 /// A unit of time, which is the length of a limit's windows.
 ///
 /// All windows are aligned to the Unix epoch, also the long ones: a week begins on Thursday at midnight UTC, a month
@@ -75,6 +77,13 @@ impl Unit {
             Self::Month => "MONTH",
             Self::Year => "YEAR",
         }
+    }
+
+    /// A quota with its windows and limit 0.
+    pub(crate) fn quota(self) -> Quota {
+        let quota = Quota::new(0, self.length());
+        // Every length is a whole number of seconds below ten years.
+        quota.unwrap_or(Quota::per_second(0))
     }
 
     /// The length of its windows.

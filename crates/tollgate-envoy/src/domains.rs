@@ -1,0 +1,265 @@
+//! The limits of all domains, read from files and compiled to an index.
+
+use std::collections::HashMap;
+
+use smallvec::SmallVec;
+use tollgate::{Key, PolicyQuota};
+use tollgate_policy::yaml::{At, Problems};
+use tollgate_policy::{ConfigError, Place, Position, ProblemKind, Sources};
+use xxhash_rust::xxh3::Xxh3DefaultBuilder;
+
+use crate::file::{self, RawDescriptor, RawFile};
+use crate::rule::Rule;
+use crate::wildcards::Wildcards;
+use crate::{Entry, Unit};
+
+/// The limits of all domains.
+///
+/// # Which limit applies
+///
+/// The entries of a request are searched level by level. At each level, the first of these that exists is taken:
+///
+/// 1. the descriptor with the entry's key and value
+/// 2. the first descriptor in the file with the key and a matching wildcard: `*` in a value stands for any characters
+/// 3. the descriptor with the key and no value
+///
+/// A limit applies only if it stands at the level of the request's last entry. Keys and values are compared as pairs:
+/// the key `a` with the value `b_c` is not the key `a_b` with the value `c`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_envoy::{Domains, SameDomain};
+/// use tollgate_policy::Sources;
+///
+/// let text = "
+/// domain: shop
+/// descriptors:
+///   - key: path
+///     value: /login
+///     rate_limit: { unit: minute, requests_per_unit: 5 }
+/// ";
+/// let domains = Domains::parse(&Sources::of("shop.yaml", text), SameDomain::Refuse)?;
+/// assert_eq!(domains.names().collect::<Vec<_>>(), ["shop"]);
+///
+/// let text = text.replace("minute", "minutes");
+/// let error = Domains::parse(&Sources::of("shop.yaml", text), SameDomain::Refuse).unwrap_err();
+/// assert_eq!(error.to_string(), "shop.yaml:6:25: unknown unit `minutes`: did you mean `minute`?");
+/// # Ok::<(), tollgate_policy::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct Domains(HashMap<Box<str>, Domain>);
+
+/// Whether several files may have the same domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum SameDomain {
+    /// That is an error.
+    #[default]
+    Refuse,
+    /// Their descriptors are put together.
+    Merge,
+}
+
+/// The limits of one domain.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    /// Where it stands first.
+    at: Position,
+    /// The quotas without limits, in the order of [`Unit::ALL`].
+    quotas: [PolicyQuota; 7],
+    /// The root comes first.
+    nodes: Vec<Node>,
+    /// The descriptors of the outermost level.
+    seen: Seen,
+}
+
+/// A descriptor of the configuration.
+#[derive(Debug, Default)]
+struct Node {
+    rule: Option<Rule>,
+    /// The pattern that takes the place of the request's value in the counter's key.
+    shared: Option<Box<str>>,
+    children: Table<Values>,
+}
+
+/// The descriptors of one level with the same key.
+#[derive(Debug, Default)]
+struct Values {
+    /// With the pattern as well: a value that is written like a pattern means that one.
+    exact: Table<u32>,
+    wildcards: Wildcards,
+    any: Option<u32>,
+}
+
+/// Only texts of the configuration are put in. A stranger can look for texts that collide with them, and meets as many
+/// as the configuration has put there, so the hash needs no key.
+type Table<V> = HashMap<Box<str>, V, Xxh3DefaultBuilder>;
+
+/// Where the descriptors of a level stand, by key and value.
+type Seen = HashMap<(Box<str>, Box<str>), Position>;
+
+/// The patterns in place of values, one for each entry.
+type Shared<'a> = SmallVec<[Option<&'a str>; 3]>;
+
+impl Domains {
+    /// Reads the texts of files, one domain each.
+    ///
+    /// # Errors
+    ///
+    /// If a text is not valid; then every problem is named.
+    pub fn parse(sources: &Sources, same_domain: SameDomain) -> Result<Self, ConfigError> {
+        let files: Box<[Box<str>]> = sources.names().map(Into::into).collect();
+        let mut problems = Problems::default();
+        let mut domains = Self(HashMap::new());
+        for (number, text) in (0..).zip(sources.policies()) {
+            if let Some(root) = file::read(text, number, &mut problems) {
+                domains.add(root, same_domain, &files, &mut problems);
+            }
+        }
+        if problems.is_empty() {
+            return Ok(domains);
+        }
+        Err(ConfigError::Invalid { files, problems: problems.into_sorted() })
+    }
+
+    /// Returns the names of the domains, in no particular order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(AsRef::as_ref)
+    }
+
+    /// Returns how many limits there are.
+    #[must_use]
+    pub fn limits(&self) -> usize {
+        self.0.values().flat_map(|domain| &domain.nodes).filter(|node| node.rule.is_some()).count()
+    }
+
+    pub(crate) fn domain(&self, name: &str) -> Option<&Domain> {
+        self.0.get(name)
+    }
+
+    fn add(&mut self, root: At<RawFile>, same: SameDomain, files: &[Box<str>], problems: &mut Problems) {
+        let At { at, value: root, .. } = root;
+        root.need(&["domain"], at, problems);
+        let Some(name) = root.domain else { return };
+        if name.value.0.is_empty() {
+            problems.add(name.at, ProblemKind::Other("the name of the domain is empty".into()));
+            return;
+        }
+        if let (Some(known), SameDomain::Refuse) = (self.0.get(&name.value.0), same) {
+            let first = Place::seen_from(name.at, known.at, files);
+            let problem = format!(
+                "the domain `{}` is here already, in {first}: write it once, or set MERGE_DOMAIN_CONFIG=true",
+                name.value.0
+            );
+            problems.add(name.at, ProblemKind::Other(problem.into()));
+            return;
+        }
+        let domain =
+            self.0.entry(name.value.0.clone()).or_insert_with(|| Domain::new(&name.value.0, name.at));
+        let mut seen = std::mem::take(&mut domain.seen);
+        if let Some(descriptors) = root.descriptors {
+            domain.fill(0, descriptors.value, &mut seen, files, problems);
+        }
+        domain.seen = seen;
+    }
+}
+
+impl Domain {
+    fn new(name: &str, at: Position) -> Self {
+        // No policy's name has a colon, so no policy shares these counters.
+        let policy = format!("envoy:{name}");
+        let quotas = Unit::ALL.map(|unit| PolicyQuota::new(&policy, unit.quota()));
+        Self { at, quotas, nodes: vec![Node::default()], seen: Seen::new() }
+    }
+
+    /// Adds descriptors below a node.
+    fn fill(
+        &mut self,
+        parent: u32,
+        descriptors: Vec<At<RawDescriptor>>,
+        seen: &mut Seen,
+        files: &[Box<str>],
+        problems: &mut Problems,
+    ) {
+        for At { at, value: raw, .. } in descriptors {
+            raw.need(&["key"], at, problems);
+            let rule = Rule::of(&raw, |limit, unit| self.quota(limit, unit), problems);
+            let RawDescriptor { key, value, descriptors, share_threshold, .. } = raw;
+            let Some(key) = key.filter(|key| is_key(key.at, &key.value.0, problems)) else { continue };
+            let (key, value) = (key.value.0, value.map_or_else(Box::default, |value| value.value.0));
+            if let Some(first) = seen.get(&(key.clone(), value.clone())) {
+                let first = Place::seen_from(at, *first, files);
+                let key = if value.is_empty() { key } else { format!("{key}: {value}").into() };
+                problems.add(at, ProblemKind::DuplicateKey { key, first });
+                continue;
+            }
+            seen.insert((key.clone(), value.clone()), at);
+            let is_shared = value.contains('*') && share_threshold.is_some_and(|share| share.value.0);
+            let shared = is_shared.then(|| value.clone());
+            let node = self.nodes.len() as u32;
+            self.nodes.push(Node { rule, shared, children: Table::default() });
+            if let Some(parent) = self.nodes.get_mut(parent as usize) {
+                parent.children.entry(key).or_default().add(value, node);
+            }
+            if let Some(descriptors) = descriptors {
+                self.fill(node, descriptors.value, &mut Seen::new(), files, problems);
+            }
+        }
+    }
+
+    /// The quota of a limit of the domain. Equal units share counters, whatever the limit.
+    pub(crate) fn quota(&self, requests_per_unit: u32, unit: Unit) -> PolicyQuota {
+        let [first, ..] = &self.quotas;
+        let quota = Unit::ALL.iter().zip(&self.quotas).find(|(known, _)| **known == unit);
+        quota.map_or(first, |(_, quota)| quota).with_limit(requests_per_unit.into())
+    }
+
+    /// The rule that applies to a request's descriptor, and the key under which it is counted.
+    pub(crate) fn find(&self, entries: &[Entry<'_>]) -> Option<(&Rule, Key<'static>)> {
+        let mut node = self.nodes.first()?;
+        let mut shared = Shared::new();
+        for entry in entries {
+            node = self.nodes.get(node.children.get(entry.key)?.find(entry.value)? as usize)?;
+            shared.push(node.shared.as_deref());
+        }
+        Some((node.rule.as_ref()?, key(entries, &shared)))
+    }
+}
+
+impl Values {
+    fn add(&mut self, value: Box<str>, node: u32) {
+        if value.is_empty() {
+            self.any = Some(node);
+            return;
+        }
+        if value.contains('*') {
+            self.wildcards.add(&value, node);
+        }
+        self.exact.insert(value, node);
+    }
+
+    fn find(&self, value: &str) -> Option<u32> {
+        self.exact.get(value).copied().or_else(|| self.wildcards.find(value)).or(self.any)
+    }
+}
+
+/// The key of a counter: the keys and values of the entries in turn. A pattern is a list, so that no value equals it.
+pub(crate) fn key(entries: &[Entry<'_>], shared: &[Option<&str>]) -> Key<'static> {
+    let shared = shared.iter().copied().chain(std::iter::repeat(None));
+    Key::parts(entries.iter().zip(shared).flat_map(|(entry, shared)| {
+        let value = shared.map_or_else(|| Key::from(entry.value), |pattern| Key::parts([pattern]));
+        [Key::from(entry.key), value]
+    }))
+}
+
+fn is_key(at: Position, key: &str, problems: &mut Problems) -> bool {
+    let problem = if key.is_empty() {
+        "the key of a descriptor is empty"
+    } else if key.contains('*') {
+        "a key has no `*`: wildcards are for values"
+    } else {
+        return true;
+    };
+    problems.add(at, ProblemKind::Other(problem.into()));
+    false
+}

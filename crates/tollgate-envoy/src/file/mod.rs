@@ -1,0 +1,73 @@
+//! What a file of envoyproxy/ratelimit says, as it is written.
+//!
+//! Here every value is checked alone. What goes with what is in [`domains`](crate::domains).
+
+mod values;
+
+use tollgate_policy::section;
+use tollgate_policy::yaml::{At, Node, NodeValue, Problems, Read};
+
+pub(crate) use self::values::{Flag, Metadata, Requests, Scalar, UnitWord};
+
+section! {
+    /// The limits of a domain.
+    RawFile("the file") {
+        "domain" domain: Scalar,
+        "descriptors" descriptors: Vec<At<RawDescriptor>>,
+    }
+}
+
+section! {
+    /// What a key, or a key and its value, are limited to, and what follows them in a request.
+    RawDescriptor("a descriptor", "{ key: path, value: /login, rate_limit: { unit: minute, requests_per_unit: 5 } }") {
+        "key" key: Scalar,
+        "value" value: Scalar,
+        "rate_limit" rate_limit: RawRateLimit,
+        "descriptors" descriptors: Vec<At<RawDescriptor>>,
+        "shadow_mode" shadow_mode: Flag,
+        "quota_mode" quota_mode: Flag,
+        "detailed_metric" detailed_metric: Flag,
+        "value_to_metric" value_to_metric: Flag,
+        "share_threshold" share_threshold: Flag,
+        "metadata" metadata: Metadata,
+    }
+}
+
+section! {
+    /// A limit.
+    RawRateLimit("rate_limit", "{ unit: minute, requests_per_unit: 5 }") {
+        "unit" unit: UnitWord,
+        "requests_per_unit" requests_per_unit: Requests,
+        "unlimited" unlimited: Flag,
+        "name" name: Scalar,
+        "replaces" replaces: Vec<At<RawReplaced>>,
+    }
+}
+
+section! {
+    /// A limit that another one replaces.
+    RawReplaced("an entry of replaces", "{ name: default }") {
+        "name" name: Scalar,
+    }
+}
+
+/// Reads the text of a file. `None` only with a problem noted.
+pub(crate) fn read(text: &str, file: u32, problems: &mut Problems) -> Option<At<RawFile>> {
+    let mut root = Node::parse_plain(text, file, problems)?;
+    remove_nothing(&mut root);
+    At::read(&root, problems)
+}
+
+/// Removes keys without a value, which envoyproxy/ratelimit reads as if they were not there.
+fn remove_nothing(node: &mut Node) {
+    match &mut node.value {
+        NodeValue::List(nodes) => nodes.iter_mut().for_each(remove_nothing),
+        NodeValue::Mapping(entries) => {
+            entries.retain(|entry| !matches!(entry.node.value, NodeValue::Nothing));
+            // Metadata is passed on as it is.
+            let others = entries.iter_mut().filter(|entry| entry.key.as_ref() != "metadata");
+            others.for_each(|entry| remove_nothing(&mut entry.node));
+        }
+        NodeValue::Nothing | NodeValue::Scalar { .. } | NodeValue::Lines { .. } => {}
+    }
+}

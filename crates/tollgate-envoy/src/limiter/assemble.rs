@@ -1,0 +1,86 @@
+//! From states to an answer.
+
+use std::time::Duration;
+
+use smallvec::SmallVec;
+use tollgate::{QuotaState, whole_seconds};
+
+use super::metadata;
+use super::plan::{CountedPlan, Effect, Plan, Planned};
+use super::steps::States;
+use crate::{Charging, Code, CurrentLimit, Header, HeaderNames, Request, Response, Settings, Status};
+
+pub(super) fn response(
+    request: &Request<'_>,
+    plan: &Plan<'_>,
+    states: &States,
+    settings: &Settings,
+) -> Response {
+    let statuses = plan.0.iter().zip(states).map(|(planned, state)| match planned {
+        Planned::NoLimit => Status::NO_LIMIT,
+        Planned::Unlimited(_) => Status::UNLIMITED,
+        Planned::Counted(counted) => status(counted, state.as_ref(), settings.charging),
+    });
+    let statuses: SmallVec<[Status; 2]> = statuses.collect();
+    let is_denied = is_denied(plan, &statuses, settings) && !settings.shadow_mode;
+    let headers = settings.headers.as_ref().map(|names| headers(&statuses, names));
+    let dynamic_metadata = settings.dynamic_metadata.then(|| metadata::of(request, plan, &statuses));
+    Response {
+        overall: if is_denied { Code::OverLimit } else { Code::Ok },
+        statuses,
+        headers: headers.unwrap_or_default(),
+        dynamic_metadata,
+    }
+}
+
+fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charging) -> Status {
+    let name = counted.rule.and_then(|rule| rule.name.clone());
+    let current_limit =
+        Some(CurrentLimit { requests_per_unit: counted.requests_per_unit, unit: counted.unit, name });
+    let Some(state) = state else {
+        return Status { current_limit, ..Status::NO_LIMIT };
+    };
+    let is_over = match (counted.effect, charging) {
+        (Effect::Refund, _) => false,
+        // A look at a limit that is used up, and not exceeded, is in order there.
+        (_, Charging::Each) if counted.cost == 0 => state.used() > state.limit(),
+        _ => !state.has_room(),
+    };
+    let code = if is_over && counted.effect != Effect::Shadow { Code::OverLimit } else { Code::Ok };
+    let remaining = if is_over { 0 } else { state.remaining() };
+    Status {
+        code,
+        current_limit,
+        // Never above the limit, which has 32 bits.
+        limit_remaining: u32::try_from(remaining).unwrap_or(u32::MAX),
+        duration_until_reset: Some(Duration::from_secs(whole_seconds(state.reset_after()))),
+    }
+}
+
+/// Denied by one limit, or by all that are quotas.
+fn is_denied(plan: &Plan<'_>, statuses: &[Status], settings: &Settings) -> bool {
+    let over = |effect: Effect| {
+        let of_effect = plan.counted().filter(move |(_, counted)| counted.effect == effect);
+        of_effect.map(|(place, _)| statuses.get(place).is_some_and(|status| status.code == Code::OverLimit))
+    };
+    let quotas = || over(Effect::DeniesWithAllQuotas);
+    over(Effect::Denies).any(|is_over| is_over)
+        || quotas().next().is_some()
+            && quotas().all(|is_over| is_over)
+            && !plan.has_free_quota(settings.quota_mode)
+}
+
+/// The headers of the last limit that denies, else of the first with the least left.
+fn headers(statuses: &[Status], names: &HeaderNames) -> SmallVec<[Header; 3]> {
+    let limited = || statuses.iter().filter(|status| status.current_limit.is_some());
+    let denying = limited().rfind(|status| status.code == Code::OverLimit);
+    let Some(status) = denying.or_else(|| limited().min_by_key(|status| status.limit_remaining)) else {
+        return SmallVec::new();
+    };
+    let limit = status.current_limit.as_ref().map_or(0, |limit| limit.requests_per_unit);
+    let reset = status.duration_until_reset.unwrap_or_default().as_secs();
+    [(&names.limit, limit.into()), (&names.remaining, status.limit_remaining.into()), (&names.reset, reset)]
+        .into_iter()
+        .map(|(name, value)| Header { name: name.clone(), value })
+        .collect()
+}

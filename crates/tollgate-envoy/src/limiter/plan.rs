@@ -1,0 +1,171 @@
+//! What a request asks of the store.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+
+use smallvec::SmallVec;
+use tollgate::{Charge, CountDenied, Key, PolicyQuota};
+
+use crate::domains::{Domain, key};
+use crate::rule::{Limit, Rule};
+use crate::{Charging, Descriptor, InvalidRequest, Request, Settings, Unit};
+
+/// What each descriptor of a request asks, in their order.
+pub(super) struct Plan<'a>(pub(super) SmallVec<[Planned<'a>; 2]>);
+
+/// What one descriptor asks.
+pub(super) enum Planned<'a> {
+    /// No limit applies to it.
+    NoLimit,
+    Unlimited(&'a Rule),
+    Counted(CountedPlan<'a>),
+}
+
+/// What is counted for one descriptor.
+pub(super) struct CountedPlan<'a> {
+    pub(super) quota: Cow<'a, PolicyQuota>,
+    pub(super) key: Key<'static>,
+    pub(super) cost: u32,
+    pub(super) effect: Effect,
+    pub(super) requests_per_unit: u32,
+    pub(super) unit: Unit,
+    /// `None` for a limit that came with the descriptor.
+    pub(super) rule: Option<&'a Rule>,
+}
+
+/// What comes of a denial.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Effect {
+    /// The request is denied.
+    Denies,
+    /// The request is denied if all limits with this effect deny it.
+    DeniesWithAllQuotas,
+    /// Nothing.
+    Shadow,
+    /// The units are given back, which is never denied.
+    Refund,
+}
+
+impl<'a> Plan<'a> {
+    /// What a request asks in its domain.
+    ///
+    /// # Errors
+    ///
+    /// If the request makes no sense.
+    pub(super) fn new(
+        request: &Request<'_>,
+        domain: Option<&'a Domain>,
+        settings: &Settings,
+    ) -> Result<Self, InvalidRequest> {
+        check(request)?;
+        let Some(domain) = domain else {
+            return Ok(Self(request.descriptors.iter().map(|_| Planned::NoLimit).collect()));
+        };
+        let planned = (1..).zip(&request.descriptors).map(|(number, descriptor)| {
+            let cost = match descriptor.hits_addend {
+                Some(hits) => u32::try_from(hits).map_err(|_| InvalidRequest::TooManyHits(number))?,
+                None => request.hits_addend.max(1),
+            };
+            planned(number, descriptor, cost, domain, settings)
+        });
+        let mut plan = Self(planned.collect::<Result<_, InvalidRequest>>()?);
+        plan.replace();
+        Ok(plan)
+    }
+
+    /// Drops the limits that others replace.
+    fn replace(&mut self) {
+        let rules = self.0.iter().filter_map(Planned::rule);
+        // Usually nothing is replaced, and then nothing is allocated.
+        let replaced: HashSet<_> = rules.flat_map(|rule| &rule.replaces).cloned().collect();
+        if replaced.is_empty() {
+            return;
+        }
+        for planned in &mut self.0 {
+            let name = planned.rule().and_then(|rule| rule.name.as_ref());
+            if name.is_some_and(|name| replaced.contains(name)) {
+                *planned = Planned::NoLimit;
+            }
+        }
+    }
+
+    /// The descriptors that are counted, with their places.
+    pub(super) fn counted(&self) -> impl Iterator<Item = (usize, &CountedPlan<'a>)> {
+        self.0.iter().enumerate().filter_map(|(place, planned)| match planned {
+            Planned::Counted(counted) => Some((place, counted)),
+            Planned::NoLimit | Planned::Unlimited(_) => None,
+        })
+    }
+}
+
+impl<'a> Planned<'a> {
+    pub(super) fn rule(&self) -> Option<&'a Rule> {
+        match self {
+            Self::NoLimit => None,
+            Self::Unlimited(rule) => Some(rule),
+            Self::Counted(counted) => counted.rule,
+        }
+    }
+}
+
+impl CountedPlan<'_> {
+    pub(super) fn charge(&self) -> Charge<'_> {
+        Charge::new(&self.quota, &self.key, self.cost)
+    }
+}
+
+fn planned<'a>(
+    number: usize,
+    descriptor: &Descriptor<'_>,
+    cost: u32,
+    domain: &'a Domain,
+    settings: &Settings,
+) -> Result<Planned<'a>, InvalidRequest> {
+    let (quota, key, requests_per_unit, unit, rule) = match descriptor.limit {
+        Some(limit) => {
+            let unknown = InvalidRequest::UnknownUnit { descriptor: number, unit: limit.unit };
+            let unit = Unit::from_number(limit.unit).ok_or(unknown)?;
+            let quota = Cow::Owned(domain.quota(limit.requests_per_unit, unit));
+            (quota, key(&descriptor.entries, &[]), limit.requests_per_unit, unit, None)
+        }
+        None => {
+            let Some((rule, key)) = domain.find(&descriptor.entries) else { return Ok(Planned::NoLimit) };
+            let Limit::Counted(limit) = &rule.limit else { return Ok(Planned::Unlimited(rule)) };
+            (Cow::Borrowed(&limit.quota), key, limit.requests_per_unit, limit.unit, Some(rule))
+        }
+    };
+    let effect = if descriptor.is_negative_hits {
+        Effect::Refund
+    } else if rule.is_some_and(|rule| rule.is_shadow) {
+        Effect::Shadow
+    } else if settings.quota_mode || rule.is_some_and(|rule| rule.is_quota) {
+        Effect::DeniesWithAllQuotas
+    } else {
+        Effect::Denies
+    };
+    let quota = match settings.charging {
+        Charging::AllOrNothing => quota,
+        Charging::Each => Cow::Owned(quota.into_owned().with_count_denied(CountDenied::Yes)),
+    };
+    Ok(Planned::Counted(CountedPlan { quota, key, cost, effect, requests_per_unit, unit, rule }))
+}
+
+fn check(request: &Request<'_>) -> Result<(), InvalidRequest> {
+    if request.domain.is_empty() {
+        return Err(InvalidRequest::NoDomain);
+    }
+    match request.descriptors.len() {
+        0 => return Err(InvalidRequest::NoDescriptors),
+        1..=InvalidRequest::MAX_DESCRIPTORS => {}
+        more => return Err(InvalidRequest::TooManyDescriptors(more)),
+    }
+    for (number, descriptor) in (1..).zip(&request.descriptors) {
+        if descriptor.entries.is_empty() {
+            return Err(InvalidRequest::NoEntries(number));
+        }
+        if descriptor.entries.iter().any(|entry| entry.key.is_empty()) {
+            return Err(InvalidRequest::NoKey(number));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,97 @@
+//! A configured limit.
+
+use std::sync::Arc;
+
+use serde_json::{Map, Value};
+use tollgate::PolicyQuota;
+use tollgate_policy::yaml::{At, Problems};
+use tollgate_policy::{Position, ProblemKind};
+
+use crate::Unit;
+use crate::file::{RawDescriptor, RawRateLimit, RawReplaced};
+
+/// What a descriptor of the configuration says of the requests that end at it.
+#[derive(Debug)]
+pub(crate) struct Rule {
+    pub(crate) limit: Limit,
+    pub(crate) name: Option<Arc<str>>,
+    /// The names of the limits that do not apply to a request together with this one.
+    pub(crate) replaces: Box<[Arc<str>]>,
+    /// Counted without deciding.
+    pub(crate) is_shadow: bool,
+    /// Denies only if all such limits of the request do.
+    pub(crate) is_quota: bool,
+    pub(crate) metadata: Option<Map<String, Value>>,
+}
+
+/// How much a rule admits.
+#[derive(Debug)]
+pub(crate) enum Limit {
+    Unlimited,
+    Counted(Counted),
+}
+
+/// A limit that is counted.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    pub(crate) requests_per_unit: u32,
+    pub(crate) unit: Unit,
+    pub(crate) quota: PolicyQuota,
+}
+
+impl Rule {
+    /// The rule of a descriptor; `None` if it has none, or it is invalid, which is noted.
+    pub(crate) fn of(
+        raw: &RawDescriptor,
+        quota: impl FnOnce(u32, Unit) -> PolicyQuota,
+        problems: &mut Problems,
+    ) -> Option<Self> {
+        let At { at, value: written, .. } = raw.rate_limit.as_ref()?;
+        let name = written.name.as_ref().map(|name| &*name.value.0).filter(|name| !name.is_empty());
+        let replaces = written.replaces.as_ref().map_or(&[][..], |replaces| &replaces.value);
+        let replaces =
+            replaces.iter().filter_map(|replaced| replaced_name(replaced, name, problems)).collect();
+        let flag = |flag: &Option<At<crate::file::Flag>>| flag.as_ref().is_some_and(|flag| flag.value.0);
+        Some(Self {
+            limit: limit(written, *at, quota, problems)?,
+            name: name.map(Into::into),
+            replaces,
+            is_shadow: flag(&raw.shadow_mode),
+            is_quota: flag(&raw.quota_mode),
+            metadata: raw.metadata.as_ref().map(|metadata| metadata.value.0.clone()),
+        })
+    }
+}
+
+fn limit(
+    written: &RawRateLimit,
+    at: Position,
+    quota: impl FnOnce(u32, Unit) -> PolicyQuota,
+    problems: &mut Problems,
+) -> Option<Limit> {
+    if written.unlimited.as_ref().is_some_and(|unlimited| unlimited.value.0) {
+        if let Some(unit) = &written.unit {
+            problems.add(unit.at, ProblemKind::Needless { section: "an unlimited rate_limit", key: "unit" });
+        }
+        return Some(Limit::Unlimited);
+    }
+    written.need(&["unit", "requests_per_unit"], at, problems);
+    let (requests_per_unit, unit) =
+        (written.requests_per_unit.as_ref()?.value.0, written.unit.as_ref()?.value.0);
+    Some(Limit::Counted(Counted { requests_per_unit, unit, quota: quota(requests_per_unit, unit) }))
+}
+
+fn replaced_name(replaced: &At<RawReplaced>, own: Option<&str>, problems: &mut Problems) -> Option<Arc<str>> {
+    let At { at, value: replaced, .. } = replaced;
+    replaced.need(&["name"], *at, problems);
+    let name = replaced.name.as_ref()?;
+    if name.value.0.is_empty() {
+        problems.add(name.at, ProblemKind::Other("the name of a replaced limit is empty".into()));
+        return None;
+    }
+    if own == Some(&*name.value.0) {
+        problems.add(name.at, ProblemKind::Other("a limit cannot replace itself".into()));
+        return None;
+    }
+    Some(name.value.0.as_ref().into())
+}

@@ -1,0 +1,52 @@
+//! What holds for all domains.
+
+use std::sync::Arc;
+
+/// What holds for all domains.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Settings {
+    /// What a denied request consumes.
+    pub charging: Charging,
+    /// Whether no request is denied. The statuses still say which limits would have denied it, and the counters are
+    /// those of a denied request.
+    pub shadow_mode: bool,
+    /// Whether every limit has `quota_mode`: a request is denied only if all its limits deny it.
+    pub quota_mode: bool,
+    /// The headers for clients, if there are any.
+    pub headers: Option<HeaderNames>,
+    /// Whether answers have dynamic metadata.
+    pub dynamic_metadata: bool,
+}
+
+/// What a denied request consumes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Charging {
+    /// Nothing: if one limit denies, none is charged.
+    #[default]
+    AllOrNothing,
+    /// As with envoyproxy/ratelimit, each limit is charged by itself, also those that deny. Only units above the whole
+    /// limit are not charged.
+    Each,
+}
+
+/// The names of the headers for clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HeaderNames {
+    /// The limit.
+    pub limit: Arc<str>,
+    /// The units left.
+    pub remaining: Arc<str>,
+    /// The seconds until the window ends.
+    pub reset: Arc<str>,
+}
+
+/// The names that envoyproxy/ratelimit has without other settings.
+impl Default for HeaderNames {
+    fn default() -> Self {
+        Self {
+            limit: "RateLimit-Limit".into(),
+            remaining: "RateLimit-Remaining".into(),
+            reset: "RateLimit-Reset".into(),
+        }
+    }
+}
