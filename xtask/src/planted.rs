@@ -38,6 +38,13 @@ pub(crate) const POLICIES: Hunt = Hunt {
     tests: prove::reading_tests,
 };
 
+pub(crate) const ENVOY: Hunt = Hunt {
+    proof: "envoy",
+    folder: "crates/tollgate-envoy/tests/reading/planted",
+    package: "tollgate-envoy",
+    tests: prove::envoy_tests,
+};
+
 /// What the workspace is built from.
 const SOURCES: [&str; 4] = ["Cargo.lock", "Cargo.toml", "crates", "xtask"];
 
@@ -227,7 +234,7 @@ mod tests {
     #[test]
     fn every_bug_finds_its_place() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for (Hunt { folder, .. }, least) in [(SIM, 25), (POLICIES, 41)] {
+        for (Hunt { folder, .. }, least) in [(SIM, 25), (POLICIES, 41), (ENVOY, 21)] {
             let mut bugs = 0;
             for entry in fs::read_dir(root.join(folder)).unwrap() {
                 let file = entry.unwrap().path();

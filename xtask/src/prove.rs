@@ -32,6 +32,18 @@ pub(crate) enum Proof {
         #[arg(long)]
         write: bool,
     },
+    /// Decide on random requests by random files of envoyproxy/ratelimit, and hold each decision against a naive reading
+    Envoy {
+        /// Files, with 12 requests each
+        #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
+        files: u64,
+        /// Of the first file, as a violation names it; the others have those that follow
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+        /// Show instead that bugs which are planted in a copy of the sources are found
+        #[arg(long)]
+        planted: bool,
+    },
     /// Try to break what /openapi.json promises, with generated requests on both listeners; then send malformed inputs, and
     /// measure what slow clients cost others
     Http {
@@ -175,6 +187,8 @@ impl Proof {
             Self::Alerts => alerts(),
             Self::Burst { trials } => burst(trials),
             Self::Deploy { write } => deploy::prove(write),
+            Self::Envoy { planted: true, .. } => planted::ENVOY.run(),
+            Self::Envoy { files, seed, planted: false } => envoy(files, seed),
             Self::Http { inputs: Some(inputs), seed, .. } => malformed(&inputs.to_string(), seed),
             Self::Http { slow: Some(clients), .. } => slow(&clients.to_string()),
             Self::Http { examples, seed, .. } => {
@@ -317,6 +331,19 @@ fn policy_tests(name: &str) -> CommandLine {
 
 fn policies(files: u64, seed: u64) -> Result<()> {
     reading_tests()
+        .environment("TOLLGATE_FILES", files.to_string())
+        .environment("TOLLGATE_SEED", seed.to_string())
+        .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
+        .run()
+}
+
+/// The tests that read files of envoyproxy/ratelimit a second time, optimized.
+pub(crate) fn envoy_tests() -> CommandLine {
+    command("cargo test --locked --profile models --package tollgate-envoy --test reading")
+}
+
+fn envoy(files: u64, seed: u64) -> Result<()> {
+    envoy_tests()
         .environment("TOLLGATE_FILES", files.to_string())
         .environment("TOLLGATE_SEED", seed.to_string())
         .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])

@@ -1,6 +1,14 @@
 //! Envoy's rate-limit service: the configuration of envoyproxy/ratelimit, and decisions by it.
 //!
-//! This crate has no network. A listener decodes a message into a [`Request`] and encodes the [`Response`].
+//! This crate has no network. A listener decodes Envoy's message into a [`Request`], and an [`EnvoyLimiter`] answers with
+//! a [`Response`] by the [`Domains`] that files describe.
+//!
+//! ```text
+//! Request ─▶ Domains ─▶ plan ─▶ Store ─▶ states ─▶ Response
+//!            the rule   what    one      what is   statuses, headers,
+//!            of each    each    step     used      metadata
+//!            descriptor asks
+//! ```
 
 mod domains;
 mod error;

@@ -1,0 +1,204 @@
+//! Answers to requests. `tests/reading` holds their verdicts against a model; here is what it does not say.
+
+use std::time::Duration;
+
+use serde_json::json;
+use tollgate::{ManualClock, MemoryStore, OnStoreFailure, Timestamp};
+use tollgate_envoy::{
+    Charging, Code, DecideError, Descriptor, Domains, EnvoyLimiter, HeaderNames, InvalidRequest, Override,
+    Request, Response, SameDomain, Settings, Unit,
+};
+use tollgate_policy::{Sources, WhenFull};
+use tollgate_testkit::{Fault, FaultyStore, block_on};
+
+const CONFIG: &str = "
+domain: d
+descriptors:
+- key: one
+  rate_limit: { unit: minute, requests_per_unit: 1, name: single }
+  metadata: { from: one, both: { one: 1 } }
+- key: ten
+  rate_limit: { unit: day, requests_per_unit: 10 }
+  metadata: { from: ten, both: { one: 2, ten: 10 } }
+- key: shadow
+  shadow_mode: true
+  rate_limit: { unit: minute, requests_per_unit: 1 }
+- key: month
+  rate_limit: { unit: month, requests_per_unit: 5 }
+";
+
+/// 20 seconds into a minute.
+const NOW: Timestamp = Timestamp::from_unix_millis(1_700_000_000_000);
+
+fn domains() -> Domains {
+    Domains::parse(&Sources::of("d.yaml", CONFIG), SameDomain::Refuse).unwrap()
+}
+
+fn limiter(settings: Settings) -> (EnvoyLimiter<MemoryStore<ManualClock>>, ManualClock) {
+    let clock = ManualClock::at(NOW);
+    let store = MemoryStore::builder().clock(clock.clone()).build();
+    (EnvoyLimiter::new(store, domains(), settings), clock)
+}
+
+fn request<'a>(keys: &[&'a str]) -> Request<'a> {
+    let descriptors = keys.iter().map(|key| Descriptor::new([(*key, "x")]));
+    Request { domain: "d", descriptors: descriptors.collect(), hits_addend: 0 }
+}
+
+fn codes(response: &Response) -> Vec<Code> {
+    response.statuses.iter().map(|status| status.code).collect()
+}
+
+#[test]
+fn a_denied_request_consumes_nothing_of_the_others() {
+    let (limiter, _) = limiter(Settings::default());
+    let decide = |keys: &[&str]| block_on(limiter.decide(&request(keys))).unwrap();
+    assert_eq!(decide(&["one", "ten"]).overall, Code::Ok);
+    let denied = decide(&["one", "ten", "shadow"]);
+    assert_eq!(denied.overall, Code::OverLimit);
+    assert_eq!(codes(&denied), [Code::OverLimit, Code::Ok, Code::Ok]);
+    let remaining: Vec<u32> = denied.statuses.iter().map(|status| status.limit_remaining).collect();
+    assert_eq!(remaining, [0, 9, 1]);
+    assert_eq!(decide(&["ten"]).statuses[0].limit_remaining, 8);
+}
+
+#[test]
+fn charged_each_by_itself_a_denied_request_consumes_of_all() {
+    let (limiter, _) = limiter(Settings { charging: Charging::Each, ..Settings::default() });
+    let decide = |keys: &[&str]| block_on(limiter.decide(&request(keys))).unwrap();
+    assert_eq!(decide(&["one", "ten"]).overall, Code::Ok);
+    let denied = decide(&["one", "ten"]);
+    assert_eq!(codes(&denied), [Code::OverLimit, Code::Ok]);
+    assert_eq!(decide(&["ten"]).statuses[0].limit_remaining, 7);
+    // Units that do not fit are counted, and block the rest of the window.
+    let five = |hits| Request { hits_addend: hits, ..request(&["month"]) };
+    assert_eq!(block_on(limiter.decide(&five(3))).unwrap().statuses[0].limit_remaining, 2);
+    assert_eq!(block_on(limiter.decide(&five(3))).unwrap().overall, Code::OverLimit);
+    assert_eq!(block_on(limiter.decide(&five(1))).unwrap().overall, Code::OverLimit);
+}
+
+/// A month has 30 days and begins at a multiple of them.
+#[test]
+fn long_windows_are_aligned_to_the_epoch() {
+    let (limiter, clock) = limiter(Settings::default());
+    let decide = || block_on(limiter.decide(&Request { hits_addend: 5, ..request(&["month"]) })).unwrap();
+    let month = 30 * 86_400;
+    let left = month - 1_700_000_000 % month;
+    assert_eq!(decide().statuses[0].duration_until_reset, Some(Duration::from_secs(left)));
+    clock.advance(Duration::from_millis(left * 1_000 - 1));
+    let denied = decide();
+    assert_eq!(denied.overall, Code::OverLimit);
+    assert_eq!(denied.statuses[0].duration_until_reset, Some(Duration::from_secs(1)));
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(decide().overall, Code::Ok);
+}
+
+#[test]
+fn headers_are_those_of_the_last_limit_that_denies() {
+    let names = HeaderNames { reset: "X-Reset".into(), ..HeaderNames::default() };
+    let (limiter, _) = limiter(Settings { headers: Some(names), ..Settings::default() });
+    let headers = |keys: &[&str]| {
+        let response = block_on(limiter.decide(&request(keys))).unwrap();
+        response.headers.iter().map(|header| format!("{}: {}", header.name, header.value)).collect::<Vec<_>>()
+    };
+    let of_ten = ["RateLimit-Limit: 10", "RateLimit-Remaining: 9"];
+    assert_eq!(headers(&["ten", "unknown"])[..2], of_ten);
+    let of_one = ["RateLimit-Limit: 1", "RateLimit-Remaining: 0", "X-Reset: 40"];
+    assert_eq!(headers(&["ten", "one"]), of_one);
+    assert_eq!(headers(&["one", "ten"]), of_one);
+    assert!(headers(&["unknown"]).is_empty());
+}
+
+#[test]
+fn dynamic_metadata_has_the_request_and_what_admitted_descriptors_say() {
+    let (limiter, _) = limiter(Settings { dynamic_metadata: true, ..Settings::default() });
+    let mut asked = Request { hits_addend: 1, ..request(&["one", "ten"]) };
+    asked.descriptors[1].hits_addend = Some(2);
+    let metadata = || block_on(limiter.decide(&asked)).unwrap().dynamic_metadata.unwrap();
+    let descriptors = json!([{ "entries": ["one=x"] }, { "entries": ["ten=x"], "hitsAddend": 2 }]);
+    assert_eq!(
+        json!(metadata()),
+        json!({
+            "domain": "d", "descriptors": descriptors, "hitsAddend": 1,
+            "metadata": { "from": "one", "both": { "one": 1, "ten": 10 } },
+        })
+    );
+    assert_eq!(metadata()["metadata"], json!({ "from": "ten", "both": { "one": 2, "ten": 10 } }));
+    let with_limit =
+        Descriptor { limit: Some(Override::new(3, Unit::Hour)), ..Descriptor::new([("k", "v")]) };
+    let asked = Request { domain: "d", descriptors: [with_limit].into_iter().collect(), hits_addend: 0 };
+    let metadata = block_on(limiter.decide(&asked)).unwrap().dynamic_metadata.unwrap();
+    let limit = json!({ "requestsPerUnit": 3, "unit": "HOUR" });
+    assert_eq!(metadata["descriptors"], json!([{ "entries": ["k=v"], "limit": limit }]));
+    assert!(!metadata.contains_key("metadata"));
+}
+
+#[test]
+fn requests_that_make_no_sense_are_refused_and_take_nothing() {
+    let (limiter, _) = limiter(Settings::default());
+    let error = |request: &Request<'_>| match block_on(limiter.decide(request)) {
+        Err(DecideError::Invalid(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(error(&Request { domain: "", ..request(&["one"]) }), InvalidRequest::NoDomain);
+    assert_eq!(error(&request(&[])), InvalidRequest::NoDescriptors);
+    assert_eq!(error(&request(&["one"; 257])), InvalidRequest::TooManyDescriptors(257));
+    assert_eq!(error(&request(&["one", ""])), InvalidRequest::NoKey(2));
+    let mut asked = request(&["one", "ten"]);
+    asked.descriptors[1].entries.clear();
+    assert_eq!(error(&asked), InvalidRequest::NoEntries(2));
+    let mut asked = request(&["one", "ten"]);
+    asked.descriptors[1].limit = Some(Override { requests_per_unit: 5, unit: 0 });
+    assert_eq!(error(&asked), InvalidRequest::UnknownUnit { descriptor: 2, unit: 0 });
+    assert_eq!(error(&asked).to_string(), "the limit of descriptor 2 has the unknown unit 0");
+    let mut asked = request(&["one", "ten"]);
+    asked.descriptors[1].hits_addend = Some(1 << 32);
+    assert_eq!(error(&asked), InvalidRequest::TooManyHits(2));
+    assert_eq!(
+        block_on(limiter.decide(&request(&["one"; 1]))).unwrap().overall,
+        Code::Ok,
+        "nothing was taken"
+    );
+}
+
+#[test]
+fn counters_stay_when_limits_are_replaced() {
+    let (limiter, _) = limiter(Settings::default());
+    let decide = || block_on(limiter.decide(&request(&["one"]))).unwrap().overall;
+    assert_eq!((decide(), decide()), (Code::Ok, Code::OverLimit));
+    let raised = CONFIG.replace("requests_per_unit: 1,", "requests_per_unit: 2,");
+    limiter.replace(Domains::parse(&Sources::of("d.yaml", raised), SameDomain::Refuse).unwrap());
+    assert_eq!((decide(), decide()), (Code::Ok, Code::OverLimit));
+}
+
+#[test]
+fn a_store_in_trouble_gives_no_answer_unless_a_policy_says_otherwise() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = EnvoyLimiter::new(store.clone(), domains(), Settings::default());
+    store.begin(Fault::unreachable());
+    let trouble = block_on(limiter.decide(&request(&["one"])));
+    assert!(matches!(trouble, Err(DecideError::Store(_))), "{trouble:?}");
+    let open = tollgate::FallbackStore::new(store.clone(), OnStoreFailure::Open);
+    let limiter = EnvoyLimiter::over(open, domains(), Settings::default());
+    for _ in 0..2 {
+        assert_eq!(block_on(limiter.decide(&request(&["one", "shadow"]))).unwrap().overall, Code::Ok);
+    }
+}
+
+#[test]
+fn a_full_store_is_answered_as_it_is_set() {
+    let limiter = || {
+        let store = MemoryStore::builder().max_counters(1).build();
+        EnvoyLimiter::new(store, domains(), Settings::default())
+    };
+    let fill = |limiter: &EnvoyLimiter<MemoryStore>| {
+        let texts: Vec<String> = (0..10_000).map(|number| number.to_string()).collect();
+        let ask = |text: &String| {
+            let descriptors = [Descriptor::new([("month", text.as_str())])].into_iter().collect();
+            block_on(limiter.decide(&Request { domain: "d", descriptors, hits_addend: 0 }))
+        };
+        texts.iter().map(ask).find(Result::is_err)
+    };
+    assert!(matches!(fill(&limiter()), Some(Err(DecideError::Store(tollgate::StoreError::Full)))));
+    assert!(fill(&limiter().when_full(WhenFull::Allow)).is_none());
+}

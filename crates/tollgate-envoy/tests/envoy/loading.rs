@@ -1,0 +1,171 @@
+//! What files may say. The cases are those that envoyproxy/ratelimit tests; the messages are ours.
+
+use tollgate_envoy::{Domains, SameDomain};
+use tollgate_policy::Sources;
+
+fn error(text: &str) -> String {
+    match Domains::parse(&Sources::of("f.yaml", text), SameDomain::Refuse) {
+        Ok(_) => "no error".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+/// A file whose only descriptor is this, on line 3.
+fn of_descriptor(descriptor: &str) -> String {
+    error(&format!("domain: d\ndescriptors:\n- {descriptor}\n"))
+}
+
+#[test]
+fn what_is_wrong_with_a_file_is_said_with_its_place() {
+    for (text, expected) in [
+        ("domain: d\n  a: b", "f.yaml:2:4: not valid YAML: mapping values are not allowed in this context"),
+        ("descriptors: []", "f.yaml:1:1: the file needs `domain`"),
+        ("domain: ''", "f.yaml:1:9: the name of the domain is empty"),
+        ("domain: [d]", "f.yaml:1:9: expected a text, found a list"),
+        (
+            "domain: d\ndescriptor: []",
+            "f.yaml:2:1: unknown key `descriptor` in the file: did you mean `descriptors`?",
+        ),
+        ("domain: d\ndescriptors: x", "f.yaml:2:14: expected a list, with `- ` before each entry, found `x`"),
+        ("domain: d\ndescriptors: [a]", "f.yaml:2:15: expected a mapping for a descriptor"),
+        ("domain: d\ndomain: e", "f.yaml:2:1: `domain` is here already, in line 1: keep one of them"),
+        ("domain: d\n---\ndomain: e", "f.yaml:2:1: a second document begins here, and a file has one"),
+        ("", "f.yaml:1:1: expected a mapping for the file, found nothing"),
+    ] {
+        assert!(error(text).starts_with(expected), "{text}\n{}\n{expected}", error(text));
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_descriptor_is_said_with_its_place() {
+    for (descriptor, expected) in [
+        ("value: v", "f.yaml:3:3: a descriptor needs `key`"),
+        ("key: ''", "f.yaml:3:8: the key of a descriptor is empty"),
+        ("key: a*", "f.yaml:3:8: a key has no `*`: wildcards are for values"),
+        ("{ key: a, 5: b }", "f.yaml:3:13: unknown key `5` in a descriptor"),
+        ("{ key: a, [b]: c }", "f.yaml:3:13: expected a word as key, found a list"),
+        (
+            "{ key: a, rate_limt: {} }",
+            "f.yaml:3:13: unknown key `rate_limt` in a descriptor: did you mean `rate_limit`?",
+        ),
+        ("{ key: a, shadow_mode: 7 }", "f.yaml:3:26: expected true or false, found `7`"),
+        ("{ key: a, metadata: [1] }", "f.yaml:3:23: expected a mapping for the metadata, found a list"),
+        (
+            "{ key: a, value: &b c }",
+            "f.yaml:3:23: anchors (`&name`) are not supported: write the value itself",
+        ),
+    ] {
+        assert!(
+            of_descriptor(descriptor).starts_with(expected),
+            "{descriptor}\n{}",
+            of_descriptor(descriptor)
+        );
+    }
+}
+
+#[test]
+fn what_is_wrong_with_a_limit_is_said_with_its_place() {
+    for (limit, expected) in [
+        ("{}", "f.yaml:3:25: rate_limit needs `unit`\nf.yaml:3:25: rate_limit needs `requests_per_unit`"),
+        (
+            "{ unit: minutes, requests_per_unit: 1 }",
+            "f.yaml:3:33: unknown unit `minutes`: did you mean `minute`?",
+        ),
+        (
+            "{ unit: foo, requests_per_unit: 1 }",
+            "f.yaml:3:33: unknown unit `foo`: expected second, minute, hour",
+        ),
+        (
+            "{ unit: day, requests_per_unit: -1 }",
+            "f.yaml:3:57: expected a whole number from 0 to 4294967295, found `-1`",
+        ),
+        ("{ unit: day, requests_per_unit: 4294967296 }", "f.yaml:3:57: expected a whole number from 0"),
+        ("{ unlimited: true, unit: day }", "f.yaml:3:50: an unlimited rate_limit has no `unit`"),
+        ("{ unlimited: true, replaces: [{}] }", "f.yaml:3:55: an entry of replaces needs `name`"),
+        (
+            "{ unlimited: true, replaces: [{ name: '' }] }",
+            "f.yaml:3:63: the name of a replaced limit is empty",
+        ),
+        (
+            "{ unlimited: true, name: a, replaces: [{ name: a }] }",
+            "f.yaml:3:72: a limit cannot replace itself",
+        ),
+        ("{ unit: day, requests_per_unit: 1, foo: 1 }", "f.yaml:3:60: unknown key `foo` in rate_limit"),
+    ] {
+        let said = of_descriptor(&format!("{{ key: a, rate_limit: {limit} }}"));
+        assert!(said.starts_with(expected), "{limit}\n{said}");
+    }
+}
+
+#[test]
+fn a_descriptor_is_written_once_in_its_level() {
+    let twice =
+        "domain: d\ndescriptors:\n- key: a\n- key: a\n- { key: a, value: b }\n- { key: a, value: b }\n";
+    assert_eq!(
+        error(twice),
+        "f.yaml:4:3: `a` is here already, in line 3: keep one of them\n\
+         f.yaml:6:3: `a: b` is here already, in line 5: keep one of them"
+    );
+    // By pairs: these are two descriptors.
+    assert_eq!(
+        error("domain: d\ndescriptors:\n- { key: a, value: b_c }\n- { key: a_b, value: c }\n"),
+        "no error"
+    );
+    assert_eq!(
+        error(
+            "domain: d\ndescriptors:\n- key: a\n  descriptors: [{ key: a }]\n- key: b\n  descriptors: [{ key: a }]\n"
+        ),
+        "no error"
+    );
+}
+
+#[test]
+fn everything_that_ratelimit_knows_is_read() {
+    let text = "
+domain: d
+descriptors:
+- key: a
+  value: 5
+  rate_limit:
+    name: first
+    unit: MINUTE
+    requests_per_unit: 1_000
+  shadow_mode: yes
+  quota_mode: false
+  detailed_metric: true
+  value_to_metric: true
+  metadata: { tier: gold, nested: { list: [1, two] } }
+- key: a
+  value: true
+  rate_limit:
+- key: files
+  value: files/*
+  share_threshold: true
+  rate_limit: { unlimited: true, replaces: [{ name: first }] }
+  descriptors:
+  - { key: b, rate_limit: { unit: week, requests_per_unit: 0 } }
+- { key: empty, value: ~, descriptors: }
+";
+    let domains = Domains::parse(&Sources::of("f.yaml", text), SameDomain::Refuse).unwrap();
+    assert_eq!((domains.names().collect::<Vec<_>>(), domains.limits()), (vec!["d"], 3));
+}
+
+#[test]
+fn several_files_have_a_domain_each_unless_domains_are_merged() {
+    let file = |key: &str| format!("domain: d\ndescriptors: [{{ key: {key} }}]");
+    let sources = Sources::of("a.yaml", file("a")).and("b.yaml", file("b")).and("c.yaml", "domain: e");
+    let error = Domains::parse(&sources, SameDomain::Refuse).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "b.yaml:1:9: the domain `d` is here already, in line 1 of a.yaml: write it once, or set \
+         MERGE_DOMAIN_CONFIG=true"
+    );
+    let mut names: Vec<_> = Vec::new();
+    let domains = Domains::parse(&sources, SameDomain::Merge).unwrap();
+    names.extend(domains.names());
+    names.sort_unstable();
+    assert_eq!(names, ["d", "e"]);
+    let sources = Sources::of("a.yaml", file("a")).and("b.yaml", file("a"));
+    let error = Domains::parse(&sources, SameDomain::Merge).unwrap_err().to_string();
+    assert_eq!(error, "b.yaml:2:15: `a` is here already, in line 2 of a.yaml: keep one of them");
+}

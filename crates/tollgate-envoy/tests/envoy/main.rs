@@ -1,0 +1,6 @@
+//! The crate's behaviour through its public interface.
+
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "this is a test")]
+
+mod deciding;
+mod loading;
