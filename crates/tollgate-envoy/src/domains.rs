@@ -1,6 +1,7 @@
 //! The limits of all domains, read from files and compiled to an index.
 
 use std::collections::HashMap;
+use std::iter;
 
 use smallvec::SmallVec;
 use tollgate::{Key, PolicyQuota};
@@ -63,6 +64,7 @@ pub enum SameDomain {
 /// The limits of one domain.
 #[derive(Debug)]
 pub(crate) struct Domain {
+    name: Box<str>,
     /// Where it stands first.
     at: Position,
     /// The quotas without limits, in the order of [`Unit::ALL`].
@@ -169,7 +171,7 @@ impl Domain {
         // No policy's name has a colon, so no policy shares these counters.
         let policy = format!("envoy:{name}");
         let quotas = Unit::ALL.map(|unit| PolicyQuota::new(&policy, unit.quota()));
-        Self { at, quotas, nodes: vec![Node::default()], seen: Seen::new() }
+        Self { name: name.into(), at, quotas, nodes: vec![Node::default()], seen: Seen::new() }
     }
 
     /// Adds descriptors below a node.
@@ -222,7 +224,18 @@ impl Domain {
             node = self.nodes.get(node.children.get(entry.key)?.find(entry.value)? as usize)?;
             shared.push(node.shared.as_deref());
         }
-        Some((node.rule.as_ref()?, key(entries, &shared)))
+        Some((node.rule.as_ref()?, self.key(entries, &shared)))
+    }
+
+    /// The key of a counter: the domain, then the keys and values of the entries in turn, as envoyproxy/ratelimit names
+    /// its counters. A pattern is a list, so that no value equals it.
+    pub(crate) fn key(&self, entries: &[Entry<'_>], shared: &[Option<&str>]) -> Key<'static> {
+        let shared = shared.iter().copied().chain(iter::repeat(None));
+        let entries = entries.iter().zip(shared).flat_map(|(entry, shared)| {
+            let value = shared.map_or_else(|| Key::from(entry.value), |pattern| Key::parts([pattern]));
+            [Key::from(entry.key), value]
+        });
+        Key::parts(iter::once(Key::from(&*self.name)).chain(entries))
     }
 }
 
@@ -241,15 +254,6 @@ impl Values {
     fn find(&self, value: &str) -> Option<u32> {
         self.exact.get(value).copied().or_else(|| self.wildcards.find(value)).or(self.any)
     }
-}
-
-/// The key of a counter: the keys and values of the entries in turn. A pattern is a list, so that no value equals it.
-pub(crate) fn key(entries: &[Entry<'_>], shared: &[Option<&str>]) -> Key<'static> {
-    let shared = shared.iter().copied().chain(std::iter::repeat(None));
-    Key::parts(entries.iter().zip(shared).flat_map(|(entry, shared)| {
-        let value = shared.map_or_else(|| Key::from(entry.value), |pattern| Key::parts([pattern]));
-        [Key::from(entry.key), value]
-    }))
 }
 
 fn is_key(at: Position, key: &str, problems: &mut Problems) -> bool {

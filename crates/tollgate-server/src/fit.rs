@@ -223,7 +223,7 @@ fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
     if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
         return Some(Reason::Quota { quota: quota.clone(), error });
     }
-    let needed = layout.values();
+    let needed = layout.values()?;
     match values(policy.identity()) {
         Some(values) if values == needed => None,
         Some(values) => Some(Reason::Values { values, layout: layout.clone(), named: needed }),

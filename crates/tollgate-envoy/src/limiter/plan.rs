@@ -6,7 +6,7 @@ use std::collections::HashSet;
 use smallvec::SmallVec;
 use tollgate::{Charge, CountDenied, Key, PolicyQuota};
 
-use crate::domains::{Domain, key};
+use crate::domains::Domain;
 use crate::rule::{Limit, Rule};
 use crate::{Charging, Descriptor, InvalidRequest, Request, Settings, Unit};
 
@@ -126,7 +126,7 @@ fn planned<'a>(
             let unknown = InvalidRequest::UnknownUnit { descriptor: number, unit: limit.unit };
             let unit = Unit::from_number(limit.unit).ok_or(unknown)?;
             let quota = Cow::Owned(domain.quota(limit.requests_per_unit, unit));
-            (quota, key(&descriptor.entries, &[]), limit.requests_per_unit, unit, None)
+            (quota, domain.key(&descriptor.entries, &[]), limit.requests_per_unit, unit, None)
         }
         None => {
             let Some((rule, key)) = domain.find(&descriptor.entries) else { return Ok(Planned::NoLimit) };

@@ -11,7 +11,7 @@ section! {
         /// The prefix of all keys.
         "prefix" prefix: Box<str>,
         /// Keys as another system writes them, to share its counters: `rlaas`, `leetdezine`, `spring-starter`,
-        /// `user-rate-limit`, or a template such as `limit:{user}:{window}`.
+        /// `user-rate-limit`, `envoy-ratelimit`, or a template such as `limit:{user}:{window}`.
         "layout" layout: Box<str>,
         /// On a Cluster, a request that counts several keys: `refuse` makes policies that need it an error, `reserve` takes its
         /// units slot by slot and gives them back if one denies.

@@ -26,6 +26,12 @@ pub enum LayoutError {
         /// Where, in bytes, from 1.
         column: usize,
     },
+    /// The name of a value follows `{*}`, which has taken all values.
+    #[error("layout of keys, column {column}: {{*}} leaves no value for this name")]
+    AfterRest {
+        /// Where, in bytes, from 1.
+        column: usize,
+    },
     /// There is a digit next to a number, so the number's end is ambiguous.
     #[error("layout of keys, column {column}: there is a digit next to the window")]
     DigitBesideWindow {

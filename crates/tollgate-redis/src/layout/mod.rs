@@ -28,14 +28,17 @@ pub(crate) use self::name::{Naming, Text, values};
 /// | `{windows}` | the length of windows in its written form, such as `1m` |
 /// | `{key}` and any other | the values of the [`Key`](tollgate::Key), the first name for the first value, and so on; nested ones in the order in which they are written |
 ///
+/// | `{*}` | all values that no name before it takes, as they are, with `_` between them |
+///
 /// `{{` and `}}` are braces. A template begins with text or the prefix, names the window and at least one value, and
-/// has text between any two names.
+/// has text between any two names; only `{prefix}{*}` has none.
 ///
 /// # Values
 ///
 /// The last value is written unchanged. In every other value, `%` and the byte that follows the value in the template
 /// are written as `%` and two hexadecimal digits, or the request is refused: see [`separators`](Self::separators). So
-/// different values never make the same key. Braces in values are treated in the same way if the template has braces of
+/// different values never make the same key. The values of `{*}` are written as they are, and can make the same key: `a`
+/// and `b_c` as `a_b` and `c`. Braces in values are treated in the same way if the template has braces of
 /// its own, and on a Cluster, where they would choose the slot.
 ///
 /// Texts, numbers and addresses are written as text, without their kind: the number 7 and the text `7` share a counter,
@@ -112,6 +115,8 @@ enum Piece {
     Windows,
     /// A value of the key, and its name.
     Value(Cow<'static, str>),
+    /// The values that are left.
+    Rest,
     Window(Form),
 }
 
@@ -146,6 +151,8 @@ static LEETDEZINE: [Piece; 6] =
     [text("user:"), value("user"), text(":"), value("endpoint"), text(":"), Piece::Window(Form::Index)];
 static SPRING_STARTER: [Piece; 5] =
     [Piece::Prefix, text(":"), value("key"), text(":"), Piece::Window(Form::StartMillis)];
+static ENVOY_RATELIMIT: [Piece; 4] =
+    [Piece::Prefix, Piece::Rest, text("_"), Piece::Window(Form::StartSeconds)];
 static USER_RATE_LIMIT: [Piece; 4] =
     [text("rate_limit:"), value("user"), text(":"), Piece::Window(Form::Index)];
 
@@ -166,12 +173,17 @@ impl KeyLayout {
     /// [user-rate-limit](https://github.com/arjunraghurama/user-rate-limit).
     pub const USER_RATE_LIMIT: Self = Self::new(&USER_RATE_LIMIT);
 
+    /// `{prefix}{*}_{window_start}`, of [Envoy's rate-limit service](https://github.com/envoyproxy/ratelimit). The values
+    /// are the domain, then the key and the value of each entry. Its prefix is empty unless it is told otherwise.
+    pub const ENVOY_RATELIMIT: Self = Self::new(&ENVOY_RATELIMIT);
+
     /// The layouts of published systems, by the names under which configuration has them.
-    pub const NAMED: [(&'static str, Self); 4] = [
+    pub const NAMED: [(&'static str, Self); 5] = [
         ("rlaas", Self::RLAAS),
         ("leetdezine", Self::LEETDEZINE),
         ("spring-starter", Self::SPRING_STARTER),
         ("user-rate-limit", Self::USER_RATE_LIMIT),
+        ("envoy-ratelimit", Self::ENVOY_RATELIMIT),
     ];
 
     const fn new(pieces: &'static [Piece]) -> Self {
@@ -184,10 +196,12 @@ impl KeyLayout {
         Self { separators, ..self }
     }
 
-    /// How many values a key must have. A store refuses every request whose key has more or fewer.
+    /// How many values a key must have; `None` if it may have any number from one on. A store refuses every request
+    /// whose key has more or fewer.
     #[must_use]
-    pub fn values(&self) -> usize {
-        self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count()
+    pub fn values(&self) -> Option<usize> {
+        let named = self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
+        (!self.pieces.contains(&Piece::Rest)).then_some(named)
     }
 
     /// Whether keys have the store's [prefix](crate::RedisStoreBuilder::prefix) in them; elsewhere it means nothing.
@@ -269,13 +283,18 @@ mod tests {
             (KeyLayout::LEETDEZINE, "user:{user}:{endpoint}:{window}"),
             (KeyLayout::SPRING_STARTER, "{prefix}:{key}:{window_start_ms}"),
             (KeyLayout::USER_RATE_LIMIT, "rate_limit:{user}:{window}"),
+            (KeyLayout::ENVOY_RATELIMIT, "{prefix}{*}_{window_start}"),
         ] {
             assert_eq!(template.parse(), Ok(layout.clone()));
             assert_eq!(layout.to_string(), template);
             assert!(KeyLayout::NAMED.iter().any(|(_, named)| *named == layout));
         }
-        assert_eq!(KeyLayout::NAMED.map(|(_, layout)| layout.values()), [1, 2, 1, 1]);
-        assert_eq!(KeyLayout::NAMED.map(|(_, layout)| layout.names_prefix()), [false, false, true, false]);
+        assert_eq!(
+            KeyLayout::NAMED.map(|(_, layout)| layout.values()),
+            [Some(1), Some(2), Some(1), Some(1), None]
+        );
+        let names_prefix = [false, false, true, false, true];
+        assert_eq!(KeyLayout::NAMED.map(|(_, layout)| layout.names_prefix()), names_prefix);
         assert!(!"l{{prefix}}:{key}:{window}".parse::<KeyLayout>().unwrap().names_prefix());
     }
 

@@ -93,7 +93,7 @@ impl Naming {
     /// A key for probes, with as many values as the layout needs.
     pub(crate) fn probe(&self, number: u64) -> Key<'static> {
         let probe = format!("tollgate-probe-{number}");
-        Key::parts(std::iter::repeat_n(probe.as_str(), self.layout.values()))
+        Key::parts(std::iter::repeat_n(probe.as_str(), self.layout.values().unwrap_or(2)))
     }
 
     /// The window of the quota that is open then, if it can be named.
@@ -124,6 +124,16 @@ impl Naming {
                 }
                 Piece::Window(form) => {
                     let _ = write!(name, "{}", form.number(window));
+                    continue;
+                }
+                Piece::Rest => {
+                    let (first, rest) = values.as_slice().split_first().ok_or(UNFIT_KEY)?;
+                    name.extend_from_slice(first);
+                    rest.iter().for_each(|value| {
+                        name.push(b'_');
+                        name.extend_from_slice(value);
+                    });
+                    values = [].iter();
                     continue;
                 }
                 Piece::Policy => quota.policy().as_bytes(),
@@ -167,11 +177,12 @@ impl KeyLayout {
 
     /// The bytes that must be escaped in each value, so that its end is unambiguous.
     fn reserved(&self, braces: Braces) -> Box<[Box<[u8]>]> {
-        let is_value = |piece: &Piece| matches!(piece, Piece::Policy | Piece::Windows | Piece::Value(_));
+        let is_escaped = |piece: &Piece| matches!(piece, Piece::Policy | Piece::Windows | Piece::Value(_));
+        let is_value = |piece: &Piece| is_escaped(piece) || *piece == Piece::Rest;
         let is_brace = |text: &str| text.contains(['{', '}']);
         let has_braces = self.pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_brace(text)));
         let mut reserved = Vec::new();
-        for (at, _) in self.pieces.iter().enumerate().filter(|(_, piece)| is_value(piece)) {
+        for (at, _) in self.pieces.iter().enumerate().filter(|(_, piece)| is_escaped(piece)) {
             let behind = self.pieces.get(at + 1..).unwrap_or_default();
             let mut bytes = Vec::new();
             if let (Some(Piece::Text(text)), true) = (behind.first(), behind.iter().any(is_value)) {
@@ -190,6 +201,8 @@ impl KeyLayout {
 
     /// Whether the first braces stand around all values of a key and nothing that changes with policy or window.
     fn has_tag_of_key(&self) -> bool {
+        let is_value = |piece: &Piece| matches!(piece, Piece::Value(_) | Piece::Rest);
+        let values = self.pieces.iter().filter(|piece| is_value(piece)).count();
         let (mut inside, mut tagged) = (false, 0);
         for piece in self.pieces.iter() {
             match piece {
@@ -197,12 +210,12 @@ impl KeyLayout {
                     for at in text.chars() {
                         match at {
                             '{' => inside = true,
-                            '}' if inside => return tagged > 0 && tagged == self.values(),
+                            '}' if inside => return tagged > 0 && tagged == values,
                             _ => {}
                         }
                     }
                 }
-                Piece::Value(_) if inside => tagged += 1,
+                Piece::Value(_) | Piece::Rest if inside => tagged += 1,
                 Piece::Policy | Piece::Windows | Piece::Window(_) if inside => return false,
                 _ => {}
             }
@@ -249,8 +262,10 @@ pub(crate) fn values(canonical: &[u8]) -> Option<Box<[Text]>> {
 mod tests {
     use std::collections::{HashMap, HashSet};
     use std::net::IpAddr;
+    use std::time::Duration;
 
     use proptest::prelude::*;
+    use tollgate::Quota;
 
     use super::*;
     use crate::topology::slot;
@@ -295,6 +310,53 @@ mod tests {
         assert_eq!(
             named(KeyLayout::SPRING_STARTER, "5/10s", "global:com.example.ApiController#getData".into()),
             "ratelimiter:global:com.example.ApiController#getData:1700000100000"
+        );
+    }
+
+    /// The keys that envoyproxy/ratelimit's own tests expect.
+    #[test]
+    fn names_are_those_of_envoys_rate_limit_service() {
+        let named = |prefix: &str, length: u64, now: i64, values: &[&str]| {
+            let naming = Naming::new(KeyLayout::ENVOY_RATELIMIT, prefix);
+            let quota = Quota::new(5, Duration::from_secs(length)).unwrap();
+            let quota = PolicyQuota::new("envoy:domain", quota);
+            let window = naming.window(&quota, Timestamp::from_unix_millis(now * 1_000)).unwrap();
+            let key = Key::parts(values.iter().copied());
+            let name = naming.name(&quota, values_of(&key).as_deref(), window).unwrap();
+            String::from_utf8(name.into_vec()).unwrap()
+        };
+        let (minute, day, month) = (60, 86_400, 2_592_000);
+        for (prefix, length, now, values, expected) in [
+            ("", 1, 1234, &["domain", "key", "value"][..], "domain_key_value_1234"),
+            (
+                "",
+                minute,
+                1234,
+                &["domain", "key2", "value2", "subkey2", "subvalue2"],
+                "domain_key2_value2_subkey2_subvalue2_1200",
+            ),
+            ("prefix:", 1, 1234, &["domain", "key", "value"], "prefix:domain_key_value_1234"),
+            ("", 1, 1234, &["domain", "files", "files/*"], "domain_files_files/*_1234"),
+            ("", day, 1_000_000, &["d", "k", ""], "d_k__950400"),
+            ("", month, 3_000_000, &["d", "{k}", "%"], "d_{k}_%_2592000"),
+            ("", 1, 7, &["d", "a", "b_c"], "d_a_b_c_7"),
+            ("", 1, 7, &["d", "a_b", "c"], "d_a_b_c_7"),
+        ] {
+            assert_eq!(named(prefix, length, now, values), expected);
+        }
+    }
+
+    fn values_of(key: &Key<'_>) -> Option<Box<[Text]>> {
+        values(&key.canonical_bytes())
+    }
+
+    #[test]
+    fn the_rest_of_the_values_needs_one() {
+        let key = Key::from(("a:", "b", "c"));
+        assert_eq!(of("x:{first}:{*}:{window_start}", "5/1m", &key), "x:a%3A:b_c:1700000100");
+        assert_eq!(
+            name("x:{first}:{*}:{window}".parse().unwrap(), "5/1m", &"a".into()),
+            Err(UNFIT_KEY.to_string())
         );
     }
 

@@ -16,6 +16,9 @@ impl FromStr for KeyLayout {
         }
         for (at, (column, piece)) in pieces.iter().enumerate() {
             let (before, here) = pieces.split_at(at);
+            if matches!(piece, Piece::Value(_)) && before.iter().any(|(_, known)| *known == Piece::Rest) {
+                return Err(LayoutError::AfterRest { column: *column });
+            }
             if !piece.is_text() && before.iter().any(|(_, known)| known == piece) {
                 return Err(LayoutError::Twice { column: *column });
             }
@@ -27,6 +30,8 @@ impl FromStr for KeyLayout {
                 (Piece::Text(text), Piece::Window(_)) if text.ends_with(is_digit) => {
                     return Err(LayoutError::DigitBesideWindow { column: *next_column });
                 }
+                // A store has one prefix, and these values have no clear beginning anyway.
+                (Piece::Prefix, Piece::Rest) => {}
                 _ if !piece.is_text() && !next.is_text() => {
                     return Err(LayoutError::Unseparated { column: *next_column });
                 }
@@ -34,7 +39,7 @@ impl FromStr for KeyLayout {
             }
         }
         let has = |is: fn(&Piece) -> bool| pieces.iter().any(|(_, piece)| is(piece));
-        if !has(|piece| matches!(piece, Piece::Value(_))) {
+        if !has(|piece| matches!(piece, Piece::Value(_) | Piece::Rest)) {
             return Err(LayoutError::NoValue);
         }
         if !has(|piece| matches!(piece, Piece::Window(_))) {
@@ -54,6 +59,7 @@ impl fmt::Display for KeyLayout {
             Piece::Policy => f.write_str("{policy}"),
             Piece::Windows => f.write_str("{windows}"),
             Piece::Value(name) => write!(f, "{{{name}}}"),
+            Piece::Rest => f.write_str("{*}"),
             Piece::Window(Form::Index) => f.write_str("{window}"),
             Piece::Window(Form::StartSeconds) => f.write_str("{window_start}"),
             Piece::Window(Form::StartMillis) => f.write_str("{window_start_ms}"),
@@ -75,6 +81,7 @@ impl Piece {
             "window" => Self::Window(Form::Index),
             "window_start" => Self::Window(Form::StartSeconds),
             "window_start_ms" => Self::Window(Form::StartMillis),
+            "*" => Self::Rest,
             name => Self::Value(name.to_owned().into()),
         }
     }
@@ -88,7 +95,9 @@ fn pieces(template: &str) -> Result<Vec<(usize, Piece)>, LayoutError> {
         let (piece, after) = match rest.strip_prefix('{') {
             Some(inside) if !inside.starts_with('{') => {
                 let (name, after) = inside.split_once('}').ok_or(LayoutError::Brace { column })?;
-                if name.is_empty() || !name.chars().all(|at| at.is_alphanumeric() || "_-.".contains(at)) {
+                let is_name =
+                    !name.is_empty() && name.chars().all(|at| at.is_alphanumeric() || "_-.".contains(at));
+                if !is_name && name != "*" {
                     return Err(LayoutError::Brace { column });
                 }
                 (Piece::named(name), after)
@@ -144,6 +153,8 @@ mod tests {
             "{prefix}:{policy}:{windows}:{user}:{endpoint}:{window_start}",
             "limit:{{{user}}}:{window_start_ms}",
             "{{}}{key} {window}",
+            "{prefix}{*}_{window_start}",
+            "a:{key}:{*}:{window}",
             "a:{window}:{key}",
         ] {
             let layout: KeyLayout = template.parse().unwrap();
@@ -154,7 +165,9 @@ mod tests {
 
     #[test]
     fn says_what_is_wrong_and_where() {
-        use LayoutError::{Brace, DigitBesideWindow, NoHead, NoValue, NoWindow, Twice, Unseparated};
+        use LayoutError::{
+            AfterRest, Brace, DigitBesideWindow, NoHead, NoValue, NoWindow, Twice, Unseparated,
+        };
         for (template, expected) in [
             ("", NoHead),
             ("{key}:{window}", NoHead),
@@ -168,6 +181,9 @@ mod tests {
             ("a:{key}:{window}:{window}", Twice { column: 18 }),
             ("a:{key}{window}", Unseparated { column: 8 }),
             ("{prefix}{key}:{window}", Unseparated { column: 9 }),
+            ("a:{key}{*}:{window}", Unseparated { column: 8 }),
+            ("a:{*}:{key}:{window}", AfterRest { column: 7 }),
+            ("a:{**}:{window}", Brace { column: 3 }),
             ("a:{key}:1{window}", DigitBesideWindow { column: 10 }),
             ("a:{window}1:{key}", DigitBesideWindow { column: 11 }),
         ] {

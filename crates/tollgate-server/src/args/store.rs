@@ -91,7 +91,7 @@ pub struct StoreKeyArgs {
     pub store_prefix: Option<String>,
 
     /// Keys as another system writes them, to share its counters: rlaas, leetdezine, spring-starter, user-rate-limit,
-    /// or a template such as limit:{user}:{window} [default: that of the file, else our own]
+    /// envoy-ratelimit, or a template such as limit:{user}:{window} [default: that of the file, else our own]
     #[arg(long, value_name = "LAYOUT", env = "TOLLGATE_STORE_LAYOUT")]
     #[arg(value_parser = value::layout, requires = "shared")]
     pub store_layout: Option<KeyLayout>,

@@ -87,6 +87,16 @@ pub fn hammer(connection: &mut Connection, user: &str, window: Window) -> u64 {
     count
 }
 
+/// Envoy's rate-limit service: a pipeline that increments and has the counter expire a window and a random time later,
+/// each time.
+pub fn envoy_ratelimit(connection: &mut Connection, user: &str, window: Window) -> u64 {
+    let name = format!("shop_user_{user}_{}", window.index() * window.seconds);
+    let mut pipeline = redis::pipe();
+    pipeline.cmd("INCRBY").arg(&name).arg(1).cmd("EXPIRE").arg(&name).arg(window.seconds + 150).ignore();
+    let (count,): (u64,) = pipeline.query(connection).expect("it answers");
+    count
+}
+
 /// The Valkey server: a transaction that increments and has the counter expire ten seconds after a window, each time.
 pub fn user_rate_limit(connection: &mut Connection, user: &str, window: Window) -> u64 {
     let name = format!("rate_limit:{user}:{}", window.index());

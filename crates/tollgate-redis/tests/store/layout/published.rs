@@ -8,7 +8,7 @@ use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_testkit::StoreSteps as _;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::published::{
-    Steps, Window, hammer, leetdezine, rlaas, rlaas_script, spring_starter, user_rate_limit,
+    Steps, Window, envoy_ratelimit, hammer, leetdezine, rlaas, rlaas_script, spring_starter, user_rate_limit,
 };
 use tollgate_testkit::servers::{Connection, Server, Software};
 
@@ -45,6 +45,11 @@ fn systems() -> Vec<System> {
             ..plain(KeyLayout::LEETDEZINE, leetdezine, Software::Redis)
         },
         plain(KeyLayout::USER_RATE_LIMIT, user_rate_limit, Software::Valkey),
+        System {
+            prefix: "",
+            key: |user| Key::parts(["shop", "user", user]),
+            ..plain(KeyLayout::ENVOY_RATELIMIT, envoy_ratelimit, Software::Redis)
+        },
         // It has no name here: the template says it all.
         plain("{prefix}:{key}:{window}".parse().unwrap(), hammer, Software::Redis),
     ]

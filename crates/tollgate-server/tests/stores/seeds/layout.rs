@@ -115,7 +115,7 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
     for (layout, problem) in [
         (
             "rlas",
-            ":1:39: unknown layout of keys: expected rlaas, leetdezine, spring-starter, user-rate-limit, or a template",
+            ":1:39: unknown layout of keys: expected rlaas, leetdezine, spring-starter, user-rate-limit, envoy-ratelimit, or a template",
         ),
         ("\"l:{user}{window}\"", ":1:39: layout of keys, column 9: there has to be text between two names"),
         ("\"l:{user}\"", ":1:39: layout of keys: it has to name the window"),
