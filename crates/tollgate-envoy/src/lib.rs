@@ -13,6 +13,7 @@
 mod domains;
 mod error;
 mod file;
+mod json;
 mod limiter;
 mod request;
 mod response;
@@ -23,6 +24,7 @@ mod wildcards;
 
 pub use self::domains::{Domains, SameDomain};
 pub use self::error::{DecideError, InvalidRequest};
+pub use self::json::{JsonError, JsonFault};
 pub use self::limiter::EnvoyLimiter;
 pub use self::request::{Descriptor, Descriptors, Entries, Entry, Override, Request};
 pub use self::response::{Code, CurrentLimit, Header, Response, Status};
