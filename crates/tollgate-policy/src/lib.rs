@@ -109,7 +109,8 @@ pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
     AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaRefund, QuotaStanding, RefundError, Tally, TrialAnswer, TrialDecision, TrialTally, WhenFull,
+    QuotaRefund, QuotaStanding, RefundError, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally,
+    WhenFull,
 };
 pub use self::list::List;
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};

@@ -121,6 +121,11 @@ impl Decided {
         Self { is_full: true, ..Self::counted(uncounted) }
     }
 
+    /// What these quotas of it came to.
+    pub(super) fn part(&self, counted: Counted) -> Self {
+        Self { is_full: self.is_full, ..Self::counted(counted) }
+    }
+
     /// Where the quota stands that decided.
     fn state(&self) -> Option<&QuotaState> {
         self.counted.get(self.deciding)

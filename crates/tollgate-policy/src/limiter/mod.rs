@@ -9,13 +9,14 @@
 //!
 //! How a limiter is put together and asked is here; what it answers is in `decision`, what is tried out in `trials`,
 //! the live policies in `set`, what they have come to in `tally`, what administrators change in `changes`, and what a
-//! check took in `receipt`.
+//! check took in `receipt`. `together` decides on several requests as one.
 
 mod changes;
 mod decision;
 mod receipt;
 mod set;
 mod tally;
+mod together;
 mod trials;
 
 use std::fmt;
@@ -34,6 +35,7 @@ pub use self::changes::{Changed, ChargedWindow, QuotaRefund, RefundError};
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
+pub use self::together::TogetherError;
 use crate::limiter::decision::{Basis, Decided};
 use crate::limiter::trials::Trials;
 use crate::matched::Needed;
@@ -390,16 +392,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
     ) -> Vec<Result<PolicyDecision, CheckError>> {
-        let live = self.live();
-        let set = |limits| match limits {
-            None => Arc::clone(&live),
-            Some(limits) => Arc::new(live.of_caller(limits)),
-        };
-        let asked: Vec<(Arc<PolicySet>, &Attributes<'_>, u32)> = requests
-            .into_iter()
-            .map(Into::into)
-            .map(|AskedCheck { attributes, cost, limits }| (set(limits), attributes, cost))
-            .collect();
+        let asked = self.asked(requests);
         let outcomes: Vec<Result<Outcome<'_>, Refusal>> =
             asked.iter().map(|(set, attributes, cost)| self.charges(set, *attributes, *cost)).collect();
         let charges: Vec<Charges<'_>> = outcomes
@@ -438,6 +431,20 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 Ok(PolicyDecision::of_check(Arc::clone(set), basis, trials))
             })
             .collect()
+    }
+
+    /// Requests, each with the policies by which it is decided: those that are live now, or limits of its own.
+    fn asked<'a, 'b: 'a>(
+        &self,
+        requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
+    ) -> Vec<(Arc<PolicySet>, &'a Attributes<'b>, u32)> {
+        let live = self.live();
+        let set = |limits| match limits {
+            None => Arc::clone(&live),
+            Some(limits) => Arc::new(live.of_caller(limits)),
+        };
+        let asked = requests.into_iter().map(Into::into);
+        asked.map(|AskedCheck { attributes, cost, limits }| (set(limits), attributes, cost)).collect()
     }
 
     /// What applies to a request that is to be decided on.

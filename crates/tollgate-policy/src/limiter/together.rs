@@ -1,0 +1,147 @@
+//! Several requests that are decided as one.
+
+use std::sync::Arc;
+
+use thiserror::Error;
+use tollgate::{Clock, Counted, Step, Store};
+
+use super::decision::{Basis, Decided};
+use super::trials::Trials;
+use super::{AskedCheck, Charges, CheckError, PolicyDecision, PolicyLimiter, nothing};
+use crate::{Matched, Outcome};
+
+/// Why there is no decision on requests that are checked [together](PolicyLimiter::check_together).
+#[derive(Debug, Clone, Error)]
+#[error("request {}: {error}", index + 1)]
+#[non_exhaustive]
+pub struct TogetherError {
+    /// The request that is at fault, counted from 0; the first that charges something if the store is.
+    pub index: usize,
+    /// What is wrong.
+    #[source]
+    pub error: CheckError,
+}
+
+impl<S: Store, C: Clock> PolicyLimiter<S, C> {
+    /// Takes the costs of all requests in one step of the store, if every quota of every request has room, and nothing
+    /// if one has not. Each request has a decision of its own, and all of them are made under the same version of the
+    /// policies. A counter that applies to two requests is charged for both.
+    ///
+    /// Trials are made only if all requests are allowed.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check), with the place of the request. Then none has a decision.
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`check`](Self::check).
+    ///
+    /// # Examples
+    ///
+    /// A request that is denied takes nothing of the others:
+    ///
+    /// ```
+    /// use tollgate::MemoryStore;
+    /// use tollgate_policy::{Attributes, Config, PolicyLimiter};
+    ///
+    /// let text = "
+    /// policies:
+    ///   - { name: user, match: { user: '*' }, key: [user], quotas: [1/1m@first_hit] }
+    ///   - { name: path, match: { path: /search }, key: global, quotas: [5/1m@first_hit] }
+    /// ";
+    /// let policies = Config::parse("tollgate.yaml", text)?.into_policies();
+    /// let limiter = PolicyLimiter::new(MemoryStore::new(), policies, "tollgate.yaml");
+    /// # tollgate_testkit::block_on(async {
+    /// let user: Attributes<'_> = [("user", "alice")].into_iter().collect();
+    /// let path: Attributes<'_> = [("path", "/search")].into_iter().collect();
+    /// let both = [(&user, 1), (&path, 1)];
+    ///
+    /// assert!(limiter.check_together(both).await?.iter().all(|decision| decision.is_allowed()));
+    /// let again = limiter.check_together(both).await?;
+    /// assert!(!again[0].is_allowed() && again[1].is_allowed());
+    /// assert_eq!(limiter.peek(&path, 0).await?.state().map(|state| state.used()), Some(1));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub async fn check_together<'a, 'b: 'a>(
+        &self,
+        requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
+    ) -> Result<Vec<PolicyDecision>, TogetherError> {
+        let asked = self.asked(requests);
+        let outcomes = asked.iter().enumerate().map(|(index, (set, attributes, cost))| {
+            let outcome = self.charges(set, *attributes, *cost);
+            outcome.map_err(|refusal| TogetherError { index, error: refusal.into() })
+        });
+        let outcomes: Vec<Outcome<'_>> = outcomes.collect::<Result<_, _>>()?;
+        let charges: Charges<'_> = matched(&outcomes).flat_map(|(_, matched)| matched.enforced()).collect();
+        let is_open =
+            outcomes.iter().all(|outcome| matches!(outcome, Outcome::Charge(_) | Outcome::Exempt(_)));
+        let counted = match charges.as_slice() {
+            [] => Ok(nothing()),
+            charges if is_open => self.store.step(Step::Charge(charges)).await,
+            // Another request is denied without a count.
+            charges => self.store.step(Step::Peek(charges)).await,
+        };
+        let decided = self.decided(&charges, counted).map_err(|error| {
+            for (index, matched) in matched(&outcomes) {
+                asked[index].0.note_failure(matched);
+            }
+            let charging = matched(&outcomes).find(|(_, matched)| matched.enforced().next().is_some());
+            let of_charges = |(index, matched)| TogetherError {
+                index,
+                error: CheckError::of_charges(matched, error.clone()),
+            };
+            charging.map_or(TogetherError { index: 0, error: error.clone().into() }, of_charges)
+        })?;
+        let (parts, trials) = self.parts(&outcomes, &decided, is_open).await;
+        drop(charges);
+
+        let (mut parts, mut trials) = (parts.into_iter(), trials.into_iter());
+        let decisions = outcomes.into_iter().zip(&asked).map(|(outcome, (set, ..))| {
+            let (basis, trials) = match outcome {
+                Outcome::Charge(matched) => {
+                    let part = parts.next().unwrap_or_else(|| Decided::counted(nothing()));
+                    (Basis::charged(&matched, part), trials.next().unwrap_or_default())
+                }
+                other => (Basis::uncharged(set, other), Trials::default()),
+            };
+            PolicyDecision::of_check(Arc::clone(set), basis, trials)
+        });
+        Ok(decisions.collect())
+    }
+
+    /// What was decided on each request that charges, and its trials.
+    async fn parts(
+        &self,
+        outcomes: &[Outcome<'_>],
+        decided: &Decided,
+        is_open: bool,
+    ) -> (Vec<Decided>, Vec<Trials>) {
+        let mut states = decided.counted.iter().copied();
+        let parts: Vec<Decided> = matched(outcomes)
+            .map(|(_, matched)| {
+                let part: Counted = states.by_ref().take(matched.enforced().count()).collect();
+                decided.part(part)
+            })
+            .collect();
+        let is_allowed = is_open && decided.counted.is_admitted();
+        let tried: Vec<(&Matched<'_>, &Counted)> = match is_allowed {
+            true => {
+                matched(outcomes).zip(&parts).map(|((_, matched), part)| (matched, &part.counted)).collect()
+            }
+            false => Vec::new(),
+        };
+        let trials = self.try_out(&tried).await;
+        (parts, trials)
+    }
+}
+
+/// The requests that charge something or could, with their places.
+fn matched<'a, 'b>(outcomes: &'a [Outcome<'b>]) -> impl Iterator<Item = (usize, &'a Matched<'b>)> {
+    outcomes.iter().enumerate().filter_map(|(index, outcome)| match outcome {
+        Outcome::Charge(matched) => Some((index, matched)),
+        _ => None,
+    })
+}
