@@ -8,7 +8,7 @@ use std::time::Duration;
 use tollgate::{Clock, PolicyQuota, QuotaState, Receipt, Source, StoreError, SystemClock, Verdict};
 use tollgate_policy::{
     AskedCheck, Changed, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaRefund, RefundError, TrialDecision, TrialKind, WhenFull,
+    QuotaRefund, RefundError, TogetherError, TrialDecision, TrialKind, WhenFull,
 };
 use tracing::{info, warn};
 
@@ -128,6 +128,26 @@ impl<S: ServedStore> Engine<S> {
         decisions
     }
 
+    /// Checks all requests as one, and takes the units of all of them or of none.
+    pub(crate) async fn check_together(
+        &self,
+        requests: &[(CallerAttributes<'_>, u32, Option<Policy>)],
+    ) -> Result<Vec<PolicyDecision>, TogetherError> {
+        let stopwatch = Stopwatch::start();
+        let requests = requests.iter().map(|(attributes, cost, limits)| {
+            AskedCheck::from((attributes.as_attributes(), *cost)).under(limits.clone())
+        });
+        let decisions = self.limiter.check_together(requests).await;
+        match &decisions {
+            Ok(decisions) => {
+                decisions.iter().for_each(|decision| self.note_decision(decision));
+                self.metrics.took(stopwatch.elapsed());
+            }
+            Err(TogetherError { error, .. }) => self.note_error(error),
+        }
+        decisions
+    }
+
     /// Refunds the cost in these windows.
     pub(crate) async fn refund(
         &self,
@@ -178,28 +198,34 @@ impl<S: ServedStore> Engine<S> {
 
     fn note(&self, decision: &Result<PolicyDecision, CheckError>) {
         match decision {
-            Ok(decision) => {
-                self.metrics.checked(CheckSource::of(decision));
-                if decision.source() == Source::Fallback {
-                    self.note_full();
-                }
-                if decision.is_unmatched() {
-                    self.note_unmatched(decision);
-                }
-                self.trial_denials.note(decision);
-                // Callers name their own limits, and those names are too many for the log.
-                if !decision.is_allowed() && !decision.policies().is_of_caller() {
-                    self.denials.note(decision);
-                }
-            }
-            // A refused request cannot be answered at all, so it does not count as a check.
-            Err(CheckError::Refused(_)) => {}
-            Err(error) => {
-                self.metrics.checked(CheckSource::None);
-                if matches!(error, CheckError::Store(StoreError::Full)) {
-                    self.note_full();
-                }
-            }
+            Ok(decision) => self.note_decision(decision),
+            Err(error) => self.note_error(error),
+        }
+    }
+
+    fn note_decision(&self, decision: &PolicyDecision) {
+        self.metrics.checked(CheckSource::of(decision));
+        if decision.source() == Source::Fallback {
+            self.note_full();
+        }
+        if decision.is_unmatched() {
+            self.note_unmatched(decision);
+        }
+        self.trial_denials.note(decision);
+        // Callers name their own limits, and those names are too many for the log.
+        if !decision.is_allowed() && !decision.policies().is_of_caller() {
+            self.denials.note(decision);
+        }
+    }
+
+    fn note_error(&self, error: &CheckError) {
+        // A refused request cannot be answered at all, so it does not count as a check.
+        if matches!(error, CheckError::Refused(_)) {
+            return;
+        }
+        self.metrics.checked(CheckSource::None);
+        if matches!(error, CheckError::Store(StoreError::Full)) {
+            self.note_full();
         }
     }
 

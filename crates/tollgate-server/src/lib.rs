@@ -31,6 +31,7 @@ mod fit;
 mod flags;
 mod follow;
 mod followed_files;
+mod grpc;
 mod http;
 mod import;
 mod layout;

@@ -65,6 +65,19 @@ impl Listener {
         }
     }
 
+    /// For proxies: their checks over gRPC.
+    pub(crate) const fn grpc(address: SocketAddr, access: Access, security: Security) -> Self {
+        Self {
+            name: "grpc",
+            purpose: "Checks of Envoy's rate-limit service",
+            flag: "--grpc",
+            address,
+            scopes: Scopes::of([Scope::Check]),
+            access,
+            security,
+        }
+    }
+
     /// For administrators: what reads or changes more.
     pub(crate) const fn admin(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {

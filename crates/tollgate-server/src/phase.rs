@@ -80,6 +80,7 @@ impl Phase {
     /// Tells load balancers that a drain is coming.
     pub(crate) fn leave(&self) {
         self.drain.leaving.store(true, Ordering::Relaxed);
+        self.drain.changed.notify_waiters();
     }
 
     pub(crate) fn drain(&self) {
@@ -89,10 +90,22 @@ impl Phase {
 
     /// Waits until the service drains.
     pub(crate) async fn draining(&self) {
-        let mut changed = pin!(self.drain.changed.notified());
-        // Subscribed before the check, so that a change in between is not missed.
-        changed.as_mut().enable();
-        if !self.is_draining() {
+        self.until(Self::is_draining).await;
+    }
+
+    /// Waits until the service drains, or until it is about to.
+    pub(crate) async fn leaving(&self) {
+        self.until(Self::is_leaving).await;
+    }
+
+    async fn until(&self, is_so: impl Fn(&Self) -> bool) {
+        loop {
+            let mut changed = pin!(self.drain.changed.notified());
+            // Subscribed before the check, so that a change in between is not missed.
+            changed.as_mut().enable();
+            if is_so(self) {
+                return;
+            }
             changed.await;
         }
     }

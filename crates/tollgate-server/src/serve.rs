@@ -10,6 +10,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tollgate_policy::PolicyLimiter;
+use tollgate_tower::headers::PolicyHeaders;
 use tracing::{info, warn};
 
 use crate::accept::Acceptor;
@@ -18,6 +19,7 @@ use crate::args::LogFormat;
 use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
 use crate::follow;
+use crate::grpc::{self, Grpc};
 use crate::http::{Budget, Edge, Http};
 use crate::listener::{Access, Listener, Security};
 use crate::live_policies::LivePolicies;
@@ -26,13 +28,15 @@ use crate::output;
 use crate::peers::Peers;
 use crate::phase::Phase;
 use crate::principals::{LivePrincipals, Principal};
+use crate::protocol::Protocol;
 use crate::reload::Reloads;
-use crate::settings::{InitialPolicies, Settings};
+use crate::settings::{GrpcSettings, InitialPolicies, Settings};
 use crate::shutdown::{Hangup, Signals, hangup};
 use crate::socket;
 use crate::store::{self, Metered, ServedStore, StoreSetup};
-use crate::tls::ListenerTls;
+use crate::tls::{ListenerTls, ServerTls};
 use crate::watch::Watch;
+use crate::watchdog::Lifetime;
 
 /// What was accepted has this long to finish; with what comes before and after it, the process ends within
 /// five seconds of the signal.
@@ -51,6 +55,7 @@ struct Server {
     admin: Listener,
     /// For metrics alone.
     metrics_only: Option<Listener>,
+    grpc: Option<Listener>,
     /// Whether everybody who reaches a listener may do what it grants.
     is_open: bool,
     /// Whether there is a principal who shows a token.
@@ -131,6 +136,33 @@ async fn run<S: ServedStore + 'static>(
     server.run().await
 }
 
+/// What all listeners share.
+struct Parts {
+    phase: Phase,
+    metrics: Arc<Metrics>,
+    budget: Budget,
+    tls: Option<Arc<ServerTls>>,
+    max_connections_per_peer: Option<u32>,
+}
+
+impl Parts {
+    /// Accepts the connections of a listener.
+    fn acceptor<P: Protocol>(
+        &self,
+        socket: TcpListener,
+        max_connections: u32,
+        listener: &Listener,
+        protocol: P,
+    ) -> Task {
+        let open = self.metrics.connections(listener.name);
+        let phase = self.phase.of_listener(open.clone(), max_connections, self.budget.clone());
+        let peers = self.max_connections_per_peer.map(Peers::new);
+        let handshakes = self.metrics.handshakes(listener.name);
+        let tls = self.tls.clone().map(|tls| ListenerTls::new(tls, listener.security, handshakes));
+        Box::pin(Acceptor::new(socket, max_connections, peers, protocol, tls, open, phase).run())
+    }
+}
+
 impl Server {
     async fn bind<S: ServedStore + 'static>(
         settings: Settings,
@@ -146,6 +178,7 @@ impl Server {
             listen,
             admin_listen,
             metrics_listen,
+            grpc,
             allowed_hosts,
             principals,
             tls,
@@ -158,7 +191,7 @@ impl Server {
             ..
         } = settings;
         let open_files = descriptors::raise_limit();
-        let others = 1 + u32::from(metrics_listen.is_some());
+        let others = 1 + u32::from(metrics_listen.is_some()) + u32::from(grpc.is_some());
         let caps = Caps::fitted(max_connections, others, open_files);
         if caps.public < max_connections {
             let Caps { public, admin } = caps;
@@ -173,6 +206,8 @@ impl Server {
         let admin = socket::listen_on(admin_listen, "--admin-listen")?;
         let metrics_only = metrics_listen.map(|address| socket::listen_on(address, "--metrics-listen"));
         let metrics_only = metrics_only.transpose()?;
+        let grpc = grpc.map(|grpc| anyhow::Ok((socket::listen_on(grpc.listen, "--grpc")?, grpc)));
+        let grpc = grpc.transpose()?;
         // Before the addresses are announced: whoever read them may send a signal.
         let has_file = policies.file.is_some() || principals.is_some() || tls.is_some();
         let on_hangup = if has_file { Hangup::Reloads } else { Hangup::Ends };
@@ -204,6 +239,10 @@ impl Server {
             }
         };
         let public_listener = Listener::checks(public.local_addr()?, access.clone(), security);
+        let of_grpc = |(socket, _): &(TcpListener, GrpcSettings)| {
+            Ok::<_, io::Error>(Listener::grpc(socket.local_addr()?, access.clone(), security))
+        };
+        let grpc_listener = grpc.as_ref().map(of_grpc).transpose()?;
         let admin_listener = Listener::admin(admin.local_addr()?, access, security);
         // A scraper has no certificate.
         let of_metrics =
@@ -212,7 +251,8 @@ impl Server {
         let own = [public_listener.clone(), admin_listener.clone()];
         let listeners: Vec<Listener> = own.into_iter().chain(metrics_listener.clone()).collect();
 
-        let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(listeners.iter().map(|it| it.name))));
+        let names = listeners.iter().chain(&grpc_listener).map(|listener| listener.name);
+        let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(names)));
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
         let rule = announced::rule(&policies, file.as_ref());
         let example = asking.dialect.map_or_else(
@@ -256,10 +296,11 @@ impl Server {
             tls: tls.clone(),
             aliases: metric_aliases,
         });
-        let engine = Engine::new(limiter, when_full, Arc::clone(&metrics));
+        let engine = Arc::new(Engine::new(limiter, when_full, Arc::clone(&metrics)));
+        let caller_quotas = asking.caller_quotas;
         let edge = Edge::new(
             &listeners,
-            engine,
+            Arc::clone(&engine),
             reloads,
             asking,
             budget.clone(),
@@ -269,18 +310,30 @@ impl Server {
         );
         let edge = Arc::new(edge);
 
+        let parts = Parts {
+            phase: phase.clone(),
+            metrics: Arc::clone(&metrics),
+            budget,
+            tls,
+            max_connections_per_peer,
+        };
         let metrics_only = metrics_only.map(|socket| (socket, caps.admin));
         let sockets = [(public, caps.public), (admin, caps.admin)].into_iter().chain(metrics_only);
-        let acceptors = sockets.zip(listeners).map(|((socket, max_connections), listener)| -> Task {
-            let open = metrics.connections(listener.name);
-            let phase = phase.of_listener(open.clone(), max_connections, budget.clone());
-            let peers = max_connections_per_peer.map(Peers::new);
-            let handshakes = metrics.handshakes(listener.name);
-            let tls = tls.clone().map(|tls| ListenerTls::new(tls, listener.security, handshakes));
-            let http = Http::new(Arc::clone(&edge), listener);
-            Box::pin(Acceptor::new(socket, max_connections, peers, http, tls, open, phase).run())
+        let acceptors = sockets.zip(listeners).map(|((socket, max_connections), listener)| {
+            let http = Http::new(Arc::clone(&edge), listener.clone());
+            parts.acceptor(socket, max_connections, &listener, http)
         });
-        let acceptors = acceptors.collect();
+        let mut acceptors: Vec<Task> = acceptors.collect();
+        if let Some(((socket, settings), listener)) = grpc.zip(grpc_listener.clone()) {
+            let limit_headers = settings.limit_headers.then(|| PolicyHeaders::new(&engine.live()));
+            let (budget, metrics) = (parts.budget.clone(), Arc::clone(&parts.metrics));
+            let service = grpc::Service::new(engine, budget, metrics, caller_quotas, limit_headers);
+            let (service, reporter) = service.context("gRPC reflection")?;
+            background.push(Box::pin(grpc::report(reporter, edge, phase.clone())));
+            let lifetime = Lifetime::new(settings.max_connection_age);
+            let grpc = Grpc::new(service, listener.clone(), settings.keep_alive, lifetime);
+            acceptors.push(parts.acceptor(socket, caps.admin, &listener, grpc));
+        }
         let telling = Arc::clone(&metrics);
         background.push(Box::pin(async move { telling.cuts().keep_telling().await }));
         Ok(Self {
@@ -291,6 +344,7 @@ impl Server {
             public: public_listener,
             admin: admin_listener,
             metrics_only: metrics_listener,
+            grpc: grpc_listener,
             is_open,
             asks_token,
             rule,
@@ -304,7 +358,7 @@ impl Server {
 
     /// Says where the service listens: in a log line, and to people on standard output as well.
     fn announce(&self) {
-        let Self { public, admin, metrics_only, rule, example, .. } = self;
+        let Self { public, admin, metrics_only, grpc, rule, example, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let certificates = match public.security {
             Security::Plain => "",
@@ -314,13 +368,17 @@ impl Server {
         let token = if self.asks_token { "-H \"Authorization: Bearer $TOKEN\" " } else { "" };
         let try_it = format!("curl -i {certificates}{token}'{}{example}'", public.url());
         if self.log_format == LogFormat::Text {
-            let metrics = metrics_only.as_ref().map(|listener| format!("metrics {}\n", listener.url()));
-            let metrics = metrics.unwrap_or_default();
+            let line = |name: &str, listener: &Option<Listener>| {
+                let line = listener.as_ref().map(|listener| format!("{name:<7} {}\n", listener.url()));
+                line.unwrap_or_default()
+            };
+            let (metrics, grpc) = (line("metrics", metrics_only), line("grpc", grpc));
             let text = format!(
                 "tollgate {version}: {rule}\n\
                  checks  {}\n\
                  admin   {}\n\
                  {metrics}\
+                 {grpc}\
                  try     {try_it}\n",
                 public.url(),
                 admin.url()
@@ -337,6 +395,7 @@ impl Server {
             checks = %public.address,
             admin = %admin.address,
             metrics = metrics_only.as_ref().map(|it| display(it.address)),
+            grpc = grpc.as_ref().map(|it| display(it.address)),
             rule,
             try_it,
             connections,

@@ -10,7 +10,7 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{IdentitySecretError, KeyLayout, PasswordError, TlsError, UrlError};
 
-use crate::args::{self, Flag, FlagWith, LogFormat, MetricAliases, ServeArgs, TlsArgs};
+use crate::args::{self, Flag, FlagWith, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs};
 use crate::fit::{Misfit, StoreFit, StoreFlags};
 use crate::flags::{self, FlagsError};
 use crate::http::{Asking, Dialect};
@@ -39,6 +39,7 @@ pub struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
     pub(crate) metrics_listen: Option<SocketAddr>,
+    pub(crate) grpc: Option<GrpcSettings>,
     /// Under which names browsers may ask what is guarded.
     pub(crate) allowed_hosts: AllowedHosts,
     /// Who may do what, if not everybody.
@@ -54,6 +55,17 @@ pub struct Settings {
     pub(crate) drain_delay: Option<Duration>,
     /// How log lines are written.
     pub log_format: LogFormat,
+}
+
+/// The gRPC listener.
+#[derive(Debug)]
+pub(crate) struct GrpcSettings {
+    pub(crate) listen: SocketAddr,
+    /// Whether answers have the limit headers for the client.
+    pub(crate) limit_headers: bool,
+    pub(crate) max_connection_age: Option<Duration>,
+    /// Between two pings to a client.
+    pub(crate) keep_alive: Duration,
 }
 
 /// The policies to begin with, and where they are from.
@@ -290,6 +302,7 @@ impl Settings {
             listen: args.listen,
             admin_listen: args.admin_listen,
             metrics_listen: args.metrics_listen,
+            grpc: args.grpc.map(|listen| GrpcSettings::new(listen, &args.grpc_args)),
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             principals,
             tls: files.map(ServerTls::load).transpose()?,
@@ -418,6 +431,18 @@ fn on_store_failure(args: &ServeArgs) -> Result<Option<OnStoreFailure>, Settings
         (Some(args::OnStoreFailure::Closed), None) => Some(OnStoreFailure::Closed),
         (None, None) => None,
     })
+}
+
+impl GrpcSettings {
+    const fn new(listen: SocketAddr, args: &GrpcArgs) -> Self {
+        let GrpcArgs { grpc_limit_headers, grpc_max_connection_age, grpc_keep_alive } = *args;
+        Self {
+            listen,
+            limit_headers: grpc_limit_headers,
+            max_connection_age: grpc_max_connection_age,
+            keep_alive: grpc_keep_alive,
+        }
+    }
 }
 
 impl InitialPolicies {

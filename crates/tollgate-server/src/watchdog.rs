@@ -29,6 +29,9 @@ const IDLE_TICKS: u32 = 120;
 /// How long a client may leave an answer unread while room is wanted.
 const STALLED_TICKS: u32 = 10;
 
+/// How long a connection of interleaved requests may last after it was told to close.
+const CLOSING_TICKS: u32 = 5;
+
 /// How long a connection may be idle while nearly all connections are taken.
 const CROWDED_TICKS: u32 = 2;
 
@@ -64,6 +67,13 @@ pub(crate) enum Order {
 }
 
 impl Activity {
+    /// The activity of a connection whose requests are interleaved from the start.
+    pub(crate) fn interleaved() -> Self {
+        let activity = Self::default();
+        activity.0.interleaved.store(true, Ordering::Relaxed);
+        activity
+    }
+
     /// Notes a request with a complete head. It is in flight until the guard is dropped.
     pub(crate) fn begin(&self, order: Order) -> Answering {
         let Happened { begun, pending, young, bytes, interleaved, .. } = &*self.0;
@@ -124,6 +134,26 @@ const fn is_odd(number: u32) -> bool {
     number % 2 == 1
 }
 
+/// How long a connection may last, however busy it is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Lifetime {
+    max_age: Option<Duration>,
+}
+
+impl Lifetime {
+    pub(crate) const UNLIMITED: Self = Self { max_age: None };
+
+    pub(crate) const fn new(max_age: Option<Duration>) -> Self {
+        Self { max_age }
+    }
+
+    /// The number of ticks, up to a tenth more than the age: clients that came together do not leave together.
+    fn ticks(self) -> Option<u64> {
+        let max_age = self.max_age?;
+        Some(max_age.mul_f64(1.0 + fastrand::f64() / 10.0).as_secs())
+    }
+}
+
 /// The fate of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judgement {
@@ -140,11 +170,12 @@ pub(crate) async fn watch<C: Future>(
     close: impl Fn(Pin<&mut C>),
     activity: &Activity,
     phase: &Phase,
+    lifetime: Lifetime,
 ) -> Result<C::Output, Cut> {
     let mut connection = pin!(connection);
     // Spread out, because looking at all clients that connected together would hold up the others once a tick.
     let mut tick = pin!(tokio::time::sleep(TICK + TICK.mul_f64(fastrand::f64())));
-    let mut watchdog = Watchdog::default();
+    let mut watchdog = Watchdog { lifetime: lifetime.ticks(), ..Watchdog::default() };
     loop {
         tokio::select! {
             biased;
@@ -174,6 +205,10 @@ struct Watchdog {
     quiet: u32,
     /// Ticks with an incomplete head.
     head: u32,
+    /// All ticks.
+    age: u64,
+    /// Ticks after which it is to end.
+    lifetime: Option<u64>,
 }
 
 impl Watchdog {
@@ -189,6 +224,12 @@ impl Watchdog {
         if self.is_stalled(activity, pressure) {
             return Judgement::Cut(Cut::Stalled);
         }
+        self.age += 1;
+        if let Some(beyond) = self.lifetime.and_then(|lifetime| self.age.checked_sub(lifetime)) {
+            // What lasts, such as a stream of health, ends with it.
+            let is_over = beyond >= u64::from(CLOSING_TICKS) && activity.pending() == 0;
+            return if is_over { Judgement::Cut(Cut::Expired) } else { Judgement::Close };
+        }
         let pending = activity.pending();
         // A drain asks even a connection with unread bytes to close: its answers may not have announced the end.
         let is_busy = pending > 0 || (is_odd(self.writes) && pressure != Pressure::Drain);
@@ -199,14 +240,19 @@ impl Watchdog {
         self.quiet += 1;
         // Between interleaved requests, bytes are normal: pings, settings, windows.
         let in_head = happened.bytes.load(Ordering::Relaxed) && !interleaved;
-        self.head = if in_head || begun == 0 { self.head + 1 } else { 0 };
+        // A client that speaks such a protocol from the start may connect before it has something to ask.
+        let is_waiting = interleaved && happened.bytes.load(Ordering::Relaxed);
+        self.head = if in_head || (begun == 0 && !is_waiting) { self.head + 1 } else { 0 };
         let is_unwanted = match pressure {
             Pressure::None => false,
-            Pressure::Crowd => begun > 0 && self.quiet >= CROWDED_TICKS,
+            Pressure::Crowd => (begun > 0 || is_waiting) && self.quiet >= CROWDED_TICKS,
             Pressure::Drain => true,
         };
         if self.head >= HEAD_TICKS {
             Judgement::Cut(Cut::SlowHead)
+        } else if interleaved && (IDLE_TICKS..IDLE_TICKS + CLOSING_TICKS).contains(&self.quiet) {
+            // The client may ask just now, and is told that this comes too late.
+            Judgement::Close
         } else if self.quiet >= IDLE_TICKS {
             Judgement::Cut(Cut::Idle)
         } else if is_unwanted && !in_head {
@@ -326,6 +372,39 @@ mod tests {
         activity.bytes_came();
         assert_eq!(ticks(&mut watchdog, &activity, 4), [Judgement::Keep; 4]);
         assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::SlowHead));
+    }
+
+    /// Proxies connect before they have something to ask.
+    #[test]
+    fn a_client_that_speaks_http2_from_the_start_may_wait() {
+        let (activity, mut watchdog) = (Activity::interleaved(), Watchdog::default());
+        activity.bytes_came();
+        assert_eq!(ticks(&mut watchdog, &activity, 60), [Judgement::Keep; 60]);
+        assert_eq!(watchdog.tick(&activity, Pressure::Crowd), Judgement::Close);
+
+        let (silent, mut watchdog) = (Activity::interleaved(), Watchdog::default());
+        assert_eq!(ticks(&mut watchdog, &silent, 4), [Judgement::Keep; 4]);
+        assert_eq!(watchdog.tick(&silent, Pressure::None), Judgement::Cut(Cut::SlowHead));
+    }
+
+    #[test]
+    fn an_idle_connection_of_interleaved_requests_is_told_to_close_first() {
+        let (activity, mut watchdog) = (Activity::default(), Watchdog::default());
+        drop(activity.begin(Order::Interleaved));
+        assert_eq!(ticks(&mut watchdog, &activity, 120), [Judgement::Keep; 120]);
+        assert_eq!(ticks(&mut watchdog, &activity, 5), [Judgement::Close; 5]);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::Idle));
+    }
+
+    #[test]
+    fn a_connection_that_is_too_old_is_told_to_close_and_answers_what_was_asked() {
+        let activity = Activity::default();
+        let mut watchdog = Watchdog { lifetime: Some(3), ..Watchdog::default() };
+        let answering = activity.begin(Order::Interleaved);
+        assert_eq!(ticks(&mut watchdog, &activity, 2), [Judgement::Keep; 2]);
+        assert_eq!(ticks(&mut watchdog, &activity, 9), [Judgement::Close; 9]);
+        drop(answering);
+        assert_eq!(watchdog.tick(&activity, Pressure::None), Judgement::Cut(Cut::Expired));
     }
 
     #[test]
@@ -458,21 +537,25 @@ mod tests {
     async fn a_connection_is_looked_at_every_second() {
         let (activity, phase) = (Activity::default(), Phase::default());
         let began = tokio::time::Instant::now();
-        let silent = watch(std::future::pending::<()>(), |_| {}, &activity, &phase).await;
+        let silent =
+            watch(std::future::pending::<()>(), |_| {}, &activity, &phase, Lifetime::UNLIMITED).await;
         assert_eq!(silent, Err(Cut::SlowHead));
         // The clock advances by whole milliseconds.
         let latest = (HEAD_TICKS + 1) * TICK + TICK / 10;
         assert!((HEAD_TICKS * TICK..latest).contains(&began.elapsed()), "{:?}", began.elapsed());
 
         let ends = tokio::time::sleep(3 * TICK);
-        assert_eq!(watch(ends, |_| {}, &activity, &phase).await, Ok(()));
+        assert_eq!(watch(ends, |_| {}, &activity, &phase, Lifetime::UNLIMITED).await, Ok(()));
 
         // Each look but the first, which sees a new request, tells it to close; it then ends by itself.
         drop(activity.begin(Order::OneByOne));
         let closed = std::cell::Cell::new(0);
         let ends = tokio::time::sleep(TICK * 7 / 2);
         phase.drain();
-        assert_eq!(watch(ends, |_| closed.set(closed.get() + 1), &activity, &phase).await, Ok(()));
+        assert_eq!(
+            watch(ends, |_| closed.set(closed.get() + 1), &activity, &phase, Lifetime::UNLIMITED).await,
+            Ok(())
+        );
         assert!((1..=2).contains(&closed.get()), "{closed:?}");
     }
 
@@ -486,7 +569,9 @@ mod tests {
             .map(|_| {
                 let (activity, phase) = (Activity::default(), phase.clone());
                 async move {
-                    let _ = watch(std::future::pending::<()>(), |_| {}, &activity, &phase).await;
+                    let _ =
+                        watch(std::future::pending::<()>(), |_| {}, &activity, &phase, Lifetime::UNLIMITED)
+                            .await;
                     began.elapsed().as_millis() / 10
                 }
             })

@@ -1,10 +1,11 @@
 //! What the user wrote: command-line flags and the environment variables beside them.
 //!
-//! Flags about a shared store are in `store`, those about TLS in `tls`, those of commands about a file of policies in
+//! Flags about a shared store are in `store`, those about gRPC in `grpc`, those about TLS in `tls`, those of commands about a file of policies in
 //! `policies`, those about tokens in `tokens`. How a single value is read is in `value`, what variables do besides in
 //! `environment`.
 
 mod environment;
+mod grpc;
 mod policies;
 mod store;
 mod tls;
@@ -23,6 +24,7 @@ use clap_complete::Shell;
 
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
+pub use self::grpc::GrpcArgs;
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 pub use self::store::{
     AcrossSlots, ClusterArgs, FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs, StoreKeyArgs,
@@ -35,6 +37,9 @@ use crate::http::Dialect;
 
 /// What flags about it stand under in the help.
 const SHARED_STORE: &str = "Shared store";
+
+/// What flags about it stand under in the help.
+const GRPC: &str = "gRPC";
 
 /// Exact fixed-window rate limiting: may this caller do this now?
 #[derive(Debug, Parser)]
@@ -131,6 +136,14 @@ pub struct ServeArgs {
     /// [default: none]
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_METRICS_LISTEN", value_parser = value::address)]
     pub metrics_listen: Option<SocketAddr>,
+
+    /// Address of a listener for gRPC, which answers as Envoy's rate-limit service [default: none]
+    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_GRPC", value_parser = value::address)]
+    pub grpc: Option<SocketAddr>,
+
+    /// How the gRPC listener answers.
+    #[command(flatten)]
+    pub grpc_args: GrpcArgs,
 
     /// File of principals, as `tollgate token new` prints them. Everything but /healthz, /readyz and --metrics-listen
     /// then needs a token (`Authorization: Bearer`) or, with --tls-client-ca, a certificate that the file names. The

@@ -103,6 +103,21 @@ pub(super) fn time(text: &str) -> Result<Duration, Expected> {
     millis.filter(|millis| (1..=60_000).contains(millis)).map(Duration::from_millis).ok_or(EXPECTED)
 }
 
+/// How long connections may last, or stay silent.
+pub(super) fn connection_age(text: &str) -> Result<Duration, Expected> {
+    const EXPECTED: Expected = "expected a time from 1s to 365d, such as 30s, 5m, 12h or 7d";
+    let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
+    let scale = match unit {
+        "s" => 1,
+        "m" => 60,
+        "h" => 3_600,
+        "d" => 86_400,
+        _ => return Err(EXPECTED),
+    };
+    let seconds = number.parse().ok().and_then(|number: u64| number.checked_mul(scale));
+    seconds.filter(|seconds| (1..=365 * 86_400).contains(seconds)).map(Duration::from_secs).ok_or(EXPECTED)
+}
+
 /// A share of a limit.
 pub(super) fn share(text: &str) -> Result<LocalShare, LocalShareError> {
     text.parse()
@@ -248,6 +263,11 @@ mod tests {
     fn a_time_is_a_number_of_milliseconds_or_seconds() {
         assert_eq!(time("20ms"), Ok(Duration::from_millis(20)));
         assert_eq!(time("60s"), Ok(Duration::from_secs(60)));
+        assert_eq!(connection_age("365d"), Ok(Duration::from_secs(365 * 86_400)));
+        assert_eq!(connection_age("5m"), Ok(Duration::from_secs(300)));
+        for text in ["0s", "366d", "5", "5ms", "", "s", "18446744073709551615d"] {
+            assert!(connection_age(text).is_err(), "{text}");
+        }
         for text in
             ["", "20", "ms", "0ms", "61s", "60001ms", "1m", "1.5s", "-1s", "20 ms", "99999999999999999999s"]
         {

@@ -15,7 +15,7 @@ use super::budget::{Budget, Held};
 use super::rejection::Rejection;
 
 /// Two thirds of a kilobyte for each request of the largest batch.
-const MAX_BODY: usize = 64 * 1024;
+pub(crate) const MAX_BODY: usize = 64 * 1024;
 
 /// How much more of an oversized body is read and thrown away.
 const MAX_DISCARDED: u64 = 16 * 1024 * 1024;
@@ -27,7 +27,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 const WAITING: usize = 2 * 1024;
 
 /// A complete body. It holds its share of the budget until it is dropped.
-pub(super) struct Body {
+pub(crate) struct Body {
     bytes: Bytes,
     _held: Held,
 }
@@ -46,7 +46,7 @@ impl Deref for Body {
 ///
 /// If the body is larger than 64 KiB, takes longer than 5 s, or is cut off, or if the budget has no room to wait for
 /// it.
-pub(super) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<Body, Rejection> {
+pub(crate) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<Body, Rejection> {
     let version = request.version();
     let body = request.into_body();
     if body.size_hint().lower() > MAX_BODY as u64 {

@@ -41,10 +41,10 @@ struct Account {
 }
 
 /// All of the budget is held.
-pub(super) struct NoRoom;
+pub(crate) struct NoRoom;
 
 /// Bytes of a budget, which are returned on drop.
-pub(super) struct Held {
+pub(crate) struct Held {
     account: Arc<Account>,
     bytes: usize,
 }
@@ -76,7 +76,7 @@ impl Budget {
 
     /// Holds the memory of an HTTP/2 stream on a connection with this many others. Called before the request is read.
     /// The only stream of a connection needs no budget, like a request over HTTP/1.1.
-    pub(super) fn for_stream(&self, others: u32) -> Result<Held, NoRoom> {
+    pub(crate) fn for_stream(&self, others: u32) -> Result<Held, NoRoom> {
         let mut held = self.none();
         if others == 0 || held.resize(STREAM) {
             return Ok(held);
@@ -156,7 +156,7 @@ impl Held {
     }
 
     /// Also holds the part of the answer that exceeds the usual size.
-    pub(super) fn note_answer(&mut self, bytes: usize) {
+    pub(crate) fn note_answer(&mut self, bytes: usize) {
         self.resize_anyway(self.bytes + bytes.saturating_sub(USUAL_ANSWER));
     }
 

@@ -20,10 +20,10 @@ use crate::metrics::Cut;
 use crate::phase::Phase;
 use crate::protocol::{Protocol, Stream};
 use crate::store::ServedStore;
-use crate::watchdog::{self, Activity, Order, Watched};
+use crate::watchdog::{self, Activity, Lifetime, Order, Watched};
 
 /// The most memory for incomplete heads on one connection. A longer head is answered 431.
-const MAX_HEAD: usize = 32 * 1024;
+pub(crate) const MAX_HEAD: usize = 32 * 1024;
 
 /// The most concurrent requests on one HTTP/2 connection: as many as clients open before they learn of a limit. With a
 /// lower one, they would see some refused.
@@ -31,7 +31,7 @@ const MAX_STREAMS: u32 = 100;
 
 /// The most unread bytes of one HTTP/2 connection. They are read at once, so this bounds what a connection can hold
 /// outside the [budget](super::Budget).
-const WINDOW: u32 = 64 * 1024;
+pub(crate) const WINDOW: u32 = 64 * 1024;
 
 /// HTTP/1.1 and HTTP/2 on one listener.
 pub(crate) struct Http<S> {
@@ -82,7 +82,9 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
         });
         let builder = versions();
         let connection = builder.serve_connection(io, service);
-        let served = watchdog::watch(connection, |it| it.graceful_shutdown(), &activity, &phase).await;
+        let served =
+            watchdog::watch(connection, |it| it.graceful_shutdown(), &activity, &phase, Lifetime::UNLIMITED)
+                .await;
         let cut = match served {
             Ok(Ok(())) => return,
             Ok(Err(error)) => {
@@ -96,7 +98,7 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
 }
 
 /// Returns why HTTP ended a connection.
-fn cut_by(error: &(dyn Error + 'static)) -> Cut {
+pub(crate) fn cut_by(error: &(dyn Error + 'static)) -> Cut {
     match error.downcast_ref::<hyper::Error>() {
         Some(error) if error.is_parse_too_large() => Cut::HeadTooLarge,
         Some(error) if error.is_incomplete_message() || error.is_canceled() || error.is_closed() => {

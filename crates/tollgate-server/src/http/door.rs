@@ -18,6 +18,7 @@ use super::rejection::Rejection;
 use crate::caller::{Caller, Peer};
 use crate::listener::{Access, Listener};
 use crate::principals::Presented;
+use crate::scope::Scope;
 
 /// Checks that the request is valid for its version of HTTP.
 ///
@@ -52,18 +53,30 @@ pub(super) fn admit<B>(
         check_host(&listener.access, host)?;
         check_site(request.headers(), host)?;
     }
-    match (operation.scope, &listener.access) {
-        (Some(scope), Access::Principals(principals)) => {
-            let (presented, now) = (presented(request.headers()), SystemClock.coarse_now());
-            let principals = principals.load();
-            let caller = principals.authorize(scope, presented, peer, now);
-            caller.map_err(|reason| match principals.have_tokens() {
-                true => Rejection::unauthorized(reason, scope),
-                false => Rejection::unauthorized_certificate(reason, scope),
-            })
-        }
-        _ => Ok(Caller::default()),
+    match operation.scope {
+        Some(scope) => authorize(scope, listener, peer, request.headers()),
+        None => Ok(Caller::default()),
     }
+}
+
+/// Returns the caller, if it has the scope.
+///
+/// # Errors
+///
+/// If the listener asks for principals, and the caller is unknown or lacks the scope.
+pub(crate) fn authorize(
+    scope: Scope,
+    listener: &Listener,
+    peer: &Peer,
+    headers: &HeaderMap,
+) -> Result<Caller, Rejection> {
+    let Access::Principals(principals) = &listener.access else { return Ok(Caller::default()) };
+    let principals = principals.load();
+    let caller = principals.authorize(scope, presented(headers), peer, SystemClock.coarse_now());
+    caller.map_err(|reason| match principals.have_tokens() {
+        true => Rejection::unauthorized(reason, scope),
+        false => Rejection::unauthorized_certificate(reason, scope),
+    })
 }
 
 /// Checks that the operation accepts the type of the body.

@@ -38,14 +38,17 @@ use tollgate_policy::{Mode, PolicyKind, PolicySet};
 use tollgate_tower::headers::PolicyHeaders;
 
 pub(crate) use self::asking::Asking;
-pub(crate) use self::budget::Budget;
-pub(crate) use self::connection::Http;
+pub(crate) use self::body::{MAX_BODY, read as read_body};
+pub(crate) use self::budget::{Budget, Held, NoRoom};
+pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, cut_by};
 pub use self::dialects::Dialect;
 pub(crate) use self::dialects::RLAAS;
+pub(crate) use self::door::authorize;
 pub(crate) use self::json::{BadField, read as read_json};
 use self::operation::{Effect, Handler, Row};
 use self::operations::Operations;
-use self::rejection::Rejection;
+pub(crate) use self::outgoing::until_sent;
+pub(crate) use self::rejection::Rejection;
 use crate::caller::{Caller, Peer};
 use crate::engine::Engine;
 use crate::listener::Listener;
@@ -63,7 +66,7 @@ type Reply = Response<Bytes>;
 pub(crate) struct Edge<S> {
     operations: Operations<S>,
     listeners: Box<[Listener]>,
-    engine: Engine<S>,
+    engine: Arc<Engine<S>>,
     /// `None` if the policies are not from a file.
     reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
     limit_headers: PolicyHeaders,
@@ -81,7 +84,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     )]
     pub(crate) fn new(
         listeners: &[Listener],
-        engine: Engine<S>,
+        engine: Arc<Engine<S>>,
         reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
         asking: Asking,
         budget: Budget,
@@ -167,6 +170,11 @@ impl<S: ServedStore + 'static> Edge<S> {
     /// Returns the OpenAPI description of the service in its current state.
     fn description(&self) -> Bytes {
         openapi::document(self.operations.iter(), &self.listeners, &self.engine.live())
+    }
+
+    /// Whether checks get decisions.
+    pub(crate) async fn is_ready(&self) -> bool {
+        self.ready().await.is_ok()
     }
 
     /// Whether checks get decisions. During an outage of the store they do if the policies admit or count locally then;

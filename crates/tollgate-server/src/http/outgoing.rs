@@ -27,10 +27,15 @@ impl Outgoing {
 
     /// Drops `until_sent` when the body is sent or given up.
     pub(super) fn holding(body: Bytes, until_sent: impl Send + 'static) -> Self {
-        match body.is_empty() {
-            true => Self(body),
-            false => Self(Bytes::from_owner(Sending { bytes: body, _until_sent: until_sent })),
-        }
+        Self(self::until_sent(body, until_sent))
+    }
+}
+
+/// The same bytes, which drop `held` when they are sent, or given up; at once if there are none.
+pub(crate) fn until_sent(bytes: Bytes, held: impl Send + 'static) -> Bytes {
+    match bytes.is_empty() {
+        true => bytes,
+        false => Bytes::from_owner(Sending { bytes, _until_sent: held }),
     }
 }
 

@@ -17,7 +17,7 @@ use crate::scope::Scope;
 
 /// A reply without an answer.
 #[derive(Debug, Clone)]
-pub(super) struct Rejection {
+pub(crate) struct Rejection {
     status: StatusCode,
     detail: Cow<'static, str>,
     /// The field of the request that is wrong.
@@ -46,7 +46,7 @@ const STORE_UNAVAILABLE: (&str, &str) = ("urn:problem-type:tollgate:store-unavai
 const UNCOUNTABLE: (&str, &str) = ("urn:problem-type:tollgate:uncountable", "Request cannot be counted");
 
 impl Rejection {
-    pub(super) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn new(status: StatusCode, detail: impl Into<Cow<'static, str>>) -> Self {
         Self {
             status,
             detail: detail.into(),
@@ -113,11 +113,16 @@ impl Rejection {
         Self { scope: Some(scope), ..Self::new(StatusCode::FORBIDDEN, detail) }
     }
 
+    /// There is no memory for the request, which was not looked at.
+    pub(crate) fn no_room() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "there is no memory for another request")
+    }
+
     pub(super) fn draining() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the service is about to stop")
     }
 
-    pub(super) fn bad_field(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
+    pub(crate) fn bad_field(field: impl Into<String>, detail: impl Into<Cow<'static, str>>) -> Self {
         let mut field = field.into();
         // An empty name is shown by the object that contains it.
         if field.ends_with('.') {
@@ -138,7 +143,7 @@ impl Rejection {
     }
 
     /// Explains why there is no decision. `attributes` is the field that the attributes come from.
-    pub(super) fn check(error: &CheckError, attributes: &str) -> Self {
+    pub(crate) fn check(error: &CheckError, attributes: &str) -> Self {
         match error {
             // Only callers who may use the policy may learn which one it is.
             CheckError::Refused(Refusal::OtherPolicy { .. }) => OtherPolicy.into(),
@@ -215,7 +220,16 @@ impl Rejection {
         Self { reason: Some(reason), ..Self::new(status, detail) }
     }
 
-    pub(super) fn status(&self) -> StatusCode {
+    pub(crate) fn detail(&self) -> &str {
+        &self.detail
+    }
+
+    /// What of the request is wrong.
+    pub(crate) fn field(&self) -> Option<&str> {
+        self.field.as_deref()
+    }
+
+    pub(crate) fn status(&self) -> StatusCode {
         self.status
     }
 

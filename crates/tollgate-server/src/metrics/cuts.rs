@@ -17,6 +17,8 @@ const LOG_GAP: Duration = Duration::from_secs(60);
 pub(crate) enum Cut {
     /// The client or the network ended the connection.
     Broken,
+    /// The connection reached its maximum age and did not end when it was told to.
+    Expired,
     /// A head is too long: answered 431, or 414 if the target alone is too long.
     HeadTooLarge,
     /// No request came for too long.
@@ -37,12 +39,20 @@ pub(crate) struct Cuts {
 }
 
 impl Cut {
-    const ALL: [Self; 6] =
-        [Self::Broken, Self::HeadTooLarge, Self::Idle, Self::Malformed, Self::SlowHead, Self::Stalled];
+    const ALL: [Self; 7] = [
+        Self::Broken,
+        Self::Expired,
+        Self::HeadTooLarge,
+        Self::Idle,
+        Self::Malformed,
+        Self::SlowHead,
+        Self::Stalled,
+    ];
 
     const fn name(self) -> &'static str {
         match self {
             Self::Broken => "broken",
+            Self::Expired => "expired",
             Self::HeadTooLarge => "head_too_large",
             Self::Idle => "idle",
             Self::Malformed => "malformed",
@@ -68,18 +78,18 @@ impl Cuts {
         }
     }
 
-    /// Logs the cuts since the last line. Broken and idle connections are normal, so they cause no line of their own.
+    /// Logs the cuts since the last line. Broken, idle and expired connections are normal, so they alone cause no line.
     pub(crate) fn tell(&self) {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
         let mut since = counts;
         since.iter_mut().zip(*told).for_each(|(count, told)| *count -= told);
-        let [broken, head_too_large, idle, malformed, slow_head, stalled] = since;
+        let [broken, expired, head_too_large, idle, malformed, slow_head, stalled] = since;
         if head_too_large + malformed + slow_head + stalled > 0 {
             *told = counts;
             warn!(
                 malformed,
-                head_too_large, slow_head, stalled, idle, broken, "connections of clients were cut"
+                head_too_large, slow_head, stalled, idle, expired, broken, "connections of clients were cut"
             );
         }
     }

@@ -14,10 +14,14 @@ mod checks;
 mod clients;
 mod command;
 mod config;
+mod grpc;
+#[path = "../support/grpc.rs"]
+mod grpc_client;
 mod hostile;
 mod http2;
 mod lifecycle;
 mod manual;
+mod messages;
 mod metrics;
 mod one_view;
 mod openapi;

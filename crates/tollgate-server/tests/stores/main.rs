@@ -3,6 +3,9 @@
 //! All of these start services and stores of their own, so they can run side by side in one process.
 
 mod doctor;
+mod grpc;
+#[path = "../support/grpc.rs"]
+mod grpc_client;
 mod policies;
 mod seeds;
 mod shared;

@@ -26,6 +26,8 @@ pub(crate) struct Server {
     pub(crate) admin: SocketAddr,
     /// Where `--metrics-listen` is answered.
     pub(crate) metrics: Option<SocketAddr>,
+    /// Where `--grpc` is answered.
+    pub(crate) grpc: Option<SocketAddr>,
     /// What it said on standard output.
     pub(crate) said: Vec<String>,
     /// Reads its log, which would stand still if nobody did.
@@ -136,6 +138,7 @@ impl Server {
         };
         let both = address("checks").zip(address("admin"));
         let ((public, admin), metrics) = (both.expect("it says its addresses"), address("metrics"));
+        let grpc = address("grpc");
         let log = child.stderr.take().map(|mut stderr| {
             thread::spawn(move || {
                 let mut log = String::new();
@@ -143,7 +146,7 @@ impl Server {
                 log
             })
         });
-        Self { child, public, admin, metrics, said, log }
+        Self { child, public, admin, metrics, grpc, said, log }
     }
 
     pub(crate) fn connect(&self) -> Connection {

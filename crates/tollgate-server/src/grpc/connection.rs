@@ -1,0 +1,94 @@
+//! gRPC on one connection: HTTP/2, and its limits.
+
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::Duration;
+
+use hyper::server::conn::http2;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tracing::{debug, trace};
+
+use super::Service;
+use crate::caller::Peer;
+use crate::http::{MAX_HEAD, WINDOW, cut_by};
+use crate::listener::Listener;
+use crate::phase::Phase;
+use crate::protocol::{Protocol, Stream};
+use crate::store::ServedStore;
+use crate::watchdog::{self, Activity, Lifetime, Order, Watched};
+
+/// Calls at once on one connection. Proxies open few connections and have many calls on each.
+const MAX_STREAMS: u32 = 1024;
+
+/// A client that does not answer a ping in this time is gone.
+const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// gRPC on one listener.
+pub(crate) struct Grpc<S> {
+    service: Service<S>,
+    listener: Listener,
+    keep_alive: Duration,
+    lifetime: Lifetime,
+}
+
+impl<S> Grpc<S> {
+    /// Pings idle clients this often.
+    pub(crate) fn new(
+        service: Service<S>,
+        listener: Listener,
+        keep_alive: Duration,
+        lifetime: Lifetime,
+    ) -> Self {
+        Self { service, listener, keep_alive, lifetime }
+    }
+
+    fn http2(&self) -> http2::Builder<TokioExecutor> {
+        let mut builder = http2::Builder::new(TokioExecutor::new());
+        builder
+            .timer(TokioTimer::new())
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_header_list_size(MAX_HEAD as u32)
+            .initial_stream_window_size(WINDOW)
+            .initial_connection_window_size(WINDOW)
+            .max_send_buf_size(WINDOW as usize)
+            .keep_alive_interval(self.keep_alive)
+            .keep_alive_timeout(PING_TIMEOUT);
+        builder
+    }
+}
+
+impl<S: ServedStore + 'static> Protocol for Grpc<S> {
+    async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {
+        peer.names
+            .iter()
+            .for_each(|name| trace!(listener = self.listener.name, name, "certificate of a client"));
+        let activity = Activity::interleaved();
+        let builder = self.http2();
+        let grpc = Arc::new((self, peer, phase.clone()));
+        let io = TokioIo::new(Watched::new(stream, activity.clone()));
+        let service = service_fn(|request| {
+            let others = activity.pending();
+            let answering = activity.begin(Order::Interleaved);
+            let grpc = Arc::clone(&grpc);
+            async move {
+                let (Self { service, listener, .. }, peer, phase) = (&*grpc.0, &grpc.1, &grpc.2);
+                let reply = service.answer(listener, peer, phase, others, answering, request).await;
+                Ok::<_, Infallible>(reply)
+            }
+        });
+        let connection = builder.serve_connection(io, service);
+        let lifetime = grpc.0.lifetime;
+        let close = |it: std::pin::Pin<&mut _>| http2::Connection::graceful_shutdown(it);
+        let served = watchdog::watch(connection, close, &activity, &phase, lifetime).await;
+        let cut = match served {
+            Ok(Ok(())) => return,
+            Ok(Err(error)) => {
+                debug!(%error, "connection failed");
+                cut_by(&error)
+            }
+            Err(cut) => cut,
+        };
+        grpc.0.service.metrics.cuts().count(cut);
+    }
+}

@@ -1,0 +1,107 @@
+//! How long a client waits for its call: `grpc-timeout`.
+
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use http::{HeaderMap, StatusCode};
+
+use crate::http::Rejection;
+
+const HEADER: &str = "grpc-timeout";
+
+/// Digits of the number, at most.
+const MAX_DIGITS: usize = 8;
+
+/// Returns how long the client waits, if it says so.
+///
+/// # Errors
+///
+/// If the header is not one to eight digits and a unit: `H`, `M`, `S`, `m`, `u` or `n`.
+pub(super) fn of(headers: &HeaderMap) -> Result<Option<Duration>, Rejection> {
+    let Some(value) = headers.get(HEADER) else { return Ok(None) };
+    let invalid = || Rejection::bad_field(HEADER, "expected one to eight digits and a unit, such as `20m`");
+    read(value.as_bytes()).map(Some).ok_or_else(invalid)
+}
+
+fn read(value: &[u8]) -> Option<Duration> {
+    let (unit, digits) = value.split_last()?;
+    if !(1..=MAX_DIGITS).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
+        return None;
+    }
+    let number = digits.iter().fold(0_u64, |number, digit| number * 10 + u64::from(digit - b'0'));
+    Some(match unit {
+        b'H' => Duration::from_secs(number * 3_600),
+        b'M' => Duration::from_secs(number * 60),
+        b'S' => Duration::from_secs(number),
+        b'm' => Duration::from_millis(number),
+        b'u' => Duration::from_micros(number),
+        b'n' => Duration::from_nanos(number),
+        _ => return None,
+    })
+}
+
+/// Returns what the call gives in this time.
+///
+/// # Errors
+///
+/// If it takes longer. Then the call is dropped, and what its step of the store came to is unknown.
+pub(super) async fn within<T>(
+    limit: Option<Duration>,
+    call: impl Future<Output = Result<T, Rejection>>,
+) -> Result<T, Rejection> {
+    let Some(limit) = limit else { return call.await };
+    let mut call = pin!(call);
+    // Most calls need not wait for anything, and none of these needs a timer.
+    let at_once = poll_fn(|context| match call.as_mut().poll(context) {
+        Poll::Ready(answer) => Poll::Ready(Some(answer)),
+        Poll::Pending => Poll::Ready(None),
+    });
+    if let Some(answer) = at_once.await {
+        return answer;
+    }
+    let late = |_| {
+        let detail =
+            "there was no answer in the time of `grpc-timeout`; whether the call was counted is unknown";
+        Err(Rejection::new(StatusCode::GATEWAY_TIMEOUT, detail))
+    };
+    tokio::time::timeout(limit, call).await.unwrap_or_else(late)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reads_digits_and_a_unit() {
+        for (text, nanos) in [
+            ("20m", 20_000_000),
+            ("1H", 3_600_000_000_000),
+            ("2M", 120_000_000_000),
+            ("3S", 3_000_000_000),
+            ("4u", 4_000),
+            ("99999999n", 99_999_999),
+            ("0m", 0),
+        ] {
+            assert_eq!(read(text.as_bytes()).map(|limit| limit.as_nanos()), Some(nanos), "{text}");
+        }
+        assert_eq!(read(b"99999999H"), Some(Duration::from_secs(99_999_999 * 3_600)));
+        for text in ["", "m", "20", "20x", "-1m", "+1m", "1.5S", "123456789m", " 1m", "1 m"] {
+            assert_eq!(read(text.as_bytes()), None, "{text}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_that_takes_longer_is_given_up() {
+        let call = |millis| async move {
+            tokio::time::sleep(Duration::from_millis(millis)).await;
+            Ok(millis)
+        };
+        let limit = Some(Duration::from_millis(20));
+        assert_eq!(within(limit, call(10)).await.ok(), Some(10));
+        let late = within(limit, call(30)).await.map_err(|rejection| rejection.status());
+        assert_eq!(late, Err(StatusCode::GATEWAY_TIMEOUT));
+        assert_eq!(within(None, call(30)).await.ok(), Some(30));
+    }
+}

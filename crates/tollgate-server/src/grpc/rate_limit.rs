@@ -1,0 +1,120 @@
+//! Checks of descriptors: each becomes the attributes of a request, and all of them are one decision.
+
+use tollgate::Quota;
+use tollgate_envoy::{InvalidRequest, Unit};
+use tollgate_policy::{Attributes, Policy, TogetherError};
+
+use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
+use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use super::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
+use super::{Service, response};
+use crate::attributes::Given;
+use crate::caller::{Caller, CallerAttributes};
+use crate::http::Rejection;
+use crate::store::ServedStore;
+
+/// The attribute that holds the domain.
+const DOMAIN: &str = "domain";
+
+/// Under this name limits are counted that come with descriptors.
+const OVERRIDES: &str = "envoy";
+
+/// What one descriptor asks.
+type Asked<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
+
+impl<S: ServedStore> Service<S> {
+    /// Takes the units of every descriptor, or of none.
+    pub(super) async fn rate_limit(
+        &self,
+        caller: &Caller,
+        request: &RateLimitRequest,
+    ) -> Result<RateLimitResponse, Rejection> {
+        let RateLimitRequest { domain, descriptors, hits_addend } = request;
+        if domain.is_empty() {
+            return Err(invalid("domain", InvalidRequest::NoDomain));
+        }
+        let asks = |(index, descriptor)| self.asked(caller, domain, descriptor, *hits_addend, index);
+        let decisions = match descriptors.as_slice() {
+            [] => return Err(invalid("descriptors", InvalidRequest::NoDescriptors)),
+            [only] => {
+                let (attributes, cost, limits) = asks((0, only))?;
+                let decision = self.engine.check(limits, &attributes, cost).await;
+                vec![decision.map_err(|error| Rejection::check(&error, "descriptors[0]"))?]
+            }
+            many if many.len() > InvalidRequest::MAX_DESCRIPTORS => {
+                return Err(invalid("descriptors", InvalidRequest::TooManyDescriptors(many.len())));
+            }
+            many => {
+                let asked: Vec<Asked<'_>> = many.iter().enumerate().map(asks).collect::<Result<_, _>>()?;
+                let decisions = self.engine.check_together(&asked).await;
+                decisions.map_err(|TogetherError { index, error, .. }| {
+                    Rejection::check(&error, &format!("descriptors[{index}]"))
+                })?
+            }
+        };
+        Ok(response::of(&decisions, self.limit_headers.as_ref()))
+    }
+
+    fn asked<'a>(
+        &self,
+        caller: &'a Caller,
+        domain: &'a str,
+        descriptor: &'a RateLimitDescriptor,
+        hits_addend: u32,
+        index: usize,
+    ) -> Result<Asked<'a>, Rejection> {
+        let field = |name| format!("descriptors[{index}].{name}");
+        if descriptor.is_negative_hits {
+            let detail = "units are given back over HTTP, by the receipt of a check or by an administrator";
+            return Err(Rejection::bad_field(field("is_negative_hits"), detail));
+        }
+        let attributes = attributes(domain, descriptor, index)?;
+        let cost = match descriptor.hits_addend {
+            None => hits_addend.max(1),
+            Some(units) => u32::try_from(units)
+                .map_err(|_| invalid(&field("hits_addend"), InvalidRequest::TooManyHits(index + 1)))?,
+        };
+        let limits = descriptor.limit.as_ref().map(|limit| self.limits(limit, index)).transpose()?;
+        Ok((caller.asks(attributes), cost, limits))
+    }
+
+    /// The limit that comes with a descriptor.
+    fn limits(&self, limit: &RateLimitOverride, index: usize) -> Result<Policy, Rejection> {
+        let field = format!("descriptors[{index}].limit");
+        if !self.caller_quotas {
+            let detail =
+                "this service takes no limits with a request: it runs without `serve --caller-quotas`";
+            return Err(Rejection::bad_field(field, detail));
+        }
+        let RateLimitOverride { requests_per_unit, unit } = *limit;
+        let unit = Unit::from_number(unit)
+            .ok_or_else(|| invalid(&field, InvalidRequest::UnknownUnit { descriptor: index + 1, unit }))?;
+        let impossible = |error: String| Rejection::bad_field(field.clone(), error);
+        let quota = Quota::new(requests_per_unit.into(), unit.length());
+        let quota = quota.map_err(|error| impossible(error.to_string()))?;
+        Policy::of_caller(OVERRIDES, [quota]).map_err(|error| impossible(error.to_string()))
+    }
+}
+
+/// The domain under its name, and each entry under its key.
+fn attributes<'a>(
+    domain: &'a str,
+    descriptor: &'a RateLimitDescriptor,
+    index: usize,
+) -> Result<Attributes<'a>, Rejection> {
+    let field = || format!("descriptors[{index}].entries");
+    if descriptor.entries.is_empty() {
+        return Err(invalid(&field(), InvalidRequest::NoEntries(index + 1)));
+    }
+    let mut given = Given::default();
+    let mut insert = |name: &'a str, value: &'a str| {
+        given.insert(name.into(), value).map_err(|error| Rejection::bad_field(field(), error.to_string()))
+    };
+    insert(DOMAIN, domain)?;
+    descriptor.entries.iter().try_for_each(|entry| insert(&entry.key, &entry.value))?;
+    Ok(given.into_attributes())
+}
+
+fn invalid(field: &str, error: InvalidRequest) -> Rejection {
+    Rejection::bad_field(field, error.to_string())
+}

@@ -1,0 +1,78 @@
+//! Decisions as Envoy is told them.
+
+use http::HeaderMap;
+use prost_types::Duration;
+use tollgate::{CalendarUnit, Counted, Quota, WindowLength, whole_seconds};
+use tollgate_envoy::{Code, Unit};
+use tollgate_policy::{PolicyDecision, QuotaStanding};
+use tollgate_tower::headers::PolicyHeaders;
+
+use super::messages::envoy::config::core::v3::HeaderValue;
+use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;
+use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{DescriptorStatus, RateLimit};
+
+/// The answer with a status for each decision, which is over the limit if one of them is.
+pub(super) fn of(decisions: &[PolicyDecision], limit_headers: Option<&PolicyHeaders>) -> RateLimitResponse {
+    let is_allowed = decisions.iter().all(PolicyDecision::is_allowed);
+    RateLimitResponse {
+        overall_code: code(is_allowed),
+        statuses: decisions.iter().map(status).collect(),
+        response_headers_to_add: limit_headers.map(|headers| written(headers, decisions)).unwrap_or_default(),
+        ..RateLimitResponse::default()
+    }
+}
+
+fn code(is_allowed: bool) -> i32 {
+    if is_allowed { Code::Ok.number() } else { Code::OverLimit.number() }
+}
+
+/// The figures are those of the quota that decided; there are none if no quota did.
+fn status(decision: &PolicyDecision) -> DescriptorStatus {
+    let code = code(decision.is_allowed());
+    let Some(QuotaStanding { policy, quota, state }) = decision.quota() else {
+        return DescriptorStatus { code, ..DescriptorStatus::default() };
+    };
+    let limit = RateLimit {
+        requests_per_unit: saturated(state.limit()),
+        unit: unit(quota.quota()),
+        name: policy.name().to_owned(),
+    };
+    // Envoy tells clients when to come back by this: rounded up, it sends nobody too early.
+    let wait = state.retry_after().unwrap_or_else(|| state.reset_after());
+    DescriptorStatus {
+        code,
+        current_limit: Some(limit),
+        limit_remaining: if decision.is_allowed() { saturated(state.remaining()) } else { 0 },
+        duration_until_reset: Some(Duration { seconds: whole_seconds(wait) as i64, nanos: 0 }),
+    }
+}
+
+/// The number of the unit that is as long as the windows; 0 if none is.
+fn unit(quota: &Quota) -> i32 {
+    let unit = match quota.window() {
+        WindowLength::Fixed(length) => Unit::ALL.into_iter().find(|unit| unit.length() == length),
+        WindowLength::Calendar(CalendarUnit::Day) => Some(Unit::Day),
+        WindowLength::Calendar(CalendarUnit::Week) => Some(Unit::Week),
+        WindowLength::Calendar(CalendarUnit::Month) => Some(Unit::Month),
+        WindowLength::Calendar(CalendarUnit::Year) => Some(Unit::Year),
+        _ => None,
+    };
+    unit.map_or(0, Unit::number)
+}
+
+fn saturated(units: u64) -> u32 {
+    u32::try_from(units).unwrap_or(u32::MAX)
+}
+
+/// The headers of the decision that decides among all: one that denies, else the one with the least remaining share.
+fn written(limit_headers: &PolicyHeaders, decisions: &[PolicyDecision]) -> Vec<HeaderValue> {
+    let counted = || decisions.iter().filter_map(|decision| Some((decision, *decision.state()?)));
+    let states: Counted = counted().map(|(_, state)| state).collect();
+    let Some((deciding, _)) = counted().nth(states.deciding()) else { return Vec::new() };
+    let mut headers = HeaderMap::new();
+    limit_headers.write(deciding, &mut headers);
+    let headers = headers.iter().filter_map(|(name, value)| {
+        Some(HeaderValue { key: name.as_str().to_owned(), value: value.to_str().ok()?.to_owned() })
+    });
+    headers.collect()
+}

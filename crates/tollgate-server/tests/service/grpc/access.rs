@@ -1,0 +1,79 @@
+//! Who may call, over TLS and with tokens.
+
+use rcgen::SanType;
+use serde_json::json;
+use tonic::Code;
+
+use crate::certificates::{Authority, Client};
+use crate::grpc_client::{OK, Wire, request, start};
+use crate::support::folder::Folder;
+use crate::support::{Connection, Server, get, tollgate};
+
+const USER: &[(&str, &str)] = &[("user", "alice")];
+
+/// A token and the line of its principal.
+fn new_token(scope: &str) -> (String, String) {
+    let output = tollgate().args(["token", "new", "--json", "--name", scope, "--scope", scope]).output();
+    let printed: serde_json::Value = serde_json::from_slice(&output.expect("it runs").stdout).expect("JSON");
+    let text = |field: &str| printed[field].as_str().expect("a text").to_owned();
+    (text("token"), text("line"))
+}
+
+async fn code(wire: &Wire, headers: &[(&'static str, &str)]) -> Code {
+    wire.call_with(request(&[USER]), headers).await.map_or_else(|status| status.code(), |_| Code::Ok)
+}
+
+#[tokio::test]
+async fn a_call_needs_a_token_with_the_scope_check() {
+    let (folder, (check, check_line), (peek, peek_line)) =
+        (Folder::new(), new_token("check"), new_token("peek"));
+    let tokens = folder.write("tokens.jsonl", &format!("{check_line}\n{peek_line}\n"));
+    let server = start(&["--limit", "5/1d", "--tokens", &tokens, "--metrics-listen", "127.0.0.1:0"]);
+    let wire = Wire::open(&server).await;
+    let bearer = |token: &str| format!("Bearer {token}");
+    assert_eq!(code(&wire, &[("authorization", &bearer(&check))]).await, Code::Ok);
+    assert_eq!(code(&wire, &[("authorization", &bearer(&peek))]).await, Code::PermissionDenied);
+    assert_eq!(code(&wire, &[("authorization", "Bearer tg_nobody")]).await, Code::Unauthenticated);
+    assert_eq!(code(&wire, &[]).await, Code::Unauthenticated);
+    assert_eq!(wire.call_at("/grpc.health.v1.Health/Check").await, Code::Ok);
+    let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
+    assert_eq!(wire.call_at(reflection).await, Code::Unauthenticated);
+    assert_eq!(wire.call_at("/envoy.service.ratelimit.v3.RateLimitService/Other").await, Code::Unimplemented);
+    assert_eq!(rejected(&server, 401), 3);
+}
+
+/// So many calls were rejected with what is this status over HTTP.
+fn rejected(server: &Server, status: u16) -> usize {
+    let metrics = server.metrics.expect("it was started with `--metrics-listen`");
+    let body = Connection::open(metrics).ask(&get("/metrics")).body;
+    let text = String::from_utf8(body).expect("text");
+    let name = format!("tollgate_http_requests_rejected_total{{status=\"{status}\"}} ");
+    let value = text.lines().find_map(|line| line.strip_prefix(&name)?.parse().ok());
+    value.expect("it is counted")
+}
+
+#[tokio::test]
+async fn tls_and_certificates_of_clients_hold_for_grpc() {
+    let folder = Folder::new();
+    let authority = Authority::new(folder.root(), "authority");
+    let server = authority.server(folder.root(), "server");
+    let proxy = authority.issue(folder.root(), "proxy", |params| {
+        params.subject_alt_names = vec![SanType::DnsName("proxy.example".try_into().expect("a name"))];
+    });
+    let path = |path: &std::path::Path| path.to_str().expect("text").to_owned();
+    let (certificate, key, ca) = (path(&server.certificate), path(&server.key), path(&authority.file));
+    let line = json!({ "name": "proxy", "san": "proxy.example", "scopes": ["check"] }).to_string();
+    let tokens = folder.write("tokens.jsonl", &format!("{line}\n"));
+    let tls = ["--tls-cert", &certificate, "--tls-key", &key];
+    let served = start(&[&["--limit", "5/1d"], &tls[..]].concat());
+    let wire = Wire::open_tls(&served, &Client::new(&authority, None).0).await.expect("a connection");
+    assert_eq!(wire.call(request(&[USER])).await.expect("an answer").overall_code, OK);
+
+    let mutual = [&["--limit", "5/1d", "--tokens", &tokens, "--tls-client-ca", &ca], &tls[..]].concat();
+    let served = start(&mutual);
+    let wire = Wire::open_tls(&served, &Client::new(&authority, Some(&proxy)).0).await.expect("a connection");
+    assert_eq!(code(&wire, &[]).await, Code::Ok);
+    let wire =
+        Wire::open_tls(&served, &Client::new(&authority, Some(&server)).0).await.expect("a connection");
+    assert_eq!(code(&wire, &[]).await, Code::PermissionDenied, "it is known to nobody");
+}

@@ -1,0 +1,194 @@
+//! Checks of descriptors.
+
+use tonic::Code;
+
+use crate::grpc_client::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use crate::grpc_client::{
+    OK, OVER_LIMIT, RateLimitRequest, RateLimitResponse, Wire, descriptor, request, start, statuses,
+};
+use crate::support::Server;
+use crate::support::folder::Folder;
+
+const POLICIES: &str = "
+policies:
+  - { name: users, match: { user: '*' }, key: [domain, user], quotas: [3/1d] }
+  - { name: search, match: { path: /search }, key: global, quotas: [10/1h] }
+  - { name: odd, match: { odd: '*' }, key: global, quotas: [5/7m] }
+  - { name: none, match: { none: '*' }, exempt: true }
+";
+
+const USER: &[(&str, &str)] = &[("user", "alice")];
+const SEARCH: &[(&str, &str)] = &[("path", "/search")];
+
+fn with_policies(more: &[&str]) -> (Folder, Server) {
+    let folder = Folder::new();
+    let file = folder.write("p.yaml", POLICIES);
+    let server = start(&[&["--config", &file], more].concat());
+    (folder, server)
+}
+
+async fn call(wire: &Wire, request: RateLimitRequest) -> RateLimitResponse {
+    wire.call(request).await.expect("an answer")
+}
+
+#[tokio::test]
+async fn every_descriptor_has_a_status_in_its_place() {
+    let (_folder, server) = with_policies(&[]);
+    let wire = Wire::open(&server).await;
+    let all: &[&[(&str, &str)]] = &[SEARCH, USER, &[("odd", "1")], &[("none", "1")], &[("unknown", "1")]];
+    let response = call(&wire, request(all)).await;
+    assert_eq!(response.overall_code, OK);
+    assert_eq!(statuses(&response), [(OK, 9), (OK, 2), (OK, 4), (OK, 0), (OK, 0)]);
+    let limits: Vec<_> = response.statuses.iter().map(|status| status.current_limit.clone()).collect();
+    let limits: Vec<_> =
+        limits.iter().flatten().map(|it| (it.requests_per_unit, it.unit, &*it.name)).collect();
+    const HOUR: i32 = 3;
+    const DAY: i32 = 4;
+    assert_eq!(limits, [(10, HOUR, "search"), (3, DAY, "users"), (5, 0, "odd")]);
+    let resets = response.statuses.iter().map(|status| status.duration_until_reset.map(|it| it.seconds));
+    let resets: Vec<_> = resets.collect();
+    assert!(resets[0].is_some_and(|seconds| (1..=3_600).contains(&seconds)), "{resets:?}");
+    assert!(resets[1].is_some_and(|seconds| (1..=86_400).contains(&seconds)), "{resets:?}");
+    assert_eq!(resets[3..], [None, None]);
+}
+
+#[tokio::test]
+async fn a_request_that_one_descriptor_denies_takes_nothing_of_the_others() {
+    let (_folder, server) = with_policies(&[]);
+    let wire = Wire::open(&server).await;
+    for left in [2, 1, 0] {
+        let response = call(&wire, request(&[USER, SEARCH])).await;
+        assert_eq!(statuses(&response)[0], (OK, left));
+    }
+    for _ in 0..3 {
+        let response = call(&wire, request(&[USER, SEARCH])).await;
+        assert_eq!(response.overall_code, OVER_LIMIT);
+        assert_eq!(statuses(&response), [(OVER_LIMIT, 0), (OK, 7)]);
+    }
+    assert_eq!(statuses(&call(&wire, request(&[SEARCH])).await), [(OK, 6)]);
+    // Another domain is another user.
+    let other = RateLimitRequest { domain: "other".to_owned(), ..request(&[USER]) };
+    assert_eq!(statuses(&call(&wire, other).await), [(OK, 2)]);
+}
+
+#[tokio::test]
+async fn a_counter_of_two_descriptors_is_charged_for_both() {
+    let (_folder, server) = with_policies(&[]);
+    let wire = Wire::open(&server).await;
+    assert_eq!(statuses(&call(&wire, request(&[USER, USER])).await)[1], (OK, 1));
+    assert_eq!(call(&wire, request(&[USER, USER])).await.overall_code, OVER_LIMIT);
+    assert_eq!(statuses(&call(&wire, request(&[USER])).await), [(OK, 0)]);
+}
+
+#[tokio::test]
+async fn the_hits_of_a_descriptor_replace_those_of_the_request() {
+    let (_folder, server) = with_policies(&[]);
+    let wire = Wire::open(&server).await;
+    let hits = |of_request, of_descriptor| {
+        let mut request = request(&[SEARCH]);
+        (request.hits_addend, request.descriptors[0].hits_addend) = (of_request, of_descriptor);
+        request
+    };
+    assert_eq!(statuses(&call(&wire, hits(4, None)).await), [(OK, 6)]);
+    assert_eq!(statuses(&call(&wire, hits(4, Some(2))).await), [(OK, 4)]);
+    assert_eq!(statuses(&call(&wire, hits(4, Some(0))).await), [(OK, 4)], "0 only looks");
+    assert_eq!(statuses(&call(&wire, hits(0, None)).await), [(OK, 3)], "0 is 1");
+    assert_eq!(statuses(&call(&wire, hits(4, None)).await), [(OVER_LIMIT, 0)]);
+    assert_eq!(statuses(&call(&wire, hits(3, None)).await), [(OK, 0)], "the denial took nothing");
+    let status = wire.call(hits(0, Some(1 << 32))).await.expect_err("more than a cost can be");
+    assert_eq!(status.code(), Code::InvalidArgument);
+}
+
+#[tokio::test]
+async fn a_descriptor_may_bring_its_limit_where_callers_may() {
+    let limited = |requests_per_unit, unit| {
+        let mut request = request(&[&[("plan", "free"), ("user", "bob")]]);
+        request.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit, unit });
+        request
+    };
+    const MONTH: i32 = 5;
+    let (_folder, server) = with_policies(&["--caller-quotas"]);
+    let wire = Wire::open(&server).await;
+    assert_eq!(statuses(&call(&wire, limited(2, MONTH)).await), [(OK, 1)]);
+    assert_eq!(statuses(&call(&wire, limited(2, MONTH)).await), [(OK, 0)]);
+    let denied = call(&wire, limited(2, MONTH)).await;
+    assert_eq!(statuses(&denied), [(OVER_LIMIT, 0)]);
+    let limit = denied.statuses[0].current_limit.as_ref().expect("a limit");
+    assert_eq!((limit.requests_per_unit, limit.unit), (2, MONTH));
+    assert_eq!(
+        statuses(&call(&wire, request(&[&[("user", "bob")]])).await),
+        [(OK, 2)],
+        "apart from policies"
+    );
+    for unit in [0, 8, -1] {
+        let status = wire.call(limited(2, unit)).await.expect_err("no such unit");
+        assert_eq!(status.code(), Code::InvalidArgument);
+    }
+
+    let (_folder, server) = with_policies(&[]);
+    let status = Wire::open(&server).await.call(limited(2, MONTH)).await.expect_err("it may not");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("--caller-quotas"), "{status}");
+}
+
+#[tokio::test]
+async fn what_is_wrong_with_a_request_is_named() {
+    let server = start(&["--limit", "1000/1d"]);
+    let wire = Wire::open(&server).await;
+    let refused = async |request: RateLimitRequest, named: &str| {
+        let status = wire.call(request).await.expect_err("it is wrong");
+        assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+        assert!(status.message().contains(named), "{status}");
+    };
+    refused(RateLimitRequest { domain: String::new(), ..request(&[USER]) }, "`domain`").await;
+    refused(request(&[]), "`descriptors`").await;
+    refused(request(&[USER, &[]]), "`descriptors[1].entries`").await;
+    refused(request(&[&[("", "x")]]), "`descriptors[0].entries`").await;
+    refused(request(&[&[("a", "x"), ("a", "y")]]), "`a` is given twice").await;
+    refused(request(&[&[("domain", "x")]]), "`domain` is given twice").await;
+    refused(request(&[&[("long", &"x".repeat(5_000))]]), "longer").await;
+    let mut negative = request(&[USER]);
+    negative.descriptors[0].is_negative_hits = true;
+    refused(negative, "`descriptors[0].is_negative_hits`").await;
+    let many = vec![descriptor(USER); 257];
+    refused(RateLimitRequest { descriptors: many, ..request(&[]) }, "257 descriptors").await;
+    assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
+    assert_eq!(server.metric(r#"tollgate_http_requests_rejected_total{status="400"}"#), Some(9.0));
+
+    let descriptors = vec![descriptor(USER); 256];
+    let response = call(&wire, RateLimitRequest { descriptors, ..request(&[]) }).await;
+    assert_eq!((response.overall_code, response.statuses.len()), (OK, 256));
+}
+
+#[tokio::test]
+async fn messages_may_be_compressed() {
+    let server = start(&["--limit", "5/1d"]);
+    let wire = Wire::open(&server).await;
+    let response = wire.call_compressed(request(&[USER])).await.expect("an answer");
+    assert_eq!(statuses(&response), [(OK, 4)]);
+    let status = wire.call_with(request(&[USER]), &[("grpc-encoding", "zstd")]).await;
+    assert_eq!(status.expect_err("nobody reads it").code(), Code::Unimplemented);
+}
+
+#[tokio::test]
+async fn limit_headers_go_to_the_client_if_that_is_wanted() {
+    let (_folder, server) = with_policies(&["--grpc-limit-headers"]);
+    let wire = Wire::open(&server).await;
+    let headers = async || {
+        let response = call(&wire, request(&[SEARCH, USER])).await;
+        let headers = response.response_headers_to_add.into_iter();
+        headers.map(|header| (header.key, header.value)).collect::<Vec<_>>()
+    };
+    let allowed = headers().await;
+    assert!(
+        allowed.iter().any(|(name, value)| name == "ratelimit" && value.contains("\"users\";r=2;")),
+        "{allowed:?}"
+    );
+    let _ = (headers().await, headers().await);
+    let denied = headers().await;
+    assert!(denied.iter().any(|(name, _)| name == "retry-after"), "{denied:?}");
+
+    let (_folder, server) = with_policies(&[]);
+    let response = call(&Wire::open(&server).await, request(&[USER])).await;
+    assert_eq!(response.response_headers_to_add, []);
+}

@@ -1,0 +1,154 @@
+//! What clients must not get away with over gRPC: nonsense, size, resets and slowness.
+
+use std::io::Write;
+use std::net::TcpStream;
+
+use prost::Message;
+use tonic::Code;
+
+use crate::grpc_client::{OK, RateLimitRequest, Wire, address, descriptor, request, start};
+use crate::support::http2::{DATA, END_HEADERS, HEADERS, PREFACE, RST_STREAM, fields, frame, settings};
+use crate::support::{HANG, Server, until};
+
+const USER: &[(&str, &str)] = &[("user", "alice")];
+const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// A head of a call, as bytes.
+fn head(stream: u32) -> Vec<u8> {
+    let head = fields(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", SHOULD_RATE_LIMIT),
+        (":authority", "localhost"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ]);
+    frame(HEADERS, END_HEADERS, stream, &head)
+}
+
+fn framed(message: &[u8]) -> Vec<u8> {
+    [&[0][..], &u32::try_from(message.len()).expect("a length").to_be_bytes(), message].concat()
+}
+
+/// A connection that has said hello.
+fn open(server: &Server) -> TcpStream {
+    let mut stream = TcpStream::connect(address(server)).expect("it listens");
+    stream.set_read_timeout(Some(HANG)).expect("a timeout");
+    stream.write_all(&[PREFACE, &settings(&[])].concat()).expect("it reads");
+    stream
+}
+
+/// That another client is answered.
+async fn is_alive(server: &Server) {
+    let response = Wire::open(server).await.call(request(&[USER])).await.expect("an answer");
+    assert_eq!(response.overall_code, OK);
+}
+
+fn resident(server: &Server) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its memory");
+    line.trim().trim_end_matches(" kB").parse().expect("a number")
+}
+
+/// Each message is one of the right form with some bytes changed, cut off or added.
+#[tokio::test]
+async fn messages_of_nonsense_are_answered() {
+    let server = start(&["--limit", "1000000/1d"]);
+    let mut good = request(&[USER, &[("path", "/search"), ("method", "GET")]]);
+    good.descriptors[0].hits_addend = Some(3);
+    let good = good.encode_to_vec();
+    let wire = Wire::open(&server).await;
+    let mut random = fastrand::Rng::with_seed(20);
+    let mut answered = [0_u32; 2];
+    for _ in 0..2_000 {
+        let mut message = good.clone();
+        for _ in 0..random.usize(1..4) {
+            match random.u8(0..3) {
+                0 => {
+                    let at = random.usize(0..message.len());
+                    message[at] = random.u8(..);
+                }
+                1 => message.truncate(random.usize(1..=message.len())),
+                _ => message.insert(random.usize(0..=message.len()), random.u8(..)),
+            }
+        }
+        let called = wire.call_raw(framed(&message)).await;
+        assert!(matches!(called, Code::Ok | Code::InvalidArgument), "{called}: {message:?}");
+        answered[usize::from(called == Code::Ok)] += 1;
+    }
+    assert!(answered.iter().all(|count| *count > 20), "some make sense and some do not: {answered:?}");
+    is_alive(&server).await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_too_long_is_refused_and_not_kept() {
+    let server = start(&["--limit", "1000000/1d"]);
+    let wire = Wire::open(&server).await;
+    let entries = [("user", "x".repeat(100_000))];
+    let entries: Vec<(&str, &str)> = entries.iter().map(|(key, value)| (*key, &**value)).collect();
+    let status = wire.call(request(&[&entries])).await.expect_err("too long");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    // Some 5,000 descriptors fit into no message.
+    let many = RateLimitRequest { descriptors: vec![descriptor(USER); 5_000], ..request(&[]) };
+    let status = wire.call(many).await.expect_err("too long");
+    assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
+    let thousands = RateLimitRequest { descriptors: vec![descriptor(&[("a", "")]); 3_000], ..request(&[]) };
+    let status = wire.call(thousands).await.expect_err("too many");
+    assert_eq!(status.code(), Code::InvalidArgument, "{status}");
+    is_alive(&server).await;
+}
+
+/// The length of a message says 4 GiB, and a few bytes follow.
+#[tokio::test]
+async fn a_length_that_is_not_that_of_the_message_reserves_nothing() {
+    let server = start(&["--limit", "1000000/1d"]);
+    let before = resident(&server);
+    let body = [&[0][..], &u32::MAX.to_be_bytes(), b"abc"].concat();
+    assert_eq!(Wire::open(&server).await.call_raw(body).await, Code::InvalidArgument);
+    let grown = resident(&server).saturating_sub(before);
+    assert!(grown < 64 * 1024, "it has {grown} KiB more");
+    is_alive(&server).await;
+}
+
+/// Streams that are reset as soon as they begin (CVE-2023-44487).
+#[tokio::test]
+async fn rapid_resets_end_their_connection_alone() {
+    let server = start(&["--limit", "1000000/1d"]);
+    let before = resident(&server);
+    for _ in 0..4 {
+        let mut stream = open(&server);
+        for call in 0..20_000 {
+            let id = 2 * call + 1;
+            let bytes = [head(id), frame(RST_STREAM, 0, id, &8_u32.to_be_bytes())].concat();
+            if stream.write_all(&bytes).is_err() {
+                break;
+            }
+        }
+    }
+    is_alive(&server).await;
+    let grown = resident(&server).saturating_sub(before);
+    assert!(grown < 64 * 1024, "it has {grown} KiB more");
+}
+
+/// Calls whose messages never end hold no more than the memory for requests, and give it back.
+#[tokio::test]
+async fn slow_calls_hold_bounded_memory() {
+    let server = start(&["--limit", "1000000/1d", "--body-memory", "1MiB"]);
+    let mut slow: Vec<TcpStream> = (0..20).map(|_| open(&server)).collect();
+    for stream in &mut slow {
+        for call in 0..100 {
+            let id = 2 * call + 1;
+            // The connection may be ended meanwhile.
+            let _ = stream.write_all(&[head(id), frame(DATA, 0, id, &[0, 0, 0, 1, 0])].concat());
+        }
+    }
+    until("the memory is used up", || {
+        server.metric("tollgate_http_body_memory_refused_total").is_some_and(|refused| refused > 0.0)
+    });
+    let held = server.metric("tollgate_http_body_memory_bytes").expect("it is measured");
+    assert!(held <= 1024.0 * 1024.0, "{held} bytes");
+    // Their time is up after five seconds.
+    let is_given_back = || server.metric("tollgate_http_body_memory_bytes") == Some(0.0);
+    until("the memory is given back", is_given_back);
+    is_alive(&server).await;
+}

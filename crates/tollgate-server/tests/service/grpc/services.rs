@@ -1,0 +1,131 @@
+//! Health, reflection, and the end of connections.
+
+use std::time::Duration;
+
+use tokio_stream::StreamExt;
+use tonic::Code;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
+use tonic_reflection::pb::v1::server_reflection_response::MessageResponse;
+use tonic_reflection::pb::v1alpha::server_reflection_client::ServerReflectionClient as AlphaClient;
+
+use crate::grpc_client::{OK, Wire, request, start};
+use crate::support::{HANG, undisturbed};
+
+const USER: &[(&str, &str)] = &[("user", "alice")];
+
+fn asked(service: &str) -> HealthCheckRequest {
+    HealthCheckRequest { service: service.to_owned() }
+}
+
+async fn health(wire: &Wire, service: &str) -> Result<i32, Code> {
+    let mut client = HealthClient::with_origin(wire.clone(), Wire::origin());
+    let answer = client.check(asked(service)).await.map_err(|status| status.code())?;
+    let HealthCheckResponse { status } = answer.into_inner();
+    Ok(status)
+}
+
+#[tokio::test]
+async fn health_is_that_of_the_whole_service() {
+    let server = start(&["--limit", "5/1d"]);
+    let wire = Wire::open(&server).await;
+    let serving = Ok(ServingStatus::Serving as i32);
+    for service in ["", "envoy.service.ratelimit.v3.RateLimitService", "ratelimit"] {
+        // The first look at the store may be under way.
+        let mut status = health(&wire, service).await;
+        while status != serving {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+            status = health(&wire, service).await;
+        }
+    }
+    assert_eq!(health(&wire, "unknown").await, Err(Code::NotFound));
+}
+
+/// It stays ready for the time of `--drain-delay`, and tells those who watch.
+#[test]
+fn who_watches_is_told_of_the_drain_and_then_let_go() {
+    undisturbed(|| {
+        let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+        runtime.block_on(async {
+            let server = start(&["--limit", "5/1d", "--drain-delay", "300ms"]);
+            let wire = Wire::open(&server).await;
+            let mut client = HealthClient::with_origin(wire.clone(), Wire::origin());
+            let mut watched = client.watch(asked("")).await.expect("a stream").into_inner();
+            let mut next = async || {
+                let message = tokio::time::timeout(HANG, watched.next()).await.expect("it does not hang");
+                message.expect("it goes on").map(|message| message.status).map_err(|status| status.code())
+            };
+            assert_eq!(next().await, Ok(ServingStatus::Serving as i32));
+            server.signal("TERM");
+            // The first report of the service may come as well, which is that it serves.
+            let mut told = next().await;
+            while told == Ok(ServingStatus::Serving as i32) {
+                told = next().await;
+            }
+            assert_eq!(told, Ok(ServingStatus::NotServing as i32));
+            assert_eq!(wire.call(request(&[USER])).await.expect("an answer").overall_code, OK);
+            assert_eq!(next().await, Err(Code::Unavailable));
+            let (status, log) = server.wait();
+            assert!(status.success() && !log.contains("connections were left"), "{log}");
+        });
+    });
+}
+
+#[tokio::test]
+async fn reflection_tells_services_and_messages() {
+    let server = start(&["--limit", "5/1d"]);
+    let wire = Wire::open(&server).await;
+    let ask = async |message: MessageRequest| {
+        let request = ServerReflectionRequest { host: String::new(), message_request: Some(message) };
+        let mut client = ServerReflectionClient::with_origin(wire.clone(), Wire::origin());
+        let answers = client.server_reflection_info(tokio_stream::once(request)).await.expect("a stream");
+        let answer = answers.into_inner().next().await.expect("one answer").expect("it is one");
+        answer.message_response.expect("a message")
+    };
+    let MessageResponse::ListServicesResponse(listed) =
+        ask(MessageRequest::ListServices(String::new())).await
+    else {
+        panic!("no list")
+    };
+    let names: Vec<&str> = listed.service.iter().map(|service| &*service.name).collect();
+    for name in ["envoy.service.ratelimit.v3.RateLimitService", "grpc.health.v1.Health"] {
+        assert!(names.contains(&name), "{names:?}");
+    }
+    let symbol = "envoy.service.ratelimit.v3.RateLimitService".to_owned();
+    let MessageResponse::FileDescriptorResponse(files) =
+        ask(MessageRequest::FileContainingSymbol(symbol)).await
+    else {
+        panic!("no file")
+    };
+    assert!(!files.file_descriptor_proto.is_empty());
+
+    let request = tonic_reflection::pb::v1alpha::ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(
+            tonic_reflection::pb::v1alpha::server_reflection_request::MessageRequest::ListServices(
+                String::new(),
+            ),
+        ),
+    };
+    let mut client = AlphaClient::with_origin(wire.clone(), Wire::origin());
+    let answers = client.server_reflection_info(tokio_stream::once(request)).await.expect("a stream");
+    assert!(answers.into_inner().next().await.expect("one answer").is_ok());
+}
+
+/// A connection is told to go once it is a second old, and what comes after that is answered on another.
+#[tokio::test]
+async fn a_connection_ends_at_its_age() {
+    let server = start(&["--limit", "1000000/1d", "--grpc-max-connection-age", "1s"]);
+    let wire = Wire::open(&server).await;
+    let ended = async {
+        while wire.call(request(&[USER])).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    tokio::time::timeout(HANG, ended).await.expect("it ends");
+    assert_eq!(Wire::open(&server).await.call(request(&[USER])).await.expect("an answer").overall_code, OK);
+}
