@@ -44,6 +44,19 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
+    /// Record what clients of shared stores do and are told, on one server, Sentinels and a Cluster, in peace and in trouble,
+    /// and look for an order that explains it
+    Histories {
+        /// How many, of all kinds together
+        #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
+        histories: u64,
+        /// Of the first round, as a violation names it; the others have those that follow. Random by default
+        #[arg(long)]
+        seed: Option<u64>,
+        /// Only this kind
+        #[arg(long)]
+        kind: Option<String>,
+    },
     /// Try to break what /openapi.json promises, with generated requests on both listeners; then send malformed inputs, and
     /// measure what slow clients cost others
     Http {
@@ -168,6 +181,7 @@ pub(crate) fn names() -> Vec<String> {
 pub(crate) fn brief(name: &str) -> &'static [&'static str] {
     match name {
         "burst" => &["--trials", "100"],
+        "histories" => &["--histories", "1000"],
         "http" => &["--inputs", "20000"],
         "memory" => &["--seconds", "2", "--crowds", "200"],
         "mutations" => &["--inputs", "50000"],
@@ -189,6 +203,7 @@ impl Proof {
             Self::Deploy { write } => deploy::prove(write),
             Self::Envoy { planted: true, .. } => planted::ENVOY.run(),
             Self::Envoy { files, seed, planted: false } => envoy(files, seed),
+            Self::Histories { histories, seed, kind } => recorded(histories, seed, kind),
             Self::Http { inputs: Some(inputs), seed, .. } => malformed(&inputs.to_string(), seed),
             Self::Http { slow: Some(clients), .. } => slow(&clients.to_string()),
             Self::Http { examples, seed, .. } => {
@@ -421,16 +436,34 @@ fn sim(schedules: u64, seed: u64) -> Result<()> {
 }
 
 fn redis(rounds: u64, seed: Option<u64>, fault: Option<String>) -> Result<()> {
+    let rounds = fault_tests().environment("TOLLGATE_ROUNDS", rounds.to_string());
+    run_seeded("prove::prove", rounds, seed, fault.map(|fault| ("TOLLGATE_FAULT", fault)))
+}
+
+fn recorded(histories: u64, seed: Option<u64>, kind: Option<String>) -> Result<()> {
+    let histories = fault_tests().environment("TOLLGATE_HISTORIES", histories.to_string());
+    run_seeded("prove::prove_histories", histories, seed, kind.map(|kind| ("TOLLGATE_KIND", kind)))
+}
+
+/// The tests with shared stores in trouble, optimized.
+fn fault_tests() -> CommandLine {
+    command("cargo test --locked --profile models --package tollgate-redis --test faults")
+}
+
+fn run_seeded(
+    test: &str,
+    mut tests: CommandLine,
+    seed: Option<u64>,
+    only: Option<(&'static str, String)>,
+) -> Result<()> {
     servers::require()?;
-    let mut proof = command("cargo test --locked --profile models --package tollgate-redis --test faults")
-        .environment("TOLLGATE_ROUNDS", rounds.to_string());
     if let Some(seed) = seed {
-        proof = proof.environment("TOLLGATE_SEED", seed.to_string());
+        tests = tests.environment("TOLLGATE_SEED", seed.to_string());
     }
-    if let Some(fault) = fault {
-        proof = proof.environment("TOLLGATE_FAULT", fault);
+    if let Some((variable, name)) = only {
+        tests = tests.environment(variable, name);
     }
-    proof.arguments(["--", "--ignored", "--exact", "prove::prove", "--nocapture"]).run()
+    tests.arguments(["--", "--ignored", "--exact", test, "--nocapture"]).run()
 }
 
 /// Optimized, because what is judged are times.
@@ -514,6 +547,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 10, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 11, "a proof has another name");
     }
 }

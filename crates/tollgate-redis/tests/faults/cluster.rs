@@ -31,7 +31,7 @@ fn nobody_who_waits_notices_that_slots_move() {
     MIGRATION.test(2);
 }
 
-fn url(cluster: &Cluster) -> String {
+pub(crate) fn url(cluster: &Cluster) -> String {
     format!("redis+cluster://{}", cluster.nodes()[5].address())
 }
 

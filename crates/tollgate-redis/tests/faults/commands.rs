@@ -1,6 +1,7 @@
 //! What an operator can do to a server that runs.
 
 use std::thread::sleep;
+use std::time::Duration;
 
 use tollgate_redis::RedisError;
 use tollgate_testkit::servers::{Data, FaultProxy, Server, Settings};
@@ -153,26 +154,40 @@ fn readonly(round: &mut Round) {
 }
 
 fn failover(round: &mut Round) {
-    let servers =
-        [(); 2].map(|()| Settings::new(round.software()).config("repl-diskless-sync-delay", "0").start());
+    let servers = pair(&Settings::new(round.software()));
     let [mut primary, mut replica] = [&servers[0], &servers[1]];
     let proxy = FaultProxy::before(primary.address());
-    let follow = |replica: &Server, primary: &Server| {
-        let port = primary.address().port().to_string();
-        replica.command::<()>(["REPLICAOF", "127.0.0.1", &port]);
-    };
-    follow(replica, primary);
     let mut crowd = Crowd::start(&format!("redis://{}", proxy.address()), Data::Lost);
     for _ in 0..2 {
-        while replica.info("master_link_status") != "up" {
-            sleep(round.millis(5..10));
-        }
-        crowd.in_trouble(round, |_| {
-            replica.command::<()>(["REPLICAOF", "NO", "ONE"]);
-            proxy.lead_to(replica.address());
-            follow(primary, replica);
-        });
+        wait_until_linked(replica);
+        crowd.in_trouble(round, |_| fail_over(primary, replica, &proxy));
         (primary, replica) = (replica, primary);
     }
     crowd.end(round, &Noticed::Perhaps, &[primary]);
+}
+
+/// A primary and its replica, which is up to date.
+pub(crate) fn pair(settings: &Settings) -> [Server; 2] {
+    let servers = [(); 2].map(|()| settings.clone().config("repl-diskless-sync-delay", "0").start());
+    follow(&servers[1], &servers[0]);
+    wait_until_linked(&servers[1]);
+    servers
+}
+
+/// Makes the replica a primary, gives it the name of its primary, and lets that follow it.
+pub(crate) fn fail_over(primary: &Server, replica: &Server, name: &FaultProxy) {
+    replica.command::<()>(["REPLICAOF", "NO", "ONE"]);
+    name.lead_to(replica.address());
+    follow(primary, replica);
+}
+
+fn follow(replica: &Server, primary: &Server) {
+    let port = primary.address().port().to_string();
+    replica.command::<()>(["REPLICAOF", "127.0.0.1", &port]);
+}
+
+fn wait_until_linked(replica: &Server) {
+    while replica.info("master_link_status") != "up" {
+        sleep(Duration::from_millis(5));
+    }
 }

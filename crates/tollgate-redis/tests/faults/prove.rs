@@ -1,8 +1,9 @@
-//! `cargo xtask prove redis`: many rounds of each fault, or of one, on a machine that does nothing else.
+//! What `cargo xtask prove` runs: many rounds of each fault, or of one, and many histories.
 
 use std::env;
 
 use crate::fault::{Bounds, Fault};
+use crate::histories::{Judged, KINDS, Kind};
 use crate::{cancel, clock, cluster, commands, cut, late, process, rotation, sentinel};
 
 const FAULTS: [&Fault; 21] = [
@@ -29,29 +30,64 @@ const FAULTS: [&Fault; 21] = [
     &cluster::MIGRATION,
 ];
 
-/// What cannot be measured beside other tests is measured here: run alone, by the command above.
+/// What cannot be measured beside other tests is measured here: run alone, on a machine that does nothing else.
 #[test]
 #[ignore = "takes minutes: cargo xtask prove redis"]
 fn prove() {
     // Behind the name of the test, which has no line of its own.
     println!();
-    let rounds = number("TOLLGATE_ROUNDS").unwrap_or(10);
-    let seed = number("TOLLGATE_SEED").unwrap_or_else(|| fastrand::u64(0..1 << 32));
+    let (rounds, seed) = (number("TOLLGATE_ROUNDS").unwrap_or(10), seed());
     let violations: usize =
-        chosen().map(|fault| fault.run(seed, rounds, Bounds::Promised).violations.len()).sum();
+        faults().iter().map(|fault| fault.run(seed, rounds, Bounds::Promised).violations.len()).sum();
     assert_eq!(violations, 0, "violations, see above");
 }
 
-fn chosen() -> impl Iterator<Item = &'static Fault> {
-    let name = env::var("TOLLGATE_FAULT").ok();
-    let known = |name: &String| FAULTS.iter().any(|fault| fault.name == name);
-    if let Some(name) = name.as_ref().filter(|name| !known(name)) {
-        panic!("no fault has the name {name}; there are {}", FAULTS.map(|fault| fault.name).join(", "));
+#[test]
+#[ignore = "takes minutes: cargo xtask prove histories"]
+fn prove_histories() {
+    println!();
+    let (kinds, seed) = (kinds(), seed());
+    let count = number("TOLLGATE_HISTORIES").unwrap_or(10_000).div_ceil(kinds.len() as u64);
+    let mut all = Judged::default();
+    for kind in &kinds {
+        all.add(kind.judge(seed, count));
     }
-    FAULTS.into_iter().filter(move |fault| name.as_ref().is_none_or(|name| fault.name == name))
+    println!("RESULT prove/histories {all}");
+    assert_eq!(all.violations.len(), 0, "violations, see above");
+}
+
+fn faults() -> Vec<&'static Fault> {
+    match text("TOLLGATE_FAULT") {
+        Some(name) => vec![named(&FAULTS, &name, |fault| fault.name)],
+        None => FAULTS.into(),
+    }
+}
+
+fn kinds() -> Vec<&'static Kind> {
+    match text("TOLLGATE_KIND") {
+        Some(name) => vec![named(&KINDS, &name, |kind| kind.name)],
+        None => KINDS.into(),
+    }
+}
+
+/// The one of this name.
+fn named<T>(all: &[&'static T], name: &str, name_of: impl Fn(&T) -> &'static str) -> &'static T {
+    let found = all.iter().find(|one| name_of(one) == name).copied();
+    found.unwrap_or_else(|| {
+        let names: Vec<_> = all.iter().map(|one| name_of(one)).collect();
+        panic!("nothing has the name {name}; there are {}", names.join(", "))
+    })
+}
+
+fn seed() -> u64 {
+    number("TOLLGATE_SEED").unwrap_or_else(|| fastrand::u64(0..1 << 32))
+}
+
+fn text(variable: &str) -> Option<String> {
+    env::var(variable).ok()
 }
 
 fn number(variable: &str) -> Option<u64> {
-    let text = env::var(variable).ok()?;
+    let text = text(variable)?;
     Some(text.parse().unwrap_or_else(|_| panic!("{variable} has to be a number and is {text:?}")))
 }

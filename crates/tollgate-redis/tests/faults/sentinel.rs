@@ -21,7 +21,7 @@ fn the_loss_of_a_primary_admits_at_most_one_limit_more() {
     KILL.test(1);
 }
 
-fn url(sentinels: &Sentinels) -> String {
+pub(crate) fn url(sentinels: &Sentinels) -> String {
     let addresses: Vec<_> =
         sentinels.sentinels().iter().map(|sentinel| sentinel.address().to_string()).collect();
     format!("redis+sentinel://{}/{}", addresses.join(","), Sentinels::NAME)

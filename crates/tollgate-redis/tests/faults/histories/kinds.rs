@@ -1,0 +1,233 @@
+//! The kinds of histories: on which servers, and in which trouble.
+
+use std::thread::sleep;
+use std::time::Duration;
+
+use fastrand::Rng;
+use tollgate_testkit::servers::{
+    Cluster, Data, Ending, FaultProxy, Persistence, SLOTS, Sentinels, Server, Settings, Software, Way,
+};
+
+use super::history::History;
+use super::model::Terms;
+use super::record::{Recorder, stores};
+use super::{Loss, record};
+use crate::commands::fail_over;
+use crate::{cluster, process, sentinel};
+
+/// Histories on servers of one kind, in one kind of trouble.
+pub(crate) struct Kind {
+    pub(crate) name: &'static str,
+    /// Histories for which servers are started once.
+    together: u64,
+    /// Records so many, and some more if the trouble is not over by then.
+    record: fn(&mut Round) -> Vec<History>,
+}
+
+/// What the histories of a round are made from.
+struct Round {
+    rng: Rng,
+    software: Software,
+    count: u64,
+}
+
+/// Low enough that clients are denied. No history crosses the end of such a window.
+const LONG: Terms = Terms { limit: 12, window: 3_653 * 86_400_000 };
+
+/// Most histories cross the end of one.
+const SHORT: Terms = Terms { limit: 12, window: 20 };
+
+/// No longer than a second, so that a replica whose clock lags stays in the window of its primary.
+const LAGGING: Terms = Terms { limit: 12, window: 250 };
+
+/// How long clients wait between two operations, in microseconds.
+const PAUSES: std::ops::Range<u64> = 0..2_000;
+
+/// Longer, so that a history lasts for some of its short windows.
+const LONG_PAUSES: std::ops::Range<u64> = 0..15_000;
+
+const MANY: u64 = 2_000;
+
+/// Few where a round has one failover: most of the histories of a round have to be under way then.
+const FEW: u64 = 60;
+
+pub(crate) const SINGLE: Kind = Kind { name: "single", together: MANY, record: single };
+
+/// Short windows, of which histories cross the ends.
+pub(crate) const WINDOW_ENDS: Kind = Kind { name: "window-ends", together: MANY, record: window_ends };
+
+/// Connections are cut, and requests and replies held up.
+pub(crate) const CUT: Kind = Kind { name: "cut", together: MANY, record: cut };
+
+/// The server stands still for a while.
+pub(crate) const HANG: Kind = Kind { name: "hang", together: MANY, record: hang };
+
+/// The server is killed, and started again with what it acknowledged.
+const RESTART: Kind = Kind { name: "kill", together: MANY, record: kill };
+
+/// A replica takes over of which the clock lags behind, around the end of a window.
+const LAGGING_FAILOVER: Kind = Kind { name: "lagging-failover", together: FEW, record: lagging_failover };
+
+const SENTINEL: Kind = Kind { name: "sentinel", together: MANY, record: healthy_sentinels };
+const SENTINEL_FAILOVER: Kind = Kind { name: "sentinel-failover", together: FEW, record: sentinel_failover };
+const SENTINEL_KILL: Kind = Kind { name: "sentinel-kill", together: FEW, record: sentinel_kill };
+
+const CLUSTER: Kind = Kind { name: "cluster", together: MANY, record: healthy_cluster };
+
+/// As agreed: nothing is lost.
+const CLUSTER_FAILOVER: Kind = Kind { name: "cluster-failover", together: MANY, record: cluster_failover };
+const CLUSTER_KILL: Kind = Kind { name: "cluster-kill", together: FEW, record: cluster_kill };
+
+pub(crate) const KINDS: [&Kind; 12] = [
+    &SINGLE,
+    &WINDOW_ENDS,
+    &CUT,
+    &HANG,
+    &RESTART,
+    &LAGGING_FAILOVER,
+    &SENTINEL,
+    &SENTINEL_FAILOVER,
+    &SENTINEL_KILL,
+    &CLUSTER,
+    &CLUSTER_FAILOVER,
+    &CLUSTER_KILL,
+];
+
+impl Kind {
+    pub(super) fn record(&self, seed: u64, count: u64) -> Vec<History> {
+        let software = Software::ALL[(seed % Software::ALL.len() as u64) as usize];
+        // So that short proofs have both kinds of servers.
+        let count = count.min(self.together);
+        (self.record)(&mut Round { rng: Rng::with_seed(seed), software, count })
+    }
+}
+
+impl Round {
+    fn record(&mut self, url: &str, terms: Terms, loss: Loss, trouble: impl FnMut(&mut Rng)) -> Vec<History> {
+        let pauses = if terms.window == LONG.window { PAUSES } else { LONG_PAUSES };
+        let recorder = Recorder::new(stores(url), terms, pauses);
+        record(recorder, &mut self.rng, self.count, loss, trouble)
+    }
+
+    fn in_peace(&mut self, url: &str, terms: Terms) -> Vec<History> {
+        self.record(url, terms, Loss::Nothing, |_| sleep(Duration::from_millis(1)))
+    }
+}
+
+/// A random time of so many milliseconds.
+fn millis(rng: &mut Rng, range: std::ops::Range<u64>) -> Duration {
+    Duration::from_millis(rng.u64(range))
+}
+
+fn single(round: &mut Round) -> Vec<History> {
+    let server = Server::start(round.software);
+    round.in_peace(&process::url(&server), LONG)
+}
+
+fn window_ends(round: &mut Round) -> Vec<History> {
+    let server = Server::start(round.software);
+    round.in_peace(&process::url(&server), SHORT)
+}
+
+fn cut(round: &mut Round) -> Vec<History> {
+    let server = Server::start(round.software);
+    let proxy = FaultProxy::before(server.address());
+    round.record(&format!("redis://{}", proxy.address()), LONG, Loss::Nothing, |rng| {
+        let way = [Way::Request, Way::Reply][rng.usize(0..2)];
+        match rng.u8(0..4) {
+            0 => proxy.sever(Ending::Reset),
+            1 => proxy.cut(way, rng.u64(0..2_000), Ending::Close),
+            2 => {
+                proxy.hold(way);
+                sleep(millis(rng, 1..50));
+                if rng.bool() {
+                    proxy.sever(Ending::Reset);
+                }
+                proxy.release(way);
+            }
+            _ => {
+                proxy.delay(way, millis(rng, 5..30));
+                sleep(millis(rng, 5..50));
+                proxy.heal();
+            }
+        }
+        sleep(millis(rng, 5..40));
+    })
+}
+
+fn hang(round: &mut Round) -> Vec<History> {
+    let server = Server::start(round.software);
+    round.record(&process::url(&server), LONG, Loss::Nothing, |rng| {
+        server.pause();
+        sleep(millis(rng, 5..80));
+        server.resume();
+        sleep(millis(rng, 5..40));
+    })
+}
+
+fn kill(round: &mut Round) -> Vec<History> {
+    let server = Settings::new(round.software).persistence(Persistence::EveryWrite).start();
+    round.record(&process::url(&server), LONG, Loss::Nothing, |rng| {
+        server.restart(Data::Kept);
+        sleep(millis(rng, 20..100));
+    })
+}
+
+fn lagging_failover(round: &mut Round) -> Vec<History> {
+    let [primary, replica] = crate::commands::pair(&Settings::new(round.software).steered_clock());
+    let proxy = FaultProxy::before(primary.address());
+    replica.clock().step(-round.rng.i64(1..900));
+    round.record(&format!("redis://{}", proxy.address()), LAGGING, Loss::Failover, |rng| {
+        // What the primary acknowledges from here on is lost.
+        replica.command::<()>(["REPLICAOF", "NO", "ONE"]);
+        sleep(millis(rng, 5..50));
+        fail_over(&primary, &replica, &proxy);
+    })
+}
+
+fn healthy_sentinels(round: &mut Round) -> Vec<History> {
+    let sentinels = Sentinels::start(round.software);
+    round.in_peace(&sentinel::url(&sentinels), LONG)
+}
+
+fn sentinel_failover(round: &mut Round) -> Vec<History> {
+    let sentinels = Sentinels::start(round.software);
+    round.record(&sentinel::url(&sentinels), LONG, Loss::Failover, |_| {
+        sentinels.fail_over();
+    })
+}
+
+fn sentinel_kill(round: &mut Round) -> Vec<History> {
+    let sentinels = Sentinels::start(round.software);
+    round.record(&sentinel::url(&sentinels), LONG, Loss::Failover, |_| {
+        sentinels.kill_primary();
+        let _ = sentinels.primary();
+    })
+}
+
+fn healthy_cluster(round: &mut Round) -> Vec<History> {
+    let cluster = Cluster::start(round.software).calm();
+    round.in_peace(&cluster::url(&cluster), LONG)
+}
+
+fn cluster_failover(round: &mut Round) -> Vec<History> {
+    let cluster = Cluster::start(round.software).calm();
+    let first = round.rng.u16(0..SLOTS);
+    // Of one primary after another: a node votes for another replica of the same one after minutes.
+    let mut slots = [0, 1, 2].map(|third| (first + third * (SLOTS / 3)) % SLOTS).into_iter();
+    round.record(&cluster::url(&cluster), LONG, Loss::Nothing, |rng| {
+        if let Some(slot) = slots.next() {
+            cluster.fail_over(slot);
+        }
+        sleep(millis(rng, 10..50));
+    })
+}
+
+fn cluster_kill(round: &mut Round) -> Vec<History> {
+    let cluster = Cluster::start(round.software);
+    let slot = round.rng.u16(0..SLOTS);
+    round.record(&cluster::url(&cluster), LONG, Loss::Failover, |_| {
+        cluster.kill_primary_of(slot);
+        let _ = cluster.primary_of(slot);
+    })
+}

@@ -1,0 +1,186 @@
+//! Recorded histories, and whether they are linearizable.
+//!
+//! Eight clients charge, look at, refund and reset one counter, through two stores, while a kind of trouble comes and
+//! goes. Each writes down when it asked and what it was told. Afterwards a [model](model) of the counter and
+//! [stateright](https://docs.rs/stateright) look for an order of the operations that explains all answers. An operation
+//! of unknown outcome may be anywhere after its call, but once.
+//!
+//! Where a replica takes over that lacks what its primary acknowledged last, the model may go back to an earlier state
+//! of the counter, once in a history, and until the history's end both servers may answer. No charge may be there
+//! twice, on either.
+
+mod history;
+mod kinds;
+mod model;
+mod record;
+
+use std::fmt;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use fastrand::Rng;
+use tokio::task::JoinHandle;
+use tollgate_testkit::block_on;
+
+use self::history::{History, Operation};
+use self::model::What;
+use self::record::Recorder;
+use crate::crowd::spawn;
+
+pub(crate) use self::kinds::{KINDS, Kind};
+
+/// Histories that are recorded at the same time.
+const AT_ONCE: usize = 12;
+
+/// How often there is trouble at least, while histories are recorded.
+const TIMES: u32 = 5;
+
+/// How trouble changes what servers have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// Not at all.
+    Nothing,
+    /// Once, a replica takes over with an earlier state.
+    Failover,
+}
+
+/// What the histories of a kind came to.
+#[derive(Debug, Default)]
+pub(crate) struct Judged {
+    pub(crate) histories: u64,
+    pub(crate) operations: usize,
+    pub(crate) unknown: usize,
+    pub(crate) violations: Vec<String>,
+}
+
+/// Records about so many histories, and more until the trouble is over. `trouble` is called again and again as long as
+/// histories are recorded, or once if a failover is to happen once in a history.
+pub(crate) fn record(
+    recorder: Recorder,
+    rng: &mut Rng,
+    count: u64,
+    loss: Loss,
+    mut trouble: impl FnMut(&mut Rng),
+) -> Vec<History> {
+    let recorder = Arc::new(recorder);
+    let started = Arc::new(AtomicU64::new(0));
+    let is_over = Arc::new(AtomicBool::new(false));
+    let workers: Vec<JoinHandle<Vec<History>>> = (0..AT_ONCE)
+        .map(|_| {
+            let (recorder, started, is_over) = (recorder.clone(), started.clone(), is_over.clone());
+            let mut rng = rng.fork();
+            spawn(async move {
+                let mut histories = Vec::new();
+                while started.fetch_add(1, Relaxed) < count || !is_over.load(Relaxed) {
+                    histories.push(recorder.clone().record(rng.fork()).await);
+                }
+                histories
+            })
+        })
+        .collect();
+    let mut failover = None;
+    match loss {
+        Loss::Failover => {
+            // So that some histories are under way.
+            std::thread::sleep(Duration::from_millis(rng.u64(20..100)));
+            failover = Some(recorder.moment());
+            trouble(rng);
+        }
+        Loss::Nothing => {
+            let mut times = 0;
+            let is_more = |times| times < TIMES || started.load(Relaxed) < count;
+            while is_more(times) && !workers.iter().all(JoinHandle::is_finished) {
+                trouble(rng);
+                times += 1;
+            }
+        }
+    }
+    is_over.store(true, Relaxed);
+    let mut histories: Vec<History> =
+        workers.into_iter().flat_map(|worker| block_on(worker).unwrap()).collect();
+    for history in &mut histories {
+        history.operations.extend(failover.map(|invoked| Operation {
+            client: usize::MAX,
+            what: What::Failover,
+            invoked,
+            returned: None,
+        }));
+    }
+    histories
+}
+
+impl Kind {
+    /// Records and judges at least so many histories. Servers are started anew for some at a time.
+    pub(crate) fn judge(&self, seed: u64, count: u64) -> Judged {
+        let mut all = Judged::default();
+        for seed in (0..).map(|round: u64| seed.wrapping_add(round)) {
+            let left = count.saturating_sub(all.histories);
+            if left == 0 || !all.violations.is_empty() {
+                break;
+            }
+            let recorded = catch_unwind(|| self.record(seed, left));
+            let Ok(histories) = recorded else {
+                all.violations.push("a panic, see above".to_owned());
+                break;
+            };
+            all.histories += histories.len() as u64;
+            for history in histories {
+                all.operations += history.operations.len();
+                all.unknown += history.unknown();
+                all.violations.extend(history.judge().err());
+            }
+        }
+        if let Some(violation) = all.violations.first() {
+            println!("violation: {}, seed {seed}: {violation}", self.name);
+            println!("cargo xtask prove histories --kind {} --seed {seed}", self.name);
+        }
+        println!("RESULT prove/histories/{} {all}", self.name);
+        all
+    }
+
+    fn test(&self, count: u64) -> Judged {
+        let judged = self.judge(0, count);
+        assert!(judged.violations.is_empty(), "{} violations, see above", judged.violations.len());
+        judged
+    }
+}
+
+impl Judged {
+    pub(crate) fn add(&mut self, other: Self) {
+        self.histories += other.histories;
+        self.operations += other.operations;
+        self.unknown += other.unknown;
+        self.violations.extend(other.violations);
+    }
+}
+
+/// The figures of a RESULT line.
+impl fmt::Display for Judged {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { histories, operations, unknown, violations } = self;
+        let violations = violations.len();
+        write!(f, "histories={histories} operations={operations} unknown={unknown} violations={violations}")
+    }
+}
+
+#[test]
+fn histories_of_one_server_are_linearizable() {
+    kinds::SINGLE.test(60);
+}
+
+#[test]
+fn histories_across_the_ends_of_windows_are_linearizable() {
+    kinds::WINDOW_ENDS.test(40);
+}
+
+#[test]
+fn histories_over_connections_in_trouble_are_linearizable() {
+    assert!(kinds::CUT.test(60).unknown > 0, "no outcome was unknown");
+}
+
+#[test]
+fn histories_of_a_server_that_hangs_are_linearizable() {
+    assert!(kinds::HANG.test(40).unknown > 0, "no outcome was unknown");
+}
