@@ -1,4 +1,5 @@
-//! `cargo xtask prove install`: runs the static binary in an empty root, as the image does.
+//! `cargo xtask prove install`: runs the static binary in an empty root, as the image does, and the service of the package
+//! for Debian. Builds and runs the image where a container engine is there.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -12,6 +13,7 @@ use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 
 use crate::command::{CommandLine, command, program, target_directory};
+use crate::debian;
 use crate::dist;
 use crate::servers;
 use crate::service::free_address;
@@ -63,7 +65,19 @@ pub(crate) fn prove() -> Result<()> {
         memory.as_secs_f64() * 1e3,
         redis.as_secs_f64() * 1e3
     );
+    start_from_package()?;
     build_image()
+}
+
+/// The limit is that of the settings that come with the package.
+fn start_from_package() -> Result<()> {
+    let package = debian::unpack()?;
+    let (checks, admin) = (free_address()?, free_address()?);
+    let service = Running { process: package.serve(checks, admin)?.spawn_quiet()?, checks };
+    let answer = service.check()?;
+    ensure!(answer["limit"] == 100, "{answer}");
+    println!("the package for Debian: its service answers by its settings");
+    Ok(())
 }
 
 /// A folder with the binary, the bundle of CAs, and the files for name resolution that an engine mounts into a

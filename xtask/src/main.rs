@@ -6,6 +6,7 @@
 mod bench;
 mod binaries;
 mod command;
+mod debian;
 mod deploy;
 mod dist;
 mod docs;
