@@ -140,7 +140,7 @@ async fn what_is_wrong_with_a_request_is_named() {
         assert_eq!(status.code(), Code::InvalidArgument, "{status}");
         assert!(status.message().contains(named), "{status}");
     };
-    refused(RateLimitRequest { domain: String::new(), ..request(&[USER]) }, "`domain`").await;
+    refused(RateLimitRequest { domain: String::new(), ..request(&[USER]) }, "has no domain").await;
     refused(request(&[]), "`descriptors`").await;
     refused(request(&[USER, &[]]), "`descriptors[1].entries`").await;
     refused(request(&[&[("", "x")]]), "`descriptors[0].entries`").await;

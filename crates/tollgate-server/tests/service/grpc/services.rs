@@ -36,11 +36,12 @@ async fn health_is_that_of_the_whole_service() {
     let serving = Ok(ServingStatus::Serving as i32);
     for service in ["", "envoy.service.ratelimit.v3.RateLimitService", "ratelimit"] {
         // The first look at the store may be under way.
-        let mut status = health(&wire, service).await;
-        while status != serving {
-            tokio::time::sleep(Duration::from_millis(10)).await;
-            status = health(&wire, service).await;
-        }
+        let serves = async {
+            while health(&wire, service).await != serving {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        };
+        tokio::time::timeout(HANG, serves).await.expect("it serves");
     }
     assert_eq!(health(&wire, "unknown").await, Err(Code::NotFound));
 }
