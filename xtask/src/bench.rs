@@ -40,6 +40,12 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// CPU, throughput and latency of the service over gRPC, beside a bare service of tonic's
+    Grpc {
+        /// Options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Finding the policies of a request in files of 100 and 10,000, beside limitador
     Policy {
         /// Options: see `-- --help`
@@ -74,6 +80,20 @@ impl Bench {
                 let service = build_service()?;
                 command("cargo build --locked --release --manifest-path bench/Cargo.toml --bins").run()?;
                 binary("http").argument("--service").argument(service).arguments(arguments).run()
+            }
+            Self::Grpc { arguments } => {
+                system::H2LOAD.require()?;
+                let service = build_service()?;
+                command("cargo build --locked --release --manifest-path bench/Cargo.toml --features grpc")
+                    .arguments(["--bin", "grpc", "--bin", "hello-grpc"])
+                    .run()?;
+                command(
+                    "cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --features grpc",
+                )
+                .arguments(["--bin", "grpc", "--", "--service"])
+                .argument(service)
+                .arguments(arguments)
+                .run()
             }
             Self::Redis { arguments } => {
                 system::WRK.require()?;
