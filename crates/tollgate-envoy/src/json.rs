@@ -288,6 +288,7 @@ mod tests {
             statuses: [over, Status::NO_LIMIT, Status::UNLIMITED].into_iter().collect(),
             headers: [Header { name: "X".into(), value: 7 }].into_iter().collect(),
             dynamic_metadata: None,
+            source: None,
         };
         assert_eq!(
             response.to_json(),

@@ -9,6 +9,8 @@
 //!            of each    each    step     used      metadata
 //!            descriptor asks
 //! ```
+//!
+//! `docs/envoy.md` of the repository is the manual.
 
 mod domains;
 mod error;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 use smallvec::SmallVec;
+use tollgate::Source;
 
 use crate::Unit;
 
@@ -22,6 +23,8 @@ pub struct Response {
     pub headers: SmallVec<[Header; 3]>,
     /// What Envoy keeps for its other filters, if that is configured.
     pub dynamic_metadata: Option<Map<String, Value>>,
+    /// Who counted: the store, or this process while the store could not. `None` if nothing was counted.
+    pub source: Option<Source>,
 }
 
 /// A verdict as Envoy's messages have it. There is no `UNKNOWN`, which Envoy must never be sent.

@@ -18,10 +18,12 @@ use crate::announced;
 use crate::args::LogFormat;
 use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
+use crate::envoy::{EnvoyEngine, InitialDomains};
 use crate::follow;
 use crate::grpc::{self, Grpc};
 use crate::http::{Budget, Edge, Http};
 use crate::listener::{Access, Listener, Security};
+use crate::live_domains::LiveDomains;
 use crate::live_policies::LivePolicies;
 use crate::metrics::{Figures, Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics};
 use crate::output;
@@ -171,6 +173,7 @@ impl Server {
     ) -> anyhow::Result<Self> {
         let Settings {
             policies,
+            envoy,
             memory,
             when_full,
             asking,
@@ -209,7 +212,7 @@ impl Server {
         let grpc = grpc.map(|grpc| anyhow::Ok((socket::listen_on(grpc.listen, "--grpc")?, grpc)));
         let grpc = grpc.transpose()?;
         // Before the addresses are announced: whoever read them may send a signal.
-        let has_file = policies.file.is_some() || principals.is_some() || tls.is_some();
+        let has_file = policies.file.is_some() || envoy.is_some() || principals.is_some() || tls.is_some();
         let on_hangup = if has_file { Hangup::Reloads } else { Hangup::Ends };
         let signals = Signals::catch(on_hangup).context("cannot catch signals")?;
 
@@ -254,9 +257,10 @@ impl Server {
         let names = listeners.iter().chain(&grpc_listener).map(|listener| listener.name);
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(names)));
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
-        let rule = announced::rule(&policies, file.as_ref());
+        let of_envoy = envoy.as_ref().map(|envoy| envoy.rule.clone());
+        let rule = of_envoy.unwrap_or_else(|| announced::rule(&policies, file.as_ref()));
         let example = asking.dialect.map_or_else(
-            || announced::example(&policies),
+            || if envoy.is_some() { "/healthcheck".to_owned() } else { announced::example(&policies) },
             |dialect| announced::example_as(dialect.example, &policies),
         );
         notes.iter().for_each(|note| info!(source, "{note}"));
@@ -277,6 +281,24 @@ impl Server {
             anyhow::Ok(reloads)
         });
         let reloads = reloads.transpose()?;
+        let envoy = envoy.map(|InitialDomains { domains, files, settings, on_store_failure, .. }| {
+            let (policies, metrics) = (Arc::clone(&limiter), Arc::clone(&metrics));
+            let engine = EnvoyEngine::new(
+                policies,
+                memory.clone(),
+                when_full,
+                domains,
+                settings,
+                on_store_failure,
+                metrics,
+            );
+            let engine = Arc::new(engine);
+            let watch = Watch::start(files.files().paths());
+            let reloads = Arc::new(Reloads::new(LiveDomains::new(Arc::clone(&engine), files)));
+            background.push(Box::pin(follow::keep_in_step(reloads, watch, hangup()?)));
+            anyhow::Ok(engine)
+        });
+        let envoy = envoy.transpose()?;
 
         let (counted, reloaded) = (Arc::clone(&limiter), reloads.as_ref().map(|it| Arc::clone(it.state())));
         let figures = move || PolicyFigures {
@@ -302,6 +324,7 @@ impl Server {
             &listeners,
             Arc::clone(&engine),
             reloads,
+            envoy,
             asking,
             budget.clone(),
             Arc::clone(&metrics),

@@ -7,14 +7,16 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
+use tollgate_envoy::Charging;
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
-use tollgate_redis::{IdentitySecretError, KeyLayout, PasswordError, TlsError, UrlError};
+use tollgate_redis::{AcrossSlots, IdentitySecretError, KeyLayout, PasswordError, TlsError, UrlError};
 
 use crate::args::{self, Flag, FlagWith, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs};
+use crate::envoy::InitialDomains;
 use crate::fit::{Misfit, StoreFit, StoreFlags};
 use crate::flags::{self, FlagsError};
 use crate::http::{Asking, Dialect};
-use crate::import::{Import, ImportError, other_spring_variables};
+use crate::import::{Import, ImportError, Imported, ImportedDomains, other_spring_variables};
 use crate::listener::AllowedHosts;
 use crate::policy_files::PolicyFiles;
 use crate::principals::{Principal, PrincipalFile};
@@ -27,6 +29,8 @@ use crate::with_sources::WithSources;
 #[derive(Debug)]
 pub struct Settings {
     pub(crate) policies: InitialPolicies,
+    /// Limits of Envoy's service, if the service was started with some.
+    pub(crate) envoy: Option<InitialDomains>,
     /// Counters of this process: all, or those of a shared store's trouble.
     pub(crate) memory: MemoryStore,
     /// A store that others share.
@@ -262,7 +266,7 @@ impl Settings {
         let principals = args.tokens.as_deref().map(PrincipalFile::load);
         let principals = principals.transpose().map_err(SettingsError::Tokens)?;
         check_admin(&args)?;
-        let Resolved { mut policies, store, dialect } = match args.config.as_slice() {
+        let Resolved { mut policies, envoy, store, dialect } = match args.config.as_slice() {
             [] if args.import.is_empty() => from_flags(&args)?,
             [] => from_import(&args)?,
             paths => from_files(paths, &args)?,
@@ -294,6 +298,7 @@ impl Settings {
         });
         Ok(Self {
             policies,
+            envoy,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store,
             when_full: args.when_full.into(),
@@ -329,6 +334,7 @@ fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
 /// What depends on where policies come from.
 struct Resolved {
     policies: InitialPolicies,
+    envoy: Option<InitialDomains>,
     store: Option<StoreSetup>,
     dialect: Option<&'static Dialect>,
 }
@@ -351,7 +357,7 @@ fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved, SettingsE
     let policies = config.into_policies();
     let policies =
         InitialPolicies { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };
-    Ok(Resolved { policies, store, dialect: None })
+    Ok(Resolved { policies, envoy: None, store, dialect: None })
 }
 
 fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
@@ -371,12 +377,16 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let store = store.transpose()?;
     let store = store.map(|store| fitting(store, &policies, args)).transpose()?;
     let policies = InitialPolicies::without_file(policies, flags::SOURCE.into(), Vec::new());
-    Ok(Resolved { policies, store, dialect: None })
+    Ok(Resolved { policies, envoy: None, store, dialect: None })
 }
 
 /// What another system says. Flags go before it.
 fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
-    let imported = Import::new(&args.import)?.read(on_store_failure(args)?)?;
+    let charging = if args.count_denied { Charging::Each } else { Charging::AllOrNothing };
+    let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?)? {
+        Imported::Policies(imported) => imported,
+        Imported::Domains(imported) => return from_domains(imported, args),
+    };
     let layout = args.store_args.keys.store_layout.as_ref().unwrap_or(&imported.layout);
     let store = match (&args.store, &imported.store) {
         (Some(url), _) => StoreSetup::new(url, Some(layout), &args.store_args)?,
@@ -394,7 +404,33 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     }
     let store = fitting(store, &imported.policies, args)?;
     let policies = InitialPolicies::without_file(imported.policies, imported.source, imported.notes);
-    Ok(Resolved { policies, store: Some(store), dialect: imported.dialect })
+    Ok(Resolved { policies, envoy: None, store: Some(store), dialect: imported.dialect })
+}
+
+/// Limits of Envoy's service, in the place of policies.
+fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved, SettingsError> {
+    let ImportedDomains { initial, store, prefix, notes } = imported;
+    let url = match (&args.store, store) {
+        (Some(url), _) => Some(StoreSetup::url_of_flag(url)?),
+        (None, Some(url)) => Some(
+            url.expose()
+                .parse()
+                .map_err(|source| SettingsError::ImportedStoreUrl { place: "REDIS_URL", source })?,
+        ),
+        (None, None) => None,
+    };
+    let layout = args.store_args.keys.store_layout.clone().unwrap_or(KeyLayout::ENVOY_RATELIMIT);
+    let store = url.map(|url| StoreSetup::of(url, None, Some(&layout), &args.store_args)).transpose()?;
+    // The keys of a request lie in different slots of a Cluster.
+    let across_slots = args.cluster.store_across_slots.map_or(AcrossSlots::Reserve, Into::into);
+    let store = store.map(|store| match args.store_args.keys.store_prefix {
+        Some(_) => store,
+        None => store.with_prefix(prefix),
+    });
+    let source = format!("environment and {}", initial.files.files().name()).into();
+    let policies = InitialPolicies::without_file(Policies::of([]).map_err(ImportError::from)?, source, notes);
+    let store = store.map(|store| store.across_slots(across_slots));
+    Ok(Resolved { policies, envoy: Some(initial), store, dialect: None })
 }
 
 /// The store, if it can count all policies.

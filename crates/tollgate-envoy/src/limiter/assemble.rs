@@ -30,6 +30,7 @@ pub(super) fn response(
         statuses,
         headers: headers.unwrap_or_default(),
         dynamic_metadata,
+        source: states.iter().flatten().next().map(QuotaState::source),
     }
 }
 

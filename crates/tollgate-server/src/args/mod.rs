@@ -97,10 +97,11 @@ pub struct ServeArgs {
     pub config: Vec<PathBuf>,
 
     /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
-    /// REDIS_URL), or `valkey-env`, the variables of user-rate-limit. Keys in the store are then those of that system,
-    /// denials are counted, and RLaaS's own path is served
+    /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files of
+    /// envoyproxy/ratelimit. Keys in the store are then those of that system, and its own paths are served. Denials are
+    /// counted, by Envoy's limits only with `--count-denied`
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
-    #[arg(conflicts_with_all = ["key", "count_denied"])]
+    #[arg(conflicts_with = "key")]
     pub import: Vec<OsString>,
 
     /// Limit, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit. For several limits, repeat the flag or separate

@@ -13,7 +13,7 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 use tollgate::{Clock, SystemClock};
 
-use super::operation::Operation;
+use super::operation::{Asked, Operation};
 use super::rejection::Rejection;
 use crate::caller::{Caller, Peer};
 use crate::listener::{Access, Listener};
@@ -98,6 +98,9 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
     {
         let detail = "the body must not be compressed: leave `Content-Encoding` out";
         return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
+    }
+    if matches!(operation.asked, Asked::OfAnyType(_)) {
+        return Ok(());
     }
     match request.headers().get(CONTENT_TYPE) {
         None if !operation.is_guarded() => Ok(()),

@@ -34,7 +34,7 @@ use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
 use tollgate::OnStoreFailure;
-use tollgate_policy::{Mode, PolicyKind, PolicySet};
+use tollgate_policy::{Mode, Policy, PolicyKind, PolicySet};
 use tollgate_tower::headers::PolicyHeaders;
 
 pub(crate) use self::asking::Asking;
@@ -51,6 +51,7 @@ pub(crate) use self::outgoing::until_sent;
 pub(crate) use self::rejection::Rejection;
 use crate::caller::{Caller, Peer};
 use crate::engine::Engine;
+use crate::envoy::EnvoyEngine;
 use crate::listener::Listener;
 use crate::live_policies::LivePolicies;
 use crate::metrics::{Metrics, Scrape};
@@ -69,6 +70,8 @@ pub(crate) struct Edge<S> {
     engine: Arc<Engine<S>>,
     /// `None` if the policies are not from a file.
     reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
+    /// If the service decides as Envoy's does.
+    envoy: Option<Arc<EnvoyEngine<S>>>,
     limit_headers: PolicyHeaders,
     asking: Asking,
     budget: Budget,
@@ -86,6 +89,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         listeners: &[Listener],
         engine: Arc<Engine<S>>,
         reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
+        envoy: Option<Arc<EnvoyEngine<S>>>,
         asking: Asking,
         budget: Budget,
         metrics: Arc<Metrics>,
@@ -94,13 +98,26 @@ impl<S: ServedStore + 'static> Edge<S> {
     ) -> Self {
         let limit_headers = PolicyHeaders::new(&engine.live());
         let operations = Operations::new(asking.dialect);
+        let operations = if envoy.is_some() { operations.with_envoy() } else { operations };
         let asks_principals = listeners.iter().any(Listener::asks_principals);
         let of_operations = operations.iter().flat_map(|operation| operation.rejections(asks_principals));
         let of_operations = of_operations.map(|(status, _)| status);
         let of_none = [StatusCode::NOT_FOUND, StatusCode::METHOD_NOT_ALLOWED];
         of_operations.chain(of_none).for_each(|status| metrics.rejections().expect(status));
         let listeners = listeners.into();
-        Self { operations, listeners, engine, reloads, limit_headers, asking, budget, metrics, scrape, phase }
+        Self {
+            operations,
+            listeners,
+            engine,
+            reloads,
+            envoy,
+            limit_headers,
+            asking,
+            budget,
+            metrics,
+            scrape,
+            phase,
+        }
     }
 
     pub(crate) async fn answer(&self, listener: &Listener, peer: &Peer, request: Request<Incoming>) -> Reply {
@@ -190,11 +207,11 @@ impl<S: ServedStore + 'static> Edge<S> {
             StoreState::FailsInPart(error, Servers { failed, all }) => format!(
                 "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
                  on_store_failure ({}): {}\n",
-                without_store(&live).join(", "),
+                self.without_store(&live).join(", "),
                 WithSources(&error)
             ),
             StoreState::Fails(error) => {
-                let words = without_store(&live);
+                let words = self.without_store(&live);
                 if words == [OnStoreFailure::Closed.name()] {
                     return Err(Rejection::store(&error));
                 }
@@ -211,16 +228,19 @@ impl<S: ServedStore + 'static> Edge<S> {
         }
         Ok(reply::text(reply::PLAIN, text.into()))
     }
-}
 
-/// Returns what the counting policies do when the store fails, each answer once.
-fn without_store(live: &PolicySet) -> Vec<&'static str> {
-    let all = live.policies().as_slice().iter();
-    let counting = all.filter(|policy| policy.mode() == Mode::Enforce && policy.kind() == PolicyKind::Count);
-    let mut words: Vec<&str> = counting.map(|policy| policy.on_store_failure().name()).collect();
-    words.sort_unstable();
-    words.dedup();
-    words
+    /// Returns what the counting policies do when the store fails, each answer once.
+    fn without_store(&self, live: &PolicySet) -> Vec<&'static str> {
+        let all = live.policies().as_slice().iter();
+        let counting =
+            all.filter(|policy| policy.mode() == Mode::Enforce && policy.kind() == PolicyKind::Count);
+        let of_envoy = self.envoy.as_ref().map(|envoy| envoy.on_store_failure());
+        let answers = counting.map(Policy::on_store_failure).chain(of_envoy);
+        let mut words: Vec<&str> = answers.map(OnStoreFailure::name).collect();
+        words.sort_unstable();
+        words.dedup();
+        words
+    }
 }
 
 /// Returns the same head, with the length of the body that is left out.

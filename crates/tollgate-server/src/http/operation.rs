@@ -49,6 +49,8 @@ pub(super) enum Asked {
     Query,
     /// In its body.
     Body(SchemaOf),
+    /// In its body, whose declared type does not matter.
+    OfAnyType(SchemaOf),
     /// In its query, in another system's format.
     Dialect(&'static Dialect),
 }
@@ -62,6 +64,8 @@ pub(super) enum Success {
     Verdict(&'static str),
     /// A decision in another system's format.
     Dialect(&'static Dialect),
+    /// A decision as Envoy's service makes it.
+    Envoy,
     /// JSON of this type.
     Json(SchemaOf, &'static str),
     /// JSON with a description elsewhere.

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use schemars::{JsonSchema, SchemaGenerator};
 
-use super::dialects::Dialect;
+use super::dialects::{self, Dialect};
 use super::operation::{Asked, Effect, Handler, Operation, Row, SchemaOf, Success};
 use super::policies::{PoliciesBody, ReloadReply};
 use super::rejection::Rejection;
@@ -32,7 +32,7 @@ const UNCOUNTABLE: (StatusCode, &str) = (
     "The store can never count this request, and a retry does not help (`reason` is `uncountable`): on a Cluster, \
      say, its policies count different keys",
 );
-const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
+pub(super) const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
 const NOT_READY: &[(StatusCode, &str)] = &[(
     StatusCode::SERVICE_UNAVAILABLE,
     "The service is about to stop, or its store does not answer and checks are then refused",
@@ -49,6 +49,11 @@ impl<S: ServedStore + 'static> Operations<S> {
         let of_spring = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
         let of_dialect = dialect.map(Self::of_dialect).into_iter().chain(of_spring.into_iter().flatten());
         Self(Self::own().into_iter().chain(of_dialect).collect())
+    }
+
+    /// Adds those of envoyproxy/ratelimit.
+    pub(super) fn with_envoy(self) -> Self {
+        Self(self.0.into_iter().chain(dialects::envoy_rows()).collect())
     }
 
     /// The usual ones first: a request takes the first row that matches.

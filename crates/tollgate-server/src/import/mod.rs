@@ -1,8 +1,10 @@
 //! Starting as another system is started: with its own file, or its own variables.
 //!
-//! What it says becomes one policy, the address of a store and the layout of the keys there. Each system is a file;
+//! What it says becomes one policy, or the limits of Envoy's service, the address of a store and the layout of the keys
+//! there. Each system is a file;
 //! `spring` reads what Spring writes. Nothing is guessed: a setting without a meaning here stops the start with an error that says what to do.
 
+mod envoy_ratelimit;
 mod rlaas;
 mod spring;
 mod valkey_env;
@@ -12,9 +14,11 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use tollgate::OnStoreFailure;
+use tollgate_envoy::Charging;
 use tollgate_policy::{ConfigError, Policies, PolicyError};
 use tollgate_redis::KeyLayout;
 
+pub(crate) use self::envoy_ratelimit::ImportedDomains;
 use crate::args::Secret;
 use crate::http::Dialect;
 
@@ -25,11 +29,20 @@ pub(crate) enum Import {
     Rlaas(PathBuf),
     /// The environment of user-rate-limit, the Valkey server.
     ValkeyEnv,
+    /// The environment of envoyproxy/ratelimit, and the folder of its files.
+    EnvoyRatelimit(PathBuf),
 }
 
 /// What that means here.
 #[derive(Debug)]
-pub(crate) struct Imported {
+pub(crate) enum Imported {
+    Policies(ImportedPolicies),
+    Domains(ImportedDomains),
+}
+
+/// Policies, and the store in which they count.
+#[derive(Debug)]
+pub(crate) struct ImportedPolicies {
     pub(crate) policies: Policies,
     /// Where they are from, for people.
     pub(crate) source: Box<str>,
@@ -46,7 +59,10 @@ pub(crate) struct Imported {
 #[non_exhaustive]
 pub enum ImportError {
     /// There is no such system, or its file is missing.
-    #[error("expected `rlaas FILE`, its application.yaml, or `valkey-env`; in TOLLGATE_IMPORT, `rlaas,FILE`")]
+    #[error(
+        "expected `rlaas FILE`, its application.yaml, `envoy-ratelimit FOLDER`, or `valkey-env`; in TOLLGATE_IMPORT, \
+         `rlaas,FILE` and `envoy-ratelimit,FOLDER`"
+    )]
     Unknown,
     /// The file cannot be read, or says what cannot be.
     #[error(transparent)]
@@ -81,10 +97,12 @@ impl Import {
         match words {
             [system, file] if system == "rlaas" => Ok(Self::Rlaas(file.into())),
             [system] if system == "valkey-env" => Ok(Self::ValkeyEnv),
+            [system, folder] if system == "envoy-ratelimit" => Ok(Self::EnvoyRatelimit(folder.into())),
             // A variable is one word.
-            [both] => match both.to_str().and_then(|both| both.strip_prefix("rlaas,")) {
-                Some(file) => Ok(Self::Rlaas(file.into())),
-                None => Err(ImportError::Unknown),
+            [both] => match both.to_str().and_then(|both| both.split_once(',')) {
+                Some(("rlaas", file)) => Ok(Self::Rlaas(file.into())),
+                Some(("envoy-ratelimit", folder)) => Ok(Self::EnvoyRatelimit(folder.into())),
+                _ => Err(ImportError::Unknown),
             },
             _ => Err(ImportError::Unknown),
         }
@@ -95,10 +113,19 @@ impl Import {
     /// # Errors
     ///
     /// If that cannot be read, or says what cannot be.
-    pub(crate) fn read(self, failure: Option<OnStoreFailure>) -> Result<Imported, ImportError> {
+    pub(crate) fn read(
+        self,
+        charging: Charging,
+        failure: Option<OnStoreFailure>,
+    ) -> Result<Imported, ImportError> {
         match self {
-            Self::Rlaas(file) => rlaas::read(&file, failure),
-            Self::ValkeyEnv => valkey_env::read(&variable, failure),
+            Self::Rlaas(file) => rlaas::read(&file, failure).map(Imported::Policies),
+            Self::ValkeyEnv => valkey_env::read(&variable, failure).map(Imported::Policies),
+            Self::EnvoyRatelimit(folder) => {
+                let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
+                let domains = envoy_ratelimit::read(&folder, &variable, names, charging, failure)?;
+                Ok(Imported::Domains(domains))
+            }
         }
     }
 }

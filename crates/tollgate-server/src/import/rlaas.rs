@@ -11,7 +11,7 @@ use tollgate_policy::{Config, ConfigError, Identity, Policies, Policy, Position,
 use tollgate_redis::KeyLayout;
 
 use super::spring::SpringFile;
-use super::{ImportError, Imported, other_spring_variables, variable};
+use super::{ImportError, ImportedPolicies, other_spring_variables, variable};
 use crate::args::Secret;
 use crate::http::RLAAS;
 
@@ -33,7 +33,7 @@ const VARIABLES: [(&str, [&str; 2]); 3] = [
 /// A log line is no place for thousands.
 const SHOWN: usize = 20;
 
-pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Imported, ImportError> {
+pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<ImportedPolicies, ImportError> {
     let name: Box<str> = path.display().to_string().into();
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("properties")) {
         return Err(ImportError::Properties(name));
@@ -70,7 +70,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
     if !ignored.is_empty() {
         notes.push(format!("variables that mean nothing here: {}", ignored.join(", ")));
     }
-    Ok(Imported {
+    Ok(ImportedPolicies {
         policies: Policies::of([policy])?,
         source: name,
         store,

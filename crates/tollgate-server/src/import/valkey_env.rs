@@ -6,7 +6,7 @@ use tollgate::{CountDenied, OnStoreFailure, Quota};
 use tollgate_policy::{Identity, Policies, Policy};
 use tollgate_redis::{KeyLayout, StoreUrl};
 
-use super::{ImportError, Imported};
+use super::{ImportError, ImportedPolicies};
 
 const LIMIT: &str = "RATE_LIMIT_REQUESTS";
 const WINDOW: &str = "RATE_LIMIT_WINDOW_SECONDS";
@@ -18,7 +18,7 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 pub(super) fn read(
     variables: Variables<'_>,
     failure: Option<OnStoreFailure>,
-) -> Result<Imported, ImportError> {
+) -> Result<ImportedPolicies, ImportError> {
     // It admits whoever asks while its store is away.
     let failure = failure.unwrap_or(OnStoreFailure::Open);
     let policy = Policy::builder("user-rate-limit")
@@ -27,7 +27,7 @@ pub(super) fn read(
         .count_denied(CountDenied::Yes)
         .on_store_failure(failure)
         .build()?;
-    Ok(Imported {
+    Ok(ImportedPolicies {
         policies: Policies::of([policy])?,
         source: "environment".into(),
         store: Some(("VALKEY_HOST, VALKEY_PORT", store(variables)?.into())),

@@ -48,6 +48,17 @@ impl CheckSource {
         }
     }
 
+    /// As [`of`](Self::of), for a decision by the limits of Envoy's service.
+    pub(crate) fn of_envoy(source: Option<Source>, on_store_failure: OnStoreFailure) -> Self {
+        match source {
+            None => Self::Policies,
+            Some(Source::Store) => Self::Store,
+            Some(Source::Local) => Self::Local,
+            Some(_) if matches!(on_store_failure, OnStoreFailure::Local(_)) => Self::FallbackLocal,
+            Some(_) => Self::FallbackOpen,
+        }
+    }
+
     const fn name(self) -> &'static str {
         match self {
             Self::Store => "store",

@@ -107,6 +107,11 @@ impl StoreSetup {
         })
     }
 
+    /// Sets the prefix of all keys.
+    pub(crate) fn with_prefix(self, prefix: String) -> Self {
+        Self { builder: self.builder.prefix(&prefix), prefix, ..self }
+    }
+
     /// Sets how requests are answered whose counters are in several slots of a Cluster.
     pub(crate) fn across_slots(self, across_slots: AcrossSlots) -> Self {
         Self { builder: self.builder.across_slots(across_slots), ..self }

@@ -4,6 +4,7 @@
 //! decision is told, and nothing of how it is made. What such a system has no words for (a request that cannot be, a
 //! store that refuses, a denial by no quota) is told as on our own paths.
 
+mod envoy;
 mod leetdezine;
 mod parameters;
 mod rlaas;
@@ -18,6 +19,7 @@ use hyper::body::Incoming;
 use tollgate_policy::{Attributes, Identity, PolicyDecision};
 use tollgate_tower::headers::{HeaderFormat, PolicyHeaders};
 
+pub(super) use self::envoy::rows as envoy_rows;
 use self::parameters::Parameters;
 pub(crate) use self::rlaas::DIALECT as RLAAS;
 use super::operation::SchemaOf;

@@ -113,7 +113,7 @@ impl<'a> Describer<'a> {
             Asked::Dialect(dialect) => {
                 described["parameters"] = dialect.parameters.iter().map(parameter).collect();
             }
-            Asked::Body(schema) => {
+            Asked::Body(schema) | Asked::OfAnyType(schema) => {
                 let schema = schema(&mut self.asked);
                 let content = json!({ "application/json": { "schema": schema } });
                 described["requestBody"] = json!({ "required": true, "content": content });
@@ -152,6 +152,12 @@ impl<'a> Describer<'a> {
                 return decided;
             }
             Success::Dialect(dialect) => return self.successes_in(dialect),
+            Success::Envoy => {
+                let json = |description| plain(description, "application/json", json!({ "type": "object" }));
+                let denied = StatusCode::TOO_MANY_REQUESTS.as_str().to_owned();
+                let replies = [(ok.to_owned(), json("No limit denies")), (denied, json("A limit denies"))];
+                return Map::from_iter(replies);
+            }
             Success::Verdict(description) => self.decision(description),
             Success::Json(schema, description) => {
                 plain(description, "application/json", schema(&mut self.answered).to_value())

@@ -1,0 +1,90 @@
+//! Decisions as Envoy's rate-limit service makes them, for every protocol that asks for them.
+
+use std::sync::Arc;
+
+use tollgate::{Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError};
+use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
+use tollgate_policy::{PolicyLimiter, WhenFull};
+
+use crate::live_domains::DomainFiles;
+use crate::metrics::{CheckSource, Metrics};
+use crate::stopwatch::Stopwatch;
+
+/// What the service decides by in the place of policies.
+#[derive(Debug)]
+pub(crate) struct InitialDomains {
+    /// What is allowed, for people.
+    pub(crate) rule: String,
+    pub(crate) domains: Domains,
+    pub(crate) files: DomainFiles,
+    pub(crate) settings: Settings,
+    pub(crate) on_store_failure: OnStoreFailure,
+}
+
+/// Decides by the configuration of envoyproxy/ratelimit, and measures it.
+pub(crate) struct EnvoyEngine<S> {
+    limiter: EnvoyLimiter<CountedByPolicies<S>>,
+    on_store_failure: OnStoreFailure,
+    metrics: Arc<Metrics>,
+}
+
+/// The store of a limiter by policies, which counts beside them.
+struct CountedByPolicies<S>(Arc<PolicyLimiter<S>>);
+
+impl<S: Store> EnvoyEngine<S> {
+    pub(crate) fn new(
+        policies: Arc<PolicyLimiter<S>>,
+        memory: MemoryStore,
+        when_full: WhenFull,
+        domains: Domains,
+        settings: Settings,
+        on_store_failure: OnStoreFailure,
+        metrics: Arc<Metrics>,
+    ) -> Self {
+        let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
+        let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
+        Self { limiter, on_store_failure, metrics }
+    }
+
+    /// Decides whether a request may go on, and counts it.
+    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Response, DecideError> {
+        let stopwatch = Stopwatch::start();
+        let decision = self.limiter.decide(request).await;
+        match &decision {
+            Ok(response) => {
+                self.metrics.checked(CheckSource::of_envoy(response.source, self.on_store_failure));
+                self.metrics.took(stopwatch.elapsed());
+            }
+            // It asks for what cannot be answered, so it is no check.
+            Err(DecideError::Invalid(_)) => {}
+            Err(_) => self.metrics.checked(CheckSource::None),
+        }
+        decision
+    }
+}
+
+impl<S> EnvoyEngine<S> {
+    pub(crate) const fn on_store_failure(&self) -> OnStoreFailure {
+        self.on_store_failure
+    }
+
+    pub(crate) fn replace(&self, domains: Domains) {
+        self.limiter.replace(domains);
+    }
+}
+
+impl<S: Store> Store for CountedByPolicies<S> {
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        self.0.store().step(step)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        self.0.store().step_each(steps)
+    }
+}

@@ -1,0 +1,89 @@
+//! envoyproxy/ratelimit: `/json` and `/healthcheck`.
+//!
+//! It is asked by descriptors instead of attributes, and decides by its own configuration, so it is no [`Dialect`](super::Dialect).
+//! What it answers 400 because its store fails, is answered 503 here.
+
+use bytes::Bytes;
+use http::{Method, Request, StatusCode};
+use hyper::body::Incoming;
+use schemars::{Schema, SchemaGenerator, json_schema};
+use serde_json::Value;
+use tollgate_envoy::{Code, DecideError, JsonError};
+
+use super::super::operation::{Asked, Effect, Handler, Operation, Row, Success};
+use super::super::operations::OF_THE_STORE;
+use super::super::rejection::Rejection;
+use super::super::{Edge, Reply, body, reply};
+use crate::scope::Scope;
+use crate::store::ServedStore;
+
+/// The operations of a service that was started with its configuration.
+pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 2] {
+    [
+        Row {
+            operation: Operation {
+                id: "checkAsEnvoy",
+                summary: "Decide on descriptors, as envoyproxy/ratelimit does",
+                path: "/json",
+                method: Method::POST,
+                effect: Effect::Changes,
+                scope: Some(Scope::Check),
+                asked: Asked::OfAnyType(message),
+                success: Success::Envoy,
+                rejections: OF_THE_STORE,
+            },
+            handler: Handler::Later(|edge, _, request| Box::pin(edge.check_as_envoy(request))),
+        },
+        Row {
+            operation: Operation {
+                id: "healthcheck",
+                summary: "Whether requests are decided, as envoyproxy/ratelimit tells it",
+                path: "/healthcheck",
+                method: Method::GET,
+                effect: Effect::Reads,
+                scope: None,
+                asked: Asked::Path,
+                success: Success::Text(&[reply::PLAIN]),
+                rejections: &[(StatusCode::INTERNAL_SERVER_ERROR, "They are not")],
+            },
+            handler: Handler::Later(|edge, _, _| Box::pin(edge.healthcheck())),
+        },
+    ]
+}
+
+/// A message of protobuf, in JSON.
+pub(in super::super) fn message(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({ "type": "object" })
+}
+
+impl<S: ServedStore + 'static> Edge<S> {
+    async fn check_as_envoy(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+        let body = body::read(request, &self.budget).await?;
+        let json: Value = serde_json::from_slice(&body).map_err(|error| {
+            Rejection::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"))
+        })?;
+        let request = tollgate_envoy::Request::from_json(&json)
+            .map_err(|JsonError { place, fault }| Rejection::bad_field(place, fault.to_string()))?;
+        let Some(envoy) = &self.envoy else {
+            return Err(Rejection::new(StatusCode::NOT_FOUND, "there are no limits of Envoy's service"));
+        };
+        let response = envoy.decide(&request).await.map_err(|error| match error {
+            DecideError::Store(error) => Rejection::store(&error),
+            invalid => Rejection::new(StatusCode::BAD_REQUEST, invalid.to_string()),
+        })?;
+        let status = match response.overall {
+            Code::Ok => StatusCode::OK,
+            Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,
+        };
+        Ok(reply::json(status, &response.to_json()))
+    }
+
+    async fn healthcheck(&self) -> Result<Reply, Rejection> {
+        let is_ready = self.ready().await.is_ok();
+        let mut reply = reply::text(reply::PLAIN, Bytes::from_static(if is_ready { b"OK" } else { b"" }));
+        if !is_ready {
+            *reply.status_mut() = StatusCode::INTERNAL_SERVER_ERROR;
+        }
+        Ok(reply)
+    }
+}

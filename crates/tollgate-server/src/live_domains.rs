@@ -1,0 +1,89 @@
+//! The limits of Envoy's service that are live, kept in step with their files.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate_envoy::{Domains, SameDomain};
+use tollgate_policy::ConfigError;
+
+use crate::envoy::EnvoyEngine;
+use crate::followed_files::FollowedFiles;
+use crate::look::{Files, Look};
+use crate::reload::Subject;
+
+/// The files of all domains.
+#[derive(Debug)]
+pub(crate) struct DomainFiles {
+    files: FollowedFiles,
+    same_domain: SameDomain,
+}
+
+/// The limits of an engine, and the files that they are from.
+pub(crate) struct LiveDomains<S> {
+    engine: Arc<EnvoyEngine<S>>,
+    files: DomainFiles,
+    version: u64,
+}
+
+impl DomainFiles {
+    /// Reads the files of a folder for the first time.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read, or are not valid.
+    pub(crate) fn load(folder: PathBuf, same_domain: SameDomain) -> Result<(Self, Domains), ConfigError> {
+        let (files, domains) = FollowedFiles::load(Files::Policies(vec![folder]), |sources| {
+            Domains::parse(sources, same_domain)
+        })?;
+        Ok((Self { files, same_domain }, domains))
+    }
+
+    pub(crate) const fn files(&self) -> &FollowedFiles {
+        &self.files
+    }
+}
+
+impl<S> LiveDomains<S> {
+    pub(crate) fn new(engine: Arc<EnvoyEngine<S>>, files: DomainFiles) -> Self {
+        Self { engine, files, version: 1 }
+    }
+}
+
+impl<S: Send + Sync + 'static> Subject for LiveDomains<S> {
+    const NAME: &'static str = "domains";
+
+    type Content = Domains;
+
+    fn files(&self) -> &FollowedFiles {
+        &self.files.files
+    }
+
+    fn rest(&self, look: &Look) -> Duration {
+        let same_domain = self.files.same_domain;
+        self.files.files.rest(look, |sources| Domains::parse(sources, same_domain).is_ok())
+    }
+
+    fn read(&mut self, look: Look) -> Result<Domains, ConfigError> {
+        let same_domain = self.files.same_domain;
+        self.files.files.read(look, |sources| Domains::parse(sources, same_domain))
+    }
+
+    fn make_live(&mut self, domains: Domains) -> Option<String> {
+        let told = told(&domains);
+        self.engine.replace(domains);
+        self.version += 1;
+        Some(told)
+    }
+
+    fn version(&self) -> u64 {
+        self.version
+    }
+}
+
+/// How much there is, for people.
+pub(crate) fn told(domains: &Domains) -> String {
+    let (limits, names) = (domains.limits(), domains.names().count());
+    let several = |count: usize| if count == 1 { "" } else { "s" };
+    format!("{limits} limit{} of {names} domain{}", several(limits), several(names))
+}

@@ -1,0 +1,200 @@
+//! envoyproxy/ratelimit, by its own files and variables.
+
+use std::fs;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tollgate_testkit::servers::published::{self, Window};
+use tollgate_testkit::servers::{Cluster, Software};
+
+use super::{example, keys, log, refused, serve, still, text};
+use crate::support::{Connection, Reply, Server, until};
+
+const YEAR: Duration = Duration::from_secs(365 * 86_400);
+
+/// In the year that began at second 1,671,408,000 + 31,536,000.
+const SECOND: i64 = 1_710_000_000;
+
+fn config() -> String {
+    example("envoy-ratelimit/config")
+}
+
+fn body(entries: &[(&str, &str)]) -> Value {
+    let descriptors =
+        entries.iter().map(|(key, value)| json!({ "entries": [{ "key": key, "value": value }] }));
+    json!({ "domain": "shop", "descriptors": descriptors.collect::<Vec<_>>() })
+}
+
+fn check(server: &Server, entries: &[(&str, &str)]) -> Reply {
+    server.post("/json", &body(entries).to_string())
+}
+
+/// A folder of its own with this file in it.
+fn folder(name: &str, text: &str) -> PathBuf {
+    let folder =
+        PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("envoy-{name}-{}", std::process::id()));
+    fs::create_dir_all(&folder).expect("a folder can be made");
+    fs::write(folder.join("config.yaml"), text).expect("a file can be written");
+    folder
+}
+
+#[test]
+fn its_own_files_start_the_service_and_both_share_one_count() {
+    let store = still(Software::Redis, SECOND);
+    let address = store.address().to_string();
+    let variables = [("REDIS_URL", address.as_str()), ("REDIS_SOCKET_TYPE", "tcp"), ("CACHE_KEY_PREFIX", "")];
+    let server = serve(&variables, &["--import", "envoy-ratelimit", &config(), "--count-denied"]);
+    assert!(server.said.iter().any(|line| line.contains("3 limits of 1 domain of ")), "{:?}", server.said);
+
+    let mut theirs = store.connection();
+    // In turn: of five, three are admitted here and two there.
+    for attempt in 1..=5_u64 {
+        match attempt % 2 {
+            1 => assert_eq!(check(&server, &[("user", "alice")]).status, 200),
+            _ => {
+                let window = Window::now(&store, YEAR);
+                assert_eq!(published::envoy_ratelimit(&mut theirs, "alice", window), attempt);
+            }
+        }
+    }
+    let denied = check(&server, &[("user", "alice")]);
+    assert_eq!(denied.status, 429);
+    let start = SECOND - SECOND % 31_536_000;
+    let left = start + 31_536_000 - SECOND;
+    let current = json!({ "name": "each-user", "requestsPerUnit": 5, "unit": "YEAR" });
+    let status = json!({
+        "code": "OVER_LIMIT", "currentLimit": current, "durationUntilReset": format!("{left}s"),
+    });
+    assert_eq!(denied.json(), json!({ "overallCode": "OVER_LIMIT", "statuses": [status] }));
+    // Denied attempts are counted, as it counts them.
+    let key = format!("shop_user_alice_{start}");
+    assert_eq!(store.command::<u64>(["GET", &key]), 6);
+
+    assert_eq!(check(&server, &[("path", "/search/a")]).status, 200);
+    assert_eq!(keys(&store), [format!("shop_path_/search*_{SECOND}"), key]);
+}
+
+#[test]
+fn a_denied_request_takes_nothing_of_other_limits_and_unlimited_ones_replace() {
+    let server = serve(&[], &["--import", "envoy-ratelimit", &config()]);
+    for _ in 0..5 {
+        assert_eq!(check(&server, &[("user", "alice")]).status, 200);
+    }
+    let both = check(&server, &[("user", "alice"), ("user", "bob")]);
+    assert_eq!(both.status, 429);
+    let codes = |reply: &Reply| {
+        let json = reply.json();
+        let statuses = json["statuses"].as_array().expect("statuses").clone();
+        statuses.iter().map(|status| status["code"].as_str().expect("a code").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(codes(&both), ["OVER_LIMIT", "OK"]);
+    assert_eq!(check(&server, &[("user", "bob")]).json()["statuses"][0]["limitRemaining"], 4);
+    let gold = check(&server, &[("user", "alice"), ("plan", "gold")]);
+    let unlimited = json!({ "code": "OK", "limitRemaining": 4_294_967_295_u32 });
+    let expected = json!({ "overallCode": "OK", "statuses": [{ "code": "OK" }, unlimited] });
+    assert_eq!((gold.status, gold.json()), (200, expected));
+    assert!(server.metric("tollgate_checks_total{source=\"store\"}").is_some_and(|checks| checks >= 7.0));
+}
+
+#[test]
+fn requests_are_taken_as_curl_sends_them_and_mistakes_are_told() {
+    let server = serve(&[], &["--import", "envoy-ratelimit", &config()]);
+    let body = body(&[("user", "carol")]).to_string();
+    let head = "POST /json HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded";
+    let request = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
+    let mut connection: Connection = server.connect();
+    assert_eq!(connection.ask(request.as_bytes()).status, 200);
+    for (body, field) in [
+        ("", None),
+        ("{", None),
+        (r#"{"domain": "shop", "descriptors": [{"entry": []}]}"#, Some("descriptors[0]")),
+        (r#"{"descriptors": [{"entries": [{"key": "user"}]}]}"#, None),
+        (r#"{"domain": "shop"}"#, None),
+        (r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "a"}], "limit": {}}]}"#, None),
+    ] {
+        server.post("/json", body).assert_problem(400, field);
+    }
+    assert_eq!(server.get("/json").status, 405);
+    let health = server.get("/healthcheck");
+    assert_eq!((health.status, text(&health)), (200, "OK"));
+}
+
+#[test]
+fn headers_and_metadata_are_sent_as_its_variables_say() {
+    let variables = [
+        ("LIMIT_RESPONSE_HEADERS_ENABLED", "true"),
+        ("LIMIT_RESET_HEADER", "X-Reset"),
+        ("RESPONSE_DYNAMIC_METADATA", "1"),
+        ("SHADOW_MODE", "true"),
+        ("STATSD_HOST", "localhost"),
+        ("NEAR_LIMIT_RATIO", "0.9"),
+    ];
+    let server = serve(&variables, &["--import", "envoy-ratelimit", &config()]);
+    let replies: Vec<Reply> = (0..6).map(|_| check(&server, &[("user", "dave")])).collect();
+    assert!(replies.iter().all(|reply| reply.status == 200), "nobody is denied in shadow mode");
+    let last = replies[5].json();
+    assert_eq!(last["statuses"][0]["code"], "OVER_LIMIT");
+    let headers = last["responseHeadersToAdd"].as_array().expect("headers");
+    let names: Vec<&Value> = headers.iter().map(|header| &header["key"]).collect();
+    assert_eq!(names, ["RateLimit-Limit", "RateLimit-Remaining", "X-Reset"]);
+    let metadata = json!({ "domain": "shop", "descriptors": [{ "entries": ["user=dave"] }] });
+    assert_eq!(last["dynamicMetadata"], metadata);
+    let log = log(server);
+    assert!(log.contains("mean nothing here: NEAR_LIMIT_RATIO, STATSD_HOST"), "{log}");
+    assert!(log.contains("counters are in memory"), "{log}");
+}
+
+#[test]
+fn files_are_read_again_and_mistakes_keep_the_last_good_limits() {
+    let limit = |requests: u32| {
+        format!(
+            "domain: shop\ndescriptors:\n- key: user\n  rate_limit: {{ unit: year, requests_per_unit: {requests} }}\n"
+        )
+    };
+    let folder = folder("reload", &limit(1));
+    let path = folder.to_str().expect("a path in UTF-8");
+    let server = serve(&[], &["--import", "envoy-ratelimit", path]);
+    assert_eq!(check(&server, &[("user", "erin")]).status, 200);
+    assert_eq!(check(&server, &[("user", "erin")]).status, 429);
+    fs::write(folder.join("config.yaml"), limit(2).replace("year", "years")).expect("a file can be written");
+    server.signal("HUP");
+    assert_eq!(check(&server, &[("user", "erin")]).status, 429);
+    fs::write(folder.join("config.yaml"), limit(3)).expect("a file can be written");
+    server.signal("HUP");
+    // Its counter is kept: one of three is used.
+    until("the limit is raised", || check(&server, &[("user", "erin")]).status == 200);
+    let log = log(server);
+    assert!(log.contains("config.yaml:4:23: unknown unit `years`: did you mean `year`?"), "{log}");
+    assert!(log.contains("domains are replaced") || log.contains("1 limit of 1 domain"), "{log}");
+}
+
+#[test]
+fn on_a_cluster_limits_are_charged_together() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    let seeds = seeds.join(",");
+    let variables = [("REDIS_URL", seeds.as_str()), ("REDIS_TYPE", "cluster"), ("REDIS_SOCKET_TYPE", "tcp")];
+    let server = serve(&variables, &["--import", "envoy-ratelimit", &config()]);
+    let two = [("user", "frank"), ("user", "grace")];
+    for _ in 0..5 {
+        assert_eq!(check(&server, &two).status, 200);
+    }
+    assert_eq!(check(&server, &two).status, 429);
+}
+
+#[test]
+fn what_cannot_be_imported_stops_the_start() {
+    let folder = folder("wrong", "domain: a\n");
+    fs::write(folder.join("second.yaml"), "domain: a\nfoo: 1\n").expect("a file can be written");
+    let path = folder.to_str().expect("a path in UTF-8");
+    let said = refused(&[], &["--import", "envoy-ratelimit", path]);
+    assert!(said.contains("second.yaml:1:9: the domain `a` is here already, in line 1 of "), "{said}");
+    assert!(said.contains("second.yaml:2:1: unknown key `foo` in the file"), "{said}");
+    let import = ["--import", "envoy-ratelimit", &config()];
+    let said = refused(&[("BACKEND_TYPE", "memcache")], &import);
+    assert!(said.contains("BACKEND_TYPE: expected redis"), "{said}");
+    let said = refused(&[("REDIS_URL", "main"), ("REDIS_TYPE", "sentinel")], &import);
+    assert!(said.contains("REDIS_URL: expected the name of the primary"), "{said}");
+    assert!(refused(&[], &["--import", "envoy-ratelimit"]).contains("`envoy-ratelimit FOLDER`"));
+}
