@@ -10,21 +10,32 @@ use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Settings};
 
+use crate::cluster;
 use crate::crowd::{build, builder};
 use crate::expiry;
 use crate::fault::{Fault, Found, Round};
 use crate::process::url;
+use crate::skew::skewed;
 
 /// Jumps of a millisecond up to a day and a half, in both directions, while short windows open and close.
 pub(crate) const CLOCK: Fault = Fault { name: "clock", round: clock };
+
+/// The same on the primaries of a Cluster, each with a time of its own, by a millisecond up to an hour.
+pub(crate) const CLUSTER: Fault = Fault { name: "cluster-clock", round: cluster_clock };
 
 #[test]
 fn a_clock_that_jumps_reopens_no_window_and_locks_nobody_out() {
     CLOCK.test(2);
 }
 
-/// Short windows of both kinds, and one that callers declare by their estimate of the server's time.
-const QUOTAS: [&str; 3] = ["20/200ms", "20/200ms@first_hit", "1000000/day@Europe/Berlin"];
+#[test]
+fn clocks_of_a_cluster_that_jump_reopen_no_window() {
+    CLUSTER.test(1);
+}
+
+/// Short windows of all kinds, and one that callers declare by their estimate of the server's time.
+const QUOTAS: [&str; 4] =
+    ["20/200ms", "20/200ms@staggered", "20/200ms@first_hit", "1000000/day@Europe/Berlin"];
 
 const DAY: Duration = Duration::from_secs(25 * 3600);
 
@@ -34,14 +45,27 @@ const SHORT_STEP: Duration = Duration::from_secs(1);
 /// Jumps of a round, forward and back.
 const JUMPS: u64 = 20;
 
+/// Jumps of up to 2 to the power of so many milliseconds.
+const DAYS: u32 = 28;
+const HOUR: u32 = 22;
+
 fn clock(round: &mut Round) {
     let server = Settings::new(round.software()).steered_clock().start();
+    jump(round, &url(&server), &[&server], DAYS);
+}
+
+fn cluster_clock(round: &mut Round) {
+    let cluster = skewed(round);
+    jump(round, &cluster::url(&cluster), &cluster::primaries(&cluster), HOUR);
+}
+
+fn jump(round: &mut Round, url: &str, servers: &[&Server], power: u32) {
     // For how long a denial is remembered is told by this process's clock, which does not jump.
-    let store = build(builder(&url(&server)).local_denials(0));
+    let store = build(builder(url).local_denials(0));
     let (jumps, is_over) = (Jumps::default(), AtomicBool::new(false));
     let quotas = QUOTAS.map(|text| PolicyQuota::new("jumping", text.parse().unwrap()));
     thread::scope(|scope| {
-        let witnesses: Vec<_> = (0..9)
+        let witnesses: Vec<_> = (0..12)
             .map(|number: usize| {
                 let witness = Witness::new(&quotas[number % quotas.len()], format!("caller-{number}"));
                 let (store, jumps, is_over) = (&store, &jumps, &is_over);
@@ -50,9 +74,10 @@ fn clock(round: &mut Round) {
             .collect();
         for _ in 0..JUMPS {
             thread::sleep(round.millis(20..120));
-            let power = round.rng.u32(0..28);
+            let server = servers[round.rng.usize(0..servers.len())];
+            let power = round.rng.u32(0..power);
             let millis = round.rng.i64(1..=1 << power);
-            jumps.jump(&server, if round.rng.bool() { millis } else { -millis });
+            jumps.jump(server, if round.rng.bool() { millis } else { -millis });
             round.found.faults += 1;
         }
         thread::sleep(Duration::from_millis(300));
@@ -62,8 +87,10 @@ fn clock(round: &mut Round) {
         }
     });
     // A counter that nobody has touched since the clock went back may lie there for as long as it went back.
-    let total = Duration::from_millis(JUMPS << 28);
-    expiry::check(&server, &[("jumping", DAY + total)], &mut round.found);
+    let total = Duration::from_millis(JUMPS << power);
+    for server in servers {
+        expiry::check(server, &[("jumping", DAY + total)], &mut round.found);
+    }
 }
 
 /// How often the clock went forward and back: counted before it does, and again after.

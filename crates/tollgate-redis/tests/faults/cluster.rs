@@ -35,7 +35,7 @@ pub(crate) fn url(cluster: &Cluster) -> String {
     format!("redis+cluster://{}", cluster.nodes()[5].address())
 }
 
-fn primaries(cluster: &Cluster) -> Vec<&Server> {
+pub(crate) fn primaries(cluster: &Cluster) -> Vec<&Server> {
     let is_primary = |node: &&Server| node.is_running() && node.info("role") == "master";
     cluster.nodes().iter().filter(is_primary).collect()
 }

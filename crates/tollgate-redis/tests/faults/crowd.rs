@@ -363,15 +363,17 @@ fn joined(callers: Vec<JoinHandle<Diary>>) -> Diary {
     all
 }
 
+/// What callers may be told in any trouble.
+pub(crate) const USUAL: [RedisError; 5] = [
+    RedisError::Unreachable,
+    RedisError::NotReady,
+    RedisError::Overloaded,
+    RedisError::TimedOut,
+    RedisError::TooSlow,
+];
+
 /// Whether callers may be told this in any trouble, or it is what this trouble is.
 fn is_expected(error: &str, noticed: &Noticed<'_>) -> bool {
-    let always = [
-        RedisError::Unreachable,
-        RedisError::NotReady,
-        RedisError::Overloaded,
-        RedisError::TimedOut,
-        RedisError::TooSlow,
-    ];
-    always.iter().any(|known| error == format!("{known:?}"))
+    USUAL.iter().any(|known| error == format!("{known:?}"))
         || matches!(noticed, Noticed::As(known) if error == format!("{known:?}"))
 }

@@ -29,5 +29,8 @@ mod histories;
 mod late;
 mod process;
 mod prove;
+mod reserve;
 mod rotation;
 mod sentinel;
+mod skew;
+mod slow;

@@ -4,9 +4,9 @@ use std::env;
 
 use crate::fault::{Bounds, Fault};
 use crate::histories::{Judged, KINDS, Kind};
-use crate::{cancel, clock, cluster, commands, cut, late, process, rotation, sentinel};
+use crate::{cancel, clock, cluster, commands, cut, late, process, reserve, rotation, sentinel, skew, slow};
 
-const FAULTS: [&Fault; 21] = [
+const FAULTS: [&Fault; 25] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -21,6 +21,10 @@ const FAULTS: [&Fault; 21] = [
     &commands::READONLY,
     &commands::FAILOVER,
     &clock::CLOCK,
+    &clock::CLUSTER,
+    &skew::SKEW,
+    &slow::SLOW,
+    &reserve::RESERVE,
     &rotation::PASSWORD,
     &rotation::CERTIFICATES,
     &sentinel::FAILOVER,

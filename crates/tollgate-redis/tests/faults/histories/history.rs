@@ -43,11 +43,13 @@ impl History {
         if self.operations.len() > MOST {
             return Err(format!("{} operations are too many to be judged", self.operations.len()));
         }
-        let answers = self.operations.iter().filter_map(|operation| Some(&operation.returned.as_ref()?.1));
-        let search = Rc::new(Search::new(answers));
+        let mut operations = self.operations.clone();
+        operations.sort_by_key(|operation| operation.invoked);
+        let answered = |operation: &Operation| (operation.what, operation.returned.map(|(_, answer)| answer));
+        let search = Rc::new(Search::new(&operations.iter().map(answered).collect::<Vec<_>>()));
         let mut tester = LinearizabilityTester::new(Counter::new(self.terms, &search));
         let mut moments: Vec<(u64, usize, Moment)> = Vec::new();
-        for (place, operation) in self.operations.iter().enumerate() {
+        for (place, operation) in operations.iter().enumerate() {
             moments.push((operation.invoked, place, Moment::Invoked));
             // An operation of unknown outcome returns after all others, for one that never takes place changes as little as
             // one that takes place at last. The tester has its own way, which tries every order of operations that no
@@ -58,7 +60,7 @@ impl History {
         moments.sort_by_key(|(at, ..)| *at);
         for (_, place, moment) in moments {
             // Operations of unknown outcome are tried after the others, and have clients of their own: theirs go on.
-            let Operation { client, what, returned, .. } = self.operations[place];
+            let Operation { client, what, returned, .. } = operations[place];
             let thread = if returned.is_some() { (0, client) } else { (1, place) };
             match moment {
                 Moment::Invoked => tester.on_invoke(thread, Op { place, what })?,
@@ -234,7 +236,7 @@ mod tests {
     fn a_search_ends() {
         // Nothing explains the last answer, in whatever order the others are tried.
         let mut operations: Vec<Operation> =
-            (0..20).map(|at| unknown(What::Charge { units: 1 + at % 3 }, at)).collect();
+            (0..40).map(|at| unknown(What::Charge { units: 1 + at % 20 }, at)).collect();
         operations.push(charge(0, [98, 99], 1));
         operations.push(charge(0, [100, 101], 9));
         let why = history(&operations).unwrap_err();

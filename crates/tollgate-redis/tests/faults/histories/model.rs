@@ -90,6 +90,10 @@ pub(crate) struct Counter {
 pub(crate) struct Search {
     /// The starts of all windows that answers name. An operation of unknown outcome may be in any.
     starts: BTreeSet<i64>,
+    /// Operations with answers, a bit for each.
+    answered: u128,
+    /// For each operation of unknown outcome, the last one before it that asks for the same.
+    equals: Vec<Option<usize>>,
     /// Points that were reached before: from there, nothing leads to the end.
     seen: RefCell<HashSet<Point>>,
     is_too_long: Cell<bool>,
@@ -99,7 +103,7 @@ pub(crate) struct Search {
 type Point = (u128, BTreeSet<World>, BTreeSet<Count>);
 
 /// Points of one search. Those of nearly all histories take fewer than a hundred.
-const POINTS: usize = 10_000;
+const POINTS: usize = 30_000;
 
 /// A step back of a server's clock of up to so many milliseconds moves no counter (rule 12).
 const SHORT_STEP: i64 = 1_000;
@@ -119,8 +123,29 @@ impl Counter {
 
     /// Takes the operation in all worlds. Returns whether any is left, and this point is new.
     fn take(&mut self, op: &Op, answer: Option<&Answer>) -> bool {
+        // Of equal operations of unknown outcome, the first can do whatever the others can.
+        let is_next = self.search.equals[op.place].is_none_or(|equal| self.taken & (1 << equal) != 0);
+        if !is_next {
+            self.worlds.clear();
+            return false;
+        }
+        let before = mem::take(&mut self.worlds);
+        let worlds = self.after(&before, op, answer);
+        // One that changes nothing can as well come last.
+        let is_over = self.search.answered & !self.taken == 0;
+        if answer.is_none() && worlds == before && !is_over {
+            return false;
+        }
+        self.past.extend(worlds.iter().map(|world| world.primary));
+        self.taken |= 1 << op.place;
+        self.worlds = worlds;
+        !self.worlds.is_empty() && self.is_new()
+    }
+
+    /// The worlds after the operation.
+    fn after(&self, before: &BTreeSet<World>, op: &Op, answer: Option<&Answer>) -> BTreeSet<World> {
         let mut worlds = BTreeSet::new();
-        for world in mem::take(&mut self.worlds) {
+        for &world in before {
             if op.what == What::Failover {
                 let promoted = |count: &Count| World { promoted: Some(*count), ..world };
                 worlds.extend(self.past.iter().map(promoted));
@@ -134,10 +159,7 @@ impl Counter {
                 worlds.extend(by_promoted.into_iter().map(|count| World { promoted: Some(count), ..world }));
             }
         }
-        self.past.extend(worlds.iter().map(|world| world.primary));
-        self.taken |= 1 << op.place;
-        self.worlds = worlds;
-        !self.worlds.is_empty() && self.is_new()
+        worlds
     }
 
     /// Notes this point. The search is given up if there are too many.
@@ -208,10 +230,17 @@ impl Terms {
 }
 
 impl Search {
-    /// A search among operations with these answers.
-    pub(crate) fn new<'a>(answers: impl Iterator<Item = &'a Answer>) -> Self {
-        let starts = answers.map(|answer| answer.start).collect();
-        Self { starts, seen: RefCell::default(), is_too_long: Cell::new(false) }
+    /// A search among these operations, with their answers, in the order of their calls.
+    pub(crate) fn new(operations: &[(What, Option<Answer>)]) -> Self {
+        let starts = operations.iter().filter_map(|(_, answer)| Some(answer.as_ref()?.start)).collect();
+        let answered = (0..).zip(operations).filter(|(_, (_, answer))| answer.is_some());
+        let answered = answered.fold(0, |bits, (place, _): (u32, _)| bits | 1 << place);
+        let equal = |(place, operation): (usize, &(What, Option<Answer>))| {
+            let (_, answer) = operation;
+            answer.is_none().then(|| operations[..place].iter().rposition(|other| other == operation))?
+        };
+        let equals = operations.iter().enumerate().map(equal).collect();
+        Self { starts, answered, equals, seen: RefCell::default(), is_too_long: Cell::new(false) }
     }
 
     /// Whether it was given up.

@@ -13,7 +13,7 @@ use tollgate_testkit::StoreSteps;
 
 use super::history::{History, Operation};
 use super::model::{Answer, Terms, What};
-use crate::crowd::{build, builder, trouble};
+use crate::crowd::{USUAL, build, builder, trouble};
 use crate::fault::DEADLINE;
 
 /// Clients of a history, each with as many operations.
@@ -123,11 +123,13 @@ impl Client {
                     }
                     return self.operations.push(note(Some((returned, answer))));
                 }
-                Err(error) if error.may_have_charged() && what != What::Peek => {
-                    return self.operations.push(note(None));
-                }
                 Err(error) => {
+                    let may_have_changed = error.may_have_charged() && what != What::Peek;
                     let error = trouble(error);
+                    assert!(USUAL.contains(&error), "an error that is not what happened: {error} (G6)");
+                    if may_have_changed {
+                        return self.operations.push(note(None));
+                    }
                     assert!(begun.elapsed() < PATIENCE, "not served for {PATIENCE:?}: {error}");
                     sleep(Duration::from_millis(self.rng.u64(1..10))).await;
                 }
