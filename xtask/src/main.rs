@@ -20,6 +20,7 @@ mod publish;
 mod quick;
 mod servers;
 mod service;
+mod sizing;
 mod steps;
 mod stopwatch;
 mod system;
@@ -73,6 +74,8 @@ enum Task {
     Dist,
     /// Install the servers that tests start, if they are missing
     Servers,
+    /// Compute the cores and the memory that a load takes, as docs/sizing.md does
+    Sizing(sizing::Load),
     /// Measure, and print one RESULT line for each figure
     Bench {
         #[command(subcommand)]
@@ -114,6 +117,7 @@ fn run(task: Task) -> Result<Checked> {
         Task::Docs { check: false } => docs::build()?,
         Task::Dist => println!("{}", dist::build()?.display()),
         Task::Servers => return servers::require(),
+        Task::Sizing(load) => load.print()?,
         Task::Bench { bench } => bench.run()?,
         Task::Prove { proof: Some(proof), .. } => proof.run()?,
         Task::Prove { brief, .. } => prove_all::run(brief)?,
