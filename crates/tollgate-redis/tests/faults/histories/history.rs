@@ -101,9 +101,10 @@ impl std::fmt::Display for History {
 
 #[cfg(test)]
 mod tests {
+    use super::super::model::Opens;
     use super::*;
 
-    const TERMS: Terms = Terms { limit: 5, window: 1_000 };
+    const TERMS: Terms = Terms { limit: 5, window: 1_000, opens: Opens::FromEpoch };
 
     fn history(operations: &[Operation]) -> Result<(), String> {
         History { terms: TERMS, operations: operations.to_vec() }.judge()
@@ -207,6 +208,30 @@ mod tests {
         history(&[lost, charge_at(0, [2, 3], 2, 999), charge_at(1, [4, 5], 1, 1_000)]).unwrap();
         history(&[lost, charge_at(0, [2, 3], 1, 999), charge_at(1, [4, 5], 2, 1_000)]).unwrap();
         history(&[lost, charge_at(0, [2, 3], 2, 999), charge_at(1, [4, 5], 2, 1_000)]).unwrap_err();
+    }
+
+    #[test]
+    fn the_first_unit_opens_a_window_that_no_other_moves() {
+        let history = |operations: &[Operation]| {
+            let terms = Terms { opens: Opens::AtFirstUnit, ..TERMS };
+            History { terms, operations: operations.to_vec() }.judge()
+        };
+        let look = |times, now, start, used| {
+            answered(What::Peek, times, Answer { now, start, used, units: 0, has_room: true })
+        };
+        let charge = |times, now, start, used| {
+            let answer = Answer { now, start, used, units: 1, has_room: true };
+            answered(What::Charge { units: 1 }, times, answer)
+        };
+        let first = [look([0, 1], 10, 10, 0), charge([2, 3], 20, 20, 1)];
+        history(&[first[0], first[1], charge([4, 5], 30, 20, 2)]).unwrap();
+        history(&[first[0], first[1], charge([4, 5], 30, 30, 1)]).unwrap_err();
+        history(&[first[0], first[1], charge([4, 5], 30, 30, 2)]).unwrap_err();
+        // A unit of unknown outcome opened it, or did not.
+        let lost = unknown(What::Charge { units: 1 }, 0);
+        history(&[lost, charge([1, 2], 30, 20, 2)]).unwrap();
+        history(&[lost, charge([1, 2], 30, 30, 1)]).unwrap();
+        history(&[lost, charge([1, 2], 30, 20, 3)]).unwrap_err();
     }
 
     /// Rule 12: after a step back of the clock by a little, the counter stays in its window.

@@ -9,7 +9,7 @@ use tollgate_testkit::servers::{
 };
 
 use super::history::History;
-use super::model::Terms;
+use super::model::{Opens, Terms};
 use super::record::{Recorder, stores};
 use super::{Loss, record};
 use crate::commands::fail_over;
@@ -32,13 +32,16 @@ struct Round {
 }
 
 /// Low enough that clients are denied. No history crosses the end of such a window.
-const LONG: Terms = Terms { limit: 12, window: 3_653 * 86_400_000 };
+const LONG: Terms = Terms { limit: 12, window: 3_653 * 86_400_000, opens: Opens::FromEpoch };
+
+/// As long, from the first unit on.
+const FROM_FIRST_HIT: Terms = Terms { opens: Opens::AtFirstUnit, ..LONG };
 
 /// Most histories cross the end of one.
-const SHORT: Terms = Terms { limit: 12, window: 20 };
+const SHORT: Terms = Terms { window: 20, ..LONG };
 
 /// No longer than a second, so that a replica whose clock lags stays in the window of its primary.
-const LAGGING: Terms = Terms { limit: 12, window: 250 };
+const LAGGING: Terms = Terms { window: 250, ..LONG };
 
 /// How long clients wait between two operations, in microseconds.
 const PAUSES: std::ops::Range<u64> = 0..2_000;
@@ -57,7 +60,11 @@ pub(crate) const SINGLE: Kind = Kind { name: "single", together: MANY, record: s
 pub(crate) const WINDOW_ENDS: Kind = Kind { name: "window-ends", together: MANY, record: window_ends };
 
 /// Connections are cut, and requests and replies held up.
-pub(crate) const CUT: Kind = Kind { name: "cut", together: MANY, record: cut };
+pub(crate) const CUT: Kind = Kind { name: "cut", together: MANY, record: |round| cut(round, LONG) };
+
+/// The same, with windows from the first hit.
+pub(crate) const FIRST_HIT: Kind =
+    Kind { name: "first-hit", together: MANY, record: |round| cut(round, FROM_FIRST_HIT) };
 
 /// The server stands still for a while.
 pub(crate) const HANG: Kind = Kind { name: "hang", together: MANY, record: hang };
@@ -78,10 +85,11 @@ const CLUSTER: Kind = Kind { name: "cluster", together: MANY, record: healthy_cl
 const CLUSTER_FAILOVER: Kind = Kind { name: "cluster-failover", together: MANY, record: cluster_failover };
 const CLUSTER_KILL: Kind = Kind { name: "cluster-kill", together: FEW, record: cluster_kill };
 
-pub(crate) const KINDS: [&Kind; 12] = [
+pub(crate) const KINDS: [&Kind; 13] = [
     &SINGLE,
     &WINDOW_ENDS,
     &CUT,
+    &FIRST_HIT,
     &HANG,
     &RESTART,
     &LAGGING_FAILOVER,
@@ -129,10 +137,10 @@ fn window_ends(round: &mut Round) -> Vec<History> {
     round.in_peace(&process::url(&server), SHORT)
 }
 
-fn cut(round: &mut Round) -> Vec<History> {
+fn cut(round: &mut Round, terms: Terms) -> Vec<History> {
     let server = Server::start(round.software);
     let proxy = FaultProxy::before(server.address());
-    round.record(&format!("redis://{}", proxy.address()), LONG, Loss::Nothing, |rng| {
+    round.record(&format!("redis://{}", proxy.address()), terms, Loss::Nothing, |rng| {
         let way = [Way::Request, Way::Reply][rng.usize(0..2)];
         match rng.u8(0..4) {
             0 => proxy.sever(Ending::Reset),

@@ -181,6 +181,11 @@ fn histories_over_connections_in_trouble_are_linearizable() {
 }
 
 #[test]
+fn histories_of_windows_from_the_first_hit_are_linearizable() {
+    kinds::FIRST_HIT.test(60);
+}
+
+#[test]
 fn histories_of_a_server_that_hangs_are_linearizable() {
     assert!(kinds::HANG.test(40).unknown > 0, "no outcome was unknown");
 }

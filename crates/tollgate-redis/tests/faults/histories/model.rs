@@ -11,12 +11,22 @@ use std::{cell::RefCell, mem};
 
 use stateright::semantics::SequentialSpec;
 
-/// Of what quota the counter is. Windows follow each other from the epoch on.
+/// Of what quota the counter is.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Terms {
     pub(crate) limit: u64,
     /// In milliseconds.
     pub(crate) window: i64,
+    pub(crate) opens: Opens,
+}
+
+/// When a window starts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Opens {
+    /// Where the one before it ends, from the epoch on.
+    FromEpoch,
+    /// With the first unit. No history is as long as such a window.
+    AtFirstUnit,
 }
 
 /// An operation, with its place in the history.
@@ -208,18 +218,24 @@ impl Terms {
             }
             What::Reset | What::Failover => unreachable!("answered above, or no operation on a counter"),
         };
-        (Count { start: Some(start), used }, Answer { now, start, used, units, has_room })
+        // Who only looks opens no window.
+        let is_open = self.opens == Opens::FromEpoch || count.start.is_some() || used > 0;
+        (Count { start: is_open.then_some(start), used }, Answer { now, start, used, units, has_room })
     }
 
-    /// The start of the window that is open at this time.
+    /// The start of the window that is open at this time, or opens then.
     fn open_at(self, now: i64) -> i64 {
-        now - now.rem_euclid(self.window)
+        match self.opens {
+            Opens::FromEpoch => now - now.rem_euclid(self.window),
+            Opens::AtFirstUnit => now,
+        }
     }
 
     /// The window that the counter is in at this time, and what is used in it.
     fn at(self, count: Count, now: i64) -> (i64, u64) {
         let open = self.open_at(now);
         match count.start {
+            Some(start) if self.opens == Opens::AtFirstUnit => (start, count.used),
             // The clock has stepped back by a little, which moves nothing.
             Some(start) if open < start && start - now <= SHORT_STEP => (start, count.used),
             // After a longer step back, what is used stays used.
