@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use redis::{Cmd, cmd};
 use smallvec::SmallVec;
 
 use crate::lane::Apart;
+use crate::resp::{Command, command};
 
 /// Commands in their wire format, one after another.
 #[derive(Debug, Clone, Default)]
@@ -20,15 +20,15 @@ pub(crate) struct Calls {
 }
 
 impl Calls {
-    pub(crate) fn of(command: &Cmd) -> Self {
+    pub(crate) fn of(command: &Command) -> Self {
         Self::of_each([command])
     }
 
     /// All of these, in their order.
-    pub(crate) fn of_each<'a>(commands: impl IntoIterator<Item = &'a Cmd>) -> Self {
+    pub(crate) fn of_each<'a>(commands: impl IntoIterator<Item = &'a Command>) -> Self {
         let mut calls = Self::default();
         for command in commands {
-            command.write_packed_command(calls.begin(0));
+            command.write(calls.begin(0));
         }
         calls
     }
@@ -43,7 +43,7 @@ impl Calls {
     /// Begins a command for a server that is about to take over the slot. If it refuses `ASKING`, it refuses the call
     /// as well.
     pub(crate) fn asking(&self) -> Self {
-        let mut calls = Self::of(&cmd("ASKING"));
+        let mut calls = Self::of(&command("ASKING"));
         calls.begin(self.bytes.len()).extend_from_slice(&self.bytes);
         calls.unwanted = 1;
         calls.under_way.clone_from(&self.under_way);

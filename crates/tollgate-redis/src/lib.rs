@@ -98,6 +98,7 @@ mod layout;
 mod named_charges;
 mod node;
 mod password;
+mod resp;
 mod rights;
 mod script;
 mod settings;

@@ -1,9 +1,8 @@
 //! What a user of the server needs the right to do.
 
-use redis::{Cmd, Value, cmd};
-
 use crate::calls::Calls;
 use crate::node::Address;
+use crate::resp::{Command, Value, command};
 use crate::trouble::{Refusal, Trouble, Unconnected};
 
 /// Commands that a server can refuse, to be sent when a connection is set up. They charge nothing: each fails, or finds
@@ -32,8 +31,8 @@ impl Rights {
             ("DEL", &[key]),
         ];
         let needed: Vec<_> = commands.into_iter().skip(usize::from(!is_cluster)).collect();
-        let written: Vec<Cmd> =
-            needed.iter().map(|(name, arguments)| cmd(name).arg(*arguments).take()).collect();
+        let written: Vec<Command> =
+            needed.iter().map(|(name, arguments)| command(name).args(*arguments)).collect();
         Self { names: needed.iter().map(|(name, _)| *name).collect(), calls: Calls::of_each(&written) }
     }
 
@@ -46,7 +45,7 @@ impl Rights {
     pub(crate) fn judge(&self, answers: &[Value], asked: &Address) -> Result<(), Unconnected> {
         let mut missing = Vec::new();
         for (name, answer) in self.names.iter().zip(answers) {
-            let Value::ServerError(error) = answer else { continue };
+            let Value::Error(error) = answer else { continue };
             match Trouble::of_reply(error, asked) {
                 Trouble::Refused(Refusal::NoPermission) => missing.push(*name),
                 Trouble::Refused(Refusal::UnknownCommand) => {

@@ -6,7 +6,6 @@
 
 use std::ops::Range;
 
-use redis::Value;
 use smallvec::{SmallVec, smallvec};
 use tollgate::StoreError;
 
@@ -14,6 +13,7 @@ use crate::RedisError;
 use crate::keys::Slot;
 use crate::lane::Entry;
 use crate::node::Node;
+use crate::resp::Value;
 use crate::script::{self, Group, Reply, Request};
 use crate::time::{Instant, instant};
 

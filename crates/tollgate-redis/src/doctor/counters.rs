@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use redis::cmd;
 use tokio::task::JoinSet;
 use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Step, Store, StoreError};
 
 use super::{Finding, advice, ask};
 use crate::keys::Names;
 use crate::node::Node;
+use crate::resp::command;
 use crate::time::instant;
 use crate::{RedisError, RedisStore};
 
@@ -24,7 +24,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
     let pattern = prefix.replace(['*', '?', '[', ']', '\\'], "?") + "*";
     let (mut cursor, mut seen, mut endless) = ("0".to_owned(), 0_u64, Vec::new());
     let whole = 'scan: loop {
-        let scan = cmd("SCAN").arg(&cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(500).to_owned();
+        let scan = command("SCAN").args([&cursor, "MATCH", &pattern, "COUNT", "500"]);
         let (next, keys) = match ask::<(String, Vec<Vec<u8>>)>(node, &scan).await {
             Ok(page) => page,
             Err(error) => {
@@ -38,7 +38,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
                 break 'scan "; there was no time to see all";
             }
             seen += 1;
-            if ask::<i64>(node, &cmd("PTTL").arg(&key).to_owned()).await == Ok(-1) {
+            if ask::<i64>(node, &command("PTTL").arg(&key)).await == Ok(-1) {
                 // The identity is not shown, because it may be a person.
                 endless.push(format!("{}{{...}}", names.public(&key).escape_ascii()));
             }

@@ -15,13 +15,13 @@ mod server;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, FromRedisValue, Value, cmd};
 use tokio::time::{sleep, timeout_at};
 
 pub use self::advice::{Advice, Setting};
 pub use self::finding::{Diagnosis, Finding, Level};
 use crate::keys::Names;
 use crate::node::Node;
+use crate::resp::{Command, Take, Value, command};
 use crate::time::{Instant, instant};
 use crate::trouble::Trouble;
 use crate::{RedisStoreBuilder, SettingsError};
@@ -122,15 +122,17 @@ async fn look_at(
 }
 
 async fn ping(node: &Node) -> Result<(), Trouble> {
-    match node.ask(&cmd("PING"), instant() + ANSWER_LIMIT).await? {
-        Value::ServerError(error) => Err(Trouble::of_reply(&error, node.address())),
+    match node.ask(&command("PING"), instant() + ANSWER_LIMIT).await? {
+        Value::Error(error) => Err(Trouble::of_reply(&error, node.address())),
         _ => Ok(()),
     }
 }
 
 /// Returns a server's answer, or a readable reason why there is none.
-async fn ask<T: FromRedisValue>(node: &Node, question: &Cmd) -> Result<T, String> {
+async fn ask<T: Take>(node: &Node, question: &Command) -> Result<T, String> {
     let answer = node.ask(question, instant() + ANSWER_LIMIT).await.map_err(|trouble| trouble.to_string())?;
-    let value = answer.extract_error().map_err(|error| error.to_string())?;
-    redis::from_redis_value(value).map_err(|_| "the answer makes no sense".to_owned())
+    match answer {
+        Value::Error(error) => Err(format!("it says {:?}", error.text())),
+        answer => T::take(answer).ok_or_else(|| "the answer makes no sense".to_owned()),
+    }
 }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use redis::{Value, cmd};
 use tollgate::{Clock, SystemClock};
 
 use super::advice::NEARER;
 use super::{Finding, advice, ask};
 use crate::node::Node;
+use crate::resp::{Value, command};
 use crate::time::instant;
 
 /// Windows follow the server's clock. If it differs by more, limits reset at visibly wrong times.
@@ -34,7 +34,7 @@ struct Info(HashMap<String, String>);
 
 pub(super) async fn examine(node: &Node, timeout: Duration, prefix: &str, findings: &mut Vec<Finding>) {
     let name = node.address();
-    match ask::<String>(node, &cmd("INFO")).await {
+    match ask::<String>(node, &command("INFO")).await {
         Ok(text) => {
             let info = Info::read(&text);
             let about = [version(&info), eviction(&info), persistence(&info)];
@@ -136,7 +136,7 @@ async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
     }
     const ADVICE: &str =
         "see CLUSTER INFO and CLUSTER SHARDS on each server, and `redis-cli --cluster check`";
-    let cluster = match ask::<String>(node, &cmd("CLUSTER").arg("INFO").to_owned()).await {
+    let cluster = match ask::<String>(node, &command("CLUSTER").arg("INFO")).await {
         Ok(text) => Info::read(&text),
         Err(error) => return Some(Finding::warn("cluster", error, "allow the user +cluster|info")),
     };
@@ -150,7 +150,7 @@ async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
 
 async fn clock(node: &Node) -> Finding {
     let asked = SystemClock.now();
-    let (seconds, micros) = match ask::<(i64, i64)>(node, &cmd("TIME")).await {
+    let (seconds, micros) = match ask::<(i64, i64)>(node, &command("TIME")).await {
         Ok(time) => time,
         Err(error) if error.contains("unknown command") => {
             return Finding::fail("clock", "it has no TIME", RENAMED);
@@ -180,7 +180,7 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
     let began = instant();
     for _ in 0..ROUND_TRIPS {
         let asked = instant();
-        if ask::<Value>(node, &cmd("PING")).await.is_err() {
+        if ask::<Value>(node, &command("PING")).await.is_err() {
             return Finding::fail(
                 "round-trip",
                 "it stopped answering",
@@ -213,7 +213,7 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
 /// The commands of the script, and those that call it.
 async fn rights(node: &Node, prefix: &str) -> Finding {
     let key = format!("{prefix}doctor:1m:{{doctor}}");
-    let user = match ask::<String>(node, &cmd("ACL").arg("WHOAMI").to_owned()).await {
+    let user = match ask::<String>(node, &command("ACL").arg("WHOAMI")).await {
         Ok(user) => user,
         Err(_) => return unknown_rights(node, &key, "they").await,
     };
@@ -233,12 +233,12 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
     // For keys of a slot that is moving.
     let asking: Option<&[&str]> = node.is_in_cluster().then_some(&["ASKING"]);
     let (mut missing, mut unknown): (Vec<&str>, Vec<&str>) = Default::default();
-    for command in commands.into_iter().chain(asking) {
-        let dry_run = cmd("ACL").arg("DRYRUN").arg(&user).arg(command).to_owned();
+    for needed in commands.into_iter().chain(asking) {
+        let dry_run = command("ACL").arg("DRYRUN").arg(&user).args(needed);
         match ask::<String>(node, &dry_run).await {
             Ok(answer) if answer == "OK" => {}
-            Ok(_) => missing.extend(command.first()),
-            Err(error) if error.contains("not found") => unknown.extend(command.first()),
+            Ok(_) => missing.extend(needed.first()),
+            Err(error) if error.contains("not found") => unknown.extend(needed.first()),
             Err(_) => return unknown_rights(node, &key, &format!("those of the user {user}")).await,
         }
     }
@@ -257,7 +257,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
 /// Checks rights that cannot be queried. The script treats a refused GET like a key without a count, so this tries GET
 /// directly.
 async fn unknown_rights(node: &Node, key: &str, whose: &str) -> Finding {
-    match ask::<Value>(node, &cmd("GET").arg(key).to_owned()).await {
+    match ask::<Value>(node, &command("GET").arg(key)).await {
         Ok(_) => {
             let found = format!("{whose} cannot be asked for; `exact` tells whether they suffice");
             Finding::pass("rights", found)

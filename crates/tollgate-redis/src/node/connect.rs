@@ -5,7 +5,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
 use rustls::pki_types::ServerName;
 use socket2::{SockRef, TcpKeepalive};
 use tokio::net::{TcpStream, UnixStream};
@@ -18,6 +17,7 @@ use super::connection::{Connection, Pump, Stream};
 use super::dial::dial;
 use crate::calls::Calls;
 use crate::credentials::Known;
+use crate::resp::{Command, Value, command};
 use crate::rights::Rights;
 use crate::settings::Checked;
 use crate::time::instant;
@@ -78,7 +78,7 @@ pub(crate) async fn ask_once(
     address: &Address,
     peer: Peer,
     checked: &Checked,
-    question: &Cmd,
+    question: &Command,
 ) -> Result<Value, Unconnected> {
     let (connection, mut pump) = connect(address, peer, checked).await?;
     let question = Calls::of(question);
@@ -131,7 +131,7 @@ pub(super) async fn expect_rights(
 /// The answer to an only question.
 fn only(answers: Vec<Value>, asked: &Address, doing: &'static str) -> Result<Value, Unconnected> {
     match answers.into_iter().next() {
-        Some(Value::ServerError(error)) => Err(Unconnected::of_reply(&error, asked, doing)),
+        Some(Value::Error(error)) => Err(Unconnected::of_reply(&error, asked, doing)),
         Some(answer) => Ok(answer),
         None => Err(NONSENSE),
     }
@@ -153,7 +153,7 @@ async fn login(
     address: &Address,
     peer: Peer,
     checked: &Checked,
-    hello: Cmd,
+    hello: Command,
 ) -> Result<(Connection, Pump), Unconnected> {
     let breaker = Breaker::new(checked.settings.timeout, instant(), Arc::clone(&checked.late_replies));
     let (connection, pump) = Connection::new(stream, breaker);
@@ -163,11 +163,11 @@ async fn login(
     let greeting = link.ask(hello, "log in").await?;
     Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
     if peer == Peer::Store {
-        let load = cmd("SCRIPT").arg("LOAD").arg(checked.script).take();
+        let load = command("SCRIPT").arg("LOAD").arg(checked.script);
         link.ask(load, "load scripts (SCRIPT LOAD)").await?;
         let database = checked.settings.url.database;
         if database != 0 {
-            let select = cmd("SELECT").arg(database).take();
+            let select = command("SELECT").arg(database.to_string());
             link.ask(select, "use the database (SELECT)").await.map_err(|error| match error {
                 Unconnected::Unfit(_) => Unconnected::Unfit("the server does not have the database"),
                 other => other,
@@ -185,26 +185,24 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    async fn ask(&mut self, question: Cmd, doing: &'static str) -> Result<Value, Unconnected> {
+    async fn ask(&mut self, question: Command, doing: &'static str) -> Result<Value, Unconnected> {
         let answers = polled(&mut self.pump, &self.connection, &Calls::of(&question)).await;
         only(answers.map_err(|trouble| of_login(&trouble))?, self.address, doing)
     }
 }
 
 /// `HELLO` and not `AUTH`, because its reply identifies the server, and every user may send it.
-fn hello(peer: Peer, checked: &Checked, known: &Known) -> Cmd {
-    let mut hello = cmd("HELLO");
-    hello.arg(2);
+fn hello(peer: Peer, checked: &Checked, known: &Known) -> Command {
+    let mut hello = command("HELLO").arg("2");
     let settings = &checked.settings;
     let (user, password) = match peer {
         Peer::Store | Peer::Member => (&settings.url.user, &known.password),
         Peer::Sentinel => (&settings.sentinel_user, &known.sentinel_password),
     };
     if let Some(password) = password {
-        hello.arg("AUTH").arg(user.as_deref().unwrap_or("default")).arg(password.reveal());
+        hello = hello.arg("AUTH").arg(user.as_deref().unwrap_or("default")).arg(password.reveal());
     }
-    hello.arg("SETNAME").arg("tollgate");
-    hello
+    hello.arg("SETNAME").arg("tollgate")
 }
 
 const NONSENSE: Unconnected = Unconnected::Unfit("what listens there does not answer as Redis or Valkey do");
@@ -279,8 +277,8 @@ impl Greeting {
 
 fn text(value: &Value) -> Option<&[u8]> {
     match value {
-        Value::BulkString(text) => Some(text),
-        Value::SimpleString(text) => Some(text.as_bytes()),
+        Value::Bulk(text) => Some(text),
+        Value::Simple(text) => Some(text.as_bytes()),
         _ => None,
     }
 }
@@ -304,9 +302,7 @@ mod tests {
 
     fn greeting(server: &str, version: &str, mode: &str, role: &str) -> Result<Greeting, Unconnected> {
         let texts = ["server", server, "version", version, "mode", mode, "role", role];
-        Greeting::read(Value::Array(
-            texts.iter().map(|text| Value::BulkString(text.as_bytes().to_vec())).collect(),
-        ))
+        Greeting::read(Value::Array(texts.iter().map(|text| Value::Bulk(text.as_bytes().to_vec())).collect()))
     }
 
     fn single() -> Place {
@@ -358,9 +354,13 @@ mod tests {
 
     #[test]
     fn nonsense_is_no_greeting() {
-        for reply in
-            [Value::Nil, Value::Okay, Value::Int(7), Value::Array(vec![]), Value::Array(vec![Value::Nil])]
-        {
+        for reply in [
+            Value::Nil,
+            Value::Simple("OK".into()),
+            Value::Int(7),
+            Value::Array(vec![]),
+            Value::Array(vec![Value::Nil]),
+        ] {
             assert_eq!(Greeting::read(reply), Err(NONSENSE));
         }
         assert_eq!(greeting("redis", "seven", "standalone", "master"), Err(NONSENSE));

@@ -12,13 +12,12 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
 
-use redis::{Value, parse_redis_value};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::breaker::Breaker;
-use super::frame;
 use crate::calls::Calls;
 use crate::lane::Apart;
+use crate::resp::{self, Value};
 use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
@@ -261,9 +260,8 @@ impl Wire {
     fn hand_out(&mut self) -> Option<()> {
         let (mut end, mut late) = (0, 0);
         while let Some(bytes) = self.unread.get(end..)
-            && let Some(length) = frame::length(bytes).ok()?
+            && let Some((reply, length)) = resp::read(bytes).ok()?
         {
-            let reply = parse_redis_value(bytes.get(..length)?).ok()?;
             late += u64::from(self.waiting.pop_front()?.answer(Ok(reply)));
             end += length;
         }
@@ -342,8 +340,8 @@ mod tests {
         far.write_all(b":1\r\n$5\r\ntwo\r\n\r\n*2\r\n:3\r\n+x\r\n").await.unwrap();
         let [first, second, third] = awaited.map(reply);
         assert_eq!(first.await, Ok(Value::Int(1)));
-        assert_eq!(second.await, Ok(Value::BulkString(b"two\r\n".to_vec())));
-        assert_eq!(third.await, Ok(Value::Array(vec![Value::Int(3), Value::SimpleString("x".to_owned())])));
+        assert_eq!(second.await, Ok(Value::Bulk(b"two\r\n".to_vec())));
+        assert_eq!(third.await, Ok(Value::Array(vec![Value::Int(3), Value::Simple("x".into())])));
     }
 
     #[tokio::test]

@@ -11,13 +11,11 @@ mod breaker;
 mod connect;
 mod connection;
 mod dial;
-mod frame;
 mod subscription;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use redis::{Cmd, Value, cmd};
 use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
@@ -31,6 +29,7 @@ pub(crate) use self::subscription::Subscription;
 use crate::backoff::Backoff;
 use crate::calls::Calls;
 use crate::lane::{Apart, Lane};
+use crate::resp::{Command, Value, command};
 use crate::settings::Checked;
 use crate::time::{Instant, instant};
 use crate::trouble::{Refusal, Trouble, Unconnected};
@@ -211,7 +210,7 @@ impl Node {
     }
 
     /// Sends any other command and returns the reply unchanged, even an error of the server.
-    pub(crate) async fn ask(&self, question: &Cmd, deadline: Instant) -> Result<Value, Trouble> {
+    pub(crate) async fn ask(&self, question: &Command, deadline: Instant) -> Result<Value, Trouble> {
         let mut exchange = self.send(&Calls::of(question), deadline).await?;
         match timeout_at(deadline, exchange.next_as_it_is()).await {
             Ok(reply) => reply,
@@ -226,7 +225,7 @@ impl Node {
         if script.loads.load(Relaxed) != loads {
             return Ok(());
         }
-        let load = Calls::of(cmd("SCRIPT").arg("LOAD").arg(self.shared.checked.script));
+        let load = Calls::of(&command("SCRIPT").arg("LOAD").arg(self.shared.checked.script));
         let reply = match self.send(&load, deadline).await {
             Ok(exchange) => exchange.only(deadline).await,
             Err(trouble) => Err(trouble),
@@ -290,7 +289,7 @@ impl Exchange {
     /// No reply is lost.
     pub(crate) async fn next(&mut self) -> Result<Value, Trouble> {
         let reply = self.next_as_it_is().await?;
-        let Value::ServerError(error) = reply else { return Ok(reply) };
+        let Value::Error(error) = reply else { return Ok(reply) };
         let trouble = Trouble::of_reply(&error, &self.shared.address);
         if matches!(trouble, Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) {
             // It is not a primary any more and would go on refusing. Its name may now belong to another server.
@@ -436,7 +435,7 @@ async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
     }
     let deadline = shared.checked.settings.timeout;
     if shared.is_away() {
-        match timeout(deadline, polled(&mut pump, &connection, &Calls::of(&cmd("PING")))).await {
+        match timeout(deadline, polled(&mut pump, &connection, &Calls::of(&command("PING")))).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => return Err(Unconnected::HungUp),
             Err(_) => return Err(Unconnected::Silent),

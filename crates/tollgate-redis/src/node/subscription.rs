@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use redis::{Value, cmd};
 use tokio::time::{sleep, timeout};
 
 use super::Address;
 use super::connect::{Peer, connect, of_login, polled};
 use super::connection::{Connection, Pump};
 use crate::calls::Calls;
+use crate::resp::{Value, command};
 use crate::settings::Checked;
 use crate::trouble::Unconnected;
 
@@ -30,13 +30,13 @@ impl Subscription {
     ) -> Result<Self, Unconnected> {
         let (connection, mut pump) = connect(sentinel, Peer::Sentinel, checked).await?;
         // One by one, because each channel has a reply of its own.
-        let commands: Vec<_> = channels.iter().map(|channel| cmd("SUBSCRIBE").arg(channel).take()).collect();
+        let commands: Vec<_> = channels.iter().map(|channel| command("SUBSCRIBE").arg(channel)).collect();
         let questions = Calls::of_each(&commands);
         let replies = timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &questions));
         let replies = replies.await.map_err(|_| Unconnected::TimedOut)?;
         let replies = replies.map_err(|trouble| of_login(&trouble))?;
         let refused = replies.iter().find_map(|reply| match reply {
-            Value::ServerError(error) => Some(error),
+            Value::Error(error) => Some(error),
             _ => None,
         });
         match refused {
@@ -48,7 +48,7 @@ impl Subscription {
     /// Comes back when something was published, or nothing can be any more: the connection is over, or the server does
     /// not answer within this time.
     pub(crate) async fn ended(&mut self, patience: Duration) {
-        let ping = Calls::of(&cmd("PING"));
+        let ping = Calls::of(&command("PING"));
         loop {
             tokio::select! {
                 biased;

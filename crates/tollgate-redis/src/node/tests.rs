@@ -3,7 +3,6 @@ use std::sync::{Arc, OnceLock};
 use std::task::{Context, Wake, Waker};
 use std::time::Duration;
 
-use redis::{Value, cmd};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
@@ -12,6 +11,7 @@ use tollgate_testkit::servers::{Server, Software};
 use super::breaker::Breaker;
 use super::{Address, Connection, Link, Node, Shared};
 use crate::calls::Calls;
+use crate::resp::{Value, command};
 use crate::settings::Settings;
 use crate::time::instant;
 use crate::trouble::Unconnected;
@@ -30,7 +30,7 @@ fn node(server: &Server, change: impl FnOnce(&mut Settings)) -> Arc<Node> {
 }
 
 fn evalsha() -> Calls {
-    Calls::of(cmd("EVALSHA").arg(SHA1).arg(1).arg("counter"))
+    Calls::of(&command("EVALSHA").arg(SHA1).arg("1").arg("counter"))
 }
 
 fn in_a_minute() -> crate::time::Instant {
@@ -69,13 +69,13 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
             let (mut given_up, mut patience) = (0, Duration::from_millis(1));
             for call in 0..1_000 {
                 let mine = format!("{caller}-{call}");
-                let echo = Calls::of(cmd("ECHO").arg(&mine));
+                let echo = Calls::of(&command("ECHO").arg(&mine));
                 let answer = timeout(patience, node.call(&echo, in_a_minute())).await;
                 // About as long as a reply takes, so that some come and some do not.
                 patience =
                     if answer.is_ok() { patience / 2 } else { patience * 3 / 2 + Duration::from_micros(50) };
                 match answer {
-                    Ok(reply) => assert_eq!(reply, Ok(Value::BulkString(mine.into_bytes()))),
+                    Ok(reply) => assert_eq!(reply, Ok(Value::Bulk(mine.into_bytes()))),
                     Err(_) => given_up += 1,
                 }
             }

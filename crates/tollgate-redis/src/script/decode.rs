@@ -1,12 +1,12 @@
 //! Decodes the script's answer, without trusting the server.
 
-use redis::Value;
 use smallvec::SmallVec;
 use tollgate::{Quota, StoreError, Timestamp};
 
 use super::packed::Packed;
 use super::{Request, Windows};
 use crate::RedisError;
+use crate::resp::Value;
 
 /// Codes that the script returns instead of a count.
 const STALE: i64 = -1;
@@ -57,7 +57,7 @@ pub(crate) struct Reply {
 
 /// The reply of one call.
 pub(crate) fn decode(reply: Value) -> Result<Reply, StoreError> {
-    let Value::BulkString(packed) = reply else { return Err(RedisError::BadReply.into()) };
+    let Value::Bulk(packed) = reply else { return Err(RedisError::BadReply.into()) };
     let integers = Packed::new(packed).ok_or(RedisError::BadReply)?;
     let mut reply = Reply { now: Timestamp::EPOCH, integers };
     reply.now = Timestamp::from_unix_millis(reply.integer()?);

@@ -7,6 +7,7 @@ use smallvec::SmallVec;
 use super::{SHA1, Shape, Step, Windows};
 use crate::calls::Calls;
 use crate::keys::KeyText;
+use crate::resp::Writer;
 
 /// Requests that differ in their keys alone.
 #[derive(Debug)]
@@ -18,9 +19,6 @@ pub(crate) struct Group<'a> {
     pub(crate) requests: SmallVec<[&'a [KeyText]; 1]>,
 }
 
-/// A call in wire format. A [`Cmd`](redis::Cmd) would store its arguments separately before packing them.
-struct Call<'a>(&'a mut Vec<u8>);
-
 /// One argument of many words and numbers.
 struct Argument(SmallVec<[u8; 128]>);
 
@@ -29,8 +27,7 @@ pub(crate) fn encode(groups: &[Group<'_>], calls: &mut Calls) {
     let keys = || groups.iter().flat_map(|group| &group.requests).flat_map(|keys| keys.iter());
     let count = keys().count();
     // Room for keys of usual lengths.
-    let mut call = Call(calls.begin(128 * (1 + groups.len() + count)));
-    call.head(b'*', 3 + count + groups.len());
+    let mut call = Writer::begin(calls.begin(128 * (1 + groups.len() + count)), 3 + count + groups.len());
     call.argument(b"EVALSHA");
     call.argument(SHA1.as_bytes());
     call.argument(itoa::Buffer::new().format(count).as_bytes());
@@ -39,22 +36,6 @@ pub(crate) fn encode(groups: &[Group<'_>], calls: &mut Calls) {
     }
     for group in groups {
         call.argument(&group.argument().0);
-    }
-}
-
-impl Call<'_> {
-    /// An argument of the call.
-    fn argument(&mut self, bytes: &[u8]) {
-        self.head(b'$', bytes.len());
-        self.0.extend_from_slice(bytes);
-        self.0.extend_from_slice(b"\r\n");
-    }
-
-    /// How many arguments or bytes follow.
-    fn head(&mut self, kind: u8, count: usize) {
-        self.0.push(kind);
-        self.0.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());
-        self.0.extend_from_slice(b"\r\n");
     }
 }
 

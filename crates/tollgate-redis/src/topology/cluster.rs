@@ -5,7 +5,6 @@ use std::ops::RangeInclusive;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd};
 use tokio::time::Instant;
 
 use super::Share;
@@ -13,6 +12,7 @@ use super::finder::{Find, Finder};
 use super::slot::SLOTS;
 use super::status::ServerStatus;
 use crate::node::{Address, Health, Node, Peer, ask_once};
+use crate::resp::{Command, Value, command};
 use crate::settings::Checked;
 use crate::trouble::{Refusal, Trouble, Unconnected};
 
@@ -25,7 +25,7 @@ pub(crate) struct Cluster {
 /// The servers used so far, and the search for their slots.
 struct Members {
     seeds: Vec<Address>,
-    question: Cmd,
+    question: Command,
     checked: Arc<Checked>,
     known: Mutex<Known>,
 }
@@ -59,7 +59,7 @@ impl Range {
 
 impl Cluster {
     pub(super) fn start(seeds: Vec<Address>, checked: Arc<Checked>) -> Self {
-        let question = cmd("CLUSTER").arg("SLOTS").take();
+        let question = command("CLUSTER").arg("SLOTS");
         let members = Arc::new(Members { seeds, question, checked, known: Mutex::default() });
         Self { finder: Finder::start(members.clone()), members }
     }
@@ -300,7 +300,7 @@ fn read_server(asked: &Address, server: Value) -> Option<Address> {
     let Value::Array(fields) = server else { return None };
     let mut fields = fields.into_iter();
     let host = match fields.next()? {
-        Value::BulkString(host) => String::from_utf8(host).ok()?,
+        Value::Bulk(host) => String::from_utf8(host).ok()?,
         Value::Nil => String::new(),
         _ => return None,
     };
@@ -313,11 +313,11 @@ mod tests {
     use super::*;
 
     fn server(host: Value, port: i64) -> Value {
-        Value::Array(vec![host, Value::Int(port), Value::BulkString(b"id".to_vec()), Value::Array(vec![])])
+        Value::Array(vec![host, Value::Int(port), Value::Bulk(b"id".to_vec()), Value::Array(vec![])])
     }
 
     fn host(name: &str) -> Value {
-        Value::BulkString(name.as_bytes().to_vec())
+        Value::Bulk(name.as_bytes().to_vec())
     }
 
     fn range(first: i64, last: i64, servers: Vec<Value>) -> Value {
@@ -357,7 +357,7 @@ mod tests {
     fn nonsense_is_refused() {
         for reply in [
             Value::Nil,
-            Value::Okay,
+            Value::Simple("OK".into()),
             Value::Array(vec![]),
             Value::Array(vec![Value::Nil]),
             Value::Array(vec![range(0, 1, vec![])]),

@@ -18,7 +18,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use redis::Value;
 use tokio::time::{Instant, sleep};
 use tollgate::Timestamp;
 
@@ -30,6 +29,7 @@ use crate::calls::Calls;
 use crate::keys::Slot;
 use crate::lane::Lane;
 use crate::node::{Address, Node};
+use crate::resp::Value;
 use crate::settings::{Settings, SettingsError};
 use crate::time::instant;
 use crate::trouble::{Remedy, Trouble};

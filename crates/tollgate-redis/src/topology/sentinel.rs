@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use redis::{Cmd, Value, cmd, from_redis_value};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
@@ -15,6 +14,7 @@ use super::finder::{Find, Finder};
 use super::listener::listen;
 use super::status::ServerStatus;
 use crate::node::{Address, Node, Peer, ask_once};
+use crate::resp::{Command, Take, Value, command};
 use crate::settings::Checked;
 use crate::trouble::{Trouble, Unconnected};
 
@@ -30,7 +30,7 @@ pub(crate) struct Sentinel {
 
 pub(super) struct Search {
     sentinels: Vec<Address>,
-    question: Cmd,
+    question: Command,
     pub(super) checked: Arc<Checked>,
     /// The primary that was named last.
     last: Mutex<Option<Arc<Node>>>,
@@ -45,7 +45,7 @@ pub(super) struct Listening<'a>(&'a Search);
 
 impl Sentinel {
     pub(super) fn start(sentinels: Vec<Address>, name: Box<str>, checked: Arc<Checked>) -> Self {
-        let question = cmd("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*name).take();
+        let question = command("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*name);
         let (last, newest, listened_to) = Default::default();
         let search = Arc::new(Search { sentinels, question, checked, last, newest, listened_to });
         let finder = Finder::start(Arc::clone(&search));
@@ -147,6 +147,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn address(sentinel: &Address, told: Value) -> Option<Address> {
-    let (host, port): (String, u16) = from_redis_value(told).ok()?;
-    sentinel.at(&host, port)
+    let (host, port) = <(String, i64)>::take(told)?;
+    sentinel.at(&host, u16::try_from(port).ok()?)
 }

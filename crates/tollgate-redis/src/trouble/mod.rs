@@ -5,13 +5,13 @@
 
 mod unconnected;
 
-use redis::ServerError;
 use thiserror::Error;
 use tollgate::StoreError;
 
 pub(crate) use self::unconnected::{Flavor, Unconnected};
 use crate::RedisError;
 use crate::node::Address;
+use crate::resp::ServerError;
 
 /// Why a call got no reply.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -112,7 +112,7 @@ pub(crate) enum Remedy<'a> {
 impl Trouble {
     /// Interprets an error reply to a call. `asked` is the server that sent it.
     pub(crate) fn of_reply(error: &ServerError, asked: &Address) -> Self {
-        let details = error.details().unwrap_or_default();
+        let details = error.details();
         // An error raised inside a script carries the script's name. What ran before it has been counted, unless
         // the server was in a state in which it takes no write at all.
         let was_running = details.contains("script: ");
@@ -244,8 +244,6 @@ impl From<Trouble> for StoreError {
 
 #[cfg(test)]
 mod tests {
-    use redis::{Value, parse_redis_value};
-
     use super::*;
 
     fn asked() -> Address {
@@ -253,10 +251,7 @@ mod tests {
     }
 
     fn trouble_of(line: &str) -> Trouble {
-        match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
-            Ok(Value::ServerError(error)) => Trouble::of_reply(&error, &asked()),
-            other => panic!("{line}: {other:?}"),
-        }
+        Trouble::of_reply(&ServerError::new(line), &asked())
     }
 
     fn tcp(host: &str) -> Address {

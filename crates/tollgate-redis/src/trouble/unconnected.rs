@@ -2,12 +2,12 @@
 
 use std::io;
 
-use redis::ServerError;
 use thiserror::Error;
 
 use super::{Refusal, Trouble};
 use crate::RedisError;
 use crate::node::Address;
+use crate::resp::ServerError;
 
 /// Why there is no connection.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -88,7 +88,7 @@ impl Unconnected {
                 Self::Unfit("the server is in protected mode and refuses clients from other hosts")
             }
             (_, Trouble::Refused(refusal)) => Self::NotReady(refusal),
-            _ if error.details().is_some_and(|details| details.starts_with("AUTH")) => {
+            _ if error.details().starts_with("AUTH") => {
                 Self::Unfit("there is a password, and the server's default user has none")
             }
             _ => Self::Unfit("the server refuses to set up a connection"),
@@ -141,8 +141,6 @@ fn of_kind(kind: io::ErrorKind) -> String {
 
 #[cfg(test)]
 mod tests {
-    use redis::{Value, parse_redis_value};
-
     use super::*;
 
     fn asked() -> Address {
@@ -178,11 +176,7 @@ mod tests {
                 RedisError::NotReady,
             ),
         ] {
-            let error_reply = match parse_redis_value(format!("-{line}\r\n").as_bytes()) {
-                Ok(Value::ServerError(error)) => error,
-                other => panic!("{line}: {other:?}"),
-            };
-            let said = Unconnected::of_reply(&error_reply, &asked(), "load scripts");
+            let said = Unconnected::of_reply(&ServerError::new(line), &asked(), "load scripts");
             assert_eq!(said, unconnected, "{line}");
             assert_eq!(RedisError::from(&said), error, "{line}");
         }
