@@ -2,7 +2,7 @@
 //!
 //! A call takes this way: `connection` is HTTP/2 on one connection, `method` finds what a path means and who may call
 //! it, `deadline` ends calls that their clients no longer wait for, `unary` reads the message of a call and writes its
-//! answer, and `rate_limit` makes checks of descriptors, whose answers `response` writes. Calls without an answer are
+//! answer, and `rate_limit` makes checks of descriptors, whose answers `response` writes; by the imported limits of envoyproxy/ratelimit, `imported` does both. Calls without an answer are
 //! rejections, as over HTTP, and `status` says which status of gRPC each of them is. `health` and `reflection` are tonic's
 //! services. `messages` is generated.
 //!
@@ -12,6 +12,7 @@
 mod connection;
 mod deadline;
 mod health;
+mod imported;
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "it is generated")]
 mod messages;
 mod method;
@@ -31,12 +32,15 @@ pub(crate) use self::connection::Grpc;
 pub(crate) use self::health::report;
 use self::method::Tonic;
 use crate::engine::Engine;
+use crate::envoy::EnvoyEngine;
 use crate::http::Budget;
 use crate::metrics::Metrics;
 
 /// Answers the calls of a gRPC listener.
 pub(crate) struct Service<S> {
     engine: Arc<Engine<S>>,
+    /// Decides in its place, if the limits are those of envoyproxy/ratelimit.
+    imported: Option<Arc<EnvoyEngine<S>>>,
     budget: Budget,
     metrics: Arc<Metrics>,
     /// Whether descriptors may bring limits.
@@ -54,6 +58,7 @@ impl<S> Service<S> {
     /// If the description of the messages is none.
     pub(crate) fn new(
         engine: Arc<Engine<S>>,
+        imported: Option<Arc<EnvoyEngine<S>>>,
         budget: Budget,
         metrics: Arc<Metrics>,
         caller_quotas: bool,
@@ -61,6 +66,6 @@ impl<S> Service<S> {
     ) -> anyhow::Result<(Self, HealthReporter)> {
         let (health, reporter) = health::service();
         let tonic = [health].into_iter().chain(reflection::services()?).collect();
-        Ok((Self { engine, budget, metrics, caller_quotas, limit_headers, tonic }, reporter))
+        Ok((Self { engine, imported, budget, metrics, caller_quotas, limit_headers, tonic }, reporter))
     }
 }

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
 use tollgate::{AnswerError, StoreError};
+use tollgate_envoy::DecideError;
 use tollgate_policy::{CheckError, RefundError, Refusal};
 
 use super::json::BadField;
@@ -172,6 +173,14 @@ impl Rejection {
                 ..Self::store(error)
             },
             _ => Self::store(&AnswerError::Nonsense.into()),
+        }
+    }
+
+    /// Why there is no decision by the limits of envoyproxy/ratelimit.
+    pub(crate) fn envoy(error: &DecideError) -> Self {
+        match error {
+            DecideError::Store(error) => Self::store(error),
+            invalid => Self::new(StatusCode::BAD_REQUEST, invalid.to_string()),
         }
     }
 

@@ -8,7 +8,7 @@ use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
 use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
-use tollgate_envoy::{Code, DecideError, JsonError};
+use tollgate_envoy::{Code, JsonError};
 
 use super::super::operation::{Asked, Effect, Handler, Operation, Row, Success};
 use super::super::operations::OF_THE_STORE;
@@ -67,10 +67,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         let Some(envoy) = &self.envoy else {
             return Err(Rejection::new(StatusCode::NOT_FOUND, "there are no limits of Envoy's service"));
         };
-        let response = envoy.decide(&request).await.map_err(|error| match error {
-            DecideError::Store(error) => Rejection::store(&error),
-            invalid => Rejection::new(StatusCode::BAD_REQUEST, invalid.to_string()),
-        })?;
+        let response = envoy.decide(&request).await.map_err(|error| Rejection::envoy(&error))?;
         let status = match response.overall {
             Code::Ok => StatusCode::OK,
             Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,

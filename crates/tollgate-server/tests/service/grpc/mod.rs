@@ -5,4 +5,5 @@
 mod access;
 mod calls;
 mod hostile;
+mod imported;
 mod services;
