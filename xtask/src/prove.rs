@@ -537,7 +537,7 @@ fn gateway() -> Result<()> {
     let envoy = program(&python).arguments(["-c", path]).read()?;
     command("cargo test --locked --package tollgate-server --test gateway")
         .environment("TOLLGATE_ENVOY", envoy.trim())
-        .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
+        .arguments(["--", "--ignored", "--nocapture"])
         .run()
 }
 

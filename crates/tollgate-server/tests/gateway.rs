@@ -25,6 +25,17 @@ policies:
 unmatched: allow
 ";
 
+/// The same limits as files of envoyproxy/ratelimit have them, with what only these can say.
+const SHOP: &str = "
+domain: shop
+descriptors:
+  - { key: generic_key, value: login, rate_limit: { unit: day, requests_per_unit: 2, name: login } }
+  - { key: generic_key, value: both, rate_limit: { unit: hour, requests_per_unit: 5 } }
+  - { key: generic_key, value: free, shadow_mode: true, rate_limit: { unit: day, requests_per_unit: 1 } }
+  - { key: user, rate_limit: { unit: day, requests_per_unit: 1, name: each-user } }
+  - { key: user, value: 'vip*', rate_limit: { unlimited: true } }
+";
+
 /// An Envoy that is killed when it is dropped.
 struct Envoy {
     child: Child,
@@ -248,4 +259,27 @@ fn prove() {
     assert_eq!(asked(open, "/login", "alice"), (200, None));
     assert_eq!(asked(closed, "/login", "alice").0, 500);
     println!("RESULT prove/gateway/failure_mode violations=0");
+}
+
+/// The files of envoyproxy/ratelimit decide.
+#[test]
+#[ignore = "it needs Envoy, which `cargo xtask prove gateway` installs"]
+fn prove_imported() {
+    let (folder, files) = (Folder::new(), Folder::new());
+    files.write("shop.yaml", SHOP);
+    let path = files.root().to_str().expect("text");
+    let server = Server::start(&["--grpc", "127.0.0.1:0", "--import", "envoy-ratelimit", path]);
+    let envoy = Envoy::start(&folder, server.grpc.expect("its address"), upstream());
+    let ask = |path: &str, user: &str| asked(envoy.open, path, user);
+
+    let first = get(envoy.open, "/login", "alice");
+    assert_eq!(first.header("x-ratelimit-limit"), Some("2, 2;w=86400;name=\"login\""));
+    assert_eq!([ask("/login", "alice"), ask("/login", "alice")], [(200, Some(0)), (429, Some(0))]);
+    assert_eq!([ask("/both", "alice").0, ask("/both", "alice").0], [200, 429]);
+    let vips: Vec<u16> = (0..5).map(|_| ask("/both", "vip-bob").0).collect();
+    assert_eq!(vips, [200, 200, 200, 200, 429], "the denial took nothing of the five of all");
+    assert_eq!([ask("/free", "alice").0, ask("/free", "alice").0], [200, 200], "a shadow denies nobody");
+    let brought: Vec<u16> = (0..3).map(|_| ask("/brought", "alice").0).collect();
+    assert_eq!(brought, [200, 200, 429]);
+    println!("RESULT prove/gateway/imported violations=0");
 }
