@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use stateright::semantics::{ConsistencyTester, LinearizabilityTester};
 
-use super::model::{Answer, Counter, Op, Search, Terms, What};
+use super::model::{Answer, Counter, Op, Search, Terms, Unknown, What};
 
 /// An operation of a client. Moments are numbers that grow.
 #[derive(Debug, Clone, Copy)]
@@ -26,7 +26,7 @@ pub(crate) struct History {
 /// A moment of a history.
 enum Moment {
     Invoked,
-    Returned(Option<Answer>),
+    Returned(Answer),
 }
 
 /// The model has a bit for each operation.
@@ -34,7 +34,7 @@ const MOST: usize = 128;
 
 impl History {
     /// Whether some order of the operations explains all answers: each operation takes place at one moment between its
-    /// call and its return, or never, if its outcome is unknown.
+    /// call and its return. One of unknown outcome takes place at any moment after its call, or never.
     ///
     /// # Errors
     ///
@@ -43,28 +43,22 @@ impl History {
         if self.operations.len() > MOST {
             return Err(format!("{} operations are too many to be judged", self.operations.len()));
         }
-        let mut operations = self.operations.clone();
-        operations.sort_by_key(|operation| operation.invoked);
-        let answered = |operation: &Operation| (operation.what, operation.returned.map(|(_, answer)| answer));
-        let search = Rc::new(Search::new(&operations.iter().map(answered).collect::<Vec<_>>()));
+        let answers = self.operations.iter().filter_map(|operation| Some(&operation.returned.as_ref()?.1));
+        let search = Rc::new(Search::new(answers, self.unknown()));
         let mut tester = LinearizabilityTester::new(Counter::new(self.terms, &search));
         let mut moments: Vec<(u64, usize, Moment)> = Vec::new();
-        for (place, operation) in operations.iter().enumerate() {
-            moments.push((operation.invoked, place, Moment::Invoked));
-            // An operation of unknown outcome returns after all others, for one that never takes place changes as little as
-            // one that takes place at last. The tester has its own way, which tries every order of operations that no
-            // answer allows.
-            let (at, answer) = operation.returned.map_or((u64::MAX, None), |(at, answer)| (at, Some(answer)));
-            moments.push((at, place, Moment::Returned(answer)));
+        for (place, operation) in self.operations.iter().enumerate() {
+            if let Some((returned, answer)) = operation.returned {
+                moments.push((operation.invoked, place, Moment::Invoked));
+                moments.push((returned, place, Moment::Returned(answer)));
+            }
         }
         moments.sort_by_key(|(at, ..)| *at);
         for (_, place, moment) in moments {
-            // Operations of unknown outcome are tried after the others, and have clients of their own: theirs go on.
-            let Operation { client, what, returned, .. } = operations[place];
-            let thread = if returned.is_some() { (0, client) } else { (1, place) };
+            let Operation { client, what, .. } = self.operations[place];
             match moment {
-                Moment::Invoked => tester.on_invoke(thread, Op { place, what })?,
-                Moment::Returned(answer) => tester.on_return(thread, answer)?,
+                Moment::Invoked => tester.on_invoke(client, Op { bit: 1 << place, what })?,
+                Moment::Returned(answer) => tester.on_return(client, answer)?,
             };
         }
         if tester.is_consistent() {
@@ -74,7 +68,29 @@ impl History {
         Err(format!("{why}: {self}"))
     }
 
-    pub(crate) fn unknown(&self) -> usize {
+    /// The operations of unknown outcome, in the order of their calls.
+    fn unknown(&self) -> Vec<Unknown> {
+        let all = || self.operations.iter().enumerate();
+        let mut unknown: Vec<_> = all().filter(|(_, operation)| operation.returned.is_none()).collect();
+        unknown.sort_by_key(|(_, operation)| operation.invoked);
+        let bits =
+            |places: &mut dyn Iterator<Item = usize>| places.fold(0, |bits, place| bits | 1_u128 << place);
+        let with_order = |(number, (place, operation)): (usize, &(usize, &Operation))| {
+            let is_over = |other: &Operation| other.returned.is_some_and(|(at, _)| at < operation.invoked);
+            let is_equal = |(_, other): &&(usize, &Operation)| other.what == operation.what;
+            let equal = unknown[..number].iter().rfind(is_equal).map(|(place, _)| *place);
+            Unknown {
+                bit: 1 << place,
+                what: operation.what,
+                after: bits(&mut all().filter(|(_, other)| is_over(other)).map(|(place, _)| place)),
+                equal: bits(&mut equal.into_iter()),
+            }
+        };
+        unknown.iter().enumerate().map(with_order).collect()
+    }
+
+    /// How many outcomes no client knows.
+    pub(crate) fn unknown_outcomes(&self) -> usize {
         let is_unknown =
             |operation: &&Operation| operation.returned.is_none() && operation.what != What::Failover;
         self.operations.iter().filter(is_unknown).count()
@@ -261,9 +277,10 @@ mod tests {
     fn a_search_ends() {
         // Nothing explains the last answer, in whatever order the others are tried.
         let mut operations: Vec<Operation> =
-            (0..40).map(|at| unknown(What::Charge { units: 1 + at % 20 }, at)).collect();
-        operations.push(charge(0, [98, 99], 1));
-        operations.push(charge(0, [100, 101], 9));
+            (0..60).map(|at| unknown(What::Refund { units: 1 + at, start: 0 }, at)).collect();
+        operations.extend((60..100).map(|at| unknown(What::Charge { units: 1 + at % 5 }, at)));
+        operations.push(charge(0, [198, 199], 1));
+        operations.push(charge(0, [200, 201], 9));
         let why = history(&operations).unwrap_err();
         assert!(why.starts_with("not linearizable") || why.starts_with("the search is too long"), "{why}");
     }

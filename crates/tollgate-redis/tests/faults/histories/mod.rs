@@ -112,7 +112,8 @@ pub(crate) fn record(
 }
 
 impl Kind {
-    /// Records and judges at least so many histories. Servers are started anew for some at a time.
+    /// Records and judges at least so many histories, up to the first violation. Servers are started anew for some at a
+    /// time.
     pub(crate) fn judge(&self, seed: u64, count: u64) -> Judged {
         let mut all = Judged::default();
         for seed in (0..).map(|round: u64| seed.wrapping_add(round)) {
@@ -128,8 +129,11 @@ impl Kind {
             all.histories += histories.len() as u64;
             for history in histories {
                 all.operations += history.operations.len();
-                all.unknown += history.unknown();
-                all.violations.extend(history.judge().err());
+                all.unknown += history.unknown_outcomes();
+                // To see that no order will do takes long.
+                if all.violations.is_empty() {
+                    all.violations.extend(history.judge().err());
+                }
             }
         }
         if let Some(violation) = all.violations.first() {

@@ -3,11 +3,14 @@
 //! It has its own window arithmetic and its own counts, and takes nothing from the store but the times in its answers.
 //! Where several outcomes are possible, it keeps a world for each. An answer removes the worlds that cannot give it, and
 //! a history without a world left is not linearizable.
+//!
+//! The order of operations with answers is searched by stateright. Those of unknown outcome take place here, between
+//! two others, in all ways that are possible: there are too many for a search that tries one after another.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, HashSet};
+use std::hash::{BuildHasher, RandomState};
 use std::rc::Rc;
-use std::{cell::RefCell, mem};
 
 use stateright::semantics::SequentialSpec;
 
@@ -29,11 +32,24 @@ pub(crate) enum Opens {
     AtFirstUnit,
 }
 
-/// An operation, with its place in the history.
+/// An operation with an answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Op {
-    pub(crate) place: usize,
+    /// Its bit.
+    pub(crate) bit: u128,
     pub(crate) what: What,
+}
+
+/// An operation of unknown outcome.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unknown {
+    /// Its bit.
+    pub(crate) bit: u128,
+    pub(crate) what: What,
+    /// The operations with answers that were over when it was called.
+    pub(crate) after: u128,
+    /// The last operation of unknown outcome before it that asks for the same: that one can do whatever this one can.
+    pub(crate) equal: u128,
 }
 
 /// What is asked of a counter. Times are in Unix milliseconds.
@@ -53,7 +69,7 @@ pub(crate) enum What {
     Failover,
 }
 
-/// What a client was told. An operation of unknown outcome has none.
+/// What a client was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Answer {
     /// The time of the server.
@@ -81,16 +97,18 @@ const UNTOUCHED: Count = Count { start: None, used: 0 };
 struct World {
     primary: Count,
     promoted: Option<Count>,
+    /// Operations of unknown outcome that took place.
+    spent: u128,
 }
 
-/// The counter at one point of a search, which tries orders of the operations.
+/// The counter at one point of a search, which tries orders of the operations with answers.
 #[derive(Debug, Clone)]
 pub(crate) struct Counter {
     terms: Terms,
     worlds: BTreeSet<World>,
     /// What the primary has ever had: a replica that takes over has one of these.
     past: BTreeSet<Count>,
-    /// Which operations were taken, a bit for each.
+    /// Operations that were taken.
     taken: u128,
     search: Rc<Search>,
 }
@@ -98,22 +116,19 @@ pub(crate) struct Counter {
 /// What all points of a search share.
 #[derive(Debug)]
 pub(crate) struct Search {
+    unknown: Vec<Unknown>,
     /// The starts of all windows that answers name. An operation of unknown outcome may be in any.
     starts: BTreeSet<i64>,
-    /// Operations with answers, a bit for each.
-    answered: u128,
-    /// For each operation of unknown outcome, the last one before it that asks for the same.
-    equals: Vec<Option<usize>>,
-    /// Points that were reached before: from there, nothing leads to the end.
-    seen: RefCell<HashSet<Point>>,
+    /// Points that were reached before, by the operations that were taken and a hash of all worlds: from there, nothing
+    /// leads to the end.
+    seen: RefCell<HashSet<(u128, u64)>>,
+    hashes: RandomState,
     is_too_long: Cell<bool>,
 }
 
-/// Equal points go on alike.
-type Point = (u128, BTreeSet<World>, BTreeSet<Count>);
-
-/// Points of one search. Those of nearly all histories take fewer than a hundred.
+/// Points of one search, and worlds at one of them. Most histories have fewer than a hundred of each.
 const POINTS: usize = 30_000;
+const WORLDS: usize = 20_000;
 
 /// A step back of a server's clock of up to so many milliseconds moves no counter (rule 12).
 const SHORT_STEP: i64 = 1_000;
@@ -121,7 +136,7 @@ const SHORT_STEP: i64 = 1_000;
 impl Counter {
     /// A counter that nobody has touched.
     pub(crate) fn new(terms: Terms, search: &Rc<Search>) -> Self {
-        let world = World { primary: UNTOUCHED, promoted: None };
+        let world = World { primary: UNTOUCHED, promoted: None, spent: 0 };
         Self {
             terms,
             worlds: BTreeSet::from([world]),
@@ -132,70 +147,91 @@ impl Counter {
     }
 
     /// Takes the operation in all worlds. Returns whether any is left, and this point is new.
-    fn take(&mut self, op: &Op, answer: Option<&Answer>) -> bool {
-        // Of equal operations of unknown outcome, the first can do whatever the others can.
-        let is_next = self.search.equals[op.place].is_none_or(|equal| self.taken & (1 << equal) != 0);
-        if !is_next {
-            self.worlds.clear();
-            return false;
-        }
-        let before = mem::take(&mut self.worlds);
-        let worlds = self.after(&before, op, answer);
-        // One that changes nothing can as well come last.
-        let is_over = self.search.answered & !self.taken == 0;
-        if answer.is_none() && worlds == before && !is_over {
-            return false;
+    fn take(&mut self, op: &Op, answer: &Answer) -> bool {
+        self.take_unknown();
+        let mut worlds = BTreeSet::new();
+        for world in &self.worlds {
+            worlds.extend(world.each(|count| {
+                let (after, expected) = self.terms.step(count, op.what, answer.now);
+                (expected == *answer).then_some(after).into_iter().collect()
+            }));
         }
         self.past.extend(worlds.iter().map(|world| world.primary));
-        self.taken |= 1 << op.place;
-        self.worlds = worlds;
+        self.worlds = frugal(&worlds);
+        self.taken |= op.bit;
         !self.worlds.is_empty() && self.is_new()
     }
 
-    /// The worlds after the operation.
-    fn after(&self, before: &BTreeSet<World>, op: &Op, answer: Option<&Answer>) -> BTreeSet<World> {
-        let mut worlds = BTreeSet::new();
-        for &world in before {
-            if op.what == What::Failover {
-                let promoted = |count: &Count| World { promoted: Some(*count), ..world };
-                worlds.extend(self.past.iter().map(promoted));
-                continue;
+    /// Adds the worlds in which operations of unknown outcome take place now, in any order.
+    fn take_unknown(&mut self) {
+        let mut latest: Vec<World> = self.worlds.iter().copied().collect();
+        while let Some(world) = latest.pop() {
+            for unknown in &self.search.unknown {
+                let is_possible = world.spent & unknown.bit == 0
+                    && world.spent & unknown.equal == unknown.equal
+                    && self.taken & unknown.after == unknown.after;
+                if !is_possible {
+                    continue;
+                }
+                for next in self.after(&world, unknown.what) {
+                    let is_changed = (next.primary, next.promoted) != (world.primary, world.promoted);
+                    let next = World { spent: world.spent | unknown.bit, ..next };
+                    if is_changed && self.worlds.insert(next) {
+                        self.past.insert(next.primary);
+                        latest.push(next);
+                    }
+                }
             }
-            // Clients do not know which of the servers they ask.
-            let by_primary = self.outcomes(world.primary, op.what, answer);
-            worlds.extend(by_primary.into_iter().map(|primary| World { primary, ..world }));
-            if let Some(promoted) = world.promoted {
-                let by_promoted = self.outcomes(promoted, op.what, answer);
-                worlds.extend(by_promoted.into_iter().map(|count| World { promoted: Some(count), ..world }));
+            if self.worlds.len() > WORLDS {
+                self.search.is_too_long.set(true);
+                self.worlds.clear();
+                return;
             }
         }
-        worlds
+    }
+
+    /// What may come of an operation of unknown outcome that takes place.
+    fn after(&self, world: &World, what: What) -> Vec<World> {
+        if what == What::Failover {
+            return self.past.iter().map(|count| World { promoted: Some(*count), ..*world }).collect();
+        }
+        world.each(|count| {
+            let starts = self.search.starts.iter().copied();
+            let later = starts.filter(|start| count.start.is_none_or(|current| *start > current));
+            let times = count.start.into_iter().chain(later);
+            times.map(|now| self.terms.step(count, what, now).0).collect()
+        })
     }
 
     /// Notes this point. The search is given up if there are too many.
-    fn is_new(&mut self) -> bool {
-        let mut seen = self.search.seen.borrow_mut();
-        let is_too_long = seen.len() >= POINTS;
-        self.search.is_too_long.set(is_too_long);
-        let is_new = !is_too_long && seen.insert((self.taken, self.worlds.clone(), self.past.clone()));
-        if !is_new {
-            self.worlds.clear();
-        }
-        is_new
+    fn is_new(&self) -> bool {
+        let Search { seen, hashes, is_too_long, .. } = &*self.search;
+        let mut seen = seen.borrow_mut();
+        is_too_long.set(is_too_long.get() || seen.len() >= POINTS);
+        !is_too_long.get() && seen.insert((self.taken, hashes.hash_one((&self.worlds, &self.past))))
     }
+}
 
-    /// What the counter is after the operation: all that it may be, if the outcome is unknown; nothing, if this answer
-    /// is wrong.
-    fn outcomes(&self, count: Count, what: What, answer: Option<&Answer>) -> Vec<Count> {
-        if let Some(answer) = answer {
-            let (after, expected) = self.terms.step(count, what, answer.now);
-            return if expected == *answer { vec![after] } else { vec![] };
-        }
-        let starts = self.search.starts.iter().copied();
-        let later = starts.filter(|start| count.start.is_none_or(|current| *start > current));
-        let times = count.start.into_iter().chain(later);
-        times.map(|now| self.terms.step(count, what, now).0).collect()
+impl World {
+    /// The worlds after a step of one of the servers: clients do not know which one they ask.
+    fn each(&self, step: impl Fn(Count) -> Vec<Count>) -> Vec<Self> {
+        let by_primary = step(self.primary).into_iter().map(|primary| Self { primary, ..*self });
+        let by_promoted = self.promoted.into_iter().flat_map(&step);
+        by_primary.chain(by_promoted.map(|count| Self { promoted: Some(count), ..*self })).collect()
     }
+}
+
+/// Of worlds with the same counters, those that have spent the least: these can go on wherever the others can.
+fn frugal(worlds: &BTreeSet<World>) -> BTreeSet<World> {
+    let is_frugal = |world: &&World| {
+        let is_better = |other: &World| {
+            other.spent != world.spent
+                && other.spent & world.spent == other.spent
+                && (other.primary, other.promoted) == (world.primary, world.promoted)
+        };
+        !worlds.iter().any(is_better)
+    };
+    worlds.iter().filter(is_frugal).copied().collect()
 }
 
 impl Terms {
@@ -246,17 +282,15 @@ impl Terms {
 }
 
 impl Search {
-    /// A search among these operations, with their answers, in the order of their calls.
-    pub(crate) fn new(operations: &[(What, Option<Answer>)]) -> Self {
-        let starts = operations.iter().filter_map(|(_, answer)| Some(answer.as_ref()?.start)).collect();
-        let answered = (0..).zip(operations).filter(|(_, (_, answer))| answer.is_some());
-        let answered = answered.fold(0, |bits, (place, _): (u32, _)| bits | 1 << place);
-        let equal = |(place, operation): (usize, &(What, Option<Answer>))| {
-            let (_, answer) = operation;
-            answer.is_none().then(|| operations[..place].iter().rposition(|other| other == operation))?
-        };
-        let equals = operations.iter().enumerate().map(equal).collect();
-        Self { starts, answered, equals, seen: RefCell::default(), is_too_long: Cell::new(false) }
+    /// A search for an order of operations with these answers.
+    pub(crate) fn new<'a>(answers: impl Iterator<Item = &'a Answer>, unknown: Vec<Unknown>) -> Self {
+        Self {
+            unknown,
+            starts: answers.map(|answer| answer.start).collect(),
+            seen: RefCell::default(),
+            hashes: RandomState::new(),
+            is_too_long: Cell::new(false),
+        }
     }
 
     /// Whether it was given up.
@@ -267,15 +301,13 @@ impl Search {
 
 impl SequentialSpec for Counter {
     type Op = Op;
-    /// None if the outcome is unknown.
-    type Ret = Option<Answer>;
+    type Ret = Answer;
 
-    fn invoke(&mut self, op: &Op) -> Option<Answer> {
-        self.take(op, None);
-        None
+    fn invoke(&mut self, _: &Op) -> Answer {
+        unreachable!("it asks only for operations in flight, of which there are none")
     }
 
-    fn is_valid_step(&mut self, op: &Op, answer: &Option<Answer>) -> bool {
-        self.take(op, answer.as_ref())
+    fn is_valid_step(&mut self, op: &Op, answer: &Answer) -> bool {
+        self.take(op, answer)
     }
 }
