@@ -1,8 +1,9 @@
 //! Bugs that a proof has to find: each is put into a copy of the sources, and the copy is built and searched.
 //!
-//! A bug is a text file. It begins with a sentence that says what is wrong. Each change follows under the path of its
-//! file, in the form of a merge conflict: the right source, then the source with the bug. The product's own sources
-//! are never changed.
+//! A bug is a text file. It begins with a sentence that says what is wrong. A line `Found by ...` may follow, for a proof
+//! of many parts: it names the part that finds the bug soonest. Each change follows under the path of its file, in the
+//! form of a merge conflict: the right source, then the source with the bug. The product's own sources are never
+//! changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -45,6 +46,13 @@ pub(crate) const ENVOY: Hunt = Hunt {
     tests: prove::envoy_tests,
 };
 
+pub(crate) const REDIS: Hunt = Hunt {
+    proof: "redis",
+    folder: "crates/tollgate-redis/tests/faults/planted",
+    package: "tollgate-redis",
+    tests: prove::planted_fault_tests,
+};
+
 /// What the workspace is built from.
 const SOURCES: [&str; 4] = ["Cargo.lock", "Cargo.toml", "crates", "xtask"];
 
@@ -52,6 +60,7 @@ const SOURCES: [&str; 4] = ["Cargo.lock", "Cargo.toml", "crates", "xtask"];
 struct Bug {
     name: String,
     says: String,
+    found_by: Option<String>,
     changes: Vec<Change>,
 }
 
@@ -75,7 +84,7 @@ impl Hunt {
         for bug in &bugs {
             eprintln!("\n=== {}: {}", bug.name, bug.says);
             let originals = bug.plant(&copy)?;
-            let found = self.search(&copy)?;
+            let found = self.search(bug, &copy)?;
             restore(originals)?;
             match found {
                 Some(found) => println!("RESULT prove/{proof}/planted/{} {found}", bug.name),
@@ -91,17 +100,20 @@ impl Hunt {
     }
 
     /// Builds the copy and looks for its bug. Returns how long a search it took.
-    fn search(self, copy: &Path) -> Result<Option<String>> {
+    fn search(self, bug: &Bug, copy: &Path) -> Result<Option<String>> {
         // In a target directory of its own: in ours, cargo would take the copy for the original.
         let target = copy.join("target").display().to_string();
         let package = format!("profile.models.package.{}", self.package);
-        let tests = (self.tests)()
+        let mut tests = (self.tests)()
             // Most bugs are found sooner than well optimized code is built, and each changes few lines.
             .arguments(["--config", &format!("{package}.opt-level=1")])
             .arguments(["--config", &format!("{package}.codegen-units=64")])
             .environment("CARGO_INCREMENTAL", "1")
             .directory(copy.to_owned())
             .environment("CARGO_TARGET_DIR", target);
+        if let Some(found_by) = &bug.found_by {
+            tests = tests.environment("TOLLGATE_FOUND_BY", found_by);
+        }
         tests.clone().argument("--no-run").run()?;
         let (said, outcome) =
             tests.arguments(["a_planted_bug_is_found", "--", "--ignored", "--nocapture"]).say()?;
@@ -131,7 +143,11 @@ impl Hunt {
 
 impl Bug {
     fn parse(name: String, text: &str) -> Result<Self> {
-        let (says, rest) = text.split_once("\n\n").context("it has no sentence above its changes")?;
+        let (head, rest) = text.split_once("\n\n").context("it has no sentence above its changes")?;
+        let (says, found_by) = match head.split_once("\nFound by ") {
+            Some((says, found_by)) => (says, Some(found_by.to_owned())),
+            None => (head, None),
+        };
         let mut changes = Vec::new();
         for change in rest.split(">>>>>>>\n").filter(|change| !change.trim().is_empty()) {
             let (file, both) = change.split_once("\n<<<<<<<\n").context("a change has no `<<<<<<<`")?;
@@ -140,7 +156,7 @@ impl Bug {
             changes.push(Change { file: file.trim().to_owned(), find: find.to_owned(), put: put.to_owned() });
         }
         ensure!(!changes.is_empty(), "it changes nothing");
-        Ok(Self { name, says: says.to_owned(), changes })
+        Ok(Self { name, says: says.to_owned(), found_by, changes })
     }
 
     /// Changes the copy. Returns the files as they were.
@@ -197,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_bug_is_a_sentence_and_its_changes() {
-        let text = "It is wrong.\n\na.rs\n<<<<<<<\none\n=======\ntwo\n>>>>>>>\n\nb.rs\n<<<<<<<\n gone\n=======\n>>>>>>>\n";
+        let text = "It is wrong.\nFound by hang\n\na.rs\n<<<<<<<\none\n=======\ntwo\n>>>>>>>\n\nb.rs\n<<<<<<<\n gone\n=======\n>>>>>>>\n";
         let change = |file: &str, find: &str, put: &str| Change {
             file: file.to_owned(),
             find: find.to_owned(),
@@ -206,6 +222,7 @@ mod tests {
         let expected = Bug {
             name: "wrong".to_owned(),
             says: "It is wrong.".to_owned(),
+            found_by: Some("hang".to_owned()),
             changes: vec![change("a.rs", "one", "two"), change("b.rs", " gone", "")],
         };
         assert_eq!(Bug::parse("wrong".to_owned(), text).unwrap(), expected);
@@ -234,7 +251,7 @@ mod tests {
     #[test]
     fn every_bug_finds_its_place() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-        for (Hunt { folder, .. }, least) in [(SIM, 25), (POLICIES, 41), (ENVOY, 21)] {
+        for (Hunt { folder, .. }, least) in [(SIM, 25), (POLICIES, 41), (ENVOY, 21), (REDIS, 19)] {
             let mut bugs = 0;
             for entry in fs::read_dir(root.join(folder)).unwrap() {
                 let file = entry.unwrap().path();

@@ -137,6 +137,9 @@ pub(crate) enum Proof {
         /// Only this fault
         #[arg(long)]
         fault: Option<String>,
+        /// Show instead that bugs which are planted in a copy of the sources are found
+        #[arg(long)]
+        planted: bool,
     },
     /// Give the service other policies again and again while it answers, and look for a decision that mixes two versions
     Reloads {
@@ -226,7 +229,11 @@ impl Proof {
             Self::Policies { files, seed, planted: false } => policies(files, seed),
             Self::Publish => publish::prove(),
             Self::Realtime { minutes } => realtime(minutes * 60),
-            Self::Redis { rounds, seed, fault } => redis(rounds, seed, fault),
+            Self::Redis { planted: true, .. } => {
+                servers::require()?;
+                planted::REDIS.run()
+            }
+            Self::Redis { rounds, seed, fault, planted: false } => redis(rounds, seed, fault),
             Self::Reloads { reloads: count } => reloads(count),
             Self::Sim { planted: true, .. } => planted::SIM.run(),
             Self::Sim { schedules, seed, planted: false } => sim(schedules, seed),
@@ -454,6 +461,11 @@ fn recorded(histories: u64, seed: Option<u64>, kind: Option<String>) -> Result<(
 /// The tests with shared stores in trouble, optimized.
 fn fault_tests() -> CommandLine {
     command("cargo test --locked --profile models --package tollgate-redis --test faults")
+}
+
+/// The same, built soon: a bug is built once and searched for seconds.
+pub(crate) fn planted_fault_tests() -> CommandLine {
+    command("cargo test --locked --package tollgate-redis --test faults")
 }
 
 fn run_seeded(

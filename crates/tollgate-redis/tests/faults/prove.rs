@@ -2,8 +2,14 @@
 
 use std::env;
 
-use crate::fault::{Bounds, Fault};
+use tollgate::{Charge, Key, PolicyQuota, Quota};
+use tollgate_testkit::servers::{Server, Software};
+use tollgate_testkit::{StoreSteps, block_on};
+
+use crate::crowd::{build, patient};
+use crate::fault::{Bounds, Fault, Found};
 use crate::histories::{Judged, KINDS, Kind};
+use crate::process::url;
 use crate::{cancel, clock, cluster, commands, cut, late, process, reserve, rotation, sentinel, skew, slow};
 
 const FAULTS: [&Fault; 25] = [
@@ -34,6 +40,10 @@ const FAULTS: [&Fault; 25] = [
     &cluster::MIGRATION,
 ];
 
+/// Rounds, and histories in each, among which a bug has to be found.
+const ROUNDS: u64 = 20;
+const HISTORIES: u64 = 100;
+
 /// What cannot be measured beside other tests is measured here: run alone, on a machine that does nothing else.
 #[test]
 #[ignore = "takes minutes: cargo xtask prove redis"]
@@ -58,6 +68,28 @@ fn prove_histories() {
     }
     println!("RESULT prove/histories {all}");
     assert_eq!(all.violations.len(), 0, "violations, see above");
+}
+
+/// The sources have a bug, and the round that the variable names finds it soonest.
+#[test]
+#[ignore = "there is no bug: cargo xtask prove redis --planted"]
+fn a_planted_bug_is_found() {
+    let name = text("TOLLGATE_FOUND_BY").expect("TOLLGATE_FOUND_BY is set");
+    // A script that was changed has another digest, and a server that never runs it would be found by all.
+    let server = Server::start(Software::Redis);
+    let (store, key) = (build(patient(&url(&server))), Key::from("peace"));
+    let quota = PolicyQuota::new("peace", Quota::per_day(1));
+    block_on(store.charge(&[Charge::new(&quota, &key, 1)])).expect("the store charges in peace");
+    let round = |seed| -> Found {
+        match name.strip_prefix("histories/") {
+            Some(kind) => named(&KINDS, kind, |kind| kind.name).found(seed, HISTORIES),
+            None => named(&FAULTS, &name, |fault| fault.name).run(seed, 1, Bounds::Generous),
+        }
+    };
+    let violation = (0..ROUNDS).find_map(|seed| Some((seed + 1, round(seed).violations.into_iter().next()?)));
+    let (rounds, violation) = violation.expect("the bug is found");
+    let violation = violation.lines().next().unwrap_or_default();
+    println!("\nFOUND rounds={rounds} fault={name} by={violation}");
 }
 
 fn faults() -> Vec<&'static Fault> {

@@ -28,6 +28,7 @@ use self::history::{History, Operation};
 use self::model::What;
 use self::record::Recorder;
 use crate::crowd::spawn;
+use crate::fault::Found;
 
 pub(crate) use self::kinds::{KINDS, Kind};
 
@@ -142,6 +143,11 @@ impl Kind {
         }
         println!("RESULT prove/histories/{} {all}", self.name);
         all
+    }
+
+    /// As a round of a fault.
+    pub(crate) fn found(&self, seed: u64, count: u64) -> Found {
+        Found { violations: self.judge(seed, count).violations, ..Found::default() }
     }
 
     fn test(&self, count: u64) -> Judged {
