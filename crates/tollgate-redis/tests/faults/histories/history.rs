@@ -191,6 +191,22 @@ mod tests {
         history(&[charge(0, [0, 1], 1), failover, charge(0, [3, 4], 1), charge(1, [5, 6], 5)]).unwrap_err();
     }
 
+    /// A refund found nothing at a primary that had just become a replica, and was being filled.
+    #[test]
+    fn a_former_primary_answers_only_what_writes_nothing() {
+        let failover = unknown(What::Failover, 2);
+        let answer = |used, units| Answer { now: 100, start: 0, used, units, has_room: true };
+        let refund = What::Refund { units: 1, start: 0 };
+        let [first, second] = [charge(0, [0, 1], 1), charge(1, [5, 6], 2)];
+        for (what, used) in [(What::Peek, 0), (refund, 0)] {
+            let look = answered(what, [3, 4], answer(used, 0));
+            history(&[first, failover, look, second]).unwrap();
+            history(&[first, look, second]).unwrap_err();
+        }
+        let never_there = answered(What::Peek, [3, 4], answer(3, 0));
+        history(&[first, failover, never_there, second]).unwrap_err();
+    }
+
     #[test]
     fn a_denial_while_there_is_room_is_found() {
         let denied = Answer { now: 100, start: 0, used: 1, units: 0, has_room: false };

@@ -6,8 +6,8 @@
 //! of unknown outcome may be anywhere after its call, but once.
 //!
 //! Where a replica takes over that lacks what its primary acknowledged last, the model may go back to an earlier state
-//! of the counter, once in a history, and until the history's end both servers may answer. No charge may be there
-//! twice, on either.
+//! of the counter, once in a history, and until the history's end both servers may answer. The old one is a replica
+//! then, and answers what writes nothing by whatever it has. No charge may be there twice, on either.
 
 mod history;
 mod kinds;

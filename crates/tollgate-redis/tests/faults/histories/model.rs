@@ -106,7 +106,7 @@ struct World {
 pub(crate) struct Counter {
     terms: Terms,
     worlds: BTreeSet<World>,
-    /// What the primary has ever had: a replica that takes over has one of these.
+    /// What a primary has ever had: a replica has one of these.
     past: BTreeSet<Count>,
     /// Operations that were taken.
     taken: u128,
@@ -155,11 +155,21 @@ impl Counter {
                 let (after, expected) = self.terms.step(count, op.what, answer.now);
                 (expected == *answer).then_some(after).into_iter().collect()
             }));
+            if world.promoted.is_some() && self.may_come_from_a_replica(op.what, answer) {
+                worlds.insert(*world);
+            }
         }
-        self.past.extend(worlds.iter().map(|world| world.primary));
+        self.past.extend(worlds.iter().flat_map(|world| [world.primary].into_iter().chain(world.promoted)));
         self.worlds = frugal(&worlds);
         self.taken |= op.bit;
         !self.worlds.is_empty() && self.is_new()
+    }
+
+    /// Whether a primary that has become a replica may have answered. It refuses only what writes, and is filled anew by
+    /// its new primary, so it may have anything that was there before, or nothing yet.
+    fn may_come_from_a_replica(&self, what: What, answer: &Answer) -> bool {
+        let writes = what == What::Reset || answer.units > 0;
+        !writes && self.past.iter().any(|count| self.terms.step(*count, what, answer.now).1 == *answer)
     }
 
     /// Adds the worlds in which operations of unknown outcome take place now, in any order.
@@ -177,7 +187,7 @@ impl Counter {
                     let is_changed = (next.primary, next.promoted) != (world.primary, world.promoted);
                     let next = World { spent: world.spent | unknown.bit, ..next };
                     if is_changed && self.worlds.insert(next) {
-                        self.past.insert(next.primary);
+                        self.past.extend([next.primary].into_iter().chain(next.promoted));
                         latest.push(next);
                     }
                 }
