@@ -6,6 +6,7 @@ use tollgate::{Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
 use tollgate_policy::{PolicyLimiter, WhenFull};
 
+use crate::caller::{Caller, OtherPolicy};
 use crate::live_domains::DomainFiles;
 use crate::metrics::{CheckSource, Metrics};
 use crate::stopwatch::Stopwatch;
@@ -28,6 +29,13 @@ pub(crate) struct EnvoyEngine<S> {
     metrics: Arc<Metrics>,
 }
 
+/// Why there is no decision.
+#[derive(Debug)]
+pub(crate) enum Undecided {
+    OtherPolicy(OtherPolicy),
+    Envoy(DecideError),
+}
+
 /// The store of a limiter by policies, which counts beside them.
 struct CountedByPolicies<S>(Arc<PolicyLimiter<S>>);
 
@@ -47,7 +55,12 @@ impl<S: Store> EnvoyEngine<S> {
     }
 
     /// Decides whether a request may go on, and counts it.
-    pub(crate) async fn decide(&self, request: &Request<'_>) -> Result<Response, DecideError> {
+    ///
+    /// # Errors
+    ///
+    /// If the caller may use only some policies, which domains are none of, or there is no decision.
+    pub(crate) async fn decide(&self, caller: &Caller, request: &Request<'_>) -> Result<Response, Undecided> {
+        caller.may_touch_all().map_err(Undecided::OtherPolicy)?;
         let stopwatch = Stopwatch::start();
         let decision = self.limiter.decide(request).await;
         match &decision {
@@ -59,7 +72,7 @@ impl<S: Store> EnvoyEngine<S> {
             Err(DecideError::Invalid(_)) => {}
             Err(_) => self.metrics.checked(CheckSource::None),
         }
-        decision
+        decision.map_err(Undecided::Envoy)
     }
 }
 

@@ -2,7 +2,8 @@
 //!
 //! A call takes this way: `connection` is HTTP/2 on one connection, `method` finds what a path means and who may call
 //! it, `deadline` ends calls that their clients no longer wait for, `unary` reads the message of a call and writes its
-//! answer, and `rate_limit` makes checks of descriptors, whose answers `response` writes; by the imported limits of envoyproxy/ratelimit, `imported` does both. Calls without an answer are
+//! answer, and `rate_limit` makes checks of descriptors, whose answers `response` writes. `imported` turns messages into
+//! requests of `tollgate-envoy` and back, for the limits of envoyproxy/ratelimit. Calls without an answer are
 //! rejections, as over HTTP, and `status` says which status of gRPC each of them is. `health` and `reflection` are tonic's
 //! services. `messages` is generated.
 //!
@@ -39,8 +40,8 @@ use crate::metrics::Metrics;
 /// Answers the calls of a gRPC listener.
 pub(crate) struct Service<S> {
     engine: Arc<Engine<S>>,
-    /// Decides in its place, if the limits are those of envoyproxy/ratelimit.
-    imported: Option<Arc<EnvoyEngine<S>>>,
+    /// Decides in the place of the policies.
+    envoy: Option<Arc<EnvoyEngine<S>>>,
     budget: Budget,
     metrics: Arc<Metrics>,
     /// Whether descriptors may bring limits.
@@ -58,7 +59,7 @@ impl<S> Service<S> {
     /// If the description of the messages is none.
     pub(crate) fn new(
         engine: Arc<Engine<S>>,
-        imported: Option<Arc<EnvoyEngine<S>>>,
+        envoy: Option<Arc<EnvoyEngine<S>>>,
         budget: Budget,
         metrics: Arc<Metrics>,
         caller_quotas: bool,
@@ -66,6 +67,6 @@ impl<S> Service<S> {
     ) -> anyhow::Result<(Self, HealthReporter)> {
         let (health, reporter) = health::service();
         let tonic = [health].into_iter().chain(reflection::services()?).collect();
-        Ok((Self { engine, imported, budget, metrics, caller_quotas, limit_headers, tonic }, reporter))
+        Ok((Self { engine, envoy, budget, metrics, caller_quotas, limit_headers, tonic }, reporter))
     }
 }

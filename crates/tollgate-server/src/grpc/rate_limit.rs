@@ -29,11 +29,9 @@ impl<S: ServedStore> Service<S> {
         caller: &Caller,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Rejection> {
-        if let Some(imported) = &self.imported {
-            // None of its limits is a policy that a caller could be restricted to.
-            caller.may_touch_all()?;
-            let response = imported.decide(&request.into()).await;
-            return response.map(Into::into).map_err(|error| Rejection::envoy(&error));
+        if let Some(envoy) = &self.envoy {
+            let response = envoy.decide(caller, &request.into()).await;
+            return response.map(Into::into).map_err(Rejection::undecided);
         }
         let RateLimitRequest { domain, descriptors, hits_addend } = request;
         if domain.is_empty() {

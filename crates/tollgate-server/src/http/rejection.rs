@@ -13,6 +13,7 @@ use super::query::QueryError;
 use super::wire::{ChangedQuota, ProblemBody, ProblemReason};
 use super::{Reply, reply};
 use crate::caller::OtherPolicy;
+use crate::envoy::Undecided;
 use crate::principals::Unauthorized;
 use crate::scope::Scope;
 
@@ -176,14 +177,6 @@ impl Rejection {
         }
     }
 
-    /// Why there is no decision by the limits of envoyproxy/ratelimit.
-    pub(crate) fn envoy(error: &DecideError) -> Self {
-        match error {
-            DecideError::Store(error) => Self::store(error),
-            invalid => Self::new(StatusCode::BAD_REQUEST, invalid.to_string()),
-        }
-    }
-
     /// Explains why nothing was given back.
     pub(super) fn refund(error: &RefundError) -> Self {
         match error {
@@ -199,6 +192,15 @@ impl Rejection {
                 Self::bad_field(format!("windows[{index}].start"), error.to_string())
             }
             _ => Self::bad_field("windows", error.to_string()),
+        }
+    }
+
+    /// Explains why Envoy's service makes no decision.
+    pub(crate) fn undecided(error: Undecided) -> Self {
+        match error {
+            Undecided::OtherPolicy(error) => error.into(),
+            Undecided::Envoy(DecideError::Store(error)) => Self::store(&error),
+            Undecided::Envoy(invalid) => Self::new(StatusCode::BAD_REQUEST, invalid.to_string()),
         }
     }
 

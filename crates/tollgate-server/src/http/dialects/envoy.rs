@@ -14,6 +14,7 @@ use super::super::operation::{Asked, Effect, Handler, Operation, Row, Success};
 use super::super::operations::OF_THE_STORE;
 use super::super::rejection::Rejection;
 use super::super::{Edge, Reply, body, reply};
+use crate::caller::Caller;
 use crate::scope::Scope;
 use crate::store::ServedStore;
 
@@ -32,7 +33,7 @@ pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 2] {
                 success: Success::Envoy,
                 rejections: OF_THE_STORE,
             },
-            handler: Handler::Later(|edge, _, request| Box::pin(edge.check_as_envoy(request))),
+            handler: Handler::Later(|edge, caller, request| Box::pin(edge.check_as_envoy(caller, request))),
         },
         Row {
             operation: Operation {
@@ -57,7 +58,7 @@ pub(in super::super) fn message(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl<S: ServedStore + 'static> Edge<S> {
-    async fn check_as_envoy(&self, request: Request<Incoming>) -> Result<Reply, Rejection> {
+    async fn check_as_envoy(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let json: Value = serde_json::from_slice(&body).map_err(|error| {
             Rejection::new(StatusCode::BAD_REQUEST, format!("the body is not JSON: {error}"))
@@ -67,7 +68,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         let Some(envoy) = &self.envoy else {
             return Err(Rejection::new(StatusCode::NOT_FOUND, "there are no limits of Envoy's service"));
         };
-        let response = envoy.decide(&request).await.map_err(|error| Rejection::envoy(&error))?;
+        let response = envoy.decide(caller, &request).await.map_err(Rejection::undecided)?;
         let status = match response.overall {
             Code::Ok => StatusCode::OK,
             Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,

@@ -1,4 +1,4 @@
-//! Decisions over gRPC by the files of envoyproxy/ratelimit.
+//! Decisions by the configuration of envoyproxy/ratelimit.
 
 use prost_types::value::Kind;
 use tonic::Code;
@@ -8,110 +8,139 @@ use crate::grpc_client::{OK, OVER_LIMIT, RateLimitRequest, Wire, request, status
 use crate::support::folder::Folder;
 use crate::support::{Server, tollgate};
 
-const SHOP: &str = "
+/// The domain is the one of `request`.
+const CONFIG: &str = "
 domain: shop
 descriptors:
-  - key: user
-    rate_limit: { unit: year, requests_per_unit: 3, name: each-user }
-    metadata: { team: { name: web, pager: true } }
-  - key: plan
-    value: gold
-    rate_limit: { unlimited: true, replaces: [{ name: each-user }] }
-  - key: path
-    value: /search
-    descriptors:
-      - key: method
-        rate_limit: { unit: day, requests_per_unit: 10 }
+- key: user
+  rate_limit: { unit: year, requests_per_unit: 3, name: each-user }
+  metadata: { tier: [1, free, true, ~, { deep: 0.5 }] }
+- key: tokens
+  quota_mode: true
+  rate_limit: { unit: year, requests_per_unit: 10 }
 ";
 
 const USER: &[(&str, &str)] = &[("user", "alice")];
-const SEARCH: &[(&str, &str)] = &[("path", "/search"), ("method", "GET")];
-const GOLD: &[(&str, &str)] = &[("plan", "gold")];
+const TOKENS: &[(&str, &str)] = &[("tokens", "")];
 
-fn imported(more: &[&str]) -> (Folder, Server) {
+fn with_config(variables: &[(&str, &str)]) -> (Folder, Server) {
     let folder = Folder::new();
-    folder.write("shop.yaml", SHOP);
-    let mut command = tollgate();
-    command.envs([("LIMIT_RESPONSE_HEADERS_ENABLED", "true"), ("RESPONSE_DYNAMIC_METADATA", "true")]);
-    let path = folder.root().to_str().expect("text").to_owned();
-    let server = Server::start_by(
-        command,
-        &[&["--grpc", "127.0.0.1:0", "--import", "envoy-ratelimit", &path], more].concat(),
-    );
+    let server = start(&folder, variables, &[]);
     (folder, server)
 }
 
+fn start(folder: &Folder, variables: &[(&str, &str)], more: &[&str]) -> Server {
+    folder.write("config.yaml", CONFIG);
+    let mut command = tollgate();
+    command.envs(variables.iter().copied());
+    let root = folder.root().to_str().expect("a path in UTF-8").to_owned();
+    let arguments = ["--grpc", "127.0.0.1:0", "--import", "envoy-ratelimit", &root];
+    Server::start_by(command, &[&arguments[..], more].concat())
+}
+
+/// A token and the line of its principal.
+fn new_token(name: &str, more: &[&str]) -> (String, String) {
+    let output =
+        tollgate().args(["token", "new", "--json", "--name", name, "--scope", "check"]).args(more).output();
+    let printed: serde_json::Value = serde_json::from_slice(&output.expect("it runs").stdout).expect("JSON");
+    let text = |field: &str| printed[field].as_str().expect("a text").to_owned();
+    (text("token"), text("line"))
+}
+
+/// Domains are no policies, so whoever may use one policy alone may use none of them.
 #[tokio::test]
-async fn the_imported_limits_decide_on_every_descriptor() {
-    let (_folder, server) = imported(&[]);
+async fn callers_with_some_policies_have_no_domains() {
+    let folder = Folder::new();
+    let ((all, all_line), (one, one_line)) = (new_token("all", &[]), new_token("one", &["--policy", "shop"]));
+    let tokens = folder.write("tokens.jsonl", &format!("{all_line}\n{one_line}\n"));
+    let server = start(&folder, &[], &["--tokens", &tokens]);
     let wire = Wire::open(&server).await;
-    let call =
-        async |descriptors: &[&[(&str, &str)]]| wire.call(request(descriptors)).await.expect("an answer");
+    let code = async |token: &str| {
+        let bearer = format!("Bearer {token}");
+        let answer = wire.call_with(request(&[USER]), &[("authorization", &bearer)]).await;
+        answer.map_or_else(|status| status.code(), |_| Code::Ok)
+    };
+    assert_eq!((code(&all).await, code(&one).await), (Code::Ok, Code::PermissionDenied));
+}
 
-    let first = call(&[SEARCH, USER, &[("unknown", "1")]]).await;
-    assert_eq!(statuses(&first), [(OK, 9), (OK, 2), (OK, 0)]);
-    const DAY: i32 = 4;
-    const YEAR: i32 = 6;
-    let limits = first.statuses.iter().map(|status| status.current_limit.clone());
-    let limits: Vec<_> =
-        limits.map(|limit| limit.map(|it| (it.requests_per_unit, it.unit, it.name))).collect();
-    assert_eq!(limits, [Some((10, DAY, String::new())), Some((3, YEAR, "each-user".to_owned())), None]);
-    let names: Vec<&str> = first.response_headers_to_add.iter().map(|header| &*header.key).collect();
-    assert_eq!(names, ["RateLimit-Limit", "RateLimit-Remaining", "RateLimit-Reset"]);
-    assert_eq!(first.response_headers_to_add[1].value, "2");
-
-    // The level of the last entry counts, and what pays replaces the limit of its user.
-    assert_eq!(statuses(&call(&[&[("path", "/search")]]).await), [(OK, 0)]);
-    assert_eq!(statuses(&call(&[USER, GOLD]).await)[1], (OK, u32::MAX));
-    let _ = (call(&[USER]).await, call(&[USER]).await);
-    let denied = call(&[SEARCH, USER]).await;
+#[tokio::test]
+async fn the_imported_configuration_decides() {
+    let (_folder, server) = with_config(&[]);
+    let wire = Wire::open(&server).await;
+    for left in [2, 1, 0] {
+        let response = wire.call(request(&[USER, TOKENS])).await.expect("an answer");
+        assert_eq!((response.overall_code, statuses(&response)[0]), (OK, (OK, left)));
+        assert!(response.response_headers_to_add.is_empty() && response.dynamic_metadata.is_none());
+    }
+    let denied = wire.call(request(&[TOKENS, USER])).await.expect("an answer");
     assert_eq!(denied.overall_code, OVER_LIMIT);
-    assert_eq!(statuses(&denied)[1], (OVER_LIMIT, 0));
-    assert_eq!(statuses(&call(&[SEARCH]).await), [(OK, 8)], "the denial took nothing");
-
-    // Both protocols have one count.
+    assert_eq!(statuses(&denied), [(OK, 7), (OVER_LIMIT, 0)]);
+    const YEAR: i32 = 6;
+    let limit = denied.statuses[1].current_limit.clone().expect("a limit");
+    assert_eq!((limit.requests_per_unit, limit.unit, &*limit.name), (3, YEAR, "each-user"));
+    let reset = denied.statuses[1].duration_until_reset.expect("a time").seconds;
+    assert!((1..=31_536_000).contains(&reset), "{reset}");
+    // Over HTTP, it is the same limiter.
     let body = r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}]}]}"#;
     assert_eq!(server.post("/json", body).status, 429);
 }
 
 #[tokio::test]
-async fn dynamic_metadata_is_that_of_the_files() {
-    let (_folder, server) = imported(&[]);
-    let response = Wire::open(&server).await.call(request(&[USER])).await.expect("an answer");
-    let metadata = response.dynamic_metadata.expect("metadata");
-    let member =
-        |of: &prost_types::Struct, name: &str| of.fields.get(name).and_then(|value| value.kind.clone());
-    assert_eq!(member(&metadata, "domain"), Some(Kind::StringValue("shop".to_owned())));
-    let Some(Kind::StructValue(own)) = member(&metadata, "metadata") else { panic!("{metadata:?}") };
-    let Some(Kind::StructValue(team)) = member(&own, "team") else { panic!("{own:?}") };
-    assert_eq!(member(&team, "pager"), Some(Kind::BoolValue(true)));
+async fn limits_units_and_refunds_of_descriptors_are_taken() {
+    let (_folder, server) = with_config(&[]);
+    let wire = Wire::open(&server).await;
+    let asked = |change: fn(&mut RateLimitRequest)| {
+        let mut asked = request(&[TOKENS]);
+        change(&mut asked);
+        asked
+    };
+    let call = async |asked: RateLimitRequest| {
+        let response = wire.call(asked).await.expect("an answer");
+        statuses(&response)[0]
+    };
+    assert_eq!(call(asked(|it| it.hits_addend = 4)).await, (OK, 6));
+    assert_eq!(call(asked(|it| it.descriptors[0].hits_addend = Some(0))).await, (OK, 6));
+    assert_eq!(call(asked(|it| it.descriptors[0].hits_addend = Some(7))).await, (OVER_LIMIT, 0));
+    let back = |it: &mut RateLimitRequest| {
+        it.descriptors[0].hits_addend = Some(3);
+        it.descriptors[0].is_negative_hits = true;
+    };
+    assert_eq!(call(asked(back)).await, (OK, 9));
+    let limit = |it: &mut RateLimitRequest| {
+        it.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 2, unit: 4 });
+    };
+    assert_eq!(call(asked(limit)).await, (OK, 1));
+    let wrong =
+        asked(|it| it.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 2, unit: 9 }));
+    let error = wire.call(wrong).await.expect_err("no answer");
+    let message = "the limit of descriptor 1 has the unknown unit 9";
+    assert_eq!((error.code(), error.message()), (Code::InvalidArgument, message));
+    for (wrong, message) in [
+        (RateLimitRequest { domain: String::new(), ..request(&[USER]) }, "the request has no domain"),
+        (request(&[]), "the request has no descriptors"),
+    ] {
+        let error = wire.call(wrong).await.expect_err("no answer");
+        assert_eq!((error.code(), error.message()), (Code::InvalidArgument, message));
+    }
 }
 
 #[tokio::test]
-async fn units_are_given_back_and_descriptors_bring_limits() {
-    let (_folder, server) = imported(&[]);
+async fn headers_and_dynamic_metadata_are_sent() {
+    let variables = [("LIMIT_RESPONSE_HEADERS_ENABLED", "true"), ("RESPONSE_DYNAMIC_METADATA", "true")];
+    let (_folder, server) = with_config(&variables);
     let wire = Wire::open(&server).await;
-    let call = async |change: fn(&mut RateLimitRequest)| {
-        let mut request = request(&[USER]);
-        change(&mut request);
-        wire.call(request).await.map(|response| statuses(&response)).map_err(|status| status.code())
-    };
-    assert_eq!(call(|request| request.hits_addend = 3).await, Ok(vec![(OK, 0)]));
-    let back = |request: &mut RateLimitRequest| {
-        (request.descriptors[0].hits_addend, request.descriptors[0].is_negative_hits) = (Some(2), true);
-    };
-    assert_eq!(call(back).await.map(|statuses| statuses[0].0), Ok(OK));
-    assert_eq!(call(|request| request.hits_addend = 2).await, Ok(vec![(OK, 0)]));
-    assert_eq!(call(|_| ()).await, Ok(vec![(OVER_LIMIT, 0)]));
-
-    let brought = |request: &mut RateLimitRequest| {
-        const HOUR: i32 = 3;
-        request.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 5, unit: HOUR });
-    };
-    assert_eq!(call(brought).await, Ok(vec![(OK, 4)]));
-    let unknown = |request: &mut RateLimitRequest| {
-        request.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 5, unit: 9 });
-    };
-    assert_eq!(call(unknown).await, Err(Code::InvalidArgument));
-    assert_eq!(call(|request| request.domain.clear()).await, Err(Code::InvalidArgument));
+    let response = wire.call(request(&[USER])).await.expect("an answer");
+    let headers: Vec<_> = response.response_headers_to_add.iter().map(|it| (&*it.key, &*it.value)).collect();
+    assert_eq!(headers[..2], [("RateLimit-Limit", "3"), ("RateLimit-Remaining", "2")]);
+    assert_eq!((headers.len(), headers[2].0), (3, "RateLimit-Reset"));
+    let metadata = response.dynamic_metadata.expect("metadata").fields;
+    assert_eq!(metadata["domain"].kind, Some(Kind::StringValue("shop".to_owned())));
+    let Some(Kind::StructValue(own)) = &metadata["metadata"].kind else { panic!("{metadata:?}") };
+    let Some(Kind::ListValue(list)) = &own.fields["tier"].kind else { panic!("{own:?}") };
+    let kinds: Vec<_> = list.values.iter().map(|value| value.kind.clone().expect("a value")).collect();
+    assert_eq!(kinds[0], Kind::NumberValue(1.0));
+    assert_eq!(kinds[1], Kind::StringValue("free".to_owned()));
+    assert_eq!(kinds[2..4], [Kind::BoolValue(true), Kind::NullValue(0)]);
+    let Kind::StructValue(deep) = &kinds[4] else { panic!("{kinds:?}") };
+    assert_eq!(deep.fields["deep"].kind, Some(Kind::NumberValue(0.5)));
 }
