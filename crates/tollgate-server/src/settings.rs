@@ -124,6 +124,12 @@ pub enum SettingsError {
         /// What is wrong with it.
         source: UrlError,
     },
+    /// Headers of policies, and limits that are none of theirs.
+    #[error(
+        "`{}` does not go with the limits of envoyproxy/ratelimit: set LIMIT_RESPONSE_HEADERS_ENABLED=true",
+        Flag("--grpc-limit-headers")
+    )]
+    NeedlessLimitHeaders,
     /// The callers of a system that is imported, answered as those of another.
     #[error(
         "`{}` does not go with `{}`, whose callers are answered as there",
@@ -271,6 +277,9 @@ impl Settings {
             [] => from_import(&args)?,
             paths => from_files(paths, &args)?,
         };
+        if envoy.is_some() && args.grpc_args.grpc_limit_headers {
+            return Err(SettingsError::NeedlessLimitHeaders);
+        }
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &policies)?;

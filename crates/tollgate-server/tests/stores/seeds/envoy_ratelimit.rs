@@ -196,5 +196,8 @@ fn what_cannot_be_imported_stops_the_start() {
     assert!(said.contains("BACKEND_TYPE: expected redis"), "{said}");
     let said = refused(&[("REDIS_URL", "main"), ("REDIS_TYPE", "sentinel")], &import);
     assert!(said.contains("REDIS_URL: expected the name of the primary"), "{said}");
+    let headers = [&import[..], &["--grpc", "127.0.0.1:0", "--grpc-limit-headers"]].concat();
+    let said = refused(&[], &headers);
+    assert!(said.contains("set LIMIT_RESPONSE_HEADERS_ENABLED=true"), "{said}");
     assert!(refused(&[], &["--import", "envoy-ratelimit"]).contains("`envoy-ratelimit FOLDER`"));
 }
