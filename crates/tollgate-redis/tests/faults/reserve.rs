@@ -61,6 +61,7 @@ fn reserve(round: &mut Round) {
     }
     is_over.store(true, Relaxed);
     let store = build(patient(&url(&cluster)));
+    let given_back = Instant::now() + GIVING_BACK;
     for (caller, reserved) in (0..).zip(callers) {
         let Reserved { tallies, found } = block_on(reserved).unwrap();
         round.found.add(found);
@@ -69,7 +70,7 @@ fn reserve(round: &mut Round) {
         for (number, tally) in (caller * BATCH..).zip(tallies) {
             for (quota, key) in quotas.iter().zip(keys(number)) {
                 let what = format!("request {number} under {}", quota.policy());
-                judge(&what, &store, quota, &key, &tally, &mut round.found);
+                judge(&what, &store, quota, &key, given_back, &tally, &mut round.found);
             }
         }
     }
@@ -135,6 +136,7 @@ fn judge(
     store: &RedisStore,
     quota: &PolicyQuota,
     key: &Key<'_>,
+    given_back: Instant,
     tally: &Tally,
     found: &mut Found,
 ) {
@@ -147,7 +149,7 @@ fn judge(
                 continue;
             }
         };
-        if used > tally.most() && start.elapsed() < GIVING_BACK {
+        if used > tally.most() && Instant::now() < given_back {
             sleep(Duration::from_millis(50));
             continue;
         }
