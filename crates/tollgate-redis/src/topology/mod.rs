@@ -2,7 +2,8 @@
 //!
 //! A call goes to one server. If the server certainly did not run it, because it said so or could not be reached, the
 //! call may be repeated within its deadline: on another server, over another connection, or a little later. Nothing
-//! else is ever sent again. Replicas are never asked.
+//! else is ever sent again. No replica is asked, but a primary that has become one is noticed only when it refuses a
+//! write, or when another is announced.
 
 mod cluster;
 mod finder;
