@@ -58,6 +58,12 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// What the script of a shared store costs beyond a plain one, and for what
+    Script {
+        /// Options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// Decisions in a shared store, beside plain scripts and limitador
     Redis {
         /// A part of the names of the cases to run, then options: see `-- --help`
@@ -92,6 +98,15 @@ impl Bench {
                 )
                 .arguments(["--bin", "grpc", "--", "--service"])
                 .argument(service)
+                .arguments(arguments)
+                .run()
+            }
+            Self::Script { arguments } => {
+                servers::require()?;
+                command(
+                    "cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --features redis",
+                )
+                .arguments(["--bin", "script", "--"])
                 .arguments(arguments)
                 .run()
             }
