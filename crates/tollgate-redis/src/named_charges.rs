@@ -32,6 +32,9 @@ struct Named<'a> {
     units: u64,
 }
 
+/// For each counter the index of its key in a request.
+pub(crate) type KeyIndices = SmallVec<[usize; 4]>;
+
 /// What is asked of all counters that charges name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
@@ -88,14 +91,20 @@ impl<'a> NamedCharges<'a> {
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
-    /// Returns the request to the script. Only calendar windows, and windows in keys, depend on `now`, the server's
-    /// time.
+    /// Returns the request to the script, and the index of each counter's key in it. Only calendar windows, and windows
+    /// in keys, depend on `now`, the server's time.
     ///
     /// # Errors
     ///
-    /// If a counter has no name, or two have the same one.
-    pub(crate) fn request(&self, asked: Asked, names: &Names, now: Timestamp) -> Result<Request, StoreError> {
+    /// If a counter has no name.
+    pub(crate) fn request(
+        &self,
+        asked: Asked,
+        names: &Names,
+        now: Timestamp,
+    ) -> Result<(Request, KeyIndices), StoreError> {
         let mut request = Request { shapes: SmallVec::new(), keys: SmallVec::new() };
+        let mut indices = KeyIndices::new();
         // If the key contains the window, it is the refund's.
         let now = match asked {
             Asked::Refund(mark) if names.say_windows() => mark.time(),
@@ -103,15 +112,34 @@ impl<'a> NamedCharges<'a> {
         };
         for (index, named) in self.counters.iter().enumerate() {
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
-            if request.keys.contains(&key) {
-                return Err(StoreError::Uncountable(
-                    "two quotas of a request have the same key: their layout of keys needs {policy} or {windows}",
-                ));
+            // Some layouts give different counters one key. Whoever writes it, it is one counter.
+            if let Some(known) = request.keys.iter().position(|known| *known == key) {
+                request.shapes[known] = request.shapes[known].with(self.shape(index, asked, windows));
+                indices.push(known);
+                continue;
             }
+            indices.push(request.keys.len());
             request.keys.push(key);
             request.shapes.push(self.shape(index, asked, windows));
         }
-        Ok(request)
+        Ok((request, indices))
+    }
+
+    /// Returns what was found for each counter. Counters with one key are charged together, so to each of them it is as
+    /// if the others had been charged before.
+    pub(crate) fn found(&self, keys: SmallVec<[Found; 1]>, indices: &KeyIndices) -> SmallVec<[Found; 1]> {
+        if keys.len() == self.counters.len() {
+            return keys;
+        }
+        let units_of = |key: usize| -> u64 {
+            let on_key = self.counters.iter().zip(indices).filter(|(_, at)| **at == key);
+            on_key.map(|(named, _)| named.units).sum()
+        };
+        let found = |(named, &key): (&Named<'_>, &usize)| {
+            let found = keys.get(key)?;
+            Some(Found { before: found.before + units_of(key) - named.units, ..*found })
+        };
+        self.counters.iter().zip(indices).filter_map(found).collect()
     }
 
     /// For each counter the request that gives back what was charged at `now`, in the window it was charged in.

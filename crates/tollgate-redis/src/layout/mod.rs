@@ -27,7 +27,6 @@ pub(crate) use self::name::{Naming, Text, values};
 /// | `{policy}` | the name of the policy |
 /// | `{windows}` | the length of windows in its written form, such as `1m` |
 /// | `{key}` and any other | the values of the [`Key`](tollgate::Key), the first name for the first value, and so on; nested ones in the order in which they are written |
-///
 /// | `{*}` | all values that no name before it takes, as they are, with `_` between them |
 ///
 /// `{{` and `}}` are braces. A template begins with text or the prefix, names the window and at least one value, and
@@ -37,9 +36,12 @@ pub(crate) use self::name::{Naming, Text, values};
 ///
 /// The last value is written unchanged. In every other value, `%` and the byte that follows the value in the template
 /// are written as `%` and two hexadecimal digits, or the request is refused: see [`separators`](Self::separators). So
-/// different values never make the same key. The values of `{*}` are written as they are, and can make the same key: `a`
-/// and `b_c` as `a_b` and `c`. Braces in values are treated in the same way if the template has braces of
-/// its own, and on a Cluster, where they would choose the slot.
+/// different values never make the same key. Braces in values are treated in the same way if the template has braces of
+/// its own, and on a Cluster, where they would choose the slot. In a template with braces, an empty value is written as
+/// `%`, because braces around nothing choose no slot.
+///
+/// The values of `{*}` are the exception: of them, only braces are escaped, and only there. They can make the same key:
+/// `a` and `b_c` as `a_b` and `c`. Such counters are one.
 ///
 /// Texts, numbers and addresses are written as text, without their kind: the number 7 and the text `7` share a counter,
 /// as in the other system. Bytes have no text, so such a key fails with
@@ -50,8 +52,9 @@ pub(crate) use self::name::{Naming, Text, values};
 ///
 /// Counters are separate only by what the template names. Without `{policy}`, policies with windows of the same length
 /// and the same key values share a counter. Without `{window}` or `{windows}`, so do windows of different lengths
-/// whenever they start at the same instant. Two such quotas in one request are refused, so quotas that are charged
-/// together have to be [told apart](Self::tells_apart).
+/// whenever they start at the same instant. Two such quotas in one request are charged as one: the sum of their units,
+/// within the lesser limit. If one window is shorter, and ends while the request is on its way, the request still counts
+/// in the longer one alone. To count quotas separately, use a layout that [tells them apart](Self::tells_apart).
 ///
 /// # Windows
 ///
@@ -231,8 +234,8 @@ impl KeyLayout {
         Ok(())
     }
 
-    /// Whether the counters that one key has under these two quotas never have the same name. A store refuses every
-    /// request in which they have.
+    /// Whether the counters that one key has under these two quotas never have the same name. In a request in which they
+    /// have, a store charges them as one.
     ///
     /// By `{policy}` they are told apart if their policies have different names, and by `{windows}` if their windows
     /// are not equally long. By the number of the window, if that is never the same for both: almost equal windows,

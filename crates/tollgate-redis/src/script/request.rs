@@ -116,6 +116,38 @@ fn millis(length: Duration) -> u64 {
     u64::try_from(length.as_millis()).unwrap_or(u64::MAX)
 }
 
+impl Shape {
+    /// The operation on a counter that both name: the sum of their units within the lesser limit, until the later end.
+    pub(crate) fn with(self, other: Self) -> Self {
+        let lesser =
+            |one: u64, other: u64| if one == 0 || other == 0 { one.max(other) } else { one.min(other) };
+        let step = match (self.step, other.step) {
+            (
+                Step::Charge { units, limit, counted },
+                Step::Charge { units: more, limit: second, counted: third },
+            ) => {
+                let units = units + more;
+                let counted = Some(lesser(counted, third)).filter(|counted| *counted >= units).unwrap_or(0);
+                Step::Charge { units, limit: limit.min(second), counted }
+            }
+            (Step::Deny { units, counted }, Step::Deny { units: more, counted: other }) => {
+                let units = units + more;
+                let counted = Some(lesser(counted, other)).filter(|counted| *counted >= units).unwrap_or(0);
+                Step::Deny { units, counted }
+            }
+            // Other operations have one counter, or are the same on both.
+            (step, _) => step,
+        };
+        let windows = match (self.windows, other.windows) {
+            (Windows::Named { start, end }, Windows::Named { end: other, .. }) => {
+                Windows::Named { start, end: end.max(other) }
+            }
+            (windows, _) => windows,
+        };
+        Self { step, windows }
+    }
+}
+
 impl Request {
     /// Whether all windows that it names are open then.
     pub(crate) fn is_open_at(&self, now: Timestamp) -> bool {

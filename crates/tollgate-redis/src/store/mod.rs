@@ -20,7 +20,7 @@ use self::reserve::{groups, in_order, parts};
 use crate::batch::{Awaited, Committer, Company};
 use crate::denials::{Denials, Remembered, Version};
 use crate::keys::{Names, Slot};
-use crate::named_charges::{self, Asked, NamedCharges};
+use crate::named_charges::{self, Asked, KeyIndices, NamedCharges};
 use crate::script::{Answer, Found, Outcome, Request};
 use crate::time::{Instant, instant};
 use crate::topology::{Share, StoreStatus, Topology, slot};
@@ -77,7 +77,13 @@ struct Pending<'a> {
     asked: Asked,
     begun: Instant,
     versions: SmallVec<[Version; 1]>,
-    awaited: Result<Awaited, StoreError>,
+    sent: Result<Sent, StoreError>,
+}
+
+/// A request that is under way.
+struct Sent {
+    awaited: Awaited,
+    indices: KeyIndices,
 }
 
 /// While a counter is being changed, nothing is remembered of it.
@@ -371,16 +377,16 @@ impl Inner {
         company: Company,
     ) -> Pending<'a> {
         let versions = named.ids().map(|id| self.denials.version(id)).collect();
-        let awaited = self.submit(&named, asked, begun, None, company);
-        Pending { named, asked, begun, versions, awaited }
+        let sent = self.submit(&named, asked, begun, None, company);
+        Pending { named, asked, begun, versions, sent }
     }
 
     /// Awaits the answer and notes what it says of counters that deny.
     async fn note(&self, pending: &mut Pending<'_>) -> Result<Taken, StoreError> {
-        let Pending { named, asked, begun, versions, awaited } = pending;
+        let Pending { named, asked, begun, versions, sent } = pending;
         let (named, asked, begun) = (&*named, *asked, *begun);
-        let awaited = awaited.as_mut().map_err(|error| error.clone())?;
-        let taken = Taken::try_from(self.answer(named, asked, begun, awaited).await?)?;
+        let sent = sent.as_mut().map_err(|error| error.clone())?;
+        let taken = Taken::try_from(self.answer(named, asked, begun, sent).await?)?;
         let is_denied = match asked {
             Asked::Deny => true,
             Asked::Charge | Asked::Record => named.is_denied(&taken.found),
@@ -446,8 +452,8 @@ impl Inner {
         asked: Asked,
         begun: Instant,
     ) -> Result<Answer, StoreError> {
-        let mut awaited = self.submit(named, asked, begun, None, Company::Alone)?;
-        self.answer(named, asked, begun, &mut awaited).await
+        let mut sent = self.submit(named, asked, begun, None, Company::Alone)?;
+        self.answer(named, asked, begun, &mut sent).await
     }
 
     /// Awaits the answer, and asks again where the window it named was not open.
@@ -456,17 +462,22 @@ impl Inner {
         named: &NamedCharges<'_>,
         asked: Asked,
         begun: Instant,
-        awaited: &mut Awaited,
+        sent: &mut Sent,
     ) -> Result<Answer, StoreError> {
-        for _ in 1..TRIES {
-            let answer = awaited.received().await?;
-            if answer.outcome != Outcome::Stale {
-                return Ok(answer);
+        let mut tries = 1;
+        loop {
+            let answer = sent.awaited.received().await?;
+            match answer.outcome {
+                Outcome::Stale if tries < TRIES => tries += 1,
+                Outcome::Taken(found) => {
+                    let outcome = Outcome::Taken(named.found(found, &sent.indices));
+                    return Ok(Answer { outcome, ..answer });
+                }
+                _ => return Ok(answer),
             }
             // By the time that this very answer gave: what is known of the servers' time may be another server's.
-            *awaited = self.submit(named, asked, begun, Some(answer.now), Company::Others)?;
+            *sent = self.submit(named, asked, begun, Some(answer.now), Company::Others)?;
         }
-        awaited.received().await
     }
 
     /// Asks these counters in the next batch of the server that counts, as of this server's time, or else of what it is
@@ -478,9 +489,9 @@ impl Inner {
         begun: Instant,
         now: Option<Timestamp>,
         company: Company,
-    ) -> Result<Awaited, StoreError> {
+    ) -> Result<Sent, StoreError> {
         let topology = self.committer.topology();
-        let mut request =
+        let (mut request, mut indices) =
             named.request(asked, &self.names, now.unwrap_or_else(|| topology.time_at(begun)))?;
         let mut slot = self.slot(&request)?;
         let mut lane = topology.lane(slot);
@@ -488,12 +499,13 @@ impl Inner {
         if now.is_none() && topology.is_cluster() && !matches!(asked, Asked::Refund(_)) {
             let now = lane.time().estimate_at(begun);
             if !request.is_open_at(now) {
-                request = named.request(asked, &self.names, now)?;
+                (request, indices) = named.request(asked, &self.names, now)?;
                 slot = self.slot(&request)?;
                 lane = topology.lane(slot);
             }
         }
-        self.committer.submit(lane, slot, request, begun, company)
+        let awaited = self.committer.submit(lane, slot, request, begun, company)?;
+        Ok(Sent { awaited, indices })
     }
 
     /// Where the keys of the request lie.

@@ -1,6 +1,6 @@
 //! What lies in the server, and what others may do with it.
 
-use tollgate::{Charge, CountDenied, Counter, Key, Mark, PolicyQuota, Source, StoreError};
+use tollgate::{Charge, CountDenied, Counted, Counter, Key, Mark, PolicyQuota, Source, StoreError};
 use tollgate_redis::{KeyLayout, RedisStore, Separators};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
@@ -131,8 +131,6 @@ fn what_the_layout_cannot_say_is_refused_and_nothing_is_written() {
         charge(KeyLayout::RLAAS, &[minute()], b"\xff".into()),
         charge(KeyLayout::LEETDEZINE, &[minute()], "alice".into()),
         charge(KeyLayout::LEETDEZINE.separators(Separators::Refuse), &[minute()], ("a:b", "/").into()),
-        // Both would be charged to one counter.
-        charge(KeyLayout::RLAAS, &[minute(), quota("b", "9/1m")], "alice".into()),
     ];
     for error in refused {
         assert!(matches!(error, StoreError::Uncountable(_)), "{error}");
@@ -235,4 +233,46 @@ fn what_is_written_alike_is_remembered_alike() {
     block_on(store.reset(&Counter::new(&quota, &text))).unwrap();
     assert_eq!(used(&store, &quota, &number, 1), 1);
     assert_eq!(used(&store, &quota, &text, 0), 1);
+}
+
+/// Envoy's layout joins keys and values, so clients can choose values whose counters have one key. Such a request was
+/// refused as one that can never be counted, and Envoy admits what is refused.
+#[test]
+fn counters_with_one_key_are_charged_as_one() {
+    let server = shared(Software::Redis);
+    let store = build(store(&server).prefix("one-key:").layout(KeyLayout::ENVOY_RATELIMIT));
+    let (wide, tight) = (quota("any", "7/3650d"), quota("any", "5/3650d"));
+    let (user, agent) = (Key::parts(["d", "user", "agent_x"]), Key::parts(["d", "user_agent", "x"]));
+    let both = || {
+        let charges = [Charge::new(&wide, &user, 1), Charge::new(&tight, &agent, 2)];
+        block_on(store.charge(&charges)).unwrap()
+    };
+    let of = |counted: Counted| -> Vec<(bool, u64, u32)> {
+        counted.iter().map(|state| (state.has_room(), state.used(), state.units())).collect()
+    };
+    assert_eq!(of(both()), [(true, 3, 1), (true, 3, 2)]);
+    // Six are above the lesser limit alone.
+    assert_eq!(of(both()), [(true, 3, 0), (false, 3, 0)]);
+    assert_eq!(used(&store, &wide, &user, 0), 3);
+}
+
+/// The same for windows of different lengths that begin at the same time.
+#[test]
+fn windows_that_begin_together_are_charged_as_one() {
+    let server = shared(Software::Redis);
+    let store = build(store(&server).prefix("begin:").layout(KeyLayout::ENVOY_RATELIMIT));
+    let seconds: u64 = server.command::<Vec<String>>(["TIME"])[0].parse().unwrap();
+    // The tenth window of the one and the eighth of the other.
+    let fortieth = seconds / 40;
+    let short = quota("any", &format!("3/{}s", 4 * fortieth));
+    let long = quota("any", &format!("5/{}s", 5 * fortieth));
+    let key = Key::parts(["d", "user", "alice"]);
+    let both =
+        || block_on(store.charge(&[Charge::new(&short, &key, 1), Charge::new(&long, &key, 1)])).unwrap();
+    assert!(both().is_admitted());
+    let denied = both();
+    assert_eq!((denied[0].has_room(), denied[1].has_room(), denied[0].used()), (false, true, 2));
+    let name = format!("begin:d_user_alice_{}", 40 * fortieth);
+    let ends: u64 = server.command(["EXPIRETIME", &name]);
+    assert_eq!(ends, 45 * fortieth + 1);
 }
