@@ -15,6 +15,8 @@ pub(crate) struct Naming {
     prefix: Box<str>,
     /// The bytes that are escaped in each value, in the order of the template.
     reserved: Box<[Box<[u8]>]>,
+    /// Those in the values of `{*}`.
+    reserved_in_rest: &'static [u8],
     slots: Slots,
 }
 
@@ -48,15 +50,17 @@ const SEPARATOR: StoreError =
 impl Naming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
         let reserved = layout.reserved(Braces::AsTheyAre);
+        let reserved_in_rest = layout.reserved_in_rest(Braces::AsTheyAre);
         let keeps_to_slot = layout.keeps_to_slot(prefix);
         let slots = if keeps_to_slot { Slots::OneEachKey } else { Slots::OneEachCounter };
-        Self { layout, prefix: prefix.into(), reserved, slots }
+        Self { layout, prefix: prefix.into(), reserved, reserved_in_rest, slots }
     }
 
     /// The same for a Cluster. There, braces in a value would choose the slot, so clients that choose values could
     /// overload one server.
     pub(crate) fn on_cluster(self) -> Self {
-        Self { reserved: self.layout.reserved(Braces::Escaped), ..self }
+        let reserved = self.layout.reserved(Braces::Escaped);
+        Self { reserved, reserved_in_rest: self.layout.reserved_in_rest(Braces::Escaped), ..self }
     }
 
     /// What all keys begin with.
@@ -128,11 +132,11 @@ impl Naming {
                 }
                 Piece::Rest => {
                     let (first, rest) = values.as_slice().split_first().ok_or(UNFIT_KEY)?;
-                    name.extend_from_slice(first);
-                    rest.iter().for_each(|value| {
+                    self.write(&mut name, first, self.reserved_in_rest)?;
+                    for value in rest {
                         name.push(b'_');
-                        name.extend_from_slice(value);
-                    });
+                        self.write(&mut name, value, self.reserved_in_rest)?;
+                    }
                     values = [].iter();
                     continue;
                 }
@@ -149,6 +153,10 @@ impl Naming {
     }
 
     fn write(&self, name: &mut Vec<u8>, value: &[u8], reserved: &[u8]) -> Result<(), StoreError> {
+        // A server takes braces around nothing for text, and would choose the slot by the whole key.
+        if value.is_empty() && self.layout.has_braces() {
+            name.push(b'%');
+        }
         for byte in value {
             if !reserved.contains(byte) {
                 name.push(*byte);
@@ -179,8 +187,7 @@ impl KeyLayout {
     fn reserved(&self, braces: Braces) -> Box<[Box<[u8]>]> {
         let is_escaped = |piece: &Piece| matches!(piece, Piece::Policy | Piece::Windows | Piece::Value(_));
         let is_value = |piece: &Piece| is_escaped(piece) || *piece == Piece::Rest;
-        let is_brace = |text: &str| text.contains(['{', '}']);
-        let has_braces = self.pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if is_brace(text)));
+        let has_braces = self.has_braces();
         let mut reserved = Vec::new();
         for (at, _) in self.pieces.iter().enumerate().filter(|(_, piece)| is_escaped(piece)) {
             let behind = self.pieces.get(at + 1..).unwrap_or_default();
@@ -197,6 +204,16 @@ impl KeyLayout {
             reserved.push(bytes.into_boxed_slice());
         }
         reserved.into_boxed_slice()
+    }
+
+    /// The bytes that are escaped in the values of `{*}`.
+    fn reserved_in_rest(&self, braces: Braces) -> &'static [u8] {
+        if self.has_braces() || braces == Braces::Escaped { b"{}" } else { &[] }
+    }
+
+    /// Whether the template has braces of its own.
+    fn has_braces(&self) -> bool {
+        self.pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if text.contains(['{', '}'])))
     }
 
     /// Whether the first braces stand around all values of a key and nothing that changes with policy or window.
@@ -296,6 +313,43 @@ mod tests {
         assert!(slots.len() > 80, "{} slots", slots.len());
         assert_eq!(&*name("{a}%"), b"limit:%7Ba%7D%25:0");
         assert_ne!(name("{a}"), name("%7Ba%7D"));
+    }
+
+    /// The values of `{*}` were written with their braces, so all keys of such a client were in one slot.
+    #[test]
+    fn no_value_of_the_rest_chooses_its_slot() {
+        let quota = PolicyQuota::new("any", "5/1h".parse().unwrap());
+        let window = quota.quota().window_at(&Key::from(""), Timestamp::EPOCH);
+        let name = |naming: &Naming, value: &str| {
+            let values = ["d", "k", value].map(|value| value.as_bytes().into());
+            String::from_utf8(naming.name(&quota, Some(&values), window).unwrap().into_vec()).unwrap()
+        };
+        let naming = Naming::new(KeyLayout::ENVOY_RATELIMIT, "");
+        assert_eq!(name(&naming, "{a}%"), "d_k_{a}%_0");
+        let naming = naming.on_cluster();
+        assert_eq!(name(&naming, "{a}%"), "d_k_%7Ba%7D%_0");
+        let slots: HashSet<u16> =
+            (0..100).map(|user| slot::of(name(&naming, &format!("{{tag}}-{user}")).as_bytes())).collect();
+        assert!(slots.len() > 80, "{} slots", slots.len());
+    }
+
+    /// Braces around nothing choose no slot: the counters of such a key were in several.
+    #[test]
+    fn one_slot_for_each_key_holds_whatever_its_values() {
+        let (minute, hour): (Quota, Quota) = ("5/1m".parse().unwrap(), "5/1h".parse().unwrap());
+        for template in ["l:{{{user}}}:{windows}:{window}", "l:{{{*}}}:{windows}:{window}"] {
+            let naming = Naming::new(template.parse().unwrap(), "").on_cluster();
+            assert!(naming.has_slot_for_each_key());
+            for value in ["", "}", "{", "{}", "}{", "%", "a"] {
+                let values: [Text; 1] = [value.as_bytes().into()];
+                let slot = |quota: &Quota| {
+                    let quota = PolicyQuota::new("any", quota.clone());
+                    let window = naming.window(&quota, NOW).unwrap();
+                    slot::of(&naming.name(&quota, Some(&values), window).unwrap())
+                };
+                assert_eq!(slot(&minute), slot(&hour), "{template} {value:?}");
+            }
+        }
     }
 
     #[test]
