@@ -35,12 +35,11 @@ pub(super) fn response(
 }
 
 fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charging) -> Status {
+    // What was not counted has no figures.
+    let Some(state) = state else { return Status::NO_LIMIT };
     let name = counted.rule.and_then(|rule| rule.name.clone());
     let current_limit =
         Some(CurrentLimit { requests_per_unit: counted.requests_per_unit, unit: counted.unit, name });
-    let Some(state) = state else {
-        return Status { current_limit, ..Status::NO_LIMIT };
-    };
     let is_over = match (counted.effect, charging) {
         (Effect::Refund, _) => false,
         // A look at a limit that is used up, and not exceeded, is in order there.

@@ -4,11 +4,13 @@
 //! `metadata`.
 
 mod assemble;
+mod deadline;
 mod metadata;
 mod plan;
 mod steps;
 
 use std::fmt;
+use std::future::{Pending, pending};
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
@@ -30,10 +32,12 @@ use crate::{DecideError, Domains, Request, Response, Settings};
 ///
 /// - Limits in shadow mode are charged after the decision, each by itself, and never deny. Nothing is taken from them
 ///   if the request is denied.
-/// - Limits in quota mode deny only together: if at least one has room, those with room are charged.
+/// - Limits in quota mode deny only together: if at least one has room, those with room are charged. If several count on
+///   one counter, the first of them come first, after limits that deny by themselves.
 /// - With 0 units, a limit is looked at. It denies if one more unit has no room. With `Charging::Each` it denies only
 ///   if more than the limit is used.
-/// - Units that are given back go to the window that is open now, whatever the other descriptors are told.
+/// - Units that are given back go to the window that is open now, whatever the other descriptors are told. If they cannot
+///   be given back, only a request that does nothing else fails.
 ///
 /// # Consistency
 ///
@@ -66,16 +70,17 @@ use crate::{DecideError, Domains, Request, Response, Settings};
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct EnvoyLimiter<S, C = SystemClock> {
+pub struct EnvoyLimiter<S, C = SystemClock, D = fn() -> Pending<()>> {
     store: FallbackStore<S, C>,
+    deadline: D,
     when_full: WhenFull,
     settings: Settings,
     live: ArcSwap<Domains>,
 }
 
 impl<S: Store> EnvoyLimiter<S> {
-    /// These limits over this store. A store that may have to wait needs a deadline of its own. While it is in trouble,
-    /// there is no decision, and Envoy's `failure_mode_deny` says what becomes of requests.
+    /// These limits over this store. A store that may have to wait needs a [deadline](Self::deadline). While it is in
+    /// trouble, there is no decision, and Envoy's `failure_mode_deny` says what becomes of requests.
     pub fn new(store: S, domains: Domains, settings: Settings) -> Self {
         Self::over(FallbackStore::new(store, OnStoreFailure::Closed), domains, settings)
     }
@@ -85,7 +90,21 @@ impl<S, C> EnvoyLimiter<S, C> {
     /// These limits over this store, which says what happens while the store below it is in trouble.
     pub fn over(store: FallbackStore<S, C>, domains: Domains, settings: Settings) -> Self {
         let live = ArcSwap::from_pointee(domains);
-        Self { store, when_full: WhenFull::default(), settings, live }
+        Self { store, deadline: pending, when_full: WhenFull::default(), settings, live }
+    }
+}
+
+impl<S, C, D> EnvoyLimiter<S, C, D> {
+    /// Sets the deadline of a decision, for all its steps together. After it, limits that decide are answered as while
+    /// the store is in trouble. Shadow limits and refunds are left out of the answer.
+    #[must_use]
+    pub fn deadline<F, T>(self, deadline: F) -> EnvoyLimiter<S, C, F>
+    where
+        F: Fn() -> T,
+        T: Future<Output = ()>,
+    {
+        let Self { store, when_full, settings, live, .. } = self;
+        EnvoyLimiter { store, deadline, when_full, settings, live }
     }
 
     /// Sets the answer for a key without a counter while the store is full.
@@ -110,7 +129,13 @@ impl<S, C> EnvoyLimiter<S, C> {
     }
 }
 
-impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
+impl<S, C, D, T> EnvoyLimiter<S, C, D>
+where
+    S: Store,
+    C: Clock,
+    D: Fn() -> T,
+    T: Future<Output = ()>,
+{
     /// Decides whether a request may go on, and counts it.
     ///
     /// # Errors
@@ -129,7 +154,7 @@ impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
 }
 
 /// Without the store, which knows keys.
-impl<S, C> fmt::Debug for EnvoyLimiter<S, C> {
+impl<S, C, D> fmt::Debug for EnvoyLimiter<S, C, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EnvoyLimiter").field("settings", &self.settings).finish_non_exhaustive()
     }

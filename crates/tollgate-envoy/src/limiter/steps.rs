@@ -1,89 +1,126 @@
 //! The steps of the store for one request.
 
+use std::pin::pin;
+
 use smallvec::SmallVec;
 use tollgate::{Charge, Clock, Counted, QuotaState, Source, Step, Store, StoreError};
 use tollgate_policy::WhenFull;
 
 use super::EnvoyLimiter;
-use super::plan::{CountedPlan, Effect, Plan, Planned};
+use super::deadline::Deadline;
+use super::plan::{Effect, Plan, Planned};
 use crate::Charging;
 
-/// The state of each descriptor's limit after the request; `None` if it has none, or a shadow limit could not be
-/// counted.
+/// The state of each descriptor's limit after the request; `None` if it has none, or a limit that decides nothing could
+/// not be counted.
 pub(super) type States = SmallVec<[Option<QuotaState>; 2]>;
 
 type Places = SmallVec<[usize; 2]>;
 type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
 
-impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
-    /// Counts what the plan asks.
+/// What becomes of limits in shadow mode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shadows {
+    /// The request is admitted.
+    Charged,
+    /// The request is denied.
+    LookedAt,
+    /// They were charged with the others.
+    Done,
+}
+
+impl<S, C, D, T> EnvoyLimiter<S, C, D>
+where
+    S: Store,
+    C: Clock,
+    D: Fn() -> T,
+    T: Future<Output = ()>,
+{
+    /// Counts what the plan asks, within one deadline.
     pub(super) async fn count(&self, plan: &Plan<'_>) -> Result<States, StoreError> {
         let mut states = States::from_elem(None, plan.0.len());
-        let has_charged = match self.settings.charging {
-            Charging::AllOrNothing => self.charge_all_or_nothing(plan, &mut states).await?,
-            Charging::Each => self.charge_each(plan, &mut states).await?,
+        let timer = pin!(None);
+        let mut deadline = Deadline::new(&self.deadline, timer);
+        let shadows = match self.settings.charging {
+            Charging::AllOrNothing => {
+                if self.charge_all_or_nothing(plan, &mut states, &mut deadline).await? {
+                    Shadows::Charged
+                } else {
+                    Shadows::LookedAt
+                }
+            }
+            Charging::Each => {
+                self.charge_each(plan, &mut states, &mut deadline).await?;
+                Shadows::Done
+            }
         };
-        if plan.counted().any(|(_, counted)| counted.effect == Effect::Refund) {
-            let refunded = self.refund(plan, &mut states).await;
-            refunded.map_err(|error| if has_charged { error.after_others() } else { error })?;
+        // The decision stands, whatever becomes of these.
+        let rest = async {
+            self.try_out(plan, shadows, &mut states).await;
+            self.refund(plan, &mut states).await
+        };
+        let rest = deadline.bound(rest).await.map_err(StoreError::from).flatten();
+        match rest {
+            Err(error) if plan.counted().all(|(_, counted)| counted.effect == Effect::Refund) => Err(error),
+            _ => Ok(states),
         }
-        Ok(states)
     }
 
     /// Charges all limits that decide, or none of them. Quotas without room are left out as long as one has room, and
-    /// nothing is ever charged and given back. Returns whether something was charged.
-    async fn charge_all_or_nothing(&self, plan: &Plan<'_>, states: &mut States) -> Result<bool, StoreError> {
-        let effect = |place: usize| match plan.0.get(place) {
-            Some(Planned::Counted(counted)) => Some(counted.effect),
-            _ => None,
-        };
-        let is_quota = |place: &usize| effect(*place) == Some(Effect::DeniesWithAllQuotas);
+    /// nothing is ever charged and given back. Returns whether the request is admitted.
+    async fn charge_all_or_nothing(
+        &self,
+        plan: &Plan<'_>,
+        states: &mut States,
+        deadline: &mut Deadline<'_, D, T>,
+    ) -> Result<bool, StoreError> {
         let deciding = plan
             .counted()
             .filter(|(_, counted)| matches!(counted.effect, Effect::Denies | Effect::DeniesWithAllQuotas));
         let mut places: Places = deciding.map(|(place, _)| place).collect();
-        let is_admitted = loop {
+        loop {
             let chosen = plan.counted().filter(|(place, _)| places.contains(place));
             let charges: Charges<'_> = chosen.map(|(_, counted)| counted.charge()).collect();
             if charges.is_empty() {
-                break true;
+                return Ok(true);
             }
-            let counted = self.with_room(&charges, self.store.step(Step::Charge(&charges)).await)?;
+            let step = Step::Charge(&charges);
+            let answer = deadline.bound(async { self.store.step(step).await }).await;
+            let answer = answer.unwrap_or_else(|late| self.store.without_store(step, late.into()));
+            let counted = self.with_room(&charges, answer)?;
             for (place, state) in places.iter().zip(&counted) {
                 set(states, *place, *state);
             }
             if counted.is_admitted() {
-                break true;
+                return Ok(true);
             }
-            let has_room =
-                |place: &usize| matches!(states.get(*place), Some(Some(state)) if state.has_room());
-            if places.iter().any(|place| !is_quota(place) && !has_room(place)) {
-                break false;
+            match plan.without_full_quotas(&places, states) {
+                Some(fewer)
+                    if fewer.iter().any(|place| plan.is_quota(*place))
+                        || plan.has_free_quota(self.settings.quota_mode) =>
+                {
+                    places = fewer;
+                }
+                _ => return Ok(false),
             }
-            places.retain(|place| has_room(place));
-            if !places.iter().any(is_quota) && !plan.has_free_quota(self.settings.quota_mode) {
-                break false;
-            }
-        };
-        self.try_out(plan, is_admitted, states).await;
-        Ok(is_admitted && !places.is_empty())
+        }
     }
 
-    /// Counts limits in shadow mode, after the decision. If the request is denied, nothing is taken from them.
-    async fn try_out(&self, plan: &Plan<'_>, is_admitted: bool, states: &mut States) {
+    /// Counts limits in shadow mode, after the decision.
+    async fn try_out(&self, plan: &Plan<'_>, done: Shadows, states: &mut States) {
         let shadows = || plan.counted().filter(|(_, counted)| counted.effect == Effect::Shadow);
         let is_fallback =
             |state: &Option<QuotaState>| state.is_some_and(|state| state.source() == Source::Fallback);
-        if shadows().next().is_none() || states.iter().any(is_fallback) {
+        if done == Shadows::Done || shadows().next().is_none() || states.iter().any(is_fallback) {
             return;
         }
         let charges: Charges<'_> = shadows().map(|(_, counted)| counted.charge()).collect();
         let step = |charge| {
             let charge = std::slice::from_ref(charge);
-            if is_admitted { Step::Charge(charge) } else { Step::Peek(charge) }
+            if done == Shadows::Charged { Step::Charge(charge) } else { Step::Peek(charge) }
         };
         let steps: Vec<Step<'_>> = charges.iter().map(step).collect();
-        // The store itself: what its trouble means is said for decisions.
+        // Bypasses the fallback policy: a failed shadow step is ignored.
         let answers = self.store.store().step_each(&steps).await;
         for ((place, _), answer) in shadows().zip(answers) {
             if let Some(state) = answer.ok().as_ref().and_then(|counted| counted.first()) {
@@ -92,20 +129,40 @@ impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
         }
     }
 
-    /// Charges every limit by itself. Returns whether something was charged.
-    async fn charge_each(&self, plan: &Plan<'_>, states: &mut States) -> Result<bool, StoreError> {
+    /// Charges every limit by itself.
+    async fn charge_each(
+        &self,
+        plan: &Plan<'_>,
+        states: &mut States,
+        deadline: &mut Deadline<'_, D, T>,
+    ) -> Result<(), StoreError> {
         let charged = || plan.counted().filter(|(_, counted)| counted.effect != Effect::Refund);
-        let counted = self.step_each(charged(), |charge| Step::Charge(charge)).await?;
-        for ((place, _), state) in charged().zip(&counted) {
+        let charges: Charges<'_> = charged().map(|(_, counted)| counted.charge()).collect();
+        let steps: Vec<Step<'_>> =
+            charges.iter().map(|charge| Step::Charge(std::slice::from_ref(charge))).collect();
+        if steps.is_empty() {
+            return Ok(());
+        }
+        let answers = deadline.bound(async { self.store.step_each(&steps).await }).await;
+        let answers = answers.unwrap_or_else(|late| {
+            steps.iter().map(|step| self.store.without_store(*step, late.into())).collect()
+        });
+        for ((place, _), state) in charged().zip(&self.with_room_each(&charges, answers)?) {
             set(states, place, *state);
         }
-        Ok(!counted.is_empty())
+        Ok(())
     }
 
     /// Gives units back to the windows that are open now.
     async fn refund(&self, plan: &Plan<'_>, states: &mut States) -> Result<(), StoreError> {
         let refunds = || plan.counted().filter(|(_, counted)| counted.effect == Effect::Refund);
-        let peeked = self.step_each(refunds(), |charge| Step::Peek(charge)).await?;
+        let charges: Charges<'_> = refunds().map(|(_, counted)| counted.charge()).collect();
+        let peeks: Vec<Step<'_>> =
+            charges.iter().map(|charge| Step::Peek(std::slice::from_ref(charge))).collect();
+        if peeks.is_empty() {
+            return Ok(());
+        }
+        let peeked = self.with_room_each(&charges, self.store.step_each(&peeks).await)?;
         for ((place, _), state) in refunds().zip(&peeked) {
             set(states, place, *state);
         }
@@ -124,22 +181,14 @@ impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
         Ok(())
     }
 
-    /// Takes a step on each counter by itself.
-    async fn step_each<'p, 'q: 'p>(
+    fn with_room_each(
         &self,
-        counted: impl Iterator<Item = (usize, &'p CountedPlan<'q>)>,
-        step: for<'a> fn(&'a [Charge<'a>]) -> Step<'a>,
+        charges: &[Charge<'_>],
+        answers: Vec<Result<Counted, StoreError>>,
     ) -> Result<Counted, StoreError> {
-        let charges: Charges<'_> = counted.map(|(_, counted)| counted.charge()).collect();
-        let charges: SmallVec<[[Charge<'_>; 1]; 2]> = charges.into_iter().map(|charge| [charge]).collect();
-        let steps: Vec<Step<'_>> = charges.iter().map(|charge| step(charge)).collect();
-        if steps.is_empty() {
-            return Ok([].into_iter().collect());
-        }
-        let answers = self.store.step_each(&steps).await;
-        Counted::of_each(
-            charges.iter().zip(answers).map(|(charge, answer)| self.with_room(charge, answer)).collect(),
-        )
+        let each = charges.iter().zip(answers);
+        let with_room = |(charge, answer)| self.with_room(std::slice::from_ref(charge), answer);
+        Counted::of_each(each.map(with_room).collect())
     }
 
     /// The answer, or that of a setting if the store is full.
@@ -156,6 +205,48 @@ impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
 }
 
 impl Plan<'_> {
+    fn is_quota(&self, place: usize) -> bool {
+        let planned = self.0.get(place);
+        matches!(planned, Some(Planned::Counted(counted)) if counted.effect == Effect::DeniesWithAllQuotas)
+    }
+
+    /// The places that are left once quotas without room are left out. Limits that deny by themselves come first, then
+    /// quotas in their order, each if all that come before it on its counter still have room. `None` if a limit denies
+    /// by itself, or nothing is left out.
+    fn without_full_quotas(&self, places: &Places, states: &States) -> Option<Places> {
+        let mut kept: SmallVec<[(usize, Charge<'_>, &QuotaState); 2]> = SmallVec::new();
+        for is_quota in [false, true] {
+            for place in places.iter().copied().filter(|place| self.is_quota(*place) == is_quota) {
+                let (Some(Planned::Counted(counted)), Some(Some(state))) =
+                    (self.0.get(place), states.get(place))
+                else {
+                    continue;
+                };
+                let charge = counted.charge();
+                kept.push((place, charge, state));
+                let on_counter = || kept.iter().filter(|(_, other, _)| other.counter() == charge.counter());
+                let cost: u64 = on_counter().map(|(_, charge, _)| u64::from(charge.cost())).sum();
+                if on_counter().all(|(_, _, state)| state.used() + cost.max(1) <= state.limit()) {
+                    continue;
+                }
+                if !is_quota {
+                    return None;
+                }
+                kept.pop();
+            }
+        }
+        let mut left: Places = kept.iter().map(|(place, ..)| *place).collect();
+        if left.len() == places.len() {
+            // They share a counter that only the store knows of. The first of them may have room alone.
+            let has_room = |place: usize| matches!(states.get(place), Some(Some(state)) if state.has_room());
+            let full = |place: &usize| self.is_quota(*place) && !has_room(*place);
+            let mut keeps_first = left.iter().filter(|place| full(place)).count() > 1;
+            left.retain(|place| !full(place) || std::mem::take(&mut keeps_first));
+        }
+        left.sort_unstable();
+        Some(left).filter(|left| left.len() < places.len())
+    }
+
     /// Whether a limit in quota mode has room, whatever is counted.
     pub(super) fn has_free_quota(&self, are_all_quotas: bool) -> bool {
         self.0.iter().any(|planned| match planned {

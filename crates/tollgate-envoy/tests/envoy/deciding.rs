@@ -6,7 +6,7 @@ use serde_json::json;
 use tollgate::{ManualClock, MemoryStore, OnStoreFailure, Timestamp};
 use tollgate_envoy::{
     Charging, Code, DecideError, Descriptor, Domains, EnvoyLimiter, HeaderNames, InvalidRequest, Override,
-    Request, Response, SameDomain, Settings, Unit,
+    Request, Response, SameDomain, Settings, Status, Unit,
 };
 use tollgate_policy::{Sources, WhenFull};
 use tollgate_testkit::{Fault, FaultyStore, block_on};
@@ -23,6 +23,9 @@ descriptors:
 - key: shadow
   shadow_mode: true
   rate_limit: { unit: minute, requests_per_unit: 1 }
+- key: quota
+  quota_mode: true
+  rate_limit: { unit: day, requests_per_unit: 1 }
 - key: month
   rate_limit: { unit: month, requests_per_unit: 5 }
 ";
@@ -201,4 +204,74 @@ fn a_full_store_is_answered_as_it_is_set() {
     };
     assert!(matches!(fill(&limiter()), Some(Err(DecideError::Store(tollgate::StoreError::Full)))));
     assert!(fill(&limiter().when_full(WhenFull::Allow)).is_none());
+}
+
+/// Both were judged by the sum of their units and left out, so the request was denied though one of them had room.
+#[test]
+fn quotas_on_one_counter_are_charged_one_after_another() {
+    let (limiter, _) = limiter(Settings::default());
+    let decide = |keys: &[&str]| block_on(limiter.decide(&request(keys))).unwrap();
+    let first = decide(&["quota", "quota"]);
+    assert_eq!((first.overall, codes(&first)), (Code::Ok, vec![Code::Ok, Code::OverLimit]));
+    let second = decide(&["quota", "quota"]);
+    assert_eq!((second.overall, codes(&second)), (Code::OverLimit, vec![Code::OverLimit; 2]));
+}
+
+/// It was told as used up, with `RateLimit-Remaining: 0`.
+#[test]
+fn a_shadow_limit_that_was_not_counted_has_no_figures() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let settings = Settings { headers: Some(HeaderNames::default()), ..Settings::default() };
+    let limiter = EnvoyLimiter::new(store.clone(), domains(), settings);
+    store.begin_after(1, Fault::unreachable());
+    let response = block_on(limiter.decide(&request(&["ten", "shadow"]))).unwrap();
+    assert_eq!((response.overall, response.statuses[0].limit_remaining), (Code::Ok, 9));
+    assert_eq!(response.statuses[1], Status::NO_LIMIT);
+    assert_eq!((response.headers[0].value, response.headers[1].value), (10, 9));
+}
+
+/// A refund that failed made an error of a request that was charged, and Envoy admits errors: also of a denied one.
+#[test]
+fn a_refund_that_fails_changes_no_verdict() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let limiter = EnvoyLimiter::new(store.clone(), domains(), Settings::default());
+    let mut asked = request(&["one", "ten"]);
+    asked.descriptors[1].is_negative_hits = true;
+    for expected in [Code::Ok, Code::OverLimit] {
+        store.begin_after(1, Fault::unreachable());
+        let response = block_on(limiter.decide(&asked)).unwrap();
+        assert_eq!((response.overall, &response.statuses[1]), (expected, &Status::NO_LIMIT));
+        store.end();
+    }
+    // Whoever only gives back is told.
+    asked.descriptors.remove(0);
+    store.begin(Fault::unreachable());
+    assert!(matches!(block_on(limiter.decide(&asked)), Err(DecideError::Store(_))));
+}
+
+/// Every step had a deadline of its own, so a store that hangs cost several of them.
+#[test]
+fn a_decision_has_one_deadline() {
+    let store = FaultyStore::new(MemoryStore::new());
+    let starts = std::sync::atomic::AtomicU32::new(0);
+    let deadline = || {
+        starts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+        std::future::ready(())
+    };
+    let open = || tollgate::FallbackStore::new(store.clone(), OnStoreFailure::Open);
+    let limiter = EnvoyLimiter::over(open(), domains(), Settings::default()).deadline(deadline);
+    let mut asked = request(&["one", "shadow", "ten"]);
+    asked.descriptors[2].is_negative_hits = true;
+    // The decision is made, and the rest hangs.
+    store.begin_after(1, Fault::Hangs);
+    let response = block_on(limiter.decide(&asked)).unwrap();
+    assert_eq!((response.overall, response.statuses[0].limit_remaining), (Code::Ok, 0));
+    assert_eq!(response.statuses[1..], [Status::NO_LIMIT, Status::NO_LIMIT]);
+    assert_eq!(starts.load(std::sync::atomic::Ordering::Relaxed), 1);
+    // All of it hangs: the policy answers, and no other step begins.
+    store.begin(Fault::Hangs);
+    assert_eq!(block_on(limiter.decide(&asked)).unwrap().overall, Code::Ok);
+    assert_eq!(starts.load(std::sync::atomic::Ordering::Relaxed), 2);
+    let closed = EnvoyLimiter::new(store.clone(), domains(), Settings::default()).deadline(deadline);
+    assert!(matches!(block_on(closed.decide(&asked)), Err(DecideError::Store(_))));
 }

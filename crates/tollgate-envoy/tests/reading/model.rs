@@ -165,11 +165,24 @@ impl<'a> Model<'a> {
             for (item, room) in chosen.iter().zip(&rooms) {
                 statuses[item.place] = self.status(item, !room, now);
             }
-            let denies = chosen.iter().zip(&rooms).any(|(item, room)| item.kind == Kind::Deny && !room);
-            if is_admitted || denies {
-                break is_admitted;
+            if is_admitted {
+                break true;
             }
-            chosen = chosen.into_iter().zip(rooms).filter(|(_, room)| *room).map(|(item, _)| item).collect();
+            // One after another as if each came alone: limits that deny by themselves, then quotas.
+            let mut kept: Vec<&Item> = Vec::new();
+            let (denying, quotas): (Vec<&Item>, Vec<&Item>) =
+                chosen.into_iter().partition(|item| item.kind == Kind::Deny);
+            for item in denying.iter().chain(&quotas) {
+                kept.push(item);
+                if kept.iter().any(|item| !self.has_room(item, &kept)) {
+                    kept.pop();
+                }
+            }
+            if denying.iter().any(|item| !kept.iter().any(|kept| kept.place == item.place)) {
+                break false;
+            }
+            kept.sort_by_key(|item| item.place);
+            chosen = kept;
             if !free_quota && !chosen.iter().any(|item| item.kind == Kind::Quota) {
                 break false;
             }

@@ -133,6 +133,17 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     }
 }
 
+impl<S, C: Clock, D> FallbackStore<S, C, D> {
+    /// Returns what the policy answers to a step that failed with this error. Use it for a step that you gave up on.
+    ///
+    /// # Errors
+    ///
+    /// As when the store fails.
+    pub fn without_store(&self, step: Step<'_>, error: StoreError) -> Result<Counted, StoreError> {
+        self.judged(step, Err(error))
+    }
+}
+
 impl<S, C, D, T> Store for FallbackStore<S, C, D>
 where
     S: Store,
