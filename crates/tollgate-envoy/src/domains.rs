@@ -1,6 +1,6 @@
 //! The limits of all domains, read from files and compiled to an index.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::iter;
 
 use smallvec::SmallVec;
@@ -12,7 +12,7 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 use crate::file::{self, RawDescriptor, RawFile};
 use crate::rule::Rule;
 use crate::wildcards::Wildcards;
-use crate::{Entry, Unit};
+use crate::{Entry, Unit, Warning, WarningKind, warning};
 
 /// The limits of all domains.
 ///
@@ -49,7 +49,10 @@ use crate::{Entry, Unit};
 /// # Ok::<(), tollgate_policy::ConfigError>(())
 /// ```
 #[derive(Debug)]
-pub struct Domains(HashMap<Box<str>, Domain>);
+pub struct Domains {
+    by_name: HashMap<Box<str>, Domain>,
+    warnings: Box<[Warning]>,
+}
 
 /// Whether several files may have the same domain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -73,6 +76,8 @@ pub(crate) struct Domain {
     nodes: Vec<Node>,
     /// The descriptors of the outermost level.
     seen: Seen,
+    /// Until all files are read.
+    warnings: Vec<(Position, WarningKind)>,
 }
 
 /// A descriptor of the configuration.
@@ -93,8 +98,7 @@ struct Values {
     any: Option<u32>,
 }
 
-/// Only texts of the configuration are put in. A stranger can look for texts that collide with them, and meets as many
-/// as the configuration has put there, so the hash needs no key.
+/// Keys are texts of the configuration only, so clients cannot create collisions; the hash is unkeyed.
 type Table<V> = HashMap<Box<str>, V, Xxh3DefaultBuilder>;
 
 /// Where the descriptors of a level stand, by key and value.
@@ -112,13 +116,14 @@ impl Domains {
     pub fn parse(sources: &Sources, same_domain: SameDomain) -> Result<Self, ConfigError> {
         let files: Box<[Box<str>]> = sources.names().map(Into::into).collect();
         let mut problems = Problems::default();
-        let mut domains = Self(HashMap::new());
+        let mut domains = Self { by_name: HashMap::new(), warnings: Box::default() };
         for (number, text) in (0..).zip(sources.policies()) {
             if let Some(root) = file::read(text, number, &mut problems) {
                 domains.add(root, same_domain, &files, &mut problems);
             }
         }
         if problems.is_empty() {
+            domains.warn(&files);
             return Ok(domains);
         }
         Err(ConfigError::Invalid { files, problems: problems.into_sorted() })
@@ -126,17 +131,23 @@ impl Domains {
 
     /// Returns the names of the domains, in no particular order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(AsRef::as_ref)
+        self.by_name.keys().map(AsRef::as_ref)
+    }
+
+    /// Returns the probable mistakes in the files, in their order.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
     }
 
     /// Returns how many limits there are.
     #[must_use]
     pub fn limits(&self) -> usize {
-        self.0.values().flat_map(|domain| &domain.nodes).filter(|node| node.rule.is_some()).count()
+        self.by_name.values().flat_map(|domain| &domain.nodes).filter(|node| node.rule.is_some()).count()
     }
 
     pub(crate) fn domain(&self, name: &str) -> Option<&Domain> {
-        self.0.get(name)
+        self.by_name.get(name)
     }
 
     fn add(&mut self, root: At<RawFile>, same: SameDomain, files: &[Box<str>], problems: &mut Problems) {
@@ -147,7 +158,7 @@ impl Domains {
             problems.add(name.at, ProblemKind::Other("the name of the domain is empty".into()));
             return;
         }
-        if let (Some(known), SameDomain::Refuse) = (self.0.get(&name.value.0), same) {
+        if let (Some(known), SameDomain::Refuse) = (self.by_name.get(&name.value.0), same) {
             let first = Place::seen_from(name.at, known.at, files);
             let problem = format!(
                 "the domain `{}` is here already, in {first}: write it once, or set MERGE_DOMAIN_CONFIG=true",
@@ -157,7 +168,7 @@ impl Domains {
             return;
         }
         let domain =
-            self.0.entry(name.value.0.clone()).or_insert_with(|| Domain::new(&name.value.0, name.at));
+            self.by_name.entry(name.value.0.clone()).or_insert_with(|| Domain::new(&name.value.0, name.at));
         let mut seen = std::mem::take(&mut domain.seen);
         if let Some(descriptors) = root.descriptors {
             domain.fill(0, descriptors.value, &mut seen, files, problems);
@@ -166,12 +177,38 @@ impl Domains {
     }
 }
 
+impl Domains {
+    /// Collects the warnings of all domains.
+    fn warn(&mut self, files: &[Box<str>]) {
+        let mut all = Vec::new();
+        for domain in self.by_name.values_mut() {
+            let rules = domain.nodes.iter().filter_map(|node| node.rule.as_ref());
+            let names: HashSet<&str> = rules.filter_map(|rule| rule.name.as_deref()).collect();
+            let is_so = |kind: &WarningKind| match kind {
+                WarningKind::ReplacesNothing(name) => !names.contains(&**name),
+                _ => true,
+            };
+            all.extend(domain.warnings.drain(..).filter(|(_, kind)| is_so(kind)));
+        }
+        all.sort_unstable_by_key(|(at, _)| *at);
+        let file = |at: Position| files.get(at.file as usize).cloned().unwrap_or_default();
+        self.warnings = all.into_iter().map(|(at, kind)| Warning { file: file(at), at, kind }).collect();
+    }
+}
+
 impl Domain {
     fn new(name: &str, at: Position) -> Self {
         // No policy's name has a colon, so no policy shares these counters.
         let policy = format!("envoy:{name}");
         let quotas = Unit::ALL.map(|unit| PolicyQuota::new(&policy, unit.quota()));
-        Self { name: name.into(), at, quotas, nodes: vec![Node::default()], seen: Seen::new() }
+        Self {
+            name: name.into(),
+            at,
+            quotas,
+            nodes: vec![Node::default()],
+            seen: Seen::new(),
+            warnings: Vec::new(),
+        }
     }
 
     /// Adds descriptors below a node.
@@ -185,6 +222,7 @@ impl Domain {
     ) {
         for At { at, value: raw, .. } in descriptors {
             raw.need(&["key"], at, problems);
+            self.warnings.extend(warning::of(&raw));
             let rule = Rule::of(&raw, |limit, unit| self.quota(limit, unit), problems);
             let RawDescriptor { key, value, descriptors, share_threshold, .. } = raw;
             let Some(key) = key.filter(|key| is_key(key.at, &key.value.0, problems)) else { continue };

@@ -9,7 +9,7 @@ use crate::{Descriptor, Entry, Override, Request, Response, Status, Unit};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{place}`: {fault}")]
 pub struct JsonError {
-    /// Where in the request, such as `descriptors[0].entries`; empty for the request itself.
+    /// Where in the request, such as `descriptors[0].entries`; `request` for the request itself.
     pub place: Box<str>,
     /// What is wrong there.
     pub fault: JsonFault,

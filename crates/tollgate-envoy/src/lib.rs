@@ -22,6 +22,7 @@ mod response;
 mod rule;
 mod settings;
 mod unit;
+mod warning;
 mod wildcards;
 
 pub use self::domains::{Domains, SameDomain};
@@ -32,3 +33,4 @@ pub use self::request::{Descriptor, Descriptors, Entries, Entry, Override, Reque
 pub use self::response::{Code, CurrentLimit, Header, Response, Status};
 pub use self::settings::{Charging, HeaderNames, Settings};
 pub use self::unit::Unit;
+pub use self::warning::{Warning, WarningKind};

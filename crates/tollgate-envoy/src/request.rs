@@ -13,7 +13,7 @@ pub struct Request<'a> {
     pub domain: &'a str,
     /// What is to be counted. Each gets a status.
     pub descriptors: Descriptors<'a>,
-    /// The units that each descriptor takes which does not say its own; 0 means 1.
+    /// Cost of each descriptor without its own `hits_addend`; 0 means 1.
     pub hits_addend: u32,
 }
 

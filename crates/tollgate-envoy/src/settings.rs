@@ -24,8 +24,7 @@ pub enum Charging {
     /// Nothing: if one limit denies, none is charged.
     #[default]
     AllOrNothing,
-    /// As with envoyproxy/ratelimit, each limit is charged by itself, also those that deny. Only units above the whole
-    /// limit are not charged.
+    /// Each limit is charged separately, even if it denies. A cost above the limit is not charged.
     Each,
 }
 

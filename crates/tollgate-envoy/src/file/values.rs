@@ -43,9 +43,16 @@ impl Read for Flag {
 
 impl Read for Requests {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        let expected = "a whole number from 0 to 4294967295";
+        // In YAML 1.1, such a number is octal.
+        let is_octal = |text: &str| text.len() > 1 && text.starts_with('0');
+        let expected = if is_octal(&node.written()) {
+            "a whole number without a zero before it"
+        } else {
+            "a whole number from 0 to 4294967295"
+        };
         // Go's reader takes `_` between digits.
-        let number = node.parsed(expected, |text| text.replace('_', "").parse().ok());
+        let number = |text: &str| text.replace('_', "").parse().ok().filter(|_| !is_octal(text));
+        let number = node.parsed(expected, number);
         problems.take(node.at, number).map(Self)
     }
 }

@@ -80,6 +80,10 @@ fn what_is_wrong_with_a_limit_is_said_with_its_place() {
             "f.yaml:3:57: expected a whole number from 0 to 4294967295, found `-1`",
         ),
         ("{ unit: day, requests_per_unit: 4294967296 }", "f.yaml:3:57: expected a whole number from 0"),
+        (
+            "{ unit: day, requests_per_unit: 010 }",
+            "f.yaml:3:57: expected a whole number without a zero before it, found `010`",
+        ),
         ("{ unlimited: true, unit: day }", "f.yaml:3:50: an unlimited rate_limit has no `unit`"),
         ("{ unlimited: true, replaces: [{}] }", "f.yaml:3:55: an entry of replaces needs `name`"),
         (
@@ -168,4 +172,39 @@ fn several_files_have_a_domain_each_unless_domains_are_merged() {
     let sources = Sources::of("a.yaml", file("a")).and("b.yaml", file("a"));
     let error = Domains::parse(&sources, SameDomain::Merge).unwrap_err().to_string();
     assert_eq!(error, "b.yaml:2:15: `a` is here already, in line 2 of a.yaml: keep one of them");
+}
+
+/// envoyproxy/ratelimit accepts all of these, so they are no errors.
+#[test]
+fn what_has_no_effect_is_warned_of_with_its_place() {
+    let text = "
+domain: d
+descriptors:
+- key: a
+  shadow_mode: true
+  quota_mode: yes
+  metadata: { a: 1 }
+- key: b
+  value: fixed
+  share_threshold: true
+  rate_limit: { unlimited: true, requests_per_unit: 5, name: known }
+  descriptors:
+  - { key: c, rate_limit: { unlimited: true, replaces: [{ name: typo }, { name: known }, { name: later }] } }
+- { key: e, value: '*', shadow_mode: false, share_threshold: true }
+";
+    let later = "domain: d\ndescriptors: [{ key: f, shadow_mode: true, rate_limit: { unlimited: true, name: later } }]";
+    let sources = Sources::of("a.yaml", text).and("b.yaml", later);
+    let domains = Domains::parse(&sources, SameDomain::Merge).unwrap();
+    let said: Vec<String> = domains.warnings().iter().map(ToString::to_string).collect();
+    assert_eq!(
+        said,
+        [
+            "a.yaml:5:16: `shadow_mode` has no effect without `rate_limit`",
+            "a.yaml:6:15: `quota_mode` has no effect without `rate_limit`",
+            "a.yaml:7:13: `metadata` has no effect without `rate_limit`",
+            "a.yaml:10:20: `share_threshold` has no effect on a value without `*`",
+            "a.yaml:11:53: `requests_per_unit` has no effect: the limit is `unlimited`",
+            "a.yaml:13:65: no limit of the domain has the name `typo`",
+        ]
+    );
 }

@@ -1,0 +1,71 @@
+//! Probable mistakes in valid files.
+
+use thiserror::Error;
+use tollgate_policy::Position;
+
+use crate::file::RawDescriptor;
+
+/// A probable mistake in a valid file, which envoyproxy/ratelimit accepts without a word.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[error("{file}:{at}: {kind}")]
+pub struct Warning {
+    /// The name of the file.
+    pub file: Box<str>,
+    /// Where it stands.
+    pub at: Position,
+    /// What is probably wrong.
+    pub kind: WarningKind,
+}
+
+/// The kind of a [`Warning`].
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WarningKind {
+    /// A setting of limits at a descriptor that has none.
+    #[error("`{0}` has no effect without `rate_limit`")]
+    WithoutLimit(&'static str),
+    /// `share_threshold` at a value that matches one text only.
+    #[error("`share_threshold` has no effect on a value without `*`")]
+    SharesNothing,
+    /// A limit that is to be replaced does not exist.
+    #[error("no limit of the domain has the name `{0}`")]
+    ReplacesNothing(Box<str>),
+    /// `requests_per_unit` at a limit without bounds.
+    #[error("`requests_per_unit` has no effect: the limit is `unlimited`")]
+    BoundOfUnlimited,
+}
+
+/// The probable mistakes in a descriptor, without those within it. That each replaced name exists is still to be seen.
+pub(crate) fn of(raw: &RawDescriptor) -> Vec<(Position, WarningKind)> {
+    let set = |flag: &Option<tollgate_policy::yaml::At<crate::file::Flag>>| {
+        flag.as_ref().filter(|flag| flag.value.0).map(|flag| flag.at)
+    };
+    let mut found = Vec::new();
+    match &raw.rate_limit {
+        None => {
+            let metadata = raw.metadata.as_ref().map(|metadata| metadata.at);
+            let settings = [
+                ("shadow_mode", set(&raw.shadow_mode)),
+                ("quota_mode", set(&raw.quota_mode)),
+                ("metadata", metadata),
+            ];
+            let without =
+                settings.into_iter().filter_map(|(key, at)| Some((at?, WarningKind::WithoutLimit(key))));
+            found.extend(without);
+        }
+        Some(limit) => {
+            if let (Some(_), Some(requests)) = (set(&limit.value.unlimited), &limit.value.requests_per_unit) {
+                found.push((requests.at, WarningKind::BoundOfUnlimited));
+            }
+            let replaced = limit.value.replaces.iter().flat_map(|replaces| &replaces.value);
+            let named = replaced.filter_map(|replaced| replaced.value.name.as_ref());
+            found.extend(named.map(|name| (name.at, WarningKind::ReplacesNothing(name.value.0.clone()))));
+        }
+    }
+    if let Some(at) = set(&raw.share_threshold)
+        && !raw.value.as_ref().is_some_and(|value| value.value.0.contains('*'))
+    {
+        found.push((at, WarningKind::SharesNothing));
+    }
+    found
+}
