@@ -1,10 +1,15 @@
 //! Decisions as Envoy's rate-limit service makes them, for every protocol that asks for them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use tollgate::{Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError};
+use tokio::time::{Sleep, sleep};
+use tollgate::{
+    Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError, SystemClock,
+};
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
-use tollgate_policy::{PolicyLimiter, WhenFull};
+use tollgate_policy::{PolicyLimiter, Printable, WhenFull};
+use tracing::warn;
 
 use crate::caller::{Caller, OtherPolicy};
 use crate::live_domains::DomainFiles;
@@ -20,11 +25,13 @@ pub(crate) struct InitialDomains {
     pub(crate) files: DomainFiles,
     pub(crate) settings: Settings,
     pub(crate) on_store_failure: OnStoreFailure,
+    /// How long a decision waits for the store, whatever number of steps it takes.
+    pub(crate) timeout: Duration,
 }
 
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
 pub(crate) struct EnvoyEngine<S> {
-    limiter: EnvoyLimiter<CountedByPolicies<S>>,
+    limiter: EnvoyLimiter<CountedByPolicies<S>, SystemClock, Deadline>,
     on_store_failure: OnStoreFailure,
     metrics: Arc<Metrics>,
 }
@@ -36,22 +43,28 @@ pub(crate) enum Undecided {
     Envoy(DecideError),
 }
 
+/// Starts the deadline of a decision.
+type Deadline = Box<dyn Fn() -> Sleep + Send + Sync>;
+
 /// The store of a limiter by policies, which counts beside them.
 struct CountedByPolicies<S>(Arc<PolicyLimiter<S>>);
 
 impl<S: Store> EnvoyEngine<S> {
+    /// An engine, and the files of its domains.
     pub(crate) fn new(
         policies: Arc<PolicyLimiter<S>>,
         memory: MemoryStore,
         when_full: WhenFull,
-        domains: Domains,
-        settings: Settings,
-        on_store_failure: OnStoreFailure,
+        initial: InitialDomains,
         metrics: Arc<Metrics>,
-    ) -> Self {
+    ) -> (Self, DomainFiles) {
+        let InitialDomains { domains, files, settings, on_store_failure, timeout, .. } = initial;
         let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
-        let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
-        Self { limiter, on_store_failure, metrics }
+        let deadline: Deadline = Box::new(move || sleep(timeout));
+        let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full).deadline(deadline);
+        let engine = Self { limiter, on_store_failure, metrics };
+        engine.log_warnings();
+        (engine, files)
     }
 
     /// Decides whether a request may go on, and counts it.
@@ -83,6 +96,13 @@ impl<S> EnvoyEngine<S> {
 
     pub(crate) fn replace(&self, domains: Domains) {
         self.limiter.replace(domains);
+        self.log_warnings();
+    }
+
+    fn log_warnings(&self) {
+        for warning in self.limiter.live().warnings() {
+            warn!("{}", Printable(&warning.to_string()));
+        }
     }
 }
 

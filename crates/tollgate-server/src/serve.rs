@@ -18,7 +18,7 @@ use crate::announced;
 use crate::args::LogFormat;
 use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
-use crate::envoy::{EnvoyEngine, InitialDomains};
+use crate::envoy::EnvoyEngine;
 use crate::follow;
 use crate::grpc::{self, Grpc};
 use crate::http::{Budget, Edge, Http};
@@ -281,17 +281,9 @@ impl Server {
             anyhow::Ok(reloads)
         });
         let reloads = reloads.transpose()?;
-        let envoy = envoy.map(|InitialDomains { domains, files, settings, on_store_failure, .. }| {
+        let envoy = envoy.map(|initial| {
             let (policies, metrics) = (Arc::clone(&limiter), Arc::clone(&metrics));
-            let engine = EnvoyEngine::new(
-                policies,
-                memory.clone(),
-                when_full,
-                domains,
-                settings,
-                on_store_failure,
-                metrics,
-            );
+            let (engine, files) = EnvoyEngine::new(policies, memory.clone(), when_full, initial, metrics);
             let engine = Arc::new(engine);
             let watch = Watch::start(files.files().paths());
             let reloads = Arc::new(Reloads::new(LiveDomains::new(Arc::clone(&engine), files)));

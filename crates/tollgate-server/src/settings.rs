@@ -392,7 +392,8 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
 /// What another system says. Flags go before it.
 fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let charging = if args.count_denied { Charging::Each } else { Charging::AllOrNothing };
-    let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?)? {
+    let timeout = args.store_args.store_timeout;
+    let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?, timeout)? {
         Imported::Policies(imported) => imported,
         Imported::Domains(imported) => return from_domains(imported, args),
     };
@@ -428,13 +429,16 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
         ),
         (None, None) => None,
     };
-    let layout = args.store_args.keys.store_layout.clone().unwrap_or(KeyLayout::ENVOY_RATELIMIT);
-    let store = url.map(|url| StoreSetup::of(url, None, Some(&layout), &args.store_args)).transpose()?;
+    // Our own keys by default: those of envoyproxy/ratelimit let clients choose values that share a counter.
+    let layout = args.store_args.keys.store_layout.as_ref();
+    let store = url.map(|url| StoreSetup::of(url, None, layout, &args.store_args)).transpose()?;
     // The keys of a request lie in different slots of a Cluster.
     let across_slots = args.cluster.store_across_slots.map_or(AcrossSlots::Reserve, Into::into);
-    let store = store.map(|store| match args.store_args.keys.store_prefix {
-        Some(_) => store,
-        None => store.with_prefix(prefix),
+    let is_theirs = layout.is_some_and(|layout| *layout == KeyLayout::ENVOY_RATELIMIT);
+    let store = store.map(|store| match (&args.store_args.keys.store_prefix, prefix) {
+        (None, Some(prefix)) => store.with_prefix(prefix),
+        (None, None) if is_theirs => store.with_prefix(String::new()),
+        _ => store,
     });
     let source = format!("environment and {}", initial.files.files().name()).into();
     let policies = InitialPolicies::without_file(Policies::of([]).map_err(ImportError::from)?, source, notes);

@@ -45,7 +45,7 @@ impl Read for Requests {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         // In YAML 1.1, such a number is octal.
         let is_octal = |text: &str| text.len() > 1 && text.starts_with('0');
-        let expected = if is_octal(&node.written()) {
+        let expected = if is_octal(node.written()) {
             "a whole number without a zero before it"
         } else {
             "a whole number from 0 to 4294967295"

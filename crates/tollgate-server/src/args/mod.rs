@@ -99,7 +99,8 @@ pub struct ServeArgs {
     /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
     /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files of
     /// envoyproxy/ratelimit. Keys in the store are then those of that system, and its own paths are served. Denials are
-    /// counted, by Envoy's limits only with `--count-denied`
+    /// counted. Envoy's limits have our own keys and consume nothing by a denial, unless `--store-layout
+    /// envoy-ratelimit` and `--count-denied` say otherwise
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
     #[arg(conflicts_with = "key")]
     pub import: Vec<OsString>,

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate::OnStoreFailure;
 use tollgate_envoy::{Charging, HeaderNames, SameDomain, Settings};
+use tollgate_policy::Sources;
 use tollgate_redis::StoreUrl;
 
 use super::ImportError;
@@ -17,9 +19,10 @@ use crate::live_domains::{DomainFiles, told};
 #[derive(Debug)]
 pub(crate) struct ImportedDomains {
     pub(crate) initial: InitialDomains,
-    /// The server that it would count in, if there is one, and the prefix of its keys.
+    /// The server that it would count in, if there is one.
     pub(crate) store: Option<Secret>,
-    pub(crate) prefix: String,
+    /// The prefix of its keys, if it is set.
+    pub(crate) prefix: Option<String>,
     /// What is worth a line of the log each.
     pub(crate) notes: Vec<String>,
 }
@@ -81,6 +84,7 @@ pub(super) fn read(
     names: impl Iterator<Item = String>,
     charging: Charging,
     failure: Option<OnStoreFailure>,
+    timeout: Duration,
 ) -> Result<ImportedDomains, ImportError> {
     if variables("BACKEND_TYPE").is_some_and(|backend| backend != "redis") {
         let expected = "redis: counters are in memory or in Redis";
@@ -115,6 +119,14 @@ pub(super) fn read(
             ignored.join(", ")
         ));
     }
+    let skipped = skipped(folder);
+    if !skipped.is_empty() {
+        let folder = folder.display();
+        notes.push(format!(
+            "files of {folder} that are not read, because their names do not end in .yaml or .yml: {}",
+            skipped.join(", ")
+        ));
+    }
     Ok(ImportedDomains {
         initial: InitialDomains {
             rule: format!("{} of {}", told(&domains), folder.display()),
@@ -122,11 +134,28 @@ pub(super) fn read(
             files,
             settings,
             on_store_failure,
+            timeout,
         },
         store,
-        prefix: variables("CACHE_KEY_PREFIX").unwrap_or_default(),
+        prefix: variables("CACHE_KEY_PREFIX"),
         notes,
     })
+}
+
+/// The files of the folder that envoyproxy/ratelimit would read and this service does not; a few of them at most.
+fn skipped(folder: &Path) -> Vec<String> {
+    const SHOWN: usize = 10;
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.map(|entry| entry.path()).filter(|path| path.is_file() && !Sources::takes(path));
+    let names = files.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned()));
+    let mut names: Vec<String> = names.filter(|name| !name.starts_with('.')).collect();
+    names.sort_unstable();
+    let more = names.len().saturating_sub(SHOWN);
+    names.truncate(SHOWN);
+    if more > 0 {
+        names.push(format!("and {more} more"));
+    }
+    names
 }
 
 fn headers(variables: Variables<'_>) -> HeaderNames {

@@ -1,8 +1,8 @@
 //! Starting as another system is started: with its own file, or its own variables.
 //!
-//! What it says becomes one policy, or the limits of Envoy's service, the address of a store and the layout of the keys
-//! there. Each system is a file;
-//! `spring` reads what Spring writes. Nothing is guessed: a setting without a meaning here stops the start with an error that says what to do.
+//! Reads another system's settings as one policy or as Envoy's limits, with the store's address and key layout. Each
+//! system is a file; `spring` reads what Spring writes. Nothing is guessed: a setting without a meaning here stops the
+//! start with an error that says what to do.
 
 mod envoy_ratelimit;
 mod rlaas;
@@ -11,6 +11,7 @@ mod valkey_env;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::OnStoreFailure;
@@ -108,7 +109,8 @@ impl Import {
         }
     }
 
-    /// Reads what the system would read. In trouble of the store, `failure` is said instead of what the system does.
+    /// Reads what the system would read. In trouble of the store, `failure` is said instead of what the system does; a
+    /// decision waits for it as long as `timeout`.
     ///
     /// # Errors
     ///
@@ -117,13 +119,14 @@ impl Import {
         self,
         charging: Charging,
         failure: Option<OnStoreFailure>,
+        timeout: Duration,
     ) -> Result<Imported, ImportError> {
         match self {
             Self::Rlaas(file) => rlaas::read(&file, failure).map(Imported::Policies),
             Self::ValkeyEnv => valkey_env::read(&variable, failure).map(Imported::Policies),
             Self::EnvoyRatelimit(folder) => {
                 let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-                let domains = envoy_ratelimit::read(&folder, &variable, names, charging, failure)?;
+                let domains = envoy_ratelimit::read(&folder, &variable, names, charging, failure, timeout)?;
                 Ok(Imported::Domains(domains))
             }
         }

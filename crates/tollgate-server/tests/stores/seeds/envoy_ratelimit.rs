@@ -44,7 +44,9 @@ fn its_own_files_start_the_service_and_both_share_one_count() {
     let store = still(Software::Redis, SECOND);
     let address = store.address().to_string();
     let variables = [("REDIS_URL", address.as_str()), ("REDIS_SOCKET_TYPE", "tcp"), ("CACHE_KEY_PREFIX", "")];
-    let server = serve(&variables, &["--import", "envoy-ratelimit", &config(), "--count-denied"]);
+    let config = config();
+    let theirs = ["--store-layout", "envoy-ratelimit", "--count-denied"];
+    let server = serve(&variables, &[&["--import", "envoy-ratelimit", &config][..], &theirs].concat());
     assert!(server.said.iter().any(|line| line.contains("3 limits of 1 domain of ")), "{:?}", server.said);
 
     let mut theirs = store.connection();
@@ -73,6 +75,37 @@ fn its_own_files_start_the_service_and_both_share_one_count() {
 
     assert_eq!(check(&server, &[("path", "/search/a")]).status, 200);
     assert_eq!(keys(&store), [format!("shop_path_/search*_{SECOND}"), key]);
+}
+
+/// In its keys, the user `/search` of one limit and a part of the key of another could be one counter. G4: ours never are.
+#[test]
+fn keys_are_our_own_unless_both_share_a_count() {
+    let store = still(Software::Redis, SECOND);
+    let address = store.address().to_string();
+    let config = folder(
+        "keys",
+        "domain: shop\ndescriptors:\n\
+         - { key: user, rate_limit: { unit: year, requests_per_unit: 1 } }\n\
+         - { key: user_agent, rate_limit: { unit: year, requests_per_unit: 1 } }\n",
+    );
+    let config = config.to_str().expect("a path in UTF-8");
+    let redis = [("REDIS_URL", address.as_str()), ("REDIS_SOCKET_TYPE", "tcp")];
+    let alike = [("user", "agent_x"), ("user_agent", "x")];
+    let both = |variables: &[(&str, &str)], more: &[&str]| {
+        let server = serve(variables, &[&["--import", "envoy-ratelimit", config][..], more].concat());
+        check(&server, &alike).status
+    };
+    assert_eq!(both(&redis, &[]), 200);
+    assert!(
+        keys(&store).iter().all(|key| key.starts_with("tollgate:1:envoy%3Ashop:365d:")),
+        "{:?}",
+        keys(&store)
+    );
+    let prefix = [&redis[..], &[("CACHE_KEY_PREFIX", "mine")]].concat();
+    assert_eq!(both(&prefix, &[]), 200);
+    assert_eq!(keys(&store).iter().filter(|key| key.starts_with("mine:1:")).count(), 2);
+    // One counter, of which two units are asked.
+    assert_eq!(both(&redis, &["--store-layout", "envoy-ratelimit"]), 429);
 }
 
 #[test]
@@ -200,4 +233,15 @@ fn what_cannot_be_imported_stops_the_start() {
     let said = refused(&[], &headers);
     assert!(said.contains("set LIMIT_RESPONSE_HEADERS_ENABLED=true"), "{said}");
     assert!(refused(&[], &["--import", "envoy-ratelimit"]).contains("`envoy-ratelimit FOLDER`"));
+}
+
+/// The limits of a file with another ending were missing without a word.
+#[test]
+fn what_means_nothing_is_logged() {
+    let folder = folder("nothing", "domain: shop\ndescriptors:\n- { key: user, shadow_mode: true }\n");
+    fs::write(folder.join("users.conf"), "domain: users\n").expect("a file can be written");
+    let path = folder.to_str().expect("a path in UTF-8");
+    let log = log(serve(&[], &["--import", "envoy-ratelimit", path]));
+    assert!(log.contains("because their names do not end in .yaml or .yml: users.conf"), "{log}");
+    assert!(log.contains("config.yaml:3:29: `shadow_mode` has no effect without `rate_limit`"), "{log}");
 }
