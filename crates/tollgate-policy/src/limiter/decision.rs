@@ -171,6 +171,12 @@ impl Basis {
         Self::Charged(decided, Charged::of(matched))
     }
 
+    /// That of a request whose quotas nobody could look at, and which nothing was taken for.
+    pub(super) fn unknown(matched: &Matched<'_>) -> Self {
+        let charged = Charged { applied: SmallVec::new(), limited: None, is_any: matched.is_any };
+        Self::Charged(Decided::counted(super::nothing()), charged)
+    }
+
     /// That of an outcome without charges.
     pub(super) fn uncharged(set: &PolicySet, outcome: Outcome<'_>) -> Self {
         let place = |policy: &Policy| {

@@ -27,7 +27,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// if one has not. Each request has a decision of its own, and all of them are made under the same version of the
     /// policies. A counter that applies to two requests is charged for both.
     ///
-    /// Trials are made only if all requests are allowed.
+    /// Trials are made only if all requests are allowed. If a policy denies a request without a count, a store in
+    /// trouble changes nothing: the others then have decisions without figures.
     ///
     /// # Errors
     ///
@@ -84,16 +85,20 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             // Another request is denied without a count.
             charges => self.store.step(Step::Peek(charges)).await,
         };
-        let decided = self.decided(&charges, counted).map_err(|error| {
+        let decided = self.decided(&charges, counted).or_else(|error| {
             for (index, matched) in matched(&outcomes) {
                 asked[index].0.note_failure(matched);
+            }
+            if !is_open {
+                // What the store would have told changes nothing: a policy denies without it.
+                return Ok(Decided::counted(nothing()));
             }
             let charging = matched(&outcomes).find(|(_, matched)| matched.enforced().next().is_some());
             let of_charges = |(index, matched)| TogetherError {
                 index,
                 error: CheckError::of_charges(matched, error.clone()),
             };
-            charging.map_or(TogetherError { index: 0, error: error.clone().into() }, of_charges)
+            Err(charging.map_or(TogetherError { index: 0, error: error.clone().into() }, of_charges))
         })?;
         let (parts, trials) = self.parts(&outcomes, &decided, is_open).await;
         drop(charges);
@@ -103,7 +108,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             let (basis, trials) = match outcome {
                 Outcome::Charge(matched) => {
                     let part = parts.next().unwrap_or_else(|| Decided::counted(nothing()));
-                    (Basis::charged(&matched, part), trials.next().unwrap_or_default())
+                    let is_unknown = matched.enforced().next().is_some() && part.counted.is_empty();
+                    let basis =
+                        if is_unknown { Basis::unknown(&matched) } else { Basis::charged(&matched, part) };
+                    (basis, trials.next().unwrap_or_default())
                 }
                 other => (Basis::uncharged(set, other), Trials::default()),
             };

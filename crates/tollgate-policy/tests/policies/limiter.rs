@@ -983,3 +983,30 @@ fn a_policy_made_in_code_is_that_of_a_file() {
     };
     assert_eq!(place(debug(&file.as_slice()[0])), place(debug(&code)));
 }
+
+/// A client on a list of those who are denied passed during an outage: the call that also asked about a counter failed,
+/// and Envoy admits what fails.
+#[test]
+fn a_denial_without_a_count_holds_while_the_store_fails() {
+    let limiter = limiter(
+        "
+  - { name: paths, match: { path: '*' }, key: [path], quotas: [5/1m], on_store_failure: closed }
+deny:
+  user: alice",
+    );
+    let (alice, path) = (attributes(&ALICE[..1]), attributes(&ALICE[1..]));
+    let both = || block_on(limiter.check_together([(&path, 1), (&alice, 1)])).unwrap();
+    let allowed = |decisions: &[PolicyDecision]| -> Vec<bool> {
+        decisions.iter().map(PolicyDecision::is_allowed).collect()
+    };
+    let decisions = both();
+    assert_eq!(allowed(&decisions), [true, false]);
+    assert!(decisions[0].state().is_some());
+
+    limiter.store().begin(Fault::unreachable());
+    let decisions = both();
+    assert_eq!(allowed(&decisions), [true, false]);
+    assert!(decisions[0].state().is_none() && decisions[0].policy().is_none(), "nobody looked");
+    let failed = block_on(limiter.check_together([(&path, 1), (&path, 1)]));
+    assert!(failed.is_err(), "the store decides");
+}
