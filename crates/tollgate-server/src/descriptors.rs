@@ -12,7 +12,7 @@ const FEWEST: u64 = 8;
 /// The most open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caps {
-    /// On the listener for checks.
+    /// On the listener for checks; the one for gRPC has as many.
     pub(crate) public: u32,
     /// On the admin listener; the one for metrics has as many.
     pub(crate) admin: u32,
@@ -28,16 +28,16 @@ pub(crate) fn raise_limit() -> Option<u64> {
 
 impl Caps {
     /// Returns the requested number for each listener if the limit of open files has room for all. Otherwise each of
-    /// the `others` gets an eighth of the room, and the listener for checks gets the rest.
-    pub(crate) fn fitted(asked: u32, others: u32, limit: Option<u64>) -> Self {
-        let (wanted, others) = (u64::from(asked), u64::from(others));
+    /// the `others` gets an eighth of the room, and the listeners for `checks` share the rest.
+    pub(crate) fn fitted(asked: u32, others: u32, checks: u32, limit: Option<u64>) -> Self {
+        let (wanted, others, checks) = (u64::from(asked), u64::from(others), u64::from(checks.max(1)));
         let room = limit.unwrap_or(u64::MAX).saturating_sub(RESERVE);
-        if room >= (1 + others) * wanted {
+        if room >= (checks + others) * wanted {
             return Self { public: asked, admin: asked };
         }
         let most = |connections: u64| connections.max(FEWEST).min(wanted) as u32;
         let admin = most(room / 8);
-        Self { public: most(room.saturating_sub(others * u64::from(admin))), admin }
+        Self { public: most(room.saturating_sub(others * u64::from(admin)) / checks), admin }
     }
 }
 
@@ -47,10 +47,11 @@ mod tests {
 
     #[test]
     fn caps_leave_room_for_everything_else() {
-        let caps = |asked, others, limit| {
-            let Caps { public, admin } = Caps::fitted(asked, others, limit);
+        let of_checks = |asked, others, checks, limit| {
+            let Caps { public, admin } = Caps::fitted(asked, others, checks, limit);
             (public, admin)
         };
+        let caps = |asked, others, limit| of_checks(asked, others, 1, limit);
         assert_eq!(caps(10_000, 1, None), (10_000, 10_000));
         assert_eq!(caps(10_000, 1, Some(20_064)), (10_000, 10_000));
         assert_eq!(caps(10_000, 1, Some(20_063)), (10_000, 2_499));
@@ -62,5 +63,7 @@ mod tests {
         assert_eq!(caps(10_000, 2, Some(30_063)), (10_000, 3_749));
         assert_eq!(caps(10_000, 2, Some(1_024)), (720, 120));
         assert_eq!(caps(10_000, 2, Some(100)), (20, 8));
+        assert_eq!(of_checks(10_000, 1, 2, Some(30_064)), (10_000, 10_000));
+        assert_eq!(of_checks(10_000, 1, 2, Some(1_024)), (420, 120), "gRPC has as many as HTTP");
     }
 }

@@ -80,12 +80,14 @@ impl<S: ServedStore> Engine<S> {
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let stopwatch = Stopwatch::start();
+        let undropped = self.metrics.undropped();
         let attributes = attributes.as_attributes();
         let decision = match limits {
             None => self.limiter.check(attributes, cost).await,
             // Boxed, so that the usual check does not reserve space for it.
             Some(limits) => Box::pin(self.limiter.check_under(limits, attributes, cost)).await,
         };
+        undropped.ended();
         self.note(&decision);
         if decision.is_ok() {
             self.metrics.took(stopwatch.elapsed());
@@ -120,7 +122,9 @@ impl<S: ServedStore> Engine<S> {
         let requests = requests.into_iter().map(|(attributes, cost, limits)| {
             AskedCheck::from((attributes.as_attributes(), cost)).under(limits)
         });
+        let undropped = self.metrics.undropped();
         let decisions = self.limiter.check_each(requests).await;
+        undropped.ended();
         decisions.iter().for_each(|decision| self.note(decision));
         if decisions.iter().any(Result::is_ok) {
             self.metrics.took(stopwatch.elapsed());
@@ -137,7 +141,9 @@ impl<S: ServedStore> Engine<S> {
         let requests = requests.iter().map(|(attributes, cost, limits)| {
             AskedCheck::from((attributes.as_attributes(), *cost)).under(limits.clone())
         });
+        let undropped = self.metrics.undropped();
         let decisions = self.limiter.check_together(requests).await;
+        undropped.ended();
         match &decisions {
             Ok(decisions) => {
                 decisions.iter().for_each(|decision| self.note_decision(decision));

@@ -75,7 +75,9 @@ impl<S: Store> EnvoyEngine<S> {
     pub(crate) async fn decide(&self, caller: &Caller, request: &Request<'_>) -> Result<Response, Undecided> {
         caller.may_touch_all().map_err(Undecided::OtherPolicy)?;
         let stopwatch = Stopwatch::start();
+        let undropped = self.metrics.undropped();
         let decision = self.limiter.decide(request).await;
+        undropped.ended();
         match &decision {
             Ok(response) => {
                 self.metrics.checked(CheckSource::of_envoy(response.source, self.on_store_failure));

@@ -160,7 +160,7 @@ impl Parts {
         let phase = self.phase.of_listener(open.clone(), max_connections, self.budget.clone());
         let peers = self.max_connections_per_peer.map(Peers::new);
         let handshakes = self.metrics.handshakes(listener.name);
-        let tls = self.tls.clone().map(|tls| ListenerTls::new(tls, listener.security, handshakes));
+        let tls = self.tls.clone().map(|tls| ListenerTls::new(tls, listener.security, P::ALPN, handshakes));
         Box::pin(Acceptor::new(socket, max_connections, peers, protocol, tls, open, phase).run())
     }
 }
@@ -194,8 +194,8 @@ impl Server {
             ..
         } = settings;
         let open_files = descriptors::raise_limit();
-        let others = 1 + u32::from(metrics_listen.is_some()) + u32::from(grpc.is_some());
-        let caps = Caps::fitted(max_connections, others, open_files);
+        let others = 1 + u32::from(metrics_listen.is_some());
+        let caps = Caps::fitted(max_connections, others, 1 + u32::from(grpc.is_some()), open_files);
         if caps.public < max_connections {
             let Caps { public, admin } = caps;
             warn!(
@@ -343,11 +343,11 @@ impl Server {
             let limit_headers = settings.limit_headers.then(|| PolicyHeaders::new(&engine.live()));
             let (budget, metrics) = (parts.budget.clone(), Arc::clone(&parts.metrics));
             let service = grpc::Service::new(engine, envoy, budget, metrics, caller_quotas, limit_headers);
-            let (service, reporter) = service.context("gRPC reflection")?;
+            let (service, reporter) = service.await.context("gRPC reflection")?;
             background.push(Box::pin(grpc::report(reporter, edge, phase.clone())));
             let lifetime = Lifetime::new(settings.max_connection_age);
             let grpc = Grpc::new(service, listener.clone(), settings.keep_alive, lifetime);
-            acceptors.push(parts.acceptor(socket, caps.admin, &listener, grpc));
+            acceptors.push(parts.acceptor(socket, caps.public, &listener, grpc));
         }
         let telling = Arc::clone(&metrics);
         background.push(Box::pin(async move { telling.cuts().keep_telling().await }));

@@ -291,6 +291,7 @@ impl Settings {
         }
         if let Some(layout) = store.as_ref().and_then(|store| store.layout.clone())
             && args.caller_quotas
+            && envoy.is_none()
         {
             return Err(SettingsError::CallerQuotasUnderLayout(layout));
         }

@@ -53,6 +53,8 @@ struct Happened {
     /// Bytes came since a request last began or was answered: in HTTP/1, a piece of the next head.
     bytes: AtomicBool,
     interleaved: AtomicBool,
+    /// Whether the client was told that the connection is about to close.
+    closing: AtomicBool,
     /// How often bytes started and stopped waiting for the client to read. Odd while they wait.
     writes: AtomicU32,
 }
@@ -90,6 +92,15 @@ impl Activity {
     /// Returns the number of requests without an answer.
     pub(crate) fn pending(&self) -> u32 {
         self.0.pending.iter().map(|pending| pending.load(Ordering::Relaxed)).sum()
+    }
+
+    /// Whether the connection takes no further request, so that streams have to end.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.0.closing.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn note_closing(&self) {
+        self.0.closing.store(true, Ordering::Relaxed);
     }
 
     /// Whether the older generation is fully answered. If so, the generations change places.
@@ -182,7 +193,10 @@ pub(crate) async fn watch<C: Future>(
             served = connection.as_mut() => return Ok(served),
             () = tick.as_mut() => match watchdog.tick(activity, phase.pressure()) {
                 Judgement::Keep => {}
-                Judgement::Close => close(connection.as_mut()),
+                Judgement::Close => {
+                    activity.note_closing();
+                    close(connection.as_mut());
+                }
                 Judgement::Cut(cut) => return Err(cut),
             }
         }

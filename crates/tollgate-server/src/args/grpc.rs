@@ -6,13 +6,16 @@ use clap::builder::BoolishValueParser;
 
 use super::{GRPC, value};
 
+/// The words for a flag that is set. `TOLLGATE_GRPC_LIMIT_HEADERS=false` needs no listener.
+const TRUE: [&str; 6] = ["true", "1", "yes", "on", "y", "t"];
+
 /// How the gRPC listener answers.
 #[derive(Debug, clap::Args)]
 pub struct GrpcArgs {
     /// Add limit headers to answers over gRPC, in the format of the policy that decided; Envoy passes them on to the
     /// client
     #[arg(long, env = "TOLLGATE_GRPC_LIMIT_HEADERS", value_parser = BoolishValueParser::new())]
-    #[arg(help_heading = GRPC, requires = "grpc")]
+    #[arg(help_heading = GRPC, requires_ifs = TRUE.map(|word| (word, "grpc")))]
     pub grpc_limit_headers: bool,
 
     /// Age at which a gRPC connection is asked to close, from 1s to 365d, up to a tenth later: so clients find new
@@ -23,6 +26,6 @@ pub struct GrpcArgs {
 
     /// Time between pings to gRPC clients, from 1s to 365d; a client that does not answer within 10s is disconnected
     #[arg(long, value_name = "DURATION", env = "TOLLGATE_GRPC_KEEP_ALIVE", default_value = "30s")]
-    #[arg(help_heading = GRPC, value_parser = value::connection_age)]
+    #[arg(help_heading = GRPC, requires = "grpc", value_parser = value::connection_age)]
     pub grpc_keep_alive: Duration,
 }

@@ -147,9 +147,9 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub grpc_args: GrpcArgs,
 
-    /// File of principals, as `tollgate token new` prints them. Everything but /healthz, /readyz and --metrics-listen
-    /// then needs a token (`Authorization: Bearer`) or, with --tls-client-ca, a certificate that the file names. The
-    /// service reloads it when it changes
+    /// File of principals, as `tollgate token new` prints them. Everything but /healthz, /readyz, health over gRPC and
+    /// --metrics-listen then needs a token (`Authorization: Bearer`) or, with --tls-client-ca, a certificate that the
+    /// file names. The service reloads it when it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKENS")]
     pub tokens: Option<PathBuf>,
 
@@ -172,7 +172,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
 
-    /// Accept limits with a request (`policy` and `quotas`), counted apart from all policies
+    /// Accept limits with a request (`policy` and `quotas`; `limit` of Envoy's descriptors), counted apart from all
+    /// policies
     #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_parser = BoolishValueParser::new())]
     pub caller_quotas: bool,
 

@@ -10,6 +10,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tracing::{debug, trace};
 
 use super::Service;
+use super::streams::Streams;
 use crate::caller::Peer;
 use crate::http::{MAX_HEAD, WINDOW, cut_by};
 use crate::listener::Listener;
@@ -18,11 +19,20 @@ use crate::protocol::{Protocol, Stream};
 use crate::store::ServedStore;
 use crate::watchdog::{self, Activity, Lifetime, Order, Watched};
 
-/// Calls at once on one connection. Proxies open few connections and have many calls on each.
-const MAX_STREAMS: u32 = 1024;
+/// Calls at once on one connection, as over HTTP: the heads of answers that a client does not read are outside the
+/// budget. Proxies that need more at once open another connection.
+const MAX_STREAMS: u32 = 100;
 
 /// A client that does not answer a ping in this time is gone.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// What the calls of one connection share.
+pub(super) struct Connection {
+    pub(super) peer: Peer,
+    pub(super) phase: Phase,
+    pub(super) activity: Activity,
+    pub(super) streams: Streams,
+}
 
 /// gRPC on one listener.
 pub(crate) struct Grpc<S> {
@@ -59,22 +69,25 @@ impl<S> Grpc<S> {
 }
 
 impl<S: ServedStore + 'static> Protocol for Grpc<S> {
+    const ALPN: Option<&'static [u8]> = Some(b"h2");
+
     async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {
         peer.names
             .iter()
             .for_each(|name| trace!(listener = self.listener.name, name, "certificate of a client"));
         let activity = Activity::interleaved();
         let builder = self.http2();
-        let grpc = Arc::new((self, peer, phase.clone()));
+        let streams = Streams::of_connection();
+        let shared = Connection { peer, phase: phase.clone(), activity: activity.clone(), streams };
+        let grpc = Arc::new((self, shared));
         let io = TokioIo::new(Watched::new(stream, activity.clone()));
         let service = service_fn(|request| {
             let others = activity.pending();
             let answering = activity.begin(Order::Interleaved);
             let grpc = Arc::clone(&grpc);
             async move {
-                let (Self { service, listener, .. }, peer, phase) = (&*grpc.0, &grpc.1, &grpc.2);
-                let reply = service.answer(listener, peer, phase, others, answering, request).await;
-                Ok::<_, Infallible>(reply)
+                let (Self { service, listener, .. }, connection) = (&*grpc.0, &grpc.1);
+                Ok::<_, Infallible>(service.answer(listener, connection, others, answering, request).await)
             }
         });
         let connection = builder.serve_connection(io, service);

@@ -42,13 +42,23 @@ fn read(value: &[u8]) -> Option<Duration> {
     })
 }
 
+/// What is known about a call whose time is over.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Late {
+    /// It had not begun.
+    Uncounted,
+    /// What its step of the store came to is unknown.
+    Unknown,
+}
+
 /// Returns what the call gives in this time.
 ///
 /// # Errors
 ///
-/// If it takes longer. Then the call is dropped, and what its step of the store came to is unknown.
+/// If it takes longer. Then the call is dropped.
 pub(super) async fn within<T>(
     limit: Option<Duration>,
+    known: Late,
     call: impl Future<Output = Result<T, Rejection>>,
 ) -> Result<T, Rejection> {
     let Some(limit) = limit else { return call.await };
@@ -62,8 +72,14 @@ pub(super) async fn within<T>(
         return answer;
     }
     let late = |_| {
-        let detail =
-            "there was no answer in the time of `grpc-timeout`; whether the call was counted is unknown";
+        let detail = match known {
+            Late::Uncounted => {
+                "the message did not arrive in the time of `grpc-timeout`, and nothing was counted"
+            }
+            Late::Unknown => {
+                "there was no answer in the time of `grpc-timeout`; whether the call was counted is unknown"
+            }
+        };
         Err(Rejection::new(StatusCode::GATEWAY_TIMEOUT, detail))
     };
     tokio::time::timeout(limit, call).await.unwrap_or_else(late)
@@ -99,9 +115,9 @@ mod tests {
             Ok(millis)
         };
         let limit = Some(Duration::from_millis(20));
-        assert_eq!(within(limit, call(10)).await.ok(), Some(10));
-        let late = within(limit, call(30)).await.map_err(|rejection| rejection.status());
+        assert_eq!(within(limit, Late::Unknown, call(10)).await.ok(), Some(10));
+        let late = within(limit, Late::Unknown, call(30)).await.map_err(|rejection| rejection.status());
         assert_eq!(late, Err(StatusCode::GATEWAY_TIMEOUT));
-        assert_eq!(within(None, call(30)).await.ok(), Some(30));
+        assert_eq!(within(None, Late::Unknown, call(30)).await.ok(), Some(30));
     }
 }

@@ -3,12 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use http::StatusCode;
 use tonic_health::ServingStatus;
-use tonic_health::pb::health_server::HealthServer;
+use tonic_health::pb::health_server::{Health as _, HealthServer};
+use tonic_health::pb::{HealthCheckRequest, HealthCheckResponse};
 use tonic_health::server::{HealthReporter, HealthService};
 
 use super::method::{MAX_MESSAGE, Tonic};
-use crate::http::Edge;
+use crate::http::{Edge, Rejection};
 use crate::phase::Phase;
 use crate::store::ServedStore;
 
@@ -19,12 +21,24 @@ const SERVICES: [&str; 3] = ["", "envoy.service.ratelimit.v3.RateLimitService", 
 /// How often the store is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// The service, and what tells it how things are.
-pub(super) fn service() -> (Tonic, HealthReporter) {
+/// Answers single questions. Tonic's service answers streams of them.
+pub(super) struct Health(HealthService);
+
+impl Health {
+    pub(super) async fn answer(&self, asked: HealthCheckRequest) -> Result<HealthCheckResponse, Rejection> {
+        let answer = self.0.check(tonic::Request::new(asked)).await;
+        let unknown = |_| Rejection::new(StatusCode::NOT_FOUND, "there is no service of this name");
+        answer.map(tonic::Response::into_inner).map_err(unknown)
+    }
+}
+
+/// The services, and what tells them how things are. Until it does, nothing serves.
+pub(super) async fn services() -> (Health, Tonic, HealthReporter) {
     let reporter = HealthReporter::new();
-    let server = HealthServer::new(HealthService::from_health_reporter(reporter.clone()));
-    let server = server.max_decoding_message_size(MAX_MESSAGE);
-    (Tonic::new("/grpc.health.v1.Health/", None, server), reporter)
+    tell(&reporter, ServingStatus::NotServing).await;
+    let service = || HealthService::from_health_reporter(reporter.clone());
+    let server = HealthServer::new(service()).max_decoding_message_size(MAX_MESSAGE);
+    (Health(service()), Tonic::new("/grpc.health.v1.Health/", None, server), reporter)
 }
 
 /// Reports how things are until the service stops.
@@ -35,21 +49,26 @@ pub(crate) async fn report<S: ServedStore + 'static>(
 ) {
     let mut reported = None;
     loop {
-        let is_ready = edge.is_ready().await;
+        // Asked before the look at the store, which may take a while: the last report must be one of leaving.
+        let is_leaving = phase.is_leaving();
+        let is_ready = !is_leaving && edge.is_ready().await;
         // Whoever watches is sent each report, so only changes are reported.
         if reported != Some(is_ready) {
-            let status = if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing };
-            for service in SERVICES {
-                reporter.set_service_status(service, status).await;
-            }
+            tell(&reporter, if is_ready { ServingStatus::Serving } else { ServingStatus::NotServing }).await;
             reported = Some(is_ready);
         }
-        if phase.is_leaving() {
+        if is_leaving {
             return;
         }
         tokio::select! {
             () = phase.leaving() => {}
             () = tokio::time::sleep(LOOK) => {}
         }
+    }
+}
+
+async fn tell(reporter: &HealthReporter, status: ServingStatus) {
+    for service in SERVICES {
+        reporter.set_service_status(service, status).await;
     }
 }

@@ -2,23 +2,40 @@
 
 use std::convert::Infallible;
 use std::pin::Pin;
+use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
-use http::{Method, Request, Response, StatusCode};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use tollgate::{Clock, SystemClock};
+use tonic::{Code, Status};
+use tracing::warn;
 
-use super::outgoing::{Outgoing, Until};
+use super::connection::Connection;
+use super::deadline::Late;
+use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
+use super::outgoing::Outgoing;
+use super::streams::Room;
 use super::{Service, deadline, status, unary};
 use crate::caller::Peer;
-use crate::http::{NoRoom, Rejection, authorize};
+use crate::http::{Held, NoRoom, Rejection, authorize};
 use crate::listener::Listener;
-use crate::phase::Phase;
 use crate::scope::Scope;
-use crate::store::ServedStore;
+use crate::stopwatch::Stopwatch;
+use crate::store::{ServedStore, with_patience};
 use crate::watchdog::Answering;
 
 /// The method of Envoy's service.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
+
+/// Asks once how things are.
+const CHECK_HEALTH: &str = "/grpc.health.v1.Health/Check";
+
+/// The pause in the log after a line about a call that is refused.
+const LOG_GAP: Duration = Duration::from_secs(60);
+
+/// The time for a message to tonic's services, as for every body.
+const MESSAGE_TIME: Duration = Duration::from_secs(5);
 
 /// Bytes of a message to tonic's services, which hold names.
 pub(super) const MAX_MESSAGE: usize = 4 * 1024;
@@ -58,63 +75,113 @@ impl<S: ServedStore + 'static> Service<S> {
     pub(super) async fn answer(
         &self,
         listener: &Listener,
-        peer: &Peer,
-        phase: &Phase,
+        connection: &Connection,
         others: u32,
         answering: Answering,
         request: Request<Incoming>,
     ) -> Response<Outgoing> {
-        let mut held = match self.budget.for_stream(others) {
-            Ok(held) => held,
-            Err(NoRoom) => return self.reject(&Rejection::no_room()),
+        if let Err(status) = check_form(&request) {
+            self.metrics.rejections().count(status);
+            return status::not_a_call(status);
+        }
+        let Ok(mut held) = self.budget.for_stream(others) else {
+            return self.reject(&Rejection::no_room());
         };
+        let peer = &connection.peer;
         let reply = match request.uri().path() {
-            SHOULD_RATE_LIMIT => self.should_rate_limit(listener, peer, request).await.map(|reply| {
+            SHOULD_RATE_LIMIT => match self.should_rate_limit(listener, peer, &mut held, request).await {
+                Err(rejection) => return self.reject_check(&rejection),
+                reply => reply,
+            },
+            CHECK_HEALTH => Box::pin(self.check_health(request)).await,
+            // In a box, so that the usual call takes no room for it.
+            _ => {
+                drop(held);
+                let streamed = self.stream(listener, connection, answering, request);
+                return Box::pin(streamed).await.unwrap_or_else(|rejection| self.reject(&rejection));
+            }
+        };
+        match reply {
+            Ok(reply) => {
                 held.note_answer(reply.body().len());
                 reply.map(|body| body.holding((answering, held)))
-            }),
-            // In a box, so that the usual call takes no room for it.
-            _ => Box::pin(self.ask_tonic(listener, peer, request)).await.map(|reply| {
-                // A stream of health may last as long as its connection, and is not what the client waits for.
-                drop(answering);
-                reply.map(|body| Outgoing::Stream(body, Until::new(phase.clone(), held)))
-            }),
+            }
+            Err(rejection) => self.reject(&rejection),
+        }
+    }
+
+    async fn check_health(&self, request: Request<Incoming>) -> Result<Response<Outgoing>, Rejection> {
+        let limit = deadline::of(request.headers())?;
+        let call = async {
+            let (asked, _) = unary::read(request, &self.budget).await?;
+            Ok(unary::reply(&self.health.answer(asked).await?))
         };
-        reply.unwrap_or_else(|rejection| self.reject(&rejection))
+        deadline::within(limit, Late::Uncounted, call).await
     }
 
     /// Calls the service of tonic's that is at this path.
-    async fn ask_tonic(
+    async fn stream(
         &self,
         listener: &Listener,
-        peer: &Peer,
+        connection: &Connection,
+        answering: Answering,
         request: Request<Incoming>,
-    ) -> Result<Response<tonic::body::Body>, Rejection> {
+    ) -> Result<Response<Outgoing>, Rejection> {
         let path = request.uri().path();
         let tonic = self.tonic.iter().find(|tonic| path.starts_with(tonic.prefix));
         let tonic = tonic.ok_or_else(|| unknown(path))?;
-        check_form(&request)?;
         if let Some(scope) = tonic.scope {
-            authorize(scope, listener, peer, request.headers())?;
+            authorize(scope, listener, &connection.peer, request.headers())?;
         }
-        Ok((tonic.call)(request).await)
+        let limit = deadline::of(request.headers())?.unwrap_or(MESSAGE_TIME).min(MESSAGE_TIME);
+        let room = Room::take(&connection.streams, &self.streams, &self.budget);
+        let room = room.map_err(|NoRoom| Rejection::no_stream())?;
+        let late = |_| Rejection::new(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time");
+        let reply = tokio::time::timeout(limit, (tonic.call)(request)).await.map_err(late)?;
+        if let Some(code) = refused(reply.headers()) {
+            self.metrics.rejections().count(status::of_code(code));
+        }
+        let Connection { phase, activity, .. } = connection;
+        Ok(reply.map(|body| Outgoing::Stream(body, room.stay(phase.clone(), activity.clone(), answering))))
     }
 
     async fn should_rate_limit(
         &self,
         listener: &Listener,
         peer: &Peer,
+        held: &mut Held,
         request: Request<Incoming>,
     ) -> Result<Response<Outgoing>, Rejection> {
-        check_form(&request)?;
         let caller = authorize(Scope::Check, listener, peer, request.headers())?;
         let limit = deadline::of(request.headers())?;
-        let call = async {
-            let request = unary::read(request, &self.budget).await?;
-            let response = self.rate_limit(&caller, &request).await?;
-            Ok(unary::reply(&response))
-        };
-        deadline::within(limit, call).await
+        let limit = limit.map(|limit| (Stopwatch::start(), limit));
+        let read = unary::read(request, &self.budget);
+        let read = deadline::within(limit.map(|(_, limit)| limit), Late::Uncounted, read).await?;
+        let (request, length): (RateLimitRequest, usize) = read;
+        held.note_message(length, request.descriptors.len()).map_err(|NoRoom| Rejection::no_room())?;
+        let left = limit.map(|(begun, limit)| limit.saturating_sub(begun.elapsed()));
+        let decided = with_patience(left, self.rate_limit(&caller, &request));
+        let response = deadline::within(left, Late::Unknown, decided).await?;
+        Ok(unary::reply(&response))
+    }
+
+    /// Rejects a call whose request Envoy lets through unless it is told otherwise, which nobody would notice.
+    fn reject_check(&self, rejection: &Rejection) -> Response<Outgoing> {
+        let status = rejection.status();
+        let is_of_caller = status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT;
+        if (is_of_caller || status == StatusCode::NOT_IMPLEMENTED)
+            && self.refusal_logged.passes(SystemClock.now(), LOG_GAP)
+        {
+            let (code, field) = (status::code(status), rejection.field());
+            let reason = rejection.detail();
+            warn!(
+                ?code,
+                field,
+                reason,
+                "a call is refused, and Envoy lets its request through unless `failure_mode_deny` is set"
+            );
+        }
+        self.reject(rejection)
     }
 
     fn reject(&self, rejection: &Rejection) -> Response<Outgoing> {
@@ -124,18 +191,32 @@ impl<S: ServedStore + 'static> Service<S> {
 }
 
 /// That the request is a call.
-fn check_form<B>(request: &Request<B>) -> Result<(), Rejection> {
-    let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
-    if request.method() == Method::POST && kind.starts_with(b"application/grpc") {
-        return Ok(());
+///
+/// # Errors
+///
+/// With the status of HTTP that gRPC wants for it.
+fn check_form<B>(request: &Request<B>) -> Result<(), StatusCode> {
+    if request.method() != Method::POST {
+        return Err(StatusCode::METHOD_NOT_ALLOWED);
     }
-    let detail = "this listener speaks gRPC: POST with a `content-type` of `application/grpc`";
-    Err(Rejection::new(StatusCode::BAD_REQUEST, detail))
+    let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
+    let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
+    let is_grpc = [&b"application/grpc"[..], b"application/grpc+proto"].into_iter();
+    let is_grpc = is_grpc.into_iter().any(|known| kind.eq_ignore_ascii_case(known));
+    if is_grpc { Ok(()) } else { Err(StatusCode::UNSUPPORTED_MEDIA_TYPE) }
+}
+
+/// The code of an answer of tonic's that is nothing but an error.
+fn refused(headers: &HeaderMap) -> Option<Code> {
+    Status::from_header_map(headers).map(|status| status.code()).filter(|code| *code != Code::Ok)
 }
 
 #[cold]
 fn unknown(path: &str) -> Rejection {
     let known = "`envoy.service.ratelimit.v3.RateLimitService`, `grpc.health.v1.Health` and `grpc.reflection.v1.ServerReflection`";
     let shown: String = path.chars().take(100).collect();
-    Rejection::new(StatusCode::NOT_FOUND, format!("no method is at `{shown}`; the services are {known}"))
+    Rejection::new(
+        StatusCode::NOT_IMPLEMENTED,
+        format!("no method is at `{shown}`; the services are {known}"),
+    )
 }

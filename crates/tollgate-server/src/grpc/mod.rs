@@ -5,7 +5,7 @@
 //! answer, and `rate_limit` makes checks of descriptors, whose answers `response` writes. `imported` turns messages into
 //! requests of `tollgate-envoy` and back, for the limits of envoyproxy/ratelimit. Calls without an answer are
 //! rejections, as over HTTP, and `status` says which status of gRPC each of them is. `health` and `reflection` are tonic's
-//! services. `messages` is generated.
+//! services, whose `streams` are bounded. `messages` is generated.
 //!
 //! Calls of Envoy's service are answered over hyper's HTTP/2 without tonic. So they share the memory budget and the
 //! bounds of bodies with HTTP, and cost less.
@@ -22,20 +22,38 @@ mod rate_limit;
 mod reflection;
 mod response;
 mod status;
+mod streams;
 mod unary;
 
 use std::sync::Arc;
 
+use http::StatusCode;
 use tollgate_tower::headers::PolicyHeaders;
 use tonic_health::server::HealthReporter;
 
 pub(crate) use self::connection::Grpc;
+use self::health::Health;
 pub(crate) use self::health::report;
 use self::method::Tonic;
+use self::streams::Streams;
 use crate::engine::Engine;
 use crate::envoy::EnvoyEngine;
 use crate::http::Budget;
+use crate::log_gap::LogGap;
 use crate::metrics::Metrics;
+
+/// Under these statuses of HTTP, rejected calls are counted from zero.
+const EXPECTED: [StatusCode; 9] = [
+    StatusCode::BAD_REQUEST,
+    StatusCode::REQUEST_TIMEOUT,
+    StatusCode::PAYLOAD_TOO_LARGE,
+    StatusCode::UNSUPPORTED_MEDIA_TYPE,
+    StatusCode::UNPROCESSABLE_ENTITY,
+    StatusCode::INTERNAL_SERVER_ERROR,
+    StatusCode::NOT_IMPLEMENTED,
+    StatusCode::SERVICE_UNAVAILABLE,
+    StatusCode::GATEWAY_TIMEOUT,
+];
 
 /// Answers the calls of a gRPC listener.
 pub(crate) struct Service<S> {
@@ -48,7 +66,10 @@ pub(crate) struct Service<S> {
     caller_quotas: bool,
     /// Writes the limit headers of answers, if they have any.
     limit_headers: Option<PolicyHeaders>,
+    health: Health,
     tonic: Box<[Tonic]>,
+    streams: Streams,
+    refusal_logged: LogGap,
 }
 
 impl<S> Service<S> {
@@ -57,7 +78,7 @@ impl<S> Service<S> {
     /// # Errors
     ///
     /// If the description of the messages is none.
-    pub(crate) fn new(
+    pub(crate) async fn new(
         engine: Arc<Engine<S>>,
         envoy: Option<Arc<EnvoyEngine<S>>>,
         budget: Budget,
@@ -65,8 +86,22 @@ impl<S> Service<S> {
         caller_quotas: bool,
         limit_headers: Option<PolicyHeaders>,
     ) -> anyhow::Result<(Self, HealthReporter)> {
-        let (health, reporter) = health::service();
-        let tonic = [health].into_iter().chain(reflection::services()?).collect();
-        Ok((Self { engine, envoy, budget, metrics, caller_quotas, limit_headers, tonic }, reporter))
+        let (health, watch, reporter) = health::services().await;
+        let tonic = [watch].into_iter().chain(reflection::services()?).collect();
+        let streams = Streams::of_listener(&budget);
+        EXPECTED.into_iter().for_each(|status| metrics.rejections().expect(status));
+        let service = Self {
+            engine,
+            envoy,
+            budget,
+            metrics,
+            caller_quotas,
+            limit_headers,
+            health,
+            tonic,
+            streams,
+            refusal_logged: LogGap::default(),
+        };
+        Ok((service, reporter))
     }
 }

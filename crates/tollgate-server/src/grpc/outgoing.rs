@@ -8,8 +8,8 @@ use http::{HeaderMap, HeaderValue};
 use hyper::body::{Body, Frame, SizeHint};
 use tonic::Status;
 
-use crate::http::{Held, until_sent};
-use crate::phase::Phase;
+use super::streams::Stay;
+use crate::http::until_sent;
 
 /// What is left of an answer.
 #[derive(Default)]
@@ -21,20 +21,8 @@ pub(super) enum Outgoing {
     Message(Bytes),
     /// The status after a message, which is OK.
     Status,
-    /// A stream of tonic's, which ends early when the service drains.
-    Stream(tonic::body::Body, Until),
-}
-
-/// Until when a stream may last, and what it holds as long.
-pub(super) struct Until {
-    draining: Pin<Box<dyn Future<Output = ()> + Send>>,
-    _held: Held,
-}
-
-impl Until {
-    pub(super) fn new(phase: Phase, held: Held) -> Self {
-        Self { draining: Box::pin(async move { phase.draining().await }), _held: held }
-    }
+    /// A stream of tonic's, which ends early when its stay is over.
+    Stream(tonic::body::Body, Stay),
 }
 
 impl Outgoing {
@@ -60,12 +48,12 @@ impl Body for Outgoing {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
-        if let Self::Stream(stream, until) = &mut *self {
-            if until.draining.as_mut().poll(context).is_pending() {
+        if let Self::Stream(stream, stay) = &mut *self {
+            let Poll::Ready(reason) = stay.over().poll(context) else {
                 return Pin::new(stream).poll_frame(context);
-            }
+            };
             *self = Self::Empty;
-            return Poll::Ready(Some(Ok(Frame::trailers(stopping()))));
+            return Poll::Ready(Some(Ok(Frame::trailers(ended(reason)))));
         }
         Poll::Ready(match std::mem::take(&mut *self) {
             Self::Message(message) => {
@@ -101,10 +89,10 @@ fn ok() -> HeaderMap {
     trailers
 }
 
-/// The trailers of a stream that the drain ends.
-fn stopping() -> HeaderMap {
+/// The trailers of a stream that ends early.
+fn ended(reason: &str) -> HeaderMap {
     let mut trailers = HeaderMap::new();
     // Its message is plain text, which any header can have.
-    let _ = Status::unavailable("the service is about to stop").add_header(&mut trailers);
+    let _ = Status::unavailable(reason).add_header(&mut trailers);
     trailers
 }

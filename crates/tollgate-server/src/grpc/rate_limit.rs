@@ -2,15 +2,17 @@
 
 use tollgate::Quota;
 use tollgate_envoy::{InvalidRequest, Unit};
-use tollgate_policy::{Attributes, Policy, TogetherError};
+use tollgate_policy::{AttributeValue, Attributes, Policy, TogetherError};
 
 use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
-use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::RateLimitOverride;
+use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
+    Entry, RateLimitOverride,
+};
 use super::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::{Service, response};
-use crate::attributes::Given;
+use crate::attributes::{Given, MAX_TEXTS};
 use crate::caller::{Caller, CallerAttributes};
-use crate::http::Rejection;
+use crate::http::{Rejection, refuse_limits};
 use crate::store::ServedStore;
 
 /// The attribute that holds the domain.
@@ -30,7 +32,11 @@ impl<S: ServedStore> Service<S> {
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Rejection> {
         if let Some(envoy) = &self.envoy {
-            let response = envoy.decide(caller, &request.into()).await;
+            let request = request.into();
+            if !self.caller_quotas {
+                refuse_limits(&request)?;
+            }
+            let response = envoy.decide(caller, &request).await;
             return response.map(Into::into).map_err(Rejection::undecided);
         }
         let RateLimitRequest { domain, descriptors, hits_addend } = request;
@@ -86,9 +92,7 @@ impl<S: ServedStore> Service<S> {
     fn limits(&self, limit: &RateLimitOverride, index: usize) -> Result<Policy, Rejection> {
         let field = format!("descriptors[{index}].limit");
         if !self.caller_quotas {
-            let detail =
-                "this service takes no limits with a request: it runs without `serve --caller-quotas`";
-            return Err(Rejection::bad_field(field, detail));
+            return Err(Rejection::no_limits(field));
         }
         let RateLimitOverride { requests_per_unit, unit } = *limit;
         let unit = Unit::from_number(unit)
@@ -100,7 +104,7 @@ impl<S: ServedStore> Service<S> {
     }
 }
 
-/// The domain under its name, and each entry under its key.
+/// The domain under its name, and each entry under its key. Several entries with one key are a list.
 fn attributes<'a>(
     domain: &'a str,
     descriptor: &'a RateLimitDescriptor,
@@ -111,11 +115,26 @@ fn attributes<'a>(
         return Err(invalid(&field(), InvalidRequest::NoEntries(index + 1)));
     }
     let mut given = Given::default();
-    let mut insert = |name: &'a str, value: &'a str| {
+    let mut insert = |name: &'a str, value: AttributeValue<'a>| {
         given.insert(name.into(), value).map_err(|error| Rejection::bad_field(field(), error.to_string()))
     };
-    insert(DOMAIN, domain)?;
-    descriptor.entries.iter().try_for_each(|entry| insert(&entry.key, &entry.value))?;
+    insert(DOMAIN, domain.into())?;
+    for (place, Entry { key, value }) in descriptor.entries.iter().enumerate() {
+        let mut earlier = descriptor.entries.iter().take(place);
+        if earlier.any(|earlier| earlier.key == *key) {
+            continue;
+        }
+        let rest = descriptor.entries.iter().skip(place + 1).filter(|later| later.key == *key);
+        let later: Vec<&'a str> = rest.take(MAX_TEXTS).map(|later| &*later.value).collect();
+        if later.len() == MAX_TEXTS {
+            let detail = format!("more than {MAX_TEXTS} entries with one key");
+            return Err(Rejection::bad_field(field(), detail));
+        }
+        match later.is_empty() {
+            true => insert(key, (&**value).into())?,
+            false => insert(key, [&[&**value], &later[..]].concat().into())?,
+        }
+    }
     Ok(given.into_attributes())
 }
 

@@ -1,9 +1,11 @@
 //! One message for one message: the frames of gRPC around them, and compression.
 
+use std::borrow::Cow;
+use std::cmp::Ordering;
 use std::io::Read;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use flate2::read::GzDecoder;
+use flate2::bufread::GzDecoder;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
@@ -22,7 +24,7 @@ enum Encoding {
     Gzip,
 }
 
-/// The message of a call.
+/// The message of a call, and its length once it is decompressed.
 ///
 /// # Errors
 ///
@@ -30,7 +32,7 @@ enum Encoding {
 pub(super) async fn read<M: Message + Default>(
     request: Request<Incoming>,
     budget: &Budget,
-) -> Result<M, Rejection> {
+) -> Result<(M, usize), Rejection> {
     let encoding = encoding(request.headers())?;
     let body = read_body(request, budget).await?;
     decode(&body, encoding)
@@ -57,41 +59,56 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Rejection> {
         Some(b"gzip") => Ok(Encoding::Gzip),
         Some(_) => {
             let detail = "messages may be compressed with gzip only";
-            Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail))
+            Err(Rejection::new(StatusCode::NOT_IMPLEMENTED, detail))
         }
     }
 }
 
-fn decode<M: Message + Default>(body: &[u8], encoding: Encoding) -> Result<M, Rejection> {
-    let not_one = || Rejection::new(StatusCode::BAD_REQUEST, "the body is not exactly one message");
-    let ([is_compressed, length @ ..], bytes) = body.split_first_chunk::<PREFIX>().ok_or_else(not_one)?;
-    if u32::from_be_bytes(*length) as usize != bytes.len() {
+fn decode<M: Message + Default>(body: &[u8], encoding: Encoding) -> Result<(M, usize), Rejection> {
+    let not_one = || Rejection::new(StatusCode::NOT_IMPLEMENTED, "the body is not exactly one message");
+    let cut_off = || broken("the message is cut off");
+    if body.is_empty() {
         return Err(not_one());
     }
-    let decoded = match (is_compressed, encoding) {
-        (0, _) => M::decode(bytes),
-        (1, Encoding::Gzip) => M::decode(decompressed(bytes)?),
-        _ => {
-            let detail = "a message says that it is compressed, and `grpc-encoding` does not say how";
-            return Err(Rejection::new(StatusCode::BAD_REQUEST, detail));
+    let ([is_compressed, length @ ..], bytes) = body.split_first_chunk::<PREFIX>().ok_or_else(cut_off)?;
+    match (u32::from_be_bytes(*length) as usize).cmp(&bytes.len()) {
+        Ordering::Greater => return Err(cut_off()),
+        Ordering::Less => return Err(not_one()),
+        Ordering::Equal => {}
+    }
+    let (decoded, length) = match (is_compressed, encoding) {
+        (0, _) => (M::decode(bytes), bytes.len()),
+        (1, Encoding::Gzip) => {
+            let bytes = decompressed(bytes)?;
+            (M::decode(&*bytes), bytes.len())
         }
+        (1, Encoding::Identity) => {
+            return Err(broken("a message says that it is compressed, and `grpc-encoding` does not say how"));
+        }
+        _ => return Err(broken("the first byte of a message must be 0 or 1")),
     };
-    decoded.map_err(|error| Rejection::new(StatusCode::BAD_REQUEST, error.to_string()))
+    let decoded = decoded.map_err(|error| Rejection::new(StatusCode::BAD_REQUEST, error.to_string()))?;
+    Ok((decoded, length))
+}
+
+/// The client breaks the protocol, which gRPC calls an internal error.
+fn broken(detail: impl Into<Cow<'static, str>>) -> Rejection {
+    Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
 }
 
 /// No more than [`MAX_BODY`] is decompressed, however small the message is.
 fn decompressed(bytes: &[u8]) -> Result<Bytes, Rejection> {
     let mut whole = Vec::new();
-    let read = GzDecoder::new(bytes).take(MAX_BODY as u64 + 1).read_to_end(&mut whole);
+    let mut rest = bytes;
+    let read = GzDecoder::new(&mut rest).take(MAX_BODY as u64 + 1).read_to_end(&mut whole);
     match read {
         Ok(length) if length > MAX_BODY => {
             let detail = format!("the message has more than {MAX_BODY} bytes once it is decompressed");
             Err(Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
         }
+        Ok(_) if !rest.is_empty() => Err(broken("bytes follow the gzip of a message")),
         Ok(_) => Ok(whole.into()),
-        Err(error) => {
-            Err(Rejection::new(StatusCode::BAD_REQUEST, format!("the message is not gzip: {error}")))
-        }
+        Err(error) => Err(broken(format!("the message is not gzip: {error}"))),
     }
 }
 
@@ -118,7 +135,7 @@ mod tests {
 
     fn domain(body: &[u8], encoding: Encoding) -> Result<String, StatusCode> {
         decode::<RateLimitRequest>(body, encoding)
-            .map(|request| request.domain)
+            .map(|(request, _)| request.domain)
             .map_err(|error| error.status())
     }
 
@@ -129,11 +146,17 @@ mod tests {
         assert_eq!(domain(&one, Encoding::Identity), Ok("shop".to_owned()));
         assert_eq!(domain(&one, Encoding::Gzip), Ok("shop".to_owned()), "the flag says what it is");
         let longer = [&one[..], b"\0"].concat();
-        for body in [&one[..one.len() - 1], &longer, &one[..4], b"", &[one.clone(), one.clone()].concat()] {
-            assert_eq!(domain(body, Encoding::Identity), Err(StatusCode::BAD_REQUEST), "{body:?}");
+        for body in [&longer, &b""[..], &[one.clone(), one.clone()].concat()] {
+            assert_eq!(domain(body, Encoding::Identity), Err(StatusCode::NOT_IMPLEMENTED), "{body:?}");
         }
-        assert_eq!(domain(&framed(1, &message), Encoding::Identity), Err(StatusCode::BAD_REQUEST));
-        assert_eq!(domain(&framed(2, &message), Encoding::Gzip), Err(StatusCode::BAD_REQUEST));
+        let broken = Err(StatusCode::UNPROCESSABLE_ENTITY);
+        for body in [&one[..one.len() - 1], &one[..4]] {
+            assert_eq!(domain(body, Encoding::Identity), broken, "{body:?}");
+        }
+        assert_eq!(domain(&framed(1, &message), Encoding::Identity), broken);
+        assert_eq!(domain(&framed(2, &message), Encoding::Gzip), broken);
+        let followed = framed(1, &[&gzip(&message)[..], b"more"].concat());
+        assert_eq!(domain(&followed, Encoding::Gzip), broken);
         assert_eq!(domain(&framed(0, b"\x0a\xff"), Encoding::Identity), Err(StatusCode::BAD_REQUEST));
     }
 
@@ -152,6 +175,7 @@ mod tests {
         let bomb = framed(1, &gzip(&vec![0; 10 * 1024 * 1024]));
         assert!(bomb.len() < MAX_BODY);
         assert_eq!(domain(&bomb, Encoding::Gzip), Err(StatusCode::PAYLOAD_TOO_LARGE));
-        assert_eq!(domain(&framed(1, b"no gzip"), Encoding::Gzip), Err(StatusCode::BAD_REQUEST));
+        let broken = Err(StatusCode::UNPROCESSABLE_ENTITY);
+        assert_eq!(domain(&framed(1, b"no gzip"), Encoding::Gzip), broken);
     }
 }

@@ -18,6 +18,16 @@ pub(crate) struct Asking {
     pub(crate) caller_quotas: bool,
 }
 
+/// Refuses a request of Envoy's service whose descriptors bring limits. Called where callers may give none.
+///
+/// # Errors
+///
+/// With the place of the first limit.
+pub(crate) fn refuse_limits(request: &tollgate_envoy::Request<'_>) -> Result<(), Rejection> {
+    let limited = request.descriptors.iter().position(|descriptor| descriptor.limit.is_some());
+    limited.map_or(Ok(()), |index| Err(Rejection::no_limits(format!("descriptors[{index}].limit"))))
+}
+
 impl Asking {
     /// Returns the caller's own limits, if the request has any.
     ///
@@ -36,9 +46,7 @@ impl Asking {
             (Some(policy), Some(quotas)) => (policy, quotas),
         };
         if !self.caller_quotas {
-            let detail =
-                "this service takes no limits with a request: it runs without `serve --caller-quotas`";
-            return Err(Rejection::bad_field("quotas", detail));
+            return Err(Rejection::no_limits("quotas"));
         }
         if !(1..=MAX_CALLER_QUOTAS).contains(&quotas.len()) {
             let detail = format!("expected 1 to {MAX_CALLER_QUOTAS} quotas");

@@ -22,6 +22,19 @@ const BATCH_ENTRY: usize = 640;
 /// the protocol's state, and an answer of the usual size.
 const STREAM: usize = 6 * 1024;
 
+/// A message of gRPC takes up to so many times its length: an entry of five bytes is two texts once it is decoded, and
+/// an attribute besides.
+const DECODED: usize = 32;
+
+/// The usual size of one status in an answer of gRPC.
+const STATUS: usize = 160;
+
+/// What a decoded message and its statuses may take as a part of [`STREAM`].
+const USUAL_MESSAGE: usize = 4 * 1024;
+
+/// The same for the only stream of a connection.
+const OWN_MESSAGE: usize = 16 * 1024;
+
 /// Most answers are smaller.
 const USUAL_ANSWER: usize = 1024;
 
@@ -77,8 +90,13 @@ impl Budget {
     /// Holds the memory of an HTTP/2 stream on a connection with this many others. Called before the request is read.
     /// The only stream of a connection needs no budget, like a request over HTTP/1.1.
     pub(crate) fn for_stream(&self, others: u32) -> Result<Held, NoRoom> {
+        if others == 0 { Ok(self.none()) } else { self.hold(STREAM) }
+    }
+
+    /// Holds this many bytes until the result is dropped.
+    pub(crate) fn hold(&self, bytes: usize) -> Result<Held, NoRoom> {
         let mut held = self.none();
-        if others == 0 || held.resize(STREAM) {
+        if held.resize(bytes) {
             return Ok(held);
         }
         self.note_refusal();
@@ -153,6 +171,19 @@ impl Held {
         }
         self.bytes = bytes;
         true
+    }
+
+    /// Also holds what a message of gRPC takes once it is decoded, and an answer with so many statuses. Called before
+    /// anything is counted.
+    pub(crate) fn note_message(&mut self, length: usize, statuses: usize) -> Result<(), NoRoom> {
+        // The only stream of a connection holds nothing, and may take a little more.
+        let own = if self.bytes == 0 { OWN_MESSAGE } else { USUAL_MESSAGE };
+        let more = (DECODED * length + STATUS * statuses).saturating_sub(own);
+        if more == 0 || self.resize(self.bytes + more) {
+            return Ok(());
+        }
+        Budget(Arc::clone(&self.account)).note_refusal();
+        Err(NoRoom)
     }
 
     /// Also holds the part of the answer that exceeds the usual size.

@@ -101,7 +101,13 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
 pub(crate) fn cut_by(error: &(dyn Error + 'static)) -> Cut {
     match error.downcast_ref::<hyper::Error>() {
         Some(error) if error.is_parse_too_large() => Cut::HeadTooLarge,
-        Some(error) if error.is_incomplete_message() || error.is_canceled() || error.is_closed() => {
+        Some(error)
+            if error.is_incomplete_message()
+                || error.is_canceled()
+                || error.is_closed()
+                // A ping without an answer: the client is gone.
+                || error.is_timeout() =>
+        {
             Cut::Broken
         }
         Some(error) if error.source().is_some_and(|source| source.is::<std::io::Error>()) => Cut::Broken,

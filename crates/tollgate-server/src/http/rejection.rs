@@ -120,6 +120,11 @@ impl Rejection {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "there is no memory for another request")
     }
 
+    /// There is no room for a stream, which lasts.
+    pub(crate) fn no_stream() -> Self {
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "there is no room for another stream")
+    }
+
     pub(super) fn draining() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "the service is about to stop")
     }
@@ -131,6 +136,12 @@ impl Rejection {
             field.pop();
         }
         Self { field: Some(field), ..Self::new(StatusCode::BAD_REQUEST, detail) }
+    }
+
+    /// The field is a limit, and callers may give none.
+    pub(crate) fn no_limits(field: impl Into<String>) -> Self {
+        let detail = "this service takes no limits with a request: it runs without `serve --caller-quotas`";
+        Self::bad_field(field, detail)
     }
 
     /// Returns the same rejection for a part of the request, with this prefix for its fields.

@@ -8,6 +8,8 @@ use prometheus_client::metrics::MetricType;
 use tollgate::{OnStoreFailure, Source};
 use tollgate_policy::PolicyDecision;
 
+use super::Metrics;
+
 /// The source of the answer to a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CheckSource {
@@ -67,6 +69,28 @@ impl CheckSource {
             Self::FallbackLocal => "fallback_local",
             Self::FallbackOpen => "fallback_open",
             Self::None => "none",
+        }
+    }
+}
+
+/// Counts a check that its caller gives up, which is dropped before it has an answer.
+pub(crate) struct Undropped<'a>(Option<&'a Metrics>);
+
+impl<'a> Undropped<'a> {
+    pub(super) fn new(metrics: &'a Metrics) -> Self {
+        Self(Some(metrics))
+    }
+
+    /// The check came to its end, and is counted by what that is.
+    pub(crate) fn ended(mut self) {
+        self.0 = None;
+    }
+}
+
+impl Drop for Undropped<'_> {
+    fn drop(&mut self) {
+        if let Some(metrics) = self.0 {
+            metrics.checked(CheckSource::None);
         }
     }
 }

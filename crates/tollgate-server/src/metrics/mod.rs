@@ -21,8 +21,8 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 
-pub(crate) use self::checks::CheckSource;
 use self::checks::Checks;
+pub(crate) use self::checks::{CheckSource, Undropped};
 pub(crate) use self::cuts::Cut;
 use self::cuts::Cuts;
 use self::histogram::Histogram;
@@ -72,6 +72,11 @@ impl Metrics {
             connections: listeners.clone().into_iter().map(OpenConnections::new).collect(),
             handshakes: listeners.into_iter().map(Handshakes::new).collect(),
         }
+    }
+
+    /// Counts a check that is dropped before it [ends](Undropped::ended).
+    pub(crate) fn undropped(&self) -> Undropped<'_> {
+        Undropped::new(self)
     }
 
     /// Counts a check by where its answer came from.

@@ -14,8 +14,8 @@ use tollgate::{
 use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus};
 use tracing::{info, warn};
 
-use super::Outages;
 use super::advice::with_flags;
+use super::{Outages, patience};
 use crate::log_gap::LogGap;
 use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
@@ -73,8 +73,11 @@ impl<S: Store> Metered<S> {
     ///
     /// The deadline is applied twice, because a process that stood still may have received its answer without taking
     /// it. The store then extends its own deadline once, by up to the same time from when the process runs again; the
-    /// second limit matches that.
+    /// second limit matches that. A caller that waits for less than the deadline has gone by then.
     async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, AnswerError> {
+        if let Some(left) = patience::left().filter(|left| *left < self.limit) {
+            return time::timeout(left, step).await.map_err(|_| AnswerError::Late);
+        }
         for _ in 0..2 {
             if let Ok(answer) = time::timeout(self.limit, step.as_mut()).await {
                 return Ok(answer);

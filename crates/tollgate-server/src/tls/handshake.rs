@@ -41,6 +41,8 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 pub(crate) struct ListenerTls {
     server: Arc<ServerTls>,
     security: Security,
+    /// The only protocol of the listener, if it speaks one.
+    protocol: Option<&'static [u8]>,
     handshakes: Handshakes,
     failure_logged: LogGap,
 }
@@ -69,8 +71,13 @@ struct Failure {
 }
 
 impl ListenerTls {
-    pub(crate) fn new(server: Arc<ServerTls>, security: Security, handshakes: Handshakes) -> Self {
-        Self { server, security, handshakes, failure_logged: LogGap::default() }
+    pub(crate) fn new(
+        server: Arc<ServerTls>,
+        security: Security,
+        protocol: Option<&'static [u8]>,
+        handshakes: Handshakes,
+    ) -> Self {
+        Self { server, security, protocol, handshakes, failure_logged: LogGap::default() }
     }
 
     /// Performs the handshake. Returns the stream and its peer, named by the client's certificate; `None` if it fails.
@@ -118,7 +125,11 @@ impl ListenerTls {
                 Err(Failure::new(Refusal::Plain, error, Some(stream)))
             }
             Ok(_) => {
-                let handshake = TlsAcceptor::from(self.server.config(self.security)).accept(stream);
+                let mut config = self.server.config(self.security);
+                if let Some(protocol) = self.protocol {
+                    Arc::make_mut(&mut config).alpn_protocols = vec![protocol.to_vec()];
+                }
+                let handshake = TlsAcceptor::from(config).accept(stream);
                 let failed = |(error, stream)| Failure::new(Refusal::of(&error), error, Some(stream));
                 handshake.into_fallible().await.map_err(failed)
             }

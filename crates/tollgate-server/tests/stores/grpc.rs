@@ -2,12 +2,14 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
+use std::time::Duration;
+
 use tollgate_testkit::servers::{self, Software};
 use tonic::Code;
 
 use crate::grpc_client::{OK, OVER_LIMIT, RateLimitRequest, Wire, request, start, statuses};
-use crate::support::Server;
 use crate::support::folder::Folder;
+use crate::support::{HANG, Server};
 
 const USER: &[(&str, &str)] = &[("user", "alice")];
 
@@ -42,6 +44,29 @@ policies:
     assert_eq!(asked, expected);
 }
 
+/// Envoy waits for 20 ms, and a store for 100 ms. Such calls were in no metric, and no policy decided on them.
+#[tokio::test]
+async fn the_policies_decide_while_the_caller_waits() {
+    let store = servers::Server::start(Software::Redis);
+    let patient = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
+    let open = serve(&store, &[&["--limit", "5/1d"], &patient[..]].concat());
+    assert_eq!(code(&open, &[]).await, Code::Ok);
+    store.pause();
+    assert_eq!(code(&open, &[("grpc-timeout", "500m")]).await, Code::Ok);
+    assert_eq!(open.metric(r#"tollgate_checks_total{source="fallback_open"}"#), Some(1.0));
+    assert_eq!(open.metric(r#"tollgate_checks_total{source="none"}"#), Some(0.0));
+    let given_up = tokio::time::timeout(Duration::from_secs(1), code(&open, &[])).await;
+    assert!(given_up.is_err(), "nobody answers");
+    // The client's task has to run meanwhile, to reset the stream.
+    let counted = async {
+        while open.metric(r#"tollgate_checks_total{source="none"}"#) != Some(1.0) {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(HANG, counted).await.expect("the call is counted");
+    store.resume();
+}
+
 async fn code(server: &Server, headers: &[(&'static str, &str)]) -> Code {
     let asked: RateLimitRequest = request(&[USER]);
     let answer = Wire::open(server).await.call_with(asked, headers).await;
@@ -57,7 +82,9 @@ async fn a_store_that_hangs_is_given_up_when_the_caller_does() {
     let hasty = serve(&store, &closed);
     assert_eq!(code(&patient, &[]).await, Code::Ok);
     store.pause();
-    assert_eq!(code(&patient, &[("grpc-timeout", "50m")]).await, Code::DeadlineExceeded);
+    // The policy decides while the caller still waits.
+    assert_eq!(code(&patient, &[("grpc-timeout", "500m")]).await, Code::Unavailable);
+    assert_eq!(code(&patient, &[("grpc-timeout", "1n")]).await, Code::DeadlineExceeded);
     assert_eq!(code(&patient, &[("grpc-timeout", "soon")]).await, Code::InvalidArgument);
     assert_eq!(code(&hasty, &[]).await, Code::Unavailable);
     store.resume();

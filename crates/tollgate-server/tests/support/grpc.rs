@@ -115,6 +115,12 @@ impl Wire {
         Code::from_bytes(status.as_bytes())
     }
 
+    /// Sends a request that is no call. Returns the status of HTTP, and whether there is one of gRPC.
+    pub(crate) async fn ask(&self, request: Request<Body>) -> (u16, bool) {
+        let reply = self.0.clone().send_request(request).await.expect("an answer");
+        (reply.status().as_u16(), reply.headers().contains_key("grpc-status"))
+    }
+
     async fn call_by(
         &self,
         mut grpc: Grpc<Self>,

@@ -5,7 +5,7 @@ use serde_json::json;
 use tonic::Code;
 
 use crate::certificates::{Authority, Client};
-use crate::grpc_client::{OK, Wire, request, start};
+use crate::grpc_client::{OK, Wire, request, start, statuses};
 use crate::support::folder::Folder;
 use crate::support::{Connection, Server, get, tollgate};
 
@@ -40,6 +40,9 @@ async fn a_call_needs_a_token_with_the_scope_check() {
     assert_eq!(wire.call_at(reflection).await, Code::Unauthenticated);
     assert_eq!(wire.call_at("/envoy.service.ratelimit.v3.RateLimitService/Other").await, Code::Unimplemented);
     assert_eq!(rejected(&server, 401), 3);
+    let headers = [("authorization", &*bearer(&check))];
+    let response = wire.call_with(request(&[USER]), &headers).await.expect("an answer");
+    assert_eq!(statuses(&response), [(OK, 3)], "refused calls took nothing");
 }
 
 /// So many calls were rejected with what is this status over HTTP.

@@ -144,7 +144,8 @@ async fn what_is_wrong_with_a_request_is_named() {
     refused(request(&[]), "`descriptors`").await;
     refused(request(&[USER, &[]]), "`descriptors[1].entries`").await;
     refused(request(&[&[("", "x")]]), "`descriptors[0].entries`").await;
-    refused(request(&[&[("a", "x"), ("a", "y")]]), "`a` is given twice").await;
+    let many: Vec<(&str, &str)> = vec![("a", "x"); 65];
+    refused(request(&[&many]), "more than 64 entries with one key").await;
     refused(request(&[&[("domain", "x")]]), "`domain` is given twice").await;
     refused(request(&[&[("long", &"x".repeat(5_000))]]), "longer").await;
     let mut negative = request(&[USER]);
@@ -160,6 +161,38 @@ async fn what_is_wrong_with_a_request_is_named() {
     assert_eq!((response.overall_code, response.statuses.len()), (OK, 256));
 }
 
+/// Two `generic_key` actions of Envoy make two entries with one key.
+#[tokio::test]
+async fn entries_with_one_key_are_a_list() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: both, match: { generic_key: b }, key: global, quotas: [3/1d] }
+unmatched: allow
+";
+    let server = start(&["--config", &folder.write("p.yaml", policies)]);
+    let wire = Wire::open(&server).await;
+    let keys: &[(&str, &str)] = &[("generic_key", "a"), ("user", "x"), ("generic_key", "b")];
+    assert_eq!(statuses(&call(&wire, request(&[keys])).await), [(OK, 2)]);
+    assert_eq!(statuses(&call(&wire, request(&[&keys[..2]])).await), [(OK, 0)], "without a limit");
+    assert_eq!(statuses(&call(&wire, request(&[&keys[2..]])).await), [(OK, 1)]);
+}
+
+/// Envoy lets such requests through, and nothing else tells of it.
+#[tokio::test]
+async fn a_refused_call_is_logged_once_a_minute_without_values() {
+    let server = start(&["--limit", "5/1d"]);
+    let wire = Wire::open(&server).await;
+    for _ in 0..3 {
+        wire.call(request(&[&[("domain", "canary")]])).await.expect_err("it is wrong");
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    assert_eq!(log.matches("a call is refused").count(), 1, "{log}");
+    assert!(log.contains("descriptors[0].entries") && log.contains("`domain` is given twice"), "{log}");
+    assert!(!log.contains("canary"), "{log}");
+}
+
 #[tokio::test]
 async fn messages_may_be_compressed() {
     let server = start(&["--limit", "5/1d"]);
@@ -167,7 +200,10 @@ async fn messages_may_be_compressed() {
     let response = wire.call_compressed(request(&[USER])).await.expect("an answer");
     assert_eq!(statuses(&response), [(OK, 4)]);
     let status = wire.call_with(request(&[USER]), &[("grpc-encoding", "zstd")]).await;
-    assert_eq!(status.expect_err("nobody reads it").code(), Code::Unimplemented);
+    let status = status.expect_err("nobody reads it");
+    assert_eq!(status.code(), Code::Unimplemented);
+    let known = status.metadata().get("grpc-accept-encoding").expect("it says what it reads");
+    assert_eq!(known, "identity,gzip");
 }
 
 #[tokio::test]

@@ -7,7 +7,9 @@ use prost::Message;
 use tonic::Code;
 
 use crate::grpc_client::{OK, RateLimitRequest, Wire, address, descriptor, request, start};
-use crate::support::http2::{DATA, END_HEADERS, HEADERS, PREFACE, RST_STREAM, fields, frame, settings};
+use crate::support::http2::{
+    DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, fields, frame, settings,
+};
 use crate::support::{HANG, Server, until};
 
 const USER: &[(&str, &str)] = &[("user", "alice")];
@@ -28,6 +30,19 @@ fn head(stream: u32) -> Vec<u8> {
 
 fn framed(message: &[u8]) -> Vec<u8> {
     [&[0][..], &u32::try_from(message.len()).expect("a length").to_be_bytes(), message].concat()
+}
+
+/// A whole call of `Watch` for the service `""`.
+fn watch(stream: u32) -> Vec<u8> {
+    let head = fields(&[
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/grpc.health.v1.Health/Watch"),
+        (":authority", "localhost"),
+        ("content-type", "application/grpc"),
+        ("te", "trailers"),
+    ]);
+    [frame(HEADERS, END_HEADERS, stream, &head), frame(DATA, END_STREAM, stream, &framed(b""))].concat()
 }
 
 /// A connection that has said hello.
@@ -104,7 +119,7 @@ async fn a_length_that_is_not_that_of_the_message_reserves_nothing() {
     let server = start(&["--limit", "1000000/1d"]);
     let before = resident(&server);
     let body = [&[0][..], &u32::MAX.to_be_bytes(), b"abc"].concat();
-    assert_eq!(Wire::open(&server).await.call_raw(body).await, Code::InvalidArgument);
+    assert_eq!(Wire::open(&server).await.call_raw(body).await, Code::Internal);
     let grown = resident(&server).saturating_sub(before);
     assert!(grown < 64 * 1024, "it has {grown} KiB more");
     is_alive(&server).await;
@@ -128,6 +143,73 @@ async fn rapid_resets_end_their_connection_alone() {
     is_alive(&server).await;
     let grown = resident(&server).saturating_sub(before);
     assert!(grown < 64 * 1024, "it has {grown} KiB more");
+}
+
+/// Streams of health need no token and last. They once took all memory for requests, so that calls were refused.
+#[tokio::test]
+async fn streams_of_health_leave_room_for_calls() {
+    let server = start(&["--limit", "1000000/1d", "--body-memory", "1MiB"]);
+    let mut watching: Vec<TcpStream> = (0..20).map(|_| open(&server)).collect();
+    for stream in &mut watching {
+        let calls: Vec<u8> = (0..90).flat_map(|call| watch(2 * call + 1)).collect();
+        stream.write_all(&calls).expect("it reads");
+    }
+    until("streams are refused", || {
+        let refused = server.metric(r#"tollgate_http_requests_rejected_total{status="503"}"#);
+        refused.is_some_and(|refused| refused >= 20.0 * 82.0)
+    });
+    let held = server.metric("tollgate_http_body_memory_bytes").expect("it is measured");
+    assert!((1.0..=256.0 * 1024.0).contains(&held), "{held} bytes");
+    let wire = Wire::open(&server).await;
+    let calls: Vec<_> = (0..50)
+        .map(|_| {
+            let wire = wire.clone();
+            tokio::spawn(async move { wire.call(request(&[USER])).await.map(|it| it.overall_code) })
+        })
+        .collect();
+    for call in calls {
+        assert_eq!(call.await.expect("it ends").expect("an answer"), OK);
+    }
+    assert_eq!(wire.call_at("/grpc.health.v1.Health/Check").await, Code::Ok);
+}
+
+/// A kilobyte of gzip is 64 KiB of entries, and those are over a megabyte once they are decoded.
+#[tokio::test]
+async fn a_decoded_message_needs_room_before_anything_is_counted() {
+    let entries: Vec<(String, String)> = (0..63).map(|key| (format!("{key}"), "x".to_owned())).collect();
+    let entries: Vec<(&str, &str)> = entries.iter().map(|(key, value)| (&**key, &**value)).collect();
+    let large = || RateLimitRequest { descriptors: vec![descriptor(&entries); 90], ..request(&[]) };
+    assert!((32 * 1024..64 * 1024).contains(&large().encoded_len()));
+    let narrow = start(&["--limit", "1000000/1d", "--body-memory", "1MiB"]);
+    let status = Wire::open(&narrow).await.call_compressed(large()).await.expect_err("no room");
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert_eq!(narrow.metric("tollgate_store_counters"), Some(0.0));
+    is_alive(&narrow).await;
+    let wide = start(&["--limit", "1000000/1d"]);
+    let wire = Wire::open(&wide).await;
+    assert_eq!(wire.call_compressed(large()).await.expect("an answer").statuses.len(), 90);
+    until("the memory is given back", || wide.metric("tollgate_http_body_memory_bytes") == Some(0.0));
+}
+
+/// gRPC wants a status of HTTP for what is no call.
+#[tokio::test]
+async fn requests_that_are_no_calls_have_a_status_of_http() {
+    let server = start(&["--limit", "5/1d"]);
+    let wire = Wire::open(&server).await;
+    let ask = async |method: &str, uri: &str, kind: &str| {
+        let request = http::Request::builder().method(method).uri(uri).header("content-type", kind);
+        wire.ask(request.body(tonic::body::Body::empty()).expect("a request")).await
+    };
+    let path = format!("http://localhost{SHOULD_RATE_LIMIT}");
+    let grpc = "application/grpc";
+    assert_eq!(ask("GET", "http://localhost/healthz", grpc).await, (405, false));
+    assert_eq!(ask("CONNECT", "localhost:443", grpc).await, (405, false));
+    for kind in ["application/grpc-web", "application/grpc+json", "application/grpcfoo", "text/plain", ""] {
+        assert_eq!(ask("POST", &path, kind).await, (415, false), "{kind}");
+    }
+    for kind in [grpc, "application/grpc+proto", "application/grpc; charset=utf-8"] {
+        assert_eq!(ask("POST", &path, kind).await, (200, true), "{kind}");
+    }
 }
 
 /// Calls whose messages never end hold no more than the memory for requests, and give it back.

@@ -87,7 +87,8 @@ async fn the_imported_configuration_decides() {
 
 #[tokio::test]
 async fn limits_units_and_refunds_of_descriptors_are_taken() {
-    let (_folder, server) = with_config(&[]);
+    let folder = Folder::new();
+    let server = start(&folder, &[], &["--caller-quotas"]);
     let wire = Wire::open(&server).await;
     let asked = |change: fn(&mut RateLimitRequest)| {
         let mut asked = request(&[TOKENS]);
@@ -122,6 +123,23 @@ async fn limits_units_and_refunds_of_descriptors_are_taken() {
         let error = wire.call(wrong).await.expect_err("no answer");
         assert_eq!((error.code(), error.message()), (Code::InvalidArgument, message));
     }
+}
+
+/// With policies, limits of callers need the flag; so they do here, over both protocols.
+#[tokio::test]
+async fn limits_of_descriptors_need_the_flag() {
+    let (_folder, server) = with_config(&[]);
+    let mut limited = request(&[USER, TOKENS]);
+    limited.descriptors[1].limit = Some(RateLimitOverride { requests_per_unit: 2, unit: 4 });
+    let status = Wire::open(&server).await.call(limited).await.expect_err("it may not");
+    assert_eq!(status.code(), Code::InvalidArgument);
+    assert!(status.message().contains("`descriptors[1].limit`"), "{status}");
+    let body = r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}],
+        "limit": {"requestsPerUnit": 2, "unit": "DAY"}}]}"#;
+    let reply = server.post("/json", body);
+    let text = String::from_utf8_lossy(&reply.body).into_owned();
+    assert_eq!((reply.status, text.contains("--caller-quotas")), (400, true), "{text}");
+    assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
 }
 
 #[tokio::test]

@@ -76,6 +76,23 @@ fn who_watches_is_told_of_the_drain_and_then_let_go() {
     });
 }
 
+/// A stream that lasts once broke off with its connection, without a status.
+#[tokio::test]
+async fn a_stream_of_health_ends_with_a_status_before_its_connection() {
+    let server = start(&["--limit", "5/1d", "--grpc-max-connection-age", "1s"]);
+    let mut client = HealthClient::with_origin(Wire::open(&server).await, Wire::origin());
+    let mut watched = client.watch(asked("")).await.expect("a stream").into_inner();
+    let ended = async {
+        loop {
+            if let Err(status) = watched.next().await.expect("a status") {
+                return status;
+            }
+        }
+    };
+    let status = tokio::time::timeout(HANG, ended).await.expect("it ends");
+    assert_eq!((status.code(), status.message()), (Code::Unavailable, "the connection is about to close"));
+}
+
 #[tokio::test]
 async fn reflection_tells_services_and_messages() {
     let server = start(&["--limit", "5/1d"]);

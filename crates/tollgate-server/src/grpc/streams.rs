@@ -1,0 +1,152 @@
+//! Streams of health and reflection: they last, so few are open at once, and each ends at some time.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use crate::http::{Budget, Held, NoRoom};
+use crate::phase::{Phase, Pressure};
+use crate::watchdog::{Activity, Answering};
+
+/// Streams that may be open on one connection.
+const MAX_OF_CONNECTION: usize = 8;
+
+/// Streams that may be open at once. They hold at most a quarter of the memory for requests.
+const MAX: usize = 256;
+
+/// What a stream holds: its task, tonic's buffers, and a message that waits to be read.
+const MEMORY: usize = 16 * 1024;
+
+/// How often a stream looks whether it has to end.
+const LOOK: Duration = Duration::from_secs(1);
+
+/// A stream ends after so many looks. Clients that still want to know open another.
+const LOOKS: usize = 600;
+
+/// The number of open streams, and its bound. Clones share the number.
+#[derive(Clone)]
+pub(super) struct Streams {
+    open: Arc<AtomicUsize>,
+    most: usize,
+}
+
+/// A place among the open streams, which is free again when it is dropped.
+struct Place(Arc<AtomicUsize>);
+
+/// The room of one stream, and when it has to end.
+pub(super) struct Stay {
+    over: Pin<Box<dyn Future<Output = &'static str> + Send>>,
+    /// Until the client takes the first message, it may let it lie no longer than any other answer.
+    untouched: Option<Answering>,
+    _room: (Held, [Place; 2]),
+}
+
+impl Streams {
+    pub(super) fn of_connection() -> Self {
+        Self::new(MAX_OF_CONNECTION)
+    }
+
+    pub(super) fn of_listener(budget: &Budget) -> Self {
+        Self::new(MAX.min(budget.max() / 4 / MEMORY))
+    }
+
+    fn new(most: usize) -> Self {
+        Self { open: Arc::default(), most }
+    }
+
+    /// Relaxed: the number guards no other memory.
+    fn enter(&self) -> Result<Place, NoRoom> {
+        let next = |open: usize| (open < self.most).then_some(open + 1);
+        let entered = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+        entered.map(|_| Place(Arc::clone(&self.open))).map_err(|_| NoRoom)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The room of one stream that has not begun.
+pub(super) struct Room(Held, [Place; 2]);
+
+impl Room {
+    /// Takes a place on the connection and on the listener, and memory.
+    pub(super) fn take(connection: &Streams, listener: &Streams, budget: &Budget) -> Result<Self, NoRoom> {
+        let places = [connection.enter()?, listener.enter()?];
+        Ok(Self(budget.hold(MEMORY)?, places))
+    }
+
+    /// The stay of the stream that has begun.
+    pub(super) fn stay(self, phase: Phase, activity: Activity, answering: Answering) -> Stay {
+        let Self(held, places) = self;
+        Stay { over: Box::pin(over(phase, activity)), untouched: Some(answering), _room: (held, places) }
+    }
+}
+
+impl Stay {
+    /// The time at which the stream has to end, with the reason. Called when the client has room for a message.
+    pub(super) fn over(&mut self) -> Pin<&mut (dyn Future<Output = &'static str> + Send)> {
+        self.untouched = None;
+        self.over.as_mut()
+    }
+}
+
+/// Waits until a stream has to end, and returns why.
+async fn over(phase: Phase, activity: Activity) -> &'static str {
+    let looks = async {
+        for _ in 0..LOOKS {
+            tokio::time::sleep(LOOK).await;
+            if activity.is_closing() {
+                return "the connection is about to close";
+            }
+            if phase.pressure() == Pressure::Crowd {
+                return "room is wanted for calls";
+            }
+        }
+        "the stream has reached its age"
+    };
+    tokio::select! {
+        () = phase.draining() => "the service is about to stop",
+        reason = looks => reason,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::watchdog::Order;
+
+    #[test]
+    fn few_streams_hold_a_part_of_the_memory() {
+        let budget = Budget::new(1024 * 1024);
+        let (listener, connection) = (Streams::of_listener(&budget), Streams::of_connection());
+        let take = |connection: &Streams| Room::take(connection, &listener, &budget).ok();
+        let first: Vec<Room> = std::iter::from_fn(|| take(&connection)).collect();
+        assert_eq!((first.len(), budget.held()), (8, 8 * MEMORY));
+        let others: Vec<Room> = std::iter::from_fn(|| take(&Streams::of_connection())).take(100).collect();
+        assert_eq!((others.len(), budget.held()), (8, 256 * 1024), "a quarter of it");
+        drop(first);
+        assert_eq!(budget.held(), 8 * MEMORY);
+        assert!(take(&connection).is_some());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_ends_at_its_age_or_with_its_connection() {
+        let budget = Budget::new(1024 * 1024);
+        let stay = |activity: &Activity| {
+            let room = Room::take(&Streams::of_connection(), &Streams::of_connection(), &budget);
+            let answering = activity.begin(Order::Interleaved);
+            room.ok().expect("there is room").stay(Phase::default(), activity.clone(), answering)
+        };
+        let activity = Activity::interleaved();
+        let mut aged = stay(&activity);
+        assert_eq!(activity.pending(), 1);
+        assert_eq!(aged.over().await, "the stream has reached its age");
+        assert_eq!(activity.pending(), 0);
+        activity.note_closing();
+        assert_eq!(stay(&activity).over().await, "the connection is about to close");
+    }
+}
