@@ -1,11 +1,12 @@
 //! Decisions as Envoy's rate-limit service makes them, for every protocol that asks for them.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::{Sleep, sleep};
 use tollgate::{
-    Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError, SystemClock,
+    Answer, Clock, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError, SystemClock,
 };
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
 use tollgate_policy::{PolicyLimiter, Printable, WhenFull};
@@ -13,8 +14,12 @@ use tracing::warn;
 
 use crate::caller::{Caller, OtherPolicy};
 use crate::live_domains::DomainFiles;
+use crate::log_gap::LogGap;
 use crate::metrics::{CheckSource, Metrics};
 use crate::stopwatch::Stopwatch;
+
+/// The pause in the log after a line about a full store.
+const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// What the service decides by in the place of policies.
 #[derive(Debug)]
@@ -34,6 +39,9 @@ pub(crate) struct EnvoyEngine<S> {
     limiter: EnvoyLimiter<CountedByPolicies<S>, SystemClock, Deadline>,
     on_store_failure: OnStoreFailure,
     metrics: Arc<Metrics>,
+    /// Requests that got no counter because memory was full.
+    full: AtomicU64,
+    full_logged: LogGap,
 }
 
 /// Why there is no decision.
@@ -62,7 +70,8 @@ impl<S: Store> EnvoyEngine<S> {
         let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
         let deadline: Deadline = Box::new(move || sleep(timeout));
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full).deadline(deadline);
-        let engine = Self { limiter, on_store_failure, metrics };
+        let (full, full_logged) = Default::default();
+        let engine = Self { limiter, on_store_failure, metrics, full, full_logged };
         engine.log_warnings();
         (engine, files)
     }
@@ -85,7 +94,12 @@ impl<S: Store> EnvoyEngine<S> {
             }
             // It asks for what cannot be answered, so it is no check.
             Err(DecideError::Invalid(_)) => {}
-            Err(_) => self.metrics.checked(CheckSource::None),
+            Err(error) => {
+                self.metrics.checked(CheckSource::None);
+                if matches!(error, DecideError::Store(StoreError::Full)) {
+                    self.note_full();
+                }
+            }
         }
         decision.map_err(Undecided::Envoy)
     }
@@ -94,6 +108,19 @@ impl<S: Store> EnvoyEngine<S> {
 impl<S> EnvoyEngine<S> {
     pub(crate) const fn on_store_failure(&self) -> OnStoreFailure {
         self.on_store_failure
+    }
+
+    /// Returns how many requests got no counter because memory was full.
+    pub(crate) fn store_full(&self) -> u64 {
+        // Relaxed, here and below: a figure of its own that guards no other memory.
+        self.full.load(Ordering::Relaxed)
+    }
+
+    fn note_full(&self) {
+        self.full.fetch_add(1, Ordering::Relaxed);
+        if self.full_logged.passes(SystemClock.now(), LOG_GAP) {
+            warn!("the store is full and has no room for unseen keys: raise --max-counters");
+        }
     }
 
     pub(crate) fn replace(&self, domains: Domains) {

@@ -43,6 +43,29 @@ pub(crate) trait Subject: Send + 'static {
     fn version(&self) -> u64;
 }
 
+/// A file that can be read again, whatever it defines.
+pub(crate) trait Reread: Send + Sync {
+    /// Returns the outcomes of reloads so far.
+    fn state(&self) -> &Arc<ReloadState>;
+
+    /// Reads the file, as [`Reloads::reload`].
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be read, or is not valid.
+    fn reread(&self, cause: Cause) -> Result<Reloaded, ReloadError>;
+}
+
+impl<T: Subject> Reread for Reloads<T> {
+    fn state(&self) -> &Arc<ReloadState> {
+        &self.state
+    }
+
+    fn reread(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
+        self.reload(cause)
+    }
+}
+
 /// Keeps a subject in step with its file.
 pub(crate) struct Reloads<T> {
     /// Held for a whole reload, so that reloads never overlap.

@@ -31,7 +31,7 @@ use crate::peers::Peers;
 use crate::phase::Phase;
 use crate::principals::{LivePrincipals, Principal};
 use crate::protocol::Protocol;
-use crate::reload::Reloads;
+use crate::reload::{Reloads, Reread};
 use crate::settings::{GrpcSettings, InitialPolicies, Settings};
 use crate::shutdown::{Hangup, Signals, hangup};
 use crate::socket;
@@ -287,15 +287,18 @@ impl Server {
             let engine = Arc::new(engine);
             let watch = Watch::start(files.files().paths());
             let reloads = Arc::new(Reloads::new(LiveDomains::new(Arc::clone(&engine), files)));
-            background.push(Box::pin(follow::keep_in_step(reloads, watch, hangup()?)));
-            anyhow::Ok(engine)
+            background.push(Box::pin(follow::keep_in_step(Arc::clone(&reloads), watch, hangup()?)));
+            anyhow::Ok((engine, reloads as Arc<dyn Reread>))
         });
-        let envoy = envoy.transpose()?;
+        let (envoy, of_envoy) = envoy.transpose()?.unzip();
+        // Files of Envoy's limits take the place of those of policies.
+        let reloads = of_envoy.or_else(|| reloads.map(|reloads| reloads as Arc<dyn Reread>));
 
         let (counted, reloaded) = (Arc::clone(&limiter), reloads.as_ref().map(|it| Arc::clone(it.state())));
+        let beside = envoy.clone();
         let figures = move || PolicyFigures {
             live: counted.live(),
-            store_full: counted.store_full(),
+            store_full: counted.store_full() + beside.as_ref().map_or(0, |envoy| envoy.store_full()),
             reloads: reloaded.clone(),
         };
         let size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };

@@ -53,10 +53,9 @@ use crate::caller::{Caller, Peer};
 use crate::engine::Engine;
 use crate::envoy::EnvoyEngine;
 use crate::listener::Listener;
-use crate::live_policies::LivePolicies;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
-use crate::reload::Reloads;
+use crate::reload::Reread;
 use crate::store::{ServedStore, Servers, StoreState};
 use crate::with_sources::WithSources;
 
@@ -68,8 +67,8 @@ pub(crate) struct Edge<S> {
     operations: Operations<S>,
     listeners: Box<[Listener]>,
     engine: Arc<Engine<S>>,
-    /// `None` if the policies are not from a file.
-    reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
+    /// The file of policies, or those of Envoy's limits. `None` if flags are the policies.
+    reloads: Option<Arc<dyn Reread>>,
     /// If the service decides as Envoy's does.
     envoy: Option<Arc<EnvoyEngine<S>>>,
     limit_headers: PolicyHeaders,
@@ -88,7 +87,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     pub(crate) fn new(
         listeners: &[Listener],
         engine: Arc<Engine<S>>,
-        reloads: Option<Arc<Reloads<LivePolicies<S>>>>,
+        reloads: Option<Arc<dyn Reread>>,
         envoy: Option<Arc<EnvoyEngine<S>>>,
         asking: Asking,
         budget: Budget,
@@ -224,7 +223,10 @@ impl<S: ServedStore + 'static> Edge<S> {
         };
         if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {
             // Only administrators may see what is wrong with the file.
-            text += &format!("the file of policies cannot be used: version {} goes on\n", live.version());
+            text += &match self.envoy {
+                None => format!("the file of policies cannot be used: version {} goes on\n", live.version()),
+                Some(_) => "the files of limits cannot be used: the last valid ones go on\n".to_owned(),
+            };
         }
         Ok(reply::text(reply::PLAIN, text.into()))
     }

@@ -154,7 +154,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         };
         let reloads = Arc::clone(reloads);
         // Reading a large file takes a while; other requests are answered meanwhile.
-        let reloaded = tokio::task::spawn_blocking(move || reloads.reload(Cause::Request)).await;
+        let reloaded = tokio::task::spawn_blocking(move || reloads.reread(Cause::Request)).await;
         match reloaded {
             Ok(Ok(Reloaded::Replaced(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: true, version }))

@@ -142,6 +142,23 @@ async fn limits_of_descriptors_need_the_flag() {
     assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
 }
 
+/// Neither was in any metric.
+#[tokio::test]
+async fn a_full_memory_and_files_that_cannot_be_used_are_told() {
+    let folder = Folder::new();
+    let server = start(&folder, &[], &["--max-counters", "1"]);
+    let wire = Wire::open(&server).await;
+    for user in 0..50 {
+        let _ = wire.call(request(&[&[("user", &user.to_string())]])).await;
+    }
+    assert!(server.metric("tollgate_store_full_total").is_some_and(|full| full > 0.0));
+    assert_eq!(server.metric("tollgate_policies_in_step"), Some(1.0));
+    folder.write("config.yaml", "domain: shop\ndescriptors: [{ ky: user }]\n");
+    let reply = server.admin_post("/v1/policies/reload", "{}");
+    assert_eq!(reply.status, 422);
+    assert_eq!(server.metric("tollgate_policies_in_step"), Some(0.0));
+}
+
 #[tokio::test]
 async fn headers_and_dynamic_metadata_are_sent() {
     let variables = [("LIMIT_RESPONSE_HEADERS_ENABLED", "true"), ("RESPONSE_DYNAMIC_METADATA", "true")];
