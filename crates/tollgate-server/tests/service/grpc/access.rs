@@ -13,7 +13,12 @@ const USER: &[(&str, &str)] = &[("user", "alice")];
 
 /// A token and the line of its principal.
 fn new_token(scope: &str) -> (String, String) {
-    let output = tollgate().args(["token", "new", "--json", "--name", scope, "--scope", scope]).output();
+    new_token_with(scope, scope, &[])
+}
+
+fn new_token_with(name: &str, scope: &str, more: &[&str]) -> (String, String) {
+    let output =
+        tollgate().args(["token", "new", "--json", "--name", name, "--scope", scope]).args(more).output();
     let printed: serde_json::Value = serde_json::from_slice(&output.expect("it runs").stdout).expect("JSON");
     let text = |field: &str| printed[field].as_str().expect("a text").to_owned();
     (text("token"), text("line"))
@@ -27,19 +32,24 @@ async fn code(wire: &Wire, headers: &[(&'static str, &str)]) -> Code {
 async fn a_call_needs_a_token_with_the_scope_check() {
     let (folder, (check, check_line), (peek, peek_line)) =
         (Folder::new(), new_token("check"), new_token("peek"));
-    let tokens = folder.write("tokens.jsonl", &format!("{check_line}\n{peek_line}\n"));
+    let (expired, expired_line) = new_token_with("expired", "check", &["--expires", "2020-01-01T00:00:00Z"]);
+    let (other, other_line) = new_token_with("other", "check", &["--policy", "other"]);
+    let lines = [check_line, peek_line, expired_line, other_line].join("\n");
+    let tokens = folder.write("tokens.jsonl", &format!("{lines}\n"));
     let server = start(&["--limit", "5/1d", "--tokens", &tokens, "--metrics-listen", "127.0.0.1:0"]);
     let wire = Wire::open(&server).await;
     let bearer = |token: &str| format!("Bearer {token}");
     assert_eq!(code(&wire, &[("authorization", &bearer(&check))]).await, Code::Ok);
     assert_eq!(code(&wire, &[("authorization", &bearer(&peek))]).await, Code::PermissionDenied);
+    assert_eq!(code(&wire, &[("authorization", &bearer(&expired))]).await, Code::Unauthenticated);
+    assert_eq!(code(&wire, &[("authorization", &bearer(&other))]).await, Code::PermissionDenied);
     assert_eq!(code(&wire, &[("authorization", "Bearer tg_nobody")]).await, Code::Unauthenticated);
     assert_eq!(code(&wire, &[]).await, Code::Unauthenticated);
     assert_eq!(wire.call_at("/grpc.health.v1.Health/Check").await, Code::Ok);
     let reflection = "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo";
     assert_eq!(wire.call_at(reflection).await, Code::Unauthenticated);
     assert_eq!(wire.call_at("/envoy.service.ratelimit.v3.RateLimitService/Other").await, Code::Unimplemented);
-    assert_eq!(rejected(&server, 401), 3);
+    assert_eq!(rejected(&server, 401), 4);
     let headers = [("authorization", &*bearer(&check))];
     let response = wire.call_with(request(&[USER]), &headers).await.expect("an answer");
     assert_eq!(statuses(&response), [(OK, 3)], "refused calls took nothing");
