@@ -60,14 +60,14 @@ fn who_watches_is_told_of_the_drain_and_then_let_go() {
                 let message = tokio::time::timeout(HANG, watched.next()).await.expect("it does not hang");
                 message.expect("it goes on").map(|message| message.status).map_err(|status| status.code())
             };
-            assert_eq!(next().await, Ok(ServingStatus::Serving as i32));
-            server.signal("TERM");
-            // The first report of the service may come as well, which is that it serves.
+            // It does not serve until the first look at the store.
             let mut told = next().await;
-            while told == Ok(ServingStatus::Serving as i32) {
+            while told == Ok(ServingStatus::NotServing as i32) {
                 told = next().await;
             }
-            assert_eq!(told, Ok(ServingStatus::NotServing as i32));
+            assert_eq!(told, Ok(ServingStatus::Serving as i32));
+            server.signal("TERM");
+            assert_eq!(next().await, Ok(ServingStatus::NotServing as i32));
             assert_eq!(wire.call(request(&[USER])).await.expect("an answer").overall_code, OK);
             assert_eq!(next().await, Err(Code::Unavailable));
             let (status, log) = server.wait();
