@@ -158,7 +158,10 @@ impl<S: ServedStore + 'static> Service<S> {
         let read = unary::read(request, &self.budget);
         let read = deadline::within(limit.map(|(_, limit)| limit), Late::Uncounted, read).await?;
         let (request, length): (RateLimitRequest, usize) = read;
-        held.note_message(length, request.descriptors.len()).map_err(|NoRoom| Rejection::no_room())?;
+        let descriptors = &request.descriptors;
+        let entries = descriptors.iter().map(|descriptor| descriptor.entries.len()).sum();
+        let room = held.note_message(length, descriptors.len(), entries);
+        room.map_err(|NoRoom| Rejection::no_room())?;
         let left = limit.map(|(begun, limit)| limit.saturating_sub(begun.elapsed()));
         let decided = with_patience(left, self.rate_limit(&caller, &request));
         let response = deadline::within(left, Late::Unknown, decided).await?;

@@ -12,10 +12,14 @@ use hyper::body::Incoming;
 use prost::Message;
 
 use super::outgoing::Outgoing;
-use crate::http::{Budget, MAX_BODY, Rejection, read_body};
+use crate::http::{Budget, Rejection, read_body};
 
 /// Whether the message is compressed, and its length in four bytes.
 const PREFIX: usize = 5;
+
+/// Envoy takes heads of 60 KiB unless it is told otherwise, and several descriptors may hold one header. A longer
+/// message is an error, and Envoy admits what is one.
+const MAX_MESSAGE: usize = 256 * 1024;
 
 /// How a message is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,13 +32,13 @@ enum Encoding {
 ///
 /// # Errors
 ///
-/// If it is larger than [`MAX_BODY`], slow or cut off, is not exactly one message, or cannot be decoded.
+/// If it is larger than [`MAX_MESSAGE`], slow or cut off, is not exactly one message, or cannot be decoded.
 pub(super) async fn read<M: Message + Default>(
     request: Request<Incoming>,
     budget: &Budget,
 ) -> Result<(M, usize), Rejection> {
     let encoding = encoding(request.headers())?;
-    let body = read_body(request, budget).await?;
+    let body = read_body(PREFIX + MAX_MESSAGE, request, budget).await?;
     decode(&body, encoding)
 }
 
@@ -96,14 +100,14 @@ fn broken(detail: impl Into<Cow<'static, str>>) -> Rejection {
     Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, detail)
 }
 
-/// No more than [`MAX_BODY`] is decompressed, however small the message is.
+/// No more than [`MAX_MESSAGE`] is decompressed, however small the message is.
 fn decompressed(bytes: &[u8]) -> Result<Bytes, Rejection> {
     let mut whole = Vec::new();
     let mut rest = bytes;
-    let read = GzDecoder::new(&mut rest).take(MAX_BODY as u64 + 1).read_to_end(&mut whole);
+    let read = GzDecoder::new(&mut rest).take(MAX_MESSAGE as u64 + 1).read_to_end(&mut whole);
     match read {
-        Ok(length) if length > MAX_BODY => {
-            let detail = format!("the message has more than {MAX_BODY} bytes once it is decompressed");
+        Ok(length) if length > MAX_MESSAGE => {
+            let detail = format!("the message has more than {MAX_MESSAGE} bytes once it is decompressed");
             Err(Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, detail))
         }
         Ok(_) if !rest.is_empty() => Err(broken("bytes follow the gzip of a message")),
@@ -173,7 +177,7 @@ mod tests {
         let body = framed(1, &gzip(&message));
         assert_eq!(domain(&body, Encoding::Gzip).map(|domain| domain.len()), Ok(1_000));
         let bomb = framed(1, &gzip(&vec![0; 10 * 1024 * 1024]));
-        assert!(bomb.len() < MAX_BODY);
+        assert!(bomb.len() < MAX_MESSAGE);
         assert_eq!(domain(&bomb, Encoding::Gzip), Err(StatusCode::PAYLOAD_TOO_LARGE));
         let broken = Err(StatusCode::UNPROCESSABLE_ENTITY);
         assert_eq!(domain(&framed(1, b"no gzip"), Encoding::Gzip), broken);

@@ -47,13 +47,27 @@ impl Deref for Body {
 /// If the body is larger than 64 KiB, takes longer than 5 s, or is cut off, or if the budget has no room to wait for
 /// it.
 pub(crate) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<Body, Rejection> {
+    read_up_to(MAX_BODY, request, budget).await
+}
+
+/// Reads the whole body of a request that may have this many bytes.
+///
+/// # Errors
+///
+/// As [`read`].
+pub(crate) async fn read_up_to(
+    max: usize,
+    request: Request<Incoming>,
+    budget: &Budget,
+) -> Result<Body, Rejection> {
     let version = request.version();
     let body = request.into_body();
-    if body.size_hint().lower() > MAX_BODY as u64 {
+    if body.size_hint().lower() > max as u64 {
         Box::pin(discard(version, body, budget)).await;
-        return Err(too_large());
+        return Err(too_large(max));
     }
-    let mut arriving = Arriving { body, first: Bytes::new(), whole: BytesMut::new(), held: budget.none() };
+    let held = budget.none();
+    let mut arriving = Arriving { body, max, first: Bytes::new(), whole: BytesMut::new(), held };
     // A small body comes with its head, and hyper returns it on the first poll. It needs neither the budget nor a
     // timer.
     let read = match at_once(arriving.rest()).await {
@@ -107,6 +121,7 @@ async fn in_time(rest: impl Future<Output = Result<(), Rejection>>) -> Result<()
 /// A body that is being read.
 struct Arriving {
     body: Incoming,
+    max: usize,
     /// The whole body if it comes in one piece, without a copy.
     first: Bytes,
     /// The whole body otherwise, copied: a small piece may keep a large buffer alive.
@@ -120,8 +135,8 @@ impl Arriving {
         while let Some(frame) = self.body.frame().await {
             let frame = frame.map_err(|_| Rejection::new(StatusCode::BAD_REQUEST, "the body was cut off"))?;
             let Ok(data) = frame.into_data() else { continue };
-            if self.whole.len() + data.len() > MAX_BODY {
-                return Err(too_large());
+            if self.whole.len() + data.len() > self.max {
+                return Err(too_large(self.max));
             }
             if self.whole.is_empty() && self.body.is_end_stream() {
                 self.first = data;
@@ -186,7 +201,7 @@ pub(super) async fn discard(version: Version, mut body: Incoming, budget: &Budge
     let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
 }
 
-fn too_large() -> Rejection {
-    let detail = format!("the body is larger than {MAX_BODY} bytes");
+fn too_large(max: usize) -> Rejection {
+    let detail = format!("the body is larger than {max} bytes");
     Rejection::new(StatusCode::PAYLOAD_TOO_LARGE, detail)
 }

@@ -22,12 +22,11 @@ const BATCH_ENTRY: usize = 640;
 /// the protocol's state, and an answer of the usual size.
 const STREAM: usize = 6 * 1024;
 
-/// A message of gRPC takes up to so many times its length: an entry of five bytes is two texts once it is decoded, and
-/// an attribute besides.
-const DECODED: usize = 32;
+/// An entry of a message of gRPC, besides its bytes: it is two texts once it is decoded, and an attribute.
+const ENTRY: usize = 192;
 
-/// The usual size of one status in an answer of gRPC.
-const STATUS: usize = 160;
+/// A descriptor of a message of gRPC besides its entries, and its status in the answer.
+const DESCRIPTOR: usize = 256;
 
 /// What a decoded message and its statuses may take as a part of [`STREAM`].
 const USUAL_MESSAGE: usize = 4 * 1024;
@@ -173,12 +172,16 @@ impl Held {
         true
     }
 
-    /// Also holds what a message of gRPC takes once it is decoded, and an answer with so many statuses. Called before
-    /// anything is counted.
-    pub(crate) fn note_message(&mut self, length: usize, statuses: usize) -> Result<(), NoRoom> {
+    /// Also holds what a message of gRPC takes once it is decoded, and its answer. Called before anything is counted.
+    pub(crate) fn note_message(
+        &mut self,
+        length: usize,
+        descriptors: usize,
+        entries: usize,
+    ) -> Result<(), NoRoom> {
         // The only stream of a connection holds nothing, and may take a little more.
         let own = if self.bytes == 0 { OWN_MESSAGE } else { USUAL_MESSAGE };
-        let more = (DECODED * length + STATUS * statuses).saturating_sub(own);
+        let more = (length + DESCRIPTOR * descriptors + ENTRY * entries).saturating_sub(own);
         if more == 0 || self.resize(self.bytes + more) {
             return Ok(());
         }

@@ -99,12 +99,12 @@ async fn messages_of_nonsense_are_answered() {
 async fn a_message_that_is_too_long_is_refused_and_not_kept() {
     let server = start(&["--limit", "1000000/1d"]);
     let wire = Wire::open(&server).await;
-    let entries = [("user", "x".repeat(100_000))];
+    let entries = [("user", "x".repeat(300_000))];
     let entries: Vec<(&str, &str)> = entries.iter().map(|(key, value)| (*key, &**value)).collect();
     let status = wire.call(request(&[&entries])).await.expect_err("too long");
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
-    // Some 5,000 descriptors fit into no message.
-    let many = RateLimitRequest { descriptors: vec![descriptor(USER); 5_000], ..request(&[]) };
+    // Some 20,000 descriptors fit into no message.
+    let many = RateLimitRequest { descriptors: vec![descriptor(USER); 20_000], ..request(&[]) };
     let status = wire.call(many).await.expect_err("too long");
     assert_eq!(status.code(), Code::ResourceExhausted, "{status}");
     let thousands = RateLimitRequest { descriptors: vec![descriptor(&[("a", "")]); 3_000], ..request(&[]) };

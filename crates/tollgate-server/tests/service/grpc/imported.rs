@@ -142,6 +142,19 @@ async fn limits_of_descriptors_need_the_flag() {
     assert_eq!(server.metric("tollgate_store_counters"), Some(0.0));
 }
 
+/// A client could send a header so long that the call was refused, and Envoy admits what is refused.
+#[tokio::test]
+async fn one_long_header_in_two_descriptors_is_counted() {
+    let (_folder, server) = with_config(&[]);
+    let long = "x".repeat(60 * 1024);
+    let both = || request(&[&[("user", &long)], &[("agent", &long)]]);
+    let wire = Wire::open(&server).await;
+    for left in [2, 1, 0] {
+        assert_eq!(statuses(&wire.call(both()).await.expect("an answer"))[0], (OK, left));
+    }
+    assert_eq!(wire.call(both()).await.expect("an answer").overall_code, OVER_LIMIT);
+}
+
 /// Neither was in any metric.
 #[tokio::test]
 async fn a_full_memory_and_files_that_cannot_be_used_are_told() {
