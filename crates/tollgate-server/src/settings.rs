@@ -130,6 +130,12 @@ pub enum SettingsError {
         Flag("--grpc-limit-headers")
     )]
     NeedlessLimitHeaders,
+    /// Keys that have no place for descriptors.
+    #[error(
+        "`{}` does not go with the limits of envoyproxy/ratelimit: leave it out, or say `envoy-ratelimit`",
+        Flag("--store-layout")
+    )]
+    LayoutOfOthers,
     /// The callers of a system that is imported, answered as those of another.
     #[error(
         "`{}` does not go with `{}`, whose callers are answered as there",
@@ -432,10 +438,13 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
     };
     // Our own keys by default: those of envoyproxy/ratelimit let clients choose values that share a counter.
     let layout = args.store_args.keys.store_layout.as_ref();
+    let is_theirs = layout.is_some_and(|layout| *layout == KeyLayout::ENVOY_RATELIMIT);
+    if layout.is_some() && !is_theirs {
+        return Err(SettingsError::LayoutOfOthers);
+    }
     let store = url.map(|url| StoreSetup::of(url, None, layout, &args.store_args)).transpose()?;
     // The keys of a request lie in different slots of a Cluster.
     let across_slots = args.cluster.store_across_slots.map_or(AcrossSlots::Reserve, Into::into);
-    let is_theirs = layout.is_some_and(|layout| *layout == KeyLayout::ENVOY_RATELIMIT);
     let store = store.map(|store| match (&args.store_args.keys.store_prefix, prefix) {
         (None, Some(prefix)) => store.with_prefix(prefix),
         (None, None) if is_theirs => store.with_prefix(String::new()),

@@ -132,7 +132,7 @@ fn a_denied_request_takes_nothing_of_other_limits_and_unlimited_ones_replace() {
 
 #[test]
 fn requests_are_taken_as_curl_sends_them_and_mistakes_are_told() {
-    let server = serve(&[], &["--import", "envoy-ratelimit", &config()]);
+    let server = serve(&[], &["--import", "envoy-ratelimit", &config(), "--caller-quotas"]);
     let body = body(&[("user", "carol")]).to_string();
     let head = "POST /json HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded";
     let request = format!("{head}\r\nContent-Length: {}\r\n\r\n{body}", body.len());
@@ -236,6 +236,9 @@ fn what_cannot_be_imported_stops_the_start() {
     let headers = [&import[..], &["--grpc", "127.0.0.1:0", "--grpc-limit-headers"]].concat();
     let said = refused(&[], &headers);
     assert!(said.contains("set LIMIT_RESPONSE_HEADERS_ENABLED=true"), "{said}");
+    let layout = [&import[..], &["--store", "redis://127.0.0.1", "--store-layout", "rlaas"]].concat();
+    let said = refused(&[], &layout);
+    assert!(said.contains("`--store-layout` does not go with the limits of envoyproxy/ratelimit"), "{said}");
     assert!(refused(&[], &["--import", "envoy-ratelimit"]).contains("`envoy-ratelimit FOLDER`"));
 }
 
