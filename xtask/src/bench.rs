@@ -40,7 +40,7 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// CPU, throughput and latency of the service over gRPC, beside a bare service of tonic's
+    /// CPU, throughput and latency of the service over gRPC, compared with a bare tonic service
     Grpc {
         /// Options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -24,7 +24,7 @@ const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLim
 /// A message of the domain `shop` with one descriptor, `user=alice1`, after the five bytes of its frame.
 const CALL: &[u8] = b"\0\0\0\0\x18\x0a\x04shop\x12\x10\x0a\x0e\x0a\x04user\x12\x06alice1";
 
-/// Measures the service over gRPC, beside a bare service of tonic's.
+/// Measures the service over gRPC, compared with a bare tonic service.
 #[derive(Debug, Parser)]
 struct Args {
     /// The release build of the service's binary, `tollgate`

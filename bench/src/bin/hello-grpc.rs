@@ -18,7 +18,7 @@ use tower_service::Service;
 use self::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 
 /// The messages as the product has them.
-#[allow(dead_code, unreachable_pub, clippy::all)]
+#[allow(dead_code, unreachable_pub, clippy::all, reason = "they are generated, and not all are used here")]
 #[path = "../../../crates/tollgate-server/src/grpc/messages/mod.rs"]
 mod messages;
 

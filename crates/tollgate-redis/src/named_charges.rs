@@ -112,7 +112,7 @@ impl<'a> NamedCharges<'a> {
         };
         for (index, named) in self.counters.iter().enumerate() {
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
-            // Some layouts give different counters one key. Whoever writes it, it is one counter.
+            // Some layouts give two counters one key. In the server that is one counter.
             if let Some(known) = request.keys.iter().position(|known| *known == key) {
                 request.shapes[known] = request.shapes[known].with(self.shape(index, asked, windows));
                 indices.push(known);

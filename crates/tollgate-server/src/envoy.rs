@@ -38,6 +38,8 @@ pub(crate) struct InitialDomains {
 pub(crate) struct EnvoyEngine<S> {
     limiter: EnvoyLimiter<CountedByPolicies<S>, SystemClock, Deadline>,
     on_store_failure: OnStoreFailure,
+    /// Whether descriptors may bring limits.
+    caller_quotas: bool,
     metrics: Arc<Metrics>,
     /// Requests that got no counter because memory was full.
     full: AtomicU64,
@@ -48,6 +50,8 @@ pub(crate) struct EnvoyEngine<S> {
 #[derive(Debug)]
 pub(crate) enum Undecided {
     OtherPolicy(OtherPolicy),
+    /// The descriptor at this index brings a limit, and none may.
+    NoLimits(usize),
     Envoy(DecideError),
 }
 
@@ -64,6 +68,7 @@ impl<S: Store> EnvoyEngine<S> {
         memory: MemoryStore,
         when_full: WhenFull,
         initial: InitialDomains,
+        caller_quotas: bool,
         metrics: Arc<Metrics>,
     ) -> (Self, DomainFiles) {
         let InitialDomains { domains, files, settings, on_store_failure, timeout, .. } = initial;
@@ -71,7 +76,7 @@ impl<S: Store> EnvoyEngine<S> {
         let deadline: Deadline = Box::new(move || sleep(timeout));
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full).deadline(deadline);
         let (full, full_logged) = Default::default();
-        let engine = Self { limiter, on_store_failure, metrics, full, full_logged };
+        let engine = Self { limiter, on_store_failure, caller_quotas, metrics, full, full_logged };
         engine.log_warnings();
         (engine, files)
     }
@@ -80,9 +85,14 @@ impl<S: Store> EnvoyEngine<S> {
     ///
     /// # Errors
     ///
-    /// If the caller may use only some policies, which domains are none of, or there is no decision.
+    /// If the caller may use only some policies, which domains are none of, if a descriptor brings a limit and none may,
+    /// or if there is no decision.
     pub(crate) async fn decide(&self, caller: &Caller, request: &Request<'_>) -> Result<Response, Undecided> {
         caller.may_touch_all().map_err(Undecided::OtherPolicy)?;
+        let limited = request.descriptors.iter().position(|descriptor| descriptor.limit.is_some());
+        if let Some(index) = limited.filter(|_| !self.caller_quotas) {
+            return Err(Undecided::NoLimits(index));
+        }
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
         let decision = self.limiter.decide(request).await;

@@ -283,7 +283,8 @@ impl Server {
         let reloads = reloads.transpose()?;
         let envoy = envoy.map(|initial| {
             let (policies, metrics) = (Arc::clone(&limiter), Arc::clone(&metrics));
-            let (engine, files) = EnvoyEngine::new(policies, memory.clone(), when_full, initial, metrics);
+            let (engine, files) =
+                EnvoyEngine::new(policies, memory.clone(), when_full, initial, asking.caller_quotas, metrics);
             let engine = Arc::new(engine);
             let watch = Watch::start(files.files().paths());
             let reloads = Arc::new(Reloads::new(LiveDomains::new(Arc::clone(&engine), files)));

@@ -243,7 +243,7 @@ fn a_refund_that_fails_changes_no_verdict() {
         assert_eq!((response.overall, &response.statuses[1]), (expected, &Status::NO_LIMIT));
         store.end();
     }
-    // Whoever only gives back is told.
+    // A request that does nothing but give back gets the error.
     asked.descriptors.remove(0);
     store.begin(Fault::unreachable());
     assert!(matches!(block_on(limiter.decide(&asked)), Err(DecideError::Store(_))));

@@ -128,7 +128,7 @@ impl Values {
         self.said.keys().all(|name| self.is_readable(name))
     }
 
-    /// Returns those of these attributes that cannot be read.
+    /// Returns the attributes among these that cannot be read.
     fn unreadable<'a>(&self, names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
         names.filter(|name| !self.is_readable(name)).map(str::to_owned).collect()
     }
@@ -289,7 +289,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
 /// for certain, and a policy that may match names the attribute.
 pub(crate) fn may_ask(file: &File, values: &Values, known: &BTreeSet<String>, attribute: &str) -> bool {
     let mut values = values.clone();
-    // An attribute that is not known yet is like one that cannot be read.
+    // An unknown attribute counts as unreadable.
     let unknown = file.names().into_iter().filter(|name| !known.contains(*name));
     values.said.extend(unknown.map(|name| (name.to_owned(), Said::Unreadable)));
     let may_match = |policy: &&Policy| matches(file, policy, &values) != Some(false);

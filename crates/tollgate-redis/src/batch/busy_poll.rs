@@ -1,8 +1,8 @@
 //! Busy polling: a reply for many requests is polled briefly before the runtime may sleep.
 //!
 //! Waking a sleeping processor takes tens of microseconds, most of all on a virtual machine, and costs the waking side
-//! as much. A nearby server has answered by then. Other tasks of the runtime come first, so
-//! polling only uses time that would have been sleep.
+//! as much. Within that time a nearby server answers. Other tasks of the runtime come first, so polling only uses time
+//! in which the processor would have slept.
 
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;

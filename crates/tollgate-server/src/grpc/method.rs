@@ -1,4 +1,4 @@
-//! What a path means, who may call it, and the answer.
+//! Finds what a path means, checks who may call it, and answers.
 
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -204,9 +204,12 @@ fn check_form<B>(request: &Request<B>) -> Result<(), StatusCode> {
     }
     let kind = request.headers().get(CONTENT_TYPE).map(|kind| kind.as_bytes()).unwrap_or_default();
     let kind = kind.split(|byte| *byte == b';').next().unwrap_or_default().trim_ascii();
-    let is_grpc = [&b"application/grpc"[..], b"application/grpc+proto"].into_iter();
-    let is_grpc = is_grpc.into_iter().any(|known| kind.eq_ignore_ascii_case(known));
-    if is_grpc { Ok(()) } else { Err(StatusCode::UNSUPPORTED_MEDIA_TYPE) }
+    let known = [&b"application/grpc"[..], b"application/grpc+proto"];
+    if known.iter().any(|known| kind.eq_ignore_ascii_case(known)) {
+        Ok(())
+    } else {
+        Err(StatusCode::UNSUPPORTED_MEDIA_TYPE)
+    }
 }
 
 /// The code of an answer of tonic's that is nothing but an error.

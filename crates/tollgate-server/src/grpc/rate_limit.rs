@@ -12,7 +12,7 @@ use super::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimit
 use super::{Service, response};
 use crate::attributes::{Given, MAX_TEXTS};
 use crate::caller::{Caller, CallerAttributes};
-use crate::http::{Rejection, refuse_limits};
+use crate::http::Rejection;
 use crate::store::ServedStore;
 
 /// The attribute that holds the domain.
@@ -32,11 +32,7 @@ impl<S: ServedStore> Service<S> {
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Rejection> {
         if let Some(envoy) = &self.envoy {
-            let request = request.into();
-            if !self.caller_quotas {
-                refuse_limits(&request)?;
-            }
-            let response = envoy.decide(caller, &request).await;
+            let response = envoy.decide(caller, &request.into()).await;
             return response.map(Into::into).map_err(Rejection::undecided);
         }
         let RateLimitRequest { domain, descriptors, hits_addend } = request;

@@ -18,16 +18,6 @@ pub(crate) struct Asking {
     pub(crate) caller_quotas: bool,
 }
 
-/// Refuses a request of Envoy's service whose descriptors bring limits. Called where callers may give none.
-///
-/// # Errors
-///
-/// With the place of the first limit.
-pub(crate) fn refuse_limits(request: &tollgate_envoy::Request<'_>) -> Result<(), Rejection> {
-    let limited = request.descriptors.iter().position(|descriptor| descriptor.limit.is_some());
-    limited.map_or(Ok(()), |index| Err(Rejection::no_limits(format!("descriptors[{index}].limit"))))
-}
-
 impl Asking {
     /// Returns the caller's own limits, if the request has any.
     ///

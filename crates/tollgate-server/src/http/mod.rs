@@ -37,7 +37,7 @@ use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, Policy, PolicyKind, PolicySet};
 use tollgate_tower::headers::PolicyHeaders;
 
-pub(crate) use self::asking::{Asking, refuse_limits};
+pub(crate) use self::asking::Asking;
 pub(crate) use self::body::read_up_to as read_body;
 pub(crate) use self::budget::{Budget, Held, NoRoom};
 pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, cut_by};

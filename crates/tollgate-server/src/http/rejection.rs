@@ -210,6 +210,7 @@ impl Rejection {
     pub(crate) fn undecided(error: Undecided) -> Self {
         match error {
             Undecided::OtherPolicy(error) => error.into(),
+            Undecided::NoLimits(index) => Self::no_limits(format!("descriptors[{index}].limit")),
             Undecided::Envoy(DecideError::Store(error)) => Self::store(&error),
             Undecided::Envoy(invalid) => Self::new(StatusCode::BAD_REQUEST, invalid.to_string()),
         }

@@ -10,7 +10,6 @@ use schemars::{Schema, SchemaGenerator, json_schema};
 use serde_json::Value;
 use tollgate_envoy::{Code, JsonError};
 
-use super::super::asking::refuse_limits;
 use super::super::operation::{Asked, Effect, Handler, Operation, Row, Success};
 use super::super::operations::OF_THE_STORE;
 use super::super::rejection::Rejection;
@@ -69,9 +68,6 @@ impl<S: ServedStore + 'static> Edge<S> {
         let Some(envoy) = &self.envoy else {
             return Err(Rejection::new(StatusCode::NOT_FOUND, "there are no limits of Envoy's service"));
         };
-        if !self.asking.caller_quotas {
-            refuse_limits(&request)?;
-        }
         let response = envoy.decide(caller, &request).await.map_err(Rejection::undecided)?;
         let status = match response.overall {
             Code::Ok => StatusCode::OK,
