@@ -381,6 +381,7 @@ struct Decision {
     source: Option<String>,
     reason: Option<String>,
     retry_after_ms: Option<u64>,
+    #[serde(default)]
     quotas: Vec<Quota>,
 }
 
@@ -401,8 +402,10 @@ struct ErrorBody {
 }
 
 fn decision(server: &str, status: StatusCode, body: &[u8], has_token: bool) -> Result<Decision, ClientError> {
-    if let Ok(decision) = serde_json::from_slice(body) {
-        return Ok(decision);
+    if let Ok(decision) = serde_json::from_slice::<Decision>(body) {
+        // A single quota has no list.
+        let single = if decision.quotas.is_empty() { serde_json::from_slice(body).ok() } else { None };
+        return Ok(Decision { quotas: decision.quotas.into_iter().chain(single).collect(), ..decision });
     }
     let detail = match serde_json::from_slice(body) {
         Ok(ErrorBody { detail, field: Some(field) }) => format!("{field}: {detail}"),
@@ -488,8 +491,7 @@ mod tests {
     #[test]
     fn a_decision_is_said_for_people() {
         let said = |policy: &str, more: &str| {
-            let body =
-                format!(r#"{{"policy": "{policy}", "limit": 5, "source": "store", "quotas": [], {more}}}"#);
+            let body = format!(r#"{{"policy": "{policy}", "limit": 5, "source": "store", {more}}}"#);
             readable(&decision("server", StatusCode::OK, body.as_bytes(), true).unwrap())
         };
         assert_eq!(said("default", r#""allowed": true"#), "allowed");
@@ -497,7 +499,7 @@ mod tests {
         let denied = r#""allowed": false, "reason": "quota_exceeded", "retry_after_ms": 41600"#;
         assert_eq!(said("default", denied), "denied: retry in 42 s");
         assert_eq!(said("search", denied), "denied (policy search): retry in 42 s");
-        let unlimited = br#"{"allowed": true, "version": 1, "ground": "unlimited", "quotas": []}"#;
+        let unlimited = br#"{"allowed": true, "version": 1, "ground": "unlimited"}"#;
         let unlimited = decision("server", StatusCode::OK, unlimited, true).unwrap();
         assert_eq!(readable(&unlimited), "allowed: no policy limits it");
     }

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Server;
+use crate::support::{Server, quotas};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
@@ -19,7 +19,7 @@ fn policies(name: &str, text: &str) -> String {
 
 /// The used units of each quota.
 fn used(reply: &Value) -> Vec<u64> {
-    reply["quotas"].as_array().expect("quotas").iter().filter_map(|quota| quota["used"].as_u64()).collect()
+    quotas(reply).iter().filter_map(|quota| quota["used"].as_u64()).collect()
 }
 
 /// A caller with neither attribute was told to send the first, though the second would have done.

@@ -71,7 +71,7 @@ fn the_fifth_of_five_is_allowed_and_the_sixth_denied() {
     assert_eq!(reply.header("ratelimit"), Some(format!(r#""default";r=0;t={seconds}"#).as_str()));
     let window = &body["window"];
     assert_eq!(millis(&window["end"]) - millis(&window["start"]), 86_400_000);
-    assert_eq!(body["quotas"][0]["window"], *window);
+    assert_eq!(body["quotas"], Value::Null, "a single quota has no list");
 }
 
 #[test]

@@ -22,7 +22,7 @@ use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Rule};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::support::{Reply, Server, folder::Folder, tollgate};
+use crate::support::{Reply, Server, folder::Folder, quotas, tollgate};
 
 /// The file with those beside it, and its path.
 fn limits() -> (Folder, String) {
@@ -53,9 +53,8 @@ fn body(asked: &Asked) -> String {
 fn is_told_alike(asked: &Asked, reply: &Reply) {
     assert_eq!(reply.status, asked.status, "{asked:?}: {:?}", reply.json());
     let body = reply.json();
-    let quotas = body["quotas"].as_array().map(Vec::as_slice).unwrap_or_default();
     let told: Vec<Value> =
-        quotas.iter().map(|it| json!([it["policy"], it["limit"], it["remaining"]])).collect();
+        quotas(&body).iter().map(|it| json!([it["policy"], it["limit"], it["remaining"]])).collect();
     let expected: Vec<Value> = asked.quotas.iter().map(|it| json!([it.policy, it.limit, it.left])).collect();
     assert_eq!(told, expected, "{asked:?}");
 }
@@ -138,7 +137,7 @@ policies:
     ] {
         let body = json!({ "attributes": { "roles": roles, "beta": beta, "ip": "192.0.2.7" } }).to_string();
         assert_eq!(
-            names(&server.post("/v1/check", &body).json()["quotas"]),
+            names(&json!(quotas(&server.post("/v1/check", &body).json()))),
             policies,
             "{roles:?}: the service"
         );
@@ -157,7 +156,7 @@ policies:
             .output()
             .expect("it runs");
         let checked: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
-        assert_eq!(names(&checked["quotas"]), policies, "{roles:?}: check");
+        assert_eq!(names(&json!(quotas(&checked))), policies, "{roles:?}: check");
 
         let mut request = http::Request::new(());
         request.extensions_mut().insert(Peer(std::net::SocketAddr::from(([192, 0, 2, 7], 1))));

@@ -138,8 +138,10 @@ fn every_field_of_an_answer_is_described() {
     assert_described(&schemas, "Decision", &check().json());
     let denied = check().json();
     assert_described(&schemas, "QuotaExceeded", &denied);
-    assert_described(&schemas, "Quota", &denied["quotas"][0]);
     assert_described(&schemas, "Problem", &server.get("/v1/check").json());
+    let several = Server::start(&["--limit", "1/1d@first_hit,2/2d@first_hit"]);
+    let several = several.get("/v1/check?user=alice").json();
+    assert_described(&schemas, "Quota", &several["quotas"][0]);
     let full = Server::start(&["--limit", "1/1d@first_hit", "--max-counters", "1"]);
     assert_eq!(full.get("/v1/check?user=alice").status, 200);
     assert_described(&schemas, "Problem", &full.get("/v1/check?user=bob").json());

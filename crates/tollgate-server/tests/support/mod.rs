@@ -86,10 +86,19 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
+/// The states of all quotas of a decision. A single one has no list.
+pub(crate) fn quotas(decision: &Value) -> Vec<Value> {
+    match decision["quotas"].as_array() {
+        Some(several) => several.clone(),
+        None if decision["quota"].is_null() => Vec::new(),
+        None => vec![decision.clone()],
+    }
+}
+
 /// What a refund of this decision names.
 pub(crate) fn charged(decision: &Value) -> Vec<Value> {
     let charged = |quota: &Value| json!({ "policy": quota["policy"], "quota": quota["quota"], "start": quota["window"]["start"] });
-    decision["quotas"].as_array().expect("quotas").iter().map(charged).collect()
+    quotas(decision).iter().map(charged).collect()
 }
 
 pub(crate) fn tollgate() -> Command {

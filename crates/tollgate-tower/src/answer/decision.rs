@@ -44,7 +44,8 @@ pub struct DecisionBody<'a> {
     /// Why the request is denied; absent if it is allowed.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
-    /// The states of all quotas that apply.
+    /// The states of all quotas that apply; absent unless there are several.
+    #[serde(skip_serializing_if = "Quotas::are_few")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<QuotaBody<'_>>"))]
     quotas: Quotas<'a>,
 }
@@ -64,7 +65,7 @@ enum GroundBody {
     Unmatched,
 }
 
-/// The state of one quota after a decision.
+/// The state of one of several quotas after a decision.
 #[derive(Debug, Serialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "schema", schemars(rename = "Quota"))]
@@ -176,6 +177,17 @@ impl<'a> QuotaBody<'a> {
             retry_after_ms: state.retry_after().map(millis),
             window: state.window().map(Into::into),
             reason: state.reason().map(Into::into),
+        }
+    }
+}
+
+impl Quotas<'_> {
+    /// Whether none applies, or one, which the single figures show.
+    fn are_few(&self) -> bool {
+        match self {
+            Self::Charged(quotas, _) => quotas.len() < 2,
+            #[cfg(feature = "policy")]
+            Self::ByPolicies(decision) => decision.quotas().nth(1).is_none(),
         }
     }
 }

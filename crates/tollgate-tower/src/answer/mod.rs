@@ -47,7 +47,7 @@ pub struct Written<'a>(pub &'a PolicyQuota);
 
 impl Serialize for Written<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        // Takes a third of the time of `Display`, and a body has it twice.
+        // Takes a third of the time of `Display`.
         let mut limit = itoa::Buffer::new();
         serializer.serialize_str(&[limit.format(self.0.quota().limit()), "/", self.0.windows()].concat())
     }

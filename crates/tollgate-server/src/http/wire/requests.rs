@@ -194,13 +194,13 @@ pub(in crate::http) const MAX_CALLER_QUOTAS: usize = 8;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RefundWindow {
-    /// `policy` of an entry of the check's `quotas`.
+    /// `policy` of the check's answer, or of an entry of its `quotas`.
     policy: String,
-    /// `quota` of that entry; its limit may have changed since.
+    /// `quota` from the same place; its limit may have changed since.
     #[serde(deserialize_with = "json::quota")]
     #[schemars(with = "String")]
     quota: Quota,
-    /// `window.start` of that entry.
+    /// `window.start` from the same place.
     start: StartMillis,
 }
 

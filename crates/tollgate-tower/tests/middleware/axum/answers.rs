@@ -60,17 +60,6 @@ async fn the_sixth_of_five_is_denied_and_never_reaches_the_handler() {
         "window": { "start": 1_700_000_040_000_i64, "end": 1_700_000_100_000_i64 },
         "source": "store",
         "reason": "quota_exceeded",
-        "quotas": [{
-            "policy": "search",
-            "quota": "5/1m",
-            "limit": 5,
-            "used": 5,
-            "remaining": 0,
-            "reset_after_ms": 41_600,
-            "retry_after_ms": 41_600,
-            "window": { "start": 1_700_000_040_000_i64, "end": 1_700_000_100_000_i64 },
-            "reason": "quota_exceeded",
-        }],
     });
     assert_eq!(denied.json(), body);
     assert_eq!(runs.count(), 5);
