@@ -1,7 +1,7 @@
 //! How long a client waits for its call: `grpc-timeout`.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
@@ -51,18 +51,18 @@ pub(super) enum Late {
     Unknown,
 }
 
-/// Returns what the call gives in this time.
+/// Returns what the call gives in this time. The call stays pinned where it is, because passing a future on stores it
+/// twice.
 ///
 /// # Errors
 ///
-/// If it takes longer. Then the call is dropped.
+/// If it takes longer.
 pub(super) async fn within<T>(
     limit: Option<Duration>,
     known: Late,
-    call: impl Future<Output = Result<T, Rejection>>,
+    mut call: Pin<&mut impl Future<Output = Result<T, Rejection>>>,
 ) -> Result<T, Rejection> {
     let Some(limit) = limit else { return call.await };
-    let mut call = pin!(call);
     // Most calls need not wait for anything, and none of these needs a timer.
     let at_once = poll_fn(|context| match call.as_mut().poll(context) {
         Poll::Ready(answer) => Poll::Ready(Some(answer)),
@@ -87,6 +87,8 @@ pub(super) async fn within<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+
     use super::*;
 
     #[test]
@@ -115,9 +117,9 @@ mod tests {
             Ok(millis)
         };
         let limit = Some(Duration::from_millis(20));
-        assert_eq!(within(limit, Late::Unknown, call(10)).await.ok(), Some(10));
-        let late = within(limit, Late::Unknown, call(30)).await.map_err(|rejection| rejection.status());
+        assert_eq!(within(limit, Late::Unknown, pin!(call(10))).await.ok(), Some(10));
+        let late = within(limit, Late::Unknown, pin!(call(30))).await.map_err(|rejection| rejection.status());
         assert_eq!(late, Err(StatusCode::GATEWAY_TIMEOUT));
-        assert_eq!(within(None, Late::Unknown, call(30)).await.ok(), Some(30));
+        assert_eq!(within(None, Late::Unknown, pin!(call(30))).await.ok(), Some(30));
     }
 }

@@ -1,7 +1,7 @@
 //! Finds what a path means, checks who may call it, and answers.
 
 use std::convert::Infallible;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use http::header::CONTENT_TYPE;
@@ -116,7 +116,7 @@ impl<S: ServedStore + 'static> Service<S> {
             let (asked, _) = unary::read(request, &self.budget).await?;
             Ok(unary::reply(&self.health.answer(asked).await?))
         };
-        deadline::within(limit, Late::Uncounted, call).await
+        deadline::within(limit, Late::Uncounted, pin!(call)).await
     }
 
     /// Calls the service of tonic's that is at this path.
@@ -155,7 +155,7 @@ impl<S: ServedStore + 'static> Service<S> {
         let caller = authorize(Scope::Check, listener, peer, request.headers())?;
         let limit = deadline::of(request.headers())?;
         let limit = limit.map(|limit| (Stopwatch::start(), limit));
-        let read = unary::read(request, &self.budget);
+        let read = pin!(unary::read(request, &self.budget));
         let read = deadline::within(limit.map(|(_, limit)| limit), Late::Uncounted, read).await?;
         let (request, length): (RateLimitRequest, usize) = read;
         let descriptors = &request.descriptors;
@@ -163,8 +163,9 @@ impl<S: ServedStore + 'static> Service<S> {
         let room = held.note_message(length, descriptors.len(), entries);
         room.map_err(|NoRoom| Rejection::no_room())?;
         let left = limit.map(|(begun, limit)| limit.saturating_sub(begun.elapsed()));
-        let decided = with_patience(left, self.rate_limit(&caller, &request));
-        let response = deadline::within(left, Late::Unknown, decided).await?;
+        // In a box, so that no layer above copies it.
+        let decided = with_patience(left, Box::pin(self.rate_limit(&caller, &request)));
+        let response = deadline::within(left, Late::Unknown, pin!(decided)).await?;
         Ok(unary::reply(&response))
     }
 

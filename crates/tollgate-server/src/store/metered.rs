@@ -1,7 +1,7 @@
 //! A shared store with a deadline and metrics: it measures how long steps take and counts their errors. It logs when
 //! the store fails and when it recovers.
 
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,7 +69,7 @@ impl<S: Store> Metered<S> {
     }
 
     /// Runs the step within the deadline. It is here and not in a layer above, which would drop the step before it is
-    /// measured. The step stays pinned where it is, because passing a future on stores it twice.
+    /// measured.
     ///
     /// The deadline is applied twice, because a process that stood still may have received its answer without taking
     /// it. The store then extends its own deadline once, by up to the same time from when the process runs again; the
@@ -182,12 +182,16 @@ impl<S: Store> Store for Metered<S> {
                 self.note(&[step], slice::from_ref(&answer), stopwatch);
                 Answer::Now(answer)
             }
-            Answer::Later(later) => Answer::Later(async move {
-                let stopwatch = Stopwatch::start();
-                let answer = self.in_time(pin!(later)).await.unwrap_or_else(|late| Err(late.into()));
-                self.note(&[step], slice::from_ref(&answer), stopwatch);
-                answer
-            }),
+            Answer::Later(later) => {
+                // In a box, because each layer above stores it twice, and would be twice as large as the one below.
+                let mut later = Box::pin(later);
+                Answer::Later(async move {
+                    let stopwatch = Stopwatch::start();
+                    let answer = self.in_time(later.as_mut()).await.unwrap_or_else(|late| Err(late.into()));
+                    self.note(&[step], slice::from_ref(&answer), stopwatch);
+                    answer
+                })
+            }
         }
     }
 
@@ -201,13 +205,17 @@ impl<S: Store> Store for Metered<S> {
                 self.note(steps, &answers, stopwatch);
                 Answer::Now(answers)
             }
-            Answer::Later(later) => Answer::Later(async move {
-                let stopwatch = Stopwatch::start();
-                let answers = self.in_time(pin!(later)).await;
-                let answers = answers.unwrap_or_else(|late| vec![Err(late.into()); steps.len()]);
-                self.note(steps, &answers, stopwatch);
-                answers
-            }),
+            Answer::Later(later) => {
+                // In a box, as above.
+                let mut later = Box::pin(later);
+                Answer::Later(async move {
+                    let stopwatch = Stopwatch::start();
+                    let answers = self.in_time(later.as_mut()).await;
+                    let answers = answers.unwrap_or_else(|late| vec![Err(late.into()); steps.len()]);
+                    self.note(steps, &answers, stopwatch);
+                    answers
+                })
+            }
         }
     }
 }
@@ -274,6 +282,7 @@ impl Concern {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::sync::atomic::{AtomicUsize, Ordering};
     use std::thread;
 
