@@ -67,6 +67,18 @@ impl Scope {
         }
     }
 
+    /// What a principal with this scope may do, for help.
+    pub(crate) const fn grants(self) -> &'static str {
+        match self {
+            Self::Check => "Checks and batches, and refunds by receipt",
+            Self::Peek => "Peeks",
+            Self::Change => "Refund, reset, set and record",
+            Self::Read => "The live policies, the API description, and metrics",
+            Self::Metrics => "Metrics alone",
+            Self::Policies => "Reload the policies",
+        }
+    }
+
     pub(crate) fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }

@@ -84,8 +84,8 @@ pub enum Command {
 /// Flags of `tollgate serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
-                        TOLLGATE_LIMIT=\"5/1m, 100/1h\". An empty one counts as unset; one that is set stands for its \
-                        flag, also where flags exclude each other.")]
+                        TOLLGATE_LIMIT=\"5/1m, 100/1h\". That of a flag without a value takes true or false. An empty \
+                        variable counts as unset; any other stands for its flag, also where flags exclude each other.")]
 #[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {
@@ -164,7 +164,7 @@ pub struct ServeArgs {
     #[arg(value_parser = value::max_counters, allow_negative_numbers = true)]
     pub max_counters: NonZeroUsize,
 
-    /// Answer for a key without a counter while memory is full: 503, or admission without a count
+    /// Answer for a key without a counter while memory is full
     #[arg(long, value_name = "ANSWER", env = "TOLLGATE_WHEN_FULL", default_value = "deny")]
     pub when_full: WhenFull,
 

@@ -9,7 +9,7 @@ use super::{ClusterArgs, SHARED_STORE, Secret, StoreKeyArgs, value};
 /// Flags of `tollgate check-config`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Warnings have codes that stay the same, and count with --deny-warnings alone. They are looked for once \
+    after_help = "Warnings have stable codes, and change the exit status only with --deny-warnings. They are reported only if \
                         there are no errors. Whether a store can count the policies depends on its URL, which is the same \
                         as for serve: --store, else TOLLGATE_STORE, else that of the file."
 )]
@@ -33,11 +33,11 @@ pub struct CheckConfigArgs {
     #[arg(help_heading = SHARED_STORE, value_parser = value::secret)]
     pub store: Option<Secret>,
 
-    /// What its keys look like.
+    /// The layout of its keys.
     #[command(flatten)]
     pub keys: StoreKeyArgs,
 
-    /// What it counts as a Cluster.
+    /// The settings for a Cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 }
@@ -45,7 +45,7 @@ pub struct CheckConfigArgs {
 /// Flags of `tollgate explain`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Nothing is asked and nothing is counted: what has been used so far is not known here."
+    after_help = "The command asks no service and counts nothing, so it does not know how much is used."
 )]
 pub struct ExplainArgs {
     /// The file of policies, or a folder of them

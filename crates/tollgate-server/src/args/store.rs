@@ -28,7 +28,7 @@ pub struct StoreArgs {
     #[command(flatten)]
     pub keys: StoreKeyArgs,
 
-    /// How names of counters in the store show the key: as a digest, or readable
+    /// How names of counters in the store show the key
     #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
     #[arg(requires = "shared")]
     pub identity: IdentityForm,
@@ -101,8 +101,7 @@ pub struct StoreKeyArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct ClusterArgs {
-    /// What becomes of policies that count different keys of one request on a Cluster: refuse does not start with them,
-    /// and reserve takes the units slot by slot and gives them back if one denies [default: that of the file, else
+    /// What becomes of policies that count different keys of one request on a Cluster [default: that of the file, else
     /// refuse]
     #[arg(long, value_name = "WORD", env = "TOLLGATE_STORE_ACROSS_SLOTS", requires = "shared")]
     pub store_across_slots: Option<AcrossSlots>,
@@ -112,8 +111,7 @@ pub struct ClusterArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct FailureArgs {
-    /// Answer to checks while the store is in trouble: admission without a count, 503, or a count in this process
-    /// [default: open; with --import, that system's behaviour]
+    /// Answer to checks while the store is in trouble [default: open; with --import, that system's behaviour]
     #[arg(long, value_name = "POLICY", env = "TOLLGATE_ON_STORE_FAILURE", requires = "shared")]
     pub on_store_failure: Option<OnStoreFailure>,
 
@@ -127,9 +125,9 @@ pub struct FailureArgs {
 /// What becomes of requests whose counters lie in several slots of a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AcrossSlots {
-    /// They cannot be counted.
+    /// Do not start with such policies.
     Refuse,
-    /// Their units are taken slot by slot.
+    /// Take the units slot by slot, and give them back if one slot denies.
     Reserve,
 }
 
@@ -149,7 +147,7 @@ pub enum OnStoreFailure {
 pub enum IdentityForm {
     /// Half of its SHA-256, or of its HMAC with a secret.
     Digest,
-    /// In plain text: personal and secret keys can then be read in the store.
+    /// Plain text: whoever reads the store can read personal and secret keys.
     Plain,
 }
 

@@ -1,8 +1,7 @@
 //! Flags of the commands about tokens.
 
 use clap::Subcommand;
-use clap::builder::PossibleValuesParser;
-use clap::builder::TypedValueParser as _;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 
 use super::value;
 use crate::scope::Scope;
@@ -21,10 +20,9 @@ pub struct NewTokenArgs {
     #[arg(long, value_name = "NAME", value_parser = value::name_of_file)]
     pub name: String,
 
-    /// Scope that it grants: check, peek, change (refund, reset, set, record), read (policies and metrics), metrics,
-    /// policies (reload). For several, repeat the flag or separate them by commas
+    /// Scope that it grants. For several, repeat the flag or separate them by commas
     #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
-    #[arg(value_parser = PossibleValuesParser::new(Scope::ALL.map(Scope::name)).try_map(scope))]
+    #[arg(value_parser = PossibleValuesParser::new(Scope::ALL.map(word)).try_map(scope))]
     pub scopes: Vec<Scope>,
 
     /// Policy that it may use. For several, repeat the flag or separate them by commas [default: all]
@@ -38,6 +36,10 @@ pub struct NewTokenArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
+}
+
+fn word(scope: Scope) -> PossibleValue {
+    PossibleValue::new(scope.name()).help(scope.grants())
 }
 
 fn scope(name: String) -> Result<Scope, &'static str> {

@@ -134,17 +134,24 @@ fn describe(command: &Command, name: &str, page: &mut String) {
         for argument in command.get_arguments().filter(shown) {
             writeln!(page, "- {}", entry(argument)).unwrap();
         }
+        if let Some(more) = command.get_after_help() {
+            writeln!(page, "\n{more}").unwrap();
+        }
     }
     for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
         describe(below, &format!("{name} {}", below.get_name()), page);
     }
 }
 
-/// One argument: how it is written, what it does, and where its value comes from if it is not given.
+/// One argument: how it is written, what it does, which words it takes, and where its value comes from if it is not
+/// given.
 fn entry(argument: &Arg) -> String {
     let value = argument.to_string();
     let help = argument.get_long_help().or(argument.get_help()).unwrap().to_string();
     let mut entry = format!("`{value}`: {}.", help.trim_end_matches('.').replace('\n', " "));
+    if argument.is_required_set() {
+        entry.push_str(" Required.");
+    }
     let defaults: Vec<_> =
         argument.get_default_values().iter().map(|value| value.to_string_lossy()).collect();
     if argument.get_action().takes_values() && !defaults.is_empty() {
@@ -152,6 +159,10 @@ fn entry(argument: &Arg) -> String {
     }
     if let Some(variable) = argument.get_env() {
         write!(entry, " Variable: `{}`.", variable.to_string_lossy()).unwrap();
+    }
+    for word in argument.get_possible_values() {
+        let help = word.get_help().map(|help| format!(": {}", help.to_string().trim_end_matches('.')));
+        write!(entry, "\n  - `{}`{}", word.get_name(), help.unwrap_or_default()).unwrap();
     }
     entry
 }
