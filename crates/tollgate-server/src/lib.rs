@@ -26,6 +26,7 @@ mod descriptors;
 pub mod doctor;
 mod engine;
 mod envoy;
+mod example;
 pub mod exit_status;
 pub mod explain;
 mod fit;

@@ -19,6 +19,7 @@ use crate::args::LogFormat;
 use crate::descriptors::{self, Caps};
 use crate::engine::Engine;
 use crate::envoy::EnvoyEngine;
+use crate::example;
 use crate::follow;
 use crate::grpc::{self, Grpc};
 use crate::http::{Budget, Edge, Http};
@@ -64,8 +65,8 @@ struct Server {
     asks_token: bool,
     /// What is allowed to whom, for people.
     rule: String,
-    /// The path of a check that counts.
-    example: String,
+    /// The path of a request to try, if there is one.
+    example: Option<String>,
     caps: Caps,
     drain_delay: Option<Duration>,
     log_format: LogFormat,
@@ -259,10 +260,11 @@ impl Server {
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
         let of_envoy = envoy.as_ref().map(|envoy| envoy.rule.clone());
         let rule = of_envoy.unwrap_or_else(|| announced::rule(&policies, file.as_ref()));
-        let example = asking.dialect.map_or_else(
-            || if envoy.is_some() { "/healthcheck".to_owned() } else { announced::example(&policies) },
-            |dialect| announced::example_as(dialect.example, &policies),
-        );
+        let example = match asking.dialect {
+            Some(dialect) => example::check_as(dialect, &policies),
+            None if envoy.is_some() => Some("/healthcheck".to_owned()),
+            None => example::check(&policies),
+        };
         notes.iter().for_each(|note| info!(source, "{note}"));
         let limiter = PolicyLimiter::new(store, policies, &source)
             .memory(memory.clone())
@@ -385,20 +387,23 @@ impl Server {
             Security::Mutual => "--cacert CA --cert CERTIFICATE --key KEY ",
         };
         let token = if self.asks_token { "-H \"Authorization: Bearer $TOKEN\" " } else { "" };
-        let try_it = format!("curl -i {certificates}{token}'{}{example}'", public.url());
+        let try_it = example
+            .as_ref()
+            .map(|example| format!("curl -i {certificates}{token}'{}{example}'", public.url()));
         if self.log_format == LogFormat::Text {
             let line = |name: &str, listener: &Option<Listener>| {
                 let line = listener.as_ref().map(|listener| format!("{name:<7} {}\n", listener.url()));
                 line.unwrap_or_default()
             };
             let (metrics, grpc) = (line("metrics", metrics_only), line("grpc", grpc));
+            let to_try = try_it.as_ref().map(|try_it| format!("try     {try_it}\n")).unwrap_or_default();
             let text = format!(
                 "tollgate {version}: {rule}\n\
                  checks  {}\n\
                  admin   {}\n\
                  {metrics}\
                  {grpc}\
-                 try     {try_it}\n",
+                 {to_try}",
                 public.url(),
                 admin.url()
             );

@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
+use crate::support::folder::Folder;
 use crate::support::{Connection, HANG, Server, get, post, tollgate, undisturbed};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
@@ -29,6 +30,18 @@ fn says_its_addresses_and_a_line_to_paste_that_works() {
     let path = pasted.strip_prefix(&format!("http://{}", server.public)).expect("its own address");
     assert_eq!(path, "/v1/check?user=alice&api%20key=example");
     assert_eq!(server.get(path).status, 200);
+}
+
+/// The line to try asked for `user=alice`, which this policy does not match.
+#[test]
+fn suggests_no_request_that_would_tell_a_secret_or_count_nothing() {
+    let folder = Folder::new();
+    let text = "policies: [{ name: a, match: { key: s3cret }, key: [user], quotas: [5/1d] }]\n";
+    let server = Server::start(&["--config", &folder.write("secret.yaml", text)]);
+    assert!(server.said.iter().all(|line| !line.starts_with("try")), "{:?}", server.said);
+    server.signal("TERM");
+    let log = server.wait().1;
+    assert!(log.contains("started") && !log.contains("try_it"), "{log}");
 }
 
 #[test]

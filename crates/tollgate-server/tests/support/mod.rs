@@ -133,11 +133,13 @@ impl Server {
             .spawn()
             .expect("the server starts");
         let stdout = child.stdout.take().expect("its output is piped");
-        // Up to the line to try, which is the last.
-        let mut said: Vec<String> = Vec::new();
-        for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            said.push(line);
-            if said.last().is_some_and(|line| line.starts_with("try")) {
+        // It says all of this at once, so that the last line leaves nothing to read.
+        let (mut said, mut stdout) = (Vec::<String>::new(), BufReader::new(stdout));
+        let mut line = String::new();
+        while stdout.read_line(&mut line).is_ok_and(|read| read > 0) {
+            said.push(line.trim_end().to_owned());
+            line.clear();
+            if stdout.buffer().is_empty() {
                 break;
             }
         }

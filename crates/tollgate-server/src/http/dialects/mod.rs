@@ -82,7 +82,7 @@ impl Parameter {
 }
 
 impl Dialect {
-    pub(super) const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
+    pub(crate) const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
 
     /// Whether it is the starter, which applications configure by variables of its own.
     pub(crate) fn is_starter(&self) -> bool {
@@ -92,6 +92,11 @@ impl Dialect {
     /// The one that is asked at this path.
     pub(super) fn at(path: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|dialect| dialect.path == path)
+    }
+
+    /// Returns the attributes that a query tells, if the system would take it.
+    pub(crate) fn attributes_of<'a>(&self, query: &'a str) -> Option<Attributes<'a>> {
+        (self.attributes)(&Parameters::read(query).ok()?).ok()
     }
 
     /// An attribute without which it is not known who is counted, and that no query tells.

@@ -10,6 +10,7 @@ mod layout;
 mod leetdezine;
 mod rlaas;
 mod spring_starter;
+mod suggested;
 mod valkey_server;
 
 use std::path::PathBuf;
