@@ -57,7 +57,12 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (USAGE, "the arguments are wrong, or the file cannot be read"),
             LOST,
         ],
-        "new" => &[(SUCCESS, "made"), (FAILURE, "the system gives no random bytes"), WRONG_ARGUMENTS, LOST],
+        "new" => &[
+            (SUCCESS, "made"),
+            (FAILURE, "the system gives no random bytes, or a file cannot be written"),
+            WRONG_ARGUMENTS,
+            LOST,
+        ],
         "completions" | "man" => PRINTED,
         _ => &[],
     }

@@ -1,27 +1,152 @@
 //! `tollgate token new`: a token, and the line for the file of `serve --tokens`.
+//!
+//! Both are printed, or written to files. A file of a token is never overwritten, and a file of principals only grows.
 
-use serde_json::json;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use serde_json::{Map, Value};
+use thiserror::Error;
+use tollgate_policy::{Config, ConfigError};
 
 use crate::args::NewTokenArgs;
 pub use crate::principals::NoRandomness;
 use crate::principals::{self, Line};
+use crate::with_sources::WithSources;
 
-/// Creates a token. Returns the text to print.
+/// Only the owner may read and write.
+const MODE: u32 = 0o600;
+
+/// Why there is no token. Nothing is left behind.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum NewTokenError {
+    /// The system returned no random bytes.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    /// The file of the token exists or cannot be written.
+    #[error("`--token-file`: cannot create {}", path.display())]
+    TokenFile {
+        /// The path of the file.
+        path: Box<Path>,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The file of principals cannot be written.
+    #[error("`--tokens`: cannot write {}", path.display())]
+    Tokens {
+        /// The path of the file.
+        path: Box<Path>,
+        /// The error of the system.
+        source: io::Error,
+    },
+    /// The file of principals cannot be read, or would not be valid with the new line.
+    #[error("`--tokens`: {}", WithSources(.0))]
+    Invalid(ConfigError),
+}
+
+/// Creates a token, and writes it and its line to the files that are named. Returns the text to print.
 ///
 /// # Errors
 ///
-/// If the system returns no random bytes.
-pub fn run(args: &NewTokenArgs) -> Result<String, NoRandomness> {
+/// If the system returns no random bytes, the file of the token exists, or a file cannot be written. Also if the file
+/// of principals would not be valid with the line, because it has the name already, for example.
+pub fn run(args: &NewTokenArgs) -> Result<String, NewTokenError> {
     let token = principals::generate()?;
     let policies = (!args.policies.is_empty()).then_some(&args.policies[..]);
     let line = Line::of_token(&token, &args.name, &args.scopes, policies, args.expires);
     // This cannot fail: all keys are texts.
     let line = serde_json::to_string(&line).unwrap_or_default();
-    Ok(if args.json {
-        format!("{}\n", json!({ "token": token, "line": line }))
-    } else {
-        format!(
-            "The token, which is shown this once:\n{token}\n\nThe line for the file of --tokens:\n{line}\n"
-        )
+    write(args, &token, &line)?;
+    Ok(if args.json { json(args, token, line) } else { readable(args, &token, &line) })
+}
+
+fn json(args: &NewTokenArgs, token: String, line: String) -> String {
+    let token = args.token_file.is_none().then(|| ("token".to_owned(), Value::from(token)));
+    let printed: Map<String, Value> = token.into_iter().chain([("line".to_owned(), line.into())]).collect();
+    format!("{}\n", Value::from(printed))
+}
+
+fn readable(args: &NewTokenArgs, token: &str, line: &str) -> String {
+    let token = match &args.token_file {
+        None => format!("The token, which is shown this once:\n{token}\n"),
+        Some(path) => format!("The token is in {}, which only you can read.\n", path.display()),
+    };
+    let line = match &args.tokens {
+        None => format!("The line for the file of --tokens:\n{line}\n"),
+        Some(path) => format!("Its line is in {}.\n", path.display()),
+    };
+    format!("{token}\n{line}")
+}
+
+/// Writes both files, or neither.
+fn write(args: &NewTokenArgs, token: &str, line: &str) -> Result<(), NewTokenError> {
+    // Opened first, so that one path for both files is refused, however it is spelled.
+    let tokens = args.tokens.as_deref().map(|path| Tokens::open(path, line)).transpose()?;
+    let token_file = args.token_file.as_deref().map(|path| created(path, token).map(|()| path)).transpose();
+    match (tokens, token_file) {
+        (None, token_file) => token_file.map(drop),
+        (Some(tokens), Err(error)) => {
+            tokens.discard();
+            Err(error)
+        }
+        (Some(tokens), Ok(token_file)) => tokens.append().inspect_err(|_| {
+            let _ = token_file.map(fs::remove_file);
+        }),
+    }
+}
+
+fn created(path: &Path, token: &str) -> Result<(), NewTokenError> {
+    let fails = |source| NewTokenError::TokenFile { path: path.into(), source };
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path).map_err(fails)?;
+    writeln!(file, "{token}").map_err(|source| {
+        let _ = fs::remove_file(path);
+        fails(source)
     })
+}
+
+/// The file of principals, open, and what is to be added to it.
+struct Tokens<'a> {
+    path: &'a Path,
+    file: File,
+    /// Whether this process has created it.
+    is_new: bool,
+    addition: String,
+}
+
+impl<'a> Tokens<'a> {
+    fn open(path: &'a Path, line: &str) -> Result<Self, NewTokenError> {
+        let fails = |source| NewTokenError::Tokens { path: path.into(), source };
+        let mut options = OpenOptions::new();
+        options.read(true).append(true).mode(MODE);
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+                (options.open(path).map_err(fails)?, false)
+            }
+            Err(error) => return Err(fails(error)),
+        };
+        let name = path.display().to_string();
+        let text = Config::read_from(&name, &file).map_err(NewTokenError::Invalid)?;
+        let addition = principals::addition(&name, &text, line).map_err(NewTokenError::Invalid)?;
+        Ok(Self { path, file, is_new, addition })
+    }
+
+    /// Adds the line in one write, so that a service that reads the file meanwhile finds all of it or nothing.
+    fn append(mut self) -> Result<(), NewTokenError> {
+        let written = self.file.write_all(self.addition.as_bytes());
+        written.map_err(|source| {
+            let path = self.path.into();
+            self.discard();
+            NewTokenError::Tokens { path, source }
+        })
+    }
+
+    fn discard(self) {
+        if self.is_new {
+            let _ = fs::remove_file(self.path);
+        }
+    }
 }

@@ -147,7 +147,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub grpc_args: GrpcArgs,
 
-    /// File of principals, as `tollgate token new` prints them. Everything but /healthz, /readyz, health over gRPC and
+    /// File of principals, as `tollgate token new` writes it. Everything but /healthz, /readyz, health over gRPC and
     /// --metrics-listen then needs a token (`Authorization: Bearer`) or, with --tls-client-ca, a certificate that the
     /// file names. The service reloads it when it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKENS")]

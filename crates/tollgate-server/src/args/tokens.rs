@@ -1,5 +1,7 @@
 //! Flags of the commands about tokens.
 
+use std::path::PathBuf;
+
 use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 
@@ -9,7 +11,7 @@ use crate::scope::Scope;
 /// What is done with tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Print a new token, only once, and the line for the file of `serve --tokens` with its SHA-256
+    /// Make a new token, and the line for the file of `serve --tokens` with its SHA-256
     New(NewTokenArgs),
 }
 
@@ -32,6 +34,14 @@ pub struct NewTokenArgs {
     /// Time of expiry, such as 2027-01-01T00:00:00Z [default: never]
     #[arg(long, value_name = "TIME", value_parser = value::expiry)]
     pub expires: Option<jiff::Timestamp>,
+
+    /// Write the token to this new file, which only you can read, and not to the terminal
+    #[arg(long, value_name = "FILE")]
+    pub token_file: Option<PathBuf>,
+
+    /// Add the line to this file, which is created if it does not exist. A running service reads it again
+    #[arg(long, value_name = "FILE")]
+    pub tokens: Option<PathBuf>,
 
     /// Print one JSON object
     #[arg(long)]

@@ -214,7 +214,7 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigErro
         principals.push(principal);
     }
     if principals.is_empty() && problems.is_empty() {
-        let detail = "there is no principal: print one with `tollgate token new`";
+        let detail = "there is no principal: add one with `tollgate token new`";
         problems.push(Problem::new(Position::new(1, 1), ProblemKind::Other(detail.into())));
     }
     if problems.is_empty() {
@@ -222,6 +222,17 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigErro
     }
     problems.truncate(MAX_PROBLEMS);
     Err(ConfigError::invalid(file, problems))
+}
+
+/// Returns what to append to the text of a file so that it has this line as well.
+///
+/// # Errors
+///
+/// If the file would not be valid then.
+pub(crate) fn addition(file: &str, text: &str, line: &str) -> Result<String, ConfigError> {
+    let line_end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+    let addition = format!("{line_end}{line}\n");
+    parse(file, &format!("{text}{addition}")).map(|_| addition)
 }
 
 /// Remembers the line of this value. Returns an earlier line with the same value.
@@ -355,7 +366,7 @@ mod tests {
             "t.jsonl:1:95: scopes[0]: expected check, peek, change, read, metrics or policies",
         );
         says("[]", "t.jsonl:1:1: body: expected an object");
-        says("# nobody\n", "t.jsonl:1:1: there is no principal: print one with `tollgate token new`");
+        says("# nobody\n", "t.jsonl:1:1: there is no principal: add one with `tollgate token new`");
     }
 
     #[test]

@@ -23,6 +23,7 @@ mod lifecycle;
 mod manual;
 mod messages;
 mod metrics;
+mod new_token;
 mod one_view;
 mod openapi;
 mod output;
