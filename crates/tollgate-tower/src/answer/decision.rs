@@ -39,6 +39,7 @@ pub struct DecisionBody<'a> {
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<Window>,
+    /// Where the decision came from; absent if no quota decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<DecisionSource>,
     /// Why the request is denied; absent if it is allowed.
@@ -50,8 +51,9 @@ pub struct DecisionBody<'a> {
     quotas: Quotas<'a>,
 }
 
-/// Why no quota decided: no policy limits the request, a policy exempts it, a policy denies everything it matches, a
-/// policy denies requests without its key, or no policy matches and such requests are denied.
+/// Why no quota decided. `unlimited`: no policy limits the request, so it is allowed. `exempt`: a policy exempts it.
+/// `denied`: a policy denies everything it matches. `missing_key`: a policy denies requests without its key.
+/// `unmatched`: no policy matches, and such requests are denied.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]

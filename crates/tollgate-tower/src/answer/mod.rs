@@ -27,7 +27,9 @@ pub struct Window {
     end: i64,
 }
 
-/// Where a decision came from: the store, this process's memory of it, or a fallback.
+/// Where a decision came from. `store`: the counters, in this process's memory or in Redis or Valkey. `local`: an
+/// earlier denial by a shared store, which still holds. `fallback`: the store is in trouble or full, and what is
+/// configured for that decided.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
