@@ -15,7 +15,7 @@ use crate::store::DEFAULT_PREFIX;
 
 /// A policy that the store cannot count; the operator's fault.
 #[derive(Debug, Clone, Error)]
-#[error("policy `{policy}` cannot be counted {reason}")]
+#[error("policy `{policy}` cannot be counted: {reason}")]
 pub struct Misfit {
     policy: Box<str>,
     reason: Reason,
@@ -23,34 +23,35 @@ pub struct Misfit {
 
 #[derive(Debug, Clone, Error)]
 enum Reason {
-    #[error("under the layout of keys: {quota}: {error}")]
+    #[error("{quota}: {error}")]
     Quota { quota: Quota, error: LayoutError },
-    #[error("under the layout of keys: its key has {}, and `{layout}` names {named}", counted(*.values))]
+    #[error("its key has {}, and the layout of keys, `{layout}`, names {named}", counted(*.values))]
     Values { values: usize, layout: KeyLayout, named: usize },
-    #[error("under the layout of keys: how many values its key has depends on the request")]
-    UnknownValues,
+    #[error("the number of values in its key varies, and a layout of keys names a fixed number")]
+    VaryingValues,
     #[error(
-        "under the layout of keys: `{layout}` does not always tell {one} from {other}, which {{windows}} does"
+        "{one} and {other} may share a counter, because the layout of keys, `{layout}`, does not name {{windows}}"
     )]
-    MixedUp { layout: KeyLayout, one: Quota, other: Quota },
+    SharedByQuotas { layout: KeyLayout, one: Quota, other: Quota },
     #[error(
-        "under the layout of keys: `{layout}` does not always tell {quota} from the candidate {candidate}, which {{policy}} does"
+        "{quota} and the candidate {candidate} may share a counter, because the layout of keys, `{layout}`, does not \
+         name {{policy}}"
     )]
-    MixedUpCandidate { layout: KeyLayout, quota: Quota, candidate: Quota },
+    SharedWithCandidate { layout: KeyLayout, quota: Quota, candidate: Quota },
     #[error(
-        "under the layout of keys: on a Cluster its quotas lie in several slots; braces around all values and nothing else keep them in one, such \
-         as {{{{{{user}}}}}}, or `across_slots: reserve` (`--store-across-slots reserve`) takes them slot by slot"
+        "{quota} may share a counter with {other} of policy `{policy}`, which matches the same requests, because the \
+         layout of keys, `{layout}`, does not name {{policy}}"
+    )]
+    SharedWithPolicy { layout: KeyLayout, quota: Quota, other: Quota, policy: Box<str> },
+    #[error(
+        "its quotas are in several slots of the Cluster; write braces around all values of the layout and nothing else, \
+         such as {{{{{{user}}}}}}, or take the units slot by slot with `across_slots: reserve` \
+         (`--store-across-slots reserve`)"
     )]
     Scattered,
     #[error(
-        "under the layout of keys: `{layout}` does not always tell {quota} from {other} of policy `{policy}`, which matches the same requests; \
-         {{policy}} does"
-    )]
-    Shared { layout: KeyLayout, quota: Quota, other: Quota, policy: Box<str> },
-    #[error(
-        "on a Cluster together with policy `{other}`: one request may match both, and their counters lie in different \
-         slots; let `match` keep them apart, or take them slot by slot with `across_slots: reserve` \
-         (`--store-across-slots reserve`)"
+        "one request may match it and policy `{other}`, whose counters are in other slots of the Cluster; let `match` \
+         keep them apart, or take the units slot by slot with `across_slots: reserve` (`--store-across-slots reserve`)"
     )]
     Apart { other: Box<str> },
 }
@@ -183,9 +184,9 @@ impl StoreFit {
                 .as_ref()
                 .and_then(|layout| {
                     unwritable(layout, policy)
-                        .or_else(|| mixed_up(layout, policy))
+                        .or_else(|| shared_by_quotas(layout, policy))
                         .or_else(|| self.scattered(policy))
-                        .or_else(|| shared(layout, policy, earlier.clone()))
+                        .or_else(|| shared_with_policy(layout, policy, earlier.clone()))
                 })
                 .or_else(|| self.apart(policy, earlier))?;
             Some((policy, Misfit { policy: policy.name().into(), reason }))
@@ -227,27 +228,27 @@ fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
     match values(policy.identity()) {
         Some(values) if values == needed => None,
         Some(values) => Some(Reason::Values { values, layout: layout.clone(), named: needed }),
-        None => Some(Reason::UnknownValues),
+        None => Some(Reason::VaryingValues),
     }
 }
 
 /// Returns the quotas of the policy that share a counter in the layout. The store refuses such a request, or a
 /// candidate uses up the quota that decides.
-fn mixed_up(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
-    let is_mixed_up = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
-    if let Some((one, other)) = enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_mixed_up) {
+fn shared_by_quotas(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
+    let is_shared = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
+    if let Some((one, other)) = enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_shared) {
         let (one, other) = (one.quota().clone(), other.quota().clone());
-        return Some(Reason::MixedUp { layout: layout.clone(), one, other });
+        return Some(Reason::SharedByQuotas { layout: layout.clone(), one, other });
     }
-    let beside = |tried| enforced(policy).flatten().map(move |quota| (quota, tried));
-    let (quota, tried) = candidates(policy).flatten().flat_map(beside).find(is_mixed_up)?;
+    let with_each = |tried| enforced(policy).flatten().map(move |quota| (quota, tried));
+    let (quota, tried) = candidates(policy).flatten().flat_map(with_each).find(is_shared)?;
     let (quota, candidate) = (quota.quota().clone(), tried.quota().clone());
-    Some(Reason::MixedUpCandidate { layout: layout.clone(), quota, candidate })
+    Some(Reason::SharedWithCandidate { layout: layout.clone(), quota, candidate })
 }
 
 /// Returns the counter that a policy shares with an earlier one that always applies to the same requests. The store
 /// refuses those, or counts them twice if one of the two is a shadow policy.
-fn shared<'a>(
+fn shared_with_policy<'a>(
     layout: &KeyLayout,
     policy: &'a Policy,
     earlier: impl Iterator<Item = &'a Policy>,
@@ -264,7 +265,7 @@ fn shared<'a>(
         policy.quotas().iter().flat_map(with_other)
     });
     let (quota, known) = together.find(|(quota, known)| !layout.tells_apart(quota, known))?;
-    Some(Reason::Shared {
+    Some(Reason::SharedWithPolicy {
         layout: layout.clone(),
         quota: quota.quota().clone(),
         other: known.quota().clone(),

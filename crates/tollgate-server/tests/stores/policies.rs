@@ -801,9 +801,9 @@ policies:
     let named = folder.write("named.yaml", &format!("store: {{ url: \"{cluster}\" }}{APART}"));
     let reserving = folder
         .write("reserve.yaml", &format!("store: {{ url: \"{cluster}\", across_slots: reserve }}{APART}"));
-    let reason = "policy `tenants` cannot be counted on a Cluster together with policy `users`: one request may \
-                  match both, and their counters lie in different slots; let `match` keep them apart, or take them slot \
-                  by slot with `across_slots: reserve` (`--store-across-slots reserve`)";
+    let reason = "policy `tenants` cannot be counted: one request may match it and policy `users`, whose counters are in \
+                  other slots of the Cluster; let `match` keep them apart, or take the units slot by slot with \
+                  `across_slots: reserve` (`--store-across-slots reserve`)";
 
     let run = |command: &str, file: &str, flags: &[&str], variables: &[(&str, &str)]| {
         let mut run = tollgate();

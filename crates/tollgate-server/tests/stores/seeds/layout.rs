@@ -93,15 +93,15 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
         tollgate().args(["check-config", &path]).env("REDIS_URL", "redis://h").output().expect("it runs");
     let checked = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(1));
-    let cannot = "cannot be counted under the layout of keys:";
+    let cannot = "cannot be counted:";
     for problem in [
         format!(":5:3: policy `anchored` {cannot} 5/1h@first_hit: only windows that are aligned"),
         format!(
-            ":6:3: policy `pair` {cannot} its key has 2 values, and `rlaas:rate_limit:{{userId}}:{{window}}` names 1"
+            ":6:3: policy `pair` {cannot} its key has 2 values, and the layout of keys, `rlaas:rate_limit:{{userId}}:{{window}}`, names 1"
         ),
         format!(":7:3: policy `choice` {cannot} its key has 2 values"),
         format!(":8:3: policy `tried` {cannot} 5/day@UTC: only windows"),
-        format!(":12:3: policy `varied` {cannot} how many values its key has depends on the request"),
+        format!(":12:3: policy `varied` {cannot} the number of values in its key varies"),
         format!(":13:3: policy `everybody` {cannot} its key has 0 values"),
     ] {
         assert!(said.contains(&problem), "{problem}\n{said}");
@@ -184,17 +184,17 @@ fn quotas_that_the_layout_does_not_tell_apart_are_refused_by_name() {
         let said = refused(&[("REDIS_URL", "redis://h")], &["--config", &path]);
         said.lines().filter(|line| line.contains("policy `")).map(str::to_owned).collect::<Vec<_>>()
     };
-    let same = "`l:{user}:{window_start}` does not always tell";
+    let because = "because the layout of keys, `l:{user}:{window_start}`, does not name";
     let starts = said("\"l:{user}:{window_start}\"");
-    for (policy, quotas) in [
-        ("fine", "5/1m from the candidate 9/1h, which {policy} does"),
-        ("starts", "5/1m from 100/1h, which {windows} does"),
-        ("tried", "5/1m from the candidate 9/1m, which {policy} does"),
-        ("both", "9/1h from 9/1d, which {windows} does"),
-        ("over", "5/1m from 50/1h, which {windows} does"),
+    for (policy, quotas, name) in [
+        ("fine", "5/1m and the candidate 9/1h", "{policy}"),
+        ("starts", "5/1m and 100/1h", "{windows}"),
+        ("tried", "5/1m and the candidate 9/1m", "{policy}"),
+        ("both", "9/1h and 9/1d", "{windows}"),
+        ("over", "5/1m and 50/1h", "{windows}"),
     ] {
         let problem =
-            format!("policy `{policy}` cannot be counted under the layout of keys: {same} {quotas}");
+            format!("policy `{policy}` cannot be counted: {quotas} may share a counter, {because} {name}");
         assert!(starts.iter().any(|line| line.ends_with(&problem)), "{problem}\n{starts:#?}");
     }
     let [numbers] = said("\"l:{user}:{window}\"").try_into().expect("one");
@@ -229,8 +229,9 @@ fn policies_of_the_same_requests_that_share_counters_are_refused_by_name() {
         said.lines().filter(|line| line.contains("error:")).map(str::to_owned).collect::<Vec<_>>()
     };
     let [login, tried] = said("user-rate-limit").try_into().expect("two");
-    let shares = "does not always tell 5/1m from 100/1m of policy `api`, which matches the same requests; {policy} does";
-    assert!(login.contains("policy `login`") && login.ends_with(shares), "{login}");
+    let shares = "policy `login` cannot be counted: 5/1m may share a counter with 100/1m of policy `api`, which matches the \
+                  same requests, because the layout of keys, `rate_limit:{user}:{window}`, does not name {policy}";
+    assert!(login.ends_with(shares), "{login}");
     assert!(tried.contains("policy `tried`") && tried.contains("of policy `elsewhere`"), "{tried}");
     assert_eq!(said("\"l:{policy}:{user}:{window}\""), [""; 0]);
 }
@@ -240,8 +241,7 @@ fn policies_of_the_same_requests_that_share_counters_are_refused_by_name() {
 fn several_quotas_on_a_cluster_need_one_slot_or_a_store_that_reserves() {
     let several = "- { name: several, key: [user], quotas: [5/1m, 100/1h] }\n";
     let (plain, cluster) = ([("REDIS_URL", "redis://h")], [("REDIS_URL", "redis+cluster://h")]);
-    let split =
-        "policy `several` cannot be counted under the layout of keys: on a Cluster its quotas lie in several";
+    let split = "policy `several` cannot be counted: its quotas are in several slots of the Cluster";
     let is_valid = |variables: &[(&str, &str)], path: &str| {
         let mut check = tollgate();
         check.envs(variables.iter().copied()).args(["check-config", path]);
@@ -269,7 +269,7 @@ fn several_quotas_on_a_cluster_need_one_slot_or_a_store_that_reserves() {
     let flags = [&limits[..], &["redis+cluster://h"]].concat();
     assert!(
         serve(&[], &flags)
-            .contains("policy `default` cannot be counted under the layout of keys: on a Cluster")
+            .contains("policy `default` cannot be counted: its quotas are in several slots of the Cluster")
     );
 }
 
