@@ -316,7 +316,7 @@ impl Settings {
             policies,
             envoy,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
-            store,
+            store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),
             asking: Asking { dialect, receipts, caller_quotas: args.caller_quotas },
             metric_aliases: args.metric_aliases,

@@ -238,6 +238,13 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub store_args: StoreArgs,
 
+    /// How many denied keys the service remembers, to deny them again for at most a second without asking the store;
+    /// with 0 it always asks
+    #[arg(long, value_name = "COUNT", env = "TOLLGATE_LOCAL_DENIALS", default_value = "65536")]
+    #[arg(value_parser = value::local_denials, requires = "shared", allow_negative_numbers = true)]
+    #[arg(help_heading = SHARED_STORE)]
+    pub local_denials: usize,
+
     /// What it counts as a Cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,

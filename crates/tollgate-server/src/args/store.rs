@@ -39,12 +39,6 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_IDENTITY_SECRET_FILE", requires = "shared")]
     pub identity_secret_file: Option<PathBuf>,
 
-    /// How many denied keys the service remembers, to deny them again for at most a second without asking the store;
-    /// with 0 it always asks
-    #[arg(long, value_name = "COUNT", env = "TOLLGATE_LOCAL_DENIALS", default_value = "65536")]
-    #[arg(value_parser = value::local_denials, requires = "shared", allow_negative_numbers = true)]
-    pub local_denials: usize,
-
     /// Certificates (PEM) of the authorities that may sign the store's certificate [default: those of the system]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CA", requires = "shared")]
     pub store_ca: Option<PathBuf>,

@@ -72,7 +72,6 @@ impl StoreSetup {
             .deadline(args.store_timeout)
             .connect_timeout(args.store_connect_timeout)
             .prefix(prefix)
-            .local_denials(args.local_denials)
             .identity(identity.clone())
             .tls(tls(args)?);
         if let Some(layout) = layout {
@@ -110,6 +109,11 @@ impl StoreSetup {
     /// Sets the prefix of all keys.
     pub(crate) fn with_prefix(self, prefix: String) -> Self {
         Self { builder: self.builder.prefix(&prefix), prefix, ..self }
+    }
+
+    /// Sets how many denied keys are remembered.
+    pub(crate) fn local_denials(self, keys: usize) -> Self {
+        Self { builder: self.builder.local_denials(keys), ..self }
     }
 
     /// Sets how requests are answered whose counters are in several slots of a Cluster.

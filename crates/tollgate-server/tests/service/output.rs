@@ -133,6 +133,8 @@ fn commands_end_with_their_own_status_whatever_becomes_of_their_output() {
         (&["explain", "/nowhere", "user=a"], 2),
         (&["doctor", "--store", "redis://127.0.0.1:1"], 1),
         (&["doctor", "--store", "http://h"], 2),
+        // It asks the store each time.
+        (&["doctor", "--store", "redis://127.0.0.1:1", "--local-denials", "5"], 2),
         (&["--help"], 0),
         (&["--version"], 0),
         (&["--version", "--verbose"], 0),
