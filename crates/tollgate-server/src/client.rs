@@ -3,10 +3,11 @@
 
 use std::error::Error as _;
 use std::fmt::Write as _;
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
-use std::{fs, io};
 
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
@@ -26,8 +27,9 @@ use tollgate_redis::{Tls, TlsError};
 use crate::args::{CheckArgs, ClientTlsArgs, Flag};
 use crate::exit_status::{FAILURE, NO_DECISION, SUCCESS, USAGE};
 use crate::protocol::Stream;
+use crate::secret_file::public_mode;
 use crate::with_sources::WithSources;
-use crate::{attributes, flags};
+use crate::{attributes, flags, output};
 
 /// For the whole exchange.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -310,8 +312,16 @@ async fn converse(
 
 /// Returns the header with the token in this file.
 fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
-    let text = fs::read_to_string(path);
-    let text = text.map_err(|source| ClientError::TokenFile { path: path.into(), source })?;
+    let unreadable = |source| ClientError::TokenFile { path: path.into(), source };
+    let mut file = File::open(path).map_err(unreadable)?;
+    if let Some(mode) = public_mode(&file.metadata().map_err(unreadable)?) {
+        let file = path.display();
+        output::complain(format_args!(
+            "warning: everybody on this machine can read the token in {file} (its mode is {mode:o}): run `chmod 600 {file}`"
+        ));
+    }
+    let mut text = String::new();
+    file.read_to_string(&mut text).map_err(unreadable)?;
     let token = text.trim();
     let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
     let value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| is_token);

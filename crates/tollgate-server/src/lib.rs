@@ -56,6 +56,7 @@ mod readiness;
 mod receipts;
 mod reload;
 mod scope;
+mod secret_file;
 mod serve;
 mod settings;
 mod shutdown;

@@ -33,6 +33,7 @@ use crate::phase::Phase;
 use crate::principals::{LivePrincipals, Principal};
 use crate::protocol::Protocol;
 use crate::reload::{Reloads, Reread};
+use crate::secret_file;
 use crate::settings::{GrpcSettings, InitialPolicies, Settings};
 use crate::shutdown::{Hangup, Signals, hangup};
 use crate::socket;
@@ -92,6 +93,7 @@ pub enum Ended {
 ///
 /// If an address cannot be bound, signals cannot be caught, or a part of the service stopped by itself.
 pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
+    settings.secret_files.iter().for_each(|path| secret_file::warn_if_public(path));
     let memory = settings.memory.clone();
     let Some(store) = settings.store.take() else {
         return run(settings, memory, None, future::ready(())).await;

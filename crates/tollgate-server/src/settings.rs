@@ -49,6 +49,8 @@ pub struct Settings {
     /// Who may do what, if not everybody.
     pub(crate) principals: Option<(PrincipalFile, Vec<Principal>)>,
     pub(crate) tls: Option<ServerTls>,
+    /// Files of secrets besides the key of `tls`, which may be changed while the service runs.
+    pub(crate) secret_files: Vec<PathBuf>,
     pub(crate) max_connections: u32,
     pub(crate) max_connections_per_peer: Option<u32>,
     /// Bytes of bodies that are on their way.
@@ -301,6 +303,14 @@ impl Settings {
         {
             return Err(SettingsError::CallerQuotasUnderLayout(layout));
         }
+        // The secret of digests is refused if everybody can read it.
+        let secret_files = [
+            &args.receipt_secret_file,
+            &args.store_args.store_password_file,
+            &args.store_args.store_sentinel_password_file,
+            &args.store_args.store_key,
+        ];
+        let secret_files = secret_files.into_iter().flatten().cloned().collect();
         let receipts = args
             .receipt_secret_file
             .as_deref()
@@ -327,6 +337,7 @@ impl Settings {
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             principals,
             tls: files.map(ServerTls::load).transpose()?,
+            secret_files,
             max_connections: args.max_connections.get(),
             max_connections_per_peer: args.max_connections_per_peer.map(NonZeroU32::get),
             body_memory: args.body_memory.get(),

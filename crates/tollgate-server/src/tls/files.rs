@@ -2,10 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, Read};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use crate::look::{self, Stamp};
+use crate::secret_file::public_mode;
 
 /// The paths of the service's certificate, its key, and the authorities of its clients.
 #[derive(Debug, Clone)]
@@ -27,8 +27,8 @@ pub(crate) struct TlsLook {
 pub(super) struct Found {
     pub(super) path: Box<Path>,
     pub(super) bytes: io::Result<Vec<u8>>,
-    /// Whether every user of this machine may read it.
-    pub(super) is_public: bool,
+    /// Its mode, if every user of this machine can read it.
+    pub(super) public_mode: Option<u32>,
     /// `None` if the file cannot be opened.
     stamp: Option<Stamp>,
 }
@@ -73,11 +73,13 @@ impl TlsLook {
 
 impl Found {
     fn at(path: &Path) -> Self {
-        match look::open(path).and_then(|(file, stamp)| Ok((read(&file)?, is_public(&file)?, stamp))) {
-            Ok((bytes, is_public, stamp)) => {
-                Self { path: path.into(), bytes: Ok(bytes), is_public, stamp: Some(stamp) }
+        match look::open(path)
+            .and_then(|(file, stamp)| Ok((read(&file)?, public_mode(&file.metadata()?), stamp)))
+        {
+            Ok((bytes, public_mode, stamp)) => {
+                Self { path: path.into(), bytes: Ok(bytes), public_mode, stamp: Some(stamp) }
             }
-            Err(error) => Self { path: path.into(), bytes: Err(error), is_public: false, stamp: None },
+            Err(error) => Self { path: path.into(), bytes: Err(error), public_mode: None, stamp: None },
         }
     }
 }
@@ -91,9 +93,4 @@ fn read(file: &File) -> io::Result<Vec<u8>> {
         return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
     }
     Ok(bytes)
-}
-
-fn is_public(file: &File) -> io::Result<bool> {
-    const READ_BY_OTHERS: u32 = 0o004;
-    Ok(file.metadata()?.permissions().mode() & READ_BY_OTHERS != 0)
 }

@@ -90,8 +90,9 @@ impl ServerTls {
     }
 
     fn warn_of(&self, look: &TlsLook) {
-        if look.key.is_public {
-            warn!(file = %look.key.path.display(), "everybody on this machine can read the private key");
+        if let Some(mode) = look.key.public_mode {
+            let (file, mode) = (look.key.path.display(), format_args!("{mode:o}"));
+            warn!(%file, %mode, "everybody on this machine can read the private key");
         }
         let (now, expiry) = (SystemClock.now(), self.expiry());
         let date = jiff::Timestamp::from_millisecond(expiry.as_unix_millis()).unwrap_or_default();

@@ -4,6 +4,8 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::{Value, json};
 
 use crate::support::{Server, quotas};
@@ -224,13 +226,26 @@ fn processes_with_one_secret_take_each_others_receipts() {
 
     std::fs::write(&secret, "0123456789abcdef0123456789abcdef\n").expect("it can be written");
     let arguments = ["--limit", "5/1d@first_hit", "--receipt-secret-file", file];
-    let (one, other) = (Server::start(&arguments), Server::start(&arguments));
+    let start = |mode| {
+        std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(mode)).expect("it is ours");
+        Server::start(&arguments)
+    };
+    let (one, other) = (start(0o640), start(0o644));
     let receipt = one.post("/v1/check", r#"{"attributes": {"user": "alice"}, "receipt": true}"#).json();
     let body = json!({ "receipt": receipt["receipt"] }).to_string();
     // Counters in memory are not shared, so there is nothing to give back.
     let there = other.post("/v1/refund", &body);
     assert_eq!((there.status, there.json()["quotas"][0]["given"].as_u64()), (200, Some(0)));
     assert_eq!(one.post("/v1/refund", &body).json()["quotas"][0]["given"], 1);
+
+    let warnings = |server: Server| {
+        server.signal("TERM");
+        let log = server.wait().1;
+        let lines =
+            log.lines().filter(|line| line.contains("everybody on this machine can read this secret"));
+        lines.filter(|line| line.contains(file) && line.contains("mode=644")).count()
+    };
+    assert_eq!((warnings(one), warnings(other)), (0, 1));
 }
 
 #[test]

@@ -832,8 +832,15 @@ fn check_takes_its_token_from_a_file() {
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).expect("text"))
     };
     let file = folder.write("token", &format!("{token}\n"));
-    let (status, said) = check(Some(&file));
-    assert_eq!(status, Some(0), "{said}");
+    let with_mode = |mode| {
+        fs::set_permissions(&file, fs::Permissions::from_mode(mode)).expect("it is ours");
+        check(Some(&file))
+    };
+    let (status, said) = with_mode(0o600);
+    assert!(status == Some(0) && !said.contains("warning"), "{said}");
+    let (status, said) = with_mode(0o644);
+    let warning = format!("can read the token in {file} (its mode is 644): run `chmod 600 {file}`");
+    assert!(status == Some(0) && said.contains(&warning), "{said}");
     let (status, said) = check(None);
     assert!(
         status == Some(2) && said.contains("this needs the scope `check`") && said.contains("--token-file"),
