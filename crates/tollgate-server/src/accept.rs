@@ -19,20 +19,20 @@ use crate::phase::Phase;
 use crate::protocol::Protocol;
 use crate::tls::ListenerTls;
 
-/// How long to wait when the system gives no connection, as when there are no file descriptors left.
+/// How long to wait after the system has failed to accept a connection, for want of file descriptors, for example.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// For as long as one log line says that the system gives no connection, or that all are taken.
+/// How long one log line stands for all failures to accept, or for all waits for room.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
-/// A bound socket and what becomes of its connections.
+/// A bound socket, and the settings for its connections.
 pub(crate) struct Acceptor<P> {
     socket: TcpListener,
     max_connections: u32,
     connections: Connections<P>,
     failure_logged: LogGap,
     full_logged: LogGap,
-    /// Those of each client, if they are to be few.
+    /// The connections of each client, if they are limited.
     peers: Option<Peers>,
     refusal_logged: LogGap,
 }
@@ -40,7 +40,7 @@ pub(crate) struct Acceptor<P> {
 /// A place for one connection, held until it has ended.
 type Place = (OwnedSemaphorePermit, Option<OfPeer>);
 
-/// What the connections of one socket have in common.
+/// The settings that all connections of one socket share.
 struct Connections<P> {
     protocol: Arc<P>,
     tls: Option<Arc<ListenerTls>>,
@@ -48,7 +48,7 @@ struct Connections<P> {
     phase: Phase,
 }
 
-/// The client has as many connections as it may.
+/// The client already has as many connections as it may have.
 struct Refused;
 
 impl<P: Protocol> Acceptor<P> {
@@ -81,11 +81,11 @@ impl<P: Protocol> Acceptor<P> {
             let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
             self.connections.spawn(stream, (permit, None));
         }
-        // Whoever holds all permits knows that every connection has given its own back.
+        // Once all permits are back here, every connection has ended.
         let _ = permits.acquire_many(self.max_connections).await;
     }
 
-    /// The next connection, once there is room for one; none when the service drains.
+    /// Waits for room and accepts the next connection; `None` when the service drains.
     async fn accept(
         &self,
         permits: &Arc<Semaphore>,
@@ -94,7 +94,7 @@ impl<P: Protocol> Acceptor<P> {
             if permits.available_permits() == 0 {
                 self.note_full();
             }
-            // An error would say that the semaphore is closed, which nobody does.
+            // The semaphore is never closed, so there is no error.
             let Ok(permit) = Arc::clone(permits).acquire_owned().await else { future::pending().await };
             loop {
                 match self.socket.accept().await {
@@ -117,7 +117,7 @@ impl<P: Protocol> Acceptor<P> {
         }
     }
 
-    /// One more connection of this client, if it may have one.
+    /// Counts another connection of this client, if it may have one.
     fn place_of(&self, address: SocketAddr) -> Result<Option<OfPeer>, Refused> {
         self.peers.as_ref().map(|peers| peers.one_of(address.ip()).ok_or(Refused)).transpose()
     }
@@ -141,9 +141,9 @@ impl<P: Protocol> Acceptor<P> {
         }
     }
 
-    /// The connections that the system has accepted for us already: their clients cannot know that nobody took
-    /// them. The runtime learns of them with a delay, so the system itself is asked. One that is established
-    /// between this and the end of the listener is reset by the system, which has no way to prevent it.
+    /// Returns the connections that wait in the system's queue. Their clients believe that they are connected. The
+    /// runtime learns of them late, so this asks the system itself. A connection that is established between this call
+    /// and the end of the listener is reset; that cannot be prevented.
     fn waiting(&self) -> Vec<TcpStream> {
         let mut waiting = Vec::new();
         let Ok(listener) = self.socket.as_fd().try_clone_to_owned().map(net::TcpListener::from) else {
@@ -158,13 +158,13 @@ impl<P: Protocol> Acceptor<P> {
 }
 
 impl<P: Protocol> Connections<P> {
-    /// Serves a connection in a task of its own and gives its place back when it has ended.
+    /// Serves a connection in its own task, which frees the place at its end.
     fn spawn(&self, stream: TcpStream, place: Place) {
-        // Answers are small and each is wanted at once.
+        // Answers are small, and clients wait for each.
         let _ = stream.set_nodelay(true);
         let (protocol, phase, place) =
             (Arc::clone(&self.protocol), self.phase.clone(), (self.open.one(), place));
-        // Two tasks of their own: one that serves a plain stream has no room for an encrypted one.
+        // Separate tasks, so that the one for plain streams does not reserve memory for TLS.
         match self.tls.clone() {
             None => tokio::spawn(async move {
                 protocol.serve(stream, Peer::default(), phase).await;
@@ -180,8 +180,8 @@ impl<P: Protocol> Connections<P> {
     }
 }
 
-/// What `accept` gives until it fails for another reason than that one connection is broken. It must not block: when
-/// nothing waits, that is an error.
+/// Collects what `accept` returns until it fails, and passes over broken connections. `accept` must not block: if
+/// nothing waits, it fails.
 fn taken<T, A>(mut accept: impl FnMut() -> io::Result<(T, A)>) -> impl Iterator<Item = T> {
     let accepted = iter::from_fn(move || match accept() {
         Ok((stream, _)) => Some(Some(stream)),
@@ -191,7 +191,7 @@ fn taken<T, A>(mut accept: impl FnMut() -> io::Result<(T, A)>) -> impl Iterator<
     accepted.flatten()
 }
 
-/// Whether only the connection that was to be accepted is broken.
+/// Whether the error concerns only the connection that was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
@@ -201,7 +201,7 @@ fn is_of_one_connection(error: &io::Error) -> bool {
 mod tests {
     use super::*;
 
-    /// A client that had gone before it was accepted ended the loop, and who waited behind it was reset by the drain.
+    /// A client that left before it was accepted ended the loop, and the drain reset the clients behind it.
     #[test]
     fn a_connection_that_is_broken_ends_nothing() {
         use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};

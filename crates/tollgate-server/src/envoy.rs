@@ -1,4 +1,4 @@
-//! Decisions as Envoy's rate-limit service makes them, for every protocol that asks for them.
+//! Decisions by the limits of Envoy's rate-limit service, for every protocol.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -21,10 +21,10 @@ use crate::stopwatch::Stopwatch;
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
-/// What the service decides by in the place of policies.
+/// Envoy's limits, which decide instead of policies.
 #[derive(Debug)]
 pub(crate) struct InitialDomains {
-    /// What is allowed, for people.
+    /// A summary of the limits, for people.
     pub(crate) rule: String,
     pub(crate) domains: Domains,
     pub(crate) files: DomainFiles,
@@ -50,7 +50,7 @@ pub(crate) struct EnvoyEngine<S> {
 #[derive(Debug)]
 pub(crate) enum Undecided {
     OtherPolicy(OtherPolicy),
-    /// The descriptor at this index brings a limit, and none may.
+    /// The descriptor at this index has a limit, which is not allowed.
     NoLimits(usize),
     Envoy(DecideError),
 }
@@ -58,11 +58,11 @@ pub(crate) enum Undecided {
 /// Starts the deadline of a decision.
 type Deadline = Box<dyn Fn() -> Sleep + Send + Sync>;
 
-/// The store of a limiter by policies, which counts beside them.
+/// The store of the policies' limiter, which the domains share.
 struct CountedByPolicies<S>(Arc<PolicyLimiter<S>>);
 
 impl<S: Store> EnvoyEngine<S> {
-    /// An engine, and the files of its domains.
+    /// Builds an engine. Also returns the files of its domains.
     pub(crate) fn new(
         policies: Arc<PolicyLimiter<S>>,
         memory: MemoryStore,
@@ -85,8 +85,8 @@ impl<S: Store> EnvoyEngine<S> {
     ///
     /// # Errors
     ///
-    /// If the caller may use only some policies, which domains are none of, if a descriptor brings a limit and none may,
-    /// or if there is no decision.
+    /// If the caller may use only some policies, because domains are not policies; if a descriptor has a limit, which
+    /// is not allowed; or if the store cannot decide.
     pub(crate) async fn decide(&self, caller: &Caller, request: &Request<'_>) -> Result<Response, Undecided> {
         caller.may_touch_all().map_err(Undecided::OtherPolicy)?;
         let limited = request.descriptors.iter().position(|descriptor| descriptor.limit.is_some());
@@ -102,7 +102,7 @@ impl<S: Store> EnvoyEngine<S> {
                 self.metrics.checked(CheckSource::of_envoy(response.source, self.on_store_failure));
                 self.metrics.took(stopwatch.elapsed());
             }
-            // It asks for what cannot be answered, so it is no check.
+            // An invalid request is not a check.
             Err(DecideError::Invalid(_)) => {}
             Err(error) => {
                 self.metrics.checked(CheckSource::None);

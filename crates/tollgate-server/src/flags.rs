@@ -1,4 +1,4 @@
-//! The one policy that flags describe.
+//! The policy that flags define.
 
 use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, Quota};
@@ -6,10 +6,10 @@ use tollgate_policy::{Attributes, Identity, Policies, Policy, PolicyError};
 
 use crate::args::Flag;
 
-/// Its name.
+/// The name of the policy.
 pub(crate) const NAME: &str = "default";
 
-/// Where it comes from, for people.
+/// Its origin, for people.
 pub(crate) const SOURCE: &str = "flags";
 
 /// An invalid policy; the fault of the flags.

@@ -1,9 +1,9 @@
-//! Keys as another system writes them: the layout that a name or a template means.
+//! The layout of another system's keys, by name or as a template.
 
 use thiserror::Error;
 use tollgate_redis::{KeyLayout, LayoutError};
 
-/// A text that means no layout of keys. The fault of whoever wrote it.
+/// A text that is neither the name of a layout nor a template. The operator's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum UnknownLayout {
     #[error(
@@ -15,11 +15,11 @@ pub(crate) enum UnknownLayout {
     Template(#[from] LayoutError),
 }
 
-/// The layout of this name, or the template.
+/// Returns the layout of this name, or parses the template.
 ///
 /// # Errors
 ///
-/// If it is neither.
+/// If the text is neither.
 pub(crate) fn read(text: &str) -> Result<KeyLayout, UnknownLayout> {
     if let Some((_, layout)) = KeyLayout::NAMED.into_iter().find(|(name, _)| *name == text) {
         return Ok(layout);

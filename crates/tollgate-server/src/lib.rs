@@ -4,16 +4,16 @@
 //!
 //! ```text
 //! accept ──▶ tls ───────▶ protocol ──▶ http ──────▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
-//! cap on     handshake,   what is      operations,  what the      metrics,   which limits      one       headers,
-//! them       if asked     spoken       query, body  caller says   log lines  apply to whom     step      body
+//! cap on     handshake    HTTP or      operations,  names and     metrics,   which limits      one       headers,
+//! them                    gRPC         query, body  values        log lines  apply to whom     step      body
 //! ```
 //!
-//! [`args`] is what the user wrote, [`Settings`] the ready objects made of it, and [`serve`] puts everything
-//! together. Policies come from flags (`flags`), from what another system is started with (`import`), or from a file
-//! (`policy_files`), which is `watch`ed, `follow`ed and `reload`ed (`live_policies`). Who may do what is in another file
-//! (`principals`), which is read again in the same way; a `caller` is who came through. The
-//! engine knows no HTTP, the `http` modules know no counters, and all of it works over any
-//! [`Store`](tollgate::Store); `store` has those that the service can be started with.
+//! [`args`] reads flags and variables, [`Settings`] resolves them to ready objects, and [`serve`] puts everything
+//! together. Policies come from flags (`flags`), from another system's settings (`import`), or from files
+//! (`policy_files`), which are watched and reloaded (`watch`, `follow`, `reload`, `live_policies`). The principals come
+//! from another file (`principals`), which is reloaded in the same way; a `caller` is an authorized one. The engine
+//! knows no HTTP, the `http` modules know no counters, and everything works over any [`Store`](tollgate::Store);
+//! `store` has those that the service can be started with.
 
 mod accept;
 mod announced;

@@ -5,14 +5,14 @@ use std::net::{IpAddr, SocketAddr};
 use crate::principals::SharedPrincipals;
 use crate::scope::{Scope, Scopes};
 
-/// One bound address and what it grants.
+/// A bound address, and the scopes that it grants.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
     /// Its name in the log, in metrics and in the description of the service.
     pub(crate) name: &'static str,
-    /// What it is for.
+    /// Its purpose, for the description of the service.
     pub(crate) purpose: &'static str,
-    /// The flag that says where it is.
+    /// The flag that sets its address.
     pub(crate) flag: &'static str,
     pub(crate) address: SocketAddr,
     pub(crate) scopes: Scopes,
@@ -20,20 +20,20 @@ pub(crate) struct Listener {
     pub(crate) security: Security,
 }
 
-/// Who may ask for what a listener grants.
+/// Who may use the scopes of a listener.
 #[derive(Debug, Clone)]
 pub(crate) enum Access {
-    /// Everybody who reaches it, under any name. With mutual TLS these are the clients whose certificate holds, and a page
-    /// whose name is bound to this address anew has no certificate for that name.
+    /// Everybody, under any host name. With mutual TLS, these are the clients with a valid certificate, and a page
+    /// that rebinds its host name to this address has no certificate for that name.
     Everybody,
-    /// Everybody who reaches it; what is guarded, under these names alone.
+    /// Everybody, but guarded scopes only under these host names.
     Hosts(AllowedHosts),
-    /// The principals that have the scope. A page whose name is bound to this address anew has no token to show, so
-    /// any name will do.
+    /// The principals with the scope, under any host name. A page that rebinds its host name to this address has no
+    /// token.
     Principals(SharedPrincipals),
 }
 
-/// What connections are protected by.
+/// The protection of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Security {
     /// Plain TCP.
@@ -44,10 +44,11 @@ pub(crate) enum Security {
     Mutual,
 }
 
-/// The names under which a browser may ask for what is guarded.
+/// The host names under which guarded scopes may be used.
 ///
-/// A page whose name is bound to this address anew reaches the service from inside the operator's browser, but the
-/// browser tells the page's own name. No page has an address or `localhost` for its name, so these always pass.
+/// A page can rebind its host name to this address (DNS rebinding), and then reaches the service through the operator's
+/// browser. But the browser sends the page's host name. No page has an IP address or `localhost` as its host name, so
+/// these always pass.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct AllowedHosts(Box<[Box<str>]>);
 
@@ -104,13 +105,13 @@ impl Listener {
         }
     }
 
-    /// Where it is asked, without a path.
+    /// Returns its URL, without a path.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.security == Security::Plain { "http" } else { "https" };
         format!("{scheme}://{}", self.address)
     }
 
-    /// Whether whoever reaches it may do what needs this scope, if it is also granted to them.
+    /// Whether it grants this scope. The caller may need the scope as well.
     pub(crate) const fn grants(&self, scope: Option<Scope>) -> bool {
         match scope {
             Some(scope) => self.scopes.has(scope),

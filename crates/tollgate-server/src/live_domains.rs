@@ -19,7 +19,7 @@ pub(crate) struct DomainFiles {
     same_domain: SameDomain,
 }
 
-/// The limits of an engine, and the files that they are from.
+/// The limits of an engine, and their files.
 pub(crate) struct LiveDomains<S> {
     engine: Arc<EnvoyEngine<S>>,
     files: DomainFiles,
@@ -81,7 +81,7 @@ impl<S: Send + Sync + 'static> Subject for LiveDomains<S> {
     }
 }
 
-/// How much there is, for people.
+/// Returns the number of limits and domains, for people.
 pub(crate) fn told(domains: &Domains) -> String {
     let (limits, names) = (domains.limits(), domains.names().count());
     let several = |count: usize| if count == 1 { "" } else { "s" };

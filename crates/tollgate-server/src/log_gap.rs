@@ -1,4 +1,4 @@
-//! Passes one log line, and no other of its kind for a while.
+//! Lets one log line of a kind pass, and then none for a while.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -8,7 +8,7 @@ use tollgate::Timestamp;
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct LogGap {
-    /// Unix milliseconds until which there is no further line.
+    /// The time, in Unix milliseconds, before which no further line passes.
     until: AtomicI64,
 }
 
@@ -19,7 +19,7 @@ impl Default for LogGap {
 }
 
 impl LogGap {
-    /// Whether a line may pass now. If so, no other passes for this long.
+    /// Returns whether a line may pass now. If so, no other one passes for this long.
     pub(crate) fn passes(&self, now: Timestamp, gap: Duration) -> bool {
         // Relaxed: the time guards no other memory, and the exchange lets one of several racers pass.
         let until = self.until.load(Ordering::Relaxed);

@@ -74,7 +74,7 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
     args::warn_of_unknown_variables();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let ended = runtime.block_on(tollgate_server::serve(settings));
-    // What is left over after the drain's time is up is not waited for.
+    // Do not wait for connections that are left after the drain.
     runtime.shutdown_background();
     Ok(match ended? {
         Ended::Drained => SUCCESS,
@@ -115,7 +115,7 @@ fn check_config(args: &CheckConfigArgs) -> anyhow::Result<u8> {
 fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
     Ok(match explain::run(args) {
         Ok(text) => answer(&text, SUCCESS),
-        // Each of its lines names the file.
+        // Each line names the file.
         Err(error @ ConfigError::Invalid { .. }) => {
             output::complain(&error);
             FAILURE

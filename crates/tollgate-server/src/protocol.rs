@@ -1,4 +1,4 @@
-//! What is spoken on connections.
+//! The protocols of connections.
 
 use std::sync::Arc;
 
@@ -7,16 +7,16 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::caller::Peer;
 use crate::phase::Phase;
 
-/// A protocol, and what it answers with.
+/// A protocol, and the service behind it.
 ///
-/// It knows neither sockets nor how many connections there are, so that it makes no difference to it whether they are
-/// encrypted, and the cap on them and the drain hold for every protocol.
+/// It knows neither sockets nor the number of connections. So TLS, the cap on connections and the drain work in the
+/// same way for every protocol.
 pub(crate) trait Protocol: Send + Sync + 'static {
-    /// The only protocol that TLS may agree on, if there is one alone.
+    /// The protocol that TLS must agree on, if there is only one.
     const ALPN: Option<&'static [u8]> = None;
 
-    /// Serves one connection with this peer until it ends. When the service drains, it ends as soon as what was asked is answered;
-    /// [`watch`](crate::watchdog::watch) sees to that, and cuts those that hold a place and do nothing.
+    /// Serves one connection with this peer until it ends. During a drain, the connection ends after the answers to the
+    /// requests that have arrived; [`watch`](crate::watchdog::watch) does that, and cuts connections that do nothing.
     fn serve<I: Stream>(
         self: Arc<Self>,
         stream: I,

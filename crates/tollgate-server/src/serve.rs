@@ -42,29 +42,29 @@ use crate::tls::{ListenerTls, ServerTls};
 use crate::watch::Watch;
 use crate::watchdog::Lifetime;
 
-/// What was accepted has this long to finish; with what comes before and after it, the process ends within
-/// five seconds of the signal.
+/// The time for open connections to finish. With the steps before and after it, the process ends within five seconds of
+/// the signal.
 const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
 
-/// A part of the service that runs by itself, and has not begun.
+/// A part of the service that runs by itself and has not started.
 type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// The service, bound to its addresses and not yet answering.
 struct Server {
-    /// Accept connections until the service drains, and end with the last of them.
+    /// Each accepts connections until the service drains, and ends with the last connection.
     acceptors: Vec<Task>,
-    /// Go on until the service has stopped.
+    /// Each runs until the service has stopped.
     background: Vec<Task>,
     public: Listener,
     admin: Listener,
     /// For metrics alone.
     metrics_only: Option<Listener>,
     grpc: Option<Listener>,
-    /// Whether everybody who reaches a listener may do what it grants.
+    /// Whether everybody may use the scopes of a listener.
     is_open: bool,
-    /// Whether there is a principal who shows a token.
+    /// Whether a principal has a token.
     asks_token: bool,
-    /// What is allowed to whom, for people.
+    /// A summary of the limits, for people.
     rule: String,
     /// The path of a request to try, if there is one.
     example: Option<String>,
@@ -76,18 +76,19 @@ struct Server {
     signals: Signals,
 }
 
-/// How a run came to its end.
+/// How the service ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
-    /// What was accepted is finished, or its time was up.
+    /// Open connections have finished, or their time was up.
     Drained,
-    /// A second signal cut it short.
+    /// A second signal cut the drain short.
     Interrupted,
 }
 
-/// Builds the service, says where it listens, and answers until a signal comes.
+/// Builds the service, announces its addresses, and serves until a signal comes.
 ///
-/// Before that it waits until a shared store answers, for two seconds at most. One that is down keeps nothing from starting.
+/// First it waits until a shared store answers, for two seconds at most. Then the service starts even if the store is
+/// down.
 ///
 /// # Errors
 ///
@@ -141,7 +142,7 @@ async fn run<S: ServedStore + 'static>(
     server.run().await
 }
 
-/// What all listeners share.
+/// The parts that all listeners share.
 struct Parts {
     phase: Phase,
     metrics: Arc<Metrics>,
@@ -151,7 +152,7 @@ struct Parts {
 }
 
 impl Parts {
-    /// Accepts the connections of a listener.
+    /// Returns the task that accepts the connections of a listener.
     fn acceptor<P: Protocol>(
         &self,
         socket: TcpListener,
@@ -214,7 +215,7 @@ impl Server {
         let metrics_only = metrics_only.transpose()?;
         let grpc = grpc.map(|grpc| anyhow::Ok((socket::listen_on(grpc.listen, "--grpc")?, grpc)));
         let grpc = grpc.transpose()?;
-        // Before the addresses are announced: whoever read them may send a signal.
+        // Before the addresses are announced, because a reader of them may send a signal at once.
         let has_file = policies.file.is_some() || envoy.is_some() || principals.is_some() || tls.is_some();
         let on_hangup = if has_file { Hangup::Reloads } else { Hangup::Ends };
         let signals = Signals::catch(on_hangup).context("cannot catch signals")?;
@@ -379,7 +380,7 @@ impl Server {
         })
     }
 
-    /// Says where the service listens: in a log line, and to people on standard output as well.
+    /// Announces the addresses in a log line and, for people, on standard output.
     fn announce(&self) {
         let Self { public, admin, metrics_only, grpc, rule, example, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
@@ -413,7 +414,7 @@ impl Server {
                 warn!(%error, "cannot write to standard output: the addresses are in the log alone");
             }
         }
-        // What the system gave, which may be less than what was asked.
+        // The system may allow less than was requested.
         let backlog = socket::backlog();
         let Caps { public: connections, admin: admin_connections } = self.caps;
         info!(
@@ -434,7 +435,7 @@ impl Server {
         }
     }
 
-    /// Answers until a signal comes, then finishes what was accepted.
+    /// Serves until a signal comes, then lets open connections finish.
     async fn run(self) -> anyhow::Result<Ended> {
         let Self { acceptors, background, drain_delay, phase, metrics, mut signals, .. } = self;
         let mut serving: JoinSet<()> = acceptors.into_iter().collect();

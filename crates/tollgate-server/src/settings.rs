@@ -1,4 +1,4 @@
-//! What the service is built from: ready objects, made of what the user wrote.
+//! The settings of the service: ready objects, made from flags, variables and files.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -29,37 +29,37 @@ use crate::with_sources::WithSources;
 #[derive(Debug)]
 pub struct Settings {
     pub(crate) policies: InitialPolicies,
-    /// Limits of Envoy's service, if the service was started with some.
+    /// Limits of Envoy's service, if they decide instead of policies.
     pub(crate) envoy: Option<InitialDomains>,
-    /// Counters of this process: all, or those of a shared store's trouble.
+    /// Counters of this process: all of them, or those for outages of a shared store.
     pub(crate) memory: MemoryStore,
-    /// A store that others share.
+    /// The shared store.
     pub(crate) store: Option<StoreSetup>,
     pub(crate) when_full: WhenFull,
-    /// How callers may ask besides.
+    /// Additional forms of requests.
     pub(crate) asking: Asking,
-    /// The other system by whose names metrics are called besides.
+    /// The other system under whose names metrics are exported as well.
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
     pub(crate) metrics_listen: Option<SocketAddr>,
     pub(crate) grpc: Option<GrpcSettings>,
-    /// Under which names browsers may ask what is guarded.
+    /// The host names under which guarded scopes may be used.
     pub(crate) allowed_hosts: AllowedHosts,
-    /// Who may do what, if not everybody.
+    /// The principals, unless everybody may do everything.
     pub(crate) principals: Option<(PrincipalFile, Vec<Principal>)>,
     pub(crate) tls: Option<ServerTls>,
     /// Files of secrets besides the key of `tls`, which may be changed while the service runs.
     pub(crate) secret_files: Vec<PathBuf>,
     pub(crate) max_connections: u32,
     pub(crate) max_connections_per_peer: Option<u32>,
-    /// Bytes of bodies that are on their way.
+    /// The memory for requests and answers in flight, in bytes.
     pub(crate) body_memory: usize,
-    /// Bytes of an attribute's value.
+    /// The most bytes in the value of an attribute.
     pub(crate) max_attribute_bytes: usize,
-    /// Between the signal that ends the service and the drain.
+    /// The time between the signal that ends the service and the drain.
     pub(crate) drain_delay: Option<Duration>,
-    /// How log lines are written.
+    /// The format of log lines.
     pub log_format: LogFormat,
 }
 
@@ -67,29 +67,29 @@ pub struct Settings {
 #[derive(Debug)]
 pub(crate) struct GrpcSettings {
     pub(crate) listen: SocketAddr,
-    /// Whether answers have the limit headers for the client.
+    /// Whether answers carry limit headers for the client.
     pub(crate) limit_headers: bool,
     pub(crate) max_connection_age: Option<Duration>,
-    /// Between two pings to a client.
+    /// The time between two pings to a client.
     pub(crate) keep_alive: Duration,
 }
 
-/// The policies to begin with, and where they are from.
+/// The first policies, and their origin.
 #[derive(Debug)]
 pub(crate) struct InitialPolicies {
     pub(crate) policies: Policies,
-    /// For people.
+    /// Their origin, for people.
     pub(crate) source: Box<str>,
     pub(crate) file: Option<PolicyFiles>,
-    /// What is worth a line of the log each.
+    /// Notes for the log, one a line.
     pub(crate) notes: Vec<String>,
-    /// What is probably a mistake in it.
+    /// Probable mistakes in the file.
     pub(crate) warnings: Box<[Warning]>,
-    /// Whether the file names a store and a flag another one.
+    /// Whether a flag overrides the store of the file.
     pub(crate) other_store: bool,
 }
 
-/// Settings that cannot be. The fault of whoever wrote the flags, or the files that they name.
+/// Invalid settings. The fault of the flags, or of the files that they name.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum SettingsError {
@@ -102,81 +102,82 @@ pub enum SettingsError {
     /// The file of principals cannot be read, or is not valid.
     #[error("`{}`: {}", Flag("--tokens"), of_file(.0))]
     Tokens(ConfigError),
-    /// An admin listener that others can reach and that asks nobody who they are.
+    /// Other hosts can reach the admin listener, and it accepts everybody.
     #[error(
         "`{}` is an address that other hosts can reach, and whoever reaches it can change counters: say who may with \
          `--tokens` or `--tls-client-ca`, or that everybody may with `--insecure-admin`; metrics alone can have `--metrics-listen`",
         FlagWith("--admin-listen", .0)
     )]
     OpenAdmin(SocketAddr),
-    /// The store's URL is none. It is not repeated, because it may hold a password.
+    /// The URL of the store is invalid. It is not repeated, because it may hold a password.
     #[error("`{flag}`: {0}", flag = Flag("--store"))]
     StoreUrl(UrlError),
-    /// The store's URL is none in the file of policies. It is not repeated, because it may hold a password.
+    /// The URL of the store in the file of policies is invalid. It is not repeated, because it may hold a password.
     #[error("`{flag}`: the file's `store: url:` cannot be used: {0}", flag = Flag("--config"))]
     FileStoreUrl(UrlError),
-    /// What another system says cannot be imported.
+    /// The settings of another system cannot be imported.
     #[error("`{}`: {}", Flag("--import"), of_import(.0))]
     Import(#[from] ImportError),
-    /// The store's URL is none where another system says it. It is not repeated, because it may hold a password.
+    /// The URL of the store in another system's settings is invalid. It is not repeated, because it may hold a
+    /// password.
     #[error("`{}`: {place} cannot be used: {source}", Flag("--import"))]
     ImportedStoreUrl {
         /// The variable or setting.
         place: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         source: UrlError,
     },
-    /// Headers of policies, and limits that are none of theirs.
+    /// Limit headers are those of policies, and Envoy's limits decide.
     #[error(
         "`{}` does not go with the limits of envoyproxy/ratelimit: set LIMIT_RESPONSE_HEADERS_ENABLED=true",
         Flag("--grpc-limit-headers")
     )]
     NeedlessLimitHeaders,
-    /// Keys that have no place for descriptors.
+    /// The layout of keys has no place for descriptors.
     #[error(
         "`{}` does not go with the limits of envoyproxy/ratelimit: leave it out, or say `envoy-ratelimit`",
         Flag("--store-layout")
     )]
     LayoutOfOthers,
-    /// The callers of a system that is imported, answered as those of another.
+    /// `--answers` names another system than `--import`.
     #[error(
         "`{}` does not go with `{}`, whose callers are answered as there",
         FlagWith("--answers", asked),
         FlagWith("--import", imported)
     )]
     OtherAnswers {
-        /// The system that is to be answered as.
+        /// The system of `--answers`.
         asked: &'static Dialect,
-        /// The one that is imported.
+        /// The system of `--import`.
         imported: &'static Dialect,
     },
-    /// The callers of a system cannot say whom the policy counts.
+    /// Requests in the system's format cannot have a key attribute of the policy.
     #[error(
         "`{}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
          could be answered",
         FlagWith("--answers", dialect)
     )]
     NobodyTold {
-        /// The system that is to be answered as.
+        /// The system of `--answers`.
         dialect: &'static Dialect,
-        /// What says who is counted.
+        /// The key attribute.
         attribute: Box<str>,
         /// The policy.
         policy: Box<str>,
     },
-    /// Another system needs a store, and nobody names one.
+    /// The imported system needs a store, and nothing names one.
     #[error("`{}`: nothing says where the store is: set REDIS_URL, or say `--store`", Flag("--import"))]
     StoreMissing,
     /// The store cannot count a policy.
     #[error("`{flag}`: {0}", flag = Flag("--store-layout"))]
     Misfit(#[from] Misfit),
-    /// A layout of keys, and no attributes that are its values.
+    /// A layout of keys needs key attributes, and there are none.
     #[error(
         "`{}` needs `--key`: the attributes that are the values of its keys, such as `--key user`",
         Flag("--store-layout")
     )]
     LayoutWithoutKey,
-    /// A prefix that would be in no key.
+    /// The prefix would be in no key.
     #[error(
         "`{prefix}` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
          or name it in a layout of your own (`{layout}`)",
@@ -184,34 +185,34 @@ pub enum SettingsError {
         layout = Flag("--store-layout")
     )]
     NeedlessPrefix(KeyLayout),
-    /// Limits of callers in keys of another system, which do not tell them from those of policies.
+    /// Limits of callers need keys of their own, which layouts of other systems do not have.
     #[error(
         "`{flag}` does not go with a layout of keys (`{0}`): limits of callers could share counters with policies",
         flag = Flag("--caller-quotas")
     )]
     CallerQuotasUnderLayout(KeyLayout),
-    /// There is no secret for receipts where it was to be found.
+    /// The secret for receipts cannot be read, or is too short.
     #[error("`{}`: the file {}", Flag("--receipt-secret-file"), WithSources(.0))]
     ReceiptSecret(ReceiptSecretError),
-    /// There is no secret for digests of keys where it was to be found.
+    /// The secret for digests of keys cannot be read or used.
     #[error("`{}`: {}", Flag("--identity-secret-file"), WithSources(.0))]
     IdentitySecret(#[from] IdentitySecretError),
-    /// A secret for digests, and keys that are none.
+    /// A secret for digests, although keys are not digests.
     #[error(
         "`{}` goes with digests only: leave it out, or leave out `{}` or the layout of keys",
         Flag("--identity-secret-file"),
         FlagWith("--identity", &"plain")
     )]
     NeedlessIdentitySecret,
-    /// There is no password where it was to be found.
+    /// A file has no password.
     #[error("`{}`: {}", Flag(.flag), WithSources(.source))]
     Password {
         /// The flag that names the file.
         flag: &'static str,
-        /// What is wrong with it.
+        /// The fault.
         source: PasswordError,
     },
-    /// A certificate or key cannot be read, or is none.
+    /// A certificate or key for the store cannot be used.
     #[error("`{}`, `{}`, `{}`: {}", Flag("--store-ca"), Flag("--store-cert"), Flag("--store-key"), WithSources(.0))]
     Tls(#[from] TlsError),
     /// A certificate or key of the listeners cannot be used.
@@ -225,13 +226,13 @@ pub enum SettingsError {
         /// The variable that holds it.
         variable: &'static str,
     },
-    /// A user in the URL without a password.
+    /// The URL has a user, and there is no password.
     #[error(
         "the store's URL names a user, who needs a password: say `--store-password-file`, or set \
          TOLLGATE_STORE_PASSWORD"
     )]
     PasswordMissing,
-    /// A user for the Sentinels without a password.
+    /// There is a user for the Sentinels and no password.
     #[error(
         "`{}` needs a password: say `--store-sentinel-password-file`, or set \
          TOLLGATE_STORE_SENTINEL_PASSWORD",
@@ -241,10 +242,10 @@ pub enum SettingsError {
     /// The store's settings contradict each other.
     #[error("the store: {}", WithSources(.0))]
     Store(#[from] tollgate_redis::SettingsError),
-    /// A share for a policy that has none.
+    /// A share without `--on-store-failure local`.
     #[error("`{}` goes with `--on-store-failure local` only", Flag("--local-share"))]
     NeedlessShare,
-    /// A policy without its share.
+    /// `--on-store-failure local` without a share.
     #[error(
         "`{}` needs `--local-share`, such as 1/3 for one of three processes",
         FlagWith("--on-store-failure", &"local")
@@ -252,7 +253,7 @@ pub enum SettingsError {
     MissingShare,
 }
 
-/// The problems of a file, a line each.
+/// Lists the problems of a file, one a line.
 fn of_file(error: &ConfigError) -> String {
     match error {
         ConfigError::Invalid { files, .. } => match files.as_ref() {
@@ -271,7 +272,7 @@ fn of_import(error: &ImportError) -> String {
 }
 
 impl Settings {
-    /// Resolves what the user wrote.
+    /// Resolves the flags.
     ///
     /// # Errors
     ///
@@ -348,7 +349,7 @@ impl Settings {
     }
 }
 
-/// That an admin listener that other hosts can reach knows who asks, or need not.
+/// Checks that an admin listener that other hosts can reach has a way to know its callers, or was opened on purpose.
 fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
     let is_local = args.admin_listen.ip().to_canonical().is_loopback();
     let knows_callers = args.tokens.is_some() || args.tls.tls_client_ca.is_some();
@@ -358,7 +359,7 @@ fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
     Err(SettingsError::OpenAdmin(args.admin_listen))
 }
 
-/// What depends on where policies come from.
+/// The settings that depend on where the policies come from.
 struct Resolved {
     policies: InitialPolicies,
     envoy: Option<InitialDomains>,
@@ -366,7 +367,7 @@ struct Resolved {
     dialect: Option<&'static Dialect>,
 }
 
-/// Policies from files, and the store that they or a flag name.
+/// Resolves policies from files, and the store that the files or a flag name.
 fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
     let flags = StoreFlags::new(url.as_ref(), &args.store_args.keys, &args.cluster);
@@ -407,7 +408,7 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     Ok(Resolved { policies, envoy: None, store, dialect: None })
 }
 
-/// What another system says. Flags go before it.
+/// Resolves the settings of another system. Flags override them.
 fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let charging = if args.count_denied { Charging::Each } else { Charging::AllOrNothing };
     let timeout = args.store_args.store_timeout;
@@ -435,7 +436,7 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     Ok(Resolved { policies, envoy: None, store: Some(store), dialect: imported.dialect })
 }
 
-/// Limits of Envoy's service, in the place of policies.
+/// Resolves limits of Envoy's service, which decide instead of policies.
 fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let ImportedDomains { initial, store, prefix, notes } = imported;
     let url = match (&args.store, store) {
@@ -454,7 +455,7 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
         return Err(SettingsError::LayoutOfOthers);
     }
     let store = url.map(|url| StoreSetup::of(url, None, layout, &args.store_args)).transpose()?;
-    // The keys of a request lie in different slots of a Cluster.
+    // The keys of one request are in different slots of a Cluster.
     let across_slots = args.cluster.store_across_slots.map_or(AcrossSlots::Reserve, Into::into);
     let store = store.map(|store| match (&args.store_args.keys.store_prefix, prefix) {
         (None, Some(prefix)) => store.with_prefix(prefix),
@@ -467,7 +468,7 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
     Ok(Resolved { policies, envoy: Some(initial), store, dialect: None })
 }
 
-/// The store, if it can count all policies.
+/// Returns the store if it can count all policies.
 fn fitting(store: StoreSetup, policies: &Policies, args: &ServeArgs) -> Result<StoreSetup, SettingsError> {
     let flags = StoreFlags::new(Some(&store.url), &args.store_args.keys, &args.cluster);
     let across_slots = flags.across_slots(None);
@@ -476,8 +477,8 @@ fn fitting(store: StoreSetup, policies: &Policies, args: &ServeArgs) -> Result<S
     Ok(store.across_slots(across_slots))
 }
 
-/// That a caller of the system can say whom the policies count. Those of a file may be others at any time, and for other
-/// requests.
+/// Checks that requests in the system's format can have the key attributes of all policies. Policies of a file are not
+/// checked: they may change, and may be for other requests.
 fn check_dialect(dialect: &'static Dialect, policies: &InitialPolicies) -> Result<(), SettingsError> {
     if policies.file.is_some() {
         return Ok(());
@@ -491,7 +492,7 @@ fn check_dialect(dialect: &'static Dialect, policies: &InitialPolicies) -> Resul
     Ok(())
 }
 
-/// What flags say of a store in trouble, if they do.
+/// Returns what the flags set for outages of the store, if they do.
 fn on_store_failure(args: &ServeArgs) -> Result<Option<OnStoreFailure>, SettingsError> {
     Ok(match (args.failure.on_store_failure, args.failure.local_share) {
         (Some(args::OnStoreFailure::Local), Some(share)) => Some(OnStoreFailure::Local(share)),

@@ -1,8 +1,7 @@
-//! The first burst: a service that has just started beside a fresh store is asked by 200 clients at once, with default
-//! flags.
+//! The first burst: 200 clients ask a service with default flags that has just started with an empty store.
 //!
-//! Under a limit of 50, exactly 50 are admitted. If the machine is too busy for the store's deadline, the default policy
-//! admits others uncounted: then each of these answers says so, and lies inside an outage that the log tells.
+//! With a limit of 50, exactly 50 are admitted. If the machine is too busy for the store's deadline, the default policy
+//! admits more, uncounted. Each of those answers says so, and lies inside an outage in the log.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
@@ -28,17 +27,17 @@ use tollgate_testkit::servers::{self, Software};
 const CLIENTS: usize = 200;
 const LIMIT: usize = 50;
 
-/// What became of one client's request.
+/// The result of one client's request.
 #[derive(Debug)]
 struct Answer {
     is_admitted: bool,
-    /// Where the decision came from.
+    /// The source of the decision.
     source: String,
     /// From before the request was sent until after the answer was read.
     took: RangeInclusive<Timestamp>,
 }
 
-/// What one burst came to.
+/// The result of one burst.
 #[derive(Debug, Default)]
 struct Burst {
     admitted: usize,
@@ -76,7 +75,7 @@ impl Drop for Busy {
 }
 
 impl Burst {
-    /// Starts a store and a service, and asks as soon as the service says where.
+    /// Starts a store and a service, and sends the requests as soon as the service announces its address.
     fn of(software: Software) -> Self {
         let store = servers::Server::start(software);
         let limit = format!("{LIMIT}/1d@first_hit");
@@ -117,7 +116,7 @@ impl Burst {
     }
 }
 
-/// Connects all clients, then has all of them ask.
+/// Connects all clients, and then lets all of them send their request.
 async fn answers(server: &Server) -> Vec<Answer> {
     let together = Arc::new(Barrier::new(CLIENTS));
     let ask = |address| {
@@ -140,7 +139,7 @@ async fn answers(server: &Server) -> Vec<Answer> {
     clients.join_all().await
 }
 
-/// Whether the next answer admits, and its body.
+/// Reads the next answer. Returns whether it admits, and its body.
 async fn answer(stream: &mut TcpStream) -> (bool, Value) {
     let mut read = Vec::new();
     loop {
@@ -157,7 +156,7 @@ async fn answer(stream: &mut TcpStream) -> (bool, Value) {
     }
 }
 
-/// When the store was away, as the log tells it.
+/// Returns the outages in the log.
 fn outages(log: &str) -> Vec<RangeInclusive<Timestamp>> {
     let (mut outages, mut begun, mut told) = (Vec::new(), None, Timestamp::MIN);
     for line in log.lines() {
@@ -187,21 +186,21 @@ fn a_first_burst_admits_the_limit_and_says_what_it_does_not_count() {
     }
 }
 
-/// Many bursts on a machine that does nothing else, of which each admits the limit and no more; then as many beside two
-/// busy threads for each processor.
+/// Many bursts on an idle machine, each of which admits exactly the limit. Then as many with two busy threads for each
+/// processor.
 #[test]
 #[ignore = "takes minutes: cargo xtask prove burst"]
 fn prove() {
     let wanted = env::var("TOLLGATE_TRIALS").ok().map(|text| text.parse().expect("a number of trials"));
     let trials = wanted.unwrap_or(1_000);
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    // Behind the name of the test, which has no line of its own.
+    // Ends the line with the name of the test.
     println!();
     let violations = many("idle", trials, 0) + many("loaded", trials, 2 * processors);
     assert_eq!(violations, 0, "violations, see above");
 }
 
-/// So many bursts beside so many busy threads. How many of them broke what is promised.
+/// Runs bursts with busy threads. Returns the number of bursts that broke a promise.
 fn many(machine: &str, trials: usize, busy: usize) -> usize {
     let _busy = Busy::start(busy);
     let (mut with_fallback, mut uncounted, mut violations) = (0, 0, 0);

@@ -1,7 +1,7 @@
-//! Envoy itself asks the service: `cargo xtask prove gateway`.
+//! A real Envoy asks the service: `cargo xtask prove gateway`.
 //!
-//! Envoy stands before a tiny server of HTTP, with its filter for rate limits. It knows nothing of our messages but what
-//! Envoy's own definitions say.
+//! Envoy is in front of a tiny HTTP server, with its filter for rate limits. It uses its own definitions of the
+//! messages.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -25,7 +25,7 @@ policies:
 unmatched: allow
 ";
 
-/// The same limits as files of envoyproxy/ratelimit have them, with what only these can say.
+/// The same limits as a file of envoyproxy/ratelimit, with features that only such files have.
 const SHOP: &str = "
 domain: shop
 descriptors:
@@ -197,7 +197,7 @@ fn get(address: SocketAddr, path: &str, user: &str) -> Reply {
     Connection::open(address).ask(request.as_bytes())
 }
 
-/// The status, and the units that are left as Envoy says it.
+/// Returns the status, and the remaining units in Envoy's header.
 fn asked(address: SocketAddr, path: &str, user: &str) -> (u16, Option<u32>) {
     let reply = get(address, path, user);
     (reply.status, reply.header("x-ratelimit-remaining").and_then(|left| left.parse().ok()))
@@ -226,7 +226,7 @@ fn prove() {
     assert_eq!(denied.header("retry-after").and_then(|wait| wait.parse().ok()), Some(reset));
     println!("RESULT prove/gateway/limit violations=0");
 
-    // Alice is denied for herself, and takes nothing of what all share.
+    // Alice's own limit denies her, and she takes nothing from the shared limit.
     assert_eq!(asked(open, "/both", "alice"), (200, Some(0)));
     for _ in 0..3 {
         assert_eq!(asked(open, "/both", "alice").0, 429);
@@ -252,7 +252,7 @@ fn prove() {
     assert_eq!(asked(open, "/free", "alice"), (200, None), "no limit");
     assert_eq!(asked(closed, "/login", "alice").0, 429, "the same counter");
 
-    // Its answers come to an end, and Envoy does as it is told.
+    // The service stops, and Envoy follows its setting for failures.
     server.signal("TERM");
     let (status, log) = server.wait();
     assert!(status.success(), "{log}");

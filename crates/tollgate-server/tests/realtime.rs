@@ -1,6 +1,6 @@
-//! The service on the real clock: windows over HTTP, asked around their ends by several connections while new keys come.
+//! The service on the real clock: several connections send requests around the ends of windows, while new keys arrive.
 //!
-//! The judge is the library's, and knows of the service only its answers: see `realtime` in the testkit.
+//! The library's judge checks the answers alone: see `realtime` in the testkit.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
@@ -20,7 +20,7 @@ use tollgate_testkit::realtime::{
     Terms, Victim,
 };
 
-/// Checks in one request, the most that the service takes.
+/// The checks in one request; the service accepts no more.
 const BATCH: usize = 100;
 
 /// The policy of new keys.
@@ -41,7 +41,7 @@ fn plan() -> Plan {
     }
 }
 
-/// Services that have much room and little, asked over one connection and over several.
+/// Services with much memory and with little, over one connection and over several.
 #[test]
 #[ignore = "takes its time: cargo xtask prove realtime"]
 fn no_window_admits_more_than_its_limit() {
@@ -120,7 +120,7 @@ struct Batch {
     decisions: Vec<Decision>,
 }
 
-/// A decision, or the problem that there is none.
+/// A decision, or a problem instead.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Decision {
@@ -142,7 +142,7 @@ struct Window {
 }
 
 impl Line<'_> {
-    /// Asks for a unit, by a request of its own.
+    /// Takes a unit with one request.
     fn check(&mut self, policy: &str, user: &str) -> Decision {
         let reply = self.connection.ask(&post("/v1/check", &request(policy, user)));
         let decision = read(&reply);
@@ -154,7 +154,7 @@ impl Line<'_> {
         decision
     }
 
-    /// Asks for a unit for each of these pairs of policy and user.
+    /// Takes a unit for each pair of policy and user.
     fn check_batch<'t>(&mut self, pairs: impl Iterator<Item = (&'t str, String)>) -> Vec<Decision> {
         let requests: Vec<String> = pairs.map(|(policy, user)| request(policy, &user)).collect();
         let body = format!(r#"{{"requests":[{}]}}"#, requests.join(","));

@@ -1,7 +1,7 @@
-//! Thousands of slow clients, and what others notice of them.
+//! Thousands of slow clients, and their effect on others.
 //!
-//! All slow clients run on one thread of this process, and the service is a process of its own. `prove` measures; the
-//! test shows only that slow clients keep nobody from an answer.
+//! All slow clients run on one thread of this process; the service is another process. `prove` measures the effect. The
+//! test only shows that others get their answers.
 
 #![cfg(target_os = "linux")]
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
@@ -21,47 +21,47 @@ use tokio::net::TcpStream;
 use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
-/// A slow client is cut after this time and connects again, so they begin spread over it.
+/// The service cuts a slow client after this time, and the client connects again. So the starts are spread over it.
 const SLOW_LIMIT: Duration = Duration::from_secs(5);
 
-/// Between two bytes of a slow client.
+/// The time between two bytes of a slow client.
 const DRIP: Duration = Duration::from_secs(1);
 
-/// Requests of one measured client follow each other so.
+/// The time between two requests of a measured client.
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Measured clients that keep their connection, and as many that open one for each request.
+/// The number of measured clients that keep their connection, and of those that open one for each request.
 const CLIENTS_OF_A_KIND: usize = 2;
 
-/// Longer than the service keeps a slow client, so that each round sees all of them cut at least once.
+/// The length of a round: longer than the service keeps a slow client, so that each is cut at least once.
 const ROUND: Duration = Duration::from_secs(20);
 
-/// The figure is that of the median round, so a single disturbance of the machine changes nothing.
+/// The number of rounds. The median counts, so a single disturbance changes nothing.
 const ROUNDS: usize = 5;
 
-/// Some twenty times what a check takes on a machine that does nothing else. Where it takes longer without slow clients, others
-/// use the machine, and the figures say nothing of the service.
+/// Some twenty times the duration of a check on an idle machine. If checks take longer without slow clients, other
+/// processes use the machine, and the figures do not show the service.
 const BUSY: Duration = Duration::from_millis(5);
 
-/// How slow clients may be.
+/// The kinds of slow clients.
 #[derive(Clone, Copy)]
 enum Slowness {
-    /// A head begins, and nothing follows.
+    /// It begins a head and stops.
     Silent,
-    /// A byte of a head now and then.
+    /// It sends a byte of a head now and then.
     Head,
-    /// A byte of a body now and then.
+    /// It sends a byte of a body now and then.
     Body,
 }
 
-/// Clients that hold connections for as long as this lives.
+/// Slow clients that hold connections until this is dropped.
 struct Crowd {
     end: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Crowd {
-    /// Begins so many slow clients, spread over some time.
+    /// Starts slow clients, spread over some time.
     fn start(address: SocketAddr, clients: u32, spread: Duration) -> Self {
         let (end, ended) = oneshot::channel();
         let crowd = async move {
@@ -129,7 +129,7 @@ async fn be_slow(address: SocketAddr, slowness: Slowness) {
         while answer.read(&mut piece).await? > 0 {}
         Ok(())
     };
-    // However it ends, another one begins.
+    // A new connection follows, however this one ends.
     let _: Result<(), std::io::Error> = tokio::select! {
         sent = send => sent,
         ended = end => ended,
@@ -151,7 +151,7 @@ fn wait_for_connections(server: &Server, count: u32) {
 
 /// Clients that send parts of requests, in every way.
 #[test]
-fn slow_clients_keep_nobody_from_an_answer() {
+fn others_get_answers_beside_slow_clients() {
     const SLOW: u32 = 300;
     let server = start(2 * SLOW);
     let _crowd = Crowd::start(server.public, SLOW, Duration::ZERO);
@@ -163,7 +163,7 @@ fn slow_clients_keep_nobody_from_an_answer() {
     }
 }
 
-/// Measures others with and without the crowd by turns, and prints a RESULT line for each kind of them.
+/// Measures other clients with and without the crowd in turn, and prints a RESULT line for each kind.
 #[test]
 #[ignore = "takes its time: cargo xtask prove http --slow"]
 fn prove() {
@@ -204,7 +204,7 @@ fn prove() {
     assert_eq!(violations, 0, "others wait more than twice as long as without slow clients");
 }
 
-/// The p99 of the clients that kept their connection, and of those that opened one for each request.
+/// Returns the p99 of the clients that kept their connection, and of those that opened one for each request.
 #[derive(Debug)]
 struct Measured {
     kept: Duration,
@@ -216,7 +216,7 @@ struct Round {
     slow: Measured,
 }
 
-/// The median round's.
+/// Returns the figure of the median round.
 struct Figures {
     calm: Duration,
     slow: Duration,
@@ -272,13 +272,13 @@ fn ask(connection: &mut Connection, request: &[u8]) {
     assert_eq!(connection.ask(request).status, 200);
 }
 
-/// The times that a round's requests took at a fixed rate, whatever the answers to earlier ones took.
+/// Returns the durations of a round's requests, which are sent at a fixed rate.
 fn latencies(first: Duration, mut ask: impl FnMut(&[u8])) -> Vec<Duration> {
     let request = get("/v1/check?user=alice");
     let began = Instant::now() + first;
     let due = (0..).map(|index| began + INTERVAL * index).take_while(|due| *due < began + ROUND);
     due.map(|due| {
-        // A request that has to wait for the answer before it is late by that. A thread that wakes late is not.
+        // A request that waits for the previous answer is late by that time. A thread that wakes late is not.
         let sent = match due.checked_duration_since(Instant::now()) {
             Some(early) => {
                 thread::sleep(early);
@@ -297,7 +297,7 @@ fn p99(mut latencies: Vec<Duration>) -> Duration {
     latencies[latencies.len() * 99 / 100]
 }
 
-/// Raises the limit of open files of this process as far as it goes; the service does the same.
+/// Raises the limit of open files of this process as far as possible, as the service does.
 fn require_open_files(needed: u64) {
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
     setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })

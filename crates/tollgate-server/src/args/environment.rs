@@ -1,4 +1,4 @@
-//! Environment variables beside the flags: an empty one counts as unset, and an error about one names it.
+//! Environment variables that stand for flags. An empty one counts as unset, and errors name the variable.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -10,18 +10,18 @@ use tracing::warn;
 
 use super::{Args, SHARED_STORE, Secret};
 
-/// A flag as messages name it: by the variable that stands for it, if its value came from there.
+/// Displays a flag in messages: the environment variable, if the value came from there.
 pub(crate) struct Flag(pub(crate) &'static str);
 
-/// The same with a value.
+/// Displays a flag with its value.
 pub(crate) struct FlagWith<'a>(pub(crate) &'static str, pub(crate) &'a dyn fmt::Display);
 
 impl Args {
-    /// Reads what the process was started with.
+    /// Reads the arguments and variables of this process.
     ///
     /// # Errors
     ///
-    /// If that cannot be; or the help, if that was asked for.
+    /// If they are not valid. The help, if requested, is an error too.
     pub fn from_process() -> Result<Self, clap::Error> {
         let mut command =
             super::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
@@ -38,7 +38,7 @@ impl Args {
 }
 
 impl Flag {
-    /// The variable that the value came from: it is set, and the flag is not among the words.
+    /// Returns the variable that the value came from: it is set, and the flag was not given.
     fn variable(&self) -> Option<String> {
         let words: Vec<OsString> = std::env::args_os().collect();
         let name = self.0.trim_start_matches('-').replace('-', "_").to_ascii_uppercase();
@@ -63,7 +63,7 @@ impl fmt::Display for FlagWith<'_> {
     }
 }
 
-/// Logs the variables that begin with `TOLLGATE_` and mean nothing: most are misspelt.
+/// Logs unknown variables that begin with `TOLLGATE_`: most are misspelled.
 pub fn warn_of_unknown_variables() {
     let command = Args::command();
     let args = command.get_subcommands().flat_map(Command::get_arguments);
@@ -79,7 +79,7 @@ pub fn warn_of_unknown_variables() {
     }
 }
 
-/// Kubernetes sets these beside a Service whose name begins with `tollgate`.
+/// Whether Kubernetes sets the variable, for a Service whose name begins with `tollgate`.
 fn is_of_kubernetes(variable: &str, value: &str) -> bool {
     let is_of_service =
         ["TOLLGATE_PORT", "TOLLGATE_SERVICE_"].iter().any(|start| variable.starts_with(start));
@@ -89,14 +89,14 @@ fn is_of_kubernetes(variable: &str, value: &str) -> bool {
         || value.starts_with("tcp://")
 }
 
-/// The variable that was meant, if one is near.
+/// Returns the known variable with the most similar name, if there is a similar one.
 fn meant<'a>(variable: &str, known: &[&'a str]) -> Option<&'a str> {
     const NEAR: usize = 3;
     let distances = known.iter().map(|known| (strsim::damerau_levenshtein(variable, known), *known));
     distances.filter(|(distance, _)| *distance <= NEAR).min().map(|(_, known)| known)
 }
 
-/// What has a variable and no flag.
+/// Variables without a flag.
 const SECRETS: [&str; 2] = ["TOLLGATE_STORE_PASSWORD", "TOLLGATE_STORE_SENTINEL_PASSWORD"];
 
 fn secret(variable: &str) -> Option<Secret> {
@@ -109,7 +109,7 @@ fn without_empty_variable(arg: Arg) -> Arg {
     if variable.is_some_and(|value| value.is_empty()) { arg.env(Resettable::Reset) } else { arg }
 }
 
-/// The error in the words of what was given: a flag, or the variable in its place.
+/// Rewrites an error so that it names what the user gave: the flag, or its variable.
 fn as_given(mut error: clap::Error, command: &mut Command, words: &[OsString]) -> clap::Error {
     let Some(subcommand) = words.get(1).and_then(|name| command.find_subcommand_mut(name)) else {
         return error;
@@ -136,20 +136,20 @@ fn as_given(mut error: clap::Error, command: &mut Command, words: &[OsString]) -
     error
 }
 
-/// Whether a flag was given that needs a shared store, and none was.
+/// Whether the error is that no shared store was given.
 fn misses_store(error: &clap::Error) -> bool {
     let missing = error.get(ContextKind::InvalidArg);
     error.kind() == ErrorKind::MissingRequiredArgument
         && matches!(missing, Some(ContextValue::Strings(names)) if names.iter().any(|name| name.starts_with("<--store ")))
 }
 
-/// How a flag about the store was given, if it is one and was.
+/// Returns how a flag about the store was given; `None` for other flags, and if it was not given.
 fn of_store(arg: &Arg, words: &[OsString]) -> Option<String> {
     let flag = format!("--{}", arg.get_long().filter(|_| arg.get_help_heading() == Some(SHARED_STORE))?);
     if is_among(&flag, words) { Some(flag) } else { variable(arg, words).map(str::to_owned) }
 }
 
-/// The variable that the value came from: it is set, and the flag is not among the words.
+/// Returns the variable that the value came from: it is set, and the flag was not given.
 fn variable<'a>(arg: &'a Arg, words: &[OsString]) -> Option<&'a str> {
     let variable = arg.get_env().and_then(OsStr::to_str).filter(|name| std::env::var_os(name).is_some())?;
     (!is_among(&format!("--{}", arg.get_long()?), words)).then_some(variable)

@@ -6,10 +6,10 @@ use clap::builder::BoolishValueParser;
 
 use super::{GRPC, value};
 
-/// The words for a flag that is set. `TOLLGATE_GRPC_LIMIT_HEADERS=false` needs no listener.
+/// The values that set a flag. `TOLLGATE_GRPC_LIMIT_HEADERS=false` needs no listener.
 const TRUE: [&str; 6] = ["true", "1", "yes", "on", "y", "t"];
 
-/// How the gRPC listener answers.
+/// Settings of the gRPC listener.
 #[derive(Debug, clap::Args)]
 pub struct GrpcArgs {
     /// Add limit headers to answers over gRPC, in the format of the policy that decided; Envoy passes them on to the

@@ -1,8 +1,8 @@
-//! What the user wrote: command-line flags and the environment variables beside them.
+//! Command-line flags, and the environment variables that stand for them.
 //!
-//! Flags about a shared store are in `store`, those about gRPC in `grpc`, those about TLS in `tls`, those of commands about a file of policies in
-//! `policies`, those about tokens in `tokens`. How a single value is read is in `value`, what variables do besides in
-//! `environment`.
+//! Flags about a shared store are in `store`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, and
+//! those of commands that read policy files in `policies`. `value` parses single values, and `environment` handles
+//! variables.
 
 mod environment;
 mod grpc;
@@ -35,10 +35,10 @@ pub use self::value::{Limits, Server};
 use crate::exit_status;
 use crate::http::Dialect;
 
-/// What flags about it stand under in the help.
+/// The heading of its flags in the help.
 const SHARED_STORE: &str = "Shared store";
 
-/// What flags about it stand under in the help.
+/// The heading of its flags in the help.
 const GRPC: &str = "gRPC";
 
 /// Exact fixed-window rate limiting: may this caller do this now?
@@ -46,7 +46,7 @@ const GRPC: &str = "gRPC";
 #[command(name = "tollgate", max_term_width = 100)]
 #[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// What to do; without it, the version is asked for.
+    /// The command; without one, `--version` is given.
     #[command(subcommand)]
     pub command: Option<Command>,
 
@@ -59,7 +59,7 @@ pub struct Args {
     pub verbose: bool,
 }
 
-/// What the binary does.
+/// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Answer checks over HTTP, with counters in memory or in a store that others share
@@ -143,7 +143,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_GRPC", value_parser = value::address)]
     pub grpc: Option<SocketAddr>,
 
-    /// How the gRPC listener answers.
+    /// Settings of the gRPC listener.
     #[command(flatten)]
     pub grpc_args: GrpcArgs,
 
@@ -223,7 +223,7 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FORMAT", env = "TOLLGATE_LOG_FORMAT", default_value = "text")]
     pub log_format: LogFormat,
 
-    /// What connections are protected by.
+    /// TLS of the listeners.
     #[command(flatten)]
     pub tls: TlsArgs,
 
@@ -234,7 +234,7 @@ pub struct ServeArgs {
     #[arg(help_heading = SHARED_STORE, value_parser = value::secret)]
     pub store: Option<Secret>,
 
-    /// How it is spoken to.
+    /// The settings for its connections.
     #[command(flatten)]
     pub store_args: StoreArgs,
 
@@ -245,11 +245,11 @@ pub struct ServeArgs {
     #[arg(help_heading = SHARED_STORE)]
     pub local_denials: usize,
 
-    /// What it counts as a Cluster.
+    /// The settings for a Cluster.
     #[command(flatten)]
     pub cluster: ClusterArgs,
 
-    /// What its trouble means.
+    /// The settings for an outage.
     #[command(flatten)]
     pub failure: FailureArgs,
 }
@@ -269,12 +269,12 @@ pub struct DoctorArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// How it is spoken to.
+    /// The settings for its connections.
     #[command(flatten)]
     pub store_args: StoreArgs,
 }
 
-/// What an unseen key is answered while the store is full.
+/// The answer for an unseen key while memory is full.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum WhenFull {
     /// Refuse with status 503.
@@ -283,7 +283,7 @@ pub enum WhenFull {
     Allow,
 }
 
-/// A published system whose names metrics have too.
+/// A published system under whose names metrics are exported as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MetricAliases {
     /// ratelimiter_requests_total, ratelimiter_errors_total and ratelimiter_evaluate_latency_seconds, of the Spring Boot
@@ -291,7 +291,7 @@ pub enum MetricAliases {
     SpringStarter,
 }
 
-/// How log lines are written.
+/// The format of log lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum LogFormat {
     /// For people.
@@ -333,7 +333,7 @@ pub struct CheckArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// How a service with TLS is asked.
+    /// TLS of the connection.
     #[command(flatten)]
     pub tls: ClientTlsArgs,
 }
@@ -354,7 +354,7 @@ pub struct ManArgs {
     pub command: Vec<String>,
 }
 
-/// What the binary can be told, as its help, its manual pages and completions show it.
+/// Returns the description of all commands, from which help, manual pages and completions are made.
 #[must_use]
 pub fn command() -> clap::Command {
     exit_status::listed(Args::command())
@@ -370,7 +370,7 @@ impl Command {
     }
 }
 
-/// Where there is no file that could say what a flag leaves out.
+/// Removes defaults that come from a file, for a command without one.
 fn without_file(arg: Arg) -> Arg {
     let Some(help) = arg.get_help().map(ToString::to_string) else { return arg };
     arg.help(help.replace("that of the file, else ", ""))
@@ -394,7 +394,7 @@ mod tests {
         command().debug_assert();
     }
 
-    /// Its help said what holds unless the file says otherwise, and it reads none.
+    /// Its help named defaults of the file, and it reads no file.
     #[test]
     fn the_doctor_has_no_defaults_of_a_file() {
         let mut args = Args::command();

@@ -1,4 +1,4 @@
-//! Flags about a shared store: where it is, and how it is spoken to.
+//! Flags about a shared store: its address, and the settings for its connections.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -10,7 +10,7 @@ use tollgate_redis::KeyLayout;
 
 use super::value;
 
-/// How a shared store is spoken to; the same for every command that does.
+/// Settings for the connections to a shared store, for every command that has one.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct StoreArgs {
@@ -24,7 +24,7 @@ pub struct StoreArgs {
     #[arg(value_parser = value::time, requires = "shared", allow_hyphen_values = true)]
     pub store_connect_timeout: Duration,
 
-    /// What keys look like.
+    /// The layout of keys.
     #[command(flatten)]
     pub keys: StoreKeyArgs,
 
@@ -65,16 +65,16 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_SENTINEL_PASSWORD_FILE", requires = "shared")]
     pub store_sentinel_password_file: Option<PathBuf>,
 
-    /// What the variable `TOLLGATE_STORE_PASSWORD` says. There is no flag: everybody on a machine can read those.
+    /// The value of `TOLLGATE_STORE_PASSWORD`. There is no flag, because everybody on a machine can read flags.
     #[arg(skip)]
     pub password: Option<Secret>,
 
-    /// What the variable `TOLLGATE_STORE_SENTINEL_PASSWORD` says.
+    /// The value of `TOLLGATE_STORE_SENTINEL_PASSWORD`.
     #[arg(skip)]
     pub sentinel_password: Option<Secret>,
 }
 
-/// What keys in a shared store look like; the same for every command that is about them.
+/// The form of keys in a shared store, for every command that needs it.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct StoreKeyArgs {
@@ -91,7 +91,7 @@ pub struct StoreKeyArgs {
     pub store_layout: Option<KeyLayout>,
 }
 
-/// What a Cluster counts.
+/// The settings for a Cluster.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct ClusterArgs {
@@ -101,7 +101,7 @@ pub struct ClusterArgs {
     pub store_across_slots: Option<AcrossSlots>,
 }
 
-/// What a shared store that cannot answer means.
+/// The settings for an outage of the shared store.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct FailureArgs {
@@ -116,7 +116,7 @@ pub struct FailureArgs {
     pub local_share: Option<LocalShare>,
 }
 
-/// What becomes of requests whose counters lie in several slots of a Cluster.
+/// How requests are handled whose counters are in several slots of a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AcrossSlots {
     /// Do not start with such policies.
@@ -125,7 +125,7 @@ pub enum AcrossSlots {
     Reserve,
 }
 
-/// What is answered while the store cannot.
+/// The answer during an outage of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnStoreFailure {
     /// Admit without a count.
@@ -150,7 +150,7 @@ pub enum IdentityForm {
 pub struct Secret(String);
 
 impl Secret {
-    /// The text, not to be shown.
+    /// Returns the text, which must not be shown.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.0

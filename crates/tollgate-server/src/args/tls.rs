@@ -1,4 +1,4 @@
-//! Flags about TLS: of the service, and of those who ask it.
+//! Flags about TLS, for the service and for its clients.
 
 use std::path::PathBuf;
 

@@ -1,4 +1,4 @@
-//! How one value of a flag is read, and what is said of one that cannot be.
+//! Parsers for the values of flags, with their errors.
 
 use std::convert::Infallible;
 use std::fmt;
@@ -17,7 +17,7 @@ use crate::layout::{self, UnknownLayout};
 
 type Expected = &'static str;
 
-/// What is allowed: one quota, or several in one text.
+/// One quota, or several in one text.
 #[derive(Debug, Clone)]
 pub struct Limits(pub Vec<Quota>);
 
@@ -29,12 +29,12 @@ impl FromStr for Limits {
     }
 }
 
-/// The name of an attribute, without the spaces around it: in a list they follow commas.
+/// Parses the name of an attribute, without the spaces around it, as after a comma.
 pub(super) fn name(text: &str) -> Result<String, Expected> {
     Ok(text.trim().to_owned())
 }
 
-/// Name and value of an attribute.
+/// Parses the name and the value of an attribute.
 pub(super) fn attribute(text: &str) -> Result<(String, String), Expected> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok((name.to_owned(), value.to_owned())),
@@ -42,14 +42,14 @@ pub(super) fn attribute(text: &str) -> Result<(String, String), Expected> {
     }
 }
 
-/// Where to listen.
+/// Parses an address to listen on.
 pub(super) fn address(text: &str) -> Result<SocketAddr, Expected> {
     let port = text.strip_prefix("localhost:").and_then(port);
     let local = port.map(|port| SocketAddr::from((Ipv4Addr::LOCALHOST, port)));
     local.or_else(|| text.parse().ok()).ok_or("expected IP:PORT, such as 127.0.0.1:8080")
 }
 
-/// The name of a host, without the spaces around it.
+/// Parses the name of a host, without the spaces around it.
 pub(super) fn host(text: &str) -> Result<String, Expected> {
     let name = text.trim();
     let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
@@ -59,24 +59,24 @@ pub(super) fn host(text: &str) -> Result<String, Expected> {
     Ok(name.to_owned())
 }
 
-/// A number that is not zero.
+/// Parses a number above zero.
 pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, Expected> {
     text.parse().map_err(|_| "expected a whole number from 1")
 }
 
-/// A cap on counters, for each of which some 38 bytes of address space are reserved.
+/// Parses a cap on counters. Each reserves some 38 bytes of address space.
 pub(super) fn max_counters(text: &str) -> Result<NonZeroUsize, Expected> {
     let counters = text.parse().ok().filter(|counters: &NonZeroUsize| counters.get() <= 1_000_000_000);
     counters.ok_or("expected a whole number from 1 to 1000000000")
 }
 
-/// Keys to remember, each of which takes some 100 bytes from the start.
+/// Parses a number of keys to remember. Each takes some 100 bytes from the start.
 pub(super) fn local_denials(text: &str) -> Result<usize, Expected> {
     let keys = text.parse().ok().filter(|keys| *keys <= 10_000_000);
     keys.ok_or("expected a whole number from 0 to 10000000")
 }
 
-/// Bytes of memory.
+/// Parses an amount of memory, in bytes.
 pub(super) fn size(text: &str) -> Result<NonZeroUsize, Expected> {
     const EXPECTED: Expected = "expected a size of at least 1KiB, such as 512KiB, 64MiB or 1GiB";
     let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
@@ -90,7 +90,7 @@ pub(super) fn size(text: &str) -> Result<NonZeroUsize, Expected> {
     bytes.and_then(NonZeroUsize::new).ok_or(EXPECTED)
 }
 
-/// A time to wait.
+/// Parses a time to wait.
 pub(super) fn time(text: &str) -> Result<Duration, Expected> {
     const EXPECTED: Expected = "expected a time from 1ms to 60s, such as 20ms or 1s";
     let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
@@ -103,7 +103,7 @@ pub(super) fn time(text: &str) -> Result<Duration, Expected> {
     millis.filter(|millis| (1..=60_000).contains(millis)).map(Duration::from_millis).ok_or(EXPECTED)
 }
 
-/// How long connections may last, or stay silent.
+/// Parses the age of a connection, or the time that it may be silent.
 pub(super) fn connection_age(text: &str) -> Result<Duration, Expected> {
     const EXPECTED: Expected = "expected a time from 1s to 365d, such as 30s, 5m, 12h or 7d";
     let (number, unit) = text.split_at(text.bytes().take_while(u8::is_ascii_digit).count());
@@ -118,39 +118,39 @@ pub(super) fn connection_age(text: &str) -> Result<Duration, Expected> {
     seconds.filter(|seconds| (1..=365 * 86_400).contains(seconds)).map(Duration::from_secs).ok_or(EXPECTED)
 }
 
-/// A share of a limit.
+/// Parses a share of a limit.
 pub(super) fn share(text: &str) -> Result<LocalShare, LocalShareError> {
     text.parse()
 }
 
-/// What may hold a password, and so is judged where nothing repeats it.
+/// Takes a text that may hold a password. It is checked later, because clap would repeat it in an error.
 pub(super) fn secret(text: &str) -> Result<Secret, Infallible> {
     Ok(text.to_owned().into())
 }
 
-/// A layout of keys, by its name or as a template.
+/// Parses a layout of keys, by name or as a template.
 pub(super) fn layout(text: &str) -> Result<KeyLayout, UnknownLayout> {
     layout::read(text)
 }
 
-/// Units to take.
+/// Parses the units that a request takes.
 pub(super) fn cost(text: &str) -> Result<u32, Expected> {
     text.parse().map_err(|_| "expected a whole number from 0 to 4294967295")
 }
 
-/// The name of a principal or of a policy.
+/// Parses the name of a principal or a policy.
 pub(super) fn name_of_file(text: &str) -> Result<String, Expected> {
     let name = text.trim();
     let is_name = Policy::is_name(name);
     is_name.then(|| name.to_owned()).ok_or("expected 1 to 64 letters, digits, `-`, `_` and `.`")
 }
 
-/// When something ends.
+/// Parses a time of expiry.
 pub(super) fn expiry(text: &str) -> Result<jiff::Timestamp, Expected> {
     text.parse().map_err(|_| "expected a time and its offset, such as 2027-01-01T00:00:00Z")
 }
 
-/// A point in time.
+/// Parses a point in time.
 pub(super) fn instant(text: &str) -> Result<Timestamp, Expected> {
     let time: jiff::Timestamp =
         text.parse().map_err(|_| "expected a time and its offset, such as 2026-11-21T16:00:00Z")?;
@@ -160,13 +160,13 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, Expected> {
 /// A service to ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Server {
-    /// Whether it is asked over TLS.
+    /// Whether to use TLS.
     pub tls: bool,
     /// Its host and port.
     pub authority: Authority,
 }
 
-/// Host and port of a service, with the port of the scheme where a URL names none.
+/// Parses a service to ask. A URL without a port has the default port of its scheme.
 pub(super) fn server(text: &str) -> Result<Server, Expected> {
     const EXPECTED: Expected = "expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT";
     let (default_port, authority) = match text.split_once("://") {
@@ -203,7 +203,7 @@ impl fmt::Display for Server {
 }
 
 fn port(text: &str) -> Option<u16> {
-    // `parse` would take a plus sign.
+    // `parse` accepts a plus sign.
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
 
@@ -224,9 +224,9 @@ mod tests {
         assert_eq!(reads("[::1]:80"), "http://[::1]:80");
     }
 
-    /// Such a port was dropped without a word, and port 80 was asked.
+    /// An invalid port was silently replaced by port 80.
     #[test]
-    fn a_port_that_cannot_be_is_no_port_80() {
+    fn refuses_an_invalid_port_and_does_not_use_port_80() {
         for port in ["99999", "abc", "8080808", "", "0", "+80", "-1", "65536", "80:80"] {
             for scheme in ["", "http://"] {
                 let text = format!("{scheme}127.0.0.1:{port}");
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_supported_is_said() {
+    fn refuses_unsupported_urls_with_a_reason() {
         assert!(server("http://user:pw@example.com").unwrap_err().starts_with("user and password"));
         for text in [
             "",

@@ -15,22 +15,22 @@ use crate::args::Secret;
 use crate::envoy::InitialDomains;
 use crate::live_domains::{DomainFiles, told};
 
-/// What its files and its environment mean here.
+/// The limits and settings of its files and its environment.
 #[derive(Debug)]
 pub(crate) struct ImportedDomains {
     pub(crate) initial: InitialDomains,
-    /// The server that it would count in, if there is one.
+    /// The server that holds its counters, if one is set.
     pub(crate) store: Option<Secret>,
     /// The prefix of its keys, if it is set.
     pub(crate) prefix: Option<String>,
-    /// What is worth a line of the log each.
+    /// Notes for the log, one a line.
     pub(crate) notes: Vec<String>,
 }
 
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Variables that it reads and that mean nothing here, because flags have that setting or there is none; those that end
-/// in `_` stand for all that begin so.
+/// Its variables that have no effect here, because a flag has that setting or Tollgate has no such setting. A name that
+/// ends in `_` stands for all variables that begin with it.
 const IGNORED: &[&str] = &[
     "BACKEND_TYPE",
     "CONFIG_GRPC_XDS_",
@@ -73,11 +73,11 @@ const IGNORED: &[&str] = &[
     "XDS_CLIENT_",
 ];
 
-/// Reads the folder, and the environment by these variables, of which `names` are all.
+/// Reads the folder and the environment. `names` are the names of all variables that are set.
 ///
 /// # Errors
 ///
-/// If a file cannot be read or is not valid, or a variable says what cannot be.
+/// If a file or the value of a variable is not valid, or a file cannot be read.
 pub(super) fn read(
     folder: &Path,
     variables: Variables<'_>,
@@ -101,7 +101,7 @@ pub(super) fn read(
         dynamic_metadata: flag("RESPONSE_DYNAMIC_METADATA")?,
     };
     let store = store(variables)?;
-    // There, its callers get an error.
+    // envoyproxy/ratelimit answers its callers with an error.
     let on_store_failure = failure.unwrap_or(OnStoreFailure::Closed);
     let mut notes = vec![format!("while the store is away, on_store_failure is `{on_store_failure}`")];
     if store.is_none() {
@@ -142,7 +142,8 @@ pub(super) fn read(
     })
 }
 
-/// The files of the folder that envoyproxy/ratelimit would read and this service does not; a few of them at most.
+/// Returns the files of the folder that envoyproxy/ratelimit would read and this service does not; a few of them at
+/// most.
 fn skipped(folder: &Path) -> Vec<String> {
     const SHOWN: usize = 10;
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
@@ -168,7 +169,7 @@ fn headers(variables: Variables<'_>) -> HeaderNames {
     }
 }
 
-/// The URL of the server that its variables name.
+/// Returns the URL of the server that its variables name.
 fn store(variables: Variables<'_>) -> Result<Option<Secret>, ImportError> {
     let Some(named) = variables("REDIS_URL") else { return Ok(None) };
     let unknown =
@@ -182,7 +183,7 @@ fn store(variables: Variables<'_>) -> Result<Option<Secret>, ImportError> {
             format!("{}:{}@", encoded(user), encoded(password))
         }
     };
-    // Without a word, it takes a socket of Unix.
+    // The default is a Unix socket.
     let socket = variables("REDIS_SOCKET_TYPE").unwrap_or_else(|| "unix".to_owned()).to_ascii_lowercase();
     let kind = variables("REDIS_TYPE").unwrap_or_else(|| "single".to_owned()).to_ascii_lowercase();
     let mut url = String::new();
@@ -200,13 +201,13 @@ fn store(variables: Variables<'_>) -> Result<Option<Secret>, ImportError> {
         _ => return Err(unknown("REDIS_TYPE", "single, sentinel or cluster")),
     };
     if url.parse::<StoreUrl>().is_err() {
-        // It is not repeated: there may be a password in it.
+        // The URL is not repeated in the error, because it may hold a password.
         return Err(unknown("REDIS_URL", "host:port, or what REDIS_TYPE and REDIS_SOCKET_TYPE say"));
     }
     Ok(Some(url.into()))
 }
 
-/// As Go reads it.
+/// Reads a flag as Go does.
 fn flag(variables: Variables<'_>, variable: &'static str) -> Result<bool, ImportError> {
     let Some(text) = variables(variable) else { return Ok(false) };
     match text.as_str() {
@@ -228,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn the_store_is_the_one_that_its_variables_name() {
+    fn builds_the_store_url_from_the_variables() {
         for (given, expected) in [
             (&[][..], None),
             (&[("REDIS_URL", "/run/redis.sock")], Some("unix:/run/redis.sock")),

@@ -1,8 +1,8 @@
-//! Starting as another system is started: with its own file, or its own variables.
+//! Imports the settings of another system: its configuration file or its environment variables.
 //!
-//! Reads another system's settings as one policy or as Envoy's limits, with the store's address and key layout. Each
-//! system is a file; `spring` reads what Spring writes. Nothing is guessed: a setting without a meaning here stops the
-//! start with an error that says what to do.
+//! They become one policy or Envoy's limits, together with the store's address and the layout of its keys. Each system
+//! has a file here; `spring` reads files in Spring's format. Nothing is guessed: a setting that has no equivalent stops
+//! the start with an error that says what to do.
 
 mod envoy_ratelimit;
 mod rlaas;
@@ -23,7 +23,7 @@ pub(crate) use self::envoy_ratelimit::ImportedDomains;
 use crate::args::Secret;
 use crate::http::Dialect;
 
-/// What another system is started with.
+/// The settings of another system, not yet read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Import {
     /// The `application.yaml` of the RLaaS Users Service.
@@ -34,7 +34,7 @@ pub(crate) enum Import {
     EnvoyRatelimit(PathBuf),
 }
 
-/// What that means here.
+/// Settings of another system, as Tollgate understands them.
 #[derive(Debug)]
 pub(crate) enum Imported {
     Policies(ImportedPolicies),
@@ -45,43 +45,43 @@ pub(crate) enum Imported {
 #[derive(Debug)]
 pub(crate) struct ImportedPolicies {
     pub(crate) policies: Policies,
-    /// Where they are from, for people.
+    /// Their origin, for log lines.
     pub(crate) source: Box<str>,
-    /// The store that the system itself would use, under the name of where it says so; `None` if it does not say.
+    /// The store that the system itself would use, with the name of the setting; `None` if there is no such setting.
     pub(crate) store: Option<(&'static str, Secret)>,
     pub(crate) layout: KeyLayout,
     pub(crate) dialect: Option<&'static Dialect>,
-    /// What is worth a line of the log each.
+    /// Notes for the log, one a line.
     pub(crate) notes: Vec<String>,
 }
 
-/// What cannot be imported. The fault of whoever wrote it, or started the service.
+/// Settings that cannot be imported. The operator's fault.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ImportError {
-    /// There is no such system, or its file is missing.
+    /// The system is unknown, or its file is not named.
     #[error(
         "expected `rlaas FILE`, its application.yaml, `envoy-ratelimit FOLDER`, or `valkey-env`; in TOLLGATE_IMPORT, \
          `rlaas,FILE` and `envoy-ratelimit,FOLDER`"
     )]
     Unknown,
-    /// The file cannot be read, or says what cannot be.
+    /// The file cannot be read or is not valid.
     #[error(transparent)]
     File(ConfigError),
-    /// The file has the other form that Spring reads.
+    /// The file is in Spring's other format.
     #[error("{0} is a file of properties: only YAML is read; write its settings into an application.yaml")]
     Properties(Box<str>),
-    /// A variable says what cannot be.
+    /// The value of a variable is not valid.
     #[error("{variable}: expected {expected}{}", found.as_deref().map(is_found).unwrap_or_default())]
     Variable {
-        /// Its name.
+        /// The name of the variable.
         variable: &'static str,
-        /// What it may say.
+        /// The values that it can have.
         expected: &'static str,
-        /// What it says; `None` if that may hold a password.
+        /// Its value; `None` if the value may hold a password.
         found: Option<Box<str>>,
     },
-    /// What it says is no policy.
+    /// The settings do not make a valid policy.
     #[error(transparent)]
     Policy(#[from] PolicyError),
 }
@@ -91,15 +91,17 @@ fn is_found(found: &str) -> String {
 }
 
 impl Import {
+    /// Reads the words of `--import`.
+    ///
     /// # Errors
     ///
-    /// If the words name no system, or not what it needs.
+    /// If they do not name a known system and, if it has one, its file.
     pub(crate) fn new(words: &[OsString]) -> Result<Self, ImportError> {
         match words {
             [system, file] if system == "rlaas" => Ok(Self::Rlaas(file.into())),
             [system] if system == "valkey-env" => Ok(Self::ValkeyEnv),
             [system, folder] if system == "envoy-ratelimit" => Ok(Self::EnvoyRatelimit(folder.into())),
-            // A variable is one word.
+            // An environment variable is a single word.
             [both] => match both.to_str().and_then(|both| both.split_once(',')) {
                 Some(("rlaas", file)) => Ok(Self::Rlaas(file.into())),
                 Some(("envoy-ratelimit", folder)) => Ok(Self::EnvoyRatelimit(folder.into())),
@@ -109,12 +111,12 @@ impl Import {
         }
     }
 
-    /// Reads what the system would read. In trouble of the store, `failure` is said instead of what the system does; a
-    /// decision waits for it as long as `timeout`.
+    /// Reads what the system would read. `failure` replaces the system's behaviour during an outage of the store, and
+    /// `timeout` is how long a decision waits for the store.
     ///
     /// # Errors
     ///
-    /// If that cannot be read, or says what cannot be.
+    /// If a file cannot be read, or a setting is not valid.
     pub(crate) fn read(
         self,
         charging: Charging,
@@ -133,7 +135,8 @@ impl Import {
     }
 }
 
-/// The variables by which Spring would set something under `ratelimiter` or `rate-limiter`, but for these.
+/// Returns the variables that Spring would read as settings below `ratelimiter` or `rate-limiter`, without the known
+/// ones.
 pub(crate) fn other_spring_variables(known: &[&str]) -> Vec<String> {
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     let is_spring = |name: &String| name.starts_with("RATELIMITER_") || name.starts_with("RATE_LIMITER_");
@@ -143,7 +146,7 @@ pub(crate) fn other_spring_variables(known: &[&str]) -> Vec<String> {
     others
 }
 
-/// A variable of the environment; an empty one counts as unset.
+/// Returns an environment variable; an empty one counts as unset.
 fn variable(name: &str) -> Option<String> {
     std::env::var(name).ok().filter(|value| !value.is_empty())
 }

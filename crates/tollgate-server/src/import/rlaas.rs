@@ -1,7 +1,7 @@
 //! The `application.yaml` of the [RLaaS Users Service](https://github.com/amitsaxena098/rlaas-users-service).
 //!
-//! Windows are checked here, which RLaaS does not do: it takes a window of 0 seconds for no limit at all, and one of
-//! half a second for counters that never go away.
+//! Windows are checked here, because RLaaS does not check them: with a window of 0 seconds it has no limit at all, and
+//! with half a second its counters never expire.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,14 +23,14 @@ const KNOWN: [&str; 4] = [ALGORITHM, WINDOW, LIMIT, STORE];
 const STORE_VARIABLE: &str = "REDIS_URL";
 const SPRING_STORE_VARIABLE: &str = "SPRING_DATA_REDIS_URL";
 
-/// The variables by which Spring lets settings be overridden: without hyphens, or as earlier versions wrote them.
+/// The variables that override settings in Spring: without hyphens, or as earlier versions wrote them.
 const VARIABLES: [(&str, [&str; 2]); 3] = [
     (ALGORITHM, ["RATELIMITER_USEALGO", "RATE_LIMITER_USE_ALGO"]),
     (WINDOW, ["RATELIMITER_WINDOWSIZE", "RATE_LIMITER_WINDOW_SIZE"]),
     (LIMIT, ["RATELIMITER_MAXREQUESTS", "RATE_LIMITER_MAX_REQUESTS"]),
 ];
 
-/// A log line is no place for thousands.
+/// Most settings that a log line lists.
 const SHOWN: usize = 20;
 
 pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<ImportedPolicies, ImportError> {
@@ -50,7 +50,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
             return Err(invalid(problems.collect()));
         }
     };
-    // Without its store it fails each request.
+    // RLaaS fails every request while its store is down.
     let failure = failure.unwrap_or(OnStoreFailure::Closed);
     let policy = Policy::builder("rlaas")
         .key(Identity::Attribute("userId".into()))
@@ -80,7 +80,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
     })
 }
 
-/// What variables say goes before the file, as with Spring.
+/// Overrides settings of the file by variables, as Spring does.
 fn set_by_variables(file: &mut SpringFile) -> Result<(), ImportError> {
     for (setting, names) in VARIABLES {
         let Some((variable, text)) = names.into_iter().find_map(|name| Some((name, variable(name)?))) else {
@@ -119,7 +119,7 @@ fn quota(file: &SpringFile) -> Result<Quota, Vec<Problem>> {
         }
     };
     Quota::new(limit.0, Duration::from_secs(window.0)).map_err(|error| {
-        // Of a quota that cannot be, whichever of the two is too large.
+        // The position of the number that makes the quota invalid.
         let at = if Quota::new(0, Duration::from_secs(window.0)).is_err() { window.1 } else { limit.1 };
         vec![Problem::new(at, ProblemKind::Quota(error))]
     })
@@ -138,7 +138,7 @@ fn algorithm(file: &SpringFile) -> Result<(), Problem> {
     Err(Problem::new(setting.at, ProblemKind::Other(message.into())))
 }
 
-/// A whole number, and where it stands.
+/// Returns a whole number and its position.
 fn number(file: &SpringFile, name: &'static str, from: u64) -> Result<(u64, Position), Problem> {
     let setting = file.setting(name).ok_or_else(|| missing(file, name))?;
     let text = setting.resolve(&variable)?;
@@ -156,7 +156,7 @@ fn missing(file: &SpringFile, key: &'static str) -> Problem {
     Problem::new(at, ProblemKind::MissingKey { section: "RLaaS", key })
 }
 
-/// Where it is said where the store is, and where that is.
+/// Returns the URL of the store, with the name of its setting.
 fn store(file: &SpringFile) -> Result<Option<(&'static str, Secret)>, Problem> {
     if let Some(url) = variable(SPRING_STORE_VARIABLE) {
         return Ok(Some((SPRING_STORE_VARIABLE, url.into())));
@@ -164,7 +164,7 @@ fn store(file: &SpringFile) -> Result<Option<(&'static str, Secret)>, Problem> {
     match file.setting(STORE) {
         Some(setting) => match setting.resolve(&variable) {
             Ok(url) => Ok(Some((STORE, url.into()))),
-            // A flag may name the store.
+            // `--store` may name the store instead.
             Err(problem) if matches!(problem.kind(), ProblemKind::UnsetVariable(_)) => Ok(None),
             Err(problem) => Err(problem),
         },

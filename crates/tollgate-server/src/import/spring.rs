@@ -1,7 +1,7 @@
-//! Files as Spring reads them, as far as a few settings need it: names with dots, where they stand, and placeholders.
+//! A reader of Spring's configuration files, for a few settings: names with dots, positions, and placeholders.
 //!
-//! Names are compared as Spring does, without hyphens and whatever their case. Which profile is active is not known
-//! here, so a file with several documents is refused.
+//! Names are compared as Spring does: hyphens and case do not matter. The active profile is unknown here, so a file
+//! with several documents is refused.
 
 use granit_parser::{Event, Parser, Span, StrInput};
 use tollgate_policy::{Position, Problem, ProblemKind};
@@ -13,20 +13,22 @@ pub(super) struct SpringFile(Vec<Setting>);
 /// One setting.
 #[derive(Debug)]
 pub(super) struct Setting {
-    /// Such as `rate-limiter.window-size`, as it is written.
+    /// The name as written, such as `rate-limiter.window-size`.
     pub(super) name: String,
-    /// What is written there, placeholders and all.
+    /// The value as written, with its placeholders.
     pub(super) text: String,
     pub(super) at: Position,
 }
 
-/// No setting is nested half as deep.
+/// More than twice the depth of any real setting.
 const MAX_DEPTH: usize = 32;
 
 impl SpringFile {
+    /// Parses a file.
+    ///
     /// # Errors
     ///
-    /// If it is no YAML, or not one document.
+    /// If it is not YAML, or has several documents.
     pub(super) fn parse(text: &str) -> Result<Self, Problem> {
         let (mut reader, mut file) = (Reader(Parser::new_from_str(text)), Self::default());
         let mut documents = 0;
@@ -47,17 +49,17 @@ impl SpringFile {
         Ok(file)
     }
 
-    /// Has a variable say this in place of the file.
+    /// Sets a value from a variable, which overrides the file.
     pub(super) fn set(&mut self, name: &str, text: String) {
         self.0.push(Setting { name: name.to_owned(), text, at: Position::new(1, 1) });
     }
 
-    /// The setting of this name; of several the last, as with Spring.
+    /// Returns the setting of this name. If there are several, the last one counts, as in Spring.
     pub(super) fn setting(&self, name: &str) -> Option<&Setting> {
         self.0.iter().rev().find(|setting| is_same(&setting.name, name))
     }
 
-    /// The names of all settings that are none of these, each once.
+    /// Returns the names of all other settings, each once.
     pub(super) fn others(&self, known: &[&str]) -> Vec<&str> {
         let is_known = |name: &str| known.iter().any(|known| is_same(known, name));
         let mut others: Vec<&str> = self.0.iter().map(|setting| setting.name.as_str()).collect();
@@ -66,7 +68,7 @@ impl SpringFile {
         others
     }
 
-    /// Where the first setting below this name stands.
+    /// Returns the position of the first setting below this name.
     pub(super) fn section(&self, name: &str) -> Option<Position> {
         let below =
             |setting: &&Setting| setting.name.split('.').next().is_some_and(|first| is_same(first, name));
@@ -75,7 +77,7 @@ impl SpringFile {
 }
 
 impl Setting {
-    /// The text with `${NAME}` and `${NAME:default}` replaced by variables.
+    /// Returns the value, with `${NAME}` and `${NAME:default}` replaced by variables.
     ///
     /// # Errors
     ///
@@ -112,7 +114,7 @@ impl<'a> Reader<'a> {
         })
     }
 
-    /// Adds what stands under this name. Entries of lists are named as their list.
+    /// Adds all settings below this name. Entries of a list have the name of the list.
     fn value(
         &mut self,
         event: Event<'a>,
@@ -154,7 +156,7 @@ impl<'a> Reader<'a> {
                     self.value(event, span, &key, depth + 1, settings)?;
                 }
             }
-            // An alias: what it stands for is no setting that matters here, or is missed by its name.
+            // An alias. If it stands for a setting that is needed, the setting is reported as missing.
             _ => {}
         }
         Ok(())
@@ -165,7 +167,7 @@ fn position(span: Span) -> Position {
     Position::new(span.start.line().max(1), span.start.col() + 1)
 }
 
-/// Whether Spring takes both for the same name.
+/// Whether both are the same name in Spring.
 fn is_same(one: &str, other: &str) -> bool {
     let letters = |name: &'_ str| {
         let kept: Vec<char> = name.chars().filter(|at| !matches!(at, '-' | '_')).collect();
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_are_found_under_every_way_of_writing_their_names() {
+    fn finds_settings_however_their_names_are_written() {
         for text in
             ["a-b:\n  c-d: 5", "a-b.c-d: 5", "aB:\n  cD: 5", "A_B: { c_d: 5 }", "a-b: { c-d: 4 }\na-b.c-d: 5"]
         {
@@ -200,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_are_variables_or_their_defaults() {
+    fn replaces_placeholders_by_variables_or_defaults() {
         assert_eq!(resolved("redis://${HOST}:${PORT:6379}/").unwrap(), "redis://h:6379/");
         assert_eq!(resolved("${NONE:}").unwrap(), "");
         assert_eq!(resolved("${PORT}"), Err(ProblemKind::UnsetVariable("PORT".into())));
@@ -210,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_one_document_of_yaml_has_its_place() {
+    fn refuses_all_but_one_yaml_document_and_names_the_line() {
         for (text, line) in [("a: 1\n---\nb: 2", 2), ("a: [1", 1), ("a:\n\t- 1", 2), ("? [a]\n: 1", 1)] {
             assert_eq!(SpringFile::parse(text).unwrap_err().at().line, line, "{text}");
         }

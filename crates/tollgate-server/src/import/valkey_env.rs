@@ -19,7 +19,7 @@ pub(super) fn read(
     variables: Variables<'_>,
     failure: Option<OnStoreFailure>,
 ) -> Result<ImportedPolicies, ImportError> {
-    // It admits whoever asks while its store is away.
+    // user-rate-limit admits everybody while its store is down.
     let failure = failure.unwrap_or(OnStoreFailure::Open);
     let policy = Policy::builder("user-rate-limit")
         .key(Identity::Attribute("user".into()))
@@ -59,7 +59,7 @@ fn store(variables: Variables<'_>) -> Result<String, ImportError> {
     let host = variables(HOST).unwrap_or_else(|| "localhost".to_owned());
     let is_host = !host.contains(['/', '@', '?', '#', ',']);
     let url = Some(url(&host, port)).filter(|url| is_host && url.parse::<StoreUrl>().is_ok());
-    // It is not repeated: who takes it for a URL may have a password in it.
+    // The value is not repeated in the error: if it is a URL, it may hold a password.
     url.ok_or(ImportError::Variable { variable: HOST, expected: "a host", found: None })
 }
 
@@ -74,7 +74,7 @@ fn read_as<T>(
     read(&text).ok_or_else(|| ImportError::Variable { variable, expected, found: Some(text.into()) })
 }
 
-/// Digits alone: `parse` would take a plus sign.
+/// Parses digits alone, because `parse` accepts a plus sign.
 fn whole(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_set_is_as_it_is_there() {
+    fn unset_variables_have_the_defaults_of_user_rate_limit() {
         assert_eq!(imported(&[]).unwrap(), ("5/1m".to_owned(), "valkey://localhost:6379".to_owned()));
         let all = [(LIMIT, "100"), (WINDOW, "90"), (HOST, "10.0.0.7"), (PORT, "6380")];
         assert_eq!(imported(&all).unwrap(), ("100/90s".to_owned(), "valkey://10.0.0.7:6380".to_owned()));
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused_by_the_name_of_its_variable() {
+    fn refuses_invalid_values_and_names_the_variable() {
         for (variable, values) in [
             (LIMIT, &["five", "-1", "+5", "5.0", "1099511627776"][..]),
             (WINDOW, &["0", "-60", "0.5", "1m", "315619201", "99999999999999999999"]),

@@ -1,11 +1,11 @@
-//! What requests ask, apart from how it is sent: paths, queries and bodies, each with what must come of it.
+//! The content of requests: paths, queries and bodies, each with the expected answer.
 
 use super::random::Random;
 
-/// What an answer must be.
+/// The expected answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Expected {
-    /// A decision, or what was asked for.
+    /// A decision, or another requested answer.
     Taken,
     /// A status of 400 to 499.
     Refused,
@@ -16,7 +16,7 @@ pub(super) enum Expected {
 pub(super) struct Asked {
     pub(super) method: &'static str,
     pub(super) target: Vec<u8>,
-    /// Without one there is no `Content-Type` either.
+    /// Without a body, there is no `Content-Type` either.
     pub(super) body: Option<Vec<u8>>,
     pub(super) expected: Expected,
 }
@@ -24,7 +24,7 @@ pub(super) struct Asked {
 const CHECKS: &[&str] = &["/v1/check", "/v1/peek"];
 const CHANGES: &[&str] = &["/v1/reset", "/v1/set", "/v1/refund"];
 
-/// Bodies that no operation of a check takes.
+/// Invalid bodies of checks.
 const WRONG_CHECKS: &[&[u8]] = &[
     b"",
     b"{",
@@ -52,7 +52,7 @@ const WRONG_CHECKS: &[&[u8]] = &[
     b"{\"attributes\": {}}",
 ];
 
-/// Numbers that are no cost.
+/// Invalid costs.
 const WRONG_COSTS: &[&str] = &[
     "-1",
     "-0.5",
@@ -82,7 +82,7 @@ const WRONG_COSTS: &[&str] = &[
 
 const COSTS: &[&str] = &["0", "1", "2.0", "4294967295", "1e3", "-0"];
 
-/// Queries that are no check.
+/// Invalid queries of checks.
 const WRONG_QUERIES: &[&[u8]] = &[
     b"user=%",
     b"user=%4",
@@ -102,7 +102,7 @@ const WRONG_QUERIES: &[&[u8]] = &[
     b"%00",
 ];
 
-/// A request that is HTTP. On the listener for checks or that of administrators.
+/// Returns a request that is valid HTTP, for the checks or the admin listener.
 pub(super) fn asked(random: &mut Random, is_admin: bool) -> Asked {
     match random.below(12) {
         0 | 1 => get(&[&b"/v1/check?"[..], random.pick(WRONG_QUERIES)].concat(), Expected::Refused),
@@ -163,7 +163,7 @@ fn post(path: &str, body: Vec<u8>, expected: Expected) -> Asked {
     Asked { method: "POST", target: path.into(), body: Some(body), expected }
 }
 
-/// A body that is deep, wide or long.
+/// Returns a body that is deep, wide or long.
 fn nested(random: &mut Random) -> Asked {
     let body = match random.below(4) {
         0 => "[".repeat(10_000),

@@ -1,4 +1,4 @@
-//! Requests over HTTP/1.1: several in a row that are HTTP, whatever they ask, and at the end perhaps one that is not.
+//! Requests over HTTP/1.1: several that are valid HTTP with any content, and at the end perhaps one that is not.
 
 use std::io::{BufReader, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -8,17 +8,16 @@ use super::content::{Asked, Expected, asked};
 use super::random::Random;
 use crate::support::Connection;
 
-/// What comes of the last request on a connection.
+/// The expected result of the last request on a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Last {
-    /// It can be understood in one way alone, and must be refused: otherwise two servers in a row may take it for
-    /// different requests.
+    /// It must be refused, because two servers in a row could read it as different requests.
     Refused,
-    /// It may be refused or not.
+    /// It may be refused or answered.
     Either,
 }
 
-/// Sends one connection's requests, and looks at what is answered.
+/// Sends the requests of one connection, and checks the answers.
 pub(super) fn run(stream: TcpStream, random: &mut Random, is_admin: bool) -> Outcome {
     let mut bytes = Vec::new();
     let mut expected = Vec::new();
@@ -96,7 +95,7 @@ fn exchange(
     }
 }
 
-/// A request in HTTP/1.1, in one of the ways to write it.
+/// Writes a request in HTTP/1.1, in one of several ways.
 fn framed(random: &mut Random, asked: &Asked) -> Vec<u8> {
     const FIELDS: &[&[u8]] = &[
         b"X: y",
@@ -137,7 +136,7 @@ fn framed(random: &mut Random, asked: &Asked) -> Vec<u8> {
     request
 }
 
-/// Adds what is not HTTP, or not all of it.
+/// Adds bytes that are not HTTP, or are incomplete.
 fn broken(random: &mut Random, bytes: &mut Vec<u8>) -> Last {
     const LINES: &[&[u8]] = &[
         b"GET /healthz HTTP/9.9",

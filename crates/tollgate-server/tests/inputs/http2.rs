@@ -1,5 +1,4 @@
-//! Requests over HTTP/2: several streams that keep its rules, whatever they ask, and at the end perhaps a frame that
-//! breaks them.
+//! Requests over HTTP/2: several valid streams with any content, and at the end perhaps a frame that breaks the rules.
 
 use std::collections::BTreeMap;
 use std::net::{Shutdown, TcpStream};
@@ -15,7 +14,7 @@ use crate::support::http2::{
 
 const WINDOW: u32 = 1 << 24;
 
-/// What must come of a stream.
+/// The expected result of a stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stream {
     Answered(Expected),
@@ -43,7 +42,7 @@ pub(super) fn run(stream: TcpStream, random: &mut Random, is_admin: bool) -> Out
     Outcome { inputs, fault: fault.map(|fault| (fault, bytes)) }
 }
 
-/// One stream that keeps the rules of frames.
+/// Sends one stream with valid frames.
 fn one(random: &mut Random, id: u32, is_admin: bool, bytes: &mut Vec<u8>) -> Stream {
     const WRONG: &[(&str, &str)] = &[
         ("X-Upper", "y"),
@@ -101,7 +100,7 @@ fn one(random: &mut Random, id: u32, is_admin: bool, bytes: &mut Vec<u8>) -> Str
     expected
 }
 
-/// A frame that ends the connection, or frames of nobody knows what.
+/// Sends a frame that ends the connection, or random frames.
 fn broken(random: &mut Random, bytes: &mut Vec<u8>) {
     let id = [0, 1, 2, 99, 0x7fff_ffff][random.below(5)];
     match random.below(5) {
@@ -176,7 +175,7 @@ fn exchange(
     Ok(())
 }
 
-/// Whether a head tells of what must come of its stream.
+/// Whether the head is as expected for its stream.
 fn judge(id: u32, stream: Option<&Stream>, head: &[u8], is_broken: bool) -> Result<(), String> {
     let Some(class) = class(head) else { return Err(format!("stream {id} has no status: {head:?}")) };
     let is_right = match stream {
@@ -188,7 +187,7 @@ fn judge(id: u32, stream: Option<&Stream>, head: &[u8], is_broken: bool) -> Resu
     if is_right { Ok(()) } else { Err(format!("stream {id} is to be {stream:?}, and is answered {class}xx")) }
 }
 
-/// The first digit of a status, which is the first field of a head (RFC 7541, appendices A and B).
+/// Returns the first digit of the status, which is the first field of a head (RFC 7541, appendices A and B).
 fn class(head: &[u8]) -> Option<u8> {
     // A new size of the table may come first.
     let head = match head {

@@ -1,8 +1,8 @@
 //! Malformed inputs on many connections against the real service: it answers or ends each connection, answers none with
 //! a status of 500 or above, and never panics.
 //!
-//! What an input is and what must come of it is decided here, by a generator that shares nothing with the service. One
-//! seed repeats one connection.
+//! A generator that shares no code with the service makes the inputs and the expected results. A seed repeats one
+//! connection.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -22,13 +22,13 @@ use std::time::Instant;
 use random::Random;
 use support::Server;
 
-/// Connections at once.
+/// The number of connections at once.
 const WORKERS: usize = 16;
 
-/// What came of one connection.
+/// The result of one connection.
 struct Outcome {
     inputs: u64,
-    /// What is wrong, and what was sent.
+    /// The fault, and the bytes that were sent.
     fault: Option<(String, Vec<u8>)>,
 }
 
@@ -76,7 +76,7 @@ fn run(first_seed: u64, wanted: u64) {
     assert_eq!(violations, 0);
 }
 
-/// One connection to one of the listeners, by its seed.
+/// Opens one connection to one of the listeners, by its seed.
 fn connection(server: &Server, seed: u64) -> Outcome {
     let mut random = Random::new(seed);
     let is_admin = random.once_in(3);

@@ -1,10 +1,10 @@
-//! Choices that a seed repeats.
+//! Random choices that a seed repeats.
 
 /// xorshift64*.
 pub(super) struct Random(u64);
 
 impl Random {
-    /// Seeds that follow each other begin far apart.
+    /// Makes neighbouring seeds begin far apart.
     pub(super) fn new(seed: u64) -> Self {
         Self(seed.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -20,7 +20,7 @@ impl Random {
         self.next() as usize % bound
     }
 
-    /// One time in so many.
+    /// Returns true once in `times` calls, on average.
     pub(super) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }
@@ -33,7 +33,7 @@ impl Random {
         (0..self.below(most + 1)).map(|_| self.next() as u8).collect()
     }
 
-    /// Changes, takes out or doubles a byte.
+    /// Changes, removes or doubles a byte.
     pub(super) fn damage(&mut self, bytes: &mut Vec<u8>) {
         if bytes.is_empty() {
             return;

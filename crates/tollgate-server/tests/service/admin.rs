@@ -1,4 +1,4 @@
-//! What administrators change and read, and that callers cannot.
+//! Operations of administrators, which callers cannot use.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -39,7 +39,7 @@ fn a_refund_gives_back_at_most_what_is_used_in_the_window_it_names() {
     assert_eq!(refund(1, &[]), json!([]), "a check that no quota applied to took nothing");
 }
 
-/// The windows were named by their places alone, and as many other quotas took them for theirs.
+/// A refund named its windows by position only, and other quotas took the units as theirs.
 #[test]
 fn a_refund_that_names_other_quotas_gives_nothing_back() {
     let server = Server::start(&["--limit", "5/1d@first_hit,9/2d@first_hit"]);
@@ -82,9 +82,9 @@ fn a_refund_that_names_other_quotas_gives_nothing_back() {
     assert_eq!((&quotas[0]["used"], &quotas[1]["used"]), (&json!(2), &json!(0)), "only what is named");
 }
 
-/// Such a refund was answered 200, and nobody learned that it named no window.
+/// Such a refund was answered 200, although it named no window.
 #[test]
-fn a_refund_of_what_no_window_can_be_is_refused_and_gives_nothing_back() {
+fn a_refund_of_an_impossible_window_is_refused_and_gives_nothing_back() {
     const DAY: u64 = 86_400_000;
     let server = Server::start(&["--limit", "5/1d,9/2d@staggered,9/day@Europe/Berlin,9/1d@first_hit"]);
     let windows = charged(&server.get("/v1/check?user=alice&cost=3").json());
@@ -112,7 +112,7 @@ fn a_refund_of_what_no_window_can_be_is_refused_and_gives_nothing_back() {
 }
 
 #[test]
-fn set_and_reset_change_what_is_used() {
+fn set_and_reset_change_the_used_units() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "user"]);
     let set = |used: Value| {
         let body = json!({ "attributes": { "user": "alice" }, "used": used });
@@ -157,7 +157,7 @@ fn each_listener_answers_its_own_paths_alone() {
 }
 
 #[test]
-fn a_wrong_method_is_told_the_right_ones() {
+fn the_answer_to_a_wrong_method_names_the_right_ones() {
     let server = Server::start(&["--limit", "5/1d"]);
     let ask = |method: &str, path: &str| {
         let reply =
@@ -171,7 +171,7 @@ fn a_wrong_method_is_told_the_right_ones() {
 }
 
 #[test]
-fn a_head_has_the_length_of_what_get_would_say_and_never_takes_units() {
+fn a_head_has_the_length_of_get_and_takes_nothing() {
     let server = Server::start(&["--limit", "1/1d"]);
     let head = |connection: &mut Connection, path: &str| {
         connection.send(format!("HEAD {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes());

@@ -1,4 +1,4 @@
-//! `--answers`: other systems' paths and words, beside our own.
+//! `--answers`: paths and formats of other systems, in addition to our own.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -11,7 +11,7 @@ fn text(reply: &Reply) -> &str {
 }
 
 #[test]
-fn nothing_is_answered_at_the_paths_of_others_unless_it_is_asked_for() {
+fn serves_paths_of_other_systems_only_if_requested() {
     let server = Server::start(&["--limit", "5/1d"]);
     for path in ["/check?userId=alice", "/api/v1/rate_limit?user_id=a&endpoint=/"] {
         assert_eq!(server.get(path).status, 404);
@@ -29,7 +29,7 @@ fn nothing_is_answered_at_the_paths_of_others_unless_it_is_asked_for() {
 #[test]
 fn rlaas_admits_and_denies_in_its_own_sentences() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "userId", "--answers", "rlaas"]);
-    // Its own parameter is all that it reads: with a cost of 0 nothing would be counted.
+    // It reads only its own parameter: a cost of 0 would count nothing.
     for path in ["/check?userId=alice", "/check?userId=alice&cost=0", "/check?x=1&userId=%61lice"] {
         let reply = server.get(path);
         assert_eq!((reply.status, text(&reply)), (200, "User is allowed"), "{path}");
@@ -46,9 +46,9 @@ fn rlaas_admits_and_denies_in_its_own_sentences() {
     assert_eq!(server.get("/check?userId=bob").status, 200);
 }
 
-/// It counted everybody who did not say who they are as one user, and probes and scrapes with them.
+/// All requests without a user counted as one user, probes and scrapes included.
 #[test]
-fn rlaas_refuses_who_does_not_say_who_asks_and_charges_nothing() {
+fn rlaas_refuses_requests_without_a_user_and_charges_nothing() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "userId", "--answers", "rlaas"]);
     for path in ["/check", "/check?userId=", "/check?userid=alice", "/check?userId=a&userId=b"] {
         server.get(path).assert_problem(400, Some("query.userId"));
@@ -76,7 +76,7 @@ fn leetdezine_answers_a_gateway_in_its_two_bodies() {
 }
 
 #[test]
-fn leetdezine_tells_who_asks_by_user_or_else_by_address() {
+fn leetdezine_counts_by_user_or_else_by_address() {
     let server = Server::start(&["--limit", "9/1d", "--answers", "leetdezine"]);
     let path = |query: &str| format!("/api/v1/rate_limit?{query}");
     for query in ["user_id=a&ip=::1&endpoint=/", "ip=192.0.2.1&endpoint=/", "ip_address=192.0.2.1&endpoint=/"]
@@ -100,7 +100,7 @@ fn leetdezine_tells_who_asks_by_user_or_else_by_address() {
 }
 
 #[test]
-fn what_a_policy_says_besides_holds_there_too() {
+fn other_settings_of_a_policy_hold_there_too() {
     let folder = std::env::temp_dir().join(format!("tollgate-answers-{}", std::process::id()));
     let policies = "
 policies:
@@ -119,7 +119,7 @@ policies:
     let file = folder.to_str().expect("a path in UTF-8");
     let server = Server::start(&["--config", file, "--answers", "leetdezine"]);
     let ask = |endpoint: &str| server.get(&format!("/api/v1/rate_limit?user_id=a&endpoint={endpoint}"));
-    // No limit, and so no window: its body has no words for that.
+    // Without a limit there is no window, and the format cannot express that.
     let unknown = ask("/unknown");
     assert_eq!((unknown.status, unknown.json()["reason"].as_str()), (429, Some("missing_key")));
     let nobody = ask("/nobody");

@@ -1,6 +1,6 @@
-//! What callers can ask with besides a plain check: records, limits of their own, receipts.
+//! Requests besides plain checks: records, limits of callers, and receipts.
 //!
-//! Quotas are by the day from the first hit, so that no window ends while a test runs.
+//! Windows are days that start at the first hit, so that none ends during a test.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -12,21 +12,21 @@ use crate::support::{Server, quotas};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
-/// A file of policies of this test.
+/// Writes a file of policies for a test, and returns its path.
 fn policies(name: &str, text: &str) -> String {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("asking-{name}.yaml"));
     std::fs::write(&file, text).expect("it can be written");
     file.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// The used units of each quota.
+/// Returns the used units of each quota.
 fn used(reply: &Value) -> Vec<u64> {
     quotas(reply).iter().filter_map(|quota| quota["used"].as_u64()).collect()
 }
 
-/// A caller with neither attribute was told to send the first, though the second would have done.
+/// The error for a caller without both attributes named only the first, although the second is enough.
 #[test]
-fn all_attributes_that_would_do_are_named_if_none_is_there() {
+fn names_every_choice_of_the_key_if_all_are_missing() {
     let text = "policies: [{ name: any, key: { first_of: [user, ip] }, quotas: [5/1d@first_hit] }]";
     let server = Server::start(&["--config", &policies("first-of", text)]);
     let refused = server.get("/v1/check?path=/search");
@@ -70,7 +70,7 @@ fn a_record_counts_without_asking_for_room() {
     server.admin_post("/v1/record/batch", r#"{"requests": []}"#).assert_problem(400, Some("requests"));
 }
 
-/// A request of several quotas could have all of them set or forgotten, and never one.
+/// Set and reset changed all quotas of a request, and could not select one.
 #[test]
 fn one_quota_of_several_can_be_set_and_reset() {
     let text = "policies:\n  - { name: a, key: [user], quotas: [5/1d@first_hit, 9/2d@first_hit] }\n  \
@@ -160,7 +160,7 @@ fn a_receipt_gives_back_what_its_check_took() {
 }
 
 #[test]
-fn only_receipts_of_the_service_are_taken_and_they_show_nothing() {
+fn accepts_only_its_own_receipts_and_they_reveal_nothing() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--max-attribute-bytes", "20000"]);
     let receipt = server.post("/v1/check", r#"{"attributes": {"user": "alice"}, "receipt": true}"#).json();
     let receipt = receipt["receipt"].as_str().expect("a receipt").to_owned();
@@ -206,7 +206,7 @@ fn only_receipts_of_the_service_are_taken_and_they_show_nothing() {
 }
 
 #[test]
-fn processes_with_one_secret_take_each_others_receipts() {
+fn processes_with_one_secret_accept_each_others_receipts() {
     let secret = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("asking-secret");
     let file = secret.to_str().expect("a path in UTF-8");
     let refused = |text: &str| {
@@ -317,7 +317,7 @@ fn limits_given_with_the_call_are_counted_apart() {
 }
 
 #[test]
-fn limits_given_with_the_call_are_off_unless_they_are_allowed() {
+fn limits_given_with_the_call_need_the_flag() {
     let server = Server::start(&["--limit", "5/1d@first_hit"]);
     let body = r#"{"attributes": {"user": "alice"}, "policy": "a", "quotas": ["5/1m"]}"#;
     for path in ["/v1/check", "/v1/peek"] {
@@ -338,9 +338,9 @@ fn limits_given_with_the_call_are_off_unless_they_are_allowed() {
     );
 }
 
-/// A request with a misspelt name matched no policy and was admitted without a word.
+/// A request with a misspelled name matched no policy and was silently admitted.
 #[test]
-fn what_no_policy_matches_is_denied_admitted_or_warned_of() {
+fn unmatched_requests_are_denied_admitted_or_logged() {
     let text = |more: &str| {
         format!(
             "{more}policies:\n  - {{ name: api, match: {{ name: api }}, key: [user], quotas: [5/1d] }}\n  \
@@ -397,9 +397,9 @@ fn what_no_policy_matches_is_denied_admitted_or_warned_of() {
     assert_eq!(warned(server), 1);
 }
 
-/// A list of the banned that was tried out left no trace, so nobody saw whom it would deny.
+/// A list in shadow mode left no trace, so nobody saw whom it would deny.
 #[test]
-fn what_would_be_denied_is_in_the_answer_the_metrics_and_the_log() {
+fn trial_denials_are_in_the_answer_the_metrics_and_the_log() {
     let text = "mode: shadow\ndeny: { user: [mallory] }\npolicies:\n  \
                 - { name: api, key: [account], on_missing_key: deny, quotas: [1/1d] }\n";
     let server = Server::start(&["--config", &policies("would-deny", text)]);
@@ -426,9 +426,9 @@ fn what_would_be_denied_is_in_the_answer_the_metrics_and_the_log() {
     assert!(!log.contains("no policy matches"), "{log}");
 }
 
-/// Clients that read the old headers go on while others read the new ones.
+/// Old clients read the old headers while new ones read the new headers.
 #[test]
-fn a_policy_tells_of_itself_in_several_formats() {
+fn a_policy_sends_headers_in_several_formats() {
     let text = "policies:\n  \
                 - { name: api, match: { name: api }, key: [user], quotas: [1/1d], headers: [github, draft-11] }\n  \
                 - { name: old, match: { name: old }, key: [user], quotas: [1/1d], headers: envoy }\n";

@@ -1,6 +1,6 @@
-//! Who may do what, by the file of `--tokens`.
+//! Authorization by the file of `--tokens`.
 //!
-//! What is expected stands in tables of this file: nothing of it is taken from the service's own.
+//! The expected results are tables in this file, independent of the service's own.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -26,7 +26,7 @@ policies:
   - { name: login, match: { name: login }, key: [key], quotas: [1000000/1d@first_hit] }
 ";
 
-/// A token and the line of its principal, as the command prints them.
+/// Returns a token and the line of its principal, as the command prints them.
 fn new_token(name: &str, more: &[&str]) -> (String, String) {
     let Output { status, stdout, .. } =
         tollgate().args(["token", "new", "--json", "--name", name]).args(more).output().expect("it runs");
@@ -51,18 +51,18 @@ fn ask(address: SocketAddr, method: &str, path: &str, headers: &[&str], body: &s
     reply.expect("an answer comes")
 }
 
-/// What a cell of the matrix is about.
+/// The data that a cell of the matrix concerns.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Concerns {
     /// No counter.
     Nothing,
     /// The counter of `search`.
     Search,
-    /// The same, in one of many requests that are answered each for itself.
+    /// The same counter, in one request of a batch.
     SearchInBatch,
     /// All policies.
     All,
-    /// No counter, because what it asks cannot be.
+    /// No counter, because the request is invalid.
     Nonsense,
 }
 
@@ -70,9 +70,9 @@ struct Operation {
     method: &'static str,
     path: &'static str,
     body: &'static str,
-    /// Where it is answered.
+    /// The listener that answers it.
     listeners: &'static [&'static str],
-    /// Scopes of which one is needed, the one that a problem names first; none if everybody may.
+    /// Scopes, one of which is needed; a problem names the first. Empty if everybody may use the operation.
     scopes: &'static [&'static str],
     concerns: Concerns,
 }
@@ -99,7 +99,7 @@ const PUBLIC: &[&str] = &["checks"];
 const ADMIN: &[&str] = &["admin"];
 const READ: &[&str] = &["read"];
 
-/// Callers may refund by a receipt alone, and this is none.
+/// Callers may refund only by a receipt, and this is not one.
 const REFUND_BY_CALLER: Operation =
     operation("POST", "/v1/refund", REFUND, PUBLIC, &["check"], Concerns::Nonsense);
 
@@ -136,20 +136,20 @@ const OPERATIONS: [Operation; 27] = {
     ]
 };
 
-/// Who asks in a cell of the matrix.
+/// The caller in a cell of the matrix.
 struct Principal {
     name: &'static str,
-    /// What it sends to show who it is.
+    /// The header that it sends to identify itself.
     shown: Vec<String>,
     is_known: bool,
     scopes: &'static [&'static str],
-    /// The policy that it may touch, if not all.
+    /// The policy that it may use; `None` for all.
     policy: Option<&'static str>,
 }
 
 const ALL_SCOPES: &[&str] = &["check", "peek", "change", "read", "metrics", "policies"];
 
-/// All principals, and the text of the file that knows those who are known.
+/// Returns all principals, and the text of the file with the known ones.
 fn principals() -> (Vec<Principal>, String) {
     let mut file = String::from("# Principals of the matrix.\n\n");
     let mut all = Vec::new();
@@ -191,13 +191,13 @@ fn principals() -> (Vec<Principal>, String) {
     (all, file)
 }
 
-/// What this operation is there.
+/// Returns this operation on that listener.
 fn on_listener<'a>(operation: &'a Operation, listener: &str) -> &'a Operation {
     let is_by_caller = operation.path == REFUND_BY_CALLER.path && listener == "checks";
     if is_by_caller { &REFUND_BY_CALLER } else { operation }
 }
 
-/// The status of a cell, and of the one request in a batch.
+/// Returns the status of a cell, and of the request in a batch.
 fn expected(principal: &Principal, operation: &Operation, listener: &str) -> (u16, u16) {
     let alone = |status| (status, status);
     let Some(needed) = operation.scopes.first() else { return alone(200) };
@@ -229,7 +229,7 @@ struct Watched {
 }
 
 impl Watched {
-    /// What is used of the counter, and how often the file of policies was read again.
+    /// Returns the used units of the counter, and the number of reloads of the policy file.
     fn state(&self) -> (u64, Option<String>) {
         let peek = ask(self.server.public, "POST", "/v1/peek", &["Host: x", &self.root], ALICE).json();
         let metrics = ask(self.metrics(), "GET", "/metrics", &["Host: x"], "").body;
@@ -244,7 +244,7 @@ impl Watched {
     }
 }
 
-/// Every principal, asking for every operation on every listener.
+/// Every principal uses every operation on every listener.
 #[test]
 fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
     let folder = Folder::new();
@@ -324,9 +324,9 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
     eprintln!("{cells} cells");
 }
 
-/// A receipt shows that somebody was admitted, and not that whoever shows it may touch its policy.
+/// A receipt proves that somebody was admitted, not that its bearer may use the policy.
 #[test]
-fn a_receipt_is_taken_from_whoever_may_touch_its_policy_and_nobody_else() {
+fn accepts_a_receipt_only_from_principals_that_may_use_its_policy() {
     let folder = Folder::new();
     let token = |name, policy: &str| new_token(name, &["--scope", "check,peek", "--policy", policy]);
     let ((search, search_line), (login, login_line)) = (token("web", "search"), token("form", "login"));
@@ -346,9 +346,9 @@ fn a_receipt_is_taken_from_whoever_may_touch_its_policy_and_nobody_else() {
     assert_eq!(used(), 0);
 }
 
-/// Limits that come with a request were refused to every principal that names its policies, even under those names.
+/// Principals with `policies` could not give limits with a request, even under the names of those policies.
 #[test]
-fn limits_with_a_request_are_for_whoever_may_touch_the_policy_of_their_name() {
+fn limits_of_callers_need_the_right_to_the_policy_of_their_name() {
     let folder = Folder::new();
     let (token, line) = new_token("web", &["--scope", "check,peek", "--policy", "search"]);
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("t", &line));
@@ -372,7 +372,7 @@ fn limits_with_a_request_are_for_whoever_may_touch_the_policy_of_their_name() {
     assert_eq!(post("/v1/peek", &limits("search")).json()["used"], 1);
 }
 
-/// A service with TLS whose clients show a certificate, and this file of principals.
+/// Starts a service with mutual TLS and this file of principals.
 struct Mutual {
     folder: Folder,
     authority: Authority,
@@ -394,7 +394,7 @@ impl Mutual {
         Self { folder, authority, server }
     }
 
-    /// A client with a certificate for this name.
+    /// Returns a client with a certificate for this name.
     fn client(&self, uri: &str) -> Client {
         let name = SanType::URI(uri.try_into().expect("a name"));
         let identity = self
@@ -406,9 +406,9 @@ impl Mutual {
 
 const READER: &str = r#"{"name": "reader", "san": "spiffe://prod/reader", "scopes": ["read"]}"#;
 
-/// The description told of tokens alone, whatever certificates were asked for.
+/// The description mentioned only tokens, even with client certificates.
 #[test]
-fn the_description_says_that_clients_show_a_certificate() {
+fn the_description_mentions_client_certificates() {
     let document = |mutual: &Mutual| -> Value {
         let (status, reply) = mutual
             .client("spiffe://prod/reader")
@@ -441,9 +441,9 @@ fn the_description_says_that_clients_show_a_certificate() {
     assert_eq!(security(&both, "/v1/check"), either);
 }
 
-/// Clients were told to send a token where no principal has one.
+/// Errors told clients to send a token although no principal has one.
 #[test]
-fn nobody_is_asked_for_a_token_where_all_principals_have_certificates() {
+fn errors_mention_no_token_if_all_principals_have_certificates() {
     let mutual = Mutual::start(Some(READER));
     let ask = |uri: &str, headers: &str| {
         let head = format!("GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{headers}\r\n");
@@ -460,9 +460,9 @@ fn nobody_is_asked_for_a_token_where_all_principals_have_certificates() {
     }
 }
 
-/// A name of a certificate that can never be shown let nobody in, and nothing told why.
+/// A name that no certificate can have let nobody in, without a warning.
 #[test]
-fn names_of_certificates_that_nobody_can_show_are_warned_of() {
+fn warns_of_names_that_no_certificate_can_have() {
     let warnings = |server: Server| {
         server.signal("TERM");
         let (_, log) = server.wait();
@@ -503,8 +503,8 @@ fn names_of_certificates_that_nobody_can_show_are_warned_of() {
     assert!(said.contains("--tls-client-ca") && said.contains("good-0"), "{said}");
 }
 
-/// Every client with its certificate, asking for every operation on both listeners. A certificate has no other name than
-/// its subject alternative names, and of several the first that the file knows counts.
+/// Every client uses every operation on both listeners with its certificate. Only subject alternative names count, and
+/// of several the first that the file knows.
 #[test]
 fn a_certificate_is_a_principal_by_its_alternative_names() {
     let folder = Folder::new();
@@ -565,9 +565,9 @@ fn a_certificate_is_a_principal_by_its_alternative_names() {
     assert_eq!(cells, clients.len() * 2 * OPERATIONS.len());
 }
 
-/// Whoever shows a token asks as its principal, whatever certificate the connection has.
+/// A token overrides the certificate of the connection.
 #[test]
-fn a_token_goes_before_a_certificate() {
+fn a_token_overrides_a_certificate() {
     let folder = Folder::new();
     let authority = Authority::new(folder.root(), "authority");
     let uri = |name: &str| SanType::URI(name.try_into().expect("a name"));
@@ -597,9 +597,9 @@ fn a_token_goes_before_a_certificate() {
     assert!(try_it.contains("--key KEY -H \"Authorization: Bearer $TOKEN\" 'https://"), "{try_it}");
 }
 
-/// A page cannot have a token, but the browser can send what else its visitor has.
+/// A page cannot have a token, but the browser can send the visitor's other credentials.
 #[test]
-fn pages_of_other_sites_are_refused_with_a_token_as_well() {
+fn pages_of_other_sites_are_refused_even_with_a_token() {
     let folder = Folder::new();
     let (token, line) = new_token("root", &["--scope", "change"]);
     let server = Server::start(&["--limit", "5/1d", "--tokens", &folder.write("t", &line)]);
@@ -614,7 +614,7 @@ fn pages_of_other_sites_are_refused_with_a_token_as_well() {
 }
 
 #[test]
-fn whoever_may_touch_one_policy_sees_it_alone_and_does_not_learn_of_others() {
+fn a_principal_sees_only_the_policies_that_it_may_use() {
     let folder = Folder::new();
     let (token, line) = new_token("web", &["--scope", "check,read", "--policy", "search"]);
     let (policies, tokens) = (folder.write("p.yaml", POLICIES), folder.write("t", &line));
@@ -634,7 +634,7 @@ fn whoever_may_touch_one_policy_sees_it_alone_and_does_not_learn_of_others() {
 }
 
 #[test]
-fn the_file_of_principals_is_read_again_and_a_bad_one_keeps_the_last_good() {
+fn reloads_the_file_of_principals_and_keeps_the_last_valid_one() {
     let folder = Folder::new();
     let (old, old_line) = new_token("web", &["--scope", "check"]);
     let (new, new_line) = new_token("web", &["--scope", "check"]);
@@ -679,7 +679,7 @@ fn the_file_of_principals_is_read_again_and_a_bad_one_keeps_the_last_good() {
     assert!(log.contains("principals stay as they are") && log.contains("t.jsonl:2:"), "{log}");
 }
 
-/// Whatever is presented, and wherever a token stands that should not.
+/// Tries every credential, also in wrong places.
 #[tokio::test(flavor = "multi_thread")]
 async fn no_token_digest_or_header_gets_into_logs_metrics_or_answers() {
     let folder = Folder::new();
@@ -745,7 +745,7 @@ async fn no_token_digest_or_header_gets_into_logs_metrics_or_answers() {
     }
 }
 
-/// The status of a check over HTTP/2 with this header.
+/// Returns the status of a check over HTTP/2 with this header.
 async fn over_http2(address: SocketAddr, authorization: &str) -> StatusCode {
     let stream = tokio::net::TcpStream::connect(address).await.expect("the server listens");
     let (mut requests, connection) =
@@ -760,7 +760,7 @@ async fn over_http2(address: SocketAddr, authorization: &str) -> StatusCode {
 }
 
 #[test]
-fn a_file_that_cannot_be_used_ends_the_start() {
+fn an_invalid_file_stops_the_start() {
     let folder = Folder::new();
     let line = new_token("web", &["--scope", "check"]).1;
     let file = folder.write("t.jsonl", &format!("# first\n{line}\n{{\"name\": \"a b\"}}\n"));
@@ -788,7 +788,7 @@ fn a_file_that_cannot_be_used_ends_the_start() {
 }
 
 #[test]
-fn a_new_token_is_printed_once_with_the_line_of_the_file() {
+fn prints_a_new_token_with_its_line() {
     let run = |flags: &[&str]| {
         let output = tollgate().args(["token", "new"]).args(flags).output().expect("it runs");
         (output.status.code(), String::from_utf8([output.stdout, output.stderr].concat()).expect("text"))
@@ -820,7 +820,7 @@ fn a_new_token_is_printed_once_with_the_line_of_the_file() {
 }
 
 #[test]
-fn check_takes_its_token_from_a_file() {
+fn check_reads_its_token_from_a_file() {
     let folder = Folder::new();
     let (token, line) = new_token("web", &["--scope", "check"]);
     let server = Server::start(&["--limit", "5/1d", "--tokens", &folder.write("t", &line)]);
@@ -857,7 +857,7 @@ fn check_takes_its_token_from_a_file() {
 }
 
 #[test]
-fn the_description_says_which_scope_an_operation_needs() {
+fn the_description_names_the_scope_of_each_operation() {
     let folder = Folder::new();
     let (token, line) = new_token("web", &["--scope", "read"]);
     let tokens = folder.write("t", &line);
@@ -880,9 +880,9 @@ fn the_description_says_which_scope_an_operation_needs() {
     assert!(open["paths"]["/v1/check"]["post"]["responses"]["401"].is_null());
 }
 
-/// Prometheus had to reach the operations that change counters.
+/// Prometheus needed access to the listener that changes counters.
 #[test]
-fn metrics_have_a_listener_of_their_own_that_asks_for_nothing() {
+fn the_metrics_listener_needs_no_token() {
     let server = Server::start(&["--limit", "5/1d", "--metrics-listen", "0.0.0.0:0"]);
     let port = server.metrics.expect("an address").port();
     let address = SocketAddr::from(([127, 0, 0, 1], port));

@@ -1,4 +1,4 @@
-//! What clients cannot make the service spend: memory, connections, work.
+//! Bounds on what clients can make the service spend: memory, connections and work.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -23,7 +23,7 @@ use crate::support::{Connection, HANG, Server, get, post};
 
 pub(crate) const MIB: u64 = 1024 * 1024;
 
-/// Memory that the service has had at once, in bytes.
+/// Returns the most memory that the service has had at once, in bytes.
 pub(crate) fn most_resident(server: &Server) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.id())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the most resident memory");
@@ -31,7 +31,7 @@ pub(crate) fn most_resident(server: &Server) -> u64 {
     kib * 1024
 }
 
-/// A body that begins and never ends.
+/// Sends a body that never ends.
 struct Unfinished(Option<Bytes>);
 
 impl Body for Unfinished {
@@ -120,7 +120,7 @@ fn requests_that_are_cancelled_at_once_cost_others_nothing() {
     assert!(grown < 32, "{grown} MiB");
 }
 
-/// A head that goes on for ever (CVE-2024-27316).
+/// A head that never ends (CVE-2024-27316).
 #[test]
 fn a_head_without_end_is_cut() {
     let server = Server::start(&["--limit", "5/1d"]);
@@ -139,7 +139,7 @@ fn a_head_without_end_is_cut() {
     assert!(grown < 16, "{grown} MiB");
 }
 
-/// Bytes that are no HTTP/2 end the connection, and say why.
+/// Bytes that are not HTTP/2 end the connection, and the service names the error.
 #[test]
 fn frames_against_the_rules_end_the_connection() {
     let server = Server::start(&["--limit", "5/1d"]);
@@ -200,7 +200,7 @@ fn a_value_of_an_attribute_has_a_length() {
     server.get("/v1/check?user=b%C3%A4b").assert_problem(400, Some("query.user"));
 }
 
-/// Nothing told of clients that were cut, or that the HTTP library answered by itself.
+/// No metric counted clients that were cut, or that the HTTP library answered by itself.
 #[test]
 fn clients_that_are_cut_are_counted_and_logged() {
     let server = Server::start(&["--limit", "5/1d"]);
@@ -279,7 +279,7 @@ fn connect_from(client: Ipv4Addr, server: SocketAddr) -> TcpStream {
     })
 }
 
-/// Bodies of requests that come whole need no memory of the budget, even if nothing is left of it.
+/// Complete bodies need no memory of the budget, even if it is used up.
 #[test]
 fn a_body_that_comes_whole_needs_no_room() {
     let server = Server::start(&["--limit", "5/1d", "--key", "user", "--body-memory", "4KiB"]);

@@ -1,4 +1,4 @@
-//! What a page of another site can have its visitor's browser send, and what becomes of it.
+//! Requests that a page of another site can send through its visitor's browser.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -9,7 +9,7 @@ use crate::support::{Connection, Reply, Server};
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 const JSON: &str = "Content-Type: application/json";
 
-/// What changes counters or policies, with a body that it takes.
+/// Operations that change counters or policies, with valid bodies.
 const CHANGES: [(&str, &str); 4] = [
     ("/v1/refund", r#"{"attributes": {"user": "alice"}, "windows": []}"#),
     ("/v1/reset", ALICE),
@@ -25,8 +25,8 @@ fn ask(address: SocketAddr, request: &str, headers: &[&str], body: &str) -> Repl
     Connection::open(address).ask(request.as_bytes())
 }
 
-/// A page posted an untyped Blob, a form reached `/v1/policies/reload`, and a page whose name had been bound to
-/// 127.0.0.1 read and changed what it liked. Each was answered 200.
+/// A page could post an untyped Blob, a form could reach `/v1/policies/reload`, and a page that rebound its host name
+/// to 127.0.0.1 could read and change everything. Each was answered 200.
 #[test]
 fn a_page_of_another_site_changes_and_reads_nothing() {
     let server = Server::start(&["--limit", "5/1d", "--key", "user"]);
@@ -74,7 +74,7 @@ fn a_page_of_another_site_changes_and_reads_nothing() {
 }
 
 #[test]
-fn our_own_pages_and_those_who_are_no_browser_are_answered() {
+fn own_pages_and_clients_that_are_no_browser_are_answered() {
     let server =
         Server::start(&["--limit", "5/1d", "--key", "user", "--allowed-host", "a.example,b.example"]);
     let port = server.admin.port();
@@ -96,9 +96,9 @@ fn our_own_pages_and_those_who_are_no_browser_are_answered() {
     assert_eq!(authority.status, 403, "what stands in the path goes before `Host`");
 }
 
-/// They may come from the pages of whoever uses the service, under any name.
+/// They may come from the operator's own pages, under any host name.
 #[test]
-fn checks_and_probes_take_any_host_and_origin() {
+fn checks_and_probes_accept_any_host_and_origin() {
     let server = Server::start(&["--limit", "50/1d", "--answers", "leetdezine"]);
     let foreign = ["Host: evil.example", "Origin: http://other.example", "Sec-Fetch-Site: cross-site"];
     let batch = format!(r#"{{"requests": [{ALICE}]}}"#);
@@ -119,7 +119,7 @@ fn checks_and_probes_take_any_host_and_origin() {
 }
 
 #[test]
-fn a_name_that_cannot_be_allowed_is_refused_at_the_start() {
+fn refuses_an_invalid_allowed_host_at_the_start() {
     for name in ["a.example:80", "http://a.example", "", "*", "a b"] {
         let flags = ["serve", "--limit", "5/1m", "--allowed-host", name];
         let output = crate::support::tollgate().args(flags).output().expect("it runs");

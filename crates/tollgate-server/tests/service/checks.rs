@@ -1,6 +1,6 @@
-//! What callers are answered: verdicts, headers, bodies.
+//! Answers to checks: verdicts, headers and bodies.
 //!
-//! Quotas are by the day from the first hit, so that no window ends while a test runs.
+//! Windows are days that start at the first hit, so that none ends during a test.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -10,8 +10,8 @@ use crate::support::{Server, get, post};
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
-/// The flag counted each text of an address by itself, and so each address of a /64, while the same word in a file counts
-/// clients and refuses what is no address.
+/// With the flag, each spelling of an address had its own counter, and each address of a /64. In a file, the same word
+/// counts clients and refuses other values.
 #[test]
 fn an_address_is_one_client_by_flag_as_by_file() {
     let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("address.yaml");
@@ -75,7 +75,7 @@ fn the_fifth_of_five_is_allowed_and_the_sixth_denied() {
 }
 
 #[test]
-fn asking_in_the_query_is_asking_in_a_body() {
+fn a_query_and_a_body_mean_the_same() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "user"]);
     let asked = server.get("/v1/check?user=al%69ce&cost=2&other=x");
     let posted = server.post("/v1/check", r#"{"attributes": {"user": "alice"}, "cost": 2}"#);
@@ -88,7 +88,7 @@ fn asking_in_the_query_is_asking_in_a_body() {
 }
 
 #[test]
-fn one_connection_answers_many_requests_also_pipelined() {
+fn one_connection_answers_many_requests_even_pipelined() {
     let server = Server::start(&["--limit", "5/1d@first_hit"]);
     let mut connection = server.connect();
     connection.send(&[get("/v1/check?user=alice"), post("/v1/check", ALICE), get("/healthz")].concat());
@@ -110,7 +110,7 @@ fn a_cost_above_the_limit_is_denied_for_good() {
 }
 
 #[test]
-fn a_limit_of_0_is_said_to_deny_everything() {
+fn the_answer_says_that_a_limit_of_0_denies_everything() {
     let server = Server::start(&["--limit", "0/1d"]);
     let reply = server.get("/v1/check?user=alice");
     assert_eq!((reply.status, &reply.json()["reason"]), (429, &json!("cost_exceeds_limit")));
@@ -148,7 +148,7 @@ fn a_peek_is_always_200_and_takes_nothing() {
 }
 
 #[test]
-fn the_requests_of_a_batch_do_not_touch_each_other() {
+fn the_requests_of_a_batch_are_independent() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user"]);
     let batch = json!({ "requests": [
         { "attributes": { "user": "alice" } },
@@ -235,7 +235,7 @@ fn exactly_20_of_50_parallel_requests_pass() {
 }
 
 #[test]
-fn count_denied_charges_what_was_denied() {
+fn count_denied_charges_denied_requests() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--count-denied"]);
     for used in 1..=3 {
         assert_eq!(server.get("/v1/check?user=alice").json()["used"], used);
@@ -243,7 +243,7 @@ fn count_denied_charges_what_was_denied() {
 }
 
 #[test]
-fn a_full_store_refuses_unseen_keys_and_answers_those_it_knows() {
+fn a_full_store_refuses_unseen_keys_and_answers_known_ones() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--max-counters", "1"]);
     assert_eq!(server.get("/v1/check?user=alice").status, 200);
     let refused = server.get("/v1/check?user=bob");
@@ -276,9 +276,9 @@ fn millis(value: &Value) -> u64 {
     value.as_u64().expect("milliseconds")
 }
 
-/// It was told that its body is no JSON, which it is.
+/// The answer said that the body is not JSON, although it is.
 #[test]
-fn a_compressed_body_is_told_that_it_is_compressed() {
+fn refuses_a_compressed_body_with_the_reason() {
     let server = Server::start(&["--limit", "5/1d@first_hit"]);
     let ask = |coding: &str, body: &str| {
         let head = format!("Host: localhost\r\nContent-Type: application/json\r\nContent-Encoding: {coding}");

@@ -1,4 +1,4 @@
-//! Callers in other languages, as `examples/clients` has them.
+//! The clients of `examples/clients`.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -22,7 +22,7 @@ fn python(server: &Server, user: &str) -> (bool, String, String) {
 }
 
 #[test]
-fn python_waits_as_long_as_it_is_told_and_is_then_let_in() {
+fn python_waits_for_retry_after_and_is_then_admitted() {
     let server = Server::start(&["--limit", "1/2s@first_hit", "--key", "user"]);
     // A window may be over before python has come.
     let denied = (0..20).find_map(|_| {
@@ -38,7 +38,7 @@ fn python_waits_as_long_as_it_is_told_and_is_then_let_in() {
 }
 
 #[test]
-fn python_tells_a_denial_for_good_and_a_problem_from_a_decision() {
+fn python_distinguishes_decisions_final_denials_and_problems() {
     let nobody = Server::start(&["--limit", "0/1s", "--key", "user"]);
     let (is_done, said, error) = python(&nobody, "alice");
     assert_eq!((is_done, said.as_str()), (false, ""));

@@ -1,4 +1,4 @@
-//! `tollgate check`, and the commands that say what the binary is: what they print, and with which status they exit.
+//! Output and exit status of `tollgate check`, `completions`, `man` and `--version`.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use crate::support::{Server, tollgate, until};
 
-/// The exit status, standard output and standard error.
+/// Returns the exit status, standard output and standard error.
 fn check(server: &str, arguments: &[&str]) -> (Option<i32>, String, String) {
     let output = tollgate().args(["check", "--server", server]).args(arguments).output().expect("it runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
@@ -36,7 +36,7 @@ fn exits_0_when_allowed_and_1_when_denied() {
 }
 
 #[test]
-fn says_when_nothing_is_counted_and_when_everything_is_denied() {
+fn reports_a_fallback_and_a_limit_of_0() {
     let full = Server::start(&["--limit", "1/1d@first_hit", "--max-counters", "1", "--when-full", "allow"]);
     assert_eq!(check(&url(&full), &["user=alice"]).0, Some(0));
     let (status, said, _) = check(&url(&full), &["user=bob"]);
@@ -60,7 +60,7 @@ fn a_peek_takes_nothing_and_exits_by_the_verdict() {
 }
 
 #[test]
-fn json_is_the_answer_as_it_came() {
+fn json_prints_the_answer_unchanged() {
     let server = Server::start(&["--limit", "1/1d@first_hit,9/2d@first_hit"]);
     let (status, said, _) = check(&url(&server), &["user=a=b", "path=/", "--json"]);
     let answer: serde_json::Value = serde_json::from_str(&said).expect("JSON");
@@ -68,9 +68,9 @@ fn json_is_the_answer_as_it_came() {
     assert_eq!(server.get("/v1/check?user=a%3Db&path=/").status, 429);
 }
 
-/// The answer of a service can hold what a terminal obeys.
+/// The answer of a service can contain control characters.
 #[test]
-fn json_has_no_character_that_a_terminal_obeys() {
+fn json_has_no_control_character() {
     let text = "\u{9b}31m\u{202e}\u{7f}ä😀";
     let body = format!("{{\r\n\"detail\":\t\"{text}\\u001b\"}}");
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -90,7 +90,7 @@ fn json_has_no_character_that_a_terminal_obeys() {
 }
 
 #[test]
-fn json_is_the_problem_where_there_is_no_decision() {
+fn json_prints_the_problem_if_there_is_no_decision() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user", "--max-counters", "1"]);
     let problem = |arguments: &[&str]| {
         let (status, said, error) = check(&url(&server), arguments);
@@ -101,12 +101,12 @@ fn json_is_the_problem_where_there_is_no_decision() {
     assert_eq!(problem(&["tenant=t", "--json"]), (Some(2), Some(400)));
     assert_eq!(check(&url(&server), &["user=alice"]).0, Some(0));
     assert_eq!(problem(&["user=bob", "--json"]), (Some(3), Some(503)));
-    // Without the flag there is nothing to say on standard output.
+    // Without the flag, standard output stays empty.
     assert_eq!(check(&url(&server), &["user=bob"]).1, "");
 }
 
 #[test]
-fn exits_2_when_the_arguments_or_the_request_cannot_be() {
+fn exits_2_when_the_arguments_or_the_request_are_invalid() {
     let server = Server::start(&["--limit", "1/1d", "--key", "user"]);
     for arguments in
         [&["alice"][..], &["=alice"], &[], &["user=alice", "--cost", "-1"], &["user=a", "--server", "x:1"]]
@@ -169,16 +169,16 @@ fn exits_3_when_there_is_no_answer() {
         "{error}"
     );
 
-    // A service that takes the connection and says nothing.
+    // A service that accepts the connection and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = silent.local_addr().expect("an address");
     let (status, _, error) = check(&format!("http://{address}"), &["user=alice"]);
     assert_eq!((status, error.contains("within 5s")), (Some(3), true), "{error}");
 }
 
-/// A probe had to send a check, which takes a unit of somebody.
+/// A probe had to send a check, which takes a unit from a client.
 #[test]
-fn health_is_whether_the_service_is_ready_and_takes_nothing() {
+fn health_reports_readiness_and_takes_nothing() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--drain-delay", "60s"]);
     // The container that serves has variables like these.
     let probe = |server: &str| {
@@ -190,7 +190,7 @@ fn health_is_whether_the_service_is_ready_and_takes_nothing() {
     };
     let (status, said, _) = probe(&url(&server));
     assert_eq!((status, said.as_str()), (Some(0), "ready\n"));
-    // The listener for administrators says the same.
+    // The admin listener answers the same.
     assert_eq!(probe(&server.admin.to_string()).0, Some(0));
     assert_eq!(check(&url(&server), &["user=alice"]).0, Some(0));
 
@@ -203,9 +203,9 @@ fn health_is_whether_the_service_is_ready_and_takes_nothing() {
     assert_eq!(probe(&closed.to_string()).0, Some(3));
 }
 
-/// What answers there is another service.
+/// Another service answers at the address.
 #[test]
-fn health_of_something_else_is_no_answer() {
+fn health_of_another_service_exits_3() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = listener.local_addr().expect("an address").to_string();
     let serving = std::thread::spawn(move || {
@@ -226,7 +226,7 @@ fn printed(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn the_version_says_of_which_build_it_is() {
+fn the_verbose_version_names_the_build() {
     let version = format!("tollgate {}\n", env!("CARGO_PKG_VERSION"));
     assert_eq!(printed(&["--version"]), version);
     assert_eq!(printed(&["-V"]), version);
@@ -239,14 +239,14 @@ fn the_version_says_of_which_build_it_is() {
 }
 
 #[test]
-fn completions_know_every_command() {
+fn completions_have_every_command() {
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = printed(&["completions", shell]);
         for word in ["serve", "check-config", "drain-delay", "health"] {
             assert!(script.contains(word), "{shell}: {word}");
         }
     }
-    // Bash reads it, and knows the command afterwards.
+    // Bash loads it, and has a completion for the command then.
     let line = "source /dev/stdin && complete -p tollgate";
     let mut bash = std::process::Command::new("bash")
         .args(["-c", line])
@@ -260,7 +260,7 @@ fn completions_know_every_command() {
     assert!(bash.wait().expect("it ends").success());
 }
 
-/// The help said what a few commands end with, and the manual pages came from nowhere.
+/// The help listed the exit statuses of a few commands only, and the manual pages listed none.
 #[test]
 fn help_and_manual_list_exit_statuses() {
     for (command, meaning) in [
@@ -279,6 +279,6 @@ fn help_and_manual_list_exit_statuses() {
         let statuses = page.split_once("EXIT STATUS").expect("a section").1;
         assert!(statuses.contains(meaning), "{page}");
     }
-    // What stands for a flag is on the page as well.
+    // The page has the variables of flags as well.
     assert!(printed(&["man", "serve"]).contains("TOLLGATE_LIMIT"));
 }

@@ -1,4 +1,4 @@
-//! `tollgate check-config` and `tollgate explain`: what they say of a file, and with which status they exit.
+//! Output and exit status of `tollgate check-config` and `tollgate explain`.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -45,7 +45,7 @@ policies:
         quotas: [{ limit: { attribute: quota }, max: 500, window: 1m }]
 ";
 
-/// Runs the command in the folder of the file, and gives its exit status and what it printed.
+/// Runs the command in the folder of the file. Returns its exit status and output.
 fn run(command: &str, file: &Path, arguments: &[&str]) -> (Option<i32>, String, String) {
     let folder = file.parent().expect("it is in a folder");
     let name = file.file_name().expect("it has a name");
@@ -55,16 +55,16 @@ fn run(command: &str, file: &Path, arguments: &[&str]) -> (Option<i32>, String, 
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A file of this text, in the folder of tests.
+/// Writes a file in the folder of tests.
 fn file(name: &str, text: &str) -> PathBuf {
     let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     std::fs::write(&path, text).expect("it can be written");
     path
 }
 
-/// Whoever mends a file should not meet the next mistake after each reload. Some hid others: a policy with a wrong cost
-/// hid that its name was taken, an attribute without a name hid the table, and quotas of one window were told only in
-/// the first of several lists. Some were told as what they were not: a tier with a wrong quota as no tier.
+/// All mistakes of a file are reported at once. Some hid others: a policy with an invalid cost hid its duplicate name,
+/// an attribute without a name hid the table, and quotas with one window were reported only for the first of several
+/// lists. A tier with an invalid quota was reported as an unknown tier.
 #[test]
 fn no_mistake_of_a_file_hides_another() {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/service/mistakes");
@@ -83,7 +83,7 @@ fn no_mistake_of_a_file_hides_another() {
     assert!(marked.len() >= 50 && status == Some(1), "{} mistakes", marked.len());
 }
 
-/// The places in a file under which there is a `^` in a comment, and the beginnings of lines above a `#<`.
+/// Returns the places above a `^` in a comment, and the beginnings of the lines above a `#<`.
 fn marks(folder: &Path, name: &str) -> Vec<Value> {
     let text = std::fs::read_to_string(folder.join(name)).expect("it is there");
     let (mut marks, mut above) = (Vec::new(), 0);
@@ -394,7 +394,8 @@ fn what_cannot_be_explained_is_said() {
     }
 }
 
-/// What a file or a request holds reached the terminal: it could hide lines, and a line end made lines of its own.
+/// Text from files and requests was printed unchanged: control characters could hide lines, and line breaks forged
+/// them.
 #[test]
 fn no_control_character_reaches_the_terminal() {
     let hostile = r#""\e[2J\nINFO all is well\u202e""#;

@@ -1,4 +1,4 @@
-//! What clients must not get away with: nonsense, slowness, size.
+//! Hostile clients: malformed, slow and oversized requests.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use crate::support::{Connection, HANG, Server, get, post, undisturbed};
 
 #[test]
-fn what_is_wrong_is_named() {
+fn names_the_invalid_field() {
     let server = Server::start(&["--limit", "5/1d"]);
     let body = |body: &str, field: &str| server.post("/v1/check", body).assert_problem(400, Some(field));
     body("", "body");
@@ -87,8 +87,8 @@ fn a_request_names_its_host_once() {
     assert_eq!(ask("1.0", "").status, 200, "the older version knows no `Host`");
 }
 
-/// The length of a body that has two. A chunked one counts (RFC 9112, section 6.3), and what follows it is not taken
-/// for another request, whatever a proxy before the service took it for.
+/// A body with two lengths. The chunked one counts (RFC 9112, section 6.3), and the bytes after it are never taken for
+/// another request, whatever a proxy in front made of them.
 #[test]
 fn after_a_body_with_two_lengths_the_connection_is_closed() {
     let server = Server::start(&["--limit", "5/1d", "--key", "user"]);
@@ -141,9 +141,9 @@ fn slow_heads() {
     assert_eq!(idle.ask(&get("/healthz")).status, 200);
 }
 
-/// Ten lines a second filled the log for as long as there were no file descriptors.
+/// Ten lines a second filled the log while there were no file descriptors.
 #[test]
-fn that_no_connection_can_be_accepted_is_logged_once() {
+fn logs_once_that_no_connection_can_be_accepted() {
     let log_after = |wait| {
         let mut few_files = Command::new("sh");
         few_files.args(["-c", r#"ulimit -n 24; exec "$@""#, "sh", env!("CARGO_BIN_EXE_tollgate")]);
@@ -246,7 +246,7 @@ impl Random {
         ])
     }
 
-    /// JSON that is nearly right, with pieces that are wrong, and cut anywhere now and then.
+    /// Returns nearly valid JSON with invalid parts, sometimes cut off.
     fn body(&mut self) -> String {
         const NAMES: &[&str] = &[
             "attributes",
@@ -355,7 +355,7 @@ impl Random {
         (0..self.below(12)).map(|_| self.pick(PIECES)).fold(start.to_owned(), |query, piece| query + piece)
     }
 
-    /// A head that is nearly right.
+    /// Returns a nearly valid head.
     fn head(&mut self) -> Vec<u8> {
         const LINES: &[&str] = &[
             "Host: test",

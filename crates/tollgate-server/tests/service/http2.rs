@@ -1,4 +1,4 @@
-//! The same answers over HTTP/2, many at once on one connection.
+//! Answers over HTTP/2, many at once on one connection.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -57,7 +57,7 @@ async fn exactly_20_of_50_requests_on_one_connection_pass() {
     assert_eq!(allowed, 20);
 }
 
-/// RFC 9113, sections 3.4 and 6.5: the first thing that a server says are its settings.
+/// RFC 9113, sections 3.4 and 6.5: a server sends its settings first.
 #[test]
 fn a_connection_has_100_requests_at_once() {
     const MAX_CONCURRENT_STREAMS: u16 = 3;
@@ -82,7 +82,7 @@ async fn a_head_has_no_body() {
     assert!(ask(&mut requests, Method::GET, uri).await.1.len() > 1_000);
 }
 
-/// A body of so many chunks of 64 KiB, and how many of them are not sent yet.
+/// A body of chunks of 64 KiB, and the number that is not sent yet.
 struct Chunks(Arc<AtomicUsize>);
 
 impl Body for Chunks {
@@ -98,8 +98,8 @@ impl Body for Chunks {
     }
 }
 
-/// The answer ended the stream while clients still sent, and curl 7 and httpx told of a broken stream and not of the
-/// answer.
+/// The answer ended the stream while clients were still sending, and curl 7 and httpx reported a broken stream instead
+/// of the answer.
 #[tokio::test]
 async fn an_answer_waits_for_the_end_of_a_body_that_is_not_wanted() {
     let server = Server::start(&["--limit", "5/1d"]);
@@ -115,9 +115,9 @@ async fn an_answer_waits_for_the_end_of_a_body_that_is_not_wanted() {
     }
 }
 
-/// HTTP/2 has the name in `:authority`.
+/// HTTP/2 has the host name in `:authority`.
 #[tokio::test]
-async fn a_page_with_a_name_of_its_own_reads_nothing() {
+async fn a_page_with_another_host_name_reads_nothing() {
     let server = Server::start(&["--limit", "5/1d"]);
     let mut requests = connect(server.admin).await;
     let uri = |host: &str| format!("http://{host}/metrics");
@@ -137,7 +137,7 @@ async fn a_drain_ends_a_connection_that_is_idle() {
     assert!(log.contains("stopped") && !log.contains("left"), "{log}");
 }
 
-/// A client that never pauses kept its connection until the time of the drain was up, and lost what was under way.
+/// A client that never pauses kept its connection until the end of the drain, and lost its open requests.
 #[tokio::test]
 async fn a_drain_ends_a_connection_that_is_busy() {
     let server = Server::start(&["--limit", "1000000/1d"]);

@@ -1,4 +1,4 @@
-//! Start, stop and what lies between: addresses, connections, drains, log lines.
+//! Start and stop of the service: addresses, connections, drains and log lines.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -13,7 +13,7 @@ use crate::support::{Connection, HANG, Server, get, post, tollgate, undisturbed}
 
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
-/// Nobody listens any more.
+/// Waits until the service accepts no connection.
 fn wait_until_it_drains(server: &Server) {
     let began = Instant::now();
     while std::net::TcpStream::connect(server.public).is_ok() {
@@ -60,7 +60,7 @@ fn a_taken_port_is_named_with_its_flag() {
 }
 
 #[test]
-fn flags_that_cannot_be_are_told_with_status_2() {
+fn refuses_invalid_flags_with_status_2() {
     let fails = |arguments: &[&str]| {
         let output = tollgate().arg("serve").args(arguments).output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -86,7 +86,7 @@ fn flags_that_cannot_be_are_told_with_status_2() {
 }
 
 #[test]
-fn an_empty_variable_is_unset_and_a_wrong_one_is_named() {
+fn an_empty_variable_counts_as_unset_and_an_invalid_one_is_named() {
     let fails = |limit: &str, arguments: &[&str]| {
         let output = tollgate()
             .arg("serve")
@@ -105,7 +105,7 @@ fn an_empty_variable_is_unset_and_a_wrong_one_is_named() {
     assert!(fails("5/1m", &["--admin-listen", "nonsense"]).contains("'nonsense' for '--admin-listen"));
 }
 
-/// The first line of what `serve` says if it cannot start.
+/// Returns the first line of the error if `serve` cannot start.
 fn fails(variables: &[(&str, &str)], arguments: &[&str]) -> String {
     let output = tollgate().arg("serve").args(arguments).envs(variables.iter().copied()).output();
     let output = output.expect("it runs");
@@ -113,9 +113,9 @@ fn fails(variables: &[(&str, &str)], arguments: &[&str]) -> String {
     String::from_utf8_lossy(&output.stderr).lines().next().unwrap_or_default().to_owned()
 }
 
-/// Flags were named that nobody had written.
+/// Errors named flags that the user had not given.
 #[test]
-fn what_cannot_be_is_named_as_it_was_given() {
+fn errors_name_the_flag_or_the_variable_that_was_given() {
     let limit = ("TOLLGATE_LIMIT", "5/1m");
     let error = |words: &str| format!("error: the argument {words}");
     for (variables, arguments, expected) in [
@@ -136,7 +136,7 @@ fn what_cannot_be_is_named_as_it_was_given() {
         assert_eq!(fails(variables, arguments), error(expected), "{variables:?} {arguments:?}");
     }
 
-    // What is found later is told in the same way.
+    // Errors that are found later name it in the same way.
     let store = ("TOLLGATE_STORE", "http://h");
     assert!(fails(&[store, limit], &[]).starts_with("error: `TOLLGATE_STORE`: the store's URL has to"));
     assert!(
@@ -151,9 +151,9 @@ fn what_cannot_be_is_named_as_it_was_given() {
     );
 }
 
-/// What was asked for were `<--store <URL>|--config <PATH>|--import <SYSTEM> [FILE]>`, of which two do not go with it.
+/// The error asked for `<--store <URL>|--config <PATH>|--import <SYSTEM> [FILE]>`, two of which conflict with the flag.
 #[test]
-fn a_setting_of_a_shared_store_asks_for_one() {
+fn flags_of_the_store_need_a_shared_store() {
     let expected = |given: &str| {
         format!(
             "error: '{given}' is about a store that is shared, and nothing says which that is: add '--store <URL>'"
@@ -209,7 +209,7 @@ fn a_drain_under_load_loses_no_request() {
     });
 }
 
-/// Drains a busy service. Returns how many of the connections that were just established it did not serve.
+/// Drains a busy service. Returns the number of new connections that it did not serve.
 fn drain_under_load() -> u32 {
     let server = Server::start(&["--limit", "1000000/1d"]);
     let (answered, stop) = (AtomicU32::new(0), AtomicBool::new(false));
@@ -221,7 +221,7 @@ fn drain_under_load() -> u32 {
                 scope.spawn(move || {
                     let (mut lost, mut lost_fresh) = (0, 0);
                     while !stop.load(Ordering::Relaxed) {
-                        // After the drain began nobody listens; until then every connection is taken.
+                        // Every connection is accepted until the drain begins, and none after that.
                         let Ok(stream) = std::net::TcpStream::connect(address) else { break };
                         let mut connection = Connection::of(stream);
                         // Half of the clients keep their connections, half take a new one each time.
@@ -288,7 +288,7 @@ fn a_drain_serves_the_connections_that_wait_for_room() {
 }
 
 #[test]
-fn a_drain_finishes_a_request_that_is_half_sent_and_says_it_is_not_ready() {
+fn a_drain_finishes_a_half_sent_request_and_is_not_ready() {
     undisturbed(|| {
         let server = Server::start(&["--limit", "5/1d@first_hit"]);
         let (mut half, mut other) = (server.connect(), Connection::open(server.admin));
@@ -344,7 +344,7 @@ fn without_connections_a_drain_ends_at_once() {
 }
 
 #[test]
-fn a_terminal_that_closes_drains() {
+fn a_closed_terminal_drains() {
     let server = Server::start(&["--limit", "5/1d"]);
     server.signal("HUP");
     let (status, log) = server.wait();
@@ -352,10 +352,10 @@ fn a_terminal_that_closes_drains() {
     assert!(log.contains("SIGHUP") && log.contains("stopped"), "{log}");
 }
 
-/// A load balancer learns only by its next look at `/readyz` that the service ends; until then it sends more, and those
+/// A load balancer learns of the drain only by its next look at `/readyz`. It sent more requests until then, and their
 /// connections were refused.
 #[test]
-fn before_the_drain_load_balancers_can_learn_of_it() {
+fn load_balancers_can_see_the_drain_before_it_begins() {
     let server = Server::start(&["--limit", "5/1d", "--drain-delay", "60s"]);
     assert_eq!(server.get("/readyz").status, 200);
     server.signal("TERM");
@@ -375,9 +375,9 @@ fn before_the_drain_load_balancers_can_learn_of_it() {
     assert_eq!(server.wait().0.code(), Some(0));
 }
 
-/// A variable with a letter too many was ignored without a word.
+/// A misspelled variable was silently ignored.
 #[test]
-fn a_variable_that_means_nothing_is_warned_of() {
+fn warns_of_an_unknown_variable() {
     let mut command = tollgate();
     command.envs([
         ("TOLLGATE_MAX_CONECTIONS", "5"),
@@ -396,7 +396,7 @@ fn a_variable_that_means_nothing_is_warned_of() {
     assert!(log.contains(r#"variable="TOLLGATE_COLOUR""#), "{log}");
 }
 
-/// The service caught the signal that `nohup` had it ignore, and ended with the terminal.
+/// The service caught the signal that `nohup` ignores, and ended with the terminal.
 #[test]
 fn a_service_under_nohup_survives_its_terminal() {
     let mut command = std::process::Command::new("sh");
@@ -411,9 +411,9 @@ fn a_service_under_nohup_survives_its_terminal() {
     assert!(log.contains("SIGTERM") && !log.contains("SIGHUP"), "{log}");
 }
 
-/// Whoever reached it could reset every counter, and the log alone said so.
+/// Every client that reached the listener could reset every counter, and only the log said so.
 #[test]
-fn an_admin_listener_that_others_can_reach_needs_tokens_or_a_flag_by_name() {
+fn refuses_an_open_admin_listener_without_tokens_or_a_flag() {
     for address in ["0.0.0.0:0", "[::]:0", "192.0.2.1:0"] {
         let flags = ["serve", "--limit", "5/1d", "--listen", "127.0.0.1:0", "--admin-listen", address];
         let output = tollgate().args(flags).output().expect("it runs");
@@ -436,7 +436,7 @@ fn an_admin_listener_that_others_can_reach_needs_tokens_or_a_flag_by_name() {
 }
 
 #[test]
-fn a_full_store_is_logged_with_what_to_do() {
+fn logs_a_full_store_with_advice() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--max-counters", "1"]);
     for user in ["alice", "bob", "carol"] {
         server.get(&format!("/v1/check?user={user}"));
@@ -464,7 +464,7 @@ fn a_second_signal_exits_at_once() {
     });
 }
 
-/// 128 connections waited at most: in a burst of 400, 93 clients were dropped and took a second to try again.
+/// At most 128 connections waited: in a burst of 400, 93 clients were dropped and retried after a second.
 #[test]
 fn a_burst_of_connections_waits_and_none_is_dropped() {
     let server = Server::start(&["--limit", "5/1d"]);
@@ -500,7 +500,7 @@ fn connections_above_the_cap_wait_for_room() {
     assert_eq!(third.reply().map(|reply| reply.status), Some(200));
 }
 
-/// An idle connection kept a new client waiting for two minutes, and nothing told of it.
+/// An idle connection kept a new client waiting for two minutes, and no log line said so.
 #[test]
 fn idle_connections_make_room_for_others() {
     let server = Server::start(&["--limit", "5/1d", "--max-connections", "2"]);
@@ -517,9 +517,9 @@ fn idle_connections_make_room_for_others() {
     assert!(log.contains(r#"listener="checks" max_connections=2"#), "{log}");
 }
 
-/// Sixteen clients took the listener for metrics, and probes had to wait although every limit was far.
+/// Sixteen clients filled the metrics listener, and probes had to wait although every limit was far away.
 #[test]
-fn the_listener_for_metrics_has_as_many_connections_as_the_others() {
+fn the_metrics_listener_has_as_many_connections_as_the_others() {
     let server = Server::start(&["--limit", "5/1d", "--metrics-listen", "127.0.0.1:0"]);
     let metrics = server.metrics.expect("it says its address");
     let mut clients: Vec<Connection> = (0..40).map(|_| Connection::open(metrics)).collect();
@@ -530,9 +530,9 @@ fn the_listener_for_metrics_has_as_many_connections_as_the_others() {
     assert_eq!(full, Some(0.0), "one had to wait until another was closed");
 }
 
-/// Idle clients took all descriptors, and administrators could not reach the service any more.
+/// Idle clients took all descriptors, and administrators could no longer reach the service.
 #[test]
-fn clients_leave_descriptors_for_administrators() {
+fn keeps_descriptors_for_administrators() {
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "ulimit -n 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tollgate")]);
     let server = Server::start_by(command, &["--limit", "5/1d"]);
@@ -545,9 +545,9 @@ fn clients_leave_descriptors_for_administrators() {
     assert!(log.contains("connections=28 admin_connections=8"), "{log}");
 }
 
-/// A soft limit of 1,024, which is usual, was kept although the hard one is far above.
+/// The usual soft limit of 1,024 stayed, although the hard limit is far higher.
 #[test]
-fn the_soft_limit_of_descriptors_is_raised() {
+fn raises_the_soft_limit_of_descriptors() {
     let mut command = std::process::Command::new("sh");
     command.args(["-c", "ulimit -Sn 100; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_tollgate")]);
     let server = Server::start_by(command, &["--limit", "5/1d", "--max-connections", "100"]);
@@ -557,7 +557,7 @@ fn the_soft_limit_of_descriptors_is_raised() {
 }
 
 #[test]
-fn a_denial_is_logged_once_a_window() {
+fn logs_a_denial_once_a_window() {
     let server = Server::start(&["--limit", "1/1d@first_hit"]);
     for _ in 0..50 {
         server.get("/v1/check?user=alice");
@@ -573,7 +573,7 @@ fn a_denial_is_logged_once_a_window() {
 }
 
 #[test]
-fn denials_in_windows_shorter_than_a_second_are_logged_once_a_second() {
+fn logs_denials_in_short_windows_once_a_second() {
     let server = Server::start(&["--limit", "1/10ms"]);
     let (mut connection, began, mut denied) = (server.connect(), Instant::now(), 0);
     while denied < 50 {
@@ -592,9 +592,9 @@ fn denials_in_windows_shorter_than_a_second_are_logged_once_a_second() {
     assert!((1..=most).contains(&lines), "{lines} lines, at most {most}: {log}");
 }
 
-/// One gap for all quotas let a denial by the one silence the other's for as long as the longer window.
+/// All quotas shared one gap, so a denial by one quota silenced the others for the longer window.
 #[test]
-fn each_quotas_first_denial_is_logged() {
+fn logs_the_first_denial_of_each_quota() {
     let server = Server::start(&["--limit", "1/1d@first_hit,3/2d@first_hit"]);
     for _ in 0..3 {
         server.get("/v1/check?user=alice");

@@ -1,4 +1,4 @@
-//! Two availabilities, the age of policies, and that alerts and the dashboard name metrics that exist.
+//! Metrics: the two availabilities, the age of policies, and the names in alerts and the dashboard.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -16,7 +16,7 @@ use crate::support::{Connection, Reply, Server};
 const RULES: &str = include_str!("../../../../examples/alerts/tollgate.rules.yml");
 const DASHBOARD: &str = include_str!("../../../../deploy/compose/grafana/dashboards/tollgate.json");
 
-/// Whatever a store in trouble means, and what needs no store.
+/// A policy for each answer to an outage, and for decisions without a store.
 const POLICIES: &str = "
 policies:
   - { name: open, match: { path: /open }, key: [user], quotas: [2/1d@first_hit] }
@@ -27,7 +27,7 @@ policies:
   - { name: trial, match: { path: /trial }, mode: shadow, key: [user], quotas: [2/1d@first_hit] }
 ";
 
-/// A service by a file of policies, which is removed at the end.
+/// A service with a file of policies, which is removed at the end.
 struct ByFile {
     server: Server,
     file: PathBuf,
@@ -73,14 +73,14 @@ fn checks(server: &Server) -> [f64; 6] {
     })
 }
 
-/// What each source has more than before.
+/// Returns the increase of each source.
 fn more(server: &Server, before: [f64; 6]) -> [f64; 6] {
     let now = checks(server);
     std::array::from_fn(|place| now[place] - before[place])
 }
 
 #[test]
-fn each_check_is_counted_once_by_where_its_answer_comes_from() {
+fn counts_each_check_once_by_its_source() {
     let store = servers::Server::start(Software::Redis);
     let ByFile { server, .. } = &on_store(&store);
     let ask = |path: &str, times: usize| {
@@ -103,7 +103,7 @@ fn each_check_is_counted_once_by_where_its_answer_comes_from() {
 
     store.kill();
     let before = checks(server);
-    // Who asks without taking anything is answered by the share as well, also while nothing of it is used.
+    // Peeks are answered by the share as well, even while nothing of it is used.
     server.get("/v1/check?path=/local&user=alice&cost=0");
     ask("/local", 2);
     ask("/health", 1);
@@ -111,7 +111,7 @@ fn each_check_is_counted_once_by_where_its_answer_comes_from() {
     let batch = r#"{"requests": [{"attributes": {"path": "/closed", "user": "bob"}},
                                  {"attributes": {"path": "/open", "user": "bob"}}]}"#;
     server.post("/v1/check/batch", batch);
-    // Two ways of asking for what cannot be answered, and a look: none of them is a check.
+    // Two invalid requests and a peek are not checks.
     server.get("/v1/check?path=/open").assert_problem(400, Some("query.user"));
     server.get("/v1/check?cost=x").assert_problem(400, Some("query.cost"));
     server.post("/v1/peek", r#"{"attributes": {"path": "/open", "user": "bob"}}"#);
@@ -119,7 +119,7 @@ fn each_check_is_counted_once_by_where_its_answer_comes_from() {
 }
 
 #[test]
-fn what_memory_has_no_room_for_has_no_decision_or_is_admitted_uncounted() {
+fn a_full_memory_gives_no_decision_or_admits_uncounted() {
     for (when_full, source) in [("deny", 5), ("allow", 4)] {
         let arguments = ["--limit", "5/1d@first_hit", "--max-counters", "1", "--when-full", when_full];
         let server = Server::start(&arguments);
@@ -134,7 +134,7 @@ fn what_memory_has_no_room_for_has_no_decision_or_is_admitted_uncounted() {
 }
 
 #[test]
-fn policies_are_as_old_as_the_last_look_at_a_file_that_means_them() {
+fn the_age_of_policies_is_the_time_since_the_file_matched_them() {
     let service = ByFile::start("age", POLICIES, &[]);
     let (server, age) = (&service.server, || {
         service.server.metric("tollgate_policies_age_seconds").map(Duration::from_secs_f64).expect("an age")
@@ -214,7 +214,7 @@ fn expect_exported(selectors: &[String], exported: &[String]) {
     }
 }
 
-/// The metrics of services that are set up differently, each with the flags that add metrics.
+/// Returns the metrics of services with different flags, each with the flag that adds metrics.
 pub(crate) fn scrapes() -> [(&'static str, String); 5] {
     let store = servers::Server::start(Software::Redis);
     [
@@ -226,14 +226,14 @@ pub(crate) fn scrapes() -> [(&'static str, String); 5] {
     ]
 }
 
-/// Each series with its labels.
+/// Returns each series with its labels.
 fn exported(server: &Server) -> Vec<String> {
     let text = text(server.admin_get("/metrics"));
     let series = text.lines().filter(|line| !line.starts_with('#'));
     series.filter_map(|line| Some(line.rsplit_once(' ')?.0.to_owned())).collect()
 }
 
-/// The metrics of a service with principals, one of which has sent a request.
+/// Returns the metrics of a service with principals, one of which has sent a request.
 fn scrape_with_tokens() -> String {
     let tokens = std::env::temp_dir().join(format!("tollgate-metrics-tokens-{}", std::process::id()));
     // printf %s tg_test | sha256sum
@@ -265,7 +265,7 @@ fn text(metrics: Reply) -> String {
     String::from_utf8(metrics.body).expect("metrics are text")
 }
 
-/// The exported metrics that the rules name, with their matchers.
+/// Returns the metrics in the rules, with their matchers.
 fn expressions(rules: &str) -> Vec<String> {
     let mut found = Vec::new();
     for (start, _) in rules.match_indices("tollgate_") {
@@ -282,7 +282,7 @@ fn name(series: &str) -> &str {
     series.split(['{', '[']).next().unwrap_or(series)
 }
 
-/// Labels, and the values that are matched or not.
+/// Labels, and the values that match or do not.
 fn matchers(selector: &str) -> Vec<(&str, &str)> {
     let inside = selector.split_once('{').and_then(|(_, rest)| rest.strip_suffix('}')).unwrap_or_default();
     inside
@@ -294,15 +294,15 @@ fn matchers(selector: &str) -> Vec<(&str, &str)> {
         .collect()
 }
 
-/// The name of a metric; the series of a histogram share one.
+/// Returns the name of a metric; all series of a histogram share it.
 pub(crate) fn family(name: &str) -> String {
     let parts = ["_bucket", "_sum", "_count"];
     parts.iter().find_map(|part| name.strip_suffix(part)).unwrap_or(name).to_owned()
 }
 
-/// Whoever asked for plain text was answered OpenMetrics, which tools of the older format misread.
+/// A request for plain text was answered with OpenMetrics, which tools for the older format misread.
 #[test]
-fn metrics_come_in_the_format_that_is_asked_for() {
+fn serves_metrics_in_the_requested_format() {
     let server = Server::start(&["--limit", "5/1d@first_hit"]);
     server.get("/v1/check?user=alice");
     let ask = |accept: &str| {

@@ -49,7 +49,7 @@ fn writes_a_private_token_and_a_line_that_the_service_takes() {
 
     let server = Server::start(&["--limit", "9/1d@first_hit", "--tokens", &tokens]);
     assert_eq!(check(&server, &one), 200);
-    // Whoever wrote the file by hand may have left out the end of its last line.
+    // A file that was written by hand may end without a line break.
     fs::write(&tokens, read(&tokens).trim_end()).expect("it is ours");
     let (status, said, _) = new("other", &other, &tokens, &["--json"]);
     assert_eq!(status, Some(0));

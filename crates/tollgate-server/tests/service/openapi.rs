@@ -1,4 +1,4 @@
-//! `/openapi.json` is true: what it says is answered, and what is answered it says.
+//! `/openapi.json` matches the service: every described answer is given, and every answer is described.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -36,7 +36,7 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
     assert_answered(&server, &document);
 }
 
-/// The headers of the default format were described, whatever policies say.
+/// The description had the headers of the default format, whatever the policies set.
 #[test]
 fn every_header_of_a_decision_is_described() {
     for formats in ["draft-11", "[draft-11, x-ratelimit]", "draft-06", "github", "kong", "envoy", "none"] {
@@ -67,7 +67,7 @@ fn every_header_of_a_decision_is_described() {
     }
 }
 
-/// What it answers as another system, it tells as well.
+/// The description includes the path of another system.
 #[test]
 fn the_path_of_another_system_is_there_while_it_is_answered() {
     let (text, json, problem) = ("text/plain", "application/json", "application/problem+json");
@@ -109,7 +109,7 @@ fn assert_answered(server: &Server, document: &Value) {
 }
 
 #[test]
-fn every_reference_leads_somewhere() {
+fn every_reference_resolves() {
     let server = Server::start(&["--limit", "5/1d"]);
     let document = server.admin_get("/openapi.json").json();
     let mut references = BTreeSet::new();
@@ -122,7 +122,7 @@ fn every_reference_leads_somewhere() {
 }
 
 #[test]
-fn what_a_request_needs_follows_the_flags() {
+fn the_needed_credentials_follow_the_flags() {
     let server = Server::start(&["--limit", "5/1d,9/2d", "--key", "tenant,user"]);
     let schemas = server.admin_get("/openapi.json").json()["components"]["schemas"].clone();
     assert_eq!(schemas["Attributes"]["required"], json!(["tenant", "user"]));
@@ -157,7 +157,7 @@ fn every_field_of_an_answer_is_described() {
     assert_described(&schemas, "RefundedQuota", &server.admin_post("/v1/refund", refund).json()["quotas"][0]);
 }
 
-/// The problem with the status of a denial was not described.
+/// A problem with the status of a denial was not described.
 #[test]
 fn a_status_of_denials_and_problems_is_described_as_both() {
     let file = std::env::temp_dir().join(format!("tollgate-openapi-{}.yaml", std::process::id()));
@@ -182,9 +182,9 @@ fn a_status_of_denials_and_problems_is_described_as_both() {
     std::fs::remove_file(file).expect("removed");
 }
 
-/// Every operation with a body can be answered 503 for want of memory, and the batches described no 503 at all.
+/// Every operation with a body can be answered 503 for want of memory, but batches had no 503 in the description.
 #[test]
-fn want_of_memory_is_described() {
+fn describes_503_for_want_of_memory() {
     let server = Server::start(&["--limit", "1/1d", "--key", "user"]);
     let document = server.admin_get("/openapi.json").json();
     let operations =
@@ -201,7 +201,7 @@ fn want_of_memory_is_described() {
     }
 }
 
-/// That the schema has every field of the answer, and the answer every field that is required.
+/// Asserts that the schema has every field of the answer, and the answer every required field.
 #[track_caller]
 fn assert_described(schemas: &Value, name: &str, answer: &Value) {
     let (mut fields, mut required) = (BTreeSet::new(), BTreeSet::new());
@@ -232,7 +232,7 @@ fn collect(value: &Value, references: &mut BTreeSet<String>) {
     }
 }
 
-/// A field that may be left out had the default `null`, which its type does not allow.
+/// An optional field had the default `null`, which its type does not allow.
 #[test]
 fn no_default_is_null() {
     fn check(value: &Value) {

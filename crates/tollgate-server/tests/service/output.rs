@@ -1,5 +1,5 @@
-//! Output that cannot be written: no decision, no reload and no drain fails for that, and no exit status is another,
-//! except that a success is none if standard output did not take the answer.
+//! Output that cannot be written. No decision, reload or drain fails, and every exit status stays the same, except that
+//! a success exits with 4 if standard output did not take the answer.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -10,17 +10,17 @@ use std::process::Stdio;
 
 use crate::support::{Server, tollgate};
 
-/// A device without room.
+/// Opens a device without room.
 fn full() -> File {
     OpenOptions::new().write(true).open("/dev/full").expect("the system has it")
 }
 
-/// A pipe that nobody can read any more.
+/// Returns a pipe whose reader is closed.
 fn closed() -> Stdio {
     pipe().expect("a pipe").1.into()
 }
 
-/// A pipe that takes nothing more once it is full, as nobody reads it.
+/// Returns a pipe that fills up, because nobody reads it.
 fn unread() -> (PipeReader, Stdio) {
     let (reader, writer) = pipe().expect("a pipe");
     (reader, writer.into())
@@ -49,10 +49,9 @@ impl Drop for Written {
 
 const POLICY: &str = "policies: [{ name: all, key: [user], quotas: [1/1d@first_hit] }]\n";
 
-/// The line about the first denial of a window took its connection down, a reload was answered 503, and SIGTERM ended
-/// with 101: whatever logged panicked.
+/// Logging panicked: a denial closed its connection, a reload was answered 503, and SIGTERM ended with status 101.
 #[test]
-fn a_service_whose_log_cannot_be_written_decides_reloads_and_drains() {
+fn decides_reloads_and_drains_if_the_log_cannot_be_written() {
     let file = Written::new("serve", POLICY);
     let (reader, unread) = unread();
     for (stderr, name) in [(full().into(), "full"), (closed(), "closed"), (unread, "not read")] {
@@ -73,9 +72,9 @@ fn a_service_whose_log_cannot_be_written_decides_reloads_and_drains() {
     drop(reader);
 }
 
-/// A wrong `RUST_LOG` was told by what panics if standard error is full, and otherwise in no form of a log line.
+/// An invalid `RUST_LOG` was printed by code that panics if standard error is full, and not as a log line.
 #[test]
-fn a_filter_of_the_log_that_cannot_be_is_logged() {
+fn logs_an_invalid_filter_of_the_log() {
     let mut command = tollgate();
     command.env("RUST_LOG", "tollgate=loud");
     let server = Server::start_by(command, &["--limit", "5/1d"]);
@@ -89,7 +88,7 @@ fn a_filter_of_the_log_that_cannot_be_is_logged() {
 }
 
 #[test]
-fn a_service_whose_standard_output_is_full_starts_and_says_so() {
+fn starts_and_logs_it_if_standard_output_is_full() {
     let mut child = tollgate()
         .args(["serve", "--limit", "5/1d", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
         .stdout(full())
@@ -104,17 +103,17 @@ fn a_service_whose_standard_output_is_full_starts_and_says_so() {
     let _ = child.wait();
 }
 
-/// The exit status of a command, and what it said on standard error if that is piped.
+/// Returns the exit status of a command, and its standard error if that is piped.
 fn run(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -> (Option<i32>, String) {
     let child = tollgate().args(arguments).stdout(stdout).stderr(stderr).spawn().expect("it starts");
     let output = child.wait_with_output().expect("it ends");
     (output.status.code(), String::from_utf8(output.stderr).expect("text"))
 }
 
-/// With standard error full, `check` and `check-config` ended with 101; with standard output full, they ended with 0 as
-/// if somebody had been told.
+/// If standard error was full, `check` and `check-config` exited with 101. If standard output was full, they exited
+/// with 0.
 #[test]
-fn commands_end_with_their_own_status_whatever_becomes_of_their_output() {
+fn commands_keep_their_exit_status_if_output_cannot_be_written() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user"]);
     let url = format!("http://{}", server.public);
     let (valid, invalid) = (Written::new("valid", POLICY), Written::new("invalid", "policies: [{}]\n"));

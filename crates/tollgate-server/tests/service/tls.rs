@@ -1,4 +1,4 @@
-//! TLS on the listeners: who is let in, what is refused, and certificates that change.
+//! TLS on the listeners: accepted and refused clients, and changing certificates.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -22,7 +22,7 @@ use crate::support::{Connection, HANG, Server, get, tollgate, undisturbed, until
 
 const CHECK: &str = "/v1/check?user=alice";
 
-/// An authority, and a service that it vouches for.
+/// An authority, and a service with its certificate.
 struct Setup {
     folder: TempDir,
     authority: Authority,
@@ -54,12 +54,12 @@ impl Setup {
         arguments
     }
 
-    /// A client that trusts the authority and shows this certificate.
+    /// Returns a client that trusts the authority and shows this certificate.
     fn client(&self, shows: Option<&Identity>) -> Client {
         Client::new(&self.authority, shows)
     }
 
-    /// The metrics, which need a certificate as well where checks do.
+    /// Returns a metric. The admin listener needs a client certificate if the checks listener does.
     fn metric(&self, server: &Server, shows: Option<&Identity>, name: &str) -> Option<f64> {
         let (_, text) = self.client(shows).get(server.admin, "/metrics").expect("metrics");
         let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
@@ -75,7 +75,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("text")
 }
 
-/// What `openssl s_client` says of a connection.
+/// Returns what `openssl s_client` prints about a connection.
 fn openssl(setup: &Setup, address: SocketAddr, arguments: &[&str]) -> String {
     let output = Command::new("openssl")
         .args(["s_client", "-connect", &address.to_string(), "-CAfile", text(&setup.authority.file)])
@@ -135,7 +135,7 @@ async fn http_2_is_spoken_where_the_client_chooses_it() {
 }
 
 #[test]
-fn who_does_not_speak_tls_is_counted_and_logged_once() {
+fn clients_without_tls_are_counted_and_logged_once() {
     let setup = Setup::new();
     let server = setup.start(&[]);
     for _ in 0..3 {
@@ -166,7 +166,7 @@ fn who_does_not_speak_tls_is_counted_and_logged_once() {
     assert_eq!(log.matches("a TLS handshake failed").count(), 1, "{log}");
 }
 
-/// A handshake has five seconds, however many bytes come, and holds a place meanwhile.
+/// A handshake has five seconds, even if bytes arrive, and holds a place meanwhile.
 #[test]
 fn slow_handshakes_are_cut_and_hold_a_place_until_then() {
     undisturbed(|| {
@@ -193,7 +193,7 @@ fn slow_handshakes_are_cut_and_hold_a_place_until_then() {
     });
 }
 
-/// Whoever never ends a handshake has no more places than others.
+/// Clients that never end a handshake have no more places than others.
 #[test]
 fn a_handshake_counts_among_the_connections_of_its_client() {
     let setup = Setup::new();
@@ -281,8 +281,8 @@ fn a_client_needs_a_certificate_of_the_authority() {
     assert!(named.iter().any(|line| line.contains("web.example")), "{log}");
 }
 
-/// curl only said that it was not connected. With TLS 1.3 a client asks before it learns what the service makes of its
-/// certificate, and what was left unread had the system reset the connection.
+/// curl only reported a lost connection. With TLS 1.3, a client sends its request before the service has verified its
+/// certificate, and the unread bytes made the system reset the connection.
 #[test]
 fn a_client_without_a_certificate_is_told_why() {
     let setup = Setup::new();
@@ -316,8 +316,8 @@ fn metrics_are_answered_over_tls_to_clients_without_a_certificate() {
     }
 }
 
-/// Clients that have shown a certificate are known: the admin listener may be where others reach it, and any name will
-/// do, as a page whose name is bound to the service anew finds no certificate for that name.
+/// With client certificates, other hosts may reach the admin listener, under any host name: a page that rebinds its
+/// host name to the service has no certificate for that name.
 #[test]
 fn mutual_tls_protects_the_admin_listener_and_tls_alone_does_not() {
     let setup = Setup::new();
@@ -343,9 +343,9 @@ fn mutual_tls_protects_the_admin_listener_and_tls_alone_does_not() {
     assert!(!log.contains("WARN"), "{log}");
 }
 
-/// Connections come all the time while certificates change, in each way that they do.
+/// Clients connect all the time while certificates change, in every way.
 #[test]
-fn of_certificates_that_change_under_load_no_client_notices() {
+fn no_client_notices_a_change_of_certificates_under_load() {
     let setup = Setup::new();
     let folder = setup.path().join("secret");
     let publish = |version: &str| {
@@ -406,7 +406,7 @@ fn of_certificates_that_change_under_load_no_client_notices() {
 }
 
 #[test]
-fn a_bad_certificate_keeps_the_last_good_one() {
+fn an_invalid_certificate_keeps_the_last_valid_one() {
     let setup = Setup::new();
     let server = setup.start(&[]);
     let metric = |name: &str| setup.metric(&server, None, name);
@@ -450,7 +450,7 @@ fn an_expiry_is_a_metric_and_a_warning() {
 }
 
 #[test]
-fn files_that_cannot_be_used_are_told_with_status_2() {
+fn exits_with_2_for_unusable_files() {
     let setup = Setup::new();
     let folder = setup.path();
     let other = setup.authority.server(folder, "other-server");
@@ -497,7 +497,7 @@ fn files_that_cannot_be_used_are_told_with_status_2() {
 }
 
 #[test]
-fn check_asks_over_tls() {
+fn check_works_over_tls() {
     let setup = Setup::new();
     let authority = text(&setup.authority.file);
     let client = setup.authority.issue(setup.path(), "client", |_| {});
@@ -544,7 +544,7 @@ fn check_asks_over_tls() {
     }
 }
 
-/// Not at any level, and whatever fails.
+/// At every log level, and with every failure.
 #[test]
 fn no_key_is_ever_shown() {
     let setup = Setup::new();
@@ -576,9 +576,9 @@ fn no_key_is_ever_shown() {
     }
 }
 
-/// Most clients end TLS without saying so, and each of them was a broken connection in the metrics.
+/// Most clients end TLS without a close alert, and each counted as a broken connection.
 #[test]
-fn a_client_that_ends_tls_without_a_word_after_its_answer_is_not_broken_off() {
+fn a_client_that_ends_tls_without_an_alert_is_not_counted_as_broken() {
     let setup = Setup::new();
     let server = setup.start(&[]);
     let cut = |reason: &str| {

@@ -1,4 +1,4 @@
-//! Clients that ask and do not read: what they can make the service keep, and for how long.
+//! Clients that do not read their answers: how much the service keeps for them, and how long.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -15,7 +15,7 @@ use crate::support::http2::{
 };
 use crate::support::{Connection, HANG, Server, get, until};
 
-/// A client that asks much and reads nothing had the service keep all answers for two minutes.
+/// The service kept all answers for two minutes for a client that reads nothing.
 #[test]
 fn answers_that_nobody_reads_are_bounded() {
     let server = Server::start(&["--limit", "1000000/1d", "--key", "user", "--body-memory", "8MiB"]);

@@ -1,4 +1,4 @@
-//! `tollgate doctor`: what it finds on real servers, and with which status it exits.
+//! Findings and exit statuses of `tollgate doctor` on real servers.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -13,10 +13,10 @@ use tollgate_testkit::servers::{
 
 use crate::support::{HANG, tollgate};
 
-/// So that a machine that is busy is not taken for a store that is slow.
+/// Long enough that a busy machine does not look like a slow store.
 const PATIENT: [&str; 4] = ["--store-timeout", "5s", "--store-connect-timeout", "5s"];
 
-/// The exit status, and every check with its level.
+/// Returns the exit status, and every check with its level.
 fn doctor(arguments: &[&str]) -> (Option<i32>, Vec<(String, String, String)>) {
     doctor_with(&[], &[arguments, &PATIENT].concat())
 }
@@ -29,7 +29,7 @@ fn doctor_with(
     let mut command = tollgate();
     let output = command.envs(variables.iter().copied()).args(["doctor", "--json"]).args(arguments);
     let output = output.output().expect("it runs");
-    // It takes ten seconds at most, and this machine may stand still meanwhile.
+    // It takes ten seconds at most, but the machine may be slow.
     assert!(began.elapsed() < HANG, "{:?}", began.elapsed());
     let error = String::from_utf8_lossy(&output.stderr).into_owned();
     let report: Value =
@@ -76,7 +76,7 @@ fn a_healthy_store_passes_every_check() {
 }
 
 #[test]
-fn says_it_for_people_as_well() {
+fn prints_a_report_for_people() {
     let server = Server::start(Software::Redis);
     let output =
         tollgate().args(["doctor", "--store", &url(&server)]).args(PATIENT).output().expect("it runs");
@@ -97,9 +97,9 @@ fn a_store_that_forgets_counters_fails() {
     assert!(found.contains("allkeys-lru at 52428800 bytes"), "{found}");
 }
 
-/// A command that the server's configuration had renamed was overlooked, or the advice was to allow it to the user.
+/// The doctor overlooked a command that the server's configuration renamed, or advised to allow it to the user.
 #[test]
-fn a_store_without_a_command_is_told_to_give_it_back() {
+fn advises_to_restore_a_missing_command() {
     let server = Settings::new(Software::Redis)
         .config("rename-command", "EVALSHA \"\"")
         .config("rename-command", "TIME \"\"")
@@ -123,9 +123,9 @@ fn a_store_that_is_full_fails() {
     assert!(found.contains("it is full"), "{found}");
 }
 
-/// One server, one setting after another.
+/// Tries one setting after another on one server.
 #[test]
-fn every_setting_that_matters_is_seen() {
+fn checks_every_relevant_setting() {
     let server = Settings::new(Software::Valkey).config("maxmemory-policy", "allkeys-lru").start();
     let url = url(&server);
     let patient = ["--store", &url];
@@ -159,7 +159,7 @@ fn every_setting_that_matters_is_seen() {
     assert!(level(&checks, "rights").1.contains("may not TIME"), "{checks:?}");
 }
 
-/// The store knows nothing of them.
+/// The store has none of these counters.
 #[test]
 fn the_advice_names_the_flags_of_the_service() {
     let server = Settings::new(Software::Redis).password("sesame").start();
@@ -173,9 +173,9 @@ fn the_advice_names_the_flags_of_the_service() {
     }
 }
 
-/// No package of such a server is left to be run; what one answers to `HELLO` is known.
+/// No package of such a server can be installed any more, but its answer to `HELLO` is known.
 #[test]
-fn a_server_that_is_too_old_is_refused_by_name() {
+fn fails_for_a_server_that_is_too_old() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let url = format!("redis://{}", listener.local_addr().expect("an address"));
     std::thread::spawn(move || {
@@ -194,7 +194,7 @@ fn a_server_that_is_too_old_is_refused_by_name() {
 }
 
 #[test]
-fn a_key_of_ours_that_never_expires_fails_and_one_of_others_does_not() {
+fn a_counter_without_expiry_fails_and_a_foreign_key_does_not() {
     let server = Server::start(Software::Redis);
     let _: () = server.command(["SET", "others", "1"]);
     let _: () = server.command(["SET", "tollgate:1:default:1m:{somebody}", "1"]);
@@ -209,7 +209,7 @@ fn a_key_of_ours_that_never_expires_fails_and_one_of_others_does_not() {
 #[test]
 fn a_clock_that_is_off_is_a_warning() {
     let server = Settings::new(Software::Redis).steered_clock().start();
-    // Far more than is looked for: what it takes to ask is not known, if this machine stands still meanwhile.
+    // Far above the threshold, because a slow machine changes the measured time.
     server.clock().step(-65_000);
     let (status, checks) = doctor(&["--store", &url(&server)]);
     let (level, found) = level(&checks, "clock");
@@ -230,9 +230,9 @@ fn a_user_without_the_rights_fails_with_what_is_missing() {
     assert_eq!(level(&checks, "exact").0, "fail", "{checks:?}");
 }
 
-/// A user without GET was told of a key that holds no count, which was not there.
+/// For a user without GET, the doctor reported a foreign value that did not exist.
 #[test]
-fn a_user_without_time_or_get_is_told_of_that_command() {
+fn names_the_command_that_a_user_lacks() {
     const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info +scan";
     for (software, missing, check) in [
         (Software::Redis, "+time", "clock"),
@@ -256,9 +256,9 @@ fn a_user_without_time_or_get_is_told_of_that_command() {
     }
 }
 
-/// What is missing cannot be asked for, and the error of the script does not say.
+/// The user may not ask for its own rights, and the error of the script does not name the missing one.
 #[test]
-fn a_user_whose_rights_are_not_known_is_told_of_them_where_counting_fails() {
+fn reports_unknown_rights_if_counting_fails() {
     let rights = "~tollgate:* +evalsha +script|load +ping +hello +info +time +get";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
@@ -268,7 +268,7 @@ fn a_user_whose_rights_are_not_known_is_told_of_them_where_counting_fails() {
     assert!(exact.contains("+pexpiretime") && exact.contains("+acl|dryrun"), "{text}");
 }
 
-/// What the advice names is enough.
+/// The rights in the advice are enough.
 #[test]
 fn a_user_with_the_rights_that_it_advises_passes() {
     let rights = "~tollgate:* +evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
@@ -279,7 +279,7 @@ fn a_user_with_the_rights_that_it_advises_passes() {
 }
 
 #[test]
-fn a_store_that_is_away_hangs_or_wants_another_password_fails_in_time() {
+fn fails_in_time_if_the_store_is_down_hangs_or_refuses_the_password() {
     let server = Settings::new(Software::Redis).password("sesame").start();
     let away = "redis://127.0.0.1:1";
     let wrong = format!("redis://:wrong-sesame@{}", server.address());
@@ -295,9 +295,10 @@ fn a_store_that_is_away_hangs_or_wants_another_password_fails_in_time() {
     server.resume();
 }
 
-/// Each of many keys is a round trip, and so far away they took it far beyond its time; none was left for the charges.
+/// Each of many keys needs a round trip. On a distant store they took far too long, and no time was left for the
+/// charges.
 #[test]
-fn a_store_that_is_far_away_is_looked_at_in_time() {
+fn examines_a_distant_store_in_time() {
     let server = Server::start(Software::Redis);
     for key in 0..300 {
         let key = format!("tollgate:1:default:1m:{{{key}}}");
@@ -314,7 +315,7 @@ fn a_store_that_is_far_away_is_looked_at_in_time() {
 }
 
 #[test]
-fn it_speaks_tls_with_an_authority_and_a_certificate_of_ones_own() {
+fn connects_over_tls_with_an_authority_and_a_client_certificate() {
     let server = Settings::new(Software::Redis).tls(ClientCertificates::Required).start();
     let certificates = server.certificates();
     let url = format!("rediss://{}", server.tls_address());
@@ -329,7 +330,7 @@ fn it_speaks_tls_with_an_authority_and_a_certificate_of_ones_own() {
 }
 
 #[test]
-fn every_server_of_a_cluster_is_looked_at_and_unserved_slots_fail() {
+fn examines_every_server_of_a_cluster_and_fails_for_unserved_slots() {
     let cluster = Cluster::start(Software::Redis);
     let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
     let url = format!("redis+cluster://{}", seeds.join(","));
@@ -355,7 +356,7 @@ fn every_server_of_a_cluster_is_looked_at_and_unserved_slots_fail() {
     let (_, _, found) =
         checks.iter().find(|(code, level, _)| code == "cluster" && level == "fail").expect("a failed check");
     assert!(found.contains("16383 of 16384"), "{found}");
-    // Without it nobody can follow a key to the server that takes over its slot.
+    // Without it, the server that takes over a slot cannot be found.
     let (level, found) = level(&checks, "rights");
     assert!(level == "fail" && found.contains("may not ASKING"), "{checks:?}");
 }
@@ -375,7 +376,7 @@ fn sentinels_lead_it_to_the_primary() {
     assert_eq!((status, level_), (Some(1), "fail"), "{checks:?}");
     assert!(found.contains("no sentinel knows the primary"), "{found}");
 
-    // Their login is not that of the store, and may come from a file or a variable as well.
+    // Sentinels have a login of their own, which may also come from a file or a variable.
     for sentinel in sentinels.sentinels() {
         let _: () = sentinel.command(["ACL", "SETUSER", "default", "resetpass", ">sesame"]);
     }
@@ -401,7 +402,7 @@ fn sentinels_lead_it_to_the_primary() {
 }
 
 #[test]
-fn flags_that_cannot_be_are_told_with_status_2_and_without_secrets() {
+fn exits_with_2_for_invalid_flags_and_repeats_no_secret() {
     let fails = |arguments: &[&str]| {
         let output = tollgate().arg("doctor").args(arguments).output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

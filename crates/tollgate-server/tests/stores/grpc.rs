@@ -1,4 +1,4 @@
-//! Envoy's rate-limit service on a store that others share.
+//! Envoy's rate-limit service on a shared store.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -44,9 +44,10 @@ policies:
     assert_eq!(asked, expected);
 }
 
-/// Envoy waits for 20 ms, and a store for 100 ms. Such calls were in no metric, and no policy decided on them.
+/// Envoy waits 20 ms for an answer, and the service waited 100 ms for the store. Such calls were in no metric, and no
+/// policy decided them.
 #[tokio::test]
-async fn the_policies_decide_while_the_caller_waits() {
+async fn the_policies_decide_while_the_caller_still_waits() {
     let store = servers::Server::start(Software::Redis);
     let patient = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
     let open = serve(&store, &[&["--limit", "5/1d"], &patient[..]].concat());
@@ -74,7 +75,7 @@ async fn code(server: &Server, headers: &[(&'static str, &str)]) -> Code {
 }
 
 #[tokio::test]
-async fn a_store_that_hangs_is_given_up_when_the_caller_does() {
+async fn gives_a_hanging_store_up_before_the_caller_does() {
     let store = servers::Server::start(Software::Redis);
     let closed = ["--limit", "5/1d", "--on-store-failure", "closed"];
     let patient = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];

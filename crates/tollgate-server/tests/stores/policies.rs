@@ -1,7 +1,6 @@
-//! Policies from a file behind the service: what callers are told, what administrators see, and how the file is read
-//! again.
+//! Policies from a file: the answers to callers and administrators, and reloads of the file.
 //!
-//! Quotas are by the day from the first hit, so that no window ends while a test runs.
+//! Windows are days that start at the first hit, so that none ends during a test.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -23,7 +22,7 @@ fn serve(file: &str, more: &[&str]) -> Server {
     Server::start(&[&["--config", file], more].concat())
 }
 
-/// Long enough that a test is not about deadlines.
+/// Long enough that deadlines do not matter.
 const PATIENT: [&str; 4] = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
 
 fn url_of(cluster: &servers::Cluster) -> String {
@@ -31,7 +30,7 @@ fn url_of(cluster: &servers::Cluster) -> String {
     format!("redis+cluster://{}", seeds.join(","))
 }
 
-/// One policy for everybody, of this limit.
+/// A file with one policy for everybody, with this limit.
 fn limit(limit: u64) -> String {
     format!("policies: [{{ name: all, key: global, quotas: [{limit}/1d@first_hit] }}]\n")
 }
@@ -40,8 +39,8 @@ fn live_version(server: &Server) -> u64 {
     server.admin_get("/v1/policies").json()["version"].as_u64().expect("a version")
 }
 
-/// That so many changes of the file were live because they were noticed, and none because the file is looked at every
-/// half minute: that would have been in time as well, on a machine that stands still.
+/// Asserts that this many changes became live because they were noticed, and none because of the look at the file every
+/// half minute, which would also be in time on a slow machine.
 #[track_caller]
 fn assert_noticed(server: Server, changes: usize) {
     server.signal("TERM");
@@ -55,7 +54,7 @@ fn live_limit(server: &Server) -> Value {
     server.get("/v1/check?cost=0").json()["limit"].clone()
 }
 
-/// How many quotas a request has to fit.
+/// Returns the number of quotas that apply to a request.
 fn live_quotas(server: &Server) -> usize {
     quotas(&server.get("/v1/check?cost=0").json()).len()
 }
@@ -125,7 +124,7 @@ fn answers_name_the_policy_and_the_version() {
 }
 
 #[test]
-fn a_request_without_a_quota_says_why() {
+fn an_answer_without_a_quota_names_the_ground() {
     let folder = Folder::new();
     let policies = "policies:
   - { name: api, match: { path: /api/* }, key: [user], on_missing_key: deny, deny_status: 401, quotas: [1/1d] }
@@ -180,9 +179,9 @@ fn administrators_change_every_quota_that_applies() {
     assert_eq!(used(&server.post("/v1/peek", &reset).json()["quotas"]), [3, 3, 3]);
 }
 
-/// `ip=unknown` was told that `ip` is missing.
+/// The error for `ip=unknown` said that `ip` is missing.
 #[test]
-fn a_request_that_says_nobody_learns_what_is_wrong_with_it() {
+fn the_error_of_a_request_without_a_key_names_the_attribute() {
     let folder = Folder::new();
     let policies = "policies:
 - { name: asked, match: { path: /asked }, key: [ip], quotas: [5/1d] }
@@ -263,7 +262,7 @@ fn administrators_see_the_policies_and_no_value_that_may_be_secret() {
 }
 
 #[test]
-fn the_file_is_read_again_when_an_administrator_or_a_signal_says_so() {
+fn an_administrator_or_a_signal_reloads_the_file() {
     let folder = Folder::new();
     let file = folder.write("t.yaml", &limit(3));
     let server = serve(&file, &[]);
@@ -275,7 +274,7 @@ fn the_file_is_read_again_when_an_administrator_or_a_signal_says_so() {
     let body = server.get("/v1/check").json();
     assert_eq!((&body["limit"], &body["used"]), (&json!(4), &json!(3)), "the counter is kept");
 
-    // What is moved and means the same is no other version.
+    // A moved policy with the same meaning is not a new version.
     folder.write("t.yaml", &format!("# a comment\n\n{}", limit(4)));
     let again = server.admin_post("/v1/policies/reload", "").json();
     assert_eq!(again, json!({ "replaced": false, "version": 2 }));
@@ -294,7 +293,7 @@ fn the_file_is_read_again_when_an_administrator_or_a_signal_says_so() {
 }
 
 #[test]
-fn a_change_is_noticed_however_the_file_is_changed() {
+fn notices_every_way_to_change_the_file() {
     let folder = Folder::new();
     let file = folder.write("t.yaml", &limit(1));
     let server = serve(&file, &[]);
@@ -312,10 +311,10 @@ fn a_change_is_noticed_however_the_file_is_changed() {
     assert_noticed(server, 3);
 }
 
-/// Half of a file is a valid file if it ends between two policies. It was live until the editor went on, and what stood
-/// in the other half was not limited.
+/// Half of a file is valid if it ends between two policies. It went live until the editor continued, and requests for
+/// the policies of the other half were not limited.
 #[test]
-fn a_file_that_is_written_slowly_goes_live_as_a_whole() {
+fn a_slowly_written_file_goes_live_as_a_whole() {
     undisturbed(|| {
         let policy =
             |name: &str, limit| format!("  - {{ name: {name}, key: global, quotas: [{limit}/1d] }}\n");
@@ -325,7 +324,7 @@ fn a_file_that_is_written_slowly_goes_live_as_a_whole() {
         let server = serve(&path, &[]);
         let mut file = fs::File::create(&path).expect("it is truncated");
         for piece in ["policies:\n", &policy("a", 2), &policy("b", 2), &policy("c", 2)] {
-            // Longer than any two looks are apart.
+            // Longer than the time between two looks.
             thread::sleep(Duration::from_millis(400));
             file.write_all(piece.as_bytes()).expect("a file can be written");
         }
@@ -339,10 +338,10 @@ fn a_file_that_is_written_slowly_goes_live_as_a_whole() {
     });
 }
 
-/// What was renamed into place is whole, and counts at once. That was remembered of a rename which a signal had the file
-/// read for, or which a write followed: half of a file that was then written in place went live.
+/// A file that is renamed into place is complete, and goes live at once. The service remembered this after a rename
+/// that a signal or a write followed, so half of a file that was then written in place went live.
 #[test]
-fn a_rename_says_nothing_of_what_is_written_after_it() {
+fn a_write_after_a_rename_may_be_incomplete() {
     undisturbed(|| {
         for is_asked in [true, false] {
             let policy =
@@ -420,7 +419,7 @@ fn a_folder_is_followed_with_its_new_and_removed_files() {
 }
 
 #[test]
-fn a_table_beside_the_file_is_followed() {
+fn a_table_in_its_own_file_is_reloaded() {
     let folder = Folder::new();
     let text = "policies:
   - { name: all, key: global, quotas: [3/1d@first_hit], overrides: { by: user, values_from: users.csv } }
@@ -456,10 +455,10 @@ fn files_may_be_named_one_by_one() {
     assert_noticed(server, 1);
 }
 
-/// To open a pipe waits for its writer. Whoever put one in the place of the file stopped all later reloads without a
-/// word, and no file that came back helped.
+/// Opening a pipe waits for its writer. A pipe in place of the file silently stopped all later reloads, even after the
+/// file was back.
 #[test]
-fn a_pipe_in_place_of_the_file_is_refused_and_holds_up_nothing() {
+fn refuses_a_pipe_in_place_of_the_file_and_continues() {
     let folder = Folder::new();
     let path = folder.write("t.yaml", &limit(1));
     let server = serve(&path, &[]);
@@ -483,9 +482,9 @@ fn a_pipe_in_place_of_the_file_is_refused_and_holds_up_nothing() {
     assert!(error.contains("cannot read") && error.contains("it is not a regular file"), "{error}");
 }
 
-/// What kubelet does with a ConfigMap: the file is a link through `..data`, which is swapped for another.
+/// As kubelet updates a ConfigMap: the file is a link through `..data`, which is replaced.
 #[test]
-fn the_swap_of_a_config_map_is_noticed() {
+fn notices_the_update_of_a_config_map() {
     let folder = Folder::new();
     let publish = |name: &str, text: &str| {
         fs::create_dir(folder.path(name)).expect("a folder can be made");
@@ -507,7 +506,7 @@ fn the_swap_of_a_config_map_is_noticed() {
 }
 
 #[test]
-fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
+fn an_invalid_file_changes_nothing_and_is_reported_until_it_is_valid() {
     let folder = Folder::new();
     let file = folder.write("t.yaml", &limit(2));
     let server = serve(&file, &[]);
@@ -541,7 +540,7 @@ fn a_bad_file_changes_nothing_and_is_told_until_a_good_one_comes() {
     assert!(log.contains("t.yaml:1:") && log.contains("colour"), "every error is in the log: {log}");
 }
 
-/// Every reload told all warnings again, also one that changed nothing.
+/// Every reload logged all warnings again, even if nothing had changed.
 #[test]
 fn a_warning_is_logged_once() {
     let folder = Folder::new();
@@ -557,9 +556,9 @@ fn a_warning_is_logged_once() {
     assert_eq!(log.matches("long-window-alone").count(), 2, "one for each limit: {log}");
 }
 
-/// A line end in a key of the file made a line of the log that nobody had written.
+/// A line break in a key of the file forged a line of the log.
 #[test]
-fn a_bad_file_forges_no_line_of_the_log() {
+fn an_invalid_file_forges_no_log_line() {
     let folder = Folder::new();
     let server = serve(&folder.write("t.yaml", &limit(2)), &[]);
     folder.write("t.yaml", "policies: []\n\"x\\nforged\\e[2J\": 1\n");
@@ -569,8 +568,8 @@ fn a_bad_file_forges_no_line_of_the_log() {
     assert!(log.contains(r"x\nforged\u{1b}[2J") && !log.contains("\nforged"), "{log}");
 }
 
-/// G10. Each version names its policies after its limit, so that an answer that mixes two is seen. `TOLLGATE_RELOADS` says
-/// how many reloads.
+/// G10. Each version names its policies after its limit, which shows an answer that mixes two. `TOLLGATE_RELOADS` sets
+/// the number of reloads.
 #[test]
 fn of_many_reloads_under_load_no_decision_mixes_two() {
     let reloads = std::env::var("TOLLGATE_RELOADS").map_or(1_000, |count| count.parse().expect("a number"));
@@ -583,7 +582,7 @@ fn of_many_reloads_under_load_no_decision_mixes_two() {
     let folder = Folder::new();
     let server = serve(&folder.write("t.yaml", &version(0)), &[]);
     let (over, checks) = (AtomicBool::new(false), AtomicUsize::new(0));
-    /// Also where this test fails: clients that nobody stops would keep it from ending.
+    /// Stops the clients even if the test fails, because it would never end otherwise.
     struct StopOnDrop<'a>(&'a AtomicBool);
 
     impl Drop for StopOnDrop<'_> {
@@ -643,7 +642,7 @@ fn of_many_reloads_under_load_no_decision_mixes_two() {
 }
 
 #[test]
-fn what_each_policy_says_of_a_store_that_is_killed_holds() {
+fn each_policy_handles_an_outage_as_it_says() {
     let store = servers::Server::start(Software::Redis);
     let folder = Folder::new();
     let url = format!("redis://{}", store.address());
@@ -740,8 +739,7 @@ policies:
     }
 }
 
-/// Every such request was admitted uncounted, as if the store were in trouble. It is refused, and the client is not told
-/// to come back.
+/// Every such request was admitted uncounted, as in an outage. It is refused, without `Retry-After`.
 #[test]
 fn a_request_that_a_cluster_can_never_count_is_refused_and_names_the_policies() {
     let cluster = servers::Cluster::with(&servers::Settings::new(Software::Redis));
@@ -771,7 +769,7 @@ policies:
         assert_eq!(body["policies"], json!(["writers", "readers"]));
         assert_eq!((&body["reason"], reply.header("retry-after")), (&json!("uncountable"), None));
     }
-    // It says nothing of the store.
+    // The problem does not mention the store.
     assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
     let one = r#"{"attributes": {"user": "u9", "role": "writer"}}"#;
     let batch = server.post("/v1/check/batch", &format!("{{\"requests\": [{both}, {one}]}}")).json();
@@ -786,8 +784,8 @@ policies:
     assert!(log.contains("count the same key") && !log.contains("the store does not answer"), "{log}");
 }
 
-/// A file that was fine by itself went live on the Cluster that a flag or a variable named, and there each request of
-/// two policies was refused. Only where the file itself named the Cluster, a warning said so.
+/// A file without problems of its own went live on a Cluster that a flag or a variable named, where each request that
+/// matched two policies was refused. Only if the file named the Cluster, there was a warning.
 #[test]
 fn a_file_that_the_cluster_in_use_cannot_count_does_not_go_live() {
     const APART: &str = "
@@ -867,7 +865,7 @@ policies:
 }
 
 #[test]
-fn flags_go_before_the_store_of_the_file_and_a_change_of_it_waits_for_a_start() {
+fn flags_override_the_store_of_the_file_which_is_read_at_the_start_only() {
     let (of_file, of_flag) =
         (servers::Server::start(Software::Redis), servers::Server::start(Software::Redis));
     let folder = Folder::new();
@@ -903,7 +901,7 @@ fn flags_go_before_the_store_of_the_file_and_a_change_of_it_waits_for_a_start() 
 }
 
 #[test]
-fn a_file_that_cannot_be_used_is_told_with_status_2() {
+fn exits_with_2_if_the_file_is_not_valid() {
     let folder = Folder::new();
     let fails = |arguments: &[&str]| {
         let output = tollgate().arg("serve").args(arguments).output().expect("it runs");
@@ -926,7 +924,7 @@ fn a_file_that_cannot_be_used_is_told_with_status_2() {
     assert!(fails(&[]).contains("--limit"));
 }
 
-/// What a process remembers of a denial is how much is used, and not that whoever asks has no room.
+/// A process remembers the used units of a denial, not the denial itself.
 #[test]
 fn a_limit_from_an_attribute_counts_on_one_counter_of_a_shared_store() {
     let store = servers::Server::start(Software::Redis);
@@ -966,7 +964,7 @@ policies:
 }
 
 #[test]
-fn whoever_is_on_a_list_is_denied_without_a_store_and_the_list_is_reloaded() {
+fn a_deny_list_needs_no_store_and_is_reloaded() {
     let folder = Folder::new();
     let list = folder.write("banned.txt", "192.0.2.0/24\n");
     let text = "deny: { ip_from: banned.txt }

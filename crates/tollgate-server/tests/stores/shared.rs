@@ -1,7 +1,7 @@
-//! The service on a real store that others share: exact across processes, and what each policy answers in trouble.
+//! The service on a real shared store: exact counts across processes, and the answers of each policy in an outage.
 //!
-//! Where a count is to be exact, the store has a generous deadline and the policy is `closed`: a machine that stalls
-//! can then not change it.
+//! Tests of exact counts use a generous deadline and the policy `closed`, so that a slow machine cannot change the
+//! result.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -32,7 +32,7 @@ fn url(store: &servers::Server) -> String {
     format!("redis://{}", store.address())
 }
 
-/// A service on this store, exact and patient.
+/// Starts a service on this store with a generous deadline and the policy `closed`.
 fn serve(store: &servers::Server, limit: &str, more: &[&str]) -> Server {
     let url = url(store);
     let exact = ["--limit", limit, "--store", &url, "--on-store-failure", "closed"];
@@ -40,7 +40,7 @@ fn serve(store: &servers::Server, limit: &str, more: &[&str]) -> Server {
     Server::start(&[&exact[..], &patient, more].concat())
 }
 
-/// A service with the usual deadline and this policy.
+/// Starts a service with the default deadline and this policy.
 fn serve_by(store: &servers::Server, limit: &str, policy: &[&str]) -> Server {
     let url = url(store);
     Server::start(&[&["--limit", limit, "--store", &url, "--on-store-failure"], policy].concat())
@@ -50,7 +50,7 @@ fn source(reply: &Reply) -> Value {
     reply.json()["source"].clone()
 }
 
-/// Asks until the answer is so. How soon a store is used again is measured by `cargo xtask prove redis`.
+/// Repeats a check until the answer is as expected. `cargo xtask prove redis` measures how soon a store is used again.
 #[track_caller]
 fn until(what: &str, server: &Server, path: &str, is_so: impl Fn(&Reply) -> bool) {
     let began = Instant::now();
@@ -100,7 +100,7 @@ fn a_count_survives_the_service() {
     // Another prefix, another set of counters.
     let other = serve(&store, "5/1d@first_hit", &["--store-prefix", "staging"]);
     assert_eq!(other.post("/v1/check", ALICE).json()["used"], 1);
-    // A way of writing identities that can be read.
+    // Keys in plain text.
     let plain = serve(&store, "5/1d@first_hit", &["--key", "user", "--identity", "plain"]);
     assert_eq!(plain.post("/v1/check", ALICE).json()["used"], 1);
     let keys: Vec<String> = store.command(["KEYS", "*alice*"]);
@@ -129,7 +129,7 @@ fn of_4000_parallel_requests_through_two_processes_exactly_1000_pass() {
 }
 
 #[test]
-fn what_administrators_change_is_changed_for_all_processes() {
+fn changes_by_administrators_hold_for_all_processes() {
     let store = redis();
     let (one, other) = (serve(&store, "5/1d@first_hit", &[]), serve(&store, "5/1d@first_hit", &[]));
     let windows = charged(&one.post("/v1/check", ALICE).json());
@@ -142,9 +142,10 @@ fn what_administrators_change_is_changed_for_all_processes() {
     assert_eq!(one.post("/v1/check", ALICE).json()["used"], 1);
 }
 
-/// The process's own clock stood in for the store's, and a window that had just begun there lay in the future here.
+/// The service used the clock of its process instead of the store's. A window that had just begun on the store was in
+/// the future there.
 #[test]
-fn a_refund_goes_by_the_stores_time() {
+fn a_refund_uses_the_clock_of_the_store() {
     let store = servers::Settings::new(Software::Redis).steered_clock().start();
     store.clock().step(3_600_000);
     let server = serve(&store, "5/1d@first_hit", &[]);
@@ -155,7 +156,7 @@ fn a_refund_goes_by_the_stores_time() {
 }
 
 #[test]
-fn a_store_that_is_away_at_the_start_is_used_once_it_comes() {
+fn a_store_that_is_down_at_the_start_is_used_once_it_is_up() {
     for policy in [&["open"][..], &["closed"], &["local", "--local-share", "1/2"]] {
         let store = redis();
         store.kill();
@@ -187,20 +188,20 @@ fn a_store_that_is_away_at_the_start_is_used_once_it_comes() {
 
 type Steer = fn(&servers::Server);
 
-/// What takes the store away, and what brings it back.
+/// A way to stop the store, and to start it again.
 const TROUBLES: [(Steer, Steer); 2] = [
     (servers::Server::kill, |store| store.start_again(Data::Lost)),
     (servers::Server::pause, servers::Server::resume),
 ];
 
 #[test]
-fn open_admits_says_so_and_counts_how_often() {
+fn open_admits_says_so_and_counts_it() {
     for (begin, end) in TROUBLES {
         let store = redis();
         let server = serve_by(&store, "1/1d@first_hit", &["open"]);
         until("counted", &server, "/v1/check?user=bob", is_from_store);
         let allowed = r#"tollgate_fallback_decisions_total{policy="default",verdict="allowed"}"#;
-        // A service may begin before its first connection is there.
+        // A service may start before its first connection is open.
         let before = server.metric(allowed).expect("a metric");
         begin(&store);
         for _ in 0..20 {
@@ -243,9 +244,9 @@ fn closed_refuses_with_a_problem_of_its_own() {
     }
 }
 
-/// One server was asked for all, whichever it was.
+/// Readiness depended on one server only, whichever it was.
 #[test]
-fn readiness_sees_every_server_of_a_cluster() {
+fn readiness_asks_every_server_of_a_cluster() {
     // The others go on when nobody can take the place of one.
     let settings = servers::Settings::new(Software::Redis).config("cluster-require-full-coverage", "no");
     let cluster = servers::Cluster::with(&settings);
@@ -267,9 +268,9 @@ fn readiness_sees_every_server_of_a_cluster() {
     until("unready", &server, "/readyz", |reply| reply.status == 503);
 }
 
-/// Each look at `/readyz` wrote to the store, so that a client had it written to as often as it liked.
+/// Each request for `/readyz` wrote to the store, so clients could cause any number of writes.
 #[test]
-fn however_many_ask_for_readiness_the_store_is_asked_ten_times_a_second() {
+fn readiness_asks_the_store_ten_times_a_second_at_most() {
     let store = redis();
     let server = serve(&store, "5/1d", &[]);
     until("ready", &server, "/readyz", |reply| reply.body == b"ready\n");
@@ -289,10 +290,10 @@ fn however_many_ask_for_readiness_the_store_is_asked_ten_times_a_second() {
     assert!(asked <= looks * 10 + 10, "{asked} commands, in the time of {looks} looks");
 }
 
-/// Who only read was answered, so that `/readyz` said ready and the log that the store is back, while every check was
-/// refused.
+/// The store still answered reads. So `/readyz` said ready and the log said that the store is back, while every check
+/// was refused.
 #[test]
-fn a_store_that_takes_no_writes_is_away() {
+fn a_store_without_writes_counts_as_down() {
     for (setting, refusing, taking) in [("maxmemory", "1", "0"), ("min-replicas-to-write", "1", "0")] {
         let store = redis();
         let server = serve_by(&store, "5/1d@first_hit", &["closed"]);
@@ -328,9 +329,9 @@ fn local_admits_its_share_and_no_more() {
     }
 }
 
-/// An administrator who is told 200 relies on it.
+/// An administrator relies on an answer of 200.
 #[test]
-fn a_change_that_the_store_did_not_make_is_a_problem_under_every_policy() {
+fn a_failed_change_is_a_problem_under_every_policy() {
     for policy in [&["open"][..], &["closed"], &["local", "--local-share", "1"]] {
         let store = redis();
         let server = serve_by(&store, "5/1d@first_hit", policy);
@@ -352,10 +353,10 @@ fn a_change_that_the_store_did_not_make_is_a_problem_under_every_policy() {
     }
 }
 
-/// A few calls find out, until their deadline, and the others are answered without asking. How long that takes is measured
-/// by `cargo xtask prove redis`.
+/// A few calls wait until their deadline; others are answered without asking the store. `cargo xtask prove redis`
+/// measures how long that takes.
 #[test]
-fn few_answers_wait_for_a_store_that_hangs() {
+fn few_answers_wait_for_a_hanging_store() {
     let store = redis();
     let server = serve_by(&store, "5/1d@first_hit", &["open", "--store-timeout", "500ms"]);
     until("counted", &server, "/v1/check?user=bob", is_from_store);
@@ -371,7 +372,7 @@ fn few_answers_wait_for_a_store_that_hangs() {
     store.resume();
 }
 
-/// Load goes on while the store restarts and keeps its data: what was acknowledged is counted, and nothing twice.
+/// The store restarts under load and keeps its data: every acknowledged unit is counted, and none twice.
 #[test]
 fn a_restart_of_the_store_under_load_loses_no_acknowledged_count() {
     let store = servers::Settings::new(Software::Redis).persistence(Persistence::EveryWrite).start();
@@ -389,7 +390,7 @@ fn a_restart_of_the_store_under_load_loses_no_acknowledged_count() {
             };
         }
     };
-    /// Also where this test fails: clients that nobody stops would keep it from ending.
+    /// Stops the clients even if the test fails, because it would never end otherwise.
     struct StopOnDrop<'a>(&'a AtomicBool);
 
     impl Drop for StopOnDrop<'_> {
@@ -438,9 +439,9 @@ fn a_drain_ends_in_time_while_the_store_hangs() {
     assert!(log.contains("stopped") && !log.contains("left"), "{log}");
 }
 
-/// A key of somebody else in the place of a counter harms no other key.
+/// A foreign value in place of a counter affects no other key.
 #[test]
-fn a_key_that_holds_no_count_is_a_problem_of_its_own() {
+fn a_key_without_a_count_affects_no_other_key() {
     let store = redis();
     let server = serve(&store, "5/1d@first_hit", &[]);
     assert_eq!(server.post("/v1/check", ALICE).status, 200);
@@ -452,9 +453,9 @@ fn a_key_that_holds_no_count_is_a_problem_of_its_own() {
     assert_eq!(server.metric("tollgate_store_up"), Some(1.0));
 }
 
-/// The answer said that the outcome is unknown, and not that the first of two quotas was changed.
+/// The answer said that the outcome is unknown, although the first of two quotas was changed.
 #[test]
-fn a_change_that_fails_halfway_says_what_was_changed() {
+fn a_partly_failed_change_names_the_changed_quotas() {
     let store = redis();
     let server = serve(&store, "5/1d@first_hit,7/2d@first_hit", &[]);
     assert_eq!(server.post("/v1/check", ALICE).status, 200);
@@ -470,10 +471,10 @@ fn a_change_that_fails_halfway_says_what_was_changed() {
     assert_eq!(*changed, json!([{ "policy": "default", "quota": "5/1d@first_hit" }]));
 }
 
-/// One gap was for all lines, so that a key without a count hid an outage. Then the second of two outages had no line,
-/// as it began within ten seconds of the first.
+/// All lines shared one gap, so a line about a foreign value hid an outage. Later, the second of two outages had no
+/// line, because it began within ten seconds of the first.
 #[test]
-fn the_log_tells_of_every_outage() {
+fn logs_every_outage() {
     let store = redis();
     let server = serve(&store, "5/1d@first_hit", &[]);
     assert_eq!(server.post("/v1/check", ALICE).status, 200);
@@ -531,7 +532,7 @@ fn every_flag_of_the_store_has_an_environment_variable() {
 }
 
 #[test]
-fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
+fn exits_with_2_for_invalid_flags_of_the_store() {
     let fails = |arguments: &[&str]| {
         let output = tollgate().args(["serve", "--limit", "5/1m"]).args(arguments).output().expect("it runs");
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
@@ -552,7 +553,7 @@ fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
     }
     assert!(fails(&["--on-store-failure", "closed"]).contains("--store <URL>"));
     assert!(fails(&["--store-prefix", "x"]).contains("--store <URL>"));
-    // They ended it with status 1, and the flag was left to guess.
+    // The start failed with status 1, and the error did not name the flag.
     let sentinels = ["--store", "redis+sentinel://h/p", "--store-sentinel-user", "watcher"];
     assert!(fails(&sentinels).contains("`--store-sentinel-user` needs a password: say `--store-sentinel-p"));
     let error = fails(&["--store", "redis://ann@h"]);
@@ -561,9 +562,9 @@ fn flags_of_the_store_that_cannot_be_are_told_with_status_2() {
     );
 }
 
-/// It showed with the first check, in whatever hour that came.
+/// The error only showed at the first check.
 #[test]
-fn a_wrong_password_is_said_at_the_start_with_what_to_mend() {
+fn reports_a_wrong_password_at_the_start_with_advice() {
     let store = servers::Settings::new(Software::Redis).password("right").start();
     let mut command = tollgate();
     command.env("TOLLGATE_STORE", url(&store)).env("TOLLGATE_STORE_PASSWORD", "wrong");
@@ -593,7 +594,7 @@ fn a_wrong_password_is_said_at_the_start_with_what_to_mend() {
     assert!(mended.is_some());
 }
 
-/// Wherever the password comes from, and whether it is right or wrong, nobody reads it in what the service says.
+/// No answer and no log line has the password, right or wrong, wherever it comes from.
 #[test]
 fn a_password_is_in_no_log_and_no_answer() {
     const PASSWORD: &str = "open-sesame";
@@ -644,9 +645,9 @@ fn a_password_is_in_no_log_and_no_answer() {
     }
 }
 
-/// The log named a key by a plain digest, also where the store did not.
+/// The log named a key by its plain digest, although the store did not.
 #[test]
-fn with_a_secret_neither_store_nor_log_has_a_digest_that_can_be_guessed() {
+fn with_a_secret_no_digest_in_store_or_log_can_be_guessed() {
     // SHA-256 of 01 05 'alice', and its HMAC.
     const PLAIN: &str = "xXvTx0caa3RWc8NUkisk5w";
     const KEYED: &str = "zkEp-ll_AWvzt1KHA6QgnQ";
@@ -691,9 +692,9 @@ fn with_a_secret_neither_store_nor_log_has_a_digest_that_can_be_guessed() {
     assert!(refused(&[]).contains(" has 9 bytes, and needs at least 32"));
 }
 
-/// Every check of the key fell back until somebody deleted it, and the log did not say which key that is.
+/// Every check of the key fell back until somebody deleted it, and the log did not name the key.
 #[test]
-fn an_overwritten_counter_is_named_by_policy_and_digest_and_can_be_mended() {
+fn the_log_names_an_overwritten_counter_and_how_to_repair_it() {
     let store = redis();
     let server = serve(&store, "5/1d@first_hit", &["--key", "user"]);
     assert_eq!(server.post("/v1/check", ALICE).status, 200);
@@ -752,7 +753,7 @@ fn receipts_records_and_limits_of_callers_are_shared() {
     }
 }
 
-/// A record while the store is away is no error under `open`, and must not look as if it had been counted.
+/// With `open`, a record during an outage is not an error, but the answer must say that it was not counted.
 #[test]
 fn a_record_without_the_store_says_so() {
     let store = redis();

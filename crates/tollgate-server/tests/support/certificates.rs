@@ -1,4 +1,4 @@
-//! Certificates for one test: authorities, whom they vouch for, and clients that show them.
+//! Certificates for a test: authorities, servers and clients.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -37,7 +37,7 @@ impl Authority {
         Self { issuer, file }
     }
 
-    /// Whoever is on this machine.
+    /// Issues a certificate for this machine.
     pub(crate) fn server(&self, folder: &Path, name: &str) -> Identity {
         self.issue(folder, name, |params| {
             let localhost = SanType::DnsName("localhost".try_into().expect("a name"));
@@ -84,7 +84,8 @@ impl Client {
         Ok(StreamOwned::new(session, stream))
     }
 
-    /// The status and all of the answer to one request on a connection of its own, which is to say that it is the last.
+    /// Sends one request on a new connection. Returns the status and the whole answer. The request has to announce that
+    /// it is the last.
     pub(crate) fn ask(&self, address: SocketAddr, request: &[u8]) -> io::Result<(u16, String)> {
         let mut stream = self.open(address)?;
         stream.write_all(request)?;

@@ -1,11 +1,11 @@
-//! Files of one test.
+//! A temporary folder for the files of a test.
 
 use std::fs;
 use std::path::Path;
 
 use tempfile::TempDir;
 
-/// A folder of its own, removed at the end.
+/// A temporary folder, removed at the end.
 pub(crate) struct Folder(TempDir);
 
 impl Folder {
@@ -21,7 +21,7 @@ impl Folder {
         self.0.path().join(name).to_str().expect("text").to_owned()
     }
 
-    /// At once: no reader sees half of it or nothing, however long this process is stopped in between.
+    /// Writes a file in one step: no reader sees half of it, even if this process is stopped meanwhile.
     pub(crate) fn write(&self, name: &str, text: &str) -> String {
         let (path, new) = (self.path(name), self.path(&format!("{name}.new")));
         fs::write(&new, text).expect("a file can be written");

@@ -1,9 +1,9 @@
-//! A client of gRPC on one connection.
+//! A gRPC client on one connection.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-/// The messages as they are generated. A client that is not ours meets the service in `cargo xtask prove gateway`.
+/// The generated messages. `cargo xtask prove gateway` tests the service with a client of others.
 #[allow(missing_docs, unreachable_pub, clippy::all, reason = "they are generated")]
 #[path = "../../src/grpc/messages/mod.rs"]
 pub(crate) mod messages;
@@ -73,7 +73,7 @@ impl Wire {
         self.call_with(request, &[]).await
     }
 
-    /// With these headers.
+    /// Calls with these headers.
     pub(crate) async fn call_with(
         &self,
         request: RateLimitRequest,
@@ -92,7 +92,7 @@ impl Wire {
         self.call_by(grpc.accept_compressed(CompressionEncoding::Gzip), SHOULD_RATE_LIMIT, request, &[]).await
     }
 
-    /// At another path.
+    /// Calls another path.
     pub(crate) async fn call_at(&self, path: &'static str) -> Code {
         let grpc = Grpc::with_origin(self.clone(), Self::origin());
         let called = self.call_by(grpc, path, RateLimitRequest::default(), &[]).await;
@@ -115,7 +115,7 @@ impl Wire {
         Code::from_bytes(status.as_bytes())
     }
 
-    /// Sends a request that is no call. Returns the status of HTTP, and whether there is one of gRPC.
+    /// Sends a request that is not a gRPC call. Returns the HTTP status, and whether there is a gRPC status.
     pub(crate) async fn ask(&self, request: Request<Body>) -> (u16, bool) {
         let reply = self.0.clone().send_request(request).await.expect("an answer");
         (reply.status().as_u16(), reply.headers().contains_key("grpc-status"))
@@ -161,7 +161,7 @@ pub(crate) fn start(arguments: &[&str]) -> Server {
     Server::start(&[&["--grpc", "127.0.0.1:0"], arguments].concat())
 }
 
-/// A request of the domain `shop` with these descriptors.
+/// Returns a request of the domain `shop` with these descriptors.
 pub(crate) fn request(descriptors: &[&[(&str, &str)]]) -> RateLimitRequest {
     let descriptors = descriptors.iter().map(|entries| descriptor(entries)).collect();
     RateLimitRequest { domain: "shop".to_owned(), descriptors, hits_addend: 0 }
@@ -172,7 +172,7 @@ pub(crate) fn descriptor(entries: &[(&str, &str)]) -> RateLimitDescriptor {
     RateLimitDescriptor { entries: entries.iter().map(entry).collect(), ..Default::default() }
 }
 
-/// The codes of the statuses, and the units left.
+/// Returns the code and the remaining units of each status.
 pub(crate) fn statuses(response: &RateLimitResponse) -> Vec<(i32, u32)> {
     response.statuses.iter().map(|status| (status.code, status.limit_remaining)).collect()
 }

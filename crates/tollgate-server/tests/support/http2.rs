@@ -27,7 +27,7 @@ pub(crate) fn settings(settings: &[(u16, u32)]) -> Vec<u8> {
     frame(SETTINGS, 0, 0, &settings.iter().flat_map(one).collect::<Vec<u8>>())
 }
 
-/// A head, each field written out (RFC 7541, section 6.2.2).
+/// Encodes a head with literal fields (RFC 7541, section 6.2.2).
 pub(crate) fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     let mut block = Vec::new();
     for (name, value) in fields {
@@ -44,7 +44,7 @@ pub(crate) fn request(method: &str, path: &str) -> Vec<u8> {
     fields(&[(":method", method), (":scheme", "http"), (":path", path), (":authority", "localhost")])
 }
 
-/// As an integer with a prefix of seven bits (RFC 7541, section 5.1).
+/// Encodes an integer with a prefix of seven bits (RFC 7541, section 5.1).
 fn length(length: usize, block: &mut Vec<u8>) {
     const MOST: usize = 127;
     if length < MOST {

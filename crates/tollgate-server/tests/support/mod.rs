@@ -1,4 +1,4 @@
-//! A real server on free ports, and a small client that says exactly what it sends.
+//! A real server on free ports, and a small client that sends exactly the given bytes.
 
 #![allow(dead_code, reason = "every test file uses a part of it")]
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// Longer than any time limit of the server, on a machine that is busy: a test that waits for it hangs.
+/// Longer than any time limit of the server on a busy machine. A test that waits this long hangs.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
 /// A `tollgate serve` that is killed when it is dropped.
@@ -24,17 +24,17 @@ pub(crate) struct Server {
     child: Child,
     pub(crate) public: SocketAddr,
     pub(crate) admin: SocketAddr,
-    /// Where `--metrics-listen` is answered.
+    /// The address of `--metrics-listen`.
     pub(crate) metrics: Option<SocketAddr>,
-    /// Where `--grpc` is answered.
+    /// The address of `--grpc`.
     pub(crate) grpc: Option<SocketAddr>,
-    /// What it said on standard output.
+    /// The lines on its standard output.
     pub(crate) said: Vec<String>,
-    /// Reads its log, which would stand still if nobody did.
+    /// Reads its log, so that the server never waits for a reader.
     log: Option<JoinHandle<String>>,
 }
 
-/// A reply, read whole.
+/// A complete reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
@@ -42,11 +42,11 @@ pub(crate) struct Reply {
     pub(crate) body: Vec<u8>,
 }
 
-/// Runs a test of what the service does in a time that it promises, such as the five seconds of a drain: again if it
-/// fails and the machine stood still meanwhile, which took that time from the service.
+/// Runs a test of a time that the service promises, such as the five seconds of a drain. Repeats it if it fails and the
+/// machine stood still meanwhile, because the service did not have that time.
 pub(crate) fn undisturbed(test: impl Fn()) {
     const TRIES: u32 = 5;
-    /// A fraction of any time that is promised.
+    /// A fraction of every promised time.
     const STILL: Duration = Duration::from_secs(1);
     for _ in 0..TRIES {
         let is_over = AtomicBool::new(false);
@@ -65,7 +65,7 @@ pub(crate) fn undisturbed(test: impl Fn()) {
     panic!("the machine stood still in each of {TRIES} tries");
 }
 
-/// The longest time between two looks at the clock, of those that should be milliseconds apart.
+/// Returns the longest time between two looks at the clock, which should be milliseconds apart.
 fn longest_pause(is_over: &AtomicBool) -> Duration {
     let mut longest = Duration::ZERO;
     while !is_over.load(Ordering::Relaxed) {
@@ -76,7 +76,7 @@ fn longest_pause(is_over: &AtomicBool) -> Duration {
     longest
 }
 
-/// Waits until it holds.
+/// Waits until the condition holds.
 #[track_caller]
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
@@ -95,7 +95,7 @@ pub(crate) fn quotas(decision: &Value) -> Vec<Value> {
     }
 }
 
-/// What a refund of this decision names.
+/// Returns the windows that a refund of this decision names.
 pub(crate) fn charged(decision: &Value) -> Vec<Value> {
     let charged = |quota: &Value| json!({ "policy": quota["policy"], "quota": quota["quota"], "start": quota["window"]["start"] });
     quotas(decision).iter().map(charged).collect()
@@ -112,12 +112,12 @@ impl Server {
         Self::start_by(tollgate(), arguments)
     }
 
-    /// As `start`, by a command that passes its arguments on.
+    /// As `start`, with a command of the caller.
     pub(crate) fn start_by(command: Command, arguments: &[&str]) -> Self {
         Self::spawn(command, arguments, Stdio::piped())
     }
 
-    /// As `start`, with the log where nobody reads it.
+    /// As `start`, with the log at a place that this process does not read.
     pub(crate) fn start_logging_to(stderr: impl Into<Stdio>, arguments: &[&str]) -> Self {
         Self::spawn(tollgate(), arguments, stderr.into())
     }
@@ -133,7 +133,7 @@ impl Server {
             .spawn()
             .expect("the server starts");
         let stdout = child.stdout.take().expect("its output is piped");
-        // It says all of this at once, so that the last line leaves nothing to read.
+        // The server writes all lines at once, so nothing is left to read after the last one.
         let (mut said, mut stdout) = (Vec::<String>::new(), BufReader::new(stdout));
         let mut line = String::new();
         while stdout.read_line(&mut line).is_ok_and(|read| read > 0) {
@@ -180,14 +180,14 @@ impl Server {
         Connection::open(self.admin).ask(&post(path, body))
     }
 
-    /// The value of a metric, named with its labels.
+    /// Returns the value of a metric, named with its labels.
     pub(crate) fn metric(&self, name: &str) -> Option<f64> {
         let text = String::from_utf8(self.admin_get("/metrics").body).expect("metrics are text");
         let value = |line: &str| line.strip_prefix(name)?.strip_prefix(' ')?.parse().ok();
         text.lines().find_map(value)
     }
 
-    /// Its process.
+    /// Returns the number of its process.
     pub(crate) fn id(&self) -> u32 {
         self.child.id()
     }
@@ -199,7 +199,7 @@ impl Server {
         assert!(sent.success());
     }
 
-    /// Waits for it to end; also its log, if somebody reads it.
+    /// Waits for its end. Returns its log as well, if this process reads it.
     pub(crate) fn wait(mut self) -> (ExitStatus, String) {
         let until = Instant::now() + HANG;
         while Instant::now() < until {
@@ -230,7 +230,7 @@ pub(crate) fn post(path: &str, body: &str) -> Vec<u8> {
     format!("POST {path} HTTP/1.1\r\n{head}\r\nContent-Length: {length}\r\n\r\n{body}").into_bytes()
 }
 
-/// One connection that is kept.
+/// A connection for several requests.
 pub(crate) struct Connection(BufReader<TcpStream>);
 
 impl Connection {
@@ -256,7 +256,7 @@ impl Connection {
         self.reply().expect("an answer comes")
     }
 
-    /// The next reply; none if the connection ends before it is whole.
+    /// Reads the next reply; `None` if the connection ends before it is complete.
     pub(crate) fn reply(&mut self) -> Option<Reply> {
         let mut reply = self.head()?;
         let length = reply.header("content-length").and_then(|length| length.parse().ok()).unwrap_or(0);
@@ -265,13 +265,13 @@ impl Connection {
         Some(reply)
     }
 
-    /// Says that nothing more is sent, and takes the next reply if one comes.
+    /// Ends the sending half, and reads the next reply if one comes.
     pub(crate) fn finish(&mut self) -> Option<Reply> {
         self.0.get_ref().shutdown(std::net::Shutdown::Write).ok()?;
         self.reply()
     }
 
-    /// The next reply to a request that asked for no body.
+    /// Reads the next reply without a body.
     pub(crate) fn head(&mut self) -> Option<Reply> {
         let status = self.line()?.split(' ').nth(1)?.parse().ok()?;
         let mut headers = Vec::new();
@@ -283,7 +283,7 @@ impl Connection {
         Some(Reply { status, headers, body: Vec::new() })
     }
 
-    /// Whether the server has closed it; waits until it says something.
+    /// Waits for bytes or the end. Returns whether the server has closed the connection.
     pub(crate) fn is_closed(&mut self) -> bool {
         let mut byte = [0];
         loop {
@@ -299,7 +299,7 @@ impl Connection {
         }
     }
 
-    /// Whether nothing comes for so long.
+    /// Returns whether nothing arrives within this time.
     pub(crate) fn stays_silent(&mut self, time: Duration) -> bool {
         self.0.get_ref().set_read_timeout(Some(time)).expect("a timeout can be set");
         let nothing = [ErrorKind::WouldBlock, ErrorKind::Interrupted];
@@ -312,13 +312,13 @@ impl Connection {
         self.0.into_inner()
     }
 
-    /// Whether the last read took longer than anything may.
+    /// Whether the last read timed out.
     pub(crate) fn timed_out(&mut self) -> bool {
         let nothing = self.0.get_ref().peek(&mut [0]);
         nothing.is_err_and(|error| error.kind() == ErrorKind::WouldBlock)
     }
 
-    /// The next frame of HTTP/2: its kind, its flags, its stream and what it holds; none if the connection ends before.
+    /// Reads the next frame of HTTP/2: its kind, flags, stream and payload; `None` if the connection ends before.
     pub(crate) fn frame(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let mut head = [0; 9];
         self.0.read_exact(&mut head).ok()?;
@@ -348,7 +348,7 @@ impl Reply {
         serde_json::from_slice(&self.body).expect("the body is JSON")
     }
 
-    /// That it is a problem with this status that names this field.
+    /// Asserts that it is a problem with this status that names this field.
     #[track_caller]
     pub(crate) fn assert_problem(&self, status: u16, field: Option<&str>) {
         let body = self.json();

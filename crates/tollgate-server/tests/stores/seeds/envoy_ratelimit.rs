@@ -1,4 +1,4 @@
-//! envoyproxy/ratelimit, by its own files and variables.
+//! envoyproxy/ratelimit, with its own files and variables.
 
 use std::fs;
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ use crate::support::{Connection, Reply, Server, until};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
-/// In the year that began at second 1,671,408,000 + 31,536,000.
+/// A second of the year that begins at second 1,671,408,000 + 31,536,000.
 const SECOND: i64 = 1_710_000_000;
 
 fn config() -> String {
@@ -30,7 +30,7 @@ fn check(server: &Server, entries: &[(&str, &str)]) -> Reply {
     server.post("/json", &body(entries).to_string())
 }
 
-/// A folder of its own with this file in it.
+/// Writes a new folder with this file.
 fn folder(name: &str, text: &str) -> PathBuf {
     let folder =
         PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("envoy-{name}-{}", std::process::id()));
@@ -77,7 +77,7 @@ fn its_own_files_start_the_service_and_both_share_one_count() {
     assert_eq!(keys(&store), [format!("shop_path_/search*_{SECOND}"), key]);
 }
 
-/// In its keys, the user `/search` of one limit and a part of the key of another could be one counter. G4: ours never are.
+/// With its keys, the user `/search` of one limit can share a counter with another limit. G4: with ours it never does.
 #[test]
 fn keys_are_our_own_unless_both_share_a_count() {
     let store = still(Software::Redis, SECOND);
@@ -131,7 +131,7 @@ fn a_denied_request_takes_nothing_of_other_limits_and_unlimited_ones_replace() {
 }
 
 #[test]
-fn requests_are_taken_as_curl_sends_them_and_mistakes_are_told() {
+fn accepts_requests_as_curl_sends_them_and_names_mistakes() {
     let server = serve(&[], &["--import", "envoy-ratelimit", &config(), "--caller-quotas"]);
     let body = body(&[("user", "carol")]).to_string();
     let head = "POST /json HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/x-www-form-urlencoded";
@@ -221,7 +221,7 @@ fn on_a_cluster_limits_are_charged_together() {
 }
 
 #[test]
-fn what_cannot_be_imported_stops_the_start() {
+fn invalid_settings_stop_the_start() {
     let folder = folder("wrong", "domain: a\n");
     fs::write(folder.join("second.yaml"), "domain: a\nfoo: 1\n").expect("a file can be written");
     let path = folder.to_str().expect("a path in UTF-8");
@@ -242,9 +242,9 @@ fn what_cannot_be_imported_stops_the_start() {
     assert!(refused(&[], &["--import", "envoy-ratelimit"]).contains("`envoy-ratelimit FOLDER`"));
 }
 
-/// The limits of a file with another ending were missing without a word.
+/// Files with another extension were silently skipped.
 #[test]
-fn what_means_nothing_is_logged() {
+fn logs_settings_without_effect() {
     let folder = folder("nothing", "domain: shop\ndescriptors:\n- { key: user, shadow_mode: true }\n");
     fs::write(folder.join("users.conf"), "domain: users\n").expect("a file can be written");
     let path = folder.to_str().expect("a path in UTF-8");

@@ -1,4 +1,4 @@
-//! Keys as another system writes them: chosen in a file of policies or by a flag, and checked before anything counts.
+//! Layouts of other systems' keys: chosen in a file of policies or by a flag, and checked before anything is counted.
 
 use tollgate_testkit::servers::Software;
 
@@ -16,7 +16,7 @@ fn file(name: &str, layout: &str, policies: &str) -> String {
 const BY_USER: &str = "- { name: a, key: [user], quotas: [5/1m] }\n";
 
 #[test]
-fn a_file_or_a_flag_says_how_keys_are_written_and_the_flag_wins() {
+fn a_file_or_a_flag_sets_the_layout_and_the_flag_wins() {
     let store = still(Software::Redis, SECOND);
     let redis = url(&store);
     let counted = |arguments: &[&str]| {
@@ -35,9 +35,9 @@ fn a_file_or_a_flag_says_how_keys_are_written_and_the_flag_wins() {
     assert_eq!(counted(&flags), ["rlaas:rate_limit:alice:28333335"]);
 }
 
-/// It was left out without a word, so that whoever counted on it shared counters with everybody on that server.
+/// The prefix was silently left out, so services that relied on it shared their counters with all others on the server.
 #[test]
-fn a_prefix_that_no_key_would_have_is_refused() {
+fn refuses_a_prefix_that_no_key_would_have() {
     let store = "store: { url: \"redis://h\", prefix: shop, layout: rlaas }";
     let path = written("prefix.yaml", &format!("{store}\npolicies:\n{BY_USER}"));
     let needless =
@@ -70,9 +70,9 @@ fn a_prefix_that_no_key_would_have_is_refused() {
     }
 }
 
-/// The store refused such requests one by one, and a policy that admits in trouble admitted everybody.
+/// The store refused each such request, and a policy with `open` then admitted everybody.
 #[test]
-fn policies_that_the_layout_cannot_take_are_refused_by_name() {
+fn refuses_policies_that_do_not_fit_the_layout_by_name() {
     let policies = "
 - { name: fine, key: [user], quotas: [5/1m] }
 - { name: anchored, key: [user], quotas: [5/1m, 5/1h@first_hit] }
@@ -134,9 +134,9 @@ fn policies_that_the_layout_cannot_take_are_refused_by_name() {
     assert!(flags(&["--limit", "5/1m"], "rlas").contains("expected rlaas, leetdezine"));
 }
 
-/// They came one after another: those of the layout once the file had no other.
+/// Problems of the layout were only reported once the file had no others.
 #[test]
-fn problems_of_the_layout_are_told_with_those_of_the_file() {
+fn reports_problems_of_the_layout_with_those_of_the_file() {
     let told = |layout: &str, policies: &str| {
         let path = file("together.yaml", layout, policies);
         let mut check = tollgate();
@@ -150,13 +150,13 @@ fn problems_of_the_layout_are_told_with_those_of_the_file() {
         told
     };
     let told_by_both = |at: &str| (at.to_owned(), true);
-    // Without a key, whom the second counts is not known, which is no problem of the layout.
+    // The second has no key, which is a problem of the file and not of the layout.
     let policies = "- { name: pair, key: [user, path], quotas: [5/1m] }
 - { name: nobody, quotas: [5/1m] }
 - { name: unknown, key: [user, path], quotas: [5/1x] }
 - { name: anchored, key: [user], quotas: [5/1m@first_hit] }
 ";
-    // Which store there is, is not looked at by `serve` before the file is valid.
+    // `serve` does not read the URL of the store before the file is valid.
     let url = ("1:15".to_owned(), false);
     let rest = ["3:3", "4:3", "5:48", "6:3"].map(told_by_both);
     assert_eq!(told("rlaas", policies), [&[url.clone()][..], &rest].concat());
@@ -164,10 +164,10 @@ fn problems_of_the_layout_are_told_with_those_of_the_file() {
     assert_eq!(told("rlas", policies), [&[url][..], &rest].concat());
 }
 
-/// Two windows that started at the same instant had one key: whoever asked in the first minute of an hour was refused
-/// by the store, and admitted by a policy that admits in trouble. A candidate used up the quota beside it.
+/// Two windows that started at the same instant had one key. In the first minute of an hour, the store refused every
+/// request, and a policy with `open` admitted it. A candidate used up the quota that decides.
 #[test]
-fn quotas_that_the_layout_does_not_tell_apart_are_refused_by_name() {
+fn refuses_quotas_that_share_a_counter_by_name() {
     let policies = "
 - { name: fine, match: { path: /fine }, key: [user], quotas: [5/1m], candidate: [9/1h] }
 - { name: starts, match: { path: /starts }, key: [user], quotas: [5/1m, 100/1h] }
@@ -207,9 +207,9 @@ fn quotas_that_the_layout_does_not_tell_apart_are_refused_by_name() {
     assert_eq!(check.status.code(), Some(0), "{}", String::from_utf8_lossy(&check.stdout));
 }
 
-/// Whoever asked for what both match was refused by the store, or counted twice where one was a shadow.
+/// The store refused requests that both policies match, or counted them twice if one was in shadow mode.
 #[test]
-fn policies_of_the_same_requests_that_share_counters_are_refused_by_name() {
+fn refuses_policies_that_share_a_counter_by_name() {
     let policies = "
 - { name: api, match: { path: /api/* }, key: [user], quotas: [100/1m] }
 - { name: login, match: { path: /api/login }, key: [user], quotas: [5/1m, 50/1h] }
@@ -236,7 +236,7 @@ fn policies_of_the_same_requests_that_share_counters_are_refused_by_name() {
     assert_eq!(said("\"l:{policy}:{user}:{window}\""), [""; 0]);
 }
 
-/// On a Cluster the store refused each of their requests, because the keys of one lay in several slots.
+/// On a Cluster, the store refused each request, because its keys were in several slots.
 #[test]
 fn several_quotas_on_a_cluster_need_one_slot_or_a_store_that_reserves() {
     let several = "- { name: several, key: [user], quotas: [5/1m, 100/1h] }\n";
@@ -258,7 +258,7 @@ fn several_quotas_on_a_cluster_need_one_slot_or_a_store_that_reserves() {
     let reserving = file("reserving.yaml", "\"l:{user}:{window}\", across_slots: reserve", several);
     assert!(is_valid(&cluster, &reserving));
 
-    // Whoever names the store says what it is: a flag goes before the file.
+    // A flag overrides the store of the file.
     let serve = |variables: &[(&str, &str)], arguments: &[&str]| refused(variables, arguments);
     assert!(serve(&cluster, &["--config", &apart]).contains(split));
     assert!(serve(&plain, &["--config", &apart, "--store", "redis+cluster://h"]).contains(split));
@@ -273,10 +273,10 @@ fn several_quotas_on_a_cluster_need_one_slot_or_a_store_that_reserves() {
     );
 }
 
-/// A shadow denies nobody, and the counter is the one that the other system reads: a request that both are asked is
-/// counted twice.
+/// A shadow policy denies nobody, but it counts on the other system's counter. So a request that is sent to both
+/// systems is counted twice.
 #[test]
-fn what_is_tried_out_is_counted_where_the_other_system_counts() {
+fn a_shadow_policy_counts_on_the_other_systems_counter() {
     let store = still(Software::Redis, SECOND);
     let shadow = BY_USER.replace("name: a", "name: a, mode: shadow");
     let server = serve(&[("REDIS_URL", &url(&store))], &["--config", &file("shadow.yaml", "rlaas", &shadow)]);
@@ -288,7 +288,7 @@ fn what_is_tried_out_is_counted_where_the_other_system_counts() {
 }
 
 #[test]
-fn a_reload_that_the_layout_cannot_take_changes_nothing() {
+fn a_reload_that_does_not_fit_the_layout_changes_nothing() {
     let store = still(Software::Redis, SECOND);
     let path = file("changed.yaml", "rlaas", BY_USER);
     let server = serve(&[("REDIS_URL", &url(&store))], &["--config", &path]);

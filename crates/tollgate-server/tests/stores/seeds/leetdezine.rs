@@ -1,4 +1,4 @@
-//! The "Rate Limiter" case study of LeetDezine, by a file of policies.
+//! The "Rate Limiter" case study of LeetDezine, with a file of policies.
 
 use std::time::{Duration, Instant};
 
@@ -9,7 +9,7 @@ use tollgate_testkit::servers::{Data, Software};
 use super::{example, keys, serve, still, url, written};
 use crate::support::{HANG, Reply, Server, get};
 
-/// Two worked numbers of the study.
+/// Two numbers that the study calculates.
 const SECOND: i64 = 1_745_000_145;
 const EARLIER: i64 = 1_701_000_000;
 
@@ -34,7 +34,7 @@ fn assert_blocked(reply: &Reply, seconds: u64) {
     assert_eq!(reply.header("retry-after"), Some(seconds.to_string().as_str()));
 }
 
-/// One of its pages has the fifth of five blocked, and says on another that a count of 5 passes.
+/// One of its pages blocks the fifth of five, and another says that a count of 5 passes.
 #[test]
 fn the_fifth_of_five_passes_and_the_sixth_does_not_and_both_share_one_count() {
     let store = still(Software::Redis, EARLIER);
@@ -60,7 +60,7 @@ fn the_fifth_of_five_passes_and_the_sixth_does_not_and_both_share_one_count() {
 }
 
 #[test]
-fn a_rule_is_for_a_tier_and_an_endpoint_and_the_tier_is_free_unless_it_is_said() {
+fn rules_depend_on_tier_and_endpoint_and_the_default_tier_is_free() {
     let store = still(Software::Redis, SECOND);
     let server = start(&url(&store), &example("leetdezine/policies.yaml"));
     let admitted = |query: &str| (0..25).filter(|_| ask(&server, query).status == 200).count();
@@ -68,7 +68,7 @@ fn a_rule_is_for_a_tier_and_an_endpoint_and_the_tier_is_free_unless_it_is_said()
     assert_eq!(admitted("user_id=b&endpoint=/search&tier=free"), 5);
     assert_eq!(admitted("user_id=c&endpoint=/search&tier=premium"), 25);
     assert_eq!(admitted("user_id=d&endpoint=/search&tier=admin"), 25);
-    // By address where nobody has logged in, and a user behind it is not that address.
+    // By address without a user; a user behind the address has another counter.
     assert_eq!(admitted("ip=203.0.113.5&endpoint=/search"), 20);
     assert_eq!(admitted("user_id=e&ip_address=203.0.113.5&endpoint=/search"), 5);
     assert_eq!(admitted("user_id=f&ip=203.0.113.7&endpoint=/login"), 10);
@@ -79,9 +79,9 @@ fn a_rule_is_for_a_tier_and_an_endpoint_and_the_tier_is_free_unless_it_is_said()
     assert_eq!(store.command::<u64>(["GET", "user:a:/search:29083335"]), 25, "attempts are counted");
 }
 
-/// Its processes look for rules each half minute.
+/// Its processes reload rules every half minute.
 #[test]
-fn other_rules_are_in_force_long_before_half_a_minute() {
+fn new_rules_hold_long_before_half_a_minute() {
     let store = still(Software::Redis, SECOND);
     let policies = std::fs::read_to_string(example("leetdezine/policies.yaml")).expect("the example");
     let file = written("reloaded.yaml", &policies);
@@ -114,9 +114,9 @@ fn two_services_that_race_for_the_last_unit_never_both_get_it() {
     }
 }
 
-/// Decisions went on, protection did not: that is to be seen in the figures.
+/// During an outage there are decisions but no protection, and the metrics show both.
 #[test]
-fn what_is_accepted_without_the_store_is_counted_apart() {
+fn counts_fallback_decisions_separately() {
     let store = still(Software::Redis, SECOND);
     let server = start(&url(&store), &example("leetdezine/policies.yaml"));
     let query = "user_id=abc&endpoint=/search";
@@ -130,7 +130,7 @@ fn what_is_accepted_without_the_store_is_counted_apart() {
     let labels = r#"{policy="search",verdict="allowed"}"#;
     assert_eq!(server.metric(&format!("tollgate_decisions_total{labels}")), Some(8.0));
     assert_eq!(server.metric(&format!("tollgate_fallback_decisions_total{labels}")), Some(7.0));
-    // A policy that insists refuses, and that is no denial.
+    // A policy with `closed` refuses, which is not a denial.
     ask(&server, "ip=203.0.113.7&endpoint=/login").assert_problem(503, None);
     store.start_again(Data::Lost);
     let began = Instant::now();

@@ -1,7 +1,7 @@
-//! Published systems, each started with its own file or variables: what its callers are told, and what lies in the
-//! store, where the system itself counts as well.
+//! Published systems: the service is started with their own files or variables, answers their callers, and shares the
+//! counters in the store with the system itself.
 //!
-//! The clocks of most servers stand still at the numbers of the documents, so that no window ends in a test.
+//! The clocks of most servers stand still at times from the systems' documents, so that no window ends during a test.
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
@@ -20,10 +20,10 @@ use tollgate_testkit::servers::{self, Software};
 
 use crate::support::{Reply, Server, tollgate};
 
-/// Generous, so that a stall of a busy machine changes no count.
+/// Generous timeouts, so that a busy machine changes no count.
 const PATIENT: [&str; 4] = ["--store-timeout", "30s", "--store-connect-timeout", "30s"];
 
-/// A server whose clock stands still at this second of the epoch.
+/// Starts a server whose clock stands still at this second of the epoch.
 fn still(software: Software, second: i64) -> servers::Server {
     let server = servers::Settings::new(software).steered_clock().start();
     server.clock().set(Timestamp::from_unix_millis(second * 1_000));
@@ -34,12 +34,12 @@ fn url(store: &servers::Server) -> String {
     format!("redis://{}", store.address())
 }
 
-/// A file of `examples/seeds`.
+/// Returns the path of a file in `examples/seeds`.
 fn example(name: &str) -> String {
     format!("{}/../../examples/seeds/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// A file with this text, of this test's own name.
+/// Writes a file under a name of the test, and returns its path.
 fn written(name: &str, text: &str) -> String {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("seeds-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("a folder can be made");
@@ -48,19 +48,19 @@ fn written(name: &str, text: &str) -> String {
     path.to_str().expect("a path in UTF-8").to_owned()
 }
 
-/// A service that is patient with its store, in this environment.
+/// Starts a service with generous timeouts in this environment.
 fn serve(variables: &[(&str, &str)], arguments: &[&str]) -> Server {
     let mut command = tollgate();
     command.envs(variables.iter().copied());
     Server::start_by(command, &[arguments, &PATIENT].concat())
 }
 
-/// What a start that cannot be says, with status 2.
+/// Returns the error of a start that fails with status 2.
 #[track_caller]
 fn refused(variables: &[(&str, &str)], arguments: &[&str]) -> String {
     let mut command = tollgate();
     command.envs(variables.iter().copied());
-    // An address of nobody's, so that a start which should have been refused ends as well.
+    // An address that no host here has, so that a start that should be refused ends in any case.
     command.env("TOLLGATE_LISTEN", "192.0.2.1:1");
     let output = command.arg("serve").args(arguments).output().expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -78,7 +78,7 @@ fn keys(store: &servers::Server) -> Vec<String> {
     keys
 }
 
-/// Ends the service, and says what it logged.
+/// Ends the service, and returns its log.
 fn log(server: Server) -> String {
     server.signal("TERM");
     server.wait().1

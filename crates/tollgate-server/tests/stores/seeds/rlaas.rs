@@ -8,7 +8,7 @@ use tollgate_testkit::servers::{Cluster, Software};
 use super::{example, keys, log, refused, serve, still, text, url, written};
 use crate::support::{Reply, Server};
 
-/// The document's example: a boundary, so that all of the minute is left.
+/// The time of the document's example: the start of a minute.
 const SECOND: i64 = 1_700_000_100;
 const MINUTE: Duration = Duration::from_secs(60);
 
@@ -63,8 +63,8 @@ fn its_own_file_starts_the_service_and_both_share_one_count() {
     assert!(log.contains("rlaas:rate_limit:{userId}:{window}"), "{log}");
 }
 
-/// It told the time to live of a key, which its first hit had set to a whole window: whoever came late in a window was
-/// sent away for up to a window too long.
+/// RLaaS answers with the time to live of a key, which the first hit sets to a whole window. So it tells clients to
+/// wait up to one window too long.
 #[test]
 fn the_seconds_to_wait_are_those_to_the_windows_end() {
     let store = still(Software::Redis, SECOND + 52);
@@ -82,9 +82,9 @@ fn the_seconds_to_wait_are_those_to_the_windows_end() {
     assert_denied(&check(&server, "bob"), 8);
 }
 
-/// Everybody who did not say who they are was one user, whom probes used up as well.
+/// RLaaS counts all requests without a user as one user, probes included.
 #[test]
-fn who_does_not_say_who_asks_is_told_so_and_nobody_is_counted() {
+fn a_request_without_a_user_is_an_error_and_counts_nothing() {
     let store = still(Software::Redis, SECOND);
     let file = example("rlaas/application.yaml");
     let server = serve(&[("REDIS_URL", &url(&store))], &["--import", "rlaas", &file]);
@@ -95,7 +95,7 @@ fn who_does_not_say_who_asks_is_told_so_and_nobody_is_counted() {
     assert_eq!(keys(&store), [""; 0]);
 }
 
-/// Its script asks with one key and counts on another, which a Cluster refuses wherever that one lies elsewhere.
+/// Its script declares one key and counts on another, which a Cluster refuses if the other key is in another slot.
 #[test]
 fn it_works_on_a_cluster_where_its_own_script_does_not() {
     const YEARS: i64 = 315_360_000;
@@ -129,7 +129,7 @@ fn it_works_on_a_cluster_where_its_own_script_does_not() {
 }
 
 #[test]
-fn while_its_store_is_away_it_refuses_unless_it_is_told_otherwise() {
+fn refuses_during_an_outage_unless_a_flag_says_otherwise() {
     let store = still(Software::Redis, SECOND);
     store.kill();
     let (redis, file) = (url(&store), example("rlaas/application.yaml"));
@@ -144,10 +144,10 @@ fn while_its_store_is_away_it_refuses_unless_it_is_told_otherwise() {
     assert_eq!(open.metric(fallback), Some(1.0));
 }
 
-/// A window of 0 seconds was no limit at all, one of half a second left counters for ever, and an unknown algorithm
-/// was told of by a stack trace.
+/// In RLaaS, a window of 0 seconds means no limit, half a second leaves counters forever, and an unknown algorithm is a
+/// stack trace.
 #[test]
-fn what_cannot_be_ends_the_start_with_its_place() {
+fn invalid_settings_stop_the_start_with_their_position() {
     let settings = |algorithm: &str, window: &str, limit: &str| {
         format!("rate-limiter:\n  use-algo: {algorithm}\n  window-size: {window}\n  max-requests: {limit}\n")
     };
@@ -189,9 +189,9 @@ fn what_cannot_be_ends_the_start_with_its_place() {
     }
 }
 
-/// It started, answered no path of its own, and told the other system's callers that they have no `userId`.
+/// The service started, did not answer RLaaS's own path, and told the other system's callers that `userId` is missing.
 #[test]
-fn its_callers_are_answered_as_it_does_and_not_as_another_system() {
+fn answers_its_callers_in_its_own_format_only() {
     let store = still(Software::Redis, SECOND);
     let (redis, file) = (url(&store), example("rlaas/application.yaml"));
     let import = |answers| ["--import", "rlaas", &file, "--answers", answers];
@@ -231,7 +231,7 @@ fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
     assert!(unread.contains("cannot read /no/such.yaml"), "{unread}");
 }
 
-/// Variables that Spring reads were ignored in silence, and the file's own numbers held.
+/// Variables that Spring reads were silently ignored, and the numbers of the file counted.
 #[test]
 fn variables_override_the_file_as_with_spring() {
     let store = still(Software::Redis, SECOND);
@@ -283,7 +283,7 @@ fn its_operators_find_health_and_metrics_where_they_were() {
     while server.get("/actuator/health").status != 503 {
         assert!(began.elapsed() < crate::support::HANG, "checks are refused, and it says that it is up");
     }
-    // Elsewhere these paths are nobody's.
+    // Without the import, these paths do not exist.
     let usual = Server::start(&["--limit", "5/1d"]);
     usual.get("/actuator/health").assert_problem(404, None);
 }

@@ -1,5 +1,5 @@
-//! The Spring Boot Redis rate limiter starter, whose applications ask a service: its decisions and problem body, its
-//! counters, and its names of metrics.
+//! The Spring Boot Redis rate limiter starter, whose applications ask the service: decisions, problem bodies, counters
+//! and names of metrics.
 
 use std::time::Duration;
 
@@ -24,7 +24,7 @@ fn start(store: &servers::Server, name: &str, more: &[&str]) -> Server {
     serve(&[], &[&["--config", &file, "--store", &url], more].concat())
 }
 
-/// A server whose clock stands still.
+/// Starts a server whose clock stands still.
 fn redis() -> servers::Server {
     let redis = Settings::new(Software::Redis).steered_clock().start();
     redis.clock().set(instant("2026-03-15T12:00:25.001Z"));
@@ -58,7 +58,7 @@ fn decisions_have_the_starters_fields_and_denials_its_body() {
     let denied = server.get(ALICE);
     assert_eq!(denied.status, 429);
     assert_eq!(denied.header("content-type"), Some("application/problem+json"));
-    // The starter says 34, and whoever obeys is denied again.
+    // The starter says 34, and a client that waits as long is denied again.
     assert_eq!(told(&denied), [Some("35"), Some("2"), Some("0"), Some("35")]);
     let body = json!({
         "type": "about:blank",
@@ -92,7 +92,7 @@ fn decisions_have_the_starters_fields_and_denials_its_body() {
     server.get("/evaluate?name=api").assert_problem(400, Some("query.key"));
     server.get("/evaluate?key=&name=api").assert_problem(400, Some("query.key"));
     server.post("/evaluate", "{}").assert_problem(405, None);
-    // What we answer ourselves is as it was.
+    // Our own paths are unchanged.
     let own = server.get("/v1/check?key=user:alice&name=invoice-create");
     assert_eq!((own.status, &own.json()["policy"]), (429, &json!("invoice-create")));
     assert!(own.header("ratelimit").is_some());
@@ -100,7 +100,7 @@ fn decisions_have_the_starters_fields_and_denials_its_body() {
     usual.get(ALICE).assert_problem(404, None);
 }
 
-/// The file of the example: a limit for each name, one that is switched off, and counters where the starter has them.
+/// The file of the example has a limit for each name, one of them disabled, and the starter's own keys.
 #[test]
 fn the_example_limits_by_the_names_of_annotations_beside_the_starter() {
     let store = redis();
@@ -110,7 +110,7 @@ fn the_example_limits_by_the_names_of_annotations_beside_the_starter() {
     let statuses = |query: &str, times: usize| -> Vec<u16> {
         (0..times).map(|_| server.get(&format!("/evaluate?{query}")).status).collect()
     };
-    // It counts denials, and so do we beside it.
+    // It counts denials, and so does the service.
     let (mut application, minute) = (store.connection(), Window::now(&store, Duration::from_secs(60)));
     assert_eq!(published::spring_starter(&mut application, "alice", minute), 1);
     assert_eq!(statuses("name=invoice-create&key=user:alice", 3), [200, 429, 429]);
@@ -127,7 +127,7 @@ fn the_example_limits_by_the_names_of_annotations_beside_the_starter() {
 }
 
 #[test]
-fn without_the_store_it_says_that_nobody_knows_or_refuses() {
+fn during_an_outage_times_are_null_or_requests_are_refused() {
     let store = redis();
     let server = start(&store, "trouble", &["--answers", "spring-starter"]);
     assert_eq!(server.get(ALICE).status, 200);
@@ -143,7 +143,7 @@ fn without_the_store_it_says_that_nobody_knows_or_refuses() {
 }
 
 #[test]
-fn its_names_of_metrics_are_there_if_they_are_asked_for() {
+fn exports_its_metrics_if_requested() {
     let store = redis();
     let server = start(&store, "aliases", &["--metric-aliases", "spring-starter"]);
     for _ in 0..3 {
@@ -166,7 +166,7 @@ fn its_names_of_metrics_are_there_if_they_are_asked_for() {
     let errors =
         r#"ratelimiter_errors_total{name="api",scope="GLOBAL",exception="RateLimiterBackendException"}"#;
     assert_eq!(server.metric(errors), Some(1.0));
-    // Besides ours, and not in their place.
+    // In addition to ours.
     assert_eq!(server.metric(r#"tollgate_failed_checks_total{policy="api"}"#), Some(1.0));
 
     let usual = Server::start(&["--limit", "5/1d"]);
@@ -175,7 +175,7 @@ fn its_names_of_metrics_are_there_if_they_are_asked_for() {
 }
 
 #[test]
-fn variables_of_the_starter_are_named_if_they_mean_nothing() {
+fn logs_variables_of_the_starter_without_effect() {
     let arguments = ["--limit", "5/1d", "--key", "key", "--answers", "spring-starter"];
     let mut command = crate::support::tollgate();
     command.env("RATELIMITER_FAILOPEN", "true");

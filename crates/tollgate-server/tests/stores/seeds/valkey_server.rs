@@ -1,4 +1,4 @@
-//! user-rate-limit, the Valkey server, by its environment.
+//! user-rate-limit, the Valkey server, with its environment.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use tollgate_testkit::servers::{self, Software};
 use super::{example, keys, log, refused, serve, still};
 use crate::support::Server;
 
-/// Noon, for a server that counts in minutes.
+/// Noon, which is the start of a minute.
 const NOON: i64 = 1_700_006_400;
 const ASK: &str = "/v1/check?user=user_val";
 
@@ -23,7 +23,7 @@ fn start(store: &servers::Server, more: &[&str]) -> Server {
     serve(&variables, &[&["--import", "valkey-env"], more].concat())
 }
 
-/// Its diagram: 12:00:10, :30, :45 and :55 under a limit of 3, and the window ends at 12:01:00.
+/// The requests of its diagram: at 12:00:10, :30, :45 and :55 under a limit of 3; the window ends at 12:01:00.
 #[test]
 fn its_diagram_is_answered_200_200_200_429() {
     let store = still(Software::Valkey, NOON);
@@ -47,7 +47,7 @@ fn its_diagram_is_answered_200_200_200_429() {
 }
 
 #[test]
-fn while_its_store_is_away_everybody_is_admitted_and_the_log_says_so() {
+fn admits_everybody_during_an_outage_and_logs_it() {
     let store = still(Software::Valkey, NOON);
     let server = start(&store, &[]);
     store.kill();
@@ -65,9 +65,9 @@ fn while_its_store_is_away_everybody_is_admitted_and_the_log_says_so() {
     assert!(by_variable.said[0].contains("5/1m for each user"), "{:?}", by_variable.said);
 }
 
-/// The service started, and every such request was answered that `user` is missing.
+/// The service started, and told every caller that `user` is missing.
 #[test]
-fn answers_that_cannot_say_who_is_counted_are_refused() {
+fn refuses_a_format_without_the_key_attribute() {
     for system in ["spring-starter", "rlaas"] {
         let said = refused(&[], &["--import", "valkey-env", "--answers", system]);
         let expected = format!(
@@ -86,7 +86,7 @@ fn answers_that_cannot_say_who_is_counted_are_refused() {
 }
 
 #[test]
-fn a_variable_that_cannot_be_is_refused_by_its_name() {
+fn refuses_an_invalid_variable_by_name() {
     for (variable, value) in
         [("RATE_LIMIT_REQUESTS", "five"), ("RATE_LIMIT_WINDOW_SECONDS", "0"), ("VALKEY_PORT", "70000")]
     {
