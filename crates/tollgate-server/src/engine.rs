@@ -75,7 +75,7 @@ impl<S: ServedStore> Engine<S> {
     /// Takes the cost if every matching quota has room. The caller's own limits, if given, replace the policies.
     pub(crate) async fn check(
         &self,
-        limits: Option<Box<Policy>>,
+        limits: Option<Policy>,
         attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
@@ -85,7 +85,7 @@ impl<S: ServedStore> Engine<S> {
         let decision = match limits {
             None => self.limiter.check(attributes, cost).await,
             // Boxed, so that the usual check does not reserve space for it.
-            Some(limits) => Box::pin(self.limiter.check_under(*limits, attributes, cost)).await,
+            Some(limits) => Box::pin(self.limiter.check_under(limits, attributes, cost)).await,
         };
         undropped.ended();
         self.note(&decision);
@@ -98,13 +98,13 @@ impl<S: ServedStore> Engine<S> {
     /// Answers as a check would, and takes nothing. The caller's own limits, if given, replace the policies.
     pub(crate) async fn peek(
         &self,
-        limits: Option<Box<Policy>>,
+        limits: Option<Policy>,
         attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let decision = match limits {
             None => self.limiter.peek(attributes.as_attributes(), cost).await,
-            Some(limits) => self.limiter.peek_under(*limits, attributes.as_attributes(), cost).await,
+            Some(limits) => self.limiter.peek_under(limits, attributes.as_attributes(), cost).await,
         };
         if matches!(decision, Err(CheckError::Store(StoreError::Full))) {
             self.note_full();
@@ -116,11 +116,11 @@ impl<S: ServedStore> Engine<S> {
     /// another.
     pub(crate) async fn check_each(
         &self,
-        requests: Vec<(&CallerAttributes<'_>, u32, Option<Box<Policy>>)>,
+        requests: Vec<(&CallerAttributes<'_>, u32, Option<Policy>)>,
     ) -> Vec<Result<PolicyDecision, CheckError>> {
         let stopwatch = Stopwatch::start();
         let requests = requests.into_iter().map(|(attributes, cost, limits)| {
-            AskedCheck::from((attributes.as_attributes(), cost)).under(limits.map(|limits| *limits))
+            AskedCheck::from((attributes.as_attributes(), cost)).under(limits)
         });
         let undropped = self.metrics.undropped();
         let decisions = self.limiter.check_each(requests).await;
@@ -135,11 +135,11 @@ impl<S: ServedStore> Engine<S> {
     /// Checks all requests as one, and takes the units of all of them or of none.
     pub(crate) async fn check_together(
         &self,
-        requests: &[(CallerAttributes<'_>, u32, Option<Box<Policy>>)],
+        requests: &[(CallerAttributes<'_>, u32, Option<Policy>)],
     ) -> Result<Vec<PolicyDecision>, TogetherError> {
         let stopwatch = Stopwatch::start();
         let requests = requests.iter().map(|(attributes, cost, limits)| {
-            AskedCheck::from((attributes.as_attributes(), *cost)).under(limits.as_deref().cloned())
+            AskedCheck::from((attributes.as_attributes(), *cost)).under(limits.clone())
         });
         let undropped = self.metrics.undropped();
         let decisions = self.limiter.check_together(requests).await;

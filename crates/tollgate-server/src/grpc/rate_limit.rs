@@ -22,7 +22,7 @@ const DOMAIN: &str = "domain";
 const OVERRIDES: &str = "envoy";
 
 /// What one descriptor asks.
-type Asked<'a> = (CallerAttributes<'a>, u32, Option<Box<Policy>>);
+type Asked<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
 
 impl<S: ServedStore> Service<S> {
     /// Takes the units of every descriptor, or of none.
@@ -85,7 +85,7 @@ impl<S: ServedStore> Service<S> {
     }
 
     /// The limit that comes with a descriptor.
-    fn limits(&self, limit: &RateLimitOverride, index: usize) -> Result<Box<Policy>, Rejection> {
+    fn limits(&self, limit: &RateLimitOverride, index: usize) -> Result<Policy, Rejection> {
         let field = format!("descriptors[{index}].limit");
         if !self.caller_quotas {
             return Err(Rejection::no_limits(field));
@@ -96,7 +96,7 @@ impl<S: ServedStore> Service<S> {
         let impossible = |error: String| Rejection::bad_field(field.clone(), error);
         let quota = Quota::new(requests_per_unit.into(), unit.length());
         let quota = quota.map_err(|error| impossible(error.to_string()))?;
-        Policy::of_caller(OVERRIDES, [quota]).map(Box::new).map_err(|error| impossible(error.to_string()))
+        Policy::of_caller(OVERRIDES, [quota]).map_err(|error| impossible(error.to_string()))
     }
 }
 

@@ -28,7 +28,7 @@ impl Asking {
         &self,
         policy: Option<Box<str>>,
         quotas: Option<Vec<WrittenQuota>>,
-    ) -> Result<Option<Box<Policy>>, Rejection> {
+    ) -> Result<Option<Policy>, Rejection> {
         let (policy, quotas) = match (policy, quotas) {
             (None, None) => return Ok(None),
             (Some(_), None) => return Err(missing("quotas")),
@@ -43,7 +43,7 @@ impl Asking {
             return Err(Rejection::bad_field("quotas", detail));
         }
         let limits = Policy::of_caller(&policy, quotas.into_iter().map(|WrittenQuota(quota)| quota));
-        limits.map(|limits| Some(Box::new(limits))).map_err(|error| {
+        limits.map(Some).map_err(|error| {
             let field = if error == PolicyError::Name { "policy" } else { "quotas" };
             Rejection::bad_field(field, error.to_string())
         })
