@@ -18,6 +18,8 @@ pub struct Attributes<'a> {
     pairs: SmallVec<[(Cow<'a, str>, AttributeValue<'a>); 4]>,
     /// The policies that the request may touch; all if none are named.
     within: Option<&'a BTreeSet<Box<str>>>,
+    /// Whether a client said them, and not the caller.
+    are_of_client: bool,
 }
 
 impl<'a> Attributes<'a> {
@@ -59,6 +61,22 @@ impl<'a> Attributes<'a> {
     #[must_use]
     pub fn within(self, policies: &'a BTreeSet<Box<str>>) -> Self {
         Self { within: Some(policies), ..self }
+    }
+
+    /// Marks the values as a client's, who can invent them. So no [limit](crate::LimitAttribute) is taken from them.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_policy::{Attributes, View};
+    ///
+    /// let attributes: Attributes<'_> = [("header.x-quota", "1000000")].into_iter().collect();
+    /// assert!(attributes.is_verified("header.x-quota"), "the caller is trusted");
+    /// assert!(!attributes.of_client().is_verified("header.x-quota"));
+    /// ```
+    #[must_use]
+    pub fn of_client(self) -> Self {
+        Self { are_of_client: true, ..self }
     }
 
     /// Adds a name and its value in [canonical form](AttributeValue::canonical). An empty list is no value.
@@ -109,9 +127,9 @@ impl View for Attributes<'_> {
         self.iter().map(|(name, value)| (name, Ok(Some(value))))
     }
 
-    /// The caller is trusted, so every attribute counts as verified.
+    /// The caller is trusted, so every attribute counts as verified, unless it is [a client's](Attributes::of_client).
     fn is_verified(&self, _: &str) -> bool {
-        true
+        !self.are_of_client
     }
 
     fn may_touch(&self, policy: &str) -> bool {

@@ -268,29 +268,20 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
-        self.check_by(self.live(), view, cost)
+        self.check_in(self.live(), view, cost)
     }
 
-    /// As [`check`](Self::check), by [these limits](crate::Policy::of_caller) in place of the policies. The tally of the
-    /// policies does not change.
+    /// As [`check`](Self::check), under a version that was [live](Self::live) a moment ago: for callers that read its
+    /// policies first, to find out which attributes a request needs.
     ///
     /// # Errors
     ///
     /// As [`check`](Self::check).
-    pub fn check_under(
-        &self,
-        limits: Policy,
-        attributes: &Attributes<'_>,
-        cost: u32,
-    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
-        self.check_by(self.under(limits), attributes, cost)
-    }
-
-    fn under(&self, limits: Policy) -> Arc<PolicySet> {
-        Arc::new(self.live.load().of_caller(limits))
-    }
-
-    async fn check_by<V: View>(
+    ///
+    /// # Cancel safety
+    ///
+    /// As [`check`](Self::check).
+    pub async fn check_in<V: View>(
         &self,
         set: Arc<PolicySet>,
         view: &V,
@@ -306,6 +297,25 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             other => (Basis::uncharged(&set, other), Trials::default()),
         };
         Ok(PolicyDecision::of_check(set, basis, trials))
+    }
+
+    /// As [`check`](Self::check), by [these limits](crate::Policy::of_caller) in place of the policies. The tally of the
+    /// policies does not change.
+    ///
+    /// # Errors
+    ///
+    /// As [`check`](Self::check).
+    pub fn check_under(
+        &self,
+        limits: Policy,
+        attributes: &Attributes<'_>,
+        cost: u32,
+    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
+        self.check_in(self.under(limits), attributes, cost)
+    }
+
+    fn under(&self, limits: Policy) -> Arc<PolicySet> {
+        Arc::new(self.live.load().of_caller(limits))
     }
 
     /// As [`check`](Self::check), if the store answers at once; `None` if it does not, and then nothing was taken.

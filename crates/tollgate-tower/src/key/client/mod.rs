@@ -115,18 +115,56 @@ impl ClientAddress {
     /// The client's address, not grouped; `None` without an address of the connection.
     #[must_use]
     pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
-        let peer = Peer::of(head)?;
+        let (peer, none) = (Peer::of(head)?, 0);
         let reached = match &self.told {
-            Told::Way(header) => self.reached(peer, header.hops(head.headers())),
-            Told::Client(header) => self.reached(peer, std::iter::once(only_address(head.headers(), header))),
+            Told::Way(header) => self.reached(peer, none, header.hops(head.headers())),
+            Told::Client(header) => {
+                self.reached(peer, none, std::iter::once(only_address(head.headers(), header)))
+            }
         };
         Some(reached.to_canonical())
     }
 
-    /// The first address, on the way to the client, that is not a trusted proxy's.
-    fn reached(&self, peer: IpAddr, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
-        let mut reached = peer;
-        for (between, hop) in hops.enumerate() {
+    /// The address of the client of a proxy that asks about a request before it lets it through. The proxy is believed,
+    /// whatever its own address is; those in front of it as usual. The address is not grouped.
+    ///
+    /// `None` if the header does not name the address that the proxy has heard from.
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use http::HeaderMap;
+    /// use tollgate_tower::key::{ClientAddress, ForwardedHeader, TrustedProxies};
+    ///
+    /// let proxies = TrustedProxies::parse(["10.0.0.0/24"])?;
+    /// let by = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
+    /// let mut headers = HeaderMap::new();
+    /// assert_eq!(by.asked_about(&headers), None);
+    /// headers.insert("x-forwarded-for", "198.51.100.1, 192.0.2.7".parse()?);
+    /// assert_eq!(by.asked_about(&headers), Some("192.0.2.7".parse()?));
+    /// headers.append("x-forwarded-for", "10.0.0.1".parse()?);
+    /// assert_eq!(by.asked_about(&headers), Some("192.0.2.7".parse()?));
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn asked_about(&self, headers: &HeaderMap) -> Option<IpAddr> {
+        let reached = match &self.told {
+            Told::Way(header) => {
+                let mut hops = header.hops(headers);
+                let heard_from = hops.next()??;
+                // The proxy that asks is between this address and the service.
+                self.reached(heard_from, 1, hops)
+            }
+            Told::Client(header) => only_address(headers, header)?,
+        };
+        Some(reached.to_canonical())
+    }
+
+    /// The first address, on the way to the client, that is not a trusted proxy's. So many proxies are between `from` and
+    /// the service.
+    fn reached(&self, from: IpAddr, between: usize, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
+        let mut reached = from;
+        for (between, hop) in (between..).zip(hops) {
             match hop.filter(|_| self.proxies.believe(reached, between)) {
                 Some(address) => reached = address,
                 None => break,
