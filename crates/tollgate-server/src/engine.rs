@@ -32,6 +32,16 @@ pub(crate) struct Engine<S> {
     readiness: Readiness,
 }
 
+/// What a check is decided by.
+pub(crate) enum Under {
+    /// The live policies.
+    Live,
+    /// A version that was live a moment ago, when the caller asked which attributes it needs.
+    Version(Arc<PolicySet>),
+    /// The caller's own limits.
+    Limits(Box<Policy>),
+}
+
 /// Limits the log to one line per window for each quota that denies.
 ///
 /// Policies come and go, so each quota is hashed to one of these places. Quotas with the same place share a line; there
@@ -72,20 +82,21 @@ impl<S: ServedStore> Engine<S> {
         self.limiter.live()
     }
 
-    /// Takes the cost if every matching quota has room. The caller's own limits, if given, replace the policies.
+    /// Takes the cost if every matching quota has room.
     pub(crate) async fn check(
         &self,
-        limits: Option<Policy>,
+        under: Under,
         attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
         let attributes = attributes.as_attributes();
-        let decision = match limits {
-            None => self.limiter.check(attributes, cost).await,
-            // Boxed, so that the usual check does not reserve space for it.
-            Some(limits) => Box::pin(self.limiter.check_under(limits, attributes, cost)).await,
+        let decision = match under {
+            Under::Live => self.limiter.check(attributes, cost).await,
+            // Boxed, so that the usual check does not reserve space for them.
+            Under::Version(set) => Box::pin(self.limiter.check_in(set, attributes, cost)).await,
+            Under::Limits(limits) => Box::pin(self.limiter.check_under(*limits, attributes, cost)).await,
         };
         undropped.ended();
         self.note(&decision);
@@ -260,6 +271,12 @@ impl<S: ServedStore> Engine<S> {
             };
             warn!(when_full, "the store is full and has no room for unseen keys: raise --max-counters");
         }
+    }
+}
+
+impl From<Option<Policy>> for Under {
+    fn from(limits: Option<Policy>) -> Self {
+        limits.map_or(Self::Live, |limits| Self::Limits(Box::new(limits)))
     }
 }
 

@@ -10,6 +10,7 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_envoy::Charging;
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{AcrossSlots, IdentitySecretError, KeyLayout, PasswordError, TlsError, UrlError};
+use tollgate_tower::key::{ClientAddress, ForwardedHeader, TrustedProxies};
 
 use crate::args::{self, Flag, FlagWith, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs};
 use crate::envoy::InitialDomains;
@@ -323,13 +324,15 @@ impl Settings {
             key,
             client_authorities: tls_client_ca,
         });
+        let proxies: TrustedProxies = args.trusted_proxies.iter().copied().collect();
+        let clients = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
         Ok(Self {
             policies,
             envoy,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),
-            asking: Asking { dialect, receipts, caller_quotas: args.caller_quotas },
+            asking: Asking { dialect, receipts, caller_quotas: args.caller_quotas, clients },
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,

@@ -21,6 +21,7 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Arg, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
+use tollgate::Network;
 
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
@@ -181,6 +182,18 @@ pub struct ServeArgs {
     /// receipts [default: a random one of this process]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_RECEIPT_SECRET_FILE")]
     pub receipt_secret_file: Option<PathBuf>,
+
+    /// Network of proxies in front of the proxy that asks at /forward-auth, such as 10.0.0.0/8: what they say in
+    /// `X-Forwarded-For` is believed. For several, repeat the flag or separate them by commas [default: none, so the
+    /// last entry is the client]
+    #[arg(
+        long = "trusted-proxy",
+        value_name = "NETWORK",
+        env = "TOLLGATE_TRUSTED_PROXY",
+        value_delimiter = ','
+    )]
+    #[arg(value_parser = value::network)]
+    pub trusted_proxies: Vec<Network>,
 
     /// Also serve the paths of this published system, so that its callers work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]

@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::Authority;
-use tollgate::{LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
+use tollgate::{LocalShare, LocalShareError, Network, NetworkError, Quota, QuotaError, Timestamp};
 use tollgate_policy::Policy;
 use tollgate_redis::KeyLayout;
 
@@ -57,6 +57,11 @@ pub(super) fn host(text: &str) -> Result<String, Expected> {
         return Err("expected a name without a port, such as limits.example");
     }
     Ok(name.to_owned())
+}
+
+/// A network, without the spaces around it.
+pub(super) fn network(text: &str) -> Result<Network, NetworkError> {
+    text.trim().parse()
 }
 
 /// Parses a number above zero.

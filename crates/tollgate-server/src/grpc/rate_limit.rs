@@ -44,7 +44,7 @@ impl<S: ServedStore> Service<S> {
             [] => return Err(invalid("descriptors", InvalidRequest::NoDescriptors)),
             [only] => {
                 let (attributes, cost, limits) = asks((0, only))?;
-                let decision = self.engine.check(limits, &attributes, cost).await;
+                let decision = self.engine.check(limits.into(), &attributes, cost).await;
                 vec![decision.map_err(|error| Rejection::check(&error, "descriptors[0]"))?]
             }
             many if many.len() > InvalidRequest::MAX_DESCRIPTORS => {

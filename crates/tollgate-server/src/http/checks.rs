@@ -13,12 +13,13 @@ use super::wire::{
 };
 use super::{Edge, Reply, body, json, query, reply};
 use crate::caller::Caller;
+use crate::engine::Under;
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
-        let decision = self.engine.check(None, &caller.asks(attributes), cost.units()).await;
+        let decision = self.engine.check(Under::Live, &caller.asks(attributes), cost.units()).await;
         Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?, None))
     }
 
@@ -31,7 +32,7 @@ impl<S: ServedStore> Edge<S> {
         let CheckRequest { attributes, cost, receipt, policy, quotas } = json::read(&body)?;
         let (attributes, cost) = (caller.asks(attributes), cost.units());
         let limits = self.asking.limits(policy, quotas)?;
-        let decision = self.engine.check(limits, &attributes, cost).await;
+        let decision = self.engine.check(limits.into(), &attributes, cost).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let receipt = if receipt { self.asking.receipt(&decision, &attributes, cost) } else { None };
         Ok(self.verdict(&decision, receipt))

@@ -3,7 +3,8 @@
 //! The way of a request: `operations` is the table that names its operation, `door` lets it in, and the handler in the
 //! table answers it. `query`, `body` and `json` read requests; `wire` has the types of requests and replies. The
 //! handlers are in `checks` (callers' own requests), `changes` and `policies` (for administrators). A request without
-//! an answer becomes a `rejection`. `dialects` has the paths and words of other systems. `openapi` describes the table.
+//! an answer becomes a `rejection`. `dialects` has the paths and words of other systems. `forwarded` answers proxies about
+//! requests that headers describe. `openapi` describes the table.
 //! `connection` is HTTP on one connection, `outgoing` is the body of an answer that is being sent, and `budget` is the
 //! memory for all requests and answers in flight.
 
@@ -15,6 +16,7 @@ mod checks;
 mod connection;
 mod dialects;
 mod door;
+mod forwarded;
 mod json;
 mod openapi;
 mod operation;
@@ -44,6 +46,7 @@ pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, cut_by};
 pub use self::dialects::Dialect;
 pub(crate) use self::dialects::RLAAS;
 pub(crate) use self::door::authorize;
+use self::forwarded::NamedHeaders;
 pub(crate) use self::json::{BadField, read as read_json};
 use self::operation::{Effect, Handler, Row};
 use self::operations::Operations;
@@ -72,6 +75,7 @@ pub(crate) struct Edge<S> {
     /// If the service decides as Envoy's does.
     envoy: Option<Arc<EnvoyEngine<S>>>,
     limit_headers: PolicyHeaders,
+    named_headers: NamedHeaders,
     asking: Asking,
     budget: Budget,
     metrics: Arc<Metrics>,
@@ -96,6 +100,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         phase: Phase,
     ) -> Self {
         let limit_headers = PolicyHeaders::new(&engine.live());
+        let named_headers = NamedHeaders::new(&engine.live());
         let operations = Operations::new(asking.dialect);
         let operations = if envoy.is_some() { operations.with_envoy() } else { operations };
         let asks_principals = listeners.iter().any(Listener::asks_principals);
@@ -111,6 +116,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             reloads,
             envoy,
             limit_headers,
+            named_headers,
             asking,
             budget,
             metrics,

@@ -53,6 +53,8 @@ pub(super) enum Asked {
     OfAnyType(SchemaOf),
     /// In its query, in another system's format.
     Dialect(&'static Dialect),
+    /// In its headers, by a proxy, under any method and without a body.
+    Forwarded,
 }
 
 /// The answer to a valid request.
@@ -64,6 +66,8 @@ pub(super) enum Success {
     Verdict(&'static str),
     /// A decision in another system's format.
     Dialect(&'static Dialect),
+    /// A decision for a proxy, which may pass a denial on to its client.
+    Forwarded,
     /// A decision as Envoy's service makes it.
     Envoy,
     /// JSON of this type.
@@ -97,11 +101,36 @@ pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>
 impl Operation {
     pub(super) fn allows(&self, method: &Method) -> bool {
         // HEAD would take units without saying how many are left.
-        *method == self.method || (*method == Method::HEAD && self.has_head())
+        *method == self.method || (*method == Method::HEAD && self.has_head()) || self.has_every_method()
     }
 
-    pub(super) fn has_head(&self) -> bool {
+    fn has_head(&self) -> bool {
         self.method == Method::GET && self.effect == Effect::Reads
+    }
+
+    /// Whether it is answered under any method: a proxy may ask by that of its client.
+    const fn has_every_method(&self) -> bool {
+        matches!(self.asked, Asked::Forwarded)
+    }
+
+    /// Returns the methods by which it is described, its own first.
+    pub(super) fn methods(&self) -> impl Iterator<Item = &Method> {
+        static HEAD: [Method; 1] = [Method::HEAD];
+        static ALL_BUT_GET: [Method; 7] = [
+            Method::HEAD,
+            Method::POST,
+            Method::PUT,
+            Method::PATCH,
+            Method::DELETE,
+            Method::OPTIONS,
+            Method::TRACE,
+        ];
+        let others: &[Method] = match (self.has_every_method(), self.has_head()) {
+            (true, _) => &ALL_BUT_GET,
+            (false, true) => &HEAD,
+            (false, false) => &[],
+        };
+        std::iter::once(&self.method).chain(others)
     }
 
     pub(super) fn is_guarded(&self) -> bool {

@@ -57,7 +57,7 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     /// The usual ones first: a request takes the first row that matches.
-    fn own() -> [Row<S>; 17] {
+    fn own() -> [Row<S>; 18] {
         [
             Row {
                 operation: Operation {
@@ -86,6 +86,20 @@ impl<S: ServedStore + 'static> Operations<S> {
                     rejections: OF_THE_STORE,
                 },
                 handler: Handler::CheckQuery,
+            },
+            Row {
+                operation: Operation {
+                    id: "forwardAuth",
+                    summary: "Take a unit for a request that a proxy asks about",
+                    path: "/forward-auth",
+                    method: Method::GET,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Check),
+                    asked: Asked::Forwarded,
+                    success: Success::Forwarded,
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.forward_auth(caller, request))),
             },
             Row {
                 operation: Operation {
@@ -402,7 +416,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         let granted = |listener: &Listener| at_path().any(|operation| listener.grants(operation.scope));
         if granted(listener) {
             let granted = at_path().filter(|operation| listener.grants(operation.scope));
-            let mut methods: Vec<&str> = granted.flat_map(methods).collect();
+            let mut methods: Vec<&str> = granted.flat_map(Operation::methods).map(Method::as_str).collect();
             methods.sort_unstable();
             return Rejection::method_not_allowed(&methods.join(", "));
         }
@@ -429,11 +443,6 @@ fn of<T: JsonSchema>() -> SchemaOf {
     SchemaGenerator::subschema_for::<T>
 }
 
-/// Returns the methods of an operation.
-fn methods(operation: &Operation) -> impl Iterator<Item = &str> {
-    [Some(operation.method.as_str()), operation.has_head().then_some("HEAD")].into_iter().flatten()
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -448,7 +457,7 @@ mod tests {
             let table = Operations::<MemoryStore>::new(Some(dialect));
             let requests = table
                 .iter()
-                .flat_map(|row| methods(row).map(|it| (row.path, it, format!("{:?}", row.scope))));
+                .flat_map(|row| row.methods().map(|it| (row.path, it.as_str(), format!("{:?}", row.scope))));
             let requests: Vec<(&str, &str, String)> = requests.collect();
             assert_eq!(requests.iter().collect::<BTreeSet<_>>().len(), requests.len());
             let ids: BTreeSet<&str> = table.iter().map(|operation| operation.id).collect();

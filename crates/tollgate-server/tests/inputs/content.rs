@@ -16,6 +16,8 @@ pub(super) enum Expected {
 pub(super) struct Asked {
     pub(super) method: &'static str,
     pub(super) target: Vec<u8>,
+    /// Besides those that its form needs, in lower case.
+    pub(super) headers: Vec<(&'static str, String)>,
     /// Without a body, there is no `Content-Type` either.
     pub(super) body: Option<Vec<u8>>,
     pub(super) expected: Expected,
@@ -104,7 +106,7 @@ const WRONG_QUERIES: &[&[u8]] = &[
 
 /// Returns a request that is valid HTTP, for the checks or the admin listener.
 pub(super) fn asked(random: &mut Random, is_admin: bool) -> Asked {
-    match random.below(12) {
+    match random.below(13) {
         0 | 1 => get(&[&b"/v1/check?"[..], random.pick(WRONG_QUERIES)].concat(), Expected::Refused),
         2 => {
             let user = random.pick(&["alice", "a%20b", "%C3%A9", "+", "%00", "a;b", "[x]", "%25"]);
@@ -147,6 +149,7 @@ pub(super) fn asked(random: &mut Random, is_admin: bool) -> Asked {
             post(path, body, Expected::Either)
         }
         10 => nested(random),
+        11 => forwarded(random, is_admin),
         _ => post(random.pick(CHECKS), random.pick(WRONG_CHECKS).to_vec(), Expected::Refused),
     }
 }
@@ -156,11 +159,77 @@ fn of_checks(is_admin: bool) -> Expected {
 }
 
 fn get(target: &[u8], expected: Expected) -> Asked {
-    Asked { method: "GET", target: target.to_vec(), body: None, expected }
+    Asked { method: "GET", target: target.to_vec(), headers: Vec::new(), body: None, expected }
 }
 
 fn post(path: &str, body: Vec<u8>, expected: Expected) -> Asked {
-    Asked { method: "POST", target: path.into(), body: Some(body), expected }
+    Asked { method: "POST", target: path.into(), headers: Vec::new(), body: Some(body), expected }
+}
+
+/// A request that a proxy asks about, described well or badly.
+fn forwarded(random: &mut Random, is_admin: bool) -> Asked {
+    const RIGHT: [(&str, &str); 4] = [
+        ("x-forwarded-method", "GET"),
+        ("x-forwarded-uri", "/a?b"),
+        ("x-forwarded-host", "a.example:80"),
+        ("x-forwarded-for", "nonsense, ::1, 192.0.2.1"),
+    ];
+    const WRONG: &[(usize, &str)] = &[
+        (0, "G T"),
+        (0, "\""),
+        (1, "a"),
+        (1, "?/"),
+        (1, "http://a/"),
+        (2, "a b"),
+        (2, "a,b"),
+        (2, "[::1"),
+        (2, "a:99999999999999999999"),
+        (2, "a/b"),
+        (3, "nonsense"),
+        (3, "192.0.2.1,"),
+        (3, "192.0.2.1, for=192.0.2.2"),
+        (3, "999.0.0.1"),
+    ];
+    let mut headers: Vec<(&str, String)> =
+        RIGHT.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+    let mut query = random.pick(&["", "?deny=403", "?deny=429&x=%ff"]);
+    let expected = match random.below(6) {
+        0 => of_checks(is_admin),
+        1 => {
+            headers.remove(random.below(headers.len()));
+            Expected::Refused
+        }
+        2 => {
+            let (place, value) = *random.pick(&WRONG.iter().collect::<Vec<_>>());
+            headers[place].1 = value.to_owned();
+            Expected::Refused
+        }
+        3 if random.once_in(2) => {
+            headers.push((random.pick(&["x-original-method", "x-original-uri"]), "/".to_owned()));
+            Expected::Refused
+        }
+        3 => {
+            let twice = headers[random.below(3)].clone();
+            headers.push(twice);
+            Expected::Refused
+        }
+        4 => {
+            query = random.pick(&["?deny=200", "?deny=403&deny=403", "?deny=", "?x&deny=-1"]);
+            Expected::Refused
+        }
+        _ => {
+            let place = random.below(headers.len());
+            let mut value = headers[place].1.clone().into_bytes();
+            (0..=random.below(8)).for_each(|_| random.damage(&mut value));
+            // What is left can stand in a field.
+            value.retain(|byte| (0x20..0x7f).contains(byte));
+            headers[place].1 = String::from_utf8_lossy(value.trim_ascii()).into_owned();
+            Expected::Either
+        }
+    };
+    let method = random.pick(&["GET", "PUT", "OPTIONS", "DELETE"]);
+    let target = format!("/forward-auth{query}").into_bytes();
+    Asked { method, target, headers, body: None, expected }
 }
 
 /// Returns a body that is deep, wide or long.

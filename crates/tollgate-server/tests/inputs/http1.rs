@@ -119,6 +119,9 @@ fn framed(random: &mut Random, asked: &Asked) -> Vec<u8> {
         request.extend_from_slice(random.pick(FIELDS));
         request.extend_from_slice(b"\r\n");
     }
+    for (name, value) in &asked.headers {
+        request.extend_from_slice(format!("{name}: {value}\r\n").as_bytes());
+    }
     let Some(body) = &asked.body else { return [&request, &b"\r\n"[..]].concat() };
     request.extend_from_slice(b"Content-Type: application/json\r\n");
     if random.once_in(3) {
@@ -211,6 +214,7 @@ fn broken(random: &mut Random, bytes: &mut Vec<u8>) -> Last {
             let asked = Asked {
                 method: "POST",
                 target: b"/v1/check".to_vec(),
+                headers: Vec::new(),
                 body: Some(br#"{"attributes": {"user": "a"}}"#.to_vec()),
                 expected: Expected::Refused,
             };

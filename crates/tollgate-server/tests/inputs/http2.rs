@@ -61,6 +61,7 @@ fn one(random: &mut Random, id: u32, is_admin: bool, bytes: &mut Vec<u8>) -> Str
     let target = String::from_utf8_lossy(&asked.target).into_owned();
     let mut head = vec![(":method", asked.method), (":scheme", "http"), (":path", target.as_str())];
     head.push((":authority", "localhost"));
+    head.extend(asked.headers.iter().map(|(name, value)| (*name, value.as_str())));
     let mut expected = Stream::Answered(asked.expected);
     if asked.method == "POST" {
         head.push(("content-type", "application/json"));

@@ -22,7 +22,10 @@ use crate::support::{Connection, Reply, Server, tollgate, until};
 
 const POLICIES: &str = "
 policies:
-  - { name: search, match: { name: search }, key: [key], quotas: [1000000/1d@first_hit] }
+  - name: search
+    match: { any: [{ name: search }, { header.x-name: search }] }
+    key: { first_of: [key, header.x-key] }
+    quotas: [1000000/1d@first_hit]
   - { name: login, match: { name: login }, key: [key], quotas: [1000000/1d@first_hit] }
 ";
 
@@ -69,6 +72,7 @@ enum Concerns {
 struct Operation {
     method: &'static str,
     path: &'static str,
+    headers: &'static [&'static str],
     body: &'static str,
     /// The listener that answers it.
     listeners: &'static [&'static str],
@@ -85,11 +89,21 @@ const fn operation(
     scopes: &'static [&'static str],
     concerns: Concerns,
 ) -> Operation {
-    Operation { method, path, body, listeners, scopes, concerns }
+    Operation { method, path, headers: &[], body, listeners, scopes, concerns }
 }
 
 const ALICE: &str = r#"{"attributes": {"name": "search", "key": "alice"}}"#;
 const BATCH: &str = r#"{"requests": [{"attributes": {"name": "search", "key": "alice"}}]}"#;
+/// What a client of a proxy sends, in the words of the proxy.
+const FORWARDED: &str = r#"{"attributes": {"header.x-name": "search", "header.x-key": "alice"}}"#;
+const FORWARD: &[&str] = &[
+    "X-Forwarded-Method: GET",
+    "X-Forwarded-Uri: /",
+    "X-Forwarded-Host: a.example",
+    "X-Forwarded-For: 192.0.2.7",
+    "X-Name: search",
+    "X-Key: alice",
+];
 const SET: &str = r#"{"attributes": {"name": "search", "key": "alice"}, "used": 7}"#;
 const REFUND: &str = r#"{"attributes": {"name": "search", "key": "alice"},
     "windows": [{"policy": "search", "quota": "1000000/1d@first_hit", "start": 0}]}"#;
@@ -103,13 +117,21 @@ const READ: &[&str] = &["read"];
 const REFUND_BY_CALLER: Operation =
     operation("POST", "/v1/refund", REFUND, PUBLIC, &["check"], Concerns::Nonsense);
 
-const OPERATIONS: [Operation; 27] = {
+/// What a proxy asks about.
+const fn forwarded(method: &'static str) -> Operation {
+    let asked = operation(method, "/forward-auth", "", PUBLIC, &["check"], Concerns::Search);
+    Operation { headers: FORWARD, ..asked }
+}
+
+const OPERATIONS: [Operation; 29] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
         operation("GET", QUERY, "", PUBLIC, &["check"], Search),
         operation("POST", "/v1/check/batch", BATCH, PUBLIC, &["check"], SearchInBatch),
         operation("GET", "/evaluate?name=search&key=alice", "", PUBLIC, &["check"], Search),
+        forwarded("GET"),
+        forwarded("POST"),
         operation("POST", "/v1/peek", ALICE, PUBLIC, &["peek"], Search),
         operation("POST", "/v1/refund", REFUND, ADMIN, &["change"], Search),
         operation("POST", "/v1/record", ALICE, ADMIN, &["change"], Search),
@@ -229,14 +251,17 @@ struct Watched {
 }
 
 impl Watched {
-    /// Returns the used units of the counter, and the number of reloads of the policy file.
+    /// Returns the used units of the counters, and the number of reloads of the policy file.
     fn state(&self) -> (u64, Option<String>) {
-        let peek = ask(self.server.public, "POST", "/v1/peek", &["Host: x", &self.root], ALICE).json();
+        let used = |body| {
+            let peek = ask(self.server.public, "POST", "/v1/peek", &["Host: x", &self.root], body).json();
+            peek["used"].as_u64().expect("a count")
+        };
         let metrics = ask(self.metrics(), "GET", "/metrics", &["Host: x"], "").body;
         let metrics = String::from_utf8(metrics).expect("text");
         let is_read =
             |line: &&str| line.starts_with("tollgate_policies_reloads_total{outcome=\"unchanged\"}");
-        (peek["used"].as_u64().expect("a count"), metrics.lines().find(is_read).map(str::to_owned))
+        (used(ALICE) + used(FORWARDED), metrics.lines().find(is_read).map(str::to_owned))
     }
 
     fn metrics(&self) -> SocketAddr {
@@ -276,7 +301,8 @@ fn every_principal_may_do_what_it_is_granted_and_nothing_else() {
                 // Any name will do where principals are asked, and for metrics.
                 let headers = ["Host: evil.example".to_owned()].into_iter().chain(principal.shown.clone());
                 let headers: Vec<String> = headers.collect();
-                let headers: Vec<&str> = headers.iter().map(String::as_str).collect();
+                let headers = headers.iter().map(String::as_str).chain(operation.headers.iter().copied());
+                let headers: Vec<&str> = headers.collect();
                 let reply = ask(address, operation.method, operation.path, &headers, operation.body);
                 let (status, inner) = expected(principal, operation, listener);
                 let mut note = |what: &str| wrong += &format!("{cell}: {what}\n");
@@ -545,8 +571,9 @@ fn a_certificate_is_a_principal_by_its_alternative_names() {
         for (listener, address) in [("checks", server.public), ("admin", server.admin)] {
             for operation in &OPERATIONS {
                 let operation = on_listener(operation, listener);
-                let Operation { method, path, body, .. } = operation;
-                let request = request(method, path, &["Host: evil.example", "Connection: close"], body);
+                let Operation { method, path, headers, body, .. } = operation;
+                let headers = [&["Host: evil.example", "Connection: close"], *headers].concat();
+                let request = request(method, path, &headers, body);
                 let (status, said) = client.ask(address, &request).expect("an answer comes");
                 // No principal has a token, so there is none to ask for.
                 let expected = match expected(principal, operation, listener).0 {

@@ -14,6 +14,7 @@ mod checks;
 mod clients;
 mod command;
 mod config;
+mod forwarded;
 mod grpc;
 #[path = "../support/grpc.rs"]
 mod grpc_client;

@@ -16,6 +16,7 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
     let paths = document["paths"].as_object().expect("paths");
     let named: BTreeSet<&str> = paths.keys().map(String::as_str).collect();
     let expected = [
+        "/forward-auth",
         "/v1/check",
         "/v1/peek",
         "/v1/check/batch",

@@ -26,6 +26,7 @@ use super::operation::SchemaOf;
 use super::rejection::Rejection;
 use super::{Edge, Reply};
 use crate::caller::Caller;
+use crate::engine::Under;
 use crate::store::ServedStore;
 
 /// How one system is asked, and how it answers.
@@ -138,7 +139,7 @@ impl<S: ServedStore> Edge<S> {
     ) -> Result<Reply, Rejection> {
         let query = Parameters::read(request.uri().query().unwrap_or_default())?;
         let attributes = (dialect.attributes)(&query)?;
-        let decision = self.engine.check(None, &caller.asks(attributes), 1).await;
+        let decision = self.engine.check(Under::Live, &caller.asks(attributes), 1).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "query"))?;
         let Some(mut reply) = (dialect.reply)(&decision) else { return Ok(self.verdict(&decision, None)) };
         match dialect.headers {

@@ -6,18 +6,19 @@ mod security;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use schemars::generate::SchemaSettings;
 use schemars::transform::RecursiveTransform;
-use schemars::{Schema, SchemaGenerator};
+use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
 use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet, Unmatched};
 
 use super::dialects::{Content, Dialect, Parameter};
+use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
 use super::json::Cost;
 use super::operation::{Asked, Operation, Success};
-use super::wire::{CheckReply, DeniedReply, KEY_ATTRIBUTES, ProblemBody};
+use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES, ProblemBody};
 use crate::listener::Listener;
 
 /// Returns the document under these policies.
@@ -33,10 +34,10 @@ pub(super) fn document<'a>(
             listeners.iter().filter(|listener| listener.grants(operation.scope)).collect();
         let described = describer.operation(operation, &granting);
         let path = paths.entry(operation.path).or_insert_with(|| json!({}));
-        if operation.has_head() {
-            path["head"] = without_content(&described);
+        for method in operation.methods().skip(1) {
+            path[key(method)] = under(method, &described);
         }
-        match &mut path[operation.method.as_str().to_ascii_lowercase()] {
+        match &mut path[key(&operation.method)] {
             nothing @ Value::Null => *nothing = described,
             // The same operation for callers with another scope. The first description says what those may do.
             first => add_tags(first, &described),
@@ -113,6 +114,7 @@ impl<'a> Describer<'a> {
             Asked::Dialect(dialect) => {
                 described["parameters"] = dialect.parameters.iter().map(parameter).collect();
             }
+            Asked::Forwarded => described["parameters"] = forwarded(),
             Asked::Body(schema) | Asked::OfAnyType(schema) => {
                 let schema = schema(&mut self.asked);
                 let content = json!({ "application/json": { "schema": schema } });
@@ -146,12 +148,13 @@ impl<'a> Describer<'a> {
         };
         let reply = match success {
             Success::Decision(description) => {
-                let denied = self.denied();
+                let denied = self.denied::<DeniedReply<'_>>();
                 let mut decided = self.denials(&denied);
                 decided.insert(ok.to_owned(), self.decision(description));
                 return decided;
             }
             Success::Dialect(dialect) => return self.successes_in(dialect),
+            Success::Forwarded => return self.successes_for_proxies(),
             Success::Envoy => {
                 let json = |description| plain(description, "application/json", json!({ "type": "object" }));
                 let denied = StatusCode::TOO_MANY_REQUESTS.as_str().to_owned();
@@ -182,7 +185,7 @@ impl<'a> Describer<'a> {
         let mut allowed = self.decision("Admitted");
         allowed["content"] = json!({ media_type: { "schema": schema(&mut self.answered) } });
         let Content { media_type, schema } = dialect.denied;
-        let mut denied = self.denied();
+        let mut denied = self.denied::<DeniedReply<'_>>();
         let theirs = schema(&mut self.answered).to_value();
         let ours = denied["content"][media_type]["schema"].take();
         let both = if ours.is_null() { theirs } else { json!({ "anyOf": [theirs, ours] }) };
@@ -193,6 +196,16 @@ impl<'a> Describer<'a> {
         }
         let mut decided = self.denials(&denied);
         decided.insert(StatusCode::OK.as_str().to_owned(), allowed);
+        decided
+    }
+
+    /// Describes the replies to proxies, whose URL may choose the status of a denial.
+    fn successes_for_proxies(&mut self) -> Map<String, Value> {
+        let denied = self.denied::<ClientDenial<'_>>();
+        let mut decided = self.denials(&denied);
+        let chosen = DENY_STATUSES.map(|status| (status.as_str().to_owned(), denied.clone()));
+        decided.extend(chosen);
+        decided.insert(StatusCode::OK.as_str().to_owned(), self.decision("Admitted"));
         decided
     }
 
@@ -210,9 +223,10 @@ impl<'a> Describer<'a> {
         json!({ "description": description, "headers": headers(&self.formats, self.is_always_told), "content": content })
     }
 
-    fn denied(&mut self) -> Value {
+    /// Describes a denial with a body of this type.
+    fn denied<T: JsonSchema>(&mut self) -> Value {
         let headers = with_retry_after(headers(&self.formats, self.is_always_told));
-        let schema = self.answered.subschema_for::<DeniedReply<'_>>();
+        let schema = self.answered.subschema_for::<T>();
         let content = json!({ "application/problem+json": { "schema": schema } });
         json!({ "description": "Denied", "headers": headers, "content": content })
     }
@@ -326,6 +340,22 @@ fn parameter(&Parameter { name, description, is_required }: &Parameter) -> Value
     json!({ "name": name, "in": "query", "required": is_required, "description": description, "schema": schema })
 }
 
+/// Describes what proxies send. It has one of two forms, which a schema cannot say, so no header is required.
+fn forwarded() -> Value {
+    let statuses = DENY_STATUSES.map(|status| status.as_u16());
+    let deny = json!({
+        "name": DENY,
+        "in": "query",
+        "required": false,
+        "description": "The status of denials; that of the policy by default",
+        "schema": { "type": "integer", "enum": statuses },
+    });
+    let headers = ALL_HEADERS.map(
+        |name| json!({ "name": name, "in": "header", "required": false, "schema": { "type": "string" } }),
+    );
+    std::iter::once(deny).chain(headers).collect()
+}
+
 /// Adds a problem to the denial with the same status. A header is only required if both have it.
 fn add(denial: &mut Value, problem: &Value) {
     let text = |reply: &Value| reply["description"].as_str().unwrap_or_default().to_owned();
@@ -344,14 +374,23 @@ fn add(denial: &mut Value, problem: &Value) {
     }
 }
 
-/// Describes the same operation for HEAD.
-fn without_content(operation: &Value) -> Value {
-    let mut head = operation.clone();
-    head["operationId"] = format!("{}Head", operation["operationId"].as_str().unwrap_or_default()).into();
-    for response in head["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
-        response.as_object_mut().and_then(|response| response.remove("content"));
+/// Describes the same operation under another method.
+fn under(method: &Method, operation: &Value) -> Value {
+    let mut other = operation.clone();
+    let (first, rest) = method.as_str().split_at(1);
+    let id = operation["operationId"].as_str().unwrap_or_default();
+    other["operationId"] = format!("{id}{first}{}", rest.to_ascii_lowercase()).into();
+    if method == Method::HEAD {
+        for response in other["responses"].as_object_mut().into_iter().flat_map(Map::values_mut) {
+            response.as_object_mut().and_then(|response| response.remove("content"));
+        }
     }
-    head
+    other
+}
+
+/// The name of a method in the description of a path.
+fn key(method: &Method) -> String {
+    method.as_str().to_ascii_lowercase()
 }
 
 /// Describes the headers of a decision in these formats.

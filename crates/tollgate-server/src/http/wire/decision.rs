@@ -33,6 +33,14 @@ pub(in crate::http) struct DeniedReply<'a> {
     service: OfService<'a>,
 }
 
+/// A denial for a client, to whom a proxy may pass it on: a problem (RFC 9457) with every field of the decision that
+/// concerns it.
+#[derive(Serialize, JsonSchema)]
+pub(in crate::http) struct ClientDenial<'a> {
+    #[serde(flatten)]
+    denial: DenialBody<'a>,
+}
+
 /// Fields of decisions that only the service has, for callers and not for their clients.
 #[derive(Serialize, JsonSchema)]
 struct OfService<'a> {
@@ -109,6 +117,16 @@ impl<'a> DeniedReply<'a> {
             denial: DenialBody::of_policies(status, decision, limit_headers),
             service: OfService::new(decision),
         }
+    }
+}
+
+impl<'a> ClientDenial<'a> {
+    pub(in crate::http) fn new(
+        status: u16,
+        decision: &'a PolicyDecision,
+        limit_headers: &'a LimitHeaders,
+    ) -> Self {
+        Self { denial: DenialBody::of_policies(status, decision, limit_headers) }
     }
 }
 

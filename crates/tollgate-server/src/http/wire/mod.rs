@@ -9,7 +9,7 @@ mod problem;
 mod requests;
 
 pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
-pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, DeniedReply};
+pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, ClientDenial, DeniedReply};
 pub(super) use self::health::HealthReply;
 pub(super) use self::problem::{ChangedQuota, ProblemBody, ProblemReason};
 pub(super) use self::requests::{

@@ -1,0 +1,85 @@
+//! The client's own headers: `header.NAME`, for each that a policy names.
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tollgate_policy::{Attributes, PolicySet};
+
+use super::super::rejection::Rejection;
+use crate::attributes;
+
+/// What the names of such attributes begin with.
+const PREFIX: &str = "header.";
+
+/// The headers that policies name, found once for each version of the policies.
+pub(in super::super) struct NamedHeaders(ArcSwap<Found>);
+
+/// Those of one version.
+pub(super) struct Found {
+    version: u64,
+    /// The attribute, and the header that it is.
+    headers: Box<[(Box<str>, HeaderName)]>,
+}
+
+impl NamedHeaders {
+    pub(in super::super) fn new(live: &PolicySet) -> Self {
+        Self(ArcSwap::from_pointee(Found::new(live)))
+    }
+
+    /// Returns those of this version.
+    pub(super) fn of(&self, set: &PolicySet) -> Arc<Found> {
+        let found = self.0.load_full();
+        if found.version == set.version() {
+            return found;
+        }
+        let made = Arc::new(Found::new(set));
+        // A version that is replaced just now needs its own only for the requests that began under it.
+        if found.version < set.version() {
+            self.0.store(Arc::clone(&made));
+        }
+        made
+    }
+}
+
+impl Found {
+    fn new(set: &PolicySet) -> Self {
+        let names = set.policies().attributes();
+        // A name that no header can have is one that no request has.
+        let headers = names.into_iter().filter_map(|attribute| {
+            let name = HeaderName::from_bytes(attribute.strip_prefix(PREFIX)?.as_bytes()).ok()?;
+            Some((attribute.into(), name))
+        });
+        Self { version: set.version(), headers: headers.collect() }
+    }
+
+    /// Adds those that the request has. Several lines of one header are a list.
+    ///
+    /// # Errors
+    ///
+    /// If a value is not UTF-8, or there are more lines than a list may have texts.
+    pub(super) fn add_to<'a>(
+        &'a self,
+        attributes: &mut Attributes<'a>,
+        headers: &'a HeaderMap,
+    ) -> Result<(), Rejection> {
+        for (attribute, name) in &self.headers {
+            let bad = |detail: String| Rejection::bad_field(format!("headers.{name}"), detail);
+            let lines = headers.get_all(name).iter().map(text).collect::<Option<Vec<&str>>>();
+            let lines = lines.ok_or_else(|| bad("the header is not UTF-8".to_owned()))?;
+            match lines[..] {
+                [] => {}
+                [line] => attributes.push(&**attribute, line),
+                _ if lines.len() > attributes::MAX_TEXTS => {
+                    return Err(bad(format!("more than {} lines of one header", attributes::MAX_TEXTS)));
+                }
+                _ => attributes.push(&**attribute, lines),
+            }
+        }
+        Ok(())
+    }
+}
+
+fn text(value: &HeaderValue) -> Option<&str> {
+    std::str::from_utf8(value.as_bytes()).ok()
+}

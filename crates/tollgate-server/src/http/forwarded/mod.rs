@@ -1,0 +1,54 @@
+//! Requests that a proxy asks about before it lets them through: `/forward-auth`, as nginx, Traefik, Caddy and others
+//! ask.
+//!
+//! The proxy describes a request of its client in headers. `request` reads them, `headers` the client's own headers, of
+//! which only those that policies name are attributes, and `query` what the operator wrote into the proxy's URL.
+
+mod headers;
+mod query;
+mod request;
+
+use http::{Request, StatusCode};
+use tollgate_policy::PolicyDecision;
+
+pub(super) use self::headers::NamedHeaders;
+pub(super) use self::query::{DENY, DENY_STATUSES};
+pub(super) use self::request::ALL_HEADERS;
+use super::rejection::Rejection;
+use super::wire::ClientDenial;
+use super::{Edge, Reply, reply};
+use crate::caller::Caller;
+use crate::engine::Under;
+use crate::store::ServedStore;
+
+impl<S: ServedStore> Edge<S> {
+    /// Takes one unit for the request that the headers describe. An admission is answered as a check is. A denial may be
+    /// passed on to the client, so it holds what clients may know.
+    pub(super) async fn forward_auth<B>(
+        &self,
+        caller: &Caller,
+        request: Request<B>,
+    ) -> Result<Reply, Rejection> {
+        let deny = query::deny_status(request.uri().query().unwrap_or_default())?;
+        let set = self.engine.live();
+        let named = self.named_headers.of(&set);
+        let mut attributes = request::attributes(request.headers(), &self.asking.clients)?;
+        named.add_to(&mut attributes, request.headers())?;
+        let attributes = caller.asks(attributes.of_client());
+        let decision = self.engine.check(Under::Version(set), &attributes, 1).await;
+        let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
+        if decision.is_allowed() {
+            return Ok(self.verdict(&decision, None));
+        }
+        Ok(self.denied_client(&decision, deny.unwrap_or_else(|| reply::deny_status(&decision))))
+    }
+
+    fn denied_client(&self, decision: &PolicyDecision, status: StatusCode) -> Reply {
+        let limit_headers = self.limit_headers.of(decision);
+        let mut reply = reply::problem(status, &ClientDenial::new(status.as_u16(), decision, &limit_headers));
+        if let Some(counted) = decision.counted() {
+            limit_headers.write(counted, reply.headers_mut());
+        }
+        reply
+    }
+}

@@ -1,0 +1,247 @@
+//! `/forward-auth`: what proxies ask about, with the headers that they send. Real proxies are in `tests/gateway`.
+//!
+//! Quotas are by the day from the first hit, so that no window ends while a test runs.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+use serde_json::{Value, json};
+
+use crate::support::folder::Folder;
+use crate::support::{Connection, Reply, Server, until};
+
+/// As Traefik and Caddy describe a request.
+const LOGIN: [&str; 4] = [
+    "X-Forwarded-Method: POST",
+    "X-Forwarded-Uri: /login?next=/",
+    "X-Forwarded-Host: shop.example",
+    "X-Forwarded-For: 192.0.2.7",
+];
+
+fn ask_by(method: &str, server: &Server, target: &str, headers: &[&str]) -> Reply {
+    let headers: String = headers.iter().map(|header| format!("{header}\r\n")).collect();
+    let mut connection = Connection::open(server.public);
+    // Proxies keep the host of the request, or name their own.
+    connection.send(format!("{method} {target} HTTP/1.1\r\nHost: evil.example\r\n{headers}\r\n").as_bytes());
+    let reply = if method == "HEAD" { connection.head() } else { connection.reply() };
+    reply.expect("an answer comes")
+}
+
+fn ask(server: &Server, target: &str, headers: &[&str]) -> Reply {
+    ask_by("GET", server, target, headers)
+}
+
+fn forward(server: &Server, headers: &[&str]) -> Reply {
+    ask(server, "/forward-auth", headers)
+}
+
+fn started(folder: &Folder, policies: &str, more: &[&str]) -> Server {
+    let file = folder.write("limits.yaml", policies);
+    Server::start(&[&["--config", &file], more].concat())
+}
+
+/// What is used of the counter of these attributes.
+fn used(server: &Server, attributes: &Value) -> u64 {
+    let body = json!({ "attributes": attributes }).to_string();
+    server.post("/v1/peek", &body).json()["used"].as_u64().expect("a count")
+}
+
+#[test]
+fn a_request_in_headers_is_the_request_with_these_attributes() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - name: login
+    match: { method: POST, path: /login, host: shop.example, header.x-app: web }
+    key: [ip, header.x-app]
+    quotas: [3/1d@first_hit]
+unmatched: allow
+";
+    let server = started(&folder, policies, &[]);
+    let asked = [&LOGIN[..], &["X-App: web", "X-Other: 1"]].concat();
+    let allowed = forward(&server, &asked);
+    assert_eq!((allowed.status, &allowed.json()["used"]), (200, &json!(1)));
+    assert_eq!(allowed.header("ratelimit"), Some("\"login\";r=2;t=86400"));
+    let attributes = json!({ "method": "POST", "path": "/login", "host": "shop.example", "ip": "192.0.2.7",
+                             "header.x-app": "web" });
+    assert_eq!(used(&server, &attributes), 1, "one counter, however it is asked for");
+
+    let original = [
+        "X-Original-Method: POST",
+        "X-Original-URL: https://Shop.Example:443//%6Cogin?next=/",
+        "X-Forwarded-For: 192.0.2.7",
+        "x-app: web",
+    ];
+    assert_eq!(forward(&server, &original).status, 200);
+    assert_eq!(used(&server, &attributes), 2);
+    for (index, other) in
+        ["X-Forwarded-Method: PUT", "X-Forwarded-Uri: /logout", "X-Forwarded-Host: a.example"]
+            .into_iter()
+            .enumerate()
+    {
+        let mut asked = asked.clone();
+        asked[index] = other;
+        assert_eq!(forward(&server, &asked).json()["ground"], "unlimited", "{other}");
+    }
+    assert_eq!(forward(&server, &LOGIN).json()["ground"], "unlimited", "without the header");
+    assert_eq!(used(&server, &attributes), 2);
+}
+
+#[test]
+fn a_denial_has_the_status_that_the_proxy_understands() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: all, match: { path: { not: [/secret, /odd] } }, key: [ip], quotas: [1/1d@first_hit] }
+  - { name: tried, match: { path: /login }, key: [ip], quotas: [0/1d], mode: shadow }
+  - { name: odd, match: { path: /odd }, key: [ip], quotas: [0/1d], deny_status: 420 }
+unmatched: deny
+";
+    let server = started(&folder, policies, &[]);
+    assert_eq!(forward(&server, &LOGIN).status, 200);
+    for (query, status) in
+        [("", 429), ("?deny=401", 401), ("?deny=403", 403), ("?deny=429", 429), ("?deny=503", 503)]
+    {
+        let denied = ask(&server, &format!("/forward-auth{query}"), &LOGIN);
+        assert_eq!(denied.status, status, "{query}");
+        assert_eq!(denied.header("ratelimit"), Some("\"all\";r=0;t=86400"));
+        assert_eq!(denied.header("retry-after"), Some("86400"));
+        assert_eq!(denied.header("content-type"), Some("application/problem+json"));
+        let body = denied.json();
+        assert_eq!((&body["status"], &body["policy"]), (&json!(status), &json!("all")));
+        // The proxy passes the body on to its client.
+        assert_eq!((&body["trials"], &body["version"]), (&Value::Null, &Value::Null), "{body}");
+    }
+    let of = |path: &'static str| [LOGIN[0], path, LOGIN[2], LOGIN[3]];
+    assert_eq!(forward(&server, &of("X-Forwarded-Uri: /odd")).status, 420);
+    assert_eq!(ask(&server, "/forward-auth?deny=403", &of("X-Forwarded-Uri: /odd")).status, 403);
+    let unmatched = forward(&server, &of("X-Forwarded-Uri: /secret"));
+    assert_eq!((unmatched.status, unmatched.header("retry-after")), (403, None));
+    assert_eq!(ask(&server, "/forward-auth?deny=429", &of("X-Forwarded-Uri: /secret")).status, 429);
+}
+
+/// Each of these would otherwise be admitted by `unmatched`.
+#[test]
+fn what_is_not_described_is_refused_and_counts_nothing() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: login, match: { path: /login }, key: [ip], quotas: [100/1d@first_hit] }
+unmatched: allow
+";
+    let server = started(&folder, policies, &[]);
+    let names = ["Method", "Uri", "Host", "For"].map(|name| format!("headers.X-Forwarded-{name}"));
+    for (index, field) in names.iter().enumerate() {
+        let mut asked = LOGIN.to_vec();
+        asked.remove(index);
+        let refused = forward(&server, &asked);
+        refused.assert_problem(400, Some(field));
+        assert!(refused.json()["detail"].as_str().is_some_and(|detail| detail.contains("the proxy")));
+    }
+    for (header, field) in [
+        ("X-Forwarded-Uri: /", &names[1]),
+        ("X-Forwarded-Host: a", &names[2]),
+        ("X-Forwarded-For: unknown", &names[3]),
+    ] {
+        forward(&server, &[&LOGIN[..], &[header]].concat()).assert_problem(400, Some(field));
+    }
+    forward(&server, &[&LOGIN[..], &["X-Original-URI: /"]].concat())
+        .assert_problem(400, Some("headers.X-Original-URI"));
+    ask(&server, "/forward-auth?deny=200", &LOGIN).assert_problem(400, Some("query.deny"));
+    let long = format!("X-Forwarded-Uri: /{}", "x".repeat(1024));
+    forward(&server, &[LOGIN[0], &long, LOGIN[2], LOGIN[3]]).assert_problem(400, Some("attributes.path"));
+    ask(&server, "/forward-auth/", &LOGIN).assert_problem(404, None);
+    assert_eq!(used(&server, &json!({ "path": "/login", "ip": "192.0.2.7" })), 0);
+    // Caddy passes its client's query on.
+    assert_eq!(ask(&server, "/forward-auth?user=alice&x=%zz", &LOGIN).status, 200);
+}
+
+#[test]
+fn headers_that_policies_name_are_attributes_and_others_are_not() {
+    let folder = Folder::new();
+    let by_key = "
+policies:
+  - { name: keys, key: [header.X-Api-Key], quotas: [9/1d@first_hit] }
+";
+    let server = started(&folder, by_key, &[]);
+    let asked = |more: &[&str]| forward(&server, &[&LOGIN[..], more].concat());
+    let long = "x".repeat(1025);
+    assert_eq!(asked(&["x-api-key: a", &format!("Cookie: {long}"), "X-Bytes: \u{e9}"]).status, 200);
+    assert_eq!(used(&server, &json!({ "header.X-Api-Key": "a" })), 1);
+    asked(&[]).assert_problem(400, Some("attributes.header.X-Api-Key"));
+    asked(&["X-Api-Key:"]).assert_problem(400, Some("attributes.header.X-Api-Key"));
+    asked(&["X-Api-Key: a", "X-Api-Key: a"]).assert_problem(400, Some("attributes.header.X-Api-Key"));
+    asked(&[&format!("X-Api-Key: {long}")]).assert_problem(400, Some("attributes.header.X-Api-Key"));
+    let many = vec!["X-Api-Key: a"; 65];
+    asked(&many).assert_problem(400, Some("headers.x-api-key"));
+    assert_eq!(used(&server, &json!({ "header.X-Api-Key": "a" })), 1);
+
+    // The next version names another header.
+    let by_tenant = by_key.replace("X-Api-Key", "x-tenant");
+    folder.write("limits.yaml", &by_tenant);
+    until("it is live", || asked(&["X-Tenant: acme"]).status == 200);
+    assert!(used(&server, &json!({ "header.x-tenant": "acme" })) > 0);
+    asked(&["X-Api-Key: a"]).assert_problem(400, Some("attributes.header.x-tenant"));
+}
+
+#[test]
+fn a_header_that_is_not_utf_8_is_named() {
+    let folder = Folder::new();
+    let policies = "policies: [{ name: all, key: [header.x-api-key], quotas: [9/1d] }]";
+    let server = started(&folder, policies, &[]);
+    let mut request = format!("GET /forward-auth HTTP/1.1\r\nHost: a\r\n{}\r\n", LOGIN.join("\r\n"));
+    request.push_str("X-Api-Key: ");
+    let request = [request.as_bytes(), b"\xff\r\n\r\n"].concat();
+    server.connect().ask(&request).assert_problem(400, Some("headers.x-api-key"));
+}
+
+/// A client could write its own limit into the header.
+#[test]
+fn no_limit_is_taken_from_a_header() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: all, key: [ip], quotas: [{ limit: { attribute: header.x-limit }, max: 100, window: 1d }] }
+";
+    let server = started(&folder, policies, &[]);
+    let refused = forward(&server, &[&LOGIN[..], &["X-Limit: 100"]].concat());
+    refused.assert_problem(400, Some("attributes.header.x-limit"));
+    let asked = json!({ "attributes": { "ip": "192.0.2.7", "header.x-limit": "100" } });
+    assert_eq!(server.post("/v1/check", &asked.to_string()).status, 200, "callers are trusted");
+}
+
+#[test]
+fn proxies_in_front_of_the_one_that_asks_are_believed_if_they_are_named() {
+    let addresses = "X-Forwarded-For: 192.0.2.7, 10.1.2.3, 203.0.113.5";
+    let asked = [LOGIN[0], LOGIN[1], LOGIN[2], addresses];
+    for (flags, client) in [
+        (&[][..], "203.0.113.5"),
+        (&["--trusted-proxy", "203.0.113.5"], "10.1.2.3"),
+        (&["--trusted-proxy", "10.0.0.0/8, 203.0.113.0/24"], "192.0.2.7"),
+        (&["--trusted-proxy", "10.0.0.0/8"], "203.0.113.5"),
+    ] {
+        let limit = ["--limit", "9/1d@first_hit", "--key", "ip"];
+        let server = Server::start(&[&limit, flags].concat());
+        assert_eq!(forward(&server, &asked).status, 200);
+        assert_eq!(used(&server, &json!({ "ip": client })), 1, "{flags:?}");
+    }
+}
+
+/// Some proxies ask by GET, some by HEAD, and some by the method of their client.
+#[test]
+fn any_method_asks_and_none_has_a_body() {
+    let server = Server::start(&["--limit", "20/1d@first_hit", "--key", "ip"]);
+    for (index, method) in
+        ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"].into_iter().enumerate()
+    {
+        let reply = ask_by(method, &server, "/forward-auth", &LOGIN);
+        let left = 19 - index;
+        let told = format!("\"default\";r={left};t=86400");
+        assert_eq!((reply.status, reply.header("ratelimit")), (200, Some(told.as_str())), "{method}");
+    }
+    // The body of the client stays with the proxy, and not every proxy says so.
+    let reply =
+        forward(&server, &[&LOGIN[..], &["Content-Length: 100", "Content-Type: text/plain"]].concat());
+    assert_eq!(reply.status, 200);
+    let admin = format!("GET /forward-auth HTTP/1.1\r\nHost: localhost\r\n{}\r\n\r\n", LOGIN.join("\r\n"));
+    Connection::open(server.admin).ask(admin.as_bytes()).assert_problem(404, None);
+}
