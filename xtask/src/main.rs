@@ -16,6 +16,7 @@ mod node;
 mod planted;
 mod prove;
 mod prove_all;
+mod proxies;
 mod publish;
 mod quick;
 mod servers;
@@ -26,6 +27,7 @@ mod stopwatch;
 mod system;
 mod test;
 mod tools;
+mod unpacked;
 mod upgrade;
 
 use std::path::Path;

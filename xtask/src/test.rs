@@ -13,6 +13,7 @@ use crate::docs;
 use crate::group;
 use crate::node;
 use crate::prove;
+use crate::proxies;
 use crate::servers;
 use crate::steps::{self, Checked, Step};
 use crate::system;
@@ -58,9 +59,11 @@ fn steps() -> Vec<Step> {
         Step::check("supply chain", supply_chain).beside(),
         Step::check("advisories", advisories).beside(),
         Step::check("manual", docs::check_and_build).beside(),
+        Step::check("proxies", proxies::install).beside(),
         Step::check("openssl", || system::OPENSSL.require().map(|()| Checked::Passed)).beside(),
         Step::check("test build", build_tests),
         Step::check("tests", run_tests).beside().after("test build"),
+        Step::check("gateway", ask_through_proxies).beside(),
         Step::check("real clock", charge_on_the_real_clock).beside(),
         Step::command(
             "lints",
@@ -128,6 +131,15 @@ fn build_tests() -> Result<Checked> {
 fn run_tests() -> Result<Checked> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
     binaries::run(&messages).map(|()| Checked::Passed)
+}
+
+/// Runs the tests that real proxies take part in.
+fn ask_through_proxies() -> Result<Checked> {
+    let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
+    let tests = binaries::commands(&messages, "gateway");
+    ensure!(tests.len() == 1, "the tests with proxies are those of the service");
+    tests.into_iter().try_for_each(|tests| proxies::told(tests)?.run())?;
+    Ok(Checked::Passed)
 }
 
 /// Runs the tests on the real clock for a minute: the library's and the service's at the same time, because each uses

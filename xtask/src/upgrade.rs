@@ -22,6 +22,7 @@ use crate::command::{command, program, target_directory};
 use crate::servers;
 use crate::service::free_address;
 use crate::stopwatch::Stopwatch;
+use crate::unpacked::NGINX;
 
 /// The oldest version that can run together with this one. A change that breaks this names a new one here, and says so
 /// in the changelog.
@@ -197,8 +198,9 @@ impl Nginx {
         fs::create_dir_all(&folder)?;
         configure(&folder, address, services)?;
         let prefix = folder.to_str().context("the target directory is no text")?;
-        let process =
-            program(&nginx()?).arguments(["-p", prefix, "-c", "nginx.conf", "-e", "error.log"]).spawn()?;
+        let process = program(&NGINX.program()?)
+            .arguments(["-p", prefix, "-c", "nginx.conf", "-e", "error.log"])
+            .spawn()?;
         let nginx = Self { process: Running(process), address, folder };
         until("nginx listens", || TcpStream::connect(address).is_ok())?;
         Ok(nginx)
@@ -229,25 +231,6 @@ fn configure(folder: &Path, address: SocketAddr, services: &[SocketAddr]) -> Res
          server {{ listen {address}; location / {{ proxy_pass http://tollgate; }} }} }}\n"
     );
     Ok(fs::write(folder.join("nginx.conf"), text)?)
-}
-
-/// Returns the installed program, or extracts it from Debian's package; installing that would start a server.
-fn nginx() -> Result<PathBuf> {
-    for installed in ["/usr/sbin/nginx", "/usr/local/sbin/nginx", "/usr/bin/nginx"] {
-        if Path::new(installed).exists() {
-            return Ok(installed.into());
-        }
-    }
-    let folder = target_directory()?.join("nginx");
-    let nginx = folder.join("usr/sbin/nginx");
-    if !nginx.exists() {
-        ensure!(command("apt-get --version").succeeds(), "nginx is missing");
-        fs::create_dir_all(&folder)?;
-        command("apt-get download nginx").directory(folder.clone()).run()?;
-        let unpack = "for package in nginx_*.deb; do dpkg-deb --extract \"$package\" .; done";
-        command("sh -c").argument(unpack).directory(folder).run()?;
-    }
-    Ok(nginx)
 }
 
 /// The answers to one client.

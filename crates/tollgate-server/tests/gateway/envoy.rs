@@ -1,20 +1,14 @@
-//! A real Envoy asks the service: `cargo xtask prove gateway`.
-//!
 //! Envoy is in front of a tiny HTTP server, with its filter for rate limits. It uses its own definitions of the
 //! messages.
 
-#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+use std::net::SocketAddr;
+use std::process::Command;
 
-#[path = "support/mod.rs"]
-mod support;
-
-use std::io::{BufRead, BufReader, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
-use std::thread;
-
+use crate::free_address;
+use crate::proxy::{Proxy, program};
 use crate::support::folder::Folder;
-use crate::support::{Connection, Reply, Server, until};
+use crate::support::{Connection, Reply, Server};
+use crate::upstream::Upstream;
 
 const POLICIES: &str = "
 policies:
@@ -36,9 +30,9 @@ descriptors:
   - { key: user, value: 'vip*', rate_limit: { unlimited: true } }
 ";
 
-/// An Envoy that is killed when it is dropped.
+/// An Envoy with two listeners.
 struct Envoy {
-    child: Child,
+    _process: Proxy,
     /// Lets requests through if the service does not answer.
     open: SocketAddr,
     /// Denies them.
@@ -47,39 +41,21 @@ struct Envoy {
 
 impl Envoy {
     fn start(folder: &Folder, service: SocketAddr, upstream: SocketAddr) -> Self {
-        let envoy = std::env::var_os("TOLLGATE_ENVOY").expect("`cargo xtask prove gateway` names Envoy");
         let (open, closed) = (free_address(), free_address());
         let listeners = [("open", open, false), ("closed", closed, true)];
         let listeners: String =
             listeners.iter().map(|(name, address, denies)| listener(name, *address, *denies)).collect();
         let clusters = [cluster("upstream", upstream, ""), cluster("tollgate", service, HTTP2)].concat();
         let text = format!("static_resources:\n  listeners:{listeners}\n  clusters:{clusters}\n");
-        let log = std::fs::File::create(folder.path("envoy.log")).expect("a file");
-        let child = Command::new(envoy)
-            .args(["--config-path", &folder.write("envoy.yaml", &text)])
-            .args(["--concurrency", "1", "--disable-hot-restart", "--log-level", "warning"])
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .expect("Envoy starts");
-        let mut envoy = Self { child, open, closed };
-        until("Envoy listens", || {
-            let ended = envoy.child.try_wait().expect("it is a child");
-            assert!(
-                ended.is_none(),
-                "{}",
-                std::fs::read_to_string(folder.path("envoy.log")).unwrap_or_default()
-            );
-            TcpStream::connect(open).is_ok() && TcpStream::connect(closed).is_ok()
-        });
-        envoy
-    }
-}
-
-impl Drop for Envoy {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let mut command = Command::new(program("TOLLGATE_ENVOY"));
+        command.args(["--config-path", &folder.write("envoy.yaml", &text)]).args([
+            "--concurrency",
+            "1",
+            "--disable-hot-restart",
+            "--log-level",
+            "warning",
+        ]);
+        Self { _process: Proxy::start(command, folder, &[open, closed]), open, closed }
     }
 }
 
@@ -165,33 +141,6 @@ fn listener(name: &str, address: SocketAddr, denies: bool) -> String {
     )
 }
 
-/// Answers every request with `hello`, for as long as the process lives.
-fn upstream() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let address = listener.local_addr().expect("an address");
-    thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            thread::spawn(move || {
-                let mut reader = BufReader::new(stream.try_clone().expect("a handle"));
-                let mut line = String::new();
-                while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
-                    if line == "\r\n" {
-                        let reply = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello";
-                        (&stream).write_all(reply).expect("Envoy reads");
-                    }
-                    line.clear();
-                }
-            });
-        }
-    });
-    address
-}
-
-fn free_address() -> SocketAddr {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    listener.local_addr().expect("an address")
-}
-
 fn get(address: SocketAddr, path: &str, user: &str) -> Reply {
     let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nX-User: {user}\r\n\r\n");
     Connection::open(address).ask(request.as_bytes())
@@ -210,8 +159,8 @@ fn prove() {
     let policies = folder.write("p.yaml", POLICIES);
     let flags = ["--config", &policies, "--grpc", "127.0.0.1:0", "--caller-quotas", "--grpc-limit-headers"];
     let server = Server::start(&flags);
-    let envoy = Envoy::start(&folder, server.grpc.expect("its address"), upstream());
-    let Envoy { open, closed, .. } = envoy;
+    let envoy = Envoy::start(&folder, server.grpc.expect("its address"), Upstream::start().address);
+    let (open, closed) = (envoy.open, envoy.closed);
 
     let first = get(open, "/login", "alice");
     assert_eq!((first.status, &first.body[..]), (200, &b"hello"[..]));
@@ -268,8 +217,9 @@ fn prove_imported() {
     let (folder, files) = (Folder::new(), Folder::new());
     files.write("shop.yaml", SHOP);
     let path = files.root().to_str().expect("text");
-    let server = Server::start(&["--grpc", "127.0.0.1:0", "--import", "envoy-ratelimit", path]);
-    let envoy = Envoy::start(&folder, server.grpc.expect("its address"), upstream());
+    let server =
+        Server::start(&["--grpc", "127.0.0.1:0", "--caller-quotas", "--import", "envoy-ratelimit", path]);
+    let envoy = Envoy::start(&folder, server.grpc.expect("its address"), Upstream::start().address);
     let ask = |path: &str, user: &str| asked(envoy.open, path, user);
 
     let first = get(envoy.open, "/login", "alice");

@@ -1,0 +1,253 @@
+//! Proxies that ask at `/forward-auth`, with the configurations of the manual as they stand there.
+
+use std::net::SocketAddr;
+use std::process::Command;
+
+use serde_json::json;
+
+use crate::free_address;
+use crate::manual::{Addresses, file};
+use crate::proxy::{Proxy, program};
+use crate::support::folder::Folder;
+use crate::support::{Connection, Reply, Server, until};
+use crate::upstream::Upstream;
+
+/// Admits what is not an order, so that a client that could change what the proxy says would be let through.
+const POLICIES: &str = "
+policies:
+  - name: orders
+    match: { method: POST, host: shop.example, path: /order }
+    key: [ip, header.x-user]
+    quotas: [2/1d@first_hit]
+unmatched: allow
+";
+
+/// What a proxy makes of what the service answers.
+struct Made {
+    name: &'static str,
+    /// Whether an admission tells the client of its limits.
+    tells_admitted: bool,
+    /// Whether the client gets the body of a denial.
+    passes_body: bool,
+    /// The status of a request that the service refuses with 400.
+    refused: u16,
+    /// The status while the service does not answer.
+    unanswered: u16,
+}
+
+/// A proxy between a service and a server behind it.
+struct Stage {
+    folder: Folder,
+    upstream: Upstream,
+    server: Server,
+    addresses: Addresses,
+}
+
+impl Stage {
+    fn new() -> Self {
+        let (folder, upstream) = (Folder::new(), Upstream::start());
+        let server = Server::start(&["--config", &folder.write("limits.yaml", POLICIES)]);
+        let addresses =
+            Addresses { proxy: free_address(), tollgate: server.public, upstream: upstream.address };
+        Self { folder, upstream, server, addresses }
+    }
+
+    /// Copies a file from the manual.
+    fn copy(&self, name: &str) -> String {
+        self.folder.write(name, &file(name, self.addresses))
+    }
+
+    fn start(&self, command: Command) -> Proxy {
+        Proxy::start(command, &self.folder, &[self.addresses.proxy])
+    }
+
+    fn order(&self, user: &str, path: &str, more: &[&str]) -> Reply {
+        order(self.addresses.proxy, user, path, more)
+    }
+
+    fn used(&self, user: &str) -> u64 {
+        let attributes = json!({ "method": "POST", "host": "shop.example", "path": "/order", "ip": "127.0.0.1",
+                                 "header.x-user": user });
+        let peek = self.server.post("/v1/peek", &json!({ "attributes": attributes }).to_string());
+        peek.json()["used"].as_u64().expect("a count")
+    }
+
+    /// Plays all of it, and ends with the service stopped.
+    fn play(self, made: &Made) {
+        let before = self.upstream.requests();
+        let let_through = || self.upstream.requests() - before;
+        let first = self.order("alice", "/order?page=2&deny=401", &[]);
+        assert_eq!((first.status, &first.body[..]), (200, &b"hello"[..]), "{}", made.name);
+        let told = made.tells_admitted.then_some("\"orders\";r=1;t=86400");
+        assert_eq!(first.header("ratelimit"), told);
+        let policy = made.tells_admitted.then_some("\"orders\";q=2;w=86400");
+        assert_eq!(first.header("ratelimit-policy"), policy);
+        // What a client says of itself changes nothing, in the headers that the proxy sets.
+        let lies = [
+            "X-Forwarded-Method: GET",
+            "X-Forwarded-Uri: /free",
+            "X-Forwarded-Host: free.example",
+            "X-Forwarded-For: 198.51.100.1",
+        ];
+        assert_eq!(self.order("alice", "//%6Frder", &lies).status, 200);
+        assert_eq!((self.used("alice"), let_through()), (2, 2));
+
+        let denied = self.order("alice", "/order", &lies);
+        assert_eq!(denied.status, 429, "{}", made.name);
+        assert_eq!(denied.header("ratelimit"), Some("\"orders\";r=0;t=86400"));
+        assert_eq!(denied.header("ratelimit-policy"), Some("\"orders\";q=2;w=86400"));
+        let wait: u32 = denied.header("retry-after").and_then(|wait| wait.parse().ok()).expect("a number");
+        assert!((86_000..=86_400).contains(&wait), "{wait}");
+        if made.passes_body {
+            let body = denied.json();
+            assert_eq!((&body["policy"], &body["version"]), (&json!("orders"), &json!(null)));
+        }
+        assert_eq!(let_through(), 2, "a denied request was let through");
+        println!("RESULT prove/gateway/{}/limit violations=0", made.name);
+
+        assert_eq!(self.order("bob", "/order", &[]).status, 200, "another key");
+        assert_eq!(self.order("alice", "/", &[]).status, 200, "another path");
+        assert_eq!(let_through(), 4);
+        // The other form is a client's.
+        let lies = ["X-Original-Method: GET", "X-Original-URI: /free", "X-Original-Host: free.example"];
+        for user in ["alice", "carol"] {
+            assert_eq!(self.order(user, "/order", &lies).status, made.refused, "{}", made.name);
+        }
+        assert_eq!((self.used("carol"), let_through()), (0, 4));
+        println!("RESULT prove/gateway/{}/lies violations=0", made.name);
+
+        let Self { server, upstream, addresses, folder: _folder } = self;
+        server.signal("TERM");
+        let (status, log) = server.wait();
+        assert!(status.success(), "{log}");
+        assert_eq!(order(addresses.proxy, "dave", "/order", &[]).status, made.unanswered, "{}", made.name);
+        assert_eq!(upstream.requests() - before, 4);
+        println!("RESULT prove/gateway/{}/stopped violations=0", made.name);
+    }
+}
+
+fn order(proxy: SocketAddr, user: &str, path: &str, more: &[&str]) -> Reply {
+    let more: String = more.iter().map(|header| format!("{header}\r\n")).collect();
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nHost: Shop.Example\r\nX-User: {user}\r\n{more}Content-Length: 7\r\n\r\nitem=42"
+    );
+    Connection::open(proxy).ask(request.as_bytes())
+}
+
+/// In one process that can be killed, with its files in this folder.
+fn nginx(stage: &Stage, change: impl Fn(String) -> String) -> Proxy {
+    let own = "http {\n    access_log off;\n    client_body_temp_path body;\n    proxy_temp_path proxy;\n    \
+               fastcgi_temp_path fastcgi;\n    uwsgi_temp_path uwsgi;\n    scgi_temp_path scgi;\n";
+    let text = change(file("nginx.conf", stage.addresses)).replacen("http {\n", own, 1);
+    stage.folder.write("nginx.conf", &text);
+    let mut command = Command::new(program("TOLLGATE_NGINX"));
+    command.args(["-p", stage.folder.root().to_str().expect("text"), "-c", "nginx.conf", "-e", "error.log"]);
+    command.args(["-g", "daemon off; master_process off; pid nginx.pid;"]);
+    stage.start(command)
+}
+
+const NGINX: Made =
+    Made { name: "nginx", tells_admitted: true, passes_body: false, refused: 500, unanswered: 500 };
+
+#[test]
+#[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]
+fn prove_nginx() {
+    let stage = Stage::new();
+    let _nginx = nginx(&stage, |text| text);
+    stage.play(&NGINX);
+}
+
+/// As ingress-nginx describes requests. A host that hides the path from a careless reader of the URL is refused.
+#[test]
+#[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]
+fn prove_nginx_with_original_headers() {
+    let stage = Stage::new();
+    let _nginx = nginx(&stage, |text| {
+        let original = "proxy_set_header X-Original-Method $request_method;\n            proxy_set_header \
+                        X-Original-URL $scheme://$http_host$request_uri;";
+        let kept = text.lines().filter(|line| !line.contains("X-Forwarded-Uri") && !line.contains("-Host"));
+        let changed = kept.map(|line| if line.contains("X-Forwarded-Method") { original } else { line });
+        changed.collect::<Vec<_>>().join("\n")
+    });
+    let statuses: Vec<u16> = (0..3).map(|_| stage.order("alice", "/order?a=/b", &[]).status).collect();
+    assert_eq!(statuses, [200, 200, 429]);
+    for host in ["shop.example?", "shop.example#", "x@shop.example"] {
+        let request =
+            format!("POST /order HTTP/1.1\r\nHost: {host}\r\nX-User: alice\r\nContent-Length: 0\r\n\r\n");
+        let reply = Connection::open(stage.addresses.proxy).ask(request.as_bytes());
+        assert_eq!(reply.status, 500, "{host}");
+    }
+    assert_eq!((stage.used("alice"), stage.upstream.requests()), (2, 2));
+    println!("RESULT prove/gateway/nginx/original violations=0");
+}
+
+#[test]
+#[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]
+fn prove_nginx_that_lets_through_while_nobody_answers() {
+    let stage = Stage::new();
+    let open = file("open.conf", stage.addresses);
+    let _nginx = nginx(&stage, |text| {
+        let asks = "            internal;\n            proxy_pass http://tollgate";
+        assert!(text.contains(asks));
+        let opens = format!("            error_page 502 504 = @open;\n{asks}");
+        let denied = "        location @denied {";
+        text.replace(asks, &opens).replace(denied, &format!("{open}{denied}"))
+    });
+    let statuses: Vec<u16> = (0..3).map(|_| stage.order("alice", "/order", &[]).status).collect();
+    assert_eq!(statuses, [200, 200, 429]);
+    let refused = stage.order("alice", "/order", &["X-Original-URI: /free"]);
+    assert_eq!(refused.status, 500, "an answer, and none that lets through");
+    let Stage { server, upstream, addresses, folder: _folder } = stage;
+    server.signal("TERM");
+    assert!(server.wait().0.success());
+    assert_eq!(order(addresses.proxy, "alice", "/order", &[]).status, 200);
+    assert_eq!(upstream.requests(), 3);
+    println!("RESULT prove/gateway/nginx/open violations=0");
+}
+
+#[test]
+#[ignore = "it needs Caddy, which `cargo xtask prove gateway` unpacks"]
+fn prove_caddy() {
+    let stage = Stage::new();
+    let config = stage.copy("Caddyfile");
+    let mut command = Command::new(program("TOLLGATE_CADDY"));
+    command.args(["run", "--config", &config, "--adapter", "caddyfile"]);
+    let folder = stage.folder.root();
+    command.env("HOME", folder).env("XDG_DATA_HOME", folder).env("XDG_CONFIG_HOME", folder);
+    command.env("CADDY_ADMIN", free_address().to_string());
+    let _caddy = stage.start(command);
+    let made = Made { name: "caddy", tells_admitted: true, passes_body: true, refused: 400, unanswered: 502 };
+    stage.play(&made);
+}
+
+#[test]
+#[ignore = "it needs Traefik, which `cargo xtask prove gateway` installs"]
+fn prove_traefik() {
+    let stage = Stage::new();
+    stage.copy("dynamic.yaml");
+    let mut command = Command::new(program("TOLLGATE_TRAEFIK"));
+    command.arg(format!("--configFile={}", stage.copy("traefik.yaml")));
+    let _traefik = stage.start(command);
+    // It listens before it has read its routes.
+    until("Traefik knows its routes", || stage.order("alice", "/", &[]).status == 200);
+    let made =
+        Made { name: "traefik", tells_admitted: false, passes_body: true, refused: 400, unanswered: 500 };
+    stage.play(&made);
+}
+
+#[test]
+#[ignore = "it needs HAProxy, which `cargo xtask prove gateway` unpacks"]
+fn prove_haproxy() {
+    let stage = Stage::new();
+    stage.copy("tollgate.lua");
+    let config = stage.copy("haproxy.cfg");
+    let mut command = Command::new(program("TOLLGATE_HAPROXY"));
+    command.args(["-db", "-f", &config]);
+    if let Some(libraries) = std::env::var_os("TOLLGATE_HAPROXY_LIBRARIES") {
+        command.env("LD_LIBRARY_PATH", libraries);
+    }
+    let _haproxy = stage.start(command);
+    let made =
+        Made { name: "haproxy", tells_admitted: true, passes_body: false, refused: 503, unanswered: 503 };
+    stage.play(&made);
+}
