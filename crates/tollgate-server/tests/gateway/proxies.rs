@@ -113,6 +113,13 @@ impl Stage {
         for user in ["alice", "carol"] {
             assert_eq!(self.order(user, "/order", &lies).status, made.refused, "{}", made.name);
         }
+        // Headers that a client names here are for the next hop alone, and some proxies take them out at the end.
+        let hides =
+            "Connection: close, X-Forwarded-Method, X-Forwarded-Uri, X-Forwarded-Host, X-Forwarded-For";
+        for lies in [&[hides][..], &[&[hides], &lies[..]].concat(), &["Connection: close, X-Forwarded-For"]] {
+            let status = self.order("alice", "/order", lies).status;
+            assert!(status == 429 || status == made.refused, "{}: {status} to {lies:?}", made.name);
+        }
         assert_eq!((self.used("carol"), let_through()), (0, 4));
         println!("RESULT prove/gateway/{}/lies violations=0", made.name);
 

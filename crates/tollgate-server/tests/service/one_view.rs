@@ -86,6 +86,29 @@ fn a_query_is_seen_as_every_server_sees_the_request() {
     }
 }
 
+/// What a proxy can say of a request: its method, its target and its client, and no attribute of another name.
+#[test]
+fn headers_of_a_proxy_are_seen_as_every_server_sees_the_request() {
+    let (_folder, file) = limits();
+    let server = Server::start(&["--config", &file]);
+    let mut described = 0;
+    for asked in REQUESTS {
+        let Asked { method, path, ip, attributes, .. } = asked;
+        if !attributes.is_empty() {
+            // The counters stay those of the table.
+            is_told_alike(asked, &server.post("/v1/check", &body(asked)));
+            continue;
+        }
+        described += 1;
+        let request = format!(
+            "GET /forward-auth HTTP/1.1\r\nHost: localhost\r\nX-Forwarded-Method: {method}\r\nX-Forwarded-Uri: \
+             {path}?a=/b\r\nX-Forwarded-Host: a.example\r\nX-Forwarded-For: {ip}\r\n\r\n"
+        );
+        is_told_alike(asked, &server.connect().ask(request.as_bytes()));
+    }
+    assert!(described > 20, "{described} requests");
+}
+
 #[test]
 fn explain_sees_the_request_as_every_server_does() {
     let (_folder, file) = limits();

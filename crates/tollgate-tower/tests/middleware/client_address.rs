@@ -355,3 +355,35 @@ fn garbage(rng: &mut Rng, header: ForwardedHeader) -> Vec<u8> {
 fn choice<T: Copy>(rng: &mut Rng, choices: &[T]) -> T {
     choices[rng.usize(..choices.len())]
 }
+
+/// A proxy that asks about a request has no address of its own that matters.
+#[test]
+fn a_proxy_that_asks_is_believed_like_one_that_is_trusted() {
+    let all = ["203.0.113.66", "198.51.100.1", "10.0.0.2", "2001:db8:ffff::1", "unknown"];
+    let header = ForwardedHeader::XForwardedFor;
+    for (first, last) in all.iter().flat_map(|first| all.iter().map(move |last| (first, last))) {
+        for lines in
+            [vec![format!("{first}, 198.51.100.9, {last}")], vec![(*first).to_owned(), (*last).to_owned()]]
+        {
+            let request = request("10.0.0.1", header, &lines);
+            let told = |by: ClientAddress| {
+                (
+                    by.asked_about(request.headers()),
+                    by.of(Head::from(&request)).filter(|_| *last != "unknown"),
+                )
+            };
+            for by in [
+                behind_proxies(header),
+                ClientAddress::behind(TrustedProxies::nearest(1), header),
+                ClientAddress::behind(TrustedProxies::nearest(2), header),
+            ] {
+                let (asked_about, of) = told(by);
+                assert_eq!(asked_about, of, "{lines:?}");
+            }
+        }
+    }
+    let one = request("10.0.0.1", header, &["198.51.100.1"]);
+    let named = ClientAddress::named_by(TrustedProxies::nearest(1), header.name());
+    assert_eq!(named.asked_about(one.headers()), named.of(Head::from(&one)));
+    assert_eq!(named.asked_about(request("10.0.0.1", header, &[""; 0]).headers()), None);
+}
