@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::iter;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::{Key, PolicyQuota};
@@ -10,9 +11,11 @@ use tollgate_policy::{ConfigError, Place, Position, ProblemKind, Sources};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use crate::file::{self, RawDescriptor, RawFile};
+use crate::hits::{self, HitTable, Series};
 use crate::rule::Rule;
+use crate::verdicts::Verdicts;
 use crate::wildcards::Wildcards;
-use crate::{Entry, Unit, Warning, WarningKind, warning};
+use crate::{DomainVerdicts, Entry, Unit, Warning, WarningKind, warning};
 
 /// The limits of all domains.
 ///
@@ -78,6 +81,8 @@ pub(crate) struct Domain {
     seen: Seen,
     /// Until all files are read.
     warnings: Vec<(Position, WarningKind)>,
+    /// Kept when the limits are replaced.
+    verdicts: Arc<Verdicts>,
 }
 
 /// A descriptor of the configuration.
@@ -86,6 +91,10 @@ struct Node {
     rule: Option<Rule>,
     /// The pattern that takes the place of the request's value in the counter's key.
     shared: Option<Box<str>>,
+    /// What it is called in metrics.
+    name: Box<str>,
+    /// Whether metrics have the value of the request instead (`value_to_metric`).
+    tells_value: bool,
     children: Table<Values>,
 }
 
@@ -146,8 +155,27 @@ impl Domains {
         self.by_name.values().flat_map(|domain| &domain.nodes).filter(|node| node.rule.is_some()).count()
     }
 
+    /// Returns how many requests of each domain were decided, since the domain is there, in no particular order.
+    pub fn verdicts(&self) -> impl Iterator<Item = (&str, DomainVerdicts)> {
+        self.by_name.iter().map(|(name, domain)| (name.as_ref(), domain.verdicts.counts()))
+    }
+
     pub(crate) fn domain(&self, name: &str) -> Option<&Domain> {
         self.by_name.get(name)
+    }
+
+    /// Goes on with the verdicts of domains that were there before.
+    pub(crate) fn keep_verdicts(&mut self, before: &Self) {
+        for (name, domain) in &mut self.by_name {
+            if let Some(known) = before.by_name.get(name) {
+                domain.verdicts = Arc::clone(&known.verdicts);
+            }
+        }
+    }
+
+    /// Lets each limit count its hits in this table.
+    pub(crate) fn count_hits(&mut self, table: &HitTable) {
+        self.by_name.values_mut().for_each(|domain| domain.count_hits(table));
     }
 
     fn add(&mut self, root: At<RawFile>, same: SameDomain, files: &[Box<str>], problems: &mut Problems) {
@@ -208,6 +236,7 @@ impl Domain {
             nodes: vec![Node::default()],
             seen: Seen::new(),
             warnings: Vec::new(),
+            verdicts: Arc::default(),
         }
     }
 
@@ -224,7 +253,7 @@ impl Domain {
             raw.need(&["key"], at, problems);
             self.warnings.extend(warning::of(&raw));
             let rule = Rule::of(&raw, |limit, unit| self.quota(limit, unit), problems);
-            let RawDescriptor { key, value, descriptors, share_threshold, .. } = raw;
+            let RawDescriptor { key, value, descriptors, share_threshold, value_to_metric, .. } = raw;
             let Some(key) = key.filter(|key| is_key(key.at, &key.value.0, problems)) else { continue };
             let (key, value) = (key.value.0, value.map_or_else(Box::default, |value| value.value.0));
             if let Some(first) = seen.get(&(key.clone(), value.clone())) {
@@ -236,8 +265,11 @@ impl Domain {
             seen.insert((key.clone(), value.clone()), at);
             let is_shared = value.contains('*') && share_threshold.is_some_and(|share| share.value.0);
             let shared = is_shared.then(|| value.clone());
+            let is_open = value.is_empty() || value.contains('*');
+            let tells_value = is_open && value_to_metric.is_some_and(|tells| tells.value.0);
+            let name = hits::level(&key, &value);
             let node = self.nodes.len() as u32;
-            self.nodes.push(Node { rule, shared, children: Table::default() });
+            self.nodes.push(Node { rule, shared, name, tells_value, children: Table::default() });
             if let Some(parent) = self.nodes.get_mut(parent as usize) {
                 parent.children.entry(key).or_default().add(value, node);
             }
@@ -265,6 +297,43 @@ impl Domain {
         Some((node.rule.as_ref()?, self.key(entries, &shared)))
     }
 
+    pub(crate) fn verdicts(&self) -> &Verdicts {
+        &self.verdicts
+    }
+
+    fn count_hits(&mut self, table: &HitTable) {
+        let mut left = vec![(0, Vec::new(), false)];
+        while let Some((place, levels, tells_values)) = left.pop() {
+            let Some(node) = self.nodes.get_mut(place as usize) else { continue };
+            if let (Some(rule), Some(series)) =
+                (&mut node.rule, Series::new(&self.name, levels.iter().cloned()))
+            {
+                let is_named = !rule.is_detailed && !tells_values;
+                rule.hits = is_named.then(|| table.configured(series));
+            }
+            let places = node.children.values().flat_map(Values::nodes).collect::<Vec<_>>();
+            for place in places {
+                let Some(child) = self.nodes.get(place as usize) else { continue };
+                let levels = levels.iter().chain([&child.name]).cloned().collect();
+                left.push((place, levels, tells_values || child.tells_value));
+            }
+        }
+    }
+
+    /// What the hits of these entries are counted by, where requests have a say in that. `None` without entries.
+    pub(crate) fn series(&self, entries: &[Entry<'_>], rule: Option<&Rule>) -> Option<Series> {
+        let mut node = self.nodes.first();
+        let levels = entries.iter().map(|entry| {
+            let below = |node: &Node| node.children.get(entry.key)?.find(entry.value);
+            node = node.and_then(below).and_then(|place| self.nodes.get(place as usize));
+            match (rule, node) {
+                (Some(rule), Some(node)) if node.is_named(rule) => node.name.clone(),
+                _ => hits::level(entry.key, entry.value),
+            }
+        });
+        Series::new(&self.name, levels)
+    }
+
     /// The key of a counter: the domain, then the keys and values of the entries in turn, as envoyproxy/ratelimit names
     /// its counters. A pattern is a list, so that no value equals it.
     pub(crate) fn key(&self, entries: &[Entry<'_>], shared: &[Option<&str>]) -> Key<'static> {
@@ -274,6 +343,13 @@ impl Domain {
             [Key::from(entry.key), value]
         });
         Key::parts(iter::once(Key::from(&*self.name)).chain(entries))
+    }
+}
+
+impl Node {
+    /// Whether metrics of a rule have its own name in the place of the value of a request.
+    fn is_named(&self, rule: &Rule) -> bool {
+        self.shared.is_some() || !rule.is_detailed && !self.tells_value
     }
 }
 
@@ -287,6 +363,10 @@ impl Values {
             self.wildcards.add(&value, node);
         }
         self.exact.insert(value, node);
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = u32> {
+        self.exact.values().copied().chain(self.any)
     }
 
     fn find(&self, value: &str) -> Option<u32> {

@@ -15,6 +15,7 @@
 mod domains;
 mod error;
 mod file;
+mod hits;
 mod json;
 mod limiter;
 mod request;
@@ -22,15 +23,18 @@ mod response;
 mod rule;
 mod settings;
 mod unit;
+mod verdicts;
 mod warning;
 mod wildcards;
 
 pub use self::domains::{Domains, SameDomain};
 pub use self::error::{DecideError, InvalidRequest};
+pub use self::hits::{HitCounts, NearLimit, Series};
 pub use self::json::{JsonError, JsonFault};
 pub use self::limiter::EnvoyLimiter;
 pub use self::request::{Descriptor, Descriptors, Entries, Entry, Override, Request};
 pub use self::response::{Code, CurrentLimit, Header, Response, Status};
 pub use self::settings::{Charging, HeaderNames, Settings};
 pub use self::unit::Unit;
+pub use self::verdicts::DomainVerdicts;
 pub use self::warning::{Warning, WarningKind};

@@ -9,6 +9,7 @@ use tollgate_policy::{Position, ProblemKind};
 
 use crate::Unit;
 use crate::file::{RawDescriptor, RawRateLimit, RawReplaced};
+use crate::hits::Hits;
 
 /// What a descriptor of the configuration says of the requests that end at it.
 #[derive(Debug)]
@@ -22,6 +23,10 @@ pub(crate) struct Rule {
     /// Denies only if all such limits of the request do.
     pub(crate) is_quota: bool,
     pub(crate) metadata: Option<Map<String, Value>>,
+    /// Whether hits are counted by the values of requests (`detailed_metric`).
+    pub(crate) is_detailed: bool,
+    /// Counts its hits; `None` if they are not counted, or by what each request says.
+    pub(crate) hits: Option<Arc<Hits>>,
 }
 
 /// How much a rule admits.
@@ -59,6 +64,8 @@ impl Rule {
             is_shadow: flag(&raw.shadow_mode),
             is_quota: flag(&raw.quota_mode),
             metadata: raw.metadata.as_ref().map(|metadata| metadata.value.0.clone()),
+            is_detailed: flag(&raw.detailed_metric),
+            hits: None,
         })
     }
 }

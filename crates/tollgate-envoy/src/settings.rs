@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::NearLimit;
+
 /// What holds for all domains.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
     /// What a denied request consumes.
     pub charging: Charging,
@@ -16,6 +18,8 @@ pub struct Settings {
     pub headers: Option<HeaderNames>,
     /// Whether answers have dynamic metadata.
     pub dynamic_metadata: bool,
+    /// Whether the [hits](crate::EnvoyLimiter::hits) of each limit are counted, and from where on they are near it.
+    pub hits: Option<NearLimit>,
 }
 
 /// What a denied request consumes.

@@ -15,7 +15,7 @@ use tracing::warn;
 use crate::caller::{Caller, OtherPolicy};
 use crate::live_domains::DomainFiles;
 use crate::log_gap::LogGap;
-use crate::metrics::{CheckSource, Metrics};
+use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::stopwatch::Stopwatch;
 
 /// The pause in the log after a line about a full store.
@@ -43,6 +43,10 @@ pub(crate) struct EnvoyEngine<S> {
     metrics: Arc<Metrics>,
     /// Requests that got no counter because memory was full.
     full: AtomicU64,
+    /// Requests without a decision, because of the store.
+    store_errors: AtomicU64,
+    /// Requests that make no sense.
+    invalid: AtomicU64,
     full_logged: LogGap,
 }
 
@@ -75,8 +79,17 @@ impl<S: Store> EnvoyEngine<S> {
         let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
         let deadline: Deadline = Box::new(move || sleep(timeout));
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full).deadline(deadline);
-        let (full, full_logged) = Default::default();
-        let engine = Self { limiter, on_store_failure, caller_quotas, metrics, full, full_logged };
+        let (full, full_logged, store_errors, invalid) = Default::default();
+        let engine = Self {
+            limiter,
+            on_store_failure,
+            caller_quotas,
+            metrics,
+            full,
+            store_errors,
+            invalid,
+            full_logged,
+        };
         engine.log_warnings();
         (engine, files)
     }
@@ -103,8 +116,11 @@ impl<S: Store> EnvoyEngine<S> {
                 self.metrics.took(stopwatch.elapsed());
             }
             // An invalid request is not a check.
-            Err(DecideError::Invalid(_)) => {}
+            Err(DecideError::Invalid(_)) => {
+                self.invalid.fetch_add(1, Ordering::Relaxed);
+            }
             Err(error) => {
+                self.store_errors.fetch_add(1, Ordering::Relaxed);
                 self.metrics.checked(CheckSource::None);
                 if matches!(error, DecideError::Store(StoreError::Full)) {
                     self.note_full();
@@ -124,6 +140,17 @@ impl<S> EnvoyEngine<S> {
     pub(crate) fn store_full(&self) -> u64 {
         // Relaxed, here and below: a figure of its own that guards no other memory.
         self.full.load(Ordering::Relaxed)
+    }
+
+    /// Returns what metrics have of Envoy's service.
+    pub(crate) fn figures(&self) -> EnvoyFigures {
+        EnvoyFigures {
+            live: self.limiter.live(),
+            unknown_domains: self.limiter.unknown_domains(),
+            store_errors: self.store_errors.load(Ordering::Relaxed),
+            invalid: self.invalid.load(Ordering::Relaxed),
+            hits: self.limiter.hits(),
+        }
     }
 
     fn note_full(&self) {

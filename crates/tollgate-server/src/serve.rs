@@ -26,7 +26,9 @@ use crate::http::{Budget, Edge, Http};
 use crate::listener::{Access, Listener, Security};
 use crate::live_domains::LiveDomains;
 use crate::live_policies::LivePolicies;
-use crate::metrics::{Figures, Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics};
+use crate::metrics::{
+    self, Figures, Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics,
+};
 use crate::output;
 use crate::peers::Peers;
 use crate::phase::Phase;
@@ -302,6 +304,7 @@ impl Server {
 
         let (counted, reloaded) = (Arc::clone(&limiter), reloads.as_ref().map(|it| Arc::clone(it.state())));
         let beside = envoy.clone();
+        let of_domains = envoy.clone().map(|envoy| Box::new(move || envoy.figures()) as metrics::Envoy);
         let figures = move || PolicyFigures {
             live: counted.live(),
             store_full: counted.store_full() + beside.as_ref().map_or(0, |envoy| envoy.store_full()),
@@ -312,6 +315,7 @@ impl Server {
         let scrape = Scrape::new(Figures {
             metrics: Arc::clone(&metrics),
             policies: Box::new(figures),
+            envoy: of_domains,
             principals,
             memory_size: Box::new(size),
             shared,

@@ -134,6 +134,12 @@ pub enum SettingsError {
         Flag("--grpc-limit-headers")
     )]
     NeedlessLimitHeaders,
+    /// Names of metrics that are about the limits of envoyproxy/ratelimit, and none of these.
+    #[error(
+        "`{}` is about the limits of envoyproxy/ratelimit: start with `--import envoy-ratelimit`",
+        FlagWith("--metric-aliases", &"envoy-ratelimit")
+    )]
+    AliasesOfDomains,
     /// The layout of keys has no place for descriptors.
     #[error(
         "`{}` does not go with the limits of envoyproxy/ratelimit: leave it out, or say `envoy-ratelimit`",
@@ -290,6 +296,9 @@ impl Settings {
         if envoy.is_some() && args.grpc_args.grpc_limit_headers {
             return Err(SettingsError::NeedlessLimitHeaders);
         }
+        if envoy.is_none() && args.metric_aliases == Some(MetricAliases::EnvoyRatelimit) {
+            return Err(SettingsError::AliasesOfDomains);
+        }
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &policies)?;
@@ -441,7 +450,10 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
 
 /// Resolves limits of Envoy's service, which decide instead of policies.
 fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved, SettingsError> {
-    let ImportedDomains { initial, store, prefix, notes } = imported;
+    let ImportedDomains { mut initial, store, prefix, notes } = imported;
+    if args.metric_aliases != Some(MetricAliases::EnvoyRatelimit) {
+        initial.settings.hits = None;
+    }
     let url = match (&args.store, store) {
         (Some(url), _) => Some(StoreSetup::url_of_flag(url)?),
         (None, Some(url)) => Some(

@@ -40,12 +40,7 @@ fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charg
     let name = counted.rule.and_then(|rule| rule.name.clone());
     let current_limit =
         Some(CurrentLimit { requests_per_unit: counted.requests_per_unit, unit: counted.unit, name });
-    let is_over = match (counted.effect, charging) {
-        (Effect::Refund, _) => false,
-        // A look at a limit that is used up, and not exceeded, is in order there.
-        (_, Charging::Each) if counted.cost == 0 => state.used() > state.limit(),
-        _ => !state.has_room(),
-    };
+    let is_over = is_over(counted, state, charging);
     let code = if is_over && counted.effect != Effect::Shadow { Code::OverLimit } else { Code::Ok };
     let remaining = if is_over { 0 } else { state.remaining() };
     Status {
@@ -57,8 +52,18 @@ fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charg
     }
 }
 
+/// Whether the limit had no room for the descriptor.
+pub(super) fn is_over(counted: &CountedPlan<'_>, state: &QuotaState, charging: Charging) -> bool {
+    match (counted.effect, charging) {
+        (Effect::Refund, _) => false,
+        // A look at a limit that is used up, and not exceeded, is in order there.
+        (_, Charging::Each) if counted.cost == 0 => state.used() > state.limit(),
+        _ => !state.has_room(),
+    }
+}
+
 /// Denied by one limit, or by all that are quotas.
-fn is_denied(plan: &Plan<'_>, statuses: &[Status], settings: &Settings) -> bool {
+pub(super) fn is_denied(plan: &Plan<'_>, statuses: &[Status], settings: &Settings) -> bool {
     let over = |effect: Effect| {
         let of_effect = plan.counted().filter(move |(_, counted)| counted.effect == effect);
         of_effect.map(|(place, _)| statuses.get(place).is_some_and(|status| status.code == Code::OverLimit))

@@ -1,24 +1,27 @@
 //! Decisions on requests, by limits that can be replaced while it runs.
 //!
-//! What a request asks is in `plan`, what the store is asked in `steps`, and what is answered in `assemble` and
-//! `metadata`.
+//! What a request asks is in `plan`, what the store is asked in `steps`, what is answered in `assemble` and `metadata`,
+//! and what is counted for metrics in `tally`.
 
 mod assemble;
 mod deadline;
 mod metadata;
 mod plan;
 mod steps;
+mod tally;
 
 use std::fmt;
 use std::future::{Pending, pending};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use arc_swap::ArcSwap;
 use tollgate::{Clock, FallbackStore, OnStoreFailure, Store, SystemClock};
 use tollgate_policy::WhenFull;
 
 use self::plan::Plan;
-use crate::{DecideError, Domains, Request, Response, Settings};
+use crate::hits::HitTable;
+use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings};
 
 /// A limiter by the configuration of envoyproxy/ratelimit: decides whether a request may go on.
 ///
@@ -76,6 +79,8 @@ pub struct EnvoyLimiter<S, C = SystemClock, D = fn() -> Pending<()>> {
     when_full: WhenFull,
     settings: Settings,
     live: ArcSwap<Domains>,
+    hits: Option<HitTable>,
+    unknown_domains: AtomicU64,
 }
 
 impl<S: Store> EnvoyLimiter<S> {
@@ -88,9 +93,18 @@ impl<S: Store> EnvoyLimiter<S> {
 
 impl<S, C> EnvoyLimiter<S, C> {
     /// These limits over this store, which says what happens while the store below it is in trouble.
-    pub fn over(store: FallbackStore<S, C>, domains: Domains, settings: Settings) -> Self {
-        let live = ArcSwap::from_pointee(domains);
-        Self { store, deadline: pending, when_full: WhenFull::default(), settings, live }
+    pub fn over(store: FallbackStore<S, C>, mut domains: Domains, settings: Settings) -> Self {
+        let hits = settings.hits.map(HitTable::new);
+        hits.iter().for_each(|hits| domains.count_hits(hits));
+        Self {
+            store,
+            deadline: pending,
+            when_full: WhenFull::default(),
+            settings,
+            live: ArcSwap::from_pointee(domains),
+            hits,
+            unknown_domains: AtomicU64::new(0),
+        }
     }
 }
 
@@ -103,8 +117,8 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
         F: Fn() -> T,
         T: Future<Output = ()>,
     {
-        let Self { store, when_full, settings, live, .. } = self;
-        EnvoyLimiter { store, deadline, when_full, settings, live }
+        let Self { store, when_full, settings, live, hits, unknown_domains, .. } = self;
+        EnvoyLimiter { store, deadline, when_full, settings, live, hits, unknown_domains }
     }
 
     /// Sets the answer for a key without a counter while the store is full.
@@ -123,8 +137,21 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
         self.live.load_full()
     }
 
-    /// Makes other limits live, from the next request on. Counters are kept.
-    pub fn replace(&self, domains: Domains) {
+    /// Returns the hits of each limit since the start, if [they are counted](Settings::hits), in the order of labels.
+    pub fn hits(&self) -> Vec<(Series, HitCounts)> {
+        self.hits.as_ref().map(HitTable::counts).unwrap_or_default()
+    }
+
+    /// Returns how many requests had a domain that the configuration does not have. They are admitted.
+    pub fn unknown_domains(&self) -> u64 {
+        // Relaxed, here and below: a figure of its own that guards no other memory.
+        self.unknown_domains.load(Ordering::Relaxed)
+    }
+
+    /// Makes other limits live, from the next request on. Counters are kept, and so are the figures of metrics.
+    pub fn replace(&self, mut domains: Domains) {
+        domains.keep_verdicts(&self.live());
+        self.hits.iter().for_each(|hits| domains.count_hits(hits));
         self.live.store(Arc::new(domains));
     }
 }
@@ -147,9 +174,20 @@ where
     /// If the future is dropped, the units may or may not have been taken.
     pub async fn decide(&self, request: &Request<'_>) -> Result<Response, DecideError> {
         let live = self.live();
-        let plan = Plan::new(request, live.domain(request.domain), &self.settings)?;
+        let domain = live.domain(request.domain);
+        let plan = Plan::new(request, domain, &self.settings)?;
         let states = self.count(&plan).await?;
-        Ok(assemble::response(request, &plan, &states, &self.settings))
+        let response = assemble::response(request, &plan, &states, &self.settings);
+        let Some(domain) = domain else {
+            self.unknown_domains.fetch_add(1, Ordering::Relaxed);
+            return Ok(response);
+        };
+        domain.verdicts().count(response.overall);
+        if let Some(hits) = &self.hits {
+            let statuses = &response.statuses;
+            tally::count_hits(hits, domain, request, &plan, &states, statuses, &self.settings);
+        }
+        Ok(response)
     }
 }
 

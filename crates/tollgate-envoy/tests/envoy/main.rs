@@ -3,4 +3,5 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "this is a test")]
 
 mod deciding;
+mod hits;
 mod loading;

@@ -302,6 +302,8 @@ pub enum MetricAliases {
     /// ratelimiter_requests_total, ratelimiter_errors_total and ratelimiter_evaluate_latency_seconds, of the Spring Boot
     /// Redis rate limiter starter.
     SpringStarter,
+    /// ratelimit_service_rate_limit_total_hits and the like, of envoyproxy/ratelimit; only with `--import envoy-ratelimit`.
+    EnvoyRatelimit,
 }
 
 /// The format of log lines.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate::OnStoreFailure;
-use tollgate_envoy::{Charging, HeaderNames, SameDomain, Settings};
+use tollgate_envoy::{Charging, HeaderNames, NearLimit, SameDomain, Settings};
 use tollgate_policy::Sources;
 use tollgate_redis::StoreUrl;
 
@@ -48,7 +48,6 @@ const IGNORED: &[&str] = &[
     "LOG_FORMAT",
     "LOG_LEVEL",
     "MEMCACHE_",
-    "NEAR_LIMIT_RATIO",
     "PORT",
     "PROMETHEUS_",
     "REDIS_CLUSTER_PIPELINE_PARALLELISM",
@@ -99,6 +98,7 @@ pub(super) fn read(
         quota_mode: flag("QUOTA_MODE")?,
         headers: flag("LIMIT_RESPONSE_HEADERS_ENABLED")?.then(|| headers(variables)),
         dynamic_metadata: flag("RESPONSE_DYNAMIC_METADATA")?,
+        hits: Some(near_limit(variables)?),
     };
     let store = store(variables)?;
     // envoyproxy/ratelimit answers its callers with an error.
@@ -157,6 +157,16 @@ fn skipped(folder: &Path) -> Vec<String> {
         names.push(format!("and {more} more"));
     }
     names
+}
+
+fn near_limit(variables: Variables<'_>) -> Result<NearLimit, ImportError> {
+    let Some(text) = variables("NEAR_LIMIT_RATIO") else { return Ok(NearLimit(0.8)) };
+    let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
+    ratio.map(NearLimit).ok_or_else(|| ImportError::Variable {
+        variable: "NEAR_LIMIT_RATIO",
+        expected: "a number from 0 to 1",
+        found: Some(text.into()),
+    })
 }
 
 fn headers(variables: Variables<'_>) -> HeaderNames {

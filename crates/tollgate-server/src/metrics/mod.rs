@@ -3,6 +3,7 @@
 mod aliases;
 mod checks;
 mod cuts;
+mod envoy;
 mod histogram;
 mod policies;
 mod principals;
@@ -25,6 +26,7 @@ use self::checks::Checks;
 pub(crate) use self::checks::{CheckSource, Undropped};
 pub(crate) use self::cuts::Cut;
 use self::cuts::Cuts;
+pub(crate) use self::envoy::EnvoyFigures;
 use self::histogram::Histogram;
 pub(crate) use self::policies::PolicyFigures;
 pub(crate) use self::principals::PrincipalFigures;
@@ -50,6 +52,9 @@ pub(crate) struct Metrics {
 
 /// Returns the figures of the policies. Each scrape calls it.
 pub(crate) type Policies = Box<dyn Fn() -> PolicyFigures + Send + Sync>;
+
+/// Returns the figures of Envoy's service. Each scrape calls it.
+pub(crate) type Envoy = Box<dyn Fn() -> EnvoyFigures + Send + Sync>;
 
 /// Returns how full the memory for counters is. Each scrape calls it.
 pub(crate) type MemorySize = Box<dyn Fn() -> Occupancy + Send + Sync>;
@@ -225,6 +230,7 @@ impl Scrape {
 pub(crate) struct Figures {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) policies: Policies,
+    pub(crate) envoy: Option<Envoy>,
     pub(crate) principals: Option<PrincipalFigures>,
     pub(crate) memory_size: MemorySize,
     pub(crate) shared: Option<Arc<StoreMetrics>>,
@@ -245,6 +251,8 @@ impl Collector for Figures {
         let policies = (self.policies)();
         metrics.checks.encode(&mut encoder)?;
         policies.encode(&mut encoder)?;
+        let envoy = self.envoy.as_ref().map(|envoy| envoy());
+        envoy.iter().try_for_each(|envoy| envoy.encode(&mut encoder))?;
         if let Some(principals) = &self.principals {
             principals.encode(&mut encoder)?;
         }
@@ -341,8 +349,19 @@ impl Collector for Figures {
             tls::encode(server, &metrics.handshakes, &mut encoder)?;
         }
 
-        if let Some(MetricAliases::SpringStarter) = self.aliases {
-            aliases::spring_starter(&policies.live, &metrics.duration, &mut encoder)?;
+        match (self.aliases, &envoy) {
+            (Some(MetricAliases::SpringStarter), _) => {
+                aliases::spring_starter(&policies.live, &metrics.duration, &mut encoder)?;
+            }
+            (Some(MetricAliases::EnvoyRatelimit), Some(envoy)) => {
+                let asked = aliases::Asked {
+                    requests: metrics.checks.all() + envoy.invalid,
+                    duration: &metrics.duration,
+                    reloads: policies.reloads.as_deref(),
+                };
+                aliases::envoy_ratelimit(envoy, &asked, &mut encoder)?;
+            }
+            (Some(MetricAliases::EnvoyRatelimit) | None, _) => {}
         }
 
         let help = "Version of the service";

@@ -214,8 +214,8 @@ fn expect_exported(selectors: &[String], exported: &[String]) {
     }
 }
 
-/// Returns the metrics of services with different flags, each with the flag that adds metrics.
-pub(crate) fn scrapes() -> [(&'static str, String); 5] {
+/// Returns the metrics of services with different flags, each with the flags that add metrics.
+pub(crate) fn scrapes() -> [(&'static str, String); 7] {
     let store = servers::Server::start(Software::Redis);
     [
         ("", text(Server::start(&["--limit", "5/1d"]).admin_get("/metrics"))),
@@ -223,6 +223,8 @@ pub(crate) fn scrapes() -> [(&'static str, String); 5] {
         ("--store", text(on_store(&store).server.admin_get("/metrics"))),
         ("--tokens", scrape_with_tokens()),
         ("--tls-cert", scrape_with_tls()),
+        ("--import envoy-ratelimit", scrape_with_domains(&[])),
+        ("--metric-aliases envoy-ratelimit", scrape_with_domains(&["--metric-aliases", "envoy-ratelimit"])),
     ]
 }
 
@@ -248,6 +250,19 @@ fn scrape_with_tokens() -> String {
     let metrics = server.metrics.expect("metrics have a listener");
     fs::remove_file(&tokens).expect("it is there");
     text(Connection::open(metrics).ask(&crate::support::get("/metrics")))
+}
+
+/// The metrics of a service by files of envoyproxy/ratelimit.
+fn scrape_with_domains(more: &[&str]) -> String {
+    let folder = crate::support::folder::Folder::new();
+    let limit = "rate_limit: { unit: day, requests_per_unit: 1 }";
+    let below = format!("{{ key: path, value: /a, {limit} }}");
+    folder.write(
+        "shop.yaml",
+        &format!("domain: shop\ndescriptors: [{{ key: user, descriptors: [{below}] }}]\n"),
+    );
+    let path = folder.root().to_str().expect("text");
+    text(Server::start(&[&["--import", "envoy-ratelimit", path], more].concat()).admin_get("/metrics"))
 }
 
 fn scrape_with_tls() -> String {

@@ -172,6 +172,44 @@ async fn a_full_memory_and_files_that_cannot_be_used_are_told() {
     assert_eq!(server.metric("tollgate_policies_in_step"), Some(0.0));
 }
 
+/// Its dashboards ask for these names and labels.
+#[tokio::test]
+async fn metrics_have_the_names_of_envoyproxy_ratelimit_if_that_is_wanted() {
+    let folder = Folder::new();
+    let server = start(&folder, &[("NEAR_LIMIT_RATIO", "0.5")], &["--metric-aliases", "envoy-ratelimit"]);
+    let wire = Wire::open(&server).await;
+    for _ in 0..3 {
+        wire.call(request(&[USER])).await.expect("an answer");
+    }
+    let body = r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "user", "value": "alice"}]}]}"#;
+    assert_eq!(server.post("/json", body).status, 429);
+    let elsewhere = RateLimitRequest { domain: "elsewhere".to_owned(), ..request(&[USER]) };
+    wire.call(elsewhere).await.expect("an answer");
+    wire.call(request(&[])).await.expect_err("no answer");
+    folder.write("config.yaml", "domain: shop\ndescriptors: [{ ky: user }]\n");
+    assert_eq!(server.admin_post("/v1/policies/reload", "{}").status, 422);
+    let labels = r#"{domain="shop",key1="user"}"#;
+    for (series, figure) in [
+        (&*format!("ratelimit_service_rate_limit_total_hits{labels}"), 4.0),
+        (&format!("ratelimit_service_rate_limit_within_limit{labels}"), 3.0),
+        (&format!("ratelimit_service_rate_limit_near_limit{labels}"), 2.0),
+        (&format!("ratelimit_service_rate_limit_over_limit{labels}"), 1.0),
+        (r#"ratelimit_service_rate_limit_total_hits{domain="shop",key1="tokens"}"#, 0.0),
+        (r#"ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}"#, 6.0),
+        (r#"ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"}"#, 5.0),
+        (r#"ratelimit_service_should_rate_limit_error{err_type="service_error"}"#, 1.0),
+        (r#"ratelimit_service_should_rate_limit_error{err_type="redis_error"}"#, 0.0),
+        ("ratelimit_service_config_load_success", 1.0),
+        (r#"tollgate_domain_decisions_total{domain="shop",verdict="allowed"}"#, 3.0),
+        (r#"tollgate_domain_decisions_total{domain="shop",verdict="denied"}"#, 1.0),
+        ("tollgate_unknown_domain_checks_total", 1.0),
+    ] {
+        assert_eq!(server.metric(series), Some(figure), "{series}");
+    }
+    // The service itself may have looked at the file as well.
+    assert!(server.metric("ratelimit_service_config_load_error").is_some_and(|count| count >= 1.0));
+}
+
 #[tokio::test]
 async fn headers_and_dynamic_metadata_are_sent() {
     let variables = [("LIMIT_RESPONSE_HEADERS_ENABLED", "true"), ("RESPONSE_DYNAMIC_METADATA", "true")];

@@ -174,7 +174,7 @@ fn headers_and_metadata_are_sent_as_its_variables_say() {
     let metadata = json!({ "domain": "shop", "descriptors": [{ "entries": ["user=dave"] }] });
     assert_eq!(last["dynamicMetadata"], metadata);
     let log = log(server);
-    assert!(log.contains("mean nothing here: NEAR_LIMIT_RATIO, STATSD_HOST"), "{log}");
+    assert!(log.contains("mean nothing here: STATSD_HOST"), "{log}");
     assert!(log.contains("counters are in memory"), "{log}");
 }
 
@@ -233,6 +233,10 @@ fn invalid_settings_stop_the_start() {
     assert!(said.contains("BACKEND_TYPE: expected redis"), "{said}");
     let said = refused(&[("REDIS_URL", "main"), ("REDIS_TYPE", "sentinel")], &import);
     assert!(said.contains("REDIS_URL: expected the name of the primary"), "{said}");
+    let said = refused(&[("NEAR_LIMIT_RATIO", "80%")], &import);
+    assert!(said.contains("NEAR_LIMIT_RATIO: expected a number from 0 to 1, found `80%`"), "{said}");
+    let said = refused(&[], &["--limit", "5/1d", "--metric-aliases", "envoy-ratelimit"]);
+    assert!(said.contains("`--metric-aliases envoy-ratelimit` is about the limits of envoyproxy"), "{said}");
     let headers = [&import[..], &["--grpc", "127.0.0.1:0", "--grpc-limit-headers"]].concat();
     let said = refused(&[], &headers);
     assert!(said.contains("set LIMIT_RESPONSE_HEADERS_ENABLED=true"), "{said}");

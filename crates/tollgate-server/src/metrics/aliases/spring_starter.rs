@@ -1,4 +1,5 @@
-//! Our metrics under the names of another system, so that its dashboards keep working.
+//! The names of the [Spring Boot Redis rate limiter
+//! starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter), as Micrometer gives them to Prometheus.
 
 use std::fmt;
 
@@ -7,13 +8,11 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 use tollgate_policy::{Identity, Policy, PolicySet};
 
-use super::histogram::Histogram;
-use super::policies::deciding;
+use super::super::histogram::Histogram;
+use super::super::policies::deciding;
 
-/// Exports the names of the [Spring Boot Redis rate limiter
-/// starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter), as Micrometer gives them to
-/// Prometheus.
-pub(super) fn spring_starter(
+/// Exports the figures of policies.
+pub(in super::super) fn spring_starter(
     live: &PolicySet,
     duration: &Histogram,
     encoder: &mut DescriptorEncoder<'_>,

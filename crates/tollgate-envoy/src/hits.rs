@@ -1,0 +1,208 @@
+//! Hits of limits, counted as envoyproxy/ratelimit counts them for its metrics.
+//!
+//! Labels are names of the configuration. Where it asks for values of requests (`detailed_metric`, `value_to_metric`), or
+//! a limit comes with a descriptor, clients could create series without end, so their number and length are bounded.
+
+use std::borrow::Cow;
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The share of a limit from which hits are near it: 0.8 in envoyproxy/ratelimit, unless it is told otherwise.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct NearLimit(pub f32);
+
+/// What a counter of hits belongs to. Levels below the second are counted with those above them.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Series {
+    /// The domain.
+    pub domain: Box<str>,
+    /// The key of the first level, with its value behind `_` if it has one.
+    pub key1: Box<str>,
+    /// The same of the second level, if there is one.
+    pub key2: Option<Box<str>>,
+}
+
+/// Units that were asked of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct HitCounts {
+    /// All of them.
+    pub total_hits: u64,
+    /// Those of descriptors whose limit had room.
+    pub within_limit: u64,
+    /// Those that the limit had no room for.
+    pub over_limit: u64,
+    /// Those between [`NearLimit`] and the limit.
+    pub near_limit: u64,
+    /// Of those over the limit, the ones that were denied without asking the store.
+    pub over_limit_with_local_cache: u64,
+    /// Of those over the limit, the ones that were admitted because the limit is in shadow mode.
+    pub shadow_mode: u64,
+}
+
+/// Counters of one series. Every access is relaxed: each count is independent and guards no other memory.
+#[derive(Debug, Default)]
+pub(crate) struct Hits {
+    total_hits: AtomicU64,
+    within_limit: AtomicU64,
+    over_limit: AtomicU64,
+    near_limit: AtomicU64,
+    over_limit_with_local_cache: AtomicU64,
+    shadow_mode: AtomicU64,
+}
+
+/// All series, also of limits that were replaced, so that no counter steps back.
+#[derive(Debug)]
+pub(crate) struct HitTable {
+    near_limit: NearLimit,
+    /// Locked where files are read and metrics are written, and by requests whose values are labels.
+    series: Mutex<Table>,
+}
+
+#[derive(Debug, Default)]
+struct Table {
+    hits: HashMap<Series, Arc<Hits>>,
+    of_requests: usize,
+}
+
+/// The name of a level in metrics. A `:`, a `|` and the dots of an address would mean something there.
+pub(crate) fn level(key: &str, value: &str) -> Box<str> {
+    let value = match value.parse::<Ipv4Addr>() {
+        Ok(_) => Cow::Owned(value.replace('.', "_")),
+        Err(_) => Cow::Borrowed(value),
+    };
+    let name = if value.is_empty() { key.to_owned() } else { format!("{key}_{value}") };
+    let mut name = name.replace([':', '|'], "_");
+    let end = (0..=HitTable::MAX_LABEL.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
+    name.truncate(end.unwrap_or_default());
+    name.into()
+}
+
+impl Series {
+    /// The series of a limit at these levels; `None` if there is none.
+    pub(crate) fn new(domain: &str, levels: impl IntoIterator<Item = Box<str>>) -> Option<Self> {
+        let mut levels = levels.into_iter();
+        Some(Self { domain: domain.into(), key1: levels.next()?, key2: levels.next() })
+    }
+
+    /// The series of a domain for all that are too many.
+    fn others(domain: Box<str>) -> Self {
+        Self { domain, key1: "other".into(), key2: None }
+    }
+}
+
+impl HitTable {
+    /// The most series with values of requests.
+    const MAX_OF_REQUESTS: usize = 1_000;
+
+    /// The most bytes of a label.
+    const MAX_LABEL: usize = 128;
+
+    pub(crate) fn new(near_limit: NearLimit) -> Self {
+        Self { near_limit, series: Mutex::default() }
+    }
+
+    /// From so many units on, hits are near this limit.
+    pub(crate) fn near(&self, limit: u64) -> u64 {
+        // As there, in floats of 32 bits: the threshold of a limit is the same.
+        (limit as f32 * self.near_limit.0).floor() as u64
+    }
+
+    /// The counters of a series that the configuration names.
+    pub(crate) fn configured(&self, series: Series) -> Arc<Hits> {
+        Arc::clone(self.table().hits.entry(series).or_default())
+    }
+
+    /// The counters of a series that a request names, or those for all that are too many.
+    pub(crate) fn of_request(&self, series: Series) -> Arc<Hits> {
+        let mut table = self.table();
+        if let Some(known) = table.hits.get(&series) {
+            return Arc::clone(known);
+        }
+        let series = if table.of_requests < Self::MAX_OF_REQUESTS {
+            table.of_requests += 1;
+            series
+        } else {
+            Series::others(series.domain)
+        };
+        Arc::clone(table.hits.entry(series).or_default())
+    }
+
+    /// All counts, in the order of their labels.
+    pub(crate) fn counts(&self) -> Vec<(Series, HitCounts)> {
+        let mut counts: Vec<_> =
+            self.table().hits.iter().map(|(series, hits)| (series.clone(), hits.counts())).collect();
+        counts.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
+        counts
+    }
+
+    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
+        self.series.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Hits {
+    pub(crate) fn add(&self, more: &HitCounts) {
+        let HitCounts {
+            total_hits,
+            within_limit,
+            over_limit,
+            near_limit,
+            over_limit_with_local_cache,
+            shadow_mode,
+        } = *more;
+        for (counter, more) in [
+            (&self.total_hits, total_hits),
+            (&self.within_limit, within_limit),
+            (&self.over_limit, over_limit),
+            (&self.near_limit, near_limit),
+            (&self.over_limit_with_local_cache, over_limit_with_local_cache),
+            (&self.shadow_mode, shadow_mode),
+        ] {
+            if more > 0 {
+                counter.fetch_add(more, Ordering::Relaxed);
+            }
+        }
+    }
+
+    fn counts(&self) -> HitCounts {
+        let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        HitCounts {
+            total_hits: of(&self.total_hits),
+            within_limit: of(&self.within_limit),
+            over_limit: of(&self.over_limit),
+            near_limit: of(&self.near_limit),
+            over_limit_with_local_cache: of(&self.over_limit_with_local_cache),
+            shadow_mode: of(&self.shadow_mode),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_are_short_and_without_separators() {
+        assert_eq!(&*level("key", ""), "key");
+        assert_eq!(&*level("a:b", "c|d.e"), "a_b_c_d.e");
+        assert_eq!(&*level("remote_address", "192.0.2.7"), "remote_address_192_0_2_7");
+        assert_eq!(level("k", &"é".repeat(1_000)).len(), HitTable::MAX_LABEL);
+    }
+
+    #[test]
+    fn series_of_requests_are_bounded_and_those_of_files_are_not() {
+        let table = HitTable::new(NearLimit(0.8));
+        let series = |key: usize| Series::new("d", [level("user", &key.to_string())]).unwrap();
+        let one = HitCounts { total_hits: 1, ..HitCounts::default() };
+        (0..3_000).for_each(|key| table.of_request(series(key)).add(&one));
+        (0..3_000).for_each(|key| table.of_request(series(key)).add(&one));
+        let counts = table.counts();
+        assert_eq!(counts.len(), HitTable::MAX_OF_REQUESTS + 1);
+        assert_eq!(counts[0], (Series::others("d".into()), HitCounts { total_hits: 4_000, ..one }));
+        assert!(counts[1..].iter().all(|(_, counts)| counts.total_hits == 2));
+        table.configured(series(3_000)).add(&one);
+        assert_eq!(table.counts().len(), HitTable::MAX_OF_REQUESTS + 2);
+    }
+}

@@ -1,0 +1,71 @@
+//! What is counted of decisions for metrics.
+
+use tollgate::{QuotaState, Source};
+
+use super::assemble;
+use super::plan::{CountedPlan, Effect, Plan};
+use super::steps::States;
+use crate::domains::Domain;
+use crate::hits::{HitCounts, HitTable};
+use crate::{Charging, Request, Settings, Status};
+
+/// Counts the hits of each limit.
+pub(super) fn count_hits(
+    table: &HitTable,
+    domain: &Domain,
+    request: &Request<'_>,
+    plan: &Plan<'_>,
+    states: &States,
+    statuses: &[Status],
+    settings: &Settings,
+) {
+    let is_denied = assemble::is_denied(plan, statuses, settings);
+    for (place, counted) in plan.counted().filter(|(_, counted)| counted.effect != Effect::Refund) {
+        let (Some(Some(state)), Some(descriptor)) = (states.get(place), request.descriptors.get(place))
+        else {
+            continue;
+        };
+        let more = hits(table, counted, state, settings.charging, is_denied);
+        match counted.rule.and_then(|rule| rule.hits.as_ref()) {
+            Some(hits) => hits.add(&more),
+            None => {
+                let series = domain.series(&descriptor.entries, counted.rule);
+                series.into_iter().for_each(|series| table.of_request(series).add(&more));
+            }
+        }
+    }
+}
+
+/// The hits of one descriptor. What was not charged counts as if it had been, from what is used now.
+fn hits(
+    table: &HitTable,
+    counted: &CountedPlan<'_>,
+    state: &QuotaState,
+    charging: Charging,
+    is_denied: bool,
+) -> HitCounts {
+    let (cost, limit) = (u64::from(counted.cost), state.limit());
+    let near = table.near(limit);
+    let is_over = assemble::is_over(counted, state, charging);
+    let is_local = state.source() == Source::Local;
+    let is_charged = charging == Charging::Each || !is_denied && !is_over;
+    let before = if is_charged { state.used().saturating_sub(cost) } else { state.used() };
+    let after = before.saturating_add(cost);
+    let mut more = HitCounts { total_hits: cost, ..HitCounts::default() };
+    if is_over {
+        // A limit that is charged by itself has taken what was left. All or nothing, no unit was taken.
+        let taken = if charging == Charging::Each { limit.saturating_sub(before).min(cost) } else { 0 };
+        more.over_limit = cost - taken;
+        more.near_limit = taken.min(limit.saturating_sub(near));
+        if is_local {
+            more.over_limit_with_local_cache = more.over_limit;
+        }
+        if counted.effect == Effect::Shadow {
+            more.shadow_mode = more.over_limit;
+        }
+    } else {
+        more.within_limit = cost;
+        more.near_limit = after.saturating_sub(near.max(before));
+    }
+    more
+}

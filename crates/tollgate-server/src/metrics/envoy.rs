@@ -1,0 +1,47 @@
+//! Metrics of Envoy's service by files of envoyproxy/ratelimit. The labels are names of domains in these files, so the
+//! operator bounds their number.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use tollgate_envoy::{Domains, HitCounts, Series};
+
+/// The figures of Envoy's service at the time of a scrape.
+pub(crate) struct EnvoyFigures {
+    pub(crate) live: Arc<Domains>,
+    /// Requests of domains that no file has.
+    pub(crate) unknown_domains: u64,
+    /// Requests that no decision was made on because of the store.
+    pub(crate) store_errors: u64,
+    /// Requests that make no sense.
+    pub(crate) invalid: u64,
+    /// The hits of each limit, if they are counted.
+    pub(crate) hits: Vec<(Series, HitCounts)>,
+}
+
+impl EnvoyFigures {
+    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
+        let (name, help) = (
+            "tollgate_domain_decisions",
+            "Requests to Envoy's service that were decided, by domain and verdict",
+        );
+        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (domain, verdicts) in self.live.verdicts().collect::<BTreeMap<_, _>>() {
+            for (verdict, count) in [("allowed", verdicts.allowed), ("denied", verdicts.denied)] {
+                let labels = [("domain", domain), ("verdict", verdict)];
+                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
+            }
+        }
+
+        let (name, help) = (
+            "tollgate_unknown_domain_checks",
+            "Requests to Envoy's service whose domain is in no file, so that they are allowed",
+        );
+        encoder
+            .encode_descriptor(name, help, None, MetricType::Counter)?
+            .encode_counter::<NoLabelSet, _, u64>(&self.unknown_domains, None)
+    }
+}
