@@ -28,7 +28,7 @@ pub enum Charging {
     /// Nothing: if one limit denies, none is charged.
     #[default]
     AllOrNothing,
-    /// Each limit is charged separately, even if it denies. A cost above the limit is not charged.
+    /// Each limit is charged separately, even if it denies, and even by a cost above the limit.
     Each,
 }
 

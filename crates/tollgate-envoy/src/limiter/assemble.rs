@@ -58,6 +58,8 @@ pub(super) fn is_over(counted: &CountedPlan<'_>, state: &QuotaState, charging: C
         (Effect::Refund, _) => false,
         // A look at a limit that is used up, and not exceeded, is in order there.
         (_, Charging::Each) if counted.cost == 0 => state.used() > state.limit(),
+        // It was charged without asking for room.
+        (_, Charging::Each) if counted.is_above_limit() => true,
         _ => !state.has_room(),
     }
 }

@@ -112,6 +112,11 @@ impl CountedPlan<'_> {
     pub(super) fn charge(&self) -> Charge<'_> {
         Charge::new(&self.quota, &self.key, self.cost)
     }
+
+    /// Whether the descriptor takes more than the whole limit.
+    pub(super) fn is_above_limit(&self) -> bool {
+        self.cost > self.requests_per_unit
+    }
 }
 
 fn planned<'a>(

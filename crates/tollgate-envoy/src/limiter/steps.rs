@@ -138,8 +138,12 @@ where
     ) -> Result<(), StoreError> {
         let charged = || plan.counted().filter(|(_, counted)| counted.effect != Effect::Refund);
         let charges: Charges<'_> = charged().map(|(_, counted)| counted.charge()).collect();
-        let steps: Vec<Step<'_>> =
-            charges.iter().map(|charge| Step::Charge(std::slice::from_ref(charge))).collect();
+        let steps = charged().zip(&charges).map(|((_, counted), charge)| match counted.is_above_limit() {
+            // A charge of more than the whole limit takes nothing, not even if denials are counted.
+            true => Step::Record(*charge),
+            false => Step::Charge(std::slice::from_ref(charge)),
+        });
+        let steps: Vec<Step<'_>> = steps.collect();
         if steps.is_empty() {
             return Ok(());
         }

@@ -80,6 +80,31 @@ fn charged_each_by_itself_a_denied_request_consumes_of_all() {
     assert_eq!(block_on(limiter.decide(&five(1))).unwrap().overall, Code::OverLimit);
 }
 
+/// As in envoyproxy/ratelimit, where the counter grows before it is compared.
+#[test]
+fn charged_each_by_itself_more_than_the_whole_limit_uses_it_up() {
+    for (charging, after) in [(Charging::Each, Code::OverLimit), (Charging::AllOrNothing, Code::Ok)] {
+        let (limiter, _) = limiter(Settings { charging, ..Settings::default() });
+        let ask =
+            |hits| block_on(limiter.decide(&Request { hits_addend: hits, ..request(&["month"]) })).unwrap();
+        let denied = ask(6);
+        assert_eq!((denied.overall, denied.statuses[0].limit_remaining), (Code::OverLimit, 0));
+        assert_eq!(ask(1).overall, after, "{charging:?}");
+    }
+}
+
+/// In an outage that admits, a record has nothing to be denied for.
+#[test]
+fn more_than_the_whole_limit_is_over_it_in_an_outage_too() {
+    let store = FaultyStore::new(MemoryStore::new());
+    store.begin(Fault::unreachable());
+    let store = tollgate::FallbackStore::new(store, OnStoreFailure::Open);
+    let settings = Settings { charging: Charging::Each, ..Settings::default() };
+    let limiter = EnvoyLimiter::over(store, domains(), settings);
+    let ask = |hits| block_on(limiter.decide(&Request { hits_addend: hits, ..request(&["month"]) })).unwrap();
+    assert_eq!([ask(6).overall, ask(5).overall], [Code::OverLimit, Code::Ok]);
+}
+
 /// A month has 30 days and begins at a multiple of them.
 #[test]
 fn long_windows_are_aligned_to_the_epoch() {

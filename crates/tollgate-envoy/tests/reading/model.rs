@@ -201,15 +201,8 @@ impl<'a> Model<'a> {
         for item in items.iter().filter(|item| item.kind != Kind::Refund) {
             let limit = u64::from(item.limit.0);
             let used = self.used.entry(item.counter.clone()).or_default();
-            // More than the whole limit is never charged.
-            let is_over = match item.cost {
-                0 => *used > limit,
-                cost if cost > limit => true,
-                cost => {
-                    *used += cost;
-                    *used > limit
-                }
-            };
+            *used += item.cost;
+            let is_over = *used > limit;
             let status = self.status(item, is_over, now);
             statuses[item.place] = ToldStatus { over: is_over && item.kind != Kind::Shadow, ..status };
         }
