@@ -289,6 +289,7 @@ mod tests {
             headers: [Header { name: "X".into(), value: 7 }].into_iter().collect(),
             dynamic_metadata: None,
             source: None,
+            is_without_room: false,
         };
         assert_eq!(
             response.to_json(),

@@ -25,6 +25,8 @@ pub struct Response {
     pub dynamic_metadata: Option<Map<String, Value>>,
     /// Who counted: the store, or this process while the store could not. `None` if nothing was counted.
     pub source: Option<Source>,
+    /// Whether a limit was not counted because the store was full, which [admits](crate::EnvoyLimiter::when_full) then.
+    pub is_without_room: bool,
 }
 
 /// A verdict as Envoy's messages have it. There is no `UNKNOWN`, which Envoy must never be sent.

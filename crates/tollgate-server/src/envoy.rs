@@ -112,7 +112,10 @@ impl<S: Store> EnvoyEngine<S> {
         undropped.ended();
         match &decision {
             Ok(response) => {
-                self.metrics.checked(CheckSource::of_envoy(response.source, self.on_store_failure));
+                if response.is_without_room {
+                    self.note_full();
+                }
+                self.metrics.checked(CheckSource::of_envoy(response, self.on_store_failure));
                 self.metrics.took(stopwatch.elapsed());
             }
             // An invalid request is not a check.

@@ -450,7 +450,7 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
 
 /// Resolves limits of Envoy's service, which decide instead of policies.
 fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved, SettingsError> {
-    let ImportedDomains { mut initial, store, prefix, notes } = imported;
+    let ImportedDomains { mut initial, store, prefix, mut notes } = imported;
     if args.metric_aliases != Some(MetricAliases::EnvoyRatelimit) {
         initial.settings.hits = None;
     }
@@ -472,6 +472,14 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
     let store = url.map(|url| StoreSetup::of(url, None, layout, &args.store_args)).transpose()?;
     // The keys of one request are in different slots of a Cluster.
     let across_slots = args.cluster.store_across_slots.map_or(AcrossSlots::Reserve, Into::into);
+    let needless = match (&store, &args.store_args.keys.store_prefix) {
+        (None, _) => Some("counters are in memory".to_owned()),
+        (Some(_), Some(_)) => Some(format!("`{}` overrides it", Flag("--store-prefix"))),
+        (Some(_), None) => None,
+    };
+    if let (Some(reason), Some(_)) = (needless, &prefix) {
+        notes.push(format!("CACHE_KEY_PREFIX means nothing here: {reason}"));
+    }
     let store = store.map(|store| match (&args.store_args.keys.store_prefix, prefix) {
         (None, Some(prefix)) => store.with_prefix(prefix),
         (None, None) if is_theirs => store.with_prefix(String::new()),

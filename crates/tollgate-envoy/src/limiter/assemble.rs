@@ -16,7 +16,7 @@ pub(super) fn response(
     states: &States,
     settings: &Settings,
 ) -> Response {
-    let statuses = plan.0.iter().zip(states).map(|(planned, state)| match planned {
+    let statuses = plan.0.iter().zip(states.iter()).map(|(planned, state)| match planned {
         Planned::NoLimit => Status::NO_LIMIT,
         Planned::Unlimited(_) => Status::UNLIMITED,
         Planned::Counted(counted) => status(counted, state.as_ref(), settings.charging),
@@ -31,6 +31,7 @@ pub(super) fn response(
         headers: headers.unwrap_or_default(),
         dynamic_metadata,
         source: states.iter().flatten().next().map(QuotaState::source),
+        is_without_room: states.is_without_room,
     }
 }
 

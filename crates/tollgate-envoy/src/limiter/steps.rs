@@ -1,5 +1,6 @@
 //! The steps of the store for one request.
 
+use std::ops::Deref;
 use std::pin::pin;
 
 use smallvec::SmallVec;
@@ -13,7 +14,11 @@ use crate::Charging;
 
 /// The state of each descriptor's limit after the request; `None` if it has none, or a limit that decides nothing could
 /// not be counted.
-pub(super) type States = SmallVec<[Option<QuotaState>; 2]>;
+pub(super) struct States {
+    each: SmallVec<[Option<QuotaState>; 2]>,
+    /// Whether some were admitted without a count, because the store was full.
+    pub(super) is_without_room: bool,
+}
 
 type Places = SmallVec<[usize; 2]>;
 type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
@@ -38,7 +43,7 @@ where
 {
     /// Counts what the plan asks, within one deadline.
     pub(super) async fn count(&self, plan: &Plan<'_>) -> Result<States, StoreError> {
-        let mut states = States::from_elem(None, plan.0.len());
+        let mut states = States { each: SmallVec::from_elem(None, plan.0.len()), is_without_room: false };
         let timer = pin!(None);
         let mut deadline = Deadline::new(&self.deadline, timer);
         let shadows = match self.settings.charging {
@@ -87,7 +92,7 @@ where
             let step = Step::Charge(&charges);
             let answer = deadline.bound(async { self.store.step(step).await }).await;
             let answer = answer.unwrap_or_else(|late| self.store.without_store(step, late.into()));
-            let counted = self.with_room(&charges, answer)?;
+            let counted = self.with_room(&charges, answer, states)?;
             for (place, state) in places.iter().zip(&counted) {
                 set(states, *place, *state);
             }
@@ -151,7 +156,7 @@ where
         let answers = answers.unwrap_or_else(|late| {
             steps.iter().map(|step| self.store.without_store(*step, late.into())).collect()
         });
-        for ((place, _), state) in charged().zip(&self.with_room_each(&charges, answers)?) {
+        for ((place, _), state) in charged().zip(&self.with_room_each(&charges, answers, states)?) {
             set(states, place, *state);
         }
         Ok(())
@@ -166,7 +171,7 @@ where
         if peeks.is_empty() {
             return Ok(());
         }
-        let peeked = self.with_room_each(&charges, self.store.step_each(&peeks).await)?;
+        let peeked = self.with_room_each(&charges, self.store.step_each(&peeks).await, states)?;
         for ((place, _), state) in refunds().zip(&peeked) {
             set(states, place, *state);
         }
@@ -189,9 +194,10 @@ where
         &self,
         charges: &[Charge<'_>],
         answers: Vec<Result<Counted, StoreError>>,
+        states: &mut States,
     ) -> Result<Counted, StoreError> {
         let each = charges.iter().zip(answers);
-        let with_room = |(charge, answer)| self.with_room(std::slice::from_ref(charge), answer);
+        let with_room = |(charge, answer)| self.with_room(std::slice::from_ref(charge), answer, states);
         Counted::of_each(each.map(with_room).collect())
     }
 
@@ -200,9 +206,13 @@ where
         &self,
         charges: &[Charge<'_>],
         counted: Result<Counted, StoreError>,
+        states: &mut States,
     ) -> Result<Counted, StoreError> {
         match (counted, self.when_full) {
-            (Err(StoreError::Full), WhenFull::Allow) => Ok(self.store.uncounted(charges)),
+            (Err(StoreError::Full), WhenFull::Allow) => {
+                states.is_without_room = true;
+                Ok(self.store.uncounted(charges))
+            }
             (counted, _) => counted,
         }
     }
@@ -264,8 +274,16 @@ impl Plan<'_> {
     }
 }
 
+impl Deref for States {
+    type Target = [Option<QuotaState>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.each
+    }
+}
+
 fn set(states: &mut States, place: usize, state: QuotaState) {
-    if let Some(slot) = states.get_mut(place) {
+    if let Some(slot) = states.each.get_mut(place) {
         *slot = Some(state);
     }
 }

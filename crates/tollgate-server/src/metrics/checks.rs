@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use tollgate::{OnStoreFailure, Source};
+use tollgate_envoy::Response;
 use tollgate_policy::PolicyDecision;
 
 use super::Metrics;
@@ -51,12 +52,13 @@ impl CheckSource {
     }
 
     /// As [`of`](Self::of), for a decision by the limits of Envoy's service.
-    pub(crate) fn of_envoy(source: Option<Source>, on_store_failure: OnStoreFailure) -> Self {
-        match source {
+    pub(crate) fn of_envoy(response: &Response, on_store_failure: OnStoreFailure) -> Self {
+        let is_local = matches!(on_store_failure, OnStoreFailure::Local(_));
+        match response.source {
             None => Self::Policies,
             Some(Source::Store) => Self::Store,
             Some(Source::Local) => Self::Local,
-            Some(_) if matches!(on_store_failure, OnStoreFailure::Local(_)) => Self::FallbackLocal,
+            Some(_) if is_local && !response.is_without_room => Self::FallbackLocal,
             Some(_) => Self::FallbackOpen,
         }
     }

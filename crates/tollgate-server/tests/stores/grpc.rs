@@ -68,6 +68,35 @@ async fn the_policies_decide_while_the_caller_still_waits() {
     store.resume();
 }
 
+/// What a full memory admits uncounted was labelled as counted here.
+#[tokio::test]
+async fn what_a_full_memory_admits_in_an_outage_is_not_counted_anywhere() {
+    let (folder, store) = (Folder::new(), servers::Server::start(Software::Redis));
+    folder.write(
+        "shop.yaml",
+        "domain: shop\ndescriptors: [{ key: user, rate_limit: { unit: year, requests_per_unit: 9 } }]\n",
+    );
+    let path = folder.root().to_str().expect("text");
+    let local = ["--on-store-failure", "local", "--local-share", "1/1", "--max-counters", "1"];
+    let import = ["--import", "envoy-ratelimit", path, "--when-full", "allow"];
+    let server = serve(&store, &[&import[..], &local].concat());
+    store.kill();
+    let wire = Wire::open(&server).await;
+    for user in 0..200 {
+        let user = user.to_string();
+        wire.call(request(&[&[("user", &user)]])).await.expect("an answer");
+    }
+    let of = |source: &str| {
+        server.metric(&format!("tollgate_checks_total{{source=\"{source}\"}}")).expect("it is there")
+    };
+    let (local, open) = (of("fallback_local"), of("fallback_open"));
+    assert_eq!(local + open, 200.0);
+    let full = server.metric("tollgate_store_counters").expect("it is there");
+    assert_eq!(local, full, "each has a counter of its own");
+    assert!(open > 0.0);
+    assert_eq!(server.metric("tollgate_store_full_total"), Some(open));
+}
+
 async fn code(server: &Server, headers: &[(&'static str, &str)]) -> Code {
     let asked: RateLimitRequest = request(&[USER]);
     let answer = Wire::open(server).await.call_with(asked, headers).await;

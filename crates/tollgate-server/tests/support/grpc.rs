@@ -161,6 +161,20 @@ pub(crate) fn start(arguments: &[&str]) -> Server {
     Server::start(&[&["--grpc", "127.0.0.1:0"], arguments].concat())
 }
 
+/// The protocol that a client and the service agree on over TLS.
+pub(crate) async fn spoken(
+    server: &Server,
+    tls: &Arc<ClientConfig>,
+    offered: &[&[u8]],
+) -> std::io::Result<Option<Vec<u8>>> {
+    let mut config = (**tls).clone();
+    config.alpn_protocols = offered.iter().map(|protocol| protocol.to_vec()).collect();
+    let stream = TcpStream::connect(address(server)).await?;
+    let name = ServerName::from(address(server).ip());
+    let stream = tokio_rustls::TlsConnector::from(Arc::new(config)).connect(name, stream).await?;
+    Ok(stream.get_ref().1.alpn_protocol().map(<[u8]>::to_vec))
+}
+
 /// Returns a request of the domain `shop` with these descriptors.
 pub(crate) fn request(descriptors: &[&[(&str, &str)]]) -> RateLimitRequest {
     let descriptors = descriptors.iter().map(|entries| descriptor(entries)).collect();

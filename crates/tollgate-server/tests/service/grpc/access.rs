@@ -65,6 +65,52 @@ fn rejected(server: &Server, status: u16) -> usize {
     value.expect("it is counted")
 }
 
+/// Over TLS, a client that offers no HTTP/2 would only learn at its first bytes that nobody understands it.
+#[tokio::test]
+async fn over_tls_http_2_is_the_only_protocol() {
+    let folder = Folder::new();
+    let authority = Authority::new(folder.root(), "authority");
+    let identity = authority.server(folder.root(), "server");
+    let [certificate, key] = [identity.certificate, identity.key].map(|path| path.display().to_string());
+    let server = start(&["--limit", "5/1d", "--tls-cert", &certificate, "--tls-key", &key]);
+    let client = Client::new(&authority, None).0;
+    for (offered, chosen) in [
+        (&[&b"h2"[..], b"http/1.1"][..], Ok(Some(b"h2".to_vec()))),
+        (&[b"http/1.1"], Err("NoApplicationProtocol")),
+        (&[], Ok(None)),
+    ] {
+        let spoken = crate::grpc_client::spoken(&server, &client, offered).await;
+        match (spoken, chosen) {
+            (Ok(spoken), chosen) => assert_eq!(Ok(spoken), chosen, "{offered:?}"),
+            (Err(error), Ok(_)) => panic!("{offered:?}: {error}"),
+            (Err(error), Err(reason)) => assert!(error.to_string().contains(reason), "{error}"),
+        }
+    }
+    // On the listener for checks, HTTP/1.1 is spoken too.
+    let reply = Client(client).get(server.public, "/healthz").map(|(status, _)| status);
+    assert_eq!(reply.ok(), Some(200));
+}
+
+/// Each of them is about a listener that would not be there.
+#[test]
+fn flags_of_grpc_need_its_listener() {
+    for flag in
+        [&["--grpc-limit-headers"][..], &["--grpc-max-connection-age", "1h"], &["--grpc-keep-alive", "10s"]]
+    {
+        let mut command = tollgate();
+        // An address of nobody's, so that a start which should have been refused ends as well.
+        command.args(["serve", "--limit", "5/1d", "--listen", "192.0.2.1:1"]).args(flag);
+        let output = command.output().expect("it runs");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains("--grpc <ADDRESS>"), "{said}");
+    }
+    let mut command = tollgate();
+    command.env("TOLLGATE_GRPC_LIMIT_HEADERS", "false");
+    let server = Server::start_by(command, &["--limit", "5/1d"]);
+    assert_eq!(server.grpc, None, "a flag that is off needs nothing");
+}
+
 #[tokio::test]
 async fn tls_and_certificates_of_clients_hold_for_grpc() {
     let folder = Folder::new();

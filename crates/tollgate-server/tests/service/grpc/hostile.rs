@@ -1,6 +1,6 @@
 //! What clients must not get away with over gRPC: nonsense, size, resets and slowness.
 
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use prost::Message;
@@ -8,7 +8,8 @@ use tonic::Code;
 
 use crate::grpc_client::{OK, RateLimitRequest, Wire, address, descriptor, request, start};
 use crate::support::http2::{
-    DATA, END_HEADERS, END_STREAM, HEADERS, PREFACE, RST_STREAM, fields, frame, settings,
+    DATA, END_HEADERS, END_STREAM, HEADERS, INITIAL_WINDOW_SIZE, PING, PREFACE, RST_STREAM, fields, frame,
+    settings,
 };
 use crate::support::{HANG, Server, until};
 
@@ -51,6 +52,16 @@ fn open(server: &Server) -> TcpStream {
     stream.set_read_timeout(Some(HANG)).expect("a timeout");
     stream.write_all(&[PREFACE, &settings(&[])].concat()).expect("it reads");
     stream
+}
+
+/// The kind of the next frame; `None` at the end.
+fn next_frame(stream: &mut TcpStream) -> Option<u8> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).ok()?;
+    let [high, middle, low, kind, ..] = head;
+    let mut payload = vec![0; u32::from_be_bytes([0, high, middle, low]) as usize];
+    stream.read_exact(&mut payload).ok()?;
+    Some(kind)
 }
 
 /// That another client is answered.
@@ -210,6 +221,41 @@ async fn requests_that_are_no_calls_have_a_status_of_http() {
     for kind in [grpc, "application/grpc+proto", "application/grpc; charset=utf-8"] {
         assert_eq!(ask("POST", &path, kind).await, (200, true), "{kind}");
     }
+}
+
+/// A client that is gone without a word holds its connection no longer than a ping waits.
+#[tokio::test]
+async fn a_client_that_answers_no_ping_is_cut() {
+    let server = start(&["--limit", "1000000/1d", "--grpc-keep-alive", "1s"]);
+    let (answering, mut silent) = (Wire::open(&server).await, open(&server));
+    let pings = move || std::iter::from_fn(|| next_frame(&mut silent)).filter(|kind| *kind == PING).count();
+    // One was sent, and none after the one without an answer.
+    assert_eq!(tokio::task::spawn_blocking(pings).await.expect("it ends"), 1);
+    let cut = || server.metric(r#"tollgate_http_connections_cut_total{reason="broken"}"#);
+    until("the cut is counted", || cut() == Some(1.0));
+    assert_eq!(answering.call(request(&[USER])).await.expect("an answer").overall_code, OK);
+}
+
+/// A client that takes no data has the head of its answer. The memory of the call is held until the rest is sent.
+#[tokio::test]
+async fn an_answer_holds_its_memory_until_its_client_takes_it() {
+    let server = start(&["--limit", "1000000/1d"]);
+    let mut stream = open(&server);
+    let call = request(&[USER]).encode_to_vec();
+    let call = |id| [head(id), frame(DATA, END_STREAM, id, &framed(&call))].concat();
+    stream.write_all(&[settings(&[(INITIAL_WINDOW_SIZE, 0)]), call(1), call(3)].concat()).expect("it reads");
+    let held = || server.metric("tollgate_http_body_memory_bytes").expect("it is measured");
+    let mut heads = 0;
+    while heads < 2 {
+        let kind = next_frame(&mut stream).expect("a frame");
+        assert_ne!(kind, DATA, "there is no room for data");
+        heads += u32::from(kind == HEADERS);
+    }
+    assert_eq!(server.metric(r#"tollgate_checks_total{source="store"}"#), Some(2.0));
+    // The first call of a connection has memory of its own.
+    assert!(held() >= 6.0 * 1024.0, "{} bytes", held());
+    stream.write_all(&settings(&[(INITIAL_WINDOW_SIZE, 65_535)])).expect("it reads");
+    until("the memory is given back", || held() == 0.0);
 }
 
 /// Calls whose messages never end hold no more than the memory for requests, and give it back.

@@ -255,4 +255,15 @@ fn logs_settings_without_effect() {
     let log = log(serve(&[], &["--import", "envoy-ratelimit", path]));
     assert!(log.contains("because their names do not end in .yaml or .yml: users.conf"), "{log}");
     assert!(log.contains("config.yaml:3:29: `shadow_mode` has no effect without `rate_limit`"), "{log}");
+    let prefix = [("CACHE_KEY_PREFIX", "p")];
+    let in_memory = self::log(serve(&prefix, &["--import", "envoy-ratelimit", path]));
+    assert!(in_memory.contains("CACHE_KEY_PREFIX means nothing here: counters are in memory"), "{in_memory}");
+    let store = still(Software::Redis, SECOND);
+    let url = super::url(&store);
+    let overridden = ["--import", "envoy-ratelimit", path, "--store", &url, "--store-prefix", "q"];
+    let overridden = self::log(serve(&prefix, &overridden));
+    assert!(
+        overridden.contains("CACHE_KEY_PREFIX means nothing here: `--store-prefix` overrides it"),
+        "{overridden}"
+    );
 }
