@@ -15,7 +15,7 @@ use crate::hits::{self, HitTable, Series};
 use crate::rule::Rule;
 use crate::verdicts::Verdicts;
 use crate::wildcards::Wildcards;
-use crate::{DomainVerdicts, Entry, Unit, Warning, WarningKind, warning};
+use crate::{DomainVerdicts, Entry, Unit, Warning, WarningKind, digest, warning};
 
 /// The limits of all domains.
 ///
@@ -287,14 +287,18 @@ impl Domain {
     }
 
     /// The rule that applies to a request's descriptor, and the key under which it is counted.
-    pub(crate) fn find(&self, entries: &[Entry<'_>]) -> Option<(&Rule, Key<'static>)> {
+    pub(crate) fn find(
+        &self,
+        entries: &[Entry<'_>],
+        max_value_bytes: Option<usize>,
+    ) -> Option<(&Rule, Key<'static>)> {
         let mut node = self.nodes.first()?;
         let mut shared = Shared::new();
         for entry in entries {
             node = self.nodes.get(node.children.get(entry.key)?.find(entry.value)? as usize)?;
             shared.push(node.shared.as_deref());
         }
-        Some((node.rule.as_ref()?, self.key(entries, &shared)))
+        Some((node.rule.as_ref()?, self.key(entries, &shared, max_value_bytes)))
     }
 
     pub(crate) fn verdicts(&self) -> &Verdicts {
@@ -335,11 +339,21 @@ impl Domain {
     }
 
     /// The key of a counter: the domain, then the keys and values of the entries in turn, as envoyproxy/ratelimit names
-    /// its counters. A pattern is a list, so that no value equals it.
-    pub(crate) fn key(&self, entries: &[Entry<'_>], shared: &[Option<&str>]) -> Key<'static> {
+    /// its counters. A pattern is a list, and so is a digest, so that no value equals it.
+    pub(crate) fn key(
+        &self,
+        entries: &[Entry<'_>],
+        shared: &[Option<&str>],
+        max_value_bytes: Option<usize>,
+    ) -> Key<'static> {
         let shared = shared.iter().copied().chain(iter::repeat(None));
         let entries = entries.iter().zip(shared).flat_map(|(entry, shared)| {
-            let value = shared.map_or_else(|| Key::from(entry.value), |pattern| Key::parts([pattern]));
+            let is_long = max_value_bytes.is_some_and(|max| entry.value.len() > max);
+            let value = match shared {
+                None if is_long => Key::parts([digest(entry.value)]),
+                None => Key::from(entry.value),
+                Some(pattern) => Key::parts([pattern]),
+            };
             [Key::from(entry.key), value]
         });
         Key::parts(iter::once(Key::from(&*self.name)).chain(entries))

@@ -12,6 +12,7 @@
 //!
 //! `docs/envoy.md` of the repository is the manual.
 
+mod digest;
 mod domains;
 mod error;
 mod file;
@@ -27,6 +28,7 @@ mod verdicts;
 mod warning;
 mod wildcards;
 
+pub use self::digest::digest;
 pub use self::domains::{Domains, SameDomain};
 pub use self::error::{DecideError, InvalidRequest};
 pub use self::hits::{HitCounts, NearLimit, Series};

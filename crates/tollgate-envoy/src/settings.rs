@@ -20,6 +20,9 @@ pub struct Settings {
     pub dynamic_metadata: bool,
     /// Whether the [hits](crate::EnvoyLimiter::hits) of each limit are counted, and from where on they are near it.
     pub hits: Option<NearLimit>,
+    /// The most bytes of a value that is part of a counter's key. Longer values are counted by a digest of theirs; each
+    /// still has a counter of its own. By default, values of any length are.
+    pub max_value_bytes: Option<usize>,
 }
 
 /// What a denied request consumes.

@@ -19,7 +19,7 @@ pub struct Attributes<'a> {
     /// The policies that the request may touch; all if none are named.
     within: Option<&'a BTreeSet<Box<str>>>,
     /// Whether a client said them, and not the caller.
-    are_of_client: bool,
+    stand_ins: Vec<(Box<str>, Box<str>)>,
 }
 
 impl<'a> Attributes<'a> {
@@ -87,6 +87,13 @@ impl<'a> Attributes<'a> {
         }
     }
 
+    /// Counts the request by this text in the place of the attribute's value, which is too long for a key. Texts have to
+    /// be as different as the values are. Then the value may be [longer](crate::PolicyLimiter::max_value_bytes) than
+    /// others.
+    pub fn count_as(&mut self, name: impl Into<Box<str>>, stand_in: impl Into<Box<str>>) {
+        self.stand_ins.push((name.into(), stand_in.into()));
+    }
+
     /// The value of this name; may be empty.
     #[must_use]
     pub fn value(&self, name: &str) -> Option<Texts<'_>> {
@@ -130,6 +137,10 @@ impl View for Attributes<'_> {
     /// The caller is trusted, so every attribute counts as verified, unless it is [a client's](Attributes::of_client).
     fn is_verified(&self, _: &str) -> bool {
         !self.are_of_client
+    }
+
+    fn counted_as(&self, name: &str) -> Option<&str> {
+        self.stand_ins.iter().find(|(other, _)| **other == *name).map(|(_, stand_in)| stand_in.as_ref())
     }
 
     fn may_touch(&self, policy: &str) -> bool {

@@ -114,10 +114,13 @@ impl Identity {
                 match pairs.iter().find(|(_, value)| value.is_empty()) {
                     Some((name, _)) => Err(NoKey::of(name, KeyFault::Empty)),
                     None if pairs.is_empty() => Err(NoKey::of("", KeyFault::Missing)),
-                    None => Ok(Key::parts(pairs.into_iter().flat_map(<[&str; 2]>::from))),
+                    None => {
+                        let pair = |(name, value)| [Key::from(name), counted_by(view, name, value)];
+                        Ok(Key::parts(pairs.into_iter().flat_map(pair)))
+                    }
                 }
             }
-            Self::Attribute(name) => value(view, name).map(Key::from),
+            Self::Attribute(name) => value(view, name).map(|value| counted_by(view, name, value)),
             Self::Address(name, grouping) => address(view, name).map(|address| grouping.key(address)),
             Self::All(parts) => {
                 let (mut keys, mut unknown) = (SmallVec::<[Key<'_>; 4]>::new(), None);
@@ -282,6 +285,11 @@ fn value<'a, V: View>(view: &'a V, attribute: &'a str) -> Result<&'a str, NoKey<
 
 fn counted<'a>(attribute: &'a str, texts: Texts<'a>) -> Result<&'a str, NoKey<'a>> {
     Value::of(attribute, texts).counted().ok_or(NoKey::of(attribute, KeyFault::List))
+}
+
+/// The key of a value. What stands for one is a list, so that no value equals it.
+fn counted_by<'a, V: View>(view: &'a V, name: &str, value: &'a str) -> Key<'a> {
+    view.counted_as(name).map_or_else(|| Key::from(value), |stand_in| Key::parts([stand_in]))
 }
 
 /// What all attributes say. Of a name that is given twice, both values are there.

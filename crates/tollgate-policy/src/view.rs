@@ -86,6 +86,13 @@ pub trait View {
         false
     }
 
+    /// Returns what stands in keys for the value of this attribute, because the value is too long for one; `None` if the
+    /// value itself does, as by default. Conditions are on the value in any case.
+    fn counted_as(&self, name: &str) -> Option<&str> {
+        let _ = name;
+        None
+    }
+
     /// Returns whether the policy of this name may count the request; by default any. See
     /// [`Attributes::within`](crate::Attributes::within).
     fn may_touch(&self, policy: &str) -> bool {

@@ -355,7 +355,15 @@ impl Server {
         if let Some(((socket, settings), listener)) = grpc.zip(grpc_listener.clone()) {
             let limit_headers = settings.limit_headers.then(|| PolicyHeaders::new(&engine.live()));
             let (budget, metrics) = (parts.budget.clone(), Arc::clone(&parts.metrics));
-            let service = grpc::Service::new(engine, envoy, budget, metrics, caller_quotas, limit_headers);
+            let service = grpc::Service::new(
+                engine,
+                envoy,
+                budget,
+                metrics,
+                caller_quotas,
+                max_attribute_bytes,
+                limit_headers,
+            );
             let (service, reporter) = service.await.context("gRPC reflection")?;
             background.push(Box::pin(grpc::report(reporter, edge, phase.clone())));
             let lifetime = Lifetime::new(settings.max_connection_age);

@@ -454,6 +454,7 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
     if args.metric_aliases != Some(MetricAliases::EnvoyRatelimit) {
         initial.settings.hits = None;
     }
+    initial.settings.max_value_bytes = Some(args.max_attribute_bytes.get());
     let url = match (&args.store, store) {
         (Some(url), _) => Some(StoreSetup::url_of_flag(url)?),
         (None, Some(url)) => Some(

@@ -131,10 +131,17 @@ fn planned<'a>(
             let unknown = InvalidRequest::UnknownUnit { descriptor: number, unit: limit.unit };
             let unit = Unit::from_number(limit.unit).ok_or(unknown)?;
             let quota = Cow::Owned(domain.quota(limit.requests_per_unit, unit));
-            (quota, domain.key(&descriptor.entries, &[]), limit.requests_per_unit, unit, None)
+            (
+                quota,
+                domain.key(&descriptor.entries, &[], settings.max_value_bytes),
+                limit.requests_per_unit,
+                unit,
+                None,
+            )
         }
         None => {
-            let Some((rule, key)) = domain.find(&descriptor.entries) else { return Ok(Planned::NoLimit) };
+            let found = domain.find(&descriptor.entries, settings.max_value_bytes);
+            let Some((rule, key)) = found else { return Ok(Planned::NoLimit) };
             let Limit::Counted(limit) = &rule.limit else { return Ok(Planned::Unlimited(rule)) };
             (Cow::Borrowed(&limit.quota), key, limit.requests_per_unit, limit.unit, Some(rule))
         }

@@ -105,6 +105,23 @@ fn more_than_the_whole_limit_is_over_it_in_an_outage_too() {
     assert_eq!([ask(6).overall, ask(5).overall], [Code::OverLimit, Code::Ok]);
 }
 
+/// A client that chooses a long value is counted, and shares a counter with nobody.
+#[test]
+fn long_values_are_counted_apart_from_each_other_and_from_their_digests() {
+    let settings = Settings { max_value_bytes: Some(100), ..Settings::default() };
+    let (limiter, _) = limiter(settings);
+    let ask = |value: &str| {
+        let descriptors = [Descriptor::new([("one", value)])].into_iter().collect();
+        block_on(limiter.decide(&Request { domain: "d", descriptors, hits_addend: 0 })).unwrap().overall
+    };
+    let long = "x".repeat(60_000);
+    // printf 'x%.0s' $(seq 60000) | sha256sum
+    let digest = "sha256-4a719560eed2a077730e5b00badc8242768967e045a74f3c6c6c2b5186759212";
+    for value in [&*long, &long[1..], digest, &long[..100], &long[..101]] {
+        assert_eq!([ask(value), ask(value)], [Code::Ok, Code::OverLimit], "{} bytes", value.len());
+    }
+}
+
 /// A month has 30 days and begins at a multiple of them.
 #[test]
 fn long_windows_are_aligned_to_the_epoch() {

@@ -214,8 +214,8 @@ impl<S, C> PolicyLimiter<S, C> {
         Self { when_full, ..self }
     }
 
-    /// Refuses requests with an attribute value of more bytes, which bounds the length of keys. By default any length
-    /// is accepted.
+    /// Refuses requests with an attribute value of more bytes, which bounds the length of keys, unless [something stands
+    /// for it](View::counted_as) there. By default any length is accepted.
     #[must_use]
     pub fn max_value_bytes(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }
@@ -476,7 +476,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         needed: Needed,
     ) -> Result<Outcome<'a>, Refusal> {
         let is_long = |texts: Texts<'_>| texts.iter().any(|text| text.len() > self.max_value);
-        match view.pairs().find(|(_, value)| matches!(value, Ok(Some(texts)) if is_long(*texts))) {
+        let mut pairs = view.pairs();
+        let is_refused = |name: &str, value| {
+            matches!(value, Ok(Some(texts)) if is_long(texts)) && view.counted_as(name).is_none()
+        };
+        match pairs.find(|(name, value)| is_refused(name, *value)) {
             Some((attribute, _)) => {
                 Err(Refusal::LongValue { attribute: attribute.into(), max: self.max_value })
             }

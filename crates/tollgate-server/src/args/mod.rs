@@ -221,7 +221,8 @@ pub struct ServeArgs {
     #[arg(value_parser = value::size, allow_negative_numbers = true)]
     pub body_memory: NonZeroUsize,
 
-    /// Most bytes in the value of an attribute; longer ones are answered 400
+    /// Most bytes in the value of an attribute; longer ones are answered 400. Longer values in Envoy's descriptors are
+    /// counted by a digest
     #[arg(long, value_name = "BYTES", env = "TOLLGATE_MAX_ATTRIBUTE_BYTES", default_value = "1024")]
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_attribute_bytes: NonZeroUsize,

@@ -64,6 +64,8 @@ pub(crate) struct Service<S> {
     metrics: Arc<Metrics>,
     /// Whether descriptors may bring limits.
     caller_quotas: bool,
+    /// Longer values of entries are counted by a digest.
+    max_attribute_bytes: usize,
     /// Writes the limit headers of answers, if they have any.
     limit_headers: Option<PolicyHeaders>,
     health: Health,
@@ -84,6 +86,7 @@ impl<S> Service<S> {
         budget: Budget,
         metrics: Arc<Metrics>,
         caller_quotas: bool,
+        max_attribute_bytes: usize,
         limit_headers: Option<PolicyHeaders>,
     ) -> anyhow::Result<(Self, HealthReporter)> {
         let (health, watch, reporter) = health::services().await;
@@ -96,6 +99,7 @@ impl<S> Service<S> {
             budget,
             metrics,
             caller_quotas,
+            max_attribute_bytes,
             limit_headers,
             health,
             tonic,

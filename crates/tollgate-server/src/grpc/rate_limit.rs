@@ -2,7 +2,7 @@
 
 use tollgate::Quota;
 use tollgate_envoy::{InvalidRequest, Unit};
-use tollgate_policy::{AttributeValue, Attributes, Policy, TogetherError};
+use tollgate_policy::{AttributeValue, Policy, TogetherError};
 
 use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
 use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descriptor::{
@@ -75,6 +75,7 @@ impl<S: ServedStore> Service<S> {
             return Err(Rejection::bad_field(field("is_negative_hits"), detail));
         }
         let attributes = attributes(domain, descriptor, index)?;
+        let attributes = attributes.into_attributes_of_any_length(self.max_attribute_bytes);
         let cost = match descriptor.hits_addend {
             None => hits_addend.max(1),
             Some(units) => u32::try_from(units)
@@ -105,7 +106,7 @@ fn attributes<'a>(
     domain: &'a str,
     descriptor: &'a RateLimitDescriptor,
     index: usize,
-) -> Result<Attributes<'a>, Rejection> {
+) -> Result<Given<'a>, Rejection> {
     let field = || format!("descriptors[{index}].entries");
     if descriptor.entries.is_empty() {
         return Err(invalid(&field(), InvalidRequest::NoEntries(index + 1)));
@@ -131,7 +132,7 @@ fn attributes<'a>(
             false => insert(key, [&[&**value], &later[..]].concat().into())?,
         }
     }
-    Ok(given.into_attributes())
+    Ok(given)
 }
 
 fn invalid(field: &str, error: InvalidRequest) -> Rejection {

@@ -99,6 +99,7 @@ pub(super) fn read(
         headers: flag("LIMIT_RESPONSE_HEADERS_ENABLED")?.then(|| headers(variables)),
         dynamic_metadata: flag("RESPONSE_DYNAMIC_METADATA")?,
         hits: Some(near_limit(variables)?),
+        max_value_bytes: None,
     };
     let store = store(variables)?;
     // envoyproxy/ratelimit answers its callers with an error.

@@ -108,6 +108,34 @@ fn keys_are_our_own_unless_both_share_a_count() {
     assert_eq!(both(&redis, &["--store-layout", "envoy-ratelimit"]), 429);
 }
 
+/// A client could fill the store with keys of 60 KiB, each a header of its own.
+#[test]
+fn long_values_are_counted_under_short_keys() {
+    let store = still(Software::Redis, SECOND);
+    let address = store.address().to_string();
+    let redis = [("REDIS_URL", address.as_str()), ("REDIS_SOCKET_TYPE", "tcp")];
+    let layout = ["--store-layout", "envoy-ratelimit"];
+    let server = serve(&redis, &[&["--import", "envoy-ratelimit", &config()][..], &layout].concat());
+    let long = "x".repeat(60 * 1024);
+    for status in [200, 200, 200, 200, 200, 429] {
+        assert_eq!(check(&server, &[("user", &long)]).status, status);
+    }
+    assert_eq!(check(&server, &[("user", &long[1..])]).status, 200);
+    let at_most = "y".repeat(1024);
+    assert_eq!(check(&server, &[("user", &at_most)]).status, 200);
+    let start = SECOND - SECOND % 31_536_000;
+    let keys = keys(&store);
+    assert_eq!(
+        keys.iter().filter(|key| key.starts_with("shop_user_sha256-") && key.len() < 100).count(),
+        2,
+        "{keys:?}"
+    );
+    assert!(
+        keys.contains(&format!("shop_user_{at_most}_{start}")),
+        "a value that is not too long is there as it is"
+    );
+}
+
 #[test]
 fn a_denied_request_takes_nothing_of_other_limits_and_unlimited_ones_replace() {
     let server = serve(&[], &["--import", "envoy-ratelimit", &config()]);
