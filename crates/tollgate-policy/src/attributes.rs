@@ -19,6 +19,8 @@ pub struct Attributes<'a> {
     /// The policies that the request may touch; all if none are named.
     within: Option<&'a BTreeSet<Box<str>>>,
     /// Whether a client said them, and not the caller.
+    are_of_client: bool,
+    /// What stands for values in keys. Usually nothing does.
     stand_ins: Vec<(Box<str>, Box<str>)>,
 }
 

@@ -7,16 +7,17 @@ use std::time::Duration;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
+use prost::Message;
 use tollgate::{Clock, SystemClock};
 use tonic::{Code, Status};
+use tonic_health::pb::HealthCheckRequest;
 use tracing::warn;
 
 use super::connection::Connection;
 use super::deadline::Late;
-use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
 use super::outgoing::Outgoing;
 use super::streams::Room;
-use super::{Service, deadline, status, unary};
+use super::{Service, any_bytes, deadline, status, unary};
 use crate::caller::Peer;
 use crate::http::{Held, NoRoom, Rejection, authorize};
 use crate::listener::Listener;
@@ -113,7 +114,8 @@ impl<S: ServedStore + 'static> Service<S> {
     async fn check_health(&self, request: Request<Incoming>) -> Result<Response<Outgoing>, Rejection> {
         let limit = deadline::of(request.headers())?;
         let call = async {
-            let (asked, _) = unary::read(request, &self.budget).await?;
+            let of = |bytes: &[u8]| HealthCheckRequest::decode(bytes).map(|asked| (asked, bytes.len()));
+            let (asked, _) = unary::read(request, &self.budget, of).await?;
             Ok(unary::reply(&self.health.answer(asked).await?))
         };
         deadline::within(limit, Late::Uncounted, pin!(call)).await
@@ -155,9 +157,9 @@ impl<S: ServedStore + 'static> Service<S> {
         let caller = authorize(Scope::Check, listener, peer, request.headers())?;
         let limit = deadline::of(request.headers())?;
         let limit = limit.map(|limit| (Stopwatch::start(), limit));
-        let read = pin!(unary::read(request, &self.budget));
+        let read = pin!(unary::read(request, &self.budget, any_bytes::decode));
         let read = deadline::within(limit.map(|(_, limit)| limit), Late::Uncounted, read).await?;
-        let (request, length): (RateLimitRequest, usize) = read;
+        let (request, length) = read;
         let descriptors = &request.descriptors;
         let entries = descriptors.iter().map(|descriptor| descriptor.entries.len()).sum();
         let room = held.note_message(length, descriptors.len(), entries);

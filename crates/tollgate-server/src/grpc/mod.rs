@@ -2,7 +2,7 @@
 //!
 //! A call takes this way: `connection` is HTTP/2 on one connection, `method` finds what a path means and who may call
 //! it, `deadline` ends calls that their clients no longer wait for, `unary` reads the message of a call and writes its
-//! answer, and `rate_limit` makes checks of descriptors, whose answers `response` writes. `imported` turns messages into
+//! answer, `any_bytes` decodes what clients put into headers, and `rate_limit` makes checks of descriptors, whose answers `response` writes. `imported` turns messages into
 //! requests of `tollgate-envoy` and back, for the limits of envoyproxy/ratelimit. Calls without an answer are
 //! rejections, as over HTTP, and `status` says which status of gRPC each of them is. `health` and `reflection` are tonic's
 //! services, whose `streams` are bounded. `messages` is generated.
@@ -10,6 +10,7 @@
 //! Calls of Envoy's service are answered over hyper's HTTP/2 without tonic. So they share the memory budget and the
 //! bounds of bodies with HTTP, and cost less.
 
+mod any_bytes;
 mod connection;
 mod deadline;
 mod health;

@@ -9,7 +9,7 @@ use flate2::bufread::GzDecoder;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
-use prost::Message;
+use prost::{DecodeError, Message};
 
 use super::outgoing::Outgoing;
 use crate::http::{Budget, Rejection, read_body};
@@ -21,6 +21,9 @@ const PREFIX: usize = 5;
 /// message is an error, and Envoy admits what is one.
 const MAX_MESSAGE: usize = 256 * 1024;
 
+/// Decodes a message, and says how long it is then.
+type Decoder<M> = fn(&[u8]) -> Result<(M, usize), DecodeError>;
+
 /// How a message is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
@@ -28,18 +31,19 @@ enum Encoding {
     Gzip,
 }
 
-/// The message of a call, and its length once it is decompressed.
+/// The message of a call as `of` decodes it, and its length once it is decompressed.
 ///
 /// # Errors
 ///
 /// If it is larger than [`MAX_MESSAGE`], slow or cut off, is not exactly one message, or cannot be decoded.
-pub(super) async fn read<M: Message + Default>(
+pub(super) async fn read<M>(
     request: Request<Incoming>,
     budget: &Budget,
+    of: Decoder<M>,
 ) -> Result<(M, usize), Rejection> {
     let encoding = encoding(request.headers())?;
     let body = read_body(PREFIX + MAX_MESSAGE, request, budget).await?;
-    decode(&body, encoding)
+    decode(&body, encoding, of)
 }
 
 /// The answer with this message.
@@ -68,7 +72,7 @@ fn encoding(headers: &HeaderMap) -> Result<Encoding, Rejection> {
     }
 }
 
-fn decode<M: Message + Default>(body: &[u8], encoding: Encoding) -> Result<(M, usize), Rejection> {
+fn decode<M>(body: &[u8], encoding: Encoding, of: Decoder<M>) -> Result<(M, usize), Rejection> {
     let not_one = || Rejection::new(StatusCode::NOT_IMPLEMENTED, "the body is not exactly one message");
     let cut_off = || broken("the message is cut off");
     if body.is_empty() {
@@ -80,19 +84,15 @@ fn decode<M: Message + Default>(body: &[u8], encoding: Encoding) -> Result<(M, u
         Ordering::Less => return Err(not_one()),
         Ordering::Equal => {}
     }
-    let (decoded, length) = match (is_compressed, encoding) {
-        (0, _) => (M::decode(bytes), bytes.len()),
-        (1, Encoding::Gzip) => {
-            let bytes = decompressed(bytes)?;
-            (M::decode(&*bytes), bytes.len())
-        }
+    let decoded = match (is_compressed, encoding) {
+        (0, _) => of(bytes),
+        (1, Encoding::Gzip) => of(&decompressed(bytes)?),
         (1, Encoding::Identity) => {
             return Err(broken("a message says that it is compressed, and `grpc-encoding` does not say how"));
         }
         _ => return Err(broken("the first byte of a message must be 0 or 1")),
     };
-    let decoded = decoded.map_err(|error| Rejection::new(StatusCode::BAD_REQUEST, error.to_string()))?;
-    Ok((decoded, length))
+    decoded.map_err(|error| Rejection::new(StatusCode::BAD_REQUEST, error.to_string()))
 }
 
 /// The client breaks the protocol, which gRPC calls an internal error.
@@ -138,9 +138,8 @@ mod tests {
     }
 
     fn domain(body: &[u8], encoding: Encoding) -> Result<String, StatusCode> {
-        decode::<RateLimitRequest>(body, encoding)
-            .map(|(request, _)| request.domain)
-            .map_err(|error| error.status())
+        let of = |bytes: &[u8]| RateLimitRequest::decode(bytes).map(|request| (request, bytes.len()));
+        decode(body, encoding, of).map(|(request, _)| request.domain).map_err(|error| error.status())
     }
 
     #[test]

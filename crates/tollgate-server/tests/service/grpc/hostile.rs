@@ -136,6 +136,36 @@ async fn a_length_that_is_not_that_of_the_message_reserves_nothing() {
     is_alive(&server).await;
 }
 
+/// Envoy copies headers as they are, and admits the requests of calls that are errors. So a client that sent a byte which
+/// is no UTF-8 was not limited at all.
+#[tokio::test]
+async fn values_that_are_no_text_are_counted() {
+    let server = start(&["--limit", "1/1d", "--key", "user"]);
+    let wire = Wire::open(&server).await;
+    let good = request(&[&[("user", "alice")]]).encode_to_vec();
+    let at = good.windows(5).position(|window| window == b"alice").expect("it is there");
+    let call = async |value: &[u8; 5]| {
+        let mut message = good.clone();
+        message[at..at + 5].copy_from_slice(value);
+        let body = framed(&message);
+        let before = server.metric(DENIED).expect("it is there");
+        assert_eq!(wire.call_raw(body).await, Code::Ok, "{value:?}");
+        server.metric(DENIED).expect("it is there") > before
+    };
+    const DENIED: &str = r#"tollgate_decisions_total{policy="default",verdict="denied"}"#;
+    for value in [b"ali\xffe", b"ali\xfee", b"\xc3\x28ice", b"alice"] {
+        assert_eq!(
+            [call(value).await, call(value).await],
+            [false, true],
+            "{value:?} has a counter of its own"
+        );
+    }
+    // Keys of entries are not chosen by clients.
+    let mut message = good.clone();
+    message[at - 6] = 0xff;
+    assert_eq!(wire.call_raw(framed(&message)).await, Code::InvalidArgument);
+}
+
 /// Streams that are reset as soon as they begin (CVE-2023-44487).
 #[tokio::test]
 async fn rapid_resets_end_their_connection_alone() {
