@@ -3,6 +3,8 @@
 use thiserror::Error;
 use tollgate::StoreError;
 
+use crate::Unit;
+
 /// Why there is no [`Response`](crate::Response). It is never a denial.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
@@ -51,4 +53,50 @@ pub enum InvalidRequest {
 impl InvalidRequest {
     /// The most descriptors that a request may have.
     pub const MAX_DESCRIPTORS: usize = 256;
+
+    /// Returns the field that is wrong, such as `descriptors[0].entries`.
+    #[must_use]
+    pub fn field(&self) -> String {
+        let of = |number: usize, field| format!("descriptors[{}].{field}", number.saturating_sub(1));
+        match *self {
+            Self::NoDomain => "domain".to_owned(),
+            Self::NoDescriptors | Self::TooManyDescriptors(_) => "descriptors".to_owned(),
+            Self::NoEntries(number) | Self::NoKey(number) => of(number, "entries"),
+            Self::UnknownUnit { descriptor, .. } => of(descriptor, "limit"),
+            Self::TooManyHits(number) => of(number, "hits_addend"),
+        }
+    }
+
+    /// Checks what every request to the service needs, whatever decides on it.
+    ///
+    /// # Errors
+    ///
+    /// If there is no domain, or no or too many descriptors.
+    pub const fn check(domain: &str, descriptors: usize) -> Result<(), Self> {
+        match descriptors {
+            _ if domain.is_empty() => Err(Self::NoDomain),
+            0 => Err(Self::NoDescriptors),
+            1..=Self::MAX_DESCRIPTORS => Ok(()),
+            more => Err(Self::TooManyDescriptors(more)),
+        }
+    }
+
+    /// Returns the units that the descriptor of this number takes: its own `hits_addend`, or that of the request, where
+    /// 0 means 1.
+    ///
+    /// # Errors
+    ///
+    /// If it takes more than any limit has.
+    pub fn units(number: usize, own: Option<u64>, of_request: u32) -> Result<u32, Self> {
+        own.map_or(Ok(of_request.max(1)), |hits| u32::try_from(hits).map_err(|_| Self::TooManyHits(number)))
+    }
+
+    /// Returns the unit of the limit that the descriptor of this number brings.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such unit.
+    pub fn unit(number: usize, unit: i32) -> Result<Unit, Self> {
+        Unit::from_number(unit).ok_or(Self::UnknownUnit { descriptor: number, unit })
+    }
 }

@@ -62,10 +62,7 @@ impl<'a> Plan<'a> {
             return Ok(Self(request.descriptors.iter().map(|_| Planned::NoLimit).collect()));
         };
         let planned = (1..).zip(&request.descriptors).map(|(number, descriptor)| {
-            let cost = match descriptor.hits_addend {
-                Some(hits) => u32::try_from(hits).map_err(|_| InvalidRequest::TooManyHits(number))?,
-                None => request.hits_addend.max(1),
-            };
+            let cost = InvalidRequest::units(number, descriptor.hits_addend, request.hits_addend)?;
             planned(number, descriptor, cost, domain, settings)
         });
         let mut plan = Self(planned.collect::<Result<_, InvalidRequest>>()?);
@@ -128,8 +125,7 @@ fn planned<'a>(
 ) -> Result<Planned<'a>, InvalidRequest> {
     let (quota, key, requests_per_unit, unit, rule) = match descriptor.limit {
         Some(limit) => {
-            let unknown = InvalidRequest::UnknownUnit { descriptor: number, unit: limit.unit };
-            let unit = Unit::from_number(limit.unit).ok_or(unknown)?;
+            let unit = InvalidRequest::unit(number, limit.unit)?;
             let quota = Cow::Owned(domain.quota(limit.requests_per_unit, unit));
             (
                 quota,
@@ -163,14 +159,7 @@ fn planned<'a>(
 }
 
 fn check(request: &Request<'_>) -> Result<(), InvalidRequest> {
-    if request.domain.is_empty() {
-        return Err(InvalidRequest::NoDomain);
-    }
-    match request.descriptors.len() {
-        0 => return Err(InvalidRequest::NoDescriptors),
-        1..=InvalidRequest::MAX_DESCRIPTORS => {}
-        more => return Err(InvalidRequest::TooManyDescriptors(more)),
-    }
+    InvalidRequest::check(request.domain, request.descriptors.len())?;
     for (number, descriptor) in (1..).zip(&request.descriptors) {
         if descriptor.entries.is_empty() {
             return Err(InvalidRequest::NoEntries(number));

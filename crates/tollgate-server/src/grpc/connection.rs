@@ -7,12 +7,12 @@ use std::time::Duration;
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use tracing::{debug, trace};
+use tracing::trace;
 
 use super::Service;
 use super::streams::Streams;
 use crate::caller::Peer;
-use crate::http::{MAX_HEAD, WINDOW, cut_by};
+use crate::http::{MAX_HEAD, WINDOW, count_cut};
 use crate::listener::Listener;
 use crate::phase::Phase;
 use crate::protocol::{Protocol, Stream};
@@ -94,14 +94,6 @@ impl<S: ServedStore + 'static> Protocol for Grpc<S> {
         let lifetime = grpc.0.lifetime;
         let close = |it: std::pin::Pin<&mut _>| http2::Connection::graceful_shutdown(it);
         let served = watchdog::watch(connection, close, &activity, &phase, lifetime).await;
-        let cut = match served {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => {
-                debug!(%error, "connection failed");
-                cut_by(&error)
-            }
-            Err(cut) => cut,
-        };
-        grpc.0.service.metrics.cuts().count(cut);
+        count_cut(served.map(|ended| ended.map_err(Into::into)), &grpc.0.service.metrics);
     }
 }

@@ -1,7 +1,7 @@
 //! Checks of descriptors: each becomes the attributes of a request, and all of them are one decision.
 
 use tollgate::Quota;
-use tollgate_envoy::{InvalidRequest, Unit};
+use tollgate_envoy::InvalidRequest;
 use tollgate_policy::{AttributeValue, Policy, TogetherError};
 
 use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -36,19 +36,13 @@ impl<S: ServedStore> Service<S> {
             return response.map(Into::into).map_err(Rejection::undecided);
         }
         let RateLimitRequest { domain, descriptors, hits_addend } = request;
-        if domain.is_empty() {
-            return Err(invalid("domain", InvalidRequest::NoDomain));
-        }
+        InvalidRequest::check(domain, descriptors.len()).map_err(invalid)?;
         let asks = |(index, descriptor)| self.asked(caller, domain, descriptor, *hits_addend, index);
         let decisions = match descriptors.as_slice() {
-            [] => return Err(invalid("descriptors", InvalidRequest::NoDescriptors)),
             [only] => {
                 let (attributes, cost, limits) = asks((0, only))?;
                 let decision = self.engine.check(limits.into(), &attributes, cost).await;
                 vec![decision.map_err(|error| Rejection::check(&error, "descriptors[0]"))?]
-            }
-            many if many.len() > InvalidRequest::MAX_DESCRIPTORS => {
-                return Err(invalid("descriptors", InvalidRequest::TooManyDescriptors(many.len())));
             }
             many => {
                 let asked: Vec<Asked<'_>> = many.iter().enumerate().map(asks).collect::<Result<_, _>>()?;
@@ -69,18 +63,13 @@ impl<S: ServedStore> Service<S> {
         hits_addend: u32,
         index: usize,
     ) -> Result<Asked<'a>, Rejection> {
-        let field = |name| format!("descriptors[{index}].{name}");
         if descriptor.is_negative_hits {
             let detail = "units are given back over HTTP, by the receipt of a check or by an administrator";
-            return Err(Rejection::bad_field(field("is_negative_hits"), detail));
+            return Err(Rejection::bad_field(format!("descriptors[{index}].is_negative_hits"), detail));
         }
         let attributes = attributes(domain, descriptor, index)?;
         let attributes = attributes.into_attributes_of_any_length(self.max_attribute_bytes);
-        let cost = match descriptor.hits_addend {
-            None => hits_addend.max(1),
-            Some(units) => u32::try_from(units)
-                .map_err(|_| invalid(&field("hits_addend"), InvalidRequest::TooManyHits(index + 1)))?,
-        };
+        let cost = InvalidRequest::units(index + 1, descriptor.hits_addend, hits_addend).map_err(invalid)?;
         let limits = descriptor.limit.as_ref().map(|limit| self.limits(limit, index)).transpose()?;
         Ok((caller.asks(attributes), cost, limits))
     }
@@ -92,8 +81,7 @@ impl<S: ServedStore> Service<S> {
             return Err(Rejection::no_limits(field));
         }
         let RateLimitOverride { requests_per_unit, unit } = *limit;
-        let unit = Unit::from_number(unit)
-            .ok_or_else(|| invalid(&field, InvalidRequest::UnknownUnit { descriptor: index + 1, unit }))?;
+        let unit = InvalidRequest::unit(index + 1, unit).map_err(invalid)?;
         let impossible = |error: String| Rejection::bad_field(field.clone(), error);
         let quota = Quota::new(requests_per_unit.into(), unit.length());
         let quota = quota.map_err(|error| impossible(error.to_string()))?;
@@ -109,7 +97,7 @@ fn attributes<'a>(
 ) -> Result<Given<'a>, Rejection> {
     let field = || format!("descriptors[{index}].entries");
     if descriptor.entries.is_empty() {
-        return Err(invalid(&field(), InvalidRequest::NoEntries(index + 1)));
+        return Err(invalid(InvalidRequest::NoEntries(index + 1)));
     }
     let mut given = Given::default();
     let mut insert = |name: &'a str, value: AttributeValue<'a>| {
@@ -135,6 +123,6 @@ fn attributes<'a>(
     Ok(given)
 }
 
-fn invalid(field: &str, error: InvalidRequest) -> Rejection {
-    Rejection::bad_field(field, error.to_string())
+fn invalid(error: InvalidRequest) -> Rejection {
+    Rejection::bad_field(error.field(), error.to_string())
 }

@@ -16,7 +16,7 @@ use super::budget::{Held, NoRoom};
 use super::outgoing::Outgoing;
 use crate::caller::Peer;
 use crate::listener::Listener;
-use crate::metrics::Cut;
+use crate::metrics::{Cut, Metrics};
 use crate::phase::Phase;
 use crate::protocol::{Protocol, Stream};
 use crate::store::ServedStore;
@@ -85,20 +85,25 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
         let served =
             watchdog::watch(connection, |it| it.graceful_shutdown(), &activity, &phase, Lifetime::UNLIMITED)
                 .await;
-        let cut = match served {
-            Ok(Ok(())) => return,
-            Ok(Err(error)) => {
-                debug!(error, "connection failed");
-                cut_by(&*error)
-            }
-            Err(cut) => cut,
-        };
-        http.0.edge.metrics.cuts().count(cut);
+        count_cut(served, &http.0.edge.metrics);
     }
 }
 
+/// Counts why a connection ended, if it was cut.
+pub(crate) fn count_cut(served: Result<Result<(), Box<dyn Error + Send + Sync>>, Cut>, metrics: &Metrics) {
+    let cut = match served {
+        Ok(Ok(())) => return,
+        Ok(Err(error)) => {
+            debug!(error, "connection failed");
+            cut_by(&*error)
+        }
+        Err(cut) => cut,
+    };
+    metrics.cuts().count(cut);
+}
+
 /// Returns why HTTP ended a connection.
-pub(crate) fn cut_by(error: &(dyn Error + 'static)) -> Cut {
+fn cut_by(error: &(dyn Error + 'static)) -> Cut {
     match error.downcast_ref::<hyper::Error>() {
         Some(error) if error.is_parse_too_large() => Cut::HeadTooLarge,
         Some(error)

@@ -42,7 +42,7 @@ use tollgate_tower::headers::PolicyHeaders;
 pub(crate) use self::asking::Asking;
 pub(crate) use self::body::read_up_to as read_body;
 pub(crate) use self::budget::{Budget, Held, NoRoom};
-pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, cut_by};
+pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, count_cut};
 pub use self::dialects::Dialect;
 pub(crate) use self::dialects::RLAAS;
 pub(crate) use self::door::authorize;
