@@ -40,7 +40,7 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// CPU, throughput and latency of the service over gRPC, compared with a bare tonic service
+    /// CPU, throughput and latency of the service over gRPC, compared with a bare tonic service, and over Redis
     Grpc {
         /// Options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -89,6 +89,7 @@ impl Bench {
             }
             Self::Grpc { arguments } => {
                 system::H2LOAD.require()?;
+                servers::require()?;
                 let service = build_service()?;
                 command("cargo build --locked --release --manifest-path bench/Cargo.toml --features grpc")
                     .arguments(["--bin", "grpc", "--bin", "hello-grpc"])

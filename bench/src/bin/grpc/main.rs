@@ -4,27 +4,27 @@
 //! and the next round in the other order. The first round warms up and is dropped. The figure is the median of the others,
 //! and a ratio is the median of the ratios of the rounds.
 
+mod h2load;
+mod shared;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 use clap::Parser;
-use tollgate_bench_harness::affinity::pin_this_thread;
 use tollgate_bench_harness::samples::{Samples, figure};
 use tollgate_bench_harness::service::Service;
+
+use self::h2load::{CALL, Load};
+use self::shared::Shared;
 
 /// Where the servers run.
 const SERVERS: usize = 0;
 /// Where h2load runs.
 const LOAD: usize = 1;
 
-const METHOD: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
-
-/// A message of the domain `shop` with one descriptor, `user=alice1`, after the five bytes of its frame.
-const CALL: &[u8] = b"\0\0\0\0\x18\x0a\x04shop\x12\x10\x0a\x0e\x0a\x04user\x12\x06alice1";
-
-/// Measures the service over gRPC, compared with a bare tonic service.
+/// Measures the service over gRPC, compared with a bare tonic service, and over Redis.
 #[derive(Debug, Parser)]
 struct Args {
     /// The release build of the service's binary, `tollgate`
@@ -82,6 +82,7 @@ fn main() -> Result<()> {
         command.arg(address.to_string());
         command
     })?;
+    let mut shared = Shared::start(&args.service)?;
     let mut table = CASES.map(|case| (case, Row::default(), Row::default()));
     for round in 0..=rounds {
         for (case, ours_row, floor_row) in &mut table {
@@ -96,6 +97,7 @@ fn main() -> Result<()> {
                     .with_context(|| format!("{}, {}", case.name, server.name))?;
             }
         }
+        shared.measure(calls, &body, round > 0).context("over Redis")?;
     }
     for (Case { name, .. }, ours, floor) in &table {
         let pairs = [
@@ -112,45 +114,18 @@ fn main() -> Result<()> {
             );
         }
     }
+    shared.print();
     Ok(())
 }
 
 fn measure(server: &Service, case: Case, calls: u32, body: &Path, row: &mut Row) -> Result<()> {
-    pin_this_thread(LOAD)?;
-    let log = body.with_extension("log");
-    // h2load adds to a file that is there.
-    let _ = fs::remove_file(&log);
+    let Case { connections, streams, .. } = case;
     let before = server.cpu_time()?;
-    let mut command = Command::new("h2load");
-    command.args(["--threads=1", &format!("--clients={}", case.connections)]);
-    command.args([&format!("--max-concurrent-streams={}", case.streams), &format!("--requests={calls}")]);
-    command.args(["--header=content-type: application/grpc", "--header=te: trailers"]);
-    command.arg("--data").arg(body).arg("--log-file").arg(&log);
-    let output = command.arg(format!("http://{}{METHOD}", server.address)).output();
-    let output = output.with_context(|| format!("cannot run {command:?}"))?;
+    let load = Load { core: LOAD, connections, streams, calls, rate: None };
+    let outcome = load.run(server, body)?;
     let cpu = server.cpu_time()?.saturating_sub(before);
-    let text = String::from_utf8_lossy(&output.stdout);
-    ensure!(text.contains(&format!(" {calls} succeeded")), "not all calls were answered: {text}");
-    // A call that is rejected has no message.
-    let data = number_before(&text, ") data").context("no bytes of data")?;
-    ensure!(data > 0.0, "calls were rejected: {text}");
     row.cpu.push(cpu.as_secs_f64() * 1e6 / f64::from(calls));
-    row.calls_a_second.push(number_before(&text, " req/s").context("no calls a second")?);
-    row.p99.push(p99(&fs::read_to_string(&log)?)?);
+    row.calls_a_second.push(outcome.calls_a_second);
+    row.p99.push(outcome.within(9_900));
     Ok(())
-}
-
-/// The number that stands right before this text.
-fn number_before(text: &str, what: &str) -> Option<f64> {
-    let (before, _) = text.split_once(what)?;
-    before.rsplit(|letter: char| !letter.is_ascii_digit() && letter != '.').next()?.parse().ok()
-}
-
-/// Of the latencies in the log of h2load: when each call began, its status, and how many microseconds it took.
-fn p99(log: &str) -> Result<f64> {
-    let mut micros: Vec<u64> =
-        log.lines().filter_map(|line| line.split_whitespace().nth(2)?.parse().ok()).collect();
-    micros.sort_unstable();
-    let place = micros.len() * 99 / 100;
-    micros.get(place).map(|micros| *micros as f64).context("h2load wrote no log")
 }
