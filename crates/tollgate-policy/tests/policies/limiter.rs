@@ -282,6 +282,30 @@ fn a_request_that_can_never_be_counted_names_the_policies_that_decide() {
     }
 }
 
+/// A value that is too long for a key is counted by what stands for it, and policies still see all of it.
+#[test]
+fn long_values_are_refused_unless_something_stands_for_them() {
+    let policies = "
+  - { name: paths, match: { path: '*.png' }, key: [path], quotas: [1/1d] }
+  - { name: both, match: { path: '*.gif' }, key: [user, path], quotas: [1/1d] }
+";
+    let limiter = limiter(policies).max_value_bytes(10);
+    let (png, gif) = ("/a long one.png", "/a long one.gif");
+    let refused = try_check(&limiter, &[("path", png)]).unwrap_err();
+    let expected = Refusal::LongValue { attribute: "path".into(), max: 10 };
+    assert!(matches!(refused, CheckError::Refused(refusal) if refusal == expected));
+    let is_allowed = |path, stand_in: &str| {
+        let mut asked = attributes(&[("user", "alice"), ("path", path)]);
+        asked.count_as("path", stand_in);
+        block_on(limiter.check(&asked, 1)).unwrap().is_allowed()
+    };
+    assert_eq!([is_allowed(png, "one"), is_allowed(png, "one"), is_allowed(png, "two")], [true, false, true]);
+    assert_eq!([is_allowed(gif, "one"), is_allowed(gif, "one"), is_allowed(gif, "two")], [true, false, true]);
+    // What stands for a value is no value.
+    assert!(check(&limiter, &[("path", "/.png")]).is_allowed());
+    assert!(is_allowed(png, "/.png"));
+}
+
 const TRIALS: &str = "
   - { name: live, key: [user], quotas: [3/1m], candidate: [1/1m] }
   - { name: dark, mode: shadow, key: [user], quotas: [2/1m] }";
