@@ -1,0 +1,94 @@
+//! Why logs cannot be read.
+
+use std::io;
+
+use thiserror::Error;
+
+/// Why logs cannot be read. A retry does not help.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A pattern of names is invalid. The user's fault.
+    #[error("{pattern}: invalid pattern of file names")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// What is wrong with it.
+        source: glob::PatternError,
+    },
+    /// There is no such file, a folder has no files, or nothing has the pattern. The user's fault.
+    #[error("{name}: no such file")]
+    NoFile {
+        /// What was asked for.
+        name: String,
+    },
+    /// The standard input is named more than once.
+    #[error("the standard input can be read only once")]
+    StdinTwice,
+    /// Reading failed, or compressed data is damaged or cut off.
+    #[error("{name}: cannot be read")]
+    Read {
+        /// The file.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// No known format reads the first lines of a file.
+    #[error(
+        "{name}: no known format reads these lines; name one (nginx: --format 'log_format ...', Apache: --format \
+         'LogFormat ...'){}", nearest.as_ref().map_or(String::new(), |nearest| format!("; {nearest}"))
+    )]
+    UnknownFormat {
+        /// The file.
+        name: String,
+        /// Which format came nearest, and a line that it does not read.
+        nearest: Option<String>,
+    },
+    /// A format has no field with the time, or none that an attribute asks for.
+    #[error("{name}: lines of the format {format} have no field {field}")]
+    NoField {
+        /// The file.
+        name: String,
+        /// Its format.
+        format: String,
+        /// What is missing.
+        field: String,
+    },
+    /// Times have no zone, and no zone is set.
+    #[error(
+        "{name}: the times in this log have no zone; name theirs, such as --tz Europe/Berlin or --tz UTC"
+    )]
+    NoZone {
+        /// The file.
+        name: String,
+    },
+    /// Too many lines cannot be read. [`Reader::summary`](crate::Reader::summary) has examples.
+    #[error("{unparsed} of {lines} lines cannot be read, which is more than {} %", max_unparsed * 100.0)]
+    Unparsed {
+        /// How many cannot be read.
+        unparsed: u64,
+        /// Of how many, empty lines and comments not counted.
+        lines: u64,
+        /// The share that is allowed.
+        max_unparsed: f64,
+    },
+    /// One second of the log has more requests than the memory for it holds.
+    #[error("more than {} MiB of requests in one second of the log", Error::SECOND >> 20)]
+    Dense,
+    /// More files have to be read at once than is allowed. Sorting reads one after the other.
+    #[error("more than {} files overlap in time; read them with --sort", Error::FILES)]
+    Overlap,
+    /// There is no room for temporary files, or they cannot be written.
+    #[error("sorting: a temporary file failed")]
+    Temporary(#[source] io::Error),
+    /// The system starts no thread.
+    #[error("the thread that reads cannot be started")]
+    Thread(#[source] io::Error),
+}
+
+impl Error {
+    /// The most bytes that the requests of one second may take.
+    pub const SECOND: usize = 1 << 30;
+    /// The most files that are merged at one time.
+    pub const FILES: usize = 512;
+}

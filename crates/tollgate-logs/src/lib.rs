@@ -1,0 +1,43 @@
+//! Access logs as one stream of requests in the order of time.
+//!
+//! A [`Reader`] reads files, folders and pipes, compressed or not, of web servers, proxies, load balancers and CDNs.
+//! Their formats are detected, named, or pasted from the server's configuration. It knows nothing of limits.
+//!
+//! ```text
+//! inputs ─▶ lines ─▶ format ─▶ record ─▶ buckets ─▶ Request
+//!           bytes    fields    one       the order
+//!           until    of a      time in   of time
+//!           a feed   line      UTC
+//! ```
+//!
+//! ```no_run
+//! use tollgate_logs::{Options, Reader};
+//!
+//! let mut reader = Reader::open(["/var/log/nginx/access.log*"], Options::default())?;
+//! while let Some(request) = reader.read()? {
+//!     println!("{} {:?}", request.time_micros(), request.path());
+//! }
+//! println!("{} lines could not be read", reader.summary().unparsed_lines());
+//! # Ok::<(), tollgate_logs::Error>(())
+//! ```
+
+mod attribute;
+mod error;
+mod format;
+mod input;
+mod options;
+mod progress;
+mod reader;
+mod record;
+mod request;
+mod summary;
+
+pub use self::attribute::{Attribute, AttributeError, Source, TimeField, TimeForm};
+pub use self::error::Error;
+pub use self::format::{Format, FormatError};
+pub use self::input::Input;
+pub use self::options::{Options, Order};
+pub use self::progress::Progress;
+pub use self::reader::Reader;
+pub use self::request::{Field, Instant, Precision, Request};
+pub use self::summary::{Example, Gap, LogFile, Summary, Unparsed};

@@ -1,0 +1,93 @@
+//! Reading: a thread that reads and parses, and the requests that it sends.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::thread;
+
+use crate::error::Error;
+use crate::input::Input;
+use crate::options::Options;
+use crate::progress::{Counts, Progress};
+use crate::record::Bucket;
+use crate::request::Request;
+use crate::summary::Summary;
+
+/// The requests of logs, in the order of time.
+///
+/// A thread of its own reads and parses ahead, by a bounded number of requests. It ends soon after the reader is
+/// dropped, except while it waits for the standard input.
+#[derive(Debug)]
+pub struct Reader {
+    batches: Receiver<Message>,
+    batch: Vec<Bucket>,
+    /// Which bucket of the batch, and which request of it, comes next.
+    next: (usize, usize),
+    counts: Arc<Counts>,
+    of: Option<u64>,
+    summary: Summary,
+}
+
+/// What the thread sends.
+pub(crate) enum Message {
+    Batch(Vec<Bucket>),
+    /// The last one.
+    End(Summary, Result<(), Error>),
+}
+
+/// How many batches wait to be taken. A few hide that the two threads are never equally fast.
+const AHEAD: usize = 8;
+
+impl Reader {
+    /// Opens logs, and begins to read them.
+    ///
+    /// # Errors
+    ///
+    /// If an input does not exist. What is wrong inside files is found later, and [`Reader::read`] returns it.
+    pub fn open(inputs: impl IntoIterator<Item = impl Into<Input>>, options: Options) -> Result<Self, Error> {
+        let inputs: Vec<Input> = inputs.into_iter().map(Into::into).collect();
+        let counts = Arc::new(Counts::default());
+        let (sender, batches) = sync_channel(AHEAD);
+        let work = move || drop((inputs, options, sender));
+        thread::Builder::new().name("logs".to_owned()).spawn(work).map_err(Error::Thread)?;
+        Ok(Self { batches, batch: Vec::new(), next: (0, 0), counts, of: None, summary: Summary::default() })
+    }
+
+    /// Returns the next request, or `None` after the last one.
+    ///
+    /// # Errors
+    ///
+    /// If the logs cannot be read any further. [`Error::Unparsed`] comes after the last request.
+    pub fn read(&mut self) -> Result<Option<Request<'_>>, Error> {
+        while self.next.1 >= self.batch.get(self.next.0).map_or(0, |bucket| bucket.heads.len()) {
+            if self.next.0 + 1 < self.batch.len() {
+                self.next = (self.next.0 + 1, 0);
+                continue;
+            }
+            match self.batches.recv() {
+                Ok(Message::Batch(batch)) => (self.batch, self.next) = (batch, (0, 0)),
+                Ok(Message::End(summary, result)) => {
+                    self.summary = summary;
+                    self.batch.clear();
+                    result?;
+                }
+                // The thread has ended, and its end has been told.
+                Err(_) => return Ok(None),
+            }
+        }
+        let (bucket, place) = self.next;
+        self.next.1 += 1;
+        Ok(self.batch.get(bucket).and_then(|bucket| bucket.request(place)))
+    }
+
+    /// How far reading has come. It is ahead of [`Reader::read`].
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.counts.progress(self.of)
+    }
+
+    /// What has been read. It is empty until [`Reader::read`] has returned `None` or an error.
+    #[must_use]
+    pub fn summary(&self) -> &Summary {
+        &self.summary
+    }
+}

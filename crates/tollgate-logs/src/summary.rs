@@ -1,0 +1,112 @@
+//! What has been read.
+
+use crate::request::{Instant, Precision};
+
+/// What has been read. It is complete once [`Reader::read`](crate::Reader::read) has returned `None` or
+/// [`Error::Unparsed`](crate::Error::Unparsed).
+#[derive(Debug, Clone, Default, PartialEq)]
+#[non_exhaustive]
+pub struct Summary {
+    /// The files, in the order in which they were found. [`Request::file`](crate::Request::file) is a place in here.
+    pub files: Vec<LogFile>,
+    /// All lines, of every kind. Empty ones count.
+    pub lines: u64,
+    /// The requests that were replayed, or will be.
+    pub requests: u64,
+    /// Lines that are of no request and are none of the unreadable: empty ones, headers, comments, and other messages
+    /// of the server.
+    pub others: u64,
+    /// The lines that could not be read, by reason.
+    pub unparsed: Vec<Unparsed>,
+    /// Requests that were left out because later ones had been replayed already.
+    pub late: u64,
+    /// Some of them.
+    pub late_examples: Vec<Example>,
+    /// When the first request began, in microseconds since the epoch. `None` without requests.
+    pub first_micros: Option<i64>,
+    /// When the last request began, in microseconds since the epoch.
+    pub last_micros: Option<i64>,
+    /// The longest times without requests, in the order of time: those above [`Gap::LEAST_MICROS`], at most
+    /// [`Gap::MOST`].
+    pub gaps: Vec<Gap>,
+    /// Requests whose local time exists twice, at the end of summer time. The order in the file decided which was
+    /// meant.
+    pub ambiguous: u64,
+}
+
+impl Summary {
+    /// How many lines could not be read.
+    #[must_use]
+    pub fn unparsed_lines(&self) -> u64 {
+        self.unparsed.iter().map(|unparsed| unparsed.lines).sum()
+    }
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, PartialEq)]
+#[non_exhaustive]
+pub struct LogFile {
+    /// Its path, or the name of the input.
+    pub name: String,
+    /// The name of the format, with what is around its lines: `nginx-combined`, `haproxy in syslog`. `None` if the
+    /// file has no lines.
+    pub format: Option<String>,
+    /// Which instant the format logs.
+    pub instant: Option<Instant>,
+    /// How exactly the format tells the time.
+    pub precision: Option<Precision>,
+    /// Whether such logs may hold a sample of the requests alone, as those of load balancers of Google Cloud do.
+    pub may_be_sampled: bool,
+    /// All its lines.
+    pub lines: u64,
+    /// The requests among them, with late ones.
+    pub requests: u64,
+}
+
+/// Lines that could not be read for one reason.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Unparsed {
+    /// Why, such as `the time is invalid`.
+    pub reason: &'static str,
+    /// How many.
+    pub lines: u64,
+    /// The first ones, at most [`Example::MOST`].
+    pub examples: Vec<Example>,
+}
+
+/// A line, to be shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Example {
+    /// A place in [`Summary::files`].
+    pub file: usize,
+    /// The number of the line in its file, from 1.
+    pub line: u64,
+    /// The begin of the line: at most [`Example::LENGTH`] bytes, printable characters alone, others as `\xHH`.
+    pub text: String,
+}
+
+impl Example {
+    /// How many examples there are for one reason.
+    pub const MOST: usize = 3;
+    /// How many bytes of a line are shown.
+    pub const LENGTH: usize = 200;
+}
+
+/// A time without requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Gap {
+    /// When the last request before it began, in microseconds since the epoch.
+    pub from_micros: i64,
+    /// When the first request after it began, in microseconds since the epoch.
+    pub to_micros: i64,
+}
+
+impl Gap {
+    /// How long a gap is at least: ten minutes.
+    pub const LEAST_MICROS: i64 = 600_000_000;
+    /// How many gaps are told.
+    pub const MOST: usize = 10;
+}
