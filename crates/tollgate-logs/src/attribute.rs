@@ -59,8 +59,8 @@ pub enum AttributeError {
     /// A trusted proxy is not a network.
     #[error("xff: {0}")]
     Network(#[from] NetworkError),
-    /// A time is not `FIELD:FORM`.
-    #[error("expected FIELD:FORM, such as ts:unix, time:iso, t:clf or 'at:%Y-%m-%d %H:%M:%S'")]
+    /// A time is neither `FIELD` nor `FIELD:FORM`.
+    #[error("expected FIELD or FIELD:FORM, such as ts:unix, time:iso, t:clf or 'at:%Y-%m-%d %H:%M:%S'")]
     Time,
 }
 
@@ -99,7 +99,7 @@ impl FromStr for Source {
     }
 }
 
-/// Where the time of a request is, and how it is written: `ts:unix`.
+/// Where the time of a request is, and how it is written: `ts:unix`. A field alone is one of the form `any`.
 ///
 /// ```
 /// use tollgate_logs::{TimeField, TimeForm};
@@ -121,6 +121,8 @@ pub struct TimeField {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeForm {
+    /// `any`: one of the next three. Their shapes differ.
+    Any,
     /// `unix`: a number since 1970, with or without a fraction. It counts seconds below 10^11, then milliseconds below
     /// 10^14, microseconds below 10^17, and nanoseconds. So it is unambiguous from 1973 to 5138.
     Unix,
@@ -136,8 +138,9 @@ impl FromStr for TimeField {
     type Err = AttributeError;
 
     fn from_str(text: &str) -> Result<Self, AttributeError> {
-        let (field, form) = text.split_once(':').ok_or(AttributeError::Time)?;
+        let (field, form) = text.split_once(':').unwrap_or((text, "any"));
         let form = match form {
+            "any" => TimeForm::Any,
             "unix" => TimeForm::Unix,
             "iso" => TimeForm::Iso,
             "clf" => TimeForm::Clf,

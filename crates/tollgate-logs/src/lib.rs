@@ -22,15 +22,25 @@
 //! ```
 
 mod attribute;
+mod draft;
 mod error;
+mod escape;
 mod format;
 mod input;
+mod lines;
+mod meaning;
 mod options;
+mod order;
+mod plan;
 mod progress;
 mod reader;
+mod reading;
+mod reason;
 mod record;
 mod request;
 mod summary;
+mod tally;
+mod time;
 
 pub use self::attribute::{Attribute, AttributeError, Source, TimeField, TimeForm};
 pub use self::error::Error;

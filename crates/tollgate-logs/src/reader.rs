@@ -1,13 +1,14 @@
 //! Reading: a thread that reads and parses, and the requests that it sends.
 
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
 
 use crate::error::Error;
-use crate::input::Input;
+use crate::input::{Input, expand};
 use crate::options::Options;
 use crate::progress::{Counts, Progress};
+use crate::reading::Reading;
 use crate::record::Bucket;
 use crate::request::Request;
 use crate::summary::Summary;
@@ -31,7 +32,7 @@ pub struct Reader {
 pub(crate) enum Message {
     Batch(Vec<Bucket>),
     /// The last one.
-    End(Summary, Result<(), Error>),
+    End(Box<Summary>, Result<(), Error>),
 }
 
 /// How many batches wait to be taken. A few hide that the two threads are never equally fast.
@@ -44,12 +45,13 @@ impl Reader {
     ///
     /// If an input does not exist. What is wrong inside files is found later, and [`Reader::read`] returns it.
     pub fn open(inputs: impl IntoIterator<Item = impl Into<Input>>, options: Options) -> Result<Self, Error> {
-        let inputs: Vec<Input> = inputs.into_iter().map(Into::into).collect();
+        let (logs, of) = expand(inputs.into_iter().map(Into::into).collect())?;
         let counts = Arc::new(Counts::default());
         let (sender, batches) = sync_channel(AHEAD);
-        let work = move || drop((inputs, options, sender));
-        thread::Builder::new().name("logs".to_owned()).spawn(work).map_err(Error::Thread)?;
-        Ok(Self { batches, batch: Vec::new(), next: (0, 0), counts, of: None, summary: Summary::default() })
+        let reading = Reading::new(options, Arc::clone(&counts), sender);
+        let thread = thread::Builder::new().name("logs".to_owned());
+        thread.spawn(move || reading.run(logs)).map_err(Error::Thread)?;
+        Ok(Self { batches, batch: Vec::new(), next: (0, 0), counts, of, summary: Summary::default() })
     }
 
     /// Returns the next request, or `None` after the last one.
@@ -66,7 +68,7 @@ impl Reader {
             match self.batches.recv() {
                 Ok(Message::Batch(batch)) => (self.batch, self.next) = (batch, (0, 0)),
                 Ok(Message::End(summary, result)) => {
-                    self.summary = summary;
+                    self.summary = *summary;
                     self.batch.clear();
                     result?;
                 }

@@ -52,6 +52,10 @@ impl Span {
         }
     }
 
+    pub(crate) fn start(self) -> usize {
+        self.start as usize
+    }
+
     pub(crate) fn of(self, bytes: &[u8]) -> Option<&[u8]> {
         bytes.get(self.start as usize..self.end as usize)
     }
@@ -65,6 +69,58 @@ impl Record {
         self.spans.resize(slots, Span::NONE);
         self.bytes.clear();
     }
+}
+
+/// Records in temporary files. They are read by the process that wrote them, so the layout has no version.
+impl Record {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let head = &self.head;
+        let flags = [head.precision as u8, u8::from(head.sent.is_some()), u8::from(head.status.is_some()), 0];
+        out.extend_from_slice(&head.time.to_le_bytes());
+        out.extend_from_slice(&head.line.to_le_bytes());
+        out.extend_from_slice(&head.sent.unwrap_or(0).to_le_bytes());
+        out.extend_from_slice(&head.file.to_le_bytes());
+        out.extend_from_slice(&u32::from(head.status.unwrap_or(0)).to_le_bytes());
+        out.extend_from_slice(&flags);
+        out.extend_from_slice(&u32::try_from(self.spans.len()).unwrap_or(u32::MAX).to_le_bytes());
+        for span in &self.spans {
+            out.extend_from_slice(&span.start.to_le_bytes());
+            out.extend_from_slice(&span.end.to_le_bytes());
+        }
+        out.extend_from_slice(&self.bytes);
+    }
+
+    /// `None` if these are not the bytes of a record.
+    pub(crate) fn decode(&mut self, mut from: &[u8]) -> Option<()> {
+        let from = &mut from;
+        let time = i64::from_le_bytes(take(from)?);
+        let line = u64::from_le_bytes(take(from)?);
+        let sent = u64::from_le_bytes(take(from)?);
+        let file = u32::from_le_bytes(take(from)?);
+        let status = u16::try_from(u32::from_le_bytes(take(from)?)).ok()?;
+        let [precision, has_sent, has_status, _] = take(from)?;
+        let precision = match precision {
+            0 => Precision::Micros,
+            1 => Precision::Millis,
+            _ => Precision::Seconds,
+        };
+        let (sent, status) = ((has_sent == 1).then_some(sent), (has_status == 1).then_some(status));
+        self.head = Head { time, line, sent, file, status, precision, start: 0, place: 0 };
+        self.spans.clear();
+        for _ in 0..u32::from_le_bytes(take(from)?) {
+            let (start, end) = (u32::from_le_bytes(take(from)?), u32::from_le_bytes(take(from)?));
+            self.spans.push(Span { start, end });
+        }
+        self.bytes.clear();
+        self.bytes.extend_from_slice(from);
+        Some(())
+    }
+}
+
+fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+    let (first, rest) = from.split_first_chunk()?;
+    *from = rest;
+    Some(*first)
 }
 
 /// Requests that lie near each other in time.

@@ -1,8 +1,26 @@
 //! Formats of logs.
 
+mod apache;
+mod detect;
+mod json;
+mod nginx;
+mod parser;
+mod prefix;
+mod rows;
+mod table;
+mod template;
+
 use std::str::FromStr;
 
 use thiserror::Error;
+
+pub(crate) use self::detect::{Detected, detect, try_format};
+use self::json::Objects;
+pub(crate) use self::parser::Parser;
+use self::rows::ROWS;
+use self::table::Style;
+use self::template::{Tail, Template};
+use crate::escape::Escape;
 
 /// A format of logs: one that is known by its name, or one that a user pastes from the server's configuration.
 ///
@@ -10,13 +28,27 @@ use thiserror::Error;
 /// use tollgate_logs::Format;
 ///
 /// let named: Format = "nginx-combined".parse()?;
+/// assert_eq!(named.name(), "nginx-combined");
 /// let pasted: Format = r#"log_format main '$remote_addr [$time_local] "$request" $status';"#.parse()?;
+/// assert_eq!(pasted.name(), "log_format main");
+/// let pasted: Format = r#"LogFormat "%h %t \"%r\" %>s" short"#.parse()?;
+/// assert_eq!(pasted.name(), "LogFormat short");
 /// assert!("nginx-combinde".parse::<Format>().is_err());
 /// # Ok::<(), tollgate_logs::FormatError>(())
 /// ```
 #[derive(Debug, Clone)]
 pub struct Format {
     name: String,
+    shape: Shape,
+    may_be_sampled: bool,
+}
+
+/// How lines of a format are read.
+#[derive(Debug, Clone)]
+enum Shape {
+    Template(Template),
+    Objects(Objects),
+    Table(Style),
 }
 
 /// A format that is not known, or cannot be read. The user's fault.
@@ -24,8 +56,27 @@ pub struct Format {
 #[non_exhaustive]
 pub enum FormatError {
     /// No format has this name.
-    #[error("unknown format {0:?}")]
+    #[error("unknown format {0:?}; expected {names}, a log_format of nginx, or a LogFormat of Apache",
+        names = Format::names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
+    /// A quote is missing or is never closed.
+    #[error("a quote of the format is never closed, or the format is not quoted")]
+    Quote,
+    /// The directive `log_format` ends before its name.
+    #[error("log_format has no name")]
+    NoName,
+    /// nginx knows no such escape.
+    #[error("unknown escape {0:?}: expected default, json or none")]
+    Escape(String),
+    /// A `$` stands before something that is no name.
+    #[error("expected the name of a variable after $, found {0:?}")]
+    Variable(String),
+    /// A `%` stands before something that is no directive.
+    #[error("invalid directive {0:?}")]
+    Directive(String),
+    /// Two fields have nothing between them, so nobody can tell where the first one ends.
+    #[error("there is nothing between {0} and {1}, so the end of {0} cannot be found")]
+    Adjacent(String, String),
 }
 
 impl Format {
@@ -34,12 +85,47 @@ impl Format {
     pub fn name(&self) -> &str {
         &self.name
     }
+
+    /// The names of all known formats.
+    pub fn names() -> impl Iterator<Item = &'static str> {
+        ROWS.iter().map(|row| row.name)
+    }
+
+    pub(crate) fn may_be_sampled(&self) -> bool {
+        self.may_be_sampled
+    }
+
+    fn pasted(name: String, template: Template) -> Self {
+        Self { name, shape: Shape::Template(template), may_be_sampled: false }
+    }
 }
 
+/// Reads a name, the directive `log_format` or `LogFormat`, or the text of one.
 impl FromStr for Format {
     type Err = FormatError;
 
     fn from_str(text: &str) -> Result<Self, FormatError> {
-        Err(FormatError::Unknown(text.to_owned()))
+        let text = text.trim();
+        if let Some(row) = ROWS.iter().find(|row| row.name == text) {
+            return row.format();
+        }
+        match text.split_whitespace().next() {
+            Some("log_format") => {
+                let (name, template) = nginx::directive(text)?;
+                Ok(Self::pasted(format!("log_format {name}"), template))
+            }
+            Some("LogFormat") => {
+                let (name, template) = apache::directive(text)?;
+                Ok(Self::pasted(format!("LogFormat {name}"), template))
+            }
+            _ if text.contains('$') => {
+                let template = nginx::template(text, Escape::Backslash, Tail::Nothing)?;
+                Ok(Self::pasted("log_format".to_owned(), template))
+            }
+            _ if text.contains('%') => {
+                Ok(Self::pasted("LogFormat".to_owned(), apache::template(text, Tail::Nothing)?))
+            }
+            _ => Err(FormatError::Unknown(text.to_owned())),
+        }
     }
 }

@@ -1,9 +1,14 @@
 //! Where logs are.
 
+mod compression;
+mod files;
+
 use std::ffi::OsStr;
 use std::fmt;
 use std::io::Read;
 use std::path::PathBuf;
+
+pub(crate) use self::files::{FIRST_LINES, Log, Stream, expand, read_error};
 
 /// A place with logs.
 pub enum Input {

@@ -1,0 +1,284 @@
+//! Lines of JSON: the fields that are asked for are found, and everything else is skipped.
+
+use memchr::memchr;
+
+use super::template::closing_quote;
+use crate::attribute::Source;
+use crate::draft::Draft;
+use crate::escape::Escape;
+use crate::meaning::Meaning;
+use crate::plan::{Dialect, Plan, Use};
+use crate::reason::{Kind, Reason};
+
+/// What is known of a server's JSON.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Objects {
+    pub(crate) dialect: Dialect,
+    /// A field and the value that it has in lines about requests, if it is there.
+    pub(crate) only: Option<(&'static str, &'static [u8])>,
+}
+
+/// The fields that are asked for, as a tree of names.
+#[derive(Debug)]
+pub(crate) struct Fields {
+    /// The first is the root.
+    nodes: Vec<Node>,
+    /// In the order in which they are preferred.
+    wanted: Vec<Use>,
+    /// What a line has of the wanted, and whether it is a string.
+    found: Vec<Option<(usize, usize, bool)>>,
+    /// The place of `only` among the wanted, and its value.
+    only: Option<(usize, &'static [u8])>,
+}
+
+#[derive(Debug, Default)]
+struct Node {
+    name: Vec<u8>,
+    children: Vec<usize>,
+    wanted: Vec<usize>,
+}
+
+impl Fields {
+    /// # Errors
+    ///
+    /// The header that an attribute asks for, if there is no rule where headers are.
+    pub(crate) fn new(objects: &Objects, plan: &Plan) -> Result<Self, String> {
+        let mut fields =
+            Self { nodes: vec![Node::default()], wanted: Vec::new(), found: Vec::new(), only: None };
+        if let Some(time) = &plan.time {
+            fields.want(&path(&time.field), Use { meaning: Some(plan.time_of(time)), slots: Vec::new() });
+        }
+        for (name, meaning) in objects.dialect.names {
+            fields.want(&path(name), Use { meaning: Some(meaning.clone()), slots: Vec::new() });
+        }
+        for (place, attribute) in plan.attributes.iter().enumerate() {
+            let path = match &attribute.source {
+                Source::Json(pointer) => path(pointer),
+                Source::Field(name) => vec![name.clone().into_bytes()],
+                Source::Header(header) => {
+                    path(&(objects.dialect.header)(header).ok_or_else(|| format!("header:{header}"))?)
+                }
+                Source::Query(_) | Source::Xff(_) => continue,
+            };
+            fields.want(&path, Use { meaning: None, slots: vec![Plan::slot(place)] });
+        }
+        if let Some((name, value)) = objects.only {
+            fields.only = Some((fields.wanted.len(), value));
+            fields.want(&path(name), Use::default());
+        }
+        fields.found.resize(fields.wanted.len(), None);
+        Ok(fields)
+    }
+
+    fn want(&mut self, path: &[Vec<u8>], used: Use) {
+        let mut at = 0;
+        for name in path {
+            let known = self.child(at, name);
+            at = known.unwrap_or_else(|| {
+                let new = self.nodes.len();
+                self.nodes.push(Node { name: name.clone(), ..Node::default() });
+                if let Some(node) = self.nodes.get_mut(at) {
+                    node.children.push(new);
+                }
+                new
+            });
+        }
+        if let Some(node) = self.nodes.get_mut(at) {
+            node.wanted.push(self.wanted.len());
+        }
+        self.wanted.push(used);
+    }
+
+    fn child(&self, node: usize, name: &[u8]) -> Option<usize> {
+        let children = self.nodes.get(node)?.children.iter().copied();
+        children.into_iter().find(|&child| self.nodes.get(child).is_some_and(|child| child.name == name))
+    }
+
+    pub(crate) fn read(&mut self, plan: &Plan, line: &[u8], draft: &mut Draft) -> Result<Kind, Reason> {
+        self.found.fill(None);
+        let mut text = Text { line, at: 0 };
+        text.skip_blanks();
+        if text.peek() != Some(b'{') {
+            return Err(Reason::Json);
+        }
+        self.object(&mut text, 0).ok_or(Reason::Json)?;
+        text.skip_blanks();
+        if text.peek().is_some() {
+            return Err(Reason::Json);
+        }
+        let value = |place: usize| {
+            let &(start, end, is_string) = self.found.get(place)?.as_ref()?;
+            Some((line.get(start..end)?, if is_string { Escape::Json } else { Escape::None }))
+        };
+        if self.only.is_some_and(|(place, only)| value(place).is_some_and(|(text, _)| text != only)) {
+            return Ok(Kind::Other);
+        }
+        let mut covered = 0;
+        for (place, used) in self.wanted.iter().enumerate() {
+            let Some((text, escape)) = value(place) else { continue };
+            match &used.meaning {
+                Some(meaning) if meaning.covers() & !covered > 0 => {
+                    covered |= meaning.covers();
+                    draft.put(plan, used, text, escape)?;
+                }
+                Some(_) => {}
+                None => draft.put(plan, used, text, escape)?,
+            }
+        }
+        let has = |meaning: Meaning| covered & meaning.covers() > 0;
+        let is_request =
+            has(Meaning::Method) || has(Meaning::Path) || (has(Meaning::Address) && has(Meaning::Status));
+        Ok(if is_request { Kind::Request } else { Kind::Other })
+    }
+
+    /// Reads an object whose fields are children of this node. `None` if it is none.
+    fn object(&mut self, text: &mut Text<'_>, node: usize) -> Option<()> {
+        text.expect(b'{')?;
+        if text.ends_with(b'}') {
+            return Some(());
+        }
+        loop {
+            text.skip_blanks();
+            let (start, end) = text.string()?;
+            let name = text.line.get(start..end)?;
+            let child = if memchr(b'\\', name).is_some() {
+                let mut undone = Vec::new();
+                Escape::Json.undo(name, &mut undone);
+                self.child(node, &undone)
+            } else {
+                self.child(node, name)
+            };
+            text.skip_blanks();
+            text.expect(b':')?;
+            self.value(text, child)?;
+            if text.ends_with(b'}') {
+                return Some(());
+            }
+            text.expect(b',')?;
+        }
+    }
+
+    fn array(&mut self, text: &mut Text<'_>, node: usize) -> Option<()> {
+        text.expect(b'[')?;
+        if text.ends_with(b']') {
+            return Some(());
+        }
+        for place in 0_u32.. {
+            let child = self.child(node, place.to_string().as_bytes());
+            self.value(text, child)?;
+            if text.ends_with(b']') {
+                return Some(());
+            }
+            text.expect(b',')?;
+        }
+        None
+    }
+
+    /// Reads a value. The nesting that is followed is that of the wanted names, and what lies deeper is skipped without
+    /// recursion.
+    fn value(&mut self, text: &mut Text<'_>, node: Option<usize>) -> Option<()> {
+        text.skip_blanks();
+        let Some((node, known)) = node.and_then(|node| Some((node, self.nodes.get(node)?))) else {
+            return text.skip_value();
+        };
+        let has_children = !known.children.is_empty();
+        let found = match text.peek()? {
+            b'{' if has_children => return self.object(text, node),
+            b'[' if has_children => return self.array(text, node),
+            b'{' | b'[' => return text.skip_value(),
+            b'"' => {
+                let (start, end) = text.string()?;
+                Some((start, end, true))
+            }
+            _ => {
+                let start = text.at;
+                text.skip_value()?;
+                let is_null = text.line.get(start..text.at)? == b"null";
+                (!is_null).then_some((start, text.at, false))
+            }
+        };
+        for &wanted in &self.nodes.get(node)?.wanted {
+            if let Some(place) = self.found.get_mut(wanted) {
+                *place = found;
+            }
+        }
+        Some(())
+    }
+}
+
+/// The steps of a JSON pointer; what begins with no `/` is a name at the top.
+fn path(pointer: &str) -> Vec<Vec<u8>> {
+    let Some(steps) = pointer.strip_prefix('/') else { return vec![pointer.as_bytes().to_vec()] };
+    steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~").into_bytes()).collect()
+}
+
+/// A line, and how far it has been read.
+struct Text<'l> {
+    line: &'l [u8],
+    at: usize,
+}
+
+impl Text<'_> {
+    fn peek(&self) -> Option<u8> {
+        self.line.get(self.at).copied()
+    }
+
+    fn expect(&mut self, byte: u8) -> Option<()> {
+        (self.peek() == Some(byte)).then(|| self.at += 1)
+    }
+
+    fn skip_blanks(&mut self) {
+        while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
+            self.at += 1;
+        }
+    }
+
+    /// Whether this byte is next, which is read then.
+    fn ends_with(&mut self, byte: u8) -> bool {
+        self.skip_blanks();
+        self.expect(byte).is_some()
+    }
+
+    /// Reads a string, and returns where its inside begins and ends.
+    fn string(&mut self) -> Option<(usize, usize)> {
+        self.expect(b'"')?;
+        let start = self.at;
+        let end = start + closing_quote(self.line.get(start..)?, Escape::Json)?;
+        self.at = end + 1;
+        Some((start, end))
+    }
+
+    /// Skips a value of any kind and depth. What is inside is not checked, except that brackets and quotes end.
+    fn skip_value(&mut self) -> Option<()> {
+        let mut depth = 0_usize;
+        loop {
+            match self.peek()? {
+                b'"' => drop(self.string()?),
+                b'{' | b'[' => {
+                    depth += 1;
+                    self.at += 1;
+                }
+                b'}' | b']' => {
+                    depth = depth.checked_sub(1)?;
+                    self.at += 1;
+                }
+                b',' | b':' if depth == 0 => return None,
+                byte if depth > 0 && (byte.is_ascii_whitespace() || b",:".contains(&byte)) => self.at += 1,
+                byte if is_scalar(byte) => {
+                    while self.peek().is_some_and(is_scalar) {
+                        self.at += 1;
+                    }
+                }
+                _ => return None,
+            }
+            if depth == 0 {
+                return Some(());
+            }
+        }
+    }
+}
+
+/// Whether numbers, `true`, `false` and `null` have this byte.
+fn is_scalar(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
+}

@@ -1,0 +1,90 @@
+//! Lines of one file, read by its format.
+
+use jiff::tz::TimeZone;
+
+use super::json::Fields;
+use super::prefix::Prefix;
+use super::table::Table;
+use super::template::Scanner;
+use super::{Format, Shape};
+use crate::draft::Draft;
+use crate::plan::Plan;
+use crate::reason::{Kind, Reason};
+use crate::record::Record;
+use crate::request::Instant;
+use crate::time::Zone;
+
+/// Reads the lines of one file, from the first on.
+#[derive(Debug)]
+pub(crate) struct Parser {
+    prefix: Prefix,
+    form: Form,
+    zone: Option<Zone>,
+    draft: Draft,
+}
+
+#[derive(Debug)]
+enum Form {
+    Template(Scanner),
+    Objects(Fields),
+    Table(Table),
+}
+
+impl Parser {
+    /// # Errors
+    ///
+    /// The name of a field that is needed, and that the format does not have.
+    pub(crate) fn new(
+        format: &Format,
+        prefix: Prefix,
+        plan: &Plan,
+        zone: Option<&TimeZone>,
+    ) -> Result<Self, String> {
+        let form = match &format.shape {
+            Shape::Template(template) => Form::Template(template.scanner(plan)?),
+            Shape::Objects(objects) => Form::Objects(Fields::new(objects, plan)?),
+            Shape::Table(style) => Form::Table(Table::new(*style)),
+        };
+        Ok(Self { prefix, form, zone: zone.cloned().map(Zone::new), draft: Draft::default() })
+    }
+
+    /// Reads a line. If it is a [`Kind::Request`], that is [`Parser::record`] now.
+    pub(crate) fn read(&mut self, plan: &Plan, line: &[u8]) -> Result<Kind, Reason> {
+        if line.trim_ascii().is_empty() {
+            return Ok(Kind::Other);
+        }
+        let line = self.prefix.strip(line).ok_or(Reason::Prefix)?;
+        self.draft.clear(plan);
+        let kind = match &mut self.form {
+            Form::Template(scanner) => scanner.read(plan, line, &mut self.draft).map(|()| Kind::Request),
+            Form::Objects(fields) => fields.read(plan, line, &mut self.draft),
+            Form::Table(table) => table.read(plan, line, &mut self.draft),
+        }?;
+        if kind == Kind::Request {
+            self.draft.finish(plan, self.zone.as_mut())?;
+        }
+        Ok(kind)
+    }
+
+    pub(crate) fn record(&mut self) -> &mut Record {
+        &mut self.draft.record
+    }
+
+    /// Which instant the line logged that was read last.
+    pub(crate) fn instant(&self) -> Option<Instant> {
+        self.draft.instant
+    }
+
+    /// The column that [`Reason::NoField`] is about.
+    pub(crate) fn missing(&self) -> &str {
+        match &self.form {
+            Form::Table(table) => table.missing.as_deref().unwrap_or_default(),
+            _ => "",
+        }
+    }
+
+    /// How many times existed twice, at the end of summer time.
+    pub(crate) fn ambiguous(&self) -> u64 {
+        self.zone.as_ref().map_or(0, |zone| zone.ambiguous)
+    }
+}

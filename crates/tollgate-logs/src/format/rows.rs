@@ -1,0 +1,177 @@
+//! The formats that are known, as data.
+
+use super::json::Objects;
+use super::table::Style;
+use super::template::Tail;
+use super::{Format, FormatError, Shape, apache, nginx};
+use crate::escape::Escape;
+use crate::meaning::{CADDY, CLOUDFLARE, ENVOY, GOOGLE, Names, TRAEFIK, USUAL};
+use crate::plan::Dialect;
+
+/// A known format.
+pub(crate) struct Row {
+    pub(crate) name: &'static str,
+    text: Text,
+    may_be_sampled: bool,
+    /// Whether it can be told from others by its lines.
+    pub(crate) is_detected: bool,
+}
+
+enum Text {
+    /// In the syntax of `log_format`, with variables of our own (`$peer`, `$begin_clf`) for other servers. What is not in
+    /// the table of meanings is skipped. More fields may follow.
+    Nginx(&'static str, Escape),
+    /// In the syntax of `LogFormat`. More fields may follow.
+    Apache(&'static str),
+    Objects(Objects),
+    Table(Style),
+}
+
+impl Row {
+    pub(crate) fn format(&self) -> Result<Format, FormatError> {
+        let shape = match &self.text {
+            Text::Nginx(text, escape) => Shape::Template(nginx::template(text, *escape, Tail::More)?),
+            Text::Apache(text) => Shape::Template(apache::template(text, Tail::More)?),
+            Text::Objects(objects) => Shape::Objects(*objects),
+            Text::Table(style) => Shape::Table(*style),
+        };
+        Ok(Format { name: self.name.to_owned(), shape, may_be_sampled: self.may_be_sampled })
+    }
+
+    const fn new(name: &'static str, text: Text) -> Self {
+        Self { name, text, may_be_sampled: false, is_detected: true }
+    }
+
+    const fn by_name(self) -> Self {
+        Self { is_detected: false, ..self }
+    }
+
+    const fn sampled(self) -> Self {
+        Self { may_be_sampled: true, ..self }
+    }
+}
+
+const fn objects(names: Names, header: fn(&str) -> Option<String>) -> Text {
+    Text::Objects(Objects { dialect: Dialect { names, header }, only: None })
+}
+
+const CADDY_OBJECTS: Text = Text::Objects(Objects {
+    dialect: Dialect { names: CADDY, header: |name| Some(format!("/request/headers/{}/0", capitals(name))) },
+    // An error of a handler is logged with the same fields once more.
+    only: Some(("/msg", b"handled request")),
+});
+
+/// `x-api-key` as Go writes it: `X-Api-Key`.
+fn capitals(header: &str) -> String {
+    let words = header.split('-').map(|word| {
+        let mut word = word.to_ascii_lowercase();
+        if let Some(first) = word.get_mut(..1) {
+            first.make_ascii_uppercase();
+        }
+        word
+    });
+    words.collect::<Vec<_>>().join("-")
+}
+
+/// All known formats. Of those that read a log, the first is taken: so longer ones stand before those that they begin
+/// with.
+pub(crate) const ROWS: &[Row] = &[
+    Row::new("caddy", CADDY_OBJECTS),
+    Row::new("traefik-json", objects(TRAEFIK, |name| Some(format!("/request_{}", capitals(name))))),
+    Row::new("envoy-json", objects(ENVOY, |name| Some(name.to_ascii_lowercase().replace('-', "_")))),
+    Row::new("cloudflare", objects(CLOUDFLARE, |name| Some(format!("/RequestHeaders/{}", name.to_ascii_lowercase()))))
+        .sampled(),
+    Row::new("google", objects(GOOGLE, |_| None)).sampled(),
+    Row::new("json", objects(USUAL, nginx::DIALECT.header)),
+    Row::new("w3c", Text::Table(Style::W3c)),
+    Row::new(
+        "alb",
+        Text::Nginx(
+            r#"$type $end $elb $peer $target $t1 $t2 $t3 $status $s2 $received $bytes_sent "$request" "$http_user_agent" $cipher $protocol $group "$trace" "$domain" "$certificate" $priority $begin_iso"#,
+            Escape::Backslash,
+        ),
+    ),
+    Row::new(
+        "elb",
+        Text::Nginx(
+            r#"$begin_iso $elb $peer $backend $t1 $t2 $t3 $status $s2 $received $bytes_sent "$request" "$http_user_agent" $cipher $protocol"#,
+            Escape::Backslash,
+        ),
+    ),
+    Row::new(
+        "haproxy",
+        Text::Nginx(
+            r#"$peer [$begin_clf] $frontend $backend $timers $status $bytes_sent $c1 $c2 $state $connections $rest"$request""#,
+            Escape::Hash,
+        ),
+    ),
+    Row::new(
+        "istio",
+        Text::Nginx(
+            r#"[$begin_iso] "$request" $status $flags $details $end "$failure" $received $bytes_sent $duration $upstream_time "$last_forwarded" "$http_user_agent" "$id" "$http_host" "$upstream""#,
+            Escape::None,
+        ),
+    ),
+    Row::new(
+        "envoy",
+        Text::Nginx(
+            r#"[$begin_iso] "$request" $status $flags $received $bytes_sent $duration $upstream_time "$last_forwarded" "$http_user_agent" "$id" "$http_host" "$upstream""#,
+            Escape::None,
+        ),
+    ),
+    Row::new(
+        "traefik",
+        Text::Nginx(
+            r#"$remote_addr - $remote_user [$begin_clf] "$request" $status $bytes_sent "$http_referer" "$http_user_agent" $number "$router" "$server" ${duration}ms"#,
+            Escape::Backslash,
+        ),
+    ),
+    Row::new(
+        "ingress-nginx",
+        Text::Nginx(
+            r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $request_length $request_time [$upstream] [$alternative] $address"#,
+            Escape::Backslash,
+        ),
+    ),
+    Row::new(
+        "nginx-main",
+        Text::Nginx(
+            r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" "$http_x_forwarded_for""#,
+            Escape::Backslash,
+        ),
+    ),
+    Row::new(
+        "apache-vhost",
+        Text::Apache(r#"%v:%p %h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#),
+    ),
+    Row::new(
+        "nginx-combined",
+        Text::Nginx(
+            r#"$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent""#,
+            Escape::Backslash,
+        ),
+    )
+    .by_name(),
+    Row::new(
+        "apache-combined",
+        Text::Apache(r#"%h %l %u %t "%r" %>s %O "%{Referer}i" "%{User-Agent}i""#),
+    )
+    .by_name(),
+    Row::new(
+        "combined",
+        Text::Nginx(
+            r#"$remote_addr $ident $remote_user [$some_clf] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent""#,
+            Escape::Backslash,
+        ),
+    ),
+    Row::new("apache-common", Text::Apache(r#"%h %l %u %t "%r" %>s %b"#)).by_name(),
+    Row::new(
+        "common",
+        Text::Nginx(
+            r#"$remote_addr $ident $remote_user [$some_clf] "$request" $status $body_bytes_sent"#,
+            Escape::Backslash,
+        ),
+    ),
+    Row::new("csv", Text::Table(Style::Separated(b','))),
+    Row::new("tsv", Text::Table(Style::Separated(b'\t'))),
+];

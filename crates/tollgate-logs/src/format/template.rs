@@ -1,0 +1,219 @@
+//! Formats that are one text with fields in it, such as `log_format` and `LogFormat`.
+
+use memchr::{memchr, memchr2};
+
+use crate::attribute::TimeForm;
+use crate::draft::Draft;
+use crate::escape::Escape;
+use crate::meaning::Meaning;
+use crate::plan::{Dialect, Plan, Use};
+use crate::reason::Reason;
+
+/// A format as it is written: texts and fields by turns.
+#[derive(Debug, Clone)]
+pub(crate) struct Template {
+    pub(crate) parts: Vec<Part>,
+    pub(crate) escape: Escape,
+    pub(crate) dialect: Dialect,
+    /// Meanings that no table has.
+    pub(crate) meaning: fn(&str) -> Option<Meaning>,
+    pub(crate) tail: Tail,
+}
+
+/// A piece of a format.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Part {
+    Text(Vec<u8>),
+    Field(String),
+}
+
+/// What may follow the last field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// Nothing.
+    Nothing,
+    /// A blank and more fields. Formats grow, and people append fields to the known ones.
+    More,
+}
+
+/// A template with what is taken from its fields.
+#[derive(Debug)]
+pub(crate) struct Scanner {
+    lead: Vec<u8>,
+    fields: Vec<Piece>,
+    escape: Escape,
+    tail: Tail,
+}
+
+/// A field, and the text that ends it.
+#[derive(Debug)]
+struct Piece {
+    used: Use,
+    until: Vec<u8>,
+    end: End,
+}
+
+/// How the end of a field is found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// By the first text that may end it.
+    First,
+    /// By the first quote that is not escaped.
+    Quote,
+    /// By the first text that may end it and stands before a time. Names of users may contain blanks and brackets, but
+    /// never a whole time: a name in Basic authentication has no colon.
+    BeforeTime,
+    /// By the text after it has occurred so often within the field, as blanks do in times of a pattern.
+    After(usize),
+    /// By the end of the line.
+    Line,
+}
+
+impl Template {
+    /// Adds text to the last part.
+    pub(crate) fn push_text(parts: &mut Vec<Part>, text: &[u8]) {
+        match parts.last_mut() {
+            Some(Part::Text(last)) => last.extend_from_slice(text),
+            _ if text.is_empty() => {}
+            _ => parts.push(Part::Text(text.to_vec())),
+        }
+    }
+
+    /// The names of two fields with nothing between them, which no reader can tell apart.
+    pub(crate) fn adjacent(&self) -> Option<(&str, &str)> {
+        self.parts.windows(2).find_map(|pair| match pair {
+            [Part::Field(first), Part::Field(second)] => Some((first.as_str(), second.as_str())),
+            _ => None,
+        })
+    }
+
+    /// Gets ready to read lines.
+    ///
+    /// # Errors
+    ///
+    /// The name of a field that is needed and not there.
+    pub(crate) fn scanner(&self, plan: &Plan) -> Result<Scanner, String> {
+        let names = self.parts.iter().filter_map(|part| match part {
+            Part::Field(name) => Some(name.clone()),
+            Part::Text(_) => None,
+        });
+        let names: Vec<String> = names.collect();
+        let uses = plan.resolve(&names, &self.dialect, self.meaning)?;
+        let is_time =
+            |used: Option<&Use>| used.is_some_and(|used| matches!(used.meaning, Some(Meaning::Time(..))));
+        let mut scanner =
+            Scanner { lead: Vec::new(), fields: Vec::new(), escape: self.escape, tail: self.tail };
+        let mut before: &[u8] = b"";
+        let mut left = uses.iter();
+        for (place, part) in self.parts.iter().enumerate() {
+            match part {
+                Part::Text(text) if scanner.fields.is_empty() => {
+                    scanner.lead.clone_from(text);
+                    before = text;
+                }
+                Part::Text(text) => before = text,
+                Part::Field(_) => {
+                    let used = left.next().cloned().unwrap_or_default();
+                    let until = match self.parts.get(place + 1) {
+                        Some(Part::Text(text)) => text.as_slice(),
+                        _ => b"",
+                    };
+                    let is_quoted = before.ends_with(b"\"") && until.starts_with(b"\"");
+                    let end = match () {
+                        () if until.is_empty() => End::Line,
+                        () if is_quoted && self.escape != Escape::None => End::Quote,
+                        () if is_quoted => End::First,
+                        () if inside(&used, until) > 0 => End::After(inside(&used, until)),
+                        () if is_time(left.as_slice().first()) => End::BeforeTime,
+                        () => End::First,
+                    };
+                    scanner.fields.push(Piece { used, until: until.to_vec(), end });
+                }
+            }
+        }
+        Ok(scanner)
+    }
+}
+
+impl Scanner {
+    pub(crate) fn read(&self, plan: &Plan, line: &[u8], draft: &mut Draft) -> Result<(), Reason> {
+        let mut rest = line.strip_prefix(self.lead.as_slice()).ok_or(Reason::Shape)?;
+        let last = self.fields.len().saturating_sub(1);
+        for (place, piece) in self.fields.iter().enumerate() {
+            let may_grow = place == last && self.tail == Tail::More;
+            let end = self.end(piece, rest, may_grow).ok_or(Reason::Shape)?;
+            let (text, from) = rest.split_at_checked(end).ok_or(Reason::Shape)?;
+            rest = from.get(piece.until.len()..).unwrap_or_default();
+            draft.put(plan, &piece.used, text, self.escape)?;
+        }
+        let is_whole = rest.is_empty() || (self.tail == Tail::More && rest.starts_with(b" "));
+        if is_whole { Ok(()) } else { Err(Reason::Shape) }
+    }
+
+    fn end(&self, piece: &Piece, rest: &[u8], may_grow: bool) -> Option<usize> {
+        let until = piece.until.as_slice();
+        match piece.end {
+            End::Line if may_grow => Some(memchr(b' ', rest).unwrap_or(rest.len())),
+            End::Line => Some(rest.len()),
+            End::Quote => {
+                let end = closing_quote(rest, self.escape)?;
+                rest.get(end..)?.starts_with(until).then_some(end)
+            }
+            End::First => ends(rest, until).next(),
+            End::After(count) => ends(rest, until).nth(count),
+            End::BeforeTime => ends(rest, until)
+                .find(|end| rest.get(end + until.len()..).is_some_and(begins_with_time))
+                // The time may be absent or of another form; then the line is told to have no valid one.
+                .or_else(|| ends(rest, until).next()),
+        }
+    }
+}
+
+/// How often the text that ends a field occurs in it, which is known of times alone.
+fn inside(used: &Use, until: &[u8]) -> usize {
+    match (&used.meaning, std::str::from_utf8(until)) {
+        (Some(Meaning::Time(TimeForm::Pattern(pattern), _)), Ok(until)) => pattern.matches(until).count(),
+        _ => 0,
+    }
+}
+
+/// Where the text occurs.
+fn ends<'r>(rest: &'r [u8], until: &'r [u8]) -> impl Iterator<Item = usize> + 'r {
+    let mut from = 0;
+    std::iter::from_fn(move || {
+        let first = *until.first()?;
+        loop {
+            let tail = rest.get(from..)?;
+            let at = from + memchr(first, tail)?;
+            from = at + 1;
+            if rest.get(at..)?.starts_with(until) {
+                return Some(at);
+            }
+        }
+    })
+}
+
+/// The first quote that is not escaped.
+pub(crate) fn closing_quote(rest: &[u8], escape: Escape) -> Option<usize> {
+    if !matches!(escape, Escape::Backslash | Escape::Json) {
+        return memchr(b'"', rest);
+    }
+    let mut from = 0;
+    loop {
+        let at = from + memchr2(b'"', b'\\', rest.get(from..)?)?;
+        if rest.get(at) == Some(&b'"') {
+            return Some(at);
+        }
+        from = at + 2;
+    }
+}
+
+/// Whether this begins as a time does: with `10/Oct/2000:`, `2000-10-` or ten digits.
+fn begins_with_time(rest: &[u8]) -> bool {
+    match rest.first_chunk::<12>() {
+        Some(&[_, _, b'/', _, _, _, b'/', _, _, _, _, b':']) => true,
+        Some(&[_, _, _, _, b'-', _, _, b'-', ..]) => true,
+        Some(digits) => digits.iter().take(10).all(u8::is_ascii_digit),
+        None => false,
+    }
+}

@@ -1,0 +1,7 @@
+//! The order of time.
+
+mod buckets;
+mod sorter;
+
+pub(crate) use self::buckets::Buckets;
+pub(crate) use self::sorter::Sorter;

@@ -1,0 +1,137 @@
+//! What is taken from each line: the fields that are wanted, and the user's attributes.
+
+use crate::attribute::{Attribute, Source, TimeField};
+use crate::meaning::{Meaning, Names};
+use crate::options::Options;
+use crate::request::{Field, Instant};
+
+/// What is taken from each line, whatever the format.
+///
+/// A record has a slot for each [`Field`], one for each attribute, and one for `X-Forwarded-For`.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    pub(crate) attributes: Vec<Attribute>,
+    pub(crate) time: Option<TimeField>,
+    /// Whether a field is kept, by its place.
+    wanted: [bool; Field::ALL.len()],
+}
+
+/// What becomes of one field of a format.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Use {
+    pub(crate) meaning: Option<Meaning>,
+    /// The slots of attributes that it is the value of.
+    pub(crate) slots: Vec<usize>,
+}
+
+/// What a kind of format calls its fields.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Dialect {
+    pub(crate) names: Names,
+    /// What a header of the request is called; `None` if there is no rule for it.
+    pub(crate) header: fn(&str) -> Option<String>,
+}
+
+impl Plan {
+    pub(crate) fn new(options: &Options) -> Self {
+        let attributes = options.attributes.clone();
+        let needs = |field| {
+            attributes.iter().any(|attribute| match attribute.source {
+                Source::Query(_) => field == Field::Query,
+                Source::Xff(_) => field == Field::Ip,
+                _ => false,
+            })
+        };
+        let wanted = Field::ALL.map(|field| options.fields.contains(&field) || needs(field));
+        Self { attributes, time: options.time.clone(), wanted }
+    }
+
+    pub(crate) fn slots(&self) -> usize {
+        self.forwarded() + 1
+    }
+
+    /// The slot of an attribute.
+    pub(crate) fn slot(place: usize) -> usize {
+        Field::ALL.len() + place
+    }
+
+    /// The slot of `X-Forwarded-For`, which is used while a line is read.
+    pub(crate) fn forwarded(&self) -> usize {
+        Self::slot(self.attributes.len())
+    }
+
+    pub(crate) fn wants(&self, field: Field) -> bool {
+        self.wanted.get(field as usize).copied().unwrap_or(false)
+    }
+
+    /// Fields that attributes replace, with the slots of these.
+    pub(crate) fn replaced(&self) -> impl Iterator<Item = (Field, usize)> {
+        let attributes = self.attributes.iter().enumerate();
+        attributes.filter_map(|(place, attribute)| Some((Field::named(&attribute.name)?, Self::slot(place))))
+    }
+
+    /// The attributes that are fields of lines, as this dialect calls them: the slot, and the name or what the user wrote
+    /// if there can be no such field.
+    pub(crate) fn asked<'p>(
+        &'p self,
+        dialect: &'p Dialect,
+    ) -> impl Iterator<Item = (usize, Result<String, String>)> {
+        self.attributes.iter().enumerate().filter_map(move |(place, attribute)| {
+            let name = match &attribute.source {
+                Source::Field(name) => Ok(name.clone()),
+                Source::Header(header) => (dialect.header)(header).ok_or_else(|| format!("header:{header}")),
+                Source::Json(pointer) => Err(format!("json:{pointer}")),
+                Source::Query(_) | Source::Xff(_) => return None,
+            };
+            Some((Self::slot(place), name))
+        })
+    }
+
+    /// What becomes of each field of a line whose fields have these names.
+    ///
+    /// # Errors
+    ///
+    /// The name of a field that is asked for and not there: `time`, or that of an attribute.
+    pub(crate) fn resolve(
+        &self,
+        fields: &[String],
+        dialect: &Dialect,
+        meaning: impl Fn(&str) -> Option<Meaning>,
+    ) -> Result<Vec<Use>, String> {
+        let mut uses = vec![Use::default(); fields.len()];
+        let mut covered = 0;
+        let own = self.time.iter().map(|time| (time.field.as_str(), self.time_of(time)));
+        let known = dialect.names.iter().map(|(name, meaning)| (*name, meaning.clone()));
+        let special = fields.iter().filter_map(|field| Some((field.as_str(), meaning(field)?)));
+        for (name, meaning) in own.chain(known).chain(special) {
+            let place = fields.iter().position(|field| field == name);
+            let free = place.and_then(|place| uses.get_mut(place)).filter(|used| used.meaning.is_none());
+            if let Some(used) = free.filter(|_| meaning.covers() & !covered > 0) {
+                covered |= meaning.covers();
+                used.meaning = Some(meaning);
+            }
+        }
+        for (slot, name) in self.asked(dialect) {
+            let is_it = |field: &String| name.as_ref().is_ok_and(|name| name.eq_ignore_ascii_case(field));
+            let place = fields.iter().position(is_it);
+            match place.and_then(|place| uses.get_mut(place)) {
+                Some(used) => used.slots.push(slot),
+                None => return Err(name.unwrap_or_else(|asked| asked)),
+            }
+        }
+        let has_day = (Meaning::Date.covers() | Meaning::Clock.covers()) & !covered == 0;
+        if self.time.is_some() && !uses.iter().any(|used| used.meaning == own_time(self)) {
+            return Err(self.time.as_ref().map_or(String::new(), |time| time.field.clone()));
+        }
+        if covered & Meaning::TIME == 0 && !has_day { Err("time".to_owned()) } else { Ok(uses) }
+    }
+
+    /// The meaning of the field that the user says has the time.
+    pub(crate) fn time_of(&self, time: &TimeField) -> Meaning {
+        Meaning::Time(time.form.clone(), Instant::Unknown)
+    }
+}
+
+fn own_time(plan: &Plan) -> Option<Meaning> {
+    plan.time.as_ref().map(|time| plan.time_of(time))
+}

@@ -1,0 +1,396 @@
+//! The thread that reads: logs, their formats, their lines, the order of requests.
+
+use std::sync::Arc;
+use std::sync::mpsc::SyncSender;
+use std::time::Duration;
+
+use crate::error::Error;
+use crate::format::{Detected, Parser, detect, try_format};
+use crate::input::{FIRST_LINES, Log, Stream, read_error};
+use crate::lines::{LONGEST, Line, Lines};
+use crate::options::{Options, Order};
+use crate::order::{Buckets, Sorter};
+use crate::plan::Plan;
+use crate::progress::Counts;
+use crate::reader::Message;
+use crate::reason::{Kind, Reason};
+use crate::record::Bucket;
+use crate::request::{Field, Precision};
+use crate::summary::LogFile;
+use crate::tally::{Tally, shown};
+
+/// Reads all logs, and sends their requests in the order of time.
+pub(crate) struct Reading {
+    options: Options,
+    plan: Plan,
+    counts: Arc<Counts>,
+    tally: Tally,
+    buckets: Buckets,
+    sender: SyncSender<Message>,
+    /// What is sent next.
+    batch: Vec<Bucket>,
+    batch_requests: usize,
+}
+
+/// How many requests are sent at once, at least: enough that waking the other thread costs little.
+const BATCH: usize = 4_096;
+
+/// How many lines of a file are read before it is looked which file lies back furthest.
+const TURN: usize = 512;
+
+/// The most bytes of requests that wait for earlier ones.
+const WAITING: usize = 512 << 20;
+
+/// Why reading ends early.
+enum Stop {
+    Error(Error),
+    /// Nobody takes the requests any more.
+    Dropped,
+}
+
+impl From<Error> for Stop {
+    fn from(error: Error) -> Self {
+        Self::Error(error)
+    }
+}
+
+impl From<std::io::Error> for Stop {
+    /// While sorting: errors of logs name the log.
+    fn from(error: std::io::Error) -> Self {
+        Self::Error(Error::Temporary(error))
+    }
+}
+
+/// A log, its format, and when it begins.
+struct Known {
+    log: Log,
+    /// `None` if it has no lines.
+    detected: Option<Detected>,
+    file: usize,
+}
+
+impl Known {
+    fn first(&self) -> i64 {
+        self.detected.as_ref().and_then(|detected| detected.seen.first).unwrap_or(i64::MIN)
+    }
+}
+
+/// A log that is being read.
+struct Open {
+    name: String,
+    lines: Lines<Stream>,
+    parser: Option<Parser>,
+    precision: Precision,
+    file: usize,
+    /// The latest time that was read.
+    latest: i64,
+}
+
+/// What a line was.
+enum Read {
+    Request,
+    Other,
+    End,
+}
+
+impl Reading {
+    pub(crate) fn new(options: Options, counts: Arc<Counts>, sender: SyncSender<Message>) -> Self {
+        let plan = Plan::new(&options);
+        let (tally, buckets) = (Tally::default(), Buckets::default());
+        Self { options, plan, counts, tally, buckets, sender, batch: Vec::new(), batch_requests: 0 }
+    }
+
+    pub(crate) fn run(mut self, logs: Vec<Log>) {
+        let result = self.read_all(logs);
+        let result = match result {
+            Ok(()) => self.tally.check(&self.options),
+            Err(Stop::Error(error)) => Err(error),
+            Err(Stop::Dropped) => return,
+        };
+        // Nobody may be left to hear it.
+        let _ = self.sender.send(Message::End(Box::new(self.tally.summary), result));
+    }
+
+    fn read_all(&mut self, logs: Vec<Log>) -> Result<(), Stop> {
+        let mut all = Vec::new();
+        let mut last = None;
+        for (file, mut log) in logs.into_iter().enumerate() {
+            let detected = self.detect(&mut log, last.as_ref())?;
+            self.tally.summary.files.push(LogFile {
+                name: log.name.clone(),
+                format: detected.as_ref().map(Detected::name),
+                instant: detected.as_ref().and_then(|detected| detected.seen.instant),
+                precision: detected.as_ref().and_then(|detected| detected.seen.precision),
+                may_be_sampled: detected.as_ref().is_some_and(|detected| detected.format.may_be_sampled()),
+                lines: 0,
+                requests: 0,
+            });
+            last = detected.clone().or(last);
+            all.push(Known { log, detected, file });
+        }
+        match self.options.order {
+            Order::Nearly { window, requests } => self.merge(all, window, requests)?,
+            Order::Sort { memory } => self.sort(all, memory)?,
+        }
+        while let Some(bucket) = self.buckets.close_first() {
+            self.send(bucket)?;
+        }
+        self.flush()
+    }
+
+    /// Looks at the first lines of a log. Files of one folder mostly have the format of the file before.
+    fn detect(&self, log: &mut Log, last: Option<&Detected>) -> Result<Option<Detected>, Error> {
+        let first = log.first_lines(&self.counts)?;
+        let mut lines = Lines::new(first.as_slice());
+        let mut copies: Vec<Vec<u8>> = Vec::new();
+        while copies.len() < FIRST_LINES
+            && let Ok(Some(line)) = lines.next()
+        {
+            if let Line::Whole(line) = line {
+                copies.push(line.to_vec());
+            }
+        }
+        // The last one may be cut off where looking ended.
+        if copies.len() > 1 && !first.ends_with(b"\n") {
+            copies.pop();
+        }
+        let copies: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
+        if copies.iter().all(|line| line.trim_ascii().is_empty()) {
+            return Ok(None);
+        }
+        // Attributes say nothing of the format: if it lacks one, that is said, and not that no format fits.
+        let plan =
+            Plan::new(&Options { attributes: Vec::new(), fields: vec![Field::Path], ..self.options.clone() });
+        let (given, zone) = (self.options.format.as_ref(), self.options.zone.as_ref());
+        let again = last.and_then(|last| {
+            let seen = try_format(&copies, &last.format, last.prefix, &plan, zone)?;
+            seen.fits().then(|| Detected { seen, ..last.clone() })
+        });
+        let detected = match again {
+            Some(again) => again,
+            None => detect(&copies, given, &plan, zone).map_err(|nearest| Error::UnknownFormat {
+                name: log.name.clone(),
+                nearest: nearest.map(|(format, line)| {
+                    let text = copies.get(line).map_or_else(String::new, |line| shown(line));
+                    format!("the format {format} reads many, but not line {}: {text}", line + 1)
+                }),
+            })?,
+        };
+        if detected.seen.has_no_zone {
+            return Err(Error::NoZone { name: log.name.clone() });
+        }
+        Ok(Some(detected))
+    }
+
+    fn open(&self, known: Known) -> Result<Open, Error> {
+        let Known { mut log, detected, file } = known;
+        let parser =
+            detected.as_ref().map(|detected| {
+                let zone = self.options.zone.as_ref();
+                Parser::new(&detected.format, detected.prefix, &self.plan, zone).map_err(|field| {
+                    Error::NoField { name: log.name.clone(), format: detected.name(), field }
+                })
+            });
+        let lines = log.open(&self.counts)?;
+        let precision = detected.and_then(|detected| detected.seen.precision).unwrap_or(Precision::Seconds);
+        Ok(Open { name: log.name, lines, parser: parser.transpose()?, precision, file, latest: i64::MIN })
+    }
+
+    /// Reads all files side by side, always on in the one that lies back furthest.
+    fn merge(&mut self, mut ahead: Vec<Known>, window: Duration, most: usize) -> Result<(), Stop> {
+        let window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
+        // The earliest is taken first, from the end.
+        ahead.sort_by_key(|known| std::cmp::Reverse((known.first(), known.file)));
+        let mut open: Vec<Open> = Vec::new();
+        loop {
+            let back = open.iter().map(|open| open.latest).min();
+            while let Some(known) =
+                ahead.pop_if(|next| back.is_none_or(|back| next.first() <= back) || open.is_empty())
+            {
+                if open.len() == Error::FILES {
+                    return Err(Error::Overlap.into());
+                }
+                let next = self.open(known)?;
+                open.push(next);
+                if back.is_none() {
+                    break;
+                }
+            }
+            let Some(place) = (0..open.len()).min_by_key(|&place| open.get(place).map(|open| open.latest))
+            else {
+                return Ok(());
+            };
+            let Some(furthest) = open.get_mut(place) else { return Ok(()) };
+            if self.turn(furthest, most)? {
+                let ended = open.swap_remove(place);
+                self.end(&ended);
+            }
+            let earliest = open.iter().map(|open| open.latest).chain(ahead.last().map(Known::first)).min();
+            if let Some(earliest) = earliest {
+                while let Some(bucket) = self.buckets.close_before(earliest.saturating_sub(window)) {
+                    self.send(bucket)?;
+                }
+            }
+        }
+    }
+
+    /// Reads some lines of a file. Returns whether it has ended.
+    fn turn(&mut self, open: &mut Open, most: usize) -> Result<bool, Stop> {
+        let mut has_ended = false;
+        let mut lines = 0;
+        while lines < TURN {
+            match self.line(open)? {
+                Read::End => {
+                    has_ended = true;
+                    break;
+                }
+                Read::Other => {}
+                Read::Request => {
+                    self.push(open)?;
+                    while self.buckets.requests() > most || self.buckets.bytes() > WAITING {
+                        if self.buckets.is_one_second() {
+                            // It cannot be closed while it is still being read.
+                            if self.buckets.bytes() > Error::SECOND {
+                                return Err(Error::Dense.into());
+                            }
+                            break;
+                        }
+                        match self.buckets.close_first() {
+                            Some(bucket) => self.send(bucket)?,
+                            None => break,
+                        }
+                    }
+                }
+            }
+            lines += 1;
+        }
+        self.counts.add_lines(lines as u64);
+        Ok(has_ended)
+    }
+
+    fn push(&mut self, open: &mut Open) -> Result<(), Stop> {
+        let Some(parser) = &mut open.parser else { return Ok(()) };
+        let record = parser.record();
+        open.latest = open.latest.max(record.head.time);
+        if self.buckets.push(record).is_err() {
+            let path = record.spans.get(Field::Path as usize).and_then(|span| span.of(&record.bytes));
+            self.tally.late(open.file, open.lines.number(), path.unwrap_or_default());
+        }
+        Ok(())
+    }
+
+    /// Reads one file after the other, and puts all requests in order at the end.
+    fn sort(&mut self, all: Vec<Known>, memory: usize) -> Result<(), Stop> {
+        let mut sorter = Sorter::new(memory);
+        for known in all {
+            let mut open = self.open(known)?;
+            let mut lines = 0;
+            loop {
+                match self.line(&mut open)? {
+                    Read::End => break,
+                    Read::Other => {}
+                    Read::Request => {
+                        if let Some(parser) = &mut open.parser {
+                            sorter.push(parser.record())?;
+                        }
+                    }
+                }
+                lines += 1;
+                if lines == TURN as u64 {
+                    self.counts.add_lines(lines);
+                    lines = 0;
+                    // Nothing is sent yet, so nothing else tells that nobody waits.
+                    self.is_wanted()?;
+                }
+            }
+            self.counts.add_lines(lines);
+            self.end(&open);
+        }
+        sorter.drain(|record| {
+            while let Some(bucket) = self.buckets.close_before(record.head.time) {
+                self.send(bucket)?;
+            }
+            if self.buckets.bytes() > Error::SECOND {
+                return Err(Error::Dense.into());
+            }
+            // Records come in the order of seconds, so none is late.
+            let _ = self.buckets.push(record);
+            Ok(())
+        })
+    }
+
+    /// Reads a line of a file. If it is a request, it is the parser's record.
+    fn line(&mut self, open: &mut Open) -> Result<Read, Stop> {
+        let line = open.lines.next().map_err(|error| read_error(&open.name, error))?;
+        let Some(line) = line else { return Ok(Read::End) };
+        self.tally.summary.lines += 1;
+        let (text, result) = match (line, &mut open.parser) {
+            (Line::TooLong(text), _) => (text, Err(Reason::TooLong)),
+            (Line::Whole(text), Some(parser)) => (text, parser.read(&self.plan, text)),
+            (Line::Whole(text), None) => (text, Ok(Kind::Other)),
+        };
+        debug_assert!(text.len() <= LONGEST);
+        match result {
+            Ok(Kind::Request) => {
+                if let Some(parser) = &mut open.parser {
+                    let head = &mut parser.record().head;
+                    head.file = u32::try_from(open.file).unwrap_or(u32::MAX);
+                    head.precision = head.precision.min(open.precision);
+                    open.precision = head.precision;
+                    head.line = open.lines.number();
+                }
+                if let Some(file) = self.tally.summary.files.get_mut(open.file) {
+                    file.requests += 1;
+                }
+                Ok(Read::Request)
+            }
+            Ok(Kind::Other) => {
+                self.tally.summary.others += 1;
+                Ok(Read::Other)
+            }
+            Err(Reason::NoZone) => Err(Error::NoZone { name: open.name.clone() }.into()),
+            Err(Reason::NoField) => Err(self.no_field(open).into()),
+            Err(reason) => {
+                let text = text.to_vec();
+                self.tally.unparsed(reason, open.file, open.lines.number(), &text);
+                Ok(Read::Other)
+            }
+        }
+    }
+
+    fn no_field(&self, open: &Open) -> Error {
+        let file = self.tally.summary.files.get(open.file);
+        let format = file.and_then(|file| file.format.clone()).unwrap_or_default();
+        let field = open.parser.as_ref().map_or(String::new(), |parser| parser.missing().to_owned());
+        Error::NoField { name: open.name.clone(), format, field }
+    }
+
+    /// Notes what is known of a file at its end.
+    fn end(&mut self, open: &Open) {
+        if let Some(file) = self.tally.summary.files.get_mut(open.file) {
+            file.lines = open.lines.number();
+        }
+        self.tally.summary.ambiguous += open.parser.as_ref().map_or(0, Parser::ambiguous);
+    }
+
+    fn send(&mut self, bucket: Bucket) -> Result<(), Stop> {
+        self.tally.replayed(&bucket);
+        self.batch_requests += bucket.heads.len();
+        self.batch.push(bucket);
+        if self.batch_requests >= BATCH { self.flush() } else { Ok(()) }
+    }
+
+    fn flush(&mut self) -> Result<(), Stop> {
+        self.batch_requests = 0;
+        let batch = std::mem::take(&mut self.batch);
+        self.sender.send(Message::Batch(batch)).map_err(|_| Stop::Dropped)
+    }
+
+    /// Stops if the reader was dropped. An empty batch is skipped there.
+    fn is_wanted(&self) -> Result<(), Stop> {
+        match self.sender.try_send(Message::Batch(Vec::new())) {
+            Err(std::sync::mpsc::TrySendError::Disconnected(_)) => Err(Stop::Dropped),
+            _ => Ok(()),
+        }
+    }
+}

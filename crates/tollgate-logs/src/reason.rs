@@ -1,0 +1,45 @@
+//! Why a line cannot be read.
+
+/// Why a line cannot be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reason {
+    TooLong,
+    Shape,
+    Json,
+    Columns,
+    NoTime,
+    Time,
+    /// The time has no zone, and none is set. It ends reading.
+    NoZone,
+    /// The header of a table has no time, or no column that an attribute asks for. It ends reading.
+    NoField,
+    Status,
+    Number,
+    Prefix,
+}
+
+impl Reason {
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::TooLong => "the line has more than 64 KiB",
+            Self::Shape => "the line does not have the shape of the format",
+            Self::Json => "the line is not a JSON object",
+            Self::Columns => "the line does not have the columns of the header",
+            Self::NoTime => "the line has no time",
+            Self::Time => "the time is invalid",
+            Self::NoZone => "the time has no zone",
+            Self::NoField => "the header lacks a column",
+            Self::Status => "the status is invalid",
+            Self::Number => "the number of bytes or the duration is invalid",
+            Self::Prefix => "what the log driver writes before each line is missing",
+        }
+    }
+}
+
+/// What a line is that can be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Request,
+    /// A header, a comment, or a message of another kind.
+    Other,
+}

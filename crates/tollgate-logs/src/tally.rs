@@ -1,0 +1,87 @@
+//! The summary, while it grows.
+
+use crate::error::Error;
+use crate::options::Options;
+use crate::reason::Reason;
+use crate::record::Bucket;
+use crate::summary::{Example, Gap, Summary, Unparsed};
+
+/// The summary, while it grows.
+#[derive(Debug, Default)]
+pub(crate) struct Tally {
+    pub(crate) summary: Summary,
+}
+
+impl Tally {
+    pub(crate) fn unparsed(&mut self, reason: Reason, file: usize, line: u64, text: &[u8]) {
+        let known = &mut self.summary.unparsed;
+        let place = known.iter().position(|unparsed| unparsed.reason == reason.text()).unwrap_or_else(|| {
+            known.push(Unparsed { reason: reason.text(), lines: 0, examples: Vec::new() });
+            known.len() - 1
+        });
+        if let Some(unparsed) = known.get_mut(place) {
+            unparsed.lines += 1;
+            push_example(&mut unparsed.examples, file, line, text);
+        }
+    }
+
+    pub(crate) fn late(&mut self, file: usize, line: u64, text: &[u8]) {
+        self.summary.late += 1;
+        push_example(&mut self.summary.late_examples, file, line, text);
+    }
+
+    /// Counts requests that are replayed now, in the order of time.
+    pub(crate) fn replayed(&mut self, bucket: &Bucket) {
+        let (Some(first), Some(last)) = (bucket.heads.first(), bucket.heads.last()) else { return };
+        self.summary.requests += bucket.heads.len() as u64;
+        if self.summary.first_micros.is_none() {
+            self.summary.first_micros = Some(first.time);
+        }
+        // A bucket is a second, so gaps lie between buckets alone.
+        if let Some(before) = self.summary.last_micros {
+            self.gap(Gap { from_micros: before, to_micros: first.time });
+        }
+        self.summary.last_micros = Some(last.time);
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        let length = |gap: &Gap| gap.to_micros.saturating_sub(gap.from_micros);
+        if length(&gap) < Gap::LEAST_MICROS {
+            return;
+        }
+        let gaps = &mut self.summary.gaps;
+        gaps.push(gap);
+        if gaps.len() > Gap::MOST {
+            let shortest = gaps.iter().enumerate().min_by_key(|(_, gap)| length(gap)).map(|(place, _)| place);
+            shortest.map(|place| gaps.remove(place));
+        }
+    }
+
+    /// Whether too many lines could not be read.
+    pub(crate) fn check(&self, options: &Options) -> Result<(), Error> {
+        let unparsed = self.summary.unparsed_lines();
+        let lines = unparsed + self.summary.requests + self.summary.late;
+        if unparsed as f64 > options.max_unparsed * lines as f64 {
+            return Err(Error::Unparsed { unparsed, lines, max_unparsed: options.max_unparsed });
+        }
+        Ok(())
+    }
+}
+
+fn push_example(examples: &mut Vec<Example>, file: usize, line: u64, text: &[u8]) {
+    if examples.len() < Example::MOST {
+        examples.push(Example { file, line, text: shown(text) });
+    }
+}
+
+/// The begin of a line, in printable characters.
+pub(crate) fn shown(text: &[u8]) -> String {
+    let mut shown = String::new();
+    for &byte in text.iter().take(Example::LENGTH) {
+        match byte {
+            b' '..=b'~' => shown.push(byte.into()),
+            _ => shown.push_str(&format!("\\x{byte:02X}")),
+        }
+    }
+    shown
+}

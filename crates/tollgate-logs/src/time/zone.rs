@@ -1,0 +1,136 @@
+//! Times without a zone, put into the user's.
+
+use jiff::civil::DateTime;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
+
+use super::SECOND;
+
+/// The zone of one log, and where in the log its clock was turned back.
+///
+/// At the end of summer time, the clock shows an hour twice. A log tells which one is meant by its order: when the clock
+/// jumps back by more than [`TURNED_BACK`], the second one has begun.
+#[derive(Debug, Clone)]
+pub(crate) struct Zone {
+    zone: TimeZone,
+    /// Rules are the same within a minute: the minute that was asked last, and its offset.
+    minute: Option<(i64, i64)>,
+    /// The latest time of the hour that exists twice, and whether the second one has begun.
+    fold: Option<(i64, bool)>,
+    /// How many times existed twice.
+    pub(crate) ambiguous: u64,
+}
+
+/// A jump of an hour is expected. Shorter ones are requests that took long and are logged late.
+const TURNED_BACK: i64 = 30 * 60 * SECOND;
+
+/// Further from an hour that exists twice, it is another one.
+const FOLD: i64 = 12 * 3600 * SECOND;
+
+impl Zone {
+    pub(crate) fn new(zone: TimeZone) -> Self {
+        Self { zone, minute: None, fold: None, ambiguous: 0 }
+    }
+
+    /// Microseconds since the epoch in UTC, of what the clock on the wall showed. A time that the clock skips is that of
+    /// a clock which has not been turned yet. `None` outside the years that can be told.
+    pub(crate) fn utc(&mut self, local: i64) -> Option<i64> {
+        let minute = local.div_euclid(60 * SECOND);
+        match self.minute {
+            Some((known, offset)) if known == minute => return Some(local - offset),
+            _ => {}
+        }
+        let offset = match self.zone.to_ambiguous_timestamp(civil(local)?).offset() {
+            AmbiguousOffset::Unambiguous { offset } | AmbiguousOffset::Gap { before: offset, .. } => {
+                self.minute = Some((minute, micros(offset)));
+                offset
+            }
+            AmbiguousOffset::Fold { before, after } => {
+                self.ambiguous += 1;
+                if self.is_second(local) { after } else { before }
+            }
+        };
+        Some(local - micros(offset))
+    }
+
+    fn is_second(&mut self, local: i64) -> bool {
+        let (latest, is_second) = match self.fold {
+            Some((latest, is_second)) if latest.abs_diff(local) < FOLD.unsigned_abs() => {
+                (latest, is_second || local + TURNED_BACK < latest)
+            }
+            _ => (local, false),
+        };
+        self.fold = Some((latest.max(local), is_second));
+        is_second
+    }
+}
+
+fn civil(local: i64) -> Option<DateTime> {
+    let timestamp = Timestamp::from_duration(SignedDuration::from_micros(local)).ok()?;
+    Some(Offset::UTC.to_datetime(timestamp))
+}
+
+fn micros(offset: Offset) -> i64 {
+    i64::from(offset.seconds()) * SECOND
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attribute::TimeForm;
+    use crate::time::parse;
+
+    /// The times in UTC that a log with these local times in Berlin is read as.
+    fn read(times: &[&str]) -> (Vec<String>, u64) {
+        let mut zone = Zone::new(TimeZone::get("Europe/Berlin").unwrap());
+        let utc = times.iter().map(|time| {
+            let local = parse(&TimeForm::Iso, time.as_bytes()).unwrap();
+            let utc = zone.utc(local.micros).unwrap();
+            Timestamp::from_microsecond(utc).unwrap().to_string()
+        });
+        (utc.collect(), zone.ambiguous)
+    }
+
+    #[test]
+    fn the_zone_of_the_day_holds() {
+        let (utc, ambiguous) = read(&["2026-07-01T12:00:00", "2026-12-01T12:00:00.250"]);
+        assert_eq!(utc, ["2026-07-01T10:00:00Z", "2026-12-01T11:00:00.25Z"]);
+        assert_eq!(ambiguous, 0);
+    }
+
+    #[test]
+    fn the_repeated_hour_is_told_by_the_order() {
+        let log = [
+            "2026-10-25T01:59:59",
+            "2026-10-25T02:00:00",
+            "2026-10-25T02:59:58",
+            // It took long, and is logged late.
+            "2026-10-25T02:50:00",
+            "2026-10-25T02:59:59",
+            "2026-10-25T02:00:00",
+            "2026-10-25T02:45:00",
+            "2026-10-25T03:00:00",
+            // A year later, it is another hour.
+            "2027-10-31T02:10:00",
+        ];
+        let (utc, ambiguous) = read(&log);
+        let expected = [
+            "2026-10-24T23:59:59Z",
+            "2026-10-25T00:00:00Z",
+            "2026-10-25T00:59:58Z",
+            "2026-10-25T00:50:00Z",
+            "2026-10-25T00:59:59Z",
+            "2026-10-25T01:00:00Z",
+            "2026-10-25T01:45:00Z",
+            "2026-10-25T02:00:00Z",
+            "2027-10-31T00:10:00Z",
+        ];
+        assert_eq!(utc, expected);
+        assert_eq!(ambiguous, 7);
+    }
+
+    #[test]
+    fn an_hour_that_the_clock_skips_is_in_winter_time() {
+        assert_eq!(read(&["2026-03-29T02:30:00"]).0, ["2026-03-29T01:30:00Z"]);
+    }
+}

@@ -1,0 +1,474 @@
+//! Every known format, with the lines of its documentation.
+
+use tollgate_logs::{Error, Field, Format, Instant, Options, Precision};
+
+use crate::{log, read_all, requests};
+
+struct Case {
+    format: &'static str,
+    instant: Instant,
+    precision: Precision,
+    text: &'static str,
+    requests: &'static [&'static str],
+}
+
+const CASES: &[Case] = &[
+    Case {
+        format: "common",
+        instant: Instant::Unknown,
+        precision: Precision::Seconds,
+        text: r#"127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif HTTP/1.0" 200 2326
+"#,
+        requests: &["2000-10-10T20:55:36.5Z 127.0.0.1 GET /apache_pb.gif 200 2326 user=frank"],
+    },
+    Case {
+        format: "combined",
+        instant: Instant::Unknown,
+        precision: Precision::Seconds,
+        text: r#"127.0.0.1 - - [10/Oct/2000:13:55:36 -0700] "GET /a?b=c?d HTTP/1.0" 304 0 "-" "-"
+2001:db8::1 - a b [c [10/Oct/2000:13:55:37 -0700] "GET /\x22q\x22 HTTP/2.0" 200 1 "https://a.example/" "Mozilla \"5\" \\"
+::1 - - [10/Oct/2000:13:55:38 -0700] "\x16\x03\x01" 400 157 "-" "-"
+h.example - - [10/Oct/2000:13:55:39 -0700] "-" 408 - "-" "-"
+"#,
+        requests: &[
+            "2000-10-10T20:55:36.5Z 127.0.0.1 GET /a?b=c?d 304 0",
+            r#"2000-10-10T20:55:37.5Z 2001:db8::1 GET /\"q\" 200 1 user=a b [c agent=Mozilla \"5\" \\ referer=https://a.example/"#,
+            "2000-10-10T20:55:38.5Z ::1 - - 400 157",
+            "2000-10-10T20:55:39.5Z h.example - - 408 -",
+        ],
+    },
+    Case {
+        format: "nginx-main",
+        instant: Instant::End,
+        precision: Precision::Seconds,
+        text: r#"10.0.0.1 - - [23/Nov/2026:16:00:00 +0100] "POST /x HTTP/1.1" 200 5 "-" "curl/7.88.1" "192.0.2.1, 10.0.0.2"
+"#,
+        requests: &["2026-11-23T15:00:00.5Z 10.0.0.1 POST /x 200 5 agent=curl/7.88.1"],
+    },
+    Case {
+        format: "ingress-nginx",
+        instant: Instant::EndWithDuration,
+        precision: Precision::Seconds,
+        text: r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET / HTTP/2.0" 200 615 "-" "curl/8" 33 2.250 [default-web-80] [] 10.42.0.7:80 615 2.249 200 0123abcd
+"#,
+        requests: &["2026-11-23T16:00:08.5Z 192.0.2.7 GET / 200 615 agent=curl/8"],
+    },
+    Case {
+        format: "apache-vhost",
+        instant: Instant::Begin,
+        precision: Precision::Seconds,
+        text: r#"a.example:443 192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET / HTTP/1.1" 200 615 "-" "curl/8"
+"#,
+        requests: &["2026-11-23T16:00:10.5Z 192.0.2.7 GET / 200 615 host=a.example agent=curl/8"],
+    },
+    Case {
+        format: "traefik",
+        instant: Instant::Begin,
+        precision: Precision::Seconds,
+        text: r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET /a?b HTTP/1.1" 200 615 "-" "curl/8" 17 "web@docker" "http://10.0.0.5:80" 12ms
+"#,
+        requests: &["2026-11-23T16:00:10.5Z 192.0.2.7 GET /a?b 200 615 agent=curl/8"],
+    },
+    Case {
+        format: "envoy",
+        instant: Instant::Begin,
+        precision: Precision::Millis,
+        text: r#"[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 "10.0.35.28, 192.0.2.9" "nsq2http" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" "tcp://10.0.2.1:80"
+"#,
+        requests: &[
+            "2016-04-15T20:17:00.31Z 192.0.2.9 POST /api/v1/locations 204 0 host=locations agent=nsq2http",
+        ],
+    },
+    Case {
+        format: "istio",
+        instant: Instant::Begin,
+        precision: Precision::Millis,
+        text: r#"[2020-11-25T21:26:18.409Z] "GET /status/418 HTTP/1.1" 418 - via_upstream - "-" 0 135 3 1 "-" "curl/7.73.0-DEV" "84961386-6d84-929d-98bd-c5aee93b5c88" "httpbin:8000" "127.0.0.1:80" inbound|8000|| 127.0.0.1:41854 10.44.1.27:80 10.44.1.23:37652 outbound default
+"#,
+        requests: &[
+            "2020-11-25T21:26:18.409Z - GET /status/418 418 135 host=httpbin:8000 agent=curl/7.73.0-DEV",
+        ],
+    },
+    Case {
+        format: "alb",
+        instant: Instant::Begin,
+        precision: Precision::Micros,
+        text: r#"http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000 0.001 0.000 200 200 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - - arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067 "Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"
+h2 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 [2001:db8::1]:48160 - -1 -1 -1 502 - 5 257 "GET https://10.0.2.105:773?a=b HTTP/2.0" "-" ECDHE TLSv1.2 - "Root=1" "api.example.com" "session-reused" 1 2018-07-02T22:22:49.364000Z "forward" "-" "-" "-" "-" "-" "-" TID_new
+"#,
+        requests: &[
+            "2018-07-02T22:22:48.364Z 192.168.131.39 GET / 200 366 host=www.example.com:80 agent=curl/7.46.0",
+            "2018-07-02T22:22:49.364Z 2001:db8::1 GET /?a=b 502 257 host=10.0.2.105:773",
+        ],
+    },
+    Case {
+        format: "elb",
+        instant: Instant::Begin,
+        precision: Precision::Micros,
+        text: r#"2015-05-13T23:39:43.945958Z my-loadbalancer 192.168.131.39:2817 10.0.0.1:80 0.000073 0.001048 0.000057 200 200 0 29 "GET http://www.example.com:80/x HTTP/1.1" "curl/7.38.0" - -
+"#,
+        requests: &[
+            "2015-05-13T23:39:43.945958Z 192.168.131.39 GET /x 200 29 host=www.example.com:80 agent=curl/7.38.0",
+        ],
+    },
+    Case {
+        format: "caddy",
+        instant: Instant::EndWithDuration,
+        precision: Precision::Micros,
+        text: r#"{"level":"info","ts":1646861400.1,"msg":"server running","name":"srv0"}
+{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"192.0.2.1","proto":"HTTP/2.0","method":"GET","host":"localhost","uri":"/a\"?b=\u003c","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"],"X-Api-Key":["k"]},"tls":{"resumed":false}},"bytes_read":0,"user_id":"","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}
+{"level":"error","ts":1646861401.6,"logger":"http.log.error","msg":"no upstream","request":{"remote_ip":"127.0.0.1","method":"GET","host":"localhost","uri":"/"},"duration":0.1,"status":502}
+"#,
+        requests: &[
+            "2022-03-09T21:30:01.523172Z 192.0.2.1 GET /a\\\"?b=< 200 10900 host=localhost agent=curl/7.82.0",
+        ],
+    },
+    Case {
+        format: "traefik-json",
+        instant: Instant::Begin,
+        precision: Precision::Micros,
+        text: r#"{"ClientAddr":"192.0.2.7:50000","ClientHost":"192.0.2.7","ClientUsername":"-","DownstreamContentSize":615,"DownstreamStatus":200,"Duration":1234567,"RequestHost":"a.example","RequestMethod":"GET","RequestPath":"/a?b=c","StartLocal":"2026-11-23T17:00:00.123456789+01:00","StartUTC":"2026-11-23T16:00:00.123456789Z","request_User-Agent":"curl/8","time":"2026-11-23T16:00:00Z"}
+"#,
+        requests: &["2026-11-23T16:00:00.123456Z 192.0.2.7 GET /a?b=c 200 615 host=a.example agent=curl/8"],
+    },
+    Case {
+        format: "envoy-json",
+        instant: Instant::Begin,
+        precision: Precision::Millis,
+        text: r#"{"start_time":"2026-11-23T16:00:00.250Z","method":"GET","path":"/a","response_code":200,"bytes_sent":5,"duration":3,"downstream_remote_address":"192.0.2.7:4711","x_forwarded_for":null,"authority":"a.example","user_agent":"curl/8"}
+"#,
+        requests: &["2026-11-23T16:00:00.25Z 192.0.2.7 GET /a 200 5 host=a.example agent=curl/8"],
+    },
+    Case {
+        format: "cloudflare",
+        instant: Instant::Begin,
+        precision: Precision::Micros,
+        text: r#"{"ClientIP":"89.163.242.206","ClientRequestHost":"www.example.com","ClientRequestMethod":"GET","ClientRequestURI":"/static/img/testimonial-hipster.png","EdgeEndTimestamp":1506702504461999900,"EdgeResponseBytes":69045,"EdgeResponseStatus":200,"EdgeStartTimestamp":1506702504433000200,"RayID":"3a6050bcbe121a87"}
+"#,
+        requests: &[
+            "2017-09-29T16:28:24.433Z 89.163.242.206 GET /static/img/testimonial-hipster.png 200 69045 host=www.example.com",
+        ],
+    },
+    Case {
+        format: "google",
+        instant: Instant::Begin,
+        precision: Precision::Micros,
+        text: r#"{"httpRequest":{"latency":"0.12s","remoteIp":"192.0.2.7","requestMethod":"GET","requestSize":"100","requestUrl":"https://a.example/x?y","responseSize":"500","status":200,"userAgent":"curl/8"},"timestamp":"2026-11-23T16:00:00.123456Z"}
+"#,
+        requests: &["2026-11-23T16:00:00.123456Z 192.0.2.7 GET /x?y 200 500 host=a.example agent=curl/8"],
+    },
+    Case {
+        format: "json",
+        instant: Instant::EndWithDuration,
+        precision: Precision::Millis,
+        text: r#"{"msec":"1795449600.250","remote_addr":"192.0.2.7","request":"GET /a HTTP/1.1","status":"200","body_bytes_sent":"5","request_time":"0.050","http_user_agent":"","remote_user":""}
+"#,
+        requests: &["2026-11-23T16:00:00.2Z 192.0.2.7 GET /a 200 5"],
+    },
+    Case {
+        format: "haproxy in syslog",
+        instant: Instant::Begin,
+        precision: Precision::Millis,
+        text: r#"Feb  6 12:14:14 localhost haproxy[14389]: 10.0.1.2:33317 [06/Feb/2009:12:14:14.655] http-in static/srv1 10/0/30/69/109 200 2750 - - ---- 1/1/1/1/0 0/0 {1wt.eu} {} "GET /index.html?a HTTP/1.1"
+Feb  6 12:14:15 haproxy[14389]: 2001:db8::1:33318 [06/Feb/2009:12:14:14.657] fe~ be/<NOSRV> -1/-1/-1/-1/0 400 +187 - - PR-- 1/1/0/0/0 0/0 "<BADREQ>"
+<134>Feb  6 12:14:16 haproxy[14389]: 10.0.1.2:33319 [06/Feb/2009:12:14:15.000] fe be/s 0/0/0/-1/9 -1 0 - - CD-- 1/1/0/0/0 0/0 "GET /#22 HTTP/1.1"
+"#,
+        requests: &[
+            "2009-02-06T11:14:14.655Z 10.0.1.2 GET /index.html?a 200 2750",
+            "2009-02-06T11:14:14.657Z 2001:db8::1 - - 400 187",
+            r#"2009-02-06T11:14:15Z 10.0.1.2 GET /\" - 0"#,
+        ],
+    },
+    Case {
+        format: "w3c",
+        instant: Instant::EndWithDuration,
+        precision: Precision::Seconds,
+        text: "#Version: 1.0\n\
+            #Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) \
+            cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol \
+            cs-bytes time-taken\n\
+            2019-12-04\t21:02:31\tLAX1\t392\t192.0.2.100\tGET\td111.cloudfront.net\t/index.html\t200\t-\t\
+            Mozilla/5.0%20(Windows)\ta=%20\t-\tHit\tSOX4==\twww.example.com\thttps\t23\t0.001\n",
+        requests: &[
+            "2019-12-04T21:02:31.5Z 192.0.2.100 GET /index.html?a=%20 200 392 host=www.example.com agent=Mozilla/5.0 (Windows)",
+        ],
+    },
+    Case {
+        format: "w3c",
+        instant: Instant::EndWithDuration,
+        precision: Precision::Seconds,
+        text: "#Software: Microsoft Internet Information Services 10.0\r\n\
+            #Fields: date time s-ip cs-method cs-uri-stem cs-uri-query s-port cs-username c-ip cs(User-Agent) sc-status time-taken\r\n\
+            2026-11-23 16:00:10 10.0.0.1 GET /a - 80 DOMAIN\\me 192.0.2.7 Mozilla/5.0+(X) 200 2500\r\n\
+            #Fields: date time c-ip cs-method cs-uri-stem sc-status time-taken\r\n\
+            2026-11-23 16:00:20 192.0.2.8 GET /b+c 404 0\r\n",
+        requests: &[
+            r"2026-11-23T16:00:08.5Z 192.0.2.7 GET /a 200 - user=DOMAIN\\me agent=Mozilla/5.0 (X)",
+            "2026-11-23T16:00:20.5Z 192.0.2.8 GET /b+c 404 -",
+        ],
+    },
+    Case {
+        format: "csv",
+        instant: Instant::Unknown,
+        precision: Precision::Millis,
+        text: "Timestamp,Client_IP,Method,Path,Status,User_Agent\n\
+            2026-11-23T16:00:00.250Z,192.0.2.7,GET,/a?b=1,200,\"a \"\"quoted\"\", agent\"\n\
+            Timestamp,Client_IP,Method,Path,Status,User_Agent\n\
+            1795449601.5,192.0.2.8,GET,/,,-\n",
+        requests: &[
+            r#"2026-11-23T16:00:00.25Z 192.0.2.7 GET /a?b=1 200 - agent=a \"quoted\", agent"#,
+            "2026-11-23T16:00:01.5Z 192.0.2.8 GET / - -",
+        ],
+    },
+    Case {
+        format: "tsv",
+        instant: Instant::Unknown,
+        precision: Precision::Seconds,
+        text: "time\tip\tmethod\turl\n2026-11-23 16:00:00+01:00\t192.0.2.7\tGET\thttps://a.example/x\n",
+        requests: &["2026-11-23T15:00:00.5Z 192.0.2.7 GET /x - - host=a.example"],
+    },
+];
+
+fn berlin() -> Options {
+    Options { zone: Some(jiff::tz::TimeZone::get("Europe/Berlin").unwrap()), ..Options::default() }
+}
+
+#[test]
+fn known_formats_are_detected_and_read() {
+    for case in CASES {
+        let (requests, summary, result) = read_all(vec![log(case.text)], berlin());
+        result.unwrap_or_else(|error| panic!("{}: {error}", case.format));
+        assert_eq!(requests, case.requests, "{}", case.format);
+        let [file] = &summary.files[..] else { panic!("one file") };
+        assert_eq!(file.format.as_deref(), Some(case.format));
+        assert_eq!(
+            (file.instant, file.precision),
+            (Some(case.instant), Some(case.precision)),
+            "{}",
+            case.format
+        );
+        assert_eq!(file.may_be_sampled, ["cloudflare", "google"].contains(&case.format));
+    }
+}
+
+#[test]
+fn a_format_that_is_named_reads_what_it_detects() {
+    for case in CASES {
+        let name = case.format.trim_end_matches(" in syslog");
+        let options = Options { format: Some(name.parse().unwrap()), ..berlin() };
+        assert_eq!(requests(case.text, options), case.requests, "{}", case.format);
+    }
+    for name in Format::names() {
+        assert_eq!(name.parse::<Format>().unwrap().name(), name);
+    }
+}
+
+#[test]
+fn the_server_is_told_by_name_where_lines_are_the_same() {
+    let line = r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET / HTTP/1.1" 200 615 "-" "curl/8""#;
+    let cases = [
+        ("nginx-combined", Instant::End),
+        ("apache-combined", Instant::Begin),
+        ("combined", Instant::Unknown),
+    ];
+    for (name, instant) in cases {
+        let options = Options { format: Some(name.parse().unwrap()), ..Options::default() };
+        let (requests, summary, _) = read_all(vec![log(line)], options);
+        assert_eq!(requests, ["2026-11-23T16:00:10.5Z 192.0.2.7 GET / 200 615 agent=curl/8"]);
+        assert_eq!(summary.files[0].instant, Some(instant));
+    }
+}
+
+#[test]
+fn formats_of_nginx_are_pasted() {
+    let cases = [
+        (
+            r#"log_format  timed  '$remote_addr - $remote_user [$time_local] "$request" '
+                              '$status ${body_bytes_sent}b "$http_x_api_key" $msec $request_time';"#,
+            r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET /\x5C HTTP/1.1" 200 615b "k\x22" 1795449600.250 0.050"#,
+            r#"2026-11-23T16:00:00.2Z 192.0.2.7 GET /\\ 200 615 0=k\""#,
+        ),
+        (
+            r#"log_format json escape=json '{"time":"$time_iso8601","key":"$http_x_api_key","ip":"$remote_addr","uri":"$request_uri",'
+                '"status":$status,"took":$request_time,"m":"$request_method"}';"#,
+            r#"{"time":"2026-11-23T17:00:10+01:00","key":"a\"\u0007\\","ip":"::1","uri":"/a?b","status":200,"took":0.000,"m":"GET"}"#,
+            r#"2026-11-23T16:00:10.5Z ::1 GET /a?b 200 - 0=a\"\x07\\"#,
+        ),
+        (
+            "log_format bare escape=none \"$time_iso8601|$remote_addr|$http_x_api_key|$status\"",
+            r#"2026-11-23T17:00:10+01:00|192.0.2.7|a"\x22|200"#,
+            r#"2026-11-23T16:00:10.5Z 192.0.2.7 - - 200 - 0=a\"\\x22"#,
+        ),
+    ];
+    for (format, line, expected) in cases {
+        let options = Options {
+            format: Some(format.parse().unwrap()),
+            attributes: vec!["key=header:X-Api-Key".parse().unwrap()],
+            ..Options::default()
+        };
+        assert_eq!(requests(line, options), [expected], "{format}");
+    }
+}
+
+#[test]
+fn formats_of_apache_are_pasted() {
+    let cases = [
+        (
+            r#"LogFormat "%v:%p %a %l %u %t \"%r\" %>s %O %D \"%{User-Agent}i\" \"%{X-Api-Key}i\"" ours"#,
+            r#"a.example:80 192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET / HTTP/1.1" 200 615 99 "curl" "a\"\\\n\xe9""#,
+            r#"2026-11-23T16:00:10.5Z 192.0.2.7 GET / 200 615 host=a.example agent=curl 0=a\"\\\n\xe9"#,
+        ),
+        (
+            r#"LogFormat "%{end:usec}t\t%h\t%m\t%U%q\t%s\t%B\t%{us}T\t%{X-Api-Key}i" tabs"#,
+            "1795449600250000\t192.0.2.7\tGET\t/a?b=c\t200\t5\t250000\t-",
+            "",
+        ),
+        (
+            r#"LogFormat "%{end:usec}t\t%h\t%m\t%U\t%q\t%s\t%B\t%{us}T\t%{X-Api-Key}i" tabs"#,
+            "1795449600250000\t192.0.2.7\tGET\t/a\t?b=c\t200\t5\t250000\t-",
+            "2026-11-23T16:00:00Z 192.0.2.7 GET /a?b=c 200 5 0=-",
+        ),
+        (
+            "%{%Y-%m-%d %H:%M:%S %z}t %h %>s %!200{X-Api-Key}i",
+            "2026-11-23 16:00:10 +0000 192.0.2.7 200 k",
+            "2026-11-23T16:00:10.5Z 192.0.2.7 - - 200 - 0=k",
+        ),
+    ];
+    for (format, line, expected) in cases {
+        let parsed = format.parse::<Format>();
+        if expected.is_empty() {
+            assert_eq!(
+                parsed.unwrap_err().to_string(),
+                "there is nothing between %U and %q, so the end of %U cannot be found"
+            );
+            continue;
+        }
+        let options = Options {
+            format: Some(parsed.unwrap()),
+            attributes: vec!["key=header:X-Api-Key".parse().unwrap()],
+            ..Options::default()
+        };
+        assert_eq!(requests(line, options), [expected], "{format}");
+    }
+}
+
+#[test]
+fn what_is_no_format_says_why() {
+    let cases = [
+        ("nginx", "unknown format \"nginx\"; expected caddy, "),
+        ("log_format", "log_format has no name"),
+        ("log_format a '$x", "a quote of the format is never closed"),
+        ("log_format a escape=xml '$x'", "unknown escape \"xml\""),
+        ("log_format a '$ x'", "expected the name of a variable after $, found \" x\""),
+        ("log_format a '$a$b'", "there is nothing between $a and $b"),
+        ("LogFormat %h", "a quote of the format is never closed, or the format is not quoted"),
+        ("LogFormat \"%h %\" a", "invalid directive \"%\""),
+        ("LogFormat \"%h %{a\" a", "invalid directive \"%{a\""),
+    ];
+    for (format, expected) in cases {
+        let error = format.parse::<Format>().unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{format}: {error}");
+    }
+}
+
+#[test]
+fn prefixes_of_log_drivers_are_cut_off() {
+    let line = r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET / HTTP/1.1" 200 615 "-" "curl/8""#;
+    let cases = [
+        ("2026-11-23T16:00:11.123456789Z stdout F ", "combined in CRI"),
+        ("2026-11-23T16:00:11.123456789+01:00 stderr F ", "combined in CRI"),
+        ("web-1  | ", "combined in compose"),
+        ("<190>Nov 23 16:00:11 web nginx: ", "combined in syslog"),
+        ("Nov  3 16:00:11 web nginx[99]: ", "combined in syslog"),
+        ("2026-11-23T16:00:11.123456+01:00 web nginx: ", "combined in syslog"),
+        ("<190>1 2026-11-23T16:00:11.123Z web nginx 99 - - ", "combined in syslog"),
+    ];
+    for (prefix, format) in cases {
+        let (requests, summary, _) = read_all(vec![log(format!("{prefix}{line}\n"))], Options::default());
+        assert_eq!(requests, ["2026-11-23T16:00:10.5Z 192.0.2.7 GET / 200 615 agent=curl/8"], "{prefix}");
+        assert_eq!(summary.files[0].format.as_deref(), Some(format));
+    }
+}
+
+#[test]
+fn attributes_are_taken_from_fields_and_their_parts() {
+    let line = r#"{"time":"2026-11-23T16:00:10Z","ip":"10.0.0.2","path":"/a?x=1&api%5Fkey=a%20b+c&api_key=d","status":200,"user":{"id":7,"~/":[null,"z"]},"ok":true,"x_forwarded_for":"203.0.113.9, 192.0.2.1:80, 10.0.0.3"}"#;
+    let cases = [
+        ("a=json:/user/id", "7"),
+        ("a=json:/user/~0~1/1", "z"),
+        ("a=json:/user/~0~1/0", "-"),
+        ("a=json:/user", "-"),
+        ("a=json:/ok", "true"),
+        ("a=field:ok", "true"),
+        ("a=query:api_key", "a b c"),
+        ("a=query:x", "1"),
+        ("a=query:y", "-"),
+        ("a=xff:", "10.0.0.2"),
+        ("a=xff:10.0.0.0/8", "192.0.2.1"),
+        ("a=xff:10.0.0.0/8,192.0.2.0/24", "203.0.113.9"),
+        ("a=xff:0.0.0.0/0", "203.0.113.9"),
+    ];
+    for (attribute, expected) in cases {
+        let options = Options { attributes: vec![attribute.parse().unwrap()], ..Options::default() };
+        let expected = format!(
+            "2026-11-23T16:00:10.5Z 10.0.0.2 - /a?x=1&api%5Fkey=a%20b+c&api_key=d 200 - 0={expected}"
+        );
+        assert_eq!(requests(line, options), [expected], "{attribute}");
+    }
+}
+
+#[test]
+fn an_attribute_with_the_name_of_a_field_replaces_it() {
+    let line = r#"10.0.0.1 - - [23/Nov/2026:16:00:00 +0000] "GET /?u=me HTTP/1.1" 200 5 "-" "-" "192.0.2.1""#;
+    let attributes = ["ip=xff:10.0.0.0/8", "user=query:u"].map(|attribute| attribute.parse().unwrap());
+    let options = Options { attributes: attributes.to_vec(), ..Options::default() };
+    assert_eq!(
+        requests(line, options),
+        ["2026-11-23T16:00:00.5Z 192.0.2.1 GET /?u=me 200 5 user=me 0=192.0.2.1 1=me"]
+    );
+}
+
+#[test]
+fn an_attribute_that_a_format_cannot_have_is_an_error() {
+    let line = r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET / HTTP/1.1" 200 615 "-" "curl/8""#;
+    for (attribute, field) in
+        [("a=header:X-Api-Key", "http_x_api_key"), ("a=field:nope", "nope"), ("a=json:/a", "json:/a")]
+    {
+        let options = Options { attributes: vec![attribute.parse().unwrap()], ..Options::default() };
+        let (_, _, result) = read_all(vec![log(line)], options);
+        let expected = format!("test.log: lines of the format combined have no field {field}");
+        assert_eq!(result.unwrap_err().to_string(), expected);
+    }
+}
+
+#[test]
+fn fields_that_are_not_wanted_are_left_out() {
+    let options = Options { fields: vec![Field::Path], ..Options::default() };
+    assert_eq!(requests(CASES[1].text, options)[1], r#"2000-10-10T20:55:37.5Z - - /\"q\" 200 1"#);
+}
+
+#[test]
+fn the_time_is_where_the_user_says() {
+    let cases = [
+        (
+            "{\"t\":{\"at\":\"23.11.2026 16:00\"},\"path\":\"/\"}\n",
+            "/t/at:%d.%m.%Y %H:%M",
+            "2026-11-23T15:00:00.5Z - - / - -",
+        ),
+        ("{\"epoch\":1795449600123,\"path\":\"/\"}\n", "epoch:unix", "2026-11-23T16:00:00.123Z - - / - -"),
+        ("when,path,status\n2026-11-23 16:00:00,/,200\n", "when", "2026-11-23T15:00:00.5Z - - / 200 -"),
+    ];
+    for (text, time, expected) in cases {
+        let options = Options { time: Some(time.parse().unwrap()), ..berlin() };
+        assert_eq!(requests(text, options), [expected], "{time}");
+    }
+}
+
+#[test]
+fn times_without_a_zone_are_an_error_until_one_is_named() {
+    let text = CASES.iter().find(|case| case.format.starts_with("haproxy")).unwrap().text;
+    let (_, _, result) = read_all(vec![log(text)], Options::default());
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::NoZone { .. }));
+    assert!(error.to_string().contains("--tz Europe/Berlin"), "{error}");
+}
