@@ -84,6 +84,9 @@ pub enum Error {
     /// The system starts no thread.
     #[error("the thread that reads cannot be started")]
     Thread(#[source] io::Error),
+    /// The thread that reads has panicked, which is a bug: here, or in an [`Input::Read`](crate::Input::Read).
+    #[error("the thread that reads has panicked")]
+    Panicked,
 }
 
 impl Error {

@@ -1,6 +1,6 @@
 //! How far reading has come.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How far reading has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,11 +14,13 @@ pub struct Progress {
     pub lines: u64,
 }
 
-/// What the thread that reads has counted. It is for display alone, so no order between the two matters.
+/// What the thread that reads has counted. It is for display alone, so no order between them matters.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     bytes: AtomicU64,
     lines: AtomicU64,
+    /// Whether nobody takes the requests any more. The thread may send nothing for long, so the channel does not tell.
+    is_dropped: AtomicBool,
 }
 
 impl Counts {
@@ -28,6 +30,14 @@ impl Counts {
 
     pub(crate) fn add_lines(&self, lines: u64) {
         self.lines.fetch_add(lines, Ordering::Relaxed);
+    }
+
+    pub(crate) fn drop_reader(&self) {
+        self.is_dropped.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_dropped(&self) -> bool {
+        self.is_dropped.load(Ordering::Relaxed)
     }
 
     pub(crate) fn progress(&self, of: Option<u64>) -> Progress {

@@ -26,6 +26,8 @@ pub struct Reader {
     counts: Arc<Counts>,
     of: Option<u64>,
     summary: Summary,
+    /// Whether the thread has told its end.
+    has_ended: bool,
 }
 
 /// What the thread sends.
@@ -51,7 +53,15 @@ impl Reader {
         let reading = Reading::new(options, Arc::clone(&counts), sender);
         let thread = thread::Builder::new().name("logs".to_owned());
         thread.spawn(move || reading.run(logs)).map_err(Error::Thread)?;
-        Ok(Self { batches, batch: Vec::new(), next: (0, 0), counts, of, summary: Summary::default() })
+        Ok(Self {
+            batches,
+            batch: Vec::new(),
+            next: (0, 0),
+            counts,
+            of,
+            summary: Summary::default(),
+            has_ended: false,
+        })
     }
 
     /// Returns the next request, or `None` after the last one.
@@ -69,11 +79,12 @@ impl Reader {
                 Ok(Message::Batch(batch)) => (self.batch, self.next) = (batch, (0, 0)),
                 Ok(Message::End(summary, result)) => {
                     self.summary = *summary;
+                    self.has_ended = true;
                     self.batch.clear();
                     result?;
                 }
-                // The thread has ended, and its end has been told.
-                Err(_) => return Ok(None),
+                Err(_) if self.has_ended => return Ok(None),
+                Err(_) => return Err(Error::Panicked),
             }
         }
         let (bucket, place) = self.next;
@@ -91,5 +102,11 @@ impl Reader {
     #[must_use]
     pub fn summary(&self) -> &Summary {
         &self.summary
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.counts.drop_reader();
     }
 }

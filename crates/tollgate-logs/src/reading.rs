@@ -5,9 +5,9 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::format::{Detected, Parser, detect, try_format};
+use crate::format::{Detected, Parser, detect};
 use crate::input::{FIRST_LINES, Log, Stream, read_error};
-use crate::lines::{LONGEST, Line, Lines};
+use crate::lines::{Line, Lines};
 use crate::options::{Options, Order};
 use crate::order::{Buckets, Sorter};
 use crate::plan::Plan;
@@ -26,6 +26,8 @@ pub(crate) struct Reading {
     counts: Arc<Counts>,
     tally: Tally,
     buckets: Buckets,
+    /// Where requests are put first, if all are sorted.
+    sorter: Option<Sorter>,
     sender: SyncSender<Message>,
     /// What is sent next.
     batch: Vec<Bucket>,
@@ -40,6 +42,9 @@ const TURN: usize = 512;
 
 /// The most bytes of requests that wait for earlier ones.
 const WAITING: usize = 512 << 20;
+
+/// How many files are many, of which only a hundred lines are looked at.
+const MANY: usize = 100;
 
 /// Why reading ends early.
 enum Stop {
@@ -82,6 +87,7 @@ struct Open {
     parser: Option<Parser>,
     precision: Precision,
     file: usize,
+    requests: u64,
     /// The latest time that was read.
     latest: i64,
 }
@@ -97,7 +103,17 @@ impl Reading {
     pub(crate) fn new(options: Options, counts: Arc<Counts>, sender: SyncSender<Message>) -> Self {
         let plan = Plan::new(&options);
         let (tally, buckets) = (Tally::default(), Buckets::default());
-        Self { options, plan, counts, tally, buckets, sender, batch: Vec::new(), batch_requests: 0 }
+        Self {
+            options,
+            plan,
+            counts,
+            tally,
+            buckets,
+            sorter: None,
+            sender,
+            batch: Vec::new(),
+            batch_requests: 0,
+        }
     }
 
     pub(crate) fn run(mut self, logs: Vec<Log>) {
@@ -113,9 +129,10 @@ impl Reading {
 
     fn read_all(&mut self, logs: Vec<Log>) -> Result<(), Stop> {
         let mut all = Vec::new();
-        let mut last = None;
+        // Looking at a thousand lines of each of many files takes longer than reading them.
+        let most = if logs.len() > MANY { FIRST_LINES / 10 } else { FIRST_LINES };
         for (file, mut log) in logs.into_iter().enumerate() {
-            let detected = self.detect(&mut log, last.as_ref())?;
+            let detected = self.detect(&mut log, most)?;
             self.tally.summary.files.push(LogFile {
                 name: log.name.clone(),
                 format: detected.as_ref().map(Detected::name),
@@ -125,7 +142,6 @@ impl Reading {
                 lines: 0,
                 requests: 0,
             });
-            last = detected.clone().or(last);
             all.push(Known { log, detected, file });
         }
         match self.options.order {
@@ -138,12 +154,12 @@ impl Reading {
         self.flush()
     }
 
-    /// Looks at the first lines of a log. Files of one folder mostly have the format of the file before.
-    fn detect(&self, log: &mut Log, last: Option<&Detected>) -> Result<Option<Detected>, Error> {
-        let first = log.first_lines(&self.counts)?;
+    /// Looks at the first lines of a log.
+    fn detect(&self, log: &mut Log, most: usize) -> Result<Option<Detected>, Error> {
+        let first = log.first_lines(most, &self.counts)?;
         let mut lines = Lines::new(first.as_slice());
         let mut copies: Vec<Vec<u8>> = Vec::new();
-        while copies.len() < FIRST_LINES
+        while copies.len() < most
             && let Ok(Some(line)) = lines.next()
         {
             if let Line::Whole(line) = line {
@@ -162,20 +178,13 @@ impl Reading {
         let plan =
             Plan::new(&Options { attributes: Vec::new(), fields: vec![Field::Path], ..self.options.clone() });
         let (given, zone) = (self.options.format.as_ref(), self.options.zone.as_ref());
-        let again = last.and_then(|last| {
-            let seen = try_format(&copies, &last.format, last.prefix, &plan, zone)?;
-            seen.fits().then(|| Detected { seen, ..last.clone() })
-        });
-        let detected = match again {
-            Some(again) => again,
-            None => detect(&copies, given, &plan, zone).map_err(|nearest| Error::UnknownFormat {
-                name: log.name.clone(),
-                nearest: nearest.map(|(format, line)| {
-                    let text = copies.get(line).map_or_else(String::new, |line| shown(line));
-                    format!("the format {format} reads many, but not line {}: {text}", line + 1)
-                }),
-            })?,
-        };
+        let detected = detect(&copies, given, &plan, zone).map_err(|nearest| Error::UnknownFormat {
+            name: log.name.clone(),
+            nearest: nearest.map(|(format, line)| {
+                let text = copies.get(line).map_or_else(String::new, |line| shown(line));
+                format!("the format {format} reads many, but not line {}: {text}", line + 1)
+            }),
+        })?;
         if detected.seen.has_no_zone {
             return Err(Error::NoZone { name: log.name.clone() });
         }
@@ -193,7 +202,15 @@ impl Reading {
             });
         let lines = log.open(&self.counts)?;
         let precision = detected.and_then(|detected| detected.seen.precision).unwrap_or(Precision::Seconds);
-        Ok(Open { name: log.name, lines, parser: parser.transpose()?, precision, file, latest: i64::MIN })
+        Ok(Open {
+            name: log.name,
+            lines,
+            parser: parser.transpose()?,
+            precision,
+            file,
+            requests: 0,
+            latest: i64::MIN,
+        })
     }
 
     /// Reads all files side by side, always on in the one that lies back furthest.
@@ -246,7 +263,6 @@ impl Reading {
                 }
                 Read::Other => {}
                 Read::Request => {
-                    self.push(open)?;
                     while self.buckets.requests() > most || self.buckets.bytes() > WAITING {
                         if self.buckets.is_one_second() {
                             // It cannot be closed while it is still being read.
@@ -265,47 +281,31 @@ impl Reading {
             lines += 1;
         }
         self.counts.add_lines(lines as u64);
+        self.is_wanted()?;
         Ok(has_ended)
-    }
-
-    fn push(&mut self, open: &mut Open) -> Result<(), Stop> {
-        let Some(parser) = &mut open.parser else { return Ok(()) };
-        let record = parser.record();
-        open.latest = open.latest.max(record.head.time);
-        if self.buckets.push(record).is_err() {
-            let path = record.spans.get(Field::Path as usize).and_then(|span| span.of(&record.bytes));
-            self.tally.late(open.file, open.lines.number(), path.unwrap_or_default());
-        }
-        Ok(())
     }
 
     /// Reads one file after the other, and puts all requests in order at the end.
     fn sort(&mut self, all: Vec<Known>, memory: usize) -> Result<(), Stop> {
-        let mut sorter = Sorter::new(memory);
+        self.sorter = Some(Sorter::new(memory));
         for known in all {
             let mut open = self.open(known)?;
             let mut lines = 0;
             loop {
                 match self.line(&mut open)? {
                     Read::End => break,
-                    Read::Other => {}
-                    Read::Request => {
-                        if let Some(parser) = &mut open.parser {
-                            sorter.push(parser.record())?;
-                        }
-                    }
+                    Read::Other | Read::Request => lines += 1,
                 }
-                lines += 1;
                 if lines == TURN as u64 {
                     self.counts.add_lines(lines);
                     lines = 0;
-                    // Nothing is sent yet, so nothing else tells that nobody waits.
                     self.is_wanted()?;
                 }
             }
             self.counts.add_lines(lines);
             self.end(&open);
         }
+        let Some(sorter) = self.sorter.take() else { return Ok(()) };
         sorter.drain(|record| {
             while let Some(bucket) = self.buckets.close_before(record.head.time) {
                 self.send(bucket)?;
@@ -319,8 +319,9 @@ impl Reading {
         })
     }
 
-    /// Reads a line of a file. If it is a request, it is the parser's record.
+    /// Reads a line of a file, and puts its request with the others.
     fn line(&mut self, open: &mut Open) -> Result<Read, Stop> {
+        let number = open.lines.number() + 1;
         let line = open.lines.next().map_err(|error| read_error(&open.name, error))?;
         let Some(line) = line else { return Ok(Read::End) };
         self.tally.summary.lines += 1;
@@ -329,30 +330,31 @@ impl Reading {
             (Line::Whole(text), Some(parser)) => (text, parser.read(&self.plan, text)),
             (Line::Whole(text), None) => (text, Ok(Kind::Other)),
         };
-        debug_assert!(text.len() <= LONGEST);
-        match result {
-            Ok(Kind::Request) => {
-                if let Some(parser) = &mut open.parser {
-                    let head = &mut parser.record().head;
-                    head.file = u32::try_from(open.file).unwrap_or(u32::MAX);
-                    head.precision = head.precision.min(open.precision);
-                    open.precision = head.precision;
-                    head.line = open.lines.number();
-                }
-                if let Some(file) = self.tally.summary.files.get_mut(open.file) {
-                    file.requests += 1;
+        match (result, &mut open.parser) {
+            (Ok(Kind::Request), Some(parser)) => {
+                let record = parser.record();
+                let head = &mut record.head;
+                head.file = u32::try_from(open.file).unwrap_or(u32::MAX);
+                head.line = number;
+                head.precision = head.precision.min(open.precision);
+                open.precision = head.precision;
+                open.latest = open.latest.max(head.time);
+                open.requests += 1;
+                match &mut self.sorter {
+                    Some(sorter) => sorter.push(record)?,
+                    None if self.buckets.push(record).is_err() => self.tally.late(open.file, number, text),
+                    None => {}
                 }
                 Ok(Read::Request)
             }
-            Ok(Kind::Other) => {
+            (Ok(_), _) => {
                 self.tally.summary.others += 1;
                 Ok(Read::Other)
             }
-            Err(Reason::NoZone) => Err(Error::NoZone { name: open.name.clone() }.into()),
-            Err(Reason::NoField) => Err(self.no_field(open).into()),
-            Err(reason) => {
-                let text = text.to_vec();
-                self.tally.unparsed(reason, open.file, open.lines.number(), &text);
+            (Err(Reason::NoZone), _) => Err(Error::NoZone { name: open.name.clone() }.into()),
+            (Err(Reason::NoField), _) => Err(self.no_field(open).into()),
+            (Err(reason), _) => {
+                self.tally.unparsed(reason, open.file, number, text);
                 Ok(Read::Other)
             }
         }
@@ -368,7 +370,7 @@ impl Reading {
     /// Notes what is known of a file at its end.
     fn end(&mut self, open: &Open) {
         if let Some(file) = self.tally.summary.files.get_mut(open.file) {
-            file.lines = open.lines.number();
+            (file.lines, file.requests) = (open.lines.number(), open.requests);
         }
         self.tally.summary.ambiguous += open.parser.as_ref().map_or(0, Parser::ambiguous);
     }
@@ -380,17 +382,13 @@ impl Reading {
         if self.batch_requests >= BATCH { self.flush() } else { Ok(()) }
     }
 
+    fn is_wanted(&self) -> Result<(), Stop> {
+        if self.counts.is_dropped() { Err(Stop::Dropped) } else { Ok(()) }
+    }
+
     fn flush(&mut self) -> Result<(), Stop> {
         self.batch_requests = 0;
         let batch = std::mem::take(&mut self.batch);
         self.sender.send(Message::Batch(batch)).map_err(|_| Stop::Dropped)
-    }
-
-    /// Stops if the reader was dropped. An empty batch is skipped there.
-    fn is_wanted(&self) -> Result<(), Stop> {
-        match self.sender.try_send(Message::Batch(Vec::new())) {
-            Err(std::sync::mpsc::TrySendError::Disconnected(_)) => Err(Stop::Dropped),
-            _ => Ok(()),
-        }
     }
 }

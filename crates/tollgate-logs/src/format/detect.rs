@@ -37,7 +37,7 @@ pub(crate) struct Seen {
 
 impl Seen {
     /// Whether more than 95 % of the lines are read.
-    pub(crate) fn fits(&self) -> bool {
+    fn fits(&self) -> bool {
         self.requests * 5 > self.unparsed * 95
     }
 
@@ -108,7 +108,7 @@ fn is_candidate(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
 }
 
 /// Reads the lines by one format. `None` if it lacks a field.
-pub(crate) fn try_format(
+fn try_format(
     lines: &[&[u8]],
     format: &Format,
     prefix: Prefix,

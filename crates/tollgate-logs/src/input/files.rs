@@ -141,15 +141,15 @@ pub(crate) fn read_error(name: &str, source: io::Error) -> Error {
 }
 
 impl Log {
-    /// The bytes of its first lines. They are read again by [`Log::open`].
-    pub(crate) fn first_lines(&mut self, counts: &Arc<Counts>) -> Result<Vec<u8>, Error> {
+    /// The bytes of its first lines, at least so many. They are read again by [`Log::open`].
+    pub(crate) fn first_lines(&mut self, most: usize, counts: &Arc<Counts>) -> Result<Vec<u8>, Error> {
         let result = match &mut self.place {
             Place::File(path) => {
-                File::open(path).and_then(compression::plain).and_then(|mut stream| begin(&mut stream))
+                File::open(path).and_then(compression::plain).and_then(|mut stream| begin(&mut stream, most))
             }
             Place::Once(place) => place.take().ok_or_else(gone).and_then(|read| {
                 let mut stream = compression::plain(Counted { read, counts: Arc::clone(counts) })?;
-                let first = begin(&mut stream)?;
+                let first = begin(&mut stream, most)?;
                 *place = Some(Box::new(Cursor::new(first.clone()).chain(stream)));
                 Ok(first)
             }),
@@ -173,10 +173,10 @@ fn gone() -> io::Error {
 }
 
 /// Reads the first lines, whole ones as far as there are enough.
-fn begin(stream: &mut Stream) -> io::Result<Vec<u8>> {
+fn begin(stream: &mut Stream, most: usize) -> io::Result<Vec<u8>> {
     let mut first = Vec::new();
     let mut lines = 0;
-    while lines < FIRST_LINES && first.len() < FIRST_BYTES {
+    while lines < most && first.len() < FIRST_BYTES {
         let before = first.len();
         stream.take(16 << 10).read_to_end(&mut first)?;
         let new = first.get(before..).unwrap_or_default();

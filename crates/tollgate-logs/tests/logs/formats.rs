@@ -4,15 +4,15 @@ use tollgate_logs::{Error, Field, Format, Instant, Options, Precision};
 
 use crate::{log, read_all, requests};
 
-struct Case {
-    format: &'static str,
+pub(crate) struct Case {
+    pub(crate) format: &'static str,
     instant: Instant,
     precision: Precision,
-    text: &'static str,
+    pub(crate) text: &'static str,
     requests: &'static [&'static str],
 }
 
-const CASES: &[Case] = &[
+pub(crate) const CASES: &[Case] = &[
     Case {
         format: "common",
         instant: Instant::Unknown,

@@ -3,6 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "this is a test")]
 
 mod formats;
+mod order;
+mod properties;
+mod reading;
 
 use std::fmt::Write;
 use std::io::Cursor;

@@ -1,0 +1,247 @@
+//! Inputs, and what cannot be read.
+
+use std::fs;
+use std::io::{self, Read};
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+
+use tollgate_logs::{Attribute, Error, Input, Options, Reader, TimeField};
+
+use crate::{log, read_all, requests};
+
+fn line(number: usize) -> String {
+    format!("::1 - - [23/Nov/2026:16:00:00 +0000] \"GET /{number} HTTP/1.1\" 200 5\n")
+}
+
+fn lines(count: usize) -> String {
+    (0..count).map(line).collect()
+}
+
+#[test]
+fn marks_ends_and_empty_lines_are_no_requests() {
+    let text = format!("\u{feff}{}\r\n\n  \r\n{}", line(1).trim_end(), line(2).trim_end());
+    let (requests, summary, result) = read_all(vec![log(text)], Options::default());
+    result.unwrap();
+    assert_eq!((requests.len(), summary.lines, summary.others), (2, 4, 2));
+    assert_eq!(summary.files[0].lines, 4);
+}
+
+#[test]
+fn a_log_without_lines_has_no_requests() {
+    for text in ["", "\n\n"] {
+        let (requests, summary, result) = read_all(vec![log(text)], Options::default());
+        result.unwrap();
+        assert!(requests.is_empty() && summary.first_micros.is_none());
+        assert_eq!(summary.files[0].format, None);
+    }
+    let header = "#Fields: date time c-ip cs-method cs-uri-stem\n";
+    let (requests, summary, result) = read_all(vec![log(header)], Options::default());
+    result.unwrap();
+    assert_eq!((requests.len(), summary.files[0].format.as_deref()), (0, Some("w3c")));
+}
+
+#[test]
+fn unreadable_lines_are_counted_by_reason_with_examples() {
+    let mut text = lines(1_000);
+    for number in 0..4 {
+        text.push_str(&format!("cut off {number} \u{e9}\n"));
+    }
+    text.push_str(&line(1).replace("Nov", "Nev"));
+    text.push_str(&line(1).replace("200", "20"));
+    text.push_str(&"x".repeat(70_000));
+    let (requests, summary, result) = read_all(vec![log(text)], Options::default());
+    result.unwrap();
+    assert_eq!((requests.len(), summary.unparsed_lines()), (1_000, 7));
+    let found: Vec<_> = summary.unparsed.iter().map(|unparsed| (unparsed.reason, unparsed.lines)).collect();
+    let expected = [
+        ("the line does not have the shape of the format", 4),
+        ("the time is invalid", 1),
+        ("the status is invalid", 1),
+        ("the line has more than 64 KiB", 1),
+    ];
+    assert_eq!(found, expected);
+    let examples = &summary.unparsed[0].examples;
+    assert_eq!(examples.iter().map(|example| example.line).collect::<Vec<_>>(), [1_001, 1_002, 1_003]);
+    assert_eq!(examples[0].text, "cut off 0 \\xC3\\xA9");
+    assert_eq!(summary.unparsed[3].examples[0].text.len(), 200);
+}
+
+#[test]
+fn too_many_unreadable_lines_are_an_error_after_the_last_request() {
+    let text = |bad: usize| [lines(1_000), "bad\n".repeat(bad)].concat();
+    let options = |max_unparsed| Options { max_unparsed, ..Options::default() };
+    for (bad, max_unparsed, is_allowed) in
+        [(10, 0.01, true), (11, 0.01, false), (1, 0.0, false), (900, 0.5, true)]
+    {
+        let (requests, summary, result) = read_all(vec![log(text(bad))], options(max_unparsed));
+        assert_eq!(requests.len(), 1_000);
+        assert_eq!(summary.unparsed_lines(), bad as u64);
+        assert_eq!(result.is_ok(), is_allowed, "{bad} of 1,000 and {max_unparsed}");
+    }
+    let (.., result) = read_all(vec![log(text(11))], options(0.01));
+    assert_eq!(result.unwrap_err().to_string(), "11 of 1011 lines cannot be read, which is more than 1 %");
+}
+
+#[test]
+fn an_unknown_format_names_the_nearest_and_a_line() {
+    let text = [lines(10), "what is this?\n".to_owned(), lines(5)].concat();
+    let (.., result) = read_all(vec![log(text)], Options::default());
+    let error = result.unwrap_err().to_string();
+    assert!(
+        error.starts_with(
+            "test.log: no known format reads these lines; name one (nginx: --format 'log_format"
+        )
+    );
+    assert!(error.ends_with("the format common reads many, but not line 11: what is this?"), "{error}");
+    let (.., result) = read_all(vec![log("what is this?\n")], Options::default());
+    assert!(matches!(result, Err(Error::UnknownFormat { nearest: None, .. })));
+}
+
+#[test]
+fn files_folders_and_patterns_are_read_once_each() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    fs::create_dir_all(path("old/deep")).unwrap();
+    fs::create_dir(path("empty")).unwrap();
+    for (number, name) in ["a.log", "a.log.1", "old/b.log", "old/deep/c.log", ".hidden"].iter().enumerate() {
+        fs::write(path(name), line(number)).unwrap();
+    }
+    fs::write(path("odd[1]*.log"), line(7)).unwrap();
+    let names = |inputs: &[&str]| {
+        let inputs = inputs.iter().map(|name| Input::from(path(name))).collect();
+        let (_, summary, result) = read_all(inputs, Options::default());
+        let names = summary.files.iter().map(|file| file.name.clone());
+        let whole = format!("{}/", folder.path().display());
+        result.map(|()| names.map(|name| name.replace(&whole, "")).collect::<Vec<_>>())
+    };
+    assert_eq!(names(&["a.log"]).unwrap(), ["a.log"]);
+    assert_eq!(names(&["a.log*", "a.log"]).unwrap(), ["a.log", "a.log.1"]);
+    assert_eq!(names(&["old"]).unwrap(), ["old/b.log", "old/deep/c.log"]);
+    assert_eq!(names(&["old/deep", "old"]).unwrap(), ["old/deep/c.log", "old/b.log"]);
+    assert_eq!(names(&["odd[1]*.log"]).unwrap(), ["odd[1]*.log"]);
+    assert_eq!(names(&["old", "old"]).unwrap(), ["old/b.log", "old/deep/c.log"]);
+    for missing in ["nope.log", "nope*", "empty"] {
+        let error = names(&[missing]).unwrap_err();
+        assert!(matches!(error, Error::NoFile { .. }), "{missing}: {error}");
+    }
+    assert!(matches!(names(&["[z-a"]).unwrap_err(), Error::Pattern { .. }));
+    let twice = Reader::open(["-", "-"], Options::default());
+    assert!(matches!(twice, Err(Error::StdinTwice)));
+}
+
+#[test]
+fn damaged_compression_names_the_file() {
+    let (.., result) = read_all(vec![log(b"\x1f\x8bnothing of gzip")], Options::default());
+    assert!(matches!(result, Err(Error::Read { name, .. }) if name == "test.log"));
+}
+
+#[test]
+fn the_progress_ends_with_all_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.log");
+    fs::write(&path, lines(5_000)).unwrap();
+    let mut reader = Reader::open([&path], Options::default()).unwrap();
+    while reader.read().unwrap().is_some() {}
+    let progress = reader.progress();
+    assert_eq!(
+        (progress.bytes, progress.of, progress.lines),
+        (lines(5_000).len() as u64, Some(progress.bytes), 5_000)
+    );
+    assert_eq!(Reader::open([log("")], Options::default()).unwrap().progress().of, None);
+}
+
+/// A log without end, which tells when it is dropped: a line each time, so many milliseconds after the one before.
+struct Endless {
+    dropped: Sender<()>,
+    time: i64,
+    step: i64,
+}
+
+impl Read for Endless {
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        // The first bytes are asked for alone, to see whether they are compressed.
+        let line = if room.len() < 100 {
+            "\n".to_owned()
+        } else {
+            format!("{{\"ts\":{},\"path\":\"/\"}}\n", self.time)
+        };
+        self.time += self.step;
+        room[..line.len()].copy_from_slice(line.as_bytes());
+        Ok(line.len())
+    }
+}
+
+impl Drop for Endless {
+    fn drop(&mut self) {
+        let _ = self.dropped.send(());
+    }
+}
+
+#[test]
+fn reading_ahead_is_bounded_and_ends_with_the_reader() {
+    // Of a log that goes backwards, all requests but the first are late, and nothing is sent.
+    for step in [1_000, -1_000] {
+        let (dropped, is_dropped) = channel();
+        let endless = Endless { dropped, time: 1_795_449_600_000, step };
+        let input = Input::Read("endless".to_owned(), Box::new(endless));
+        let order = tollgate_logs::Order::Nearly { window: Duration::ZERO, requests: 1_000 };
+        let mut reader = Reader::open([input], Options { order, ..Options::default() }).unwrap();
+        if step > 0 {
+            assert!(reader.read().unwrap().is_some());
+            // What fits in the channel, in the batch that waits to be sent, and in the one that was taken.
+            assert!(reader.progress().lines < 100_000, "{}", reader.progress().lines);
+        }
+        drop(reader);
+        is_dropped.recv_timeout(Duration::from_secs(60)).unwrap();
+    }
+}
+
+/// A stream that is written wrongly.
+struct Broken;
+
+impl Read for Broken {
+    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+        panic!("this is a test");
+    }
+}
+
+#[test]
+fn a_panic_of_the_reading_thread_is_not_the_end_of_the_log() {
+    let input = Input::Read("broken".to_owned(), Box::new(Broken));
+    let mut reader = Reader::open([input], Options::default()).unwrap();
+    assert!(matches!(reader.read(), Err(Error::Panicked)));
+    assert!(matches!(reader.read(), Err(Error::Panicked)));
+}
+
+#[test]
+fn what_is_no_attribute_says_why() {
+    let cases = [
+        ("user", "expected NAME=SOURCE, such as user=json:/user/id"),
+        ("=json:/a", "expected NAME=SOURCE, such as user=json:/user/id"),
+        ("user=id", "unknown source"),
+        ("user=cookie:id", "unknown source"),
+        ("user=query:", "unknown source"),
+        ("user=json:id", "a JSON pointer begins with /"),
+        ("ip=xff:10.0.0.1/8", "xff: bits are set after the prefix"),
+    ];
+    for (text, expected) in cases {
+        let error = text.parse::<Attribute>().unwrap_err().to_string();
+        assert!(error.starts_with(expected), "{text}: {error}");
+    }
+    for text in ["", ":unix", "ts:unixx"] {
+        assert!(text.parse::<TimeField>().is_err(), "{text}");
+    }
+}
+
+#[test]
+fn requests_tell_where_they_are_from() {
+    let mut reader =
+        Reader::open([log(lines(1)), log(["\n".to_owned(), line(1)].concat())], Options::default()).unwrap();
+    let mut places = Vec::new();
+    while let Some(request) = reader.read().unwrap() {
+        places.push((request.file(), request.line()));
+        assert!(!format!("{request:?}").contains("GET"), "what clients sent may be secret");
+    }
+    assert_eq!(places, [(0, 1), (1, 2)]);
+    assert_eq!(requests("", Options::default()), [""; 0]);
+}
