@@ -156,6 +156,8 @@ impl Draft {
 
     /// Splits `GET /path?query HTTP/1.1`. What is no request line has no method and no path.
     fn request_line(&mut self, plan: &Plan, text: &[u8], escape: Escape) {
+        // HAProxy's line ends with the quote, and may be cut off before it. A quote of the client is `#22`.
+        let text = text.strip_suffix(b"\"").filter(|_| escape == Escape::Hash).unwrap_or(text);
         let span = self.append(text, escape);
         let line = span.of(&self.record.bytes).unwrap_or_default();
         let Some(blank) = memchr(b' ', line) else { return };

@@ -19,7 +19,7 @@ pub(crate) struct Row {
 
 enum Text {
     /// In the syntax of `log_format`, with variables of our own (`$peer`, `$begin_clf`) for other servers. What is not in
-    /// the table of meanings is skipped. More fields may follow.
+    /// the table of meanings is skipped. More fields may follow, except of HAProxy.
     Nginx(&'static str, Escape),
     /// In the syntax of `LogFormat`. More fields may follow.
     Apache(&'static str),
@@ -30,7 +30,10 @@ enum Text {
 impl Row {
     pub(crate) fn format(&self) -> Result<Format, FormatError> {
         let shape = match &self.text {
-            Text::Nginx(text, escape) => Shape::Template(nginx::template(text, *escape, Tail::More)?),
+            Text::Nginx(text, escape) => {
+                let tail = if *escape == Escape::Hash { Tail::Nothing } else { Tail::More };
+                Shape::Template(nginx::template(text, *escape, tail)?)
+            }
             Text::Apache(text) => Shape::Template(apache::template(text, Tail::More)?),
             Text::Objects(objects) => Shape::Objects(*objects),
             Text::Table(style) => Shape::Table(*style),
@@ -98,10 +101,11 @@ pub(crate) const ROWS: &[Row] = &[
             Escape::Backslash,
         ),
     ),
+    // The last quote belongs to the request: it is missing where HAProxy has cut off a line of more than 1,024 bytes.
     Row::new(
         "haproxy",
         Text::Nginx(
-            r#"$peer [$begin_clf] $frontend $backend $timers $status $bytes_sent $c1 $c2 $state $connections $rest"$request""#,
+            r#"$peer [$begin_clf] $frontend $backend $timers $status $bytes_sent $c1 $c2 $state $connections $rest"$request"#,
             Escape::Hash,
         ),
     ),

@@ -87,6 +87,18 @@ impl Template {
         })
     }
 
+    /// The form of a field that is a time.
+    fn time(&self, name: &str, plan: &Plan) -> Option<TimeForm> {
+        let own = plan.time.as_ref().filter(|time| time.field.eq_ignore_ascii_case(name));
+        let known = self.dialect.names.iter().find(|(known, _)| *known == name);
+        let known = known.map(|(_, meaning)| meaning.clone()).or_else(|| (self.meaning)(name));
+        match (own, known) {
+            (Some(own), _) => Some(own.form.clone()),
+            (None, Some(Meaning::Time(form, _))) => Some(form),
+            _ => None,
+        }
+    }
+
     /// Gets ready to read lines.
     ///
     /// # Errors
@@ -99,8 +111,11 @@ impl Template {
         });
         let names: Vec<String> = names.collect();
         let uses = plan.resolve(&names, &self.dialect, self.meaning)?;
-        let is_time =
-            |used: Option<&Use>| used.is_some_and(|used| matches!(used.meaning, Some(Meaning::Time(..))));
+        // How far a time reaches does not depend on whether it is the one that is used.
+        let time = |place: usize| match self.parts.get(place) {
+            Some(Part::Field(name)) => self.time(name, plan),
+            _ => None,
+        };
         let mut scanner =
             Scanner { lead: Vec::new(), fields: Vec::new(), escape: self.escape, tail: self.tail };
         let mut before: &[u8] = b"";
@@ -123,8 +138,8 @@ impl Template {
                         () if until.is_empty() => End::Line,
                         () if is_quoted && self.escape != Escape::None => End::Quote,
                         () if is_quoted => End::First,
-                        () if inside(&used, until) > 0 => End::After(inside(&used, until)),
-                        () if is_time(left.as_slice().first()) => End::BeforeTime,
+                        () if inside(time(place), until) > 0 => End::After(inside(time(place), until)),
+                        () if time(place + 2).is_some() => End::BeforeTime,
                         () => End::First,
                     };
                     scanner.fields.push(Piece { used, until: until.to_vec(), end });
@@ -169,10 +184,10 @@ impl Scanner {
     }
 }
 
-/// How often the text that ends a field occurs in it, which is known of times alone.
-fn inside(used: &Use, until: &[u8]) -> usize {
-    match (&used.meaning, std::str::from_utf8(until)) {
-        (Some(Meaning::Time(TimeForm::Pattern(pattern), _)), Ok(until)) => pattern.matches(until).count(),
+/// How often the text that ends a time occurs in it.
+fn inside(time: Option<TimeForm>, until: &[u8]) -> usize {
+    match (time, std::str::from_utf8(until)) {
+        (Some(TimeForm::Pattern(pattern)), Ok(until)) => pattern.matches(until).count(),
         _ => 0,
     }
 }

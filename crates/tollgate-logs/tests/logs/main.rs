@@ -6,6 +6,7 @@ mod formats;
 mod order;
 mod properties;
 mod reading;
+mod servers;
 
 use std::fmt::Write;
 use std::io::Cursor;
