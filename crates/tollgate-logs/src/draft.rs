@@ -344,17 +344,88 @@ fn sent(text: &[u8]) -> Result<Option<u64>, Reason> {
 
 /// A duration in microseconds; a negative one is none. No request takes longer than a year.
 fn duration(text: &[u8], unit: Unit) -> Result<i64, Reason> {
-    let number: f64 =
-        std::str::from_utf8(text).ok().and_then(|text| text.parse().ok()).ok_or(Reason::Number)?;
-    let unit = match unit {
-        Unit::Seconds => 1e6,
-        Unit::Millis => 1e3,
-        Unit::Micros => 1.0,
-        Unit::Nanos => 1e-3,
-        Unit::OfW3c if memchr(b'.', text).is_some() => 1e6,
-        Unit::OfW3c => 1e3,
+    let text = std::str::from_utf8(text).map_err(|_| Reason::Number)?;
+    let micros = if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
+        let unit = match unit {
+            Unit::Seconds => 1e6,
+            Unit::Millis => 1e3,
+            Unit::Micros => 1.0,
+            Unit::Nanos => 1e-3,
+            Unit::OfW3c if text.contains('.') => 1e6,
+            Unit::OfW3c => 1e3,
+        };
+        text.parse::<f64>().ok().map(|number| number * unit)
+    } else {
+        with_units(text)
     };
     // The conversion saturates, and what is no number becomes 0.
-    let micros = ((number * unit).round() as i64).max(0);
+    let micros = (micros.ok_or(Reason::Number)?.round() as i64).max(0);
     if micros > 366 * time::DAY { Err(Reason::Number) } else { Ok(micros) }
+}
+
+/// The microseconds of `1m2.5s` or `12.3ms`, as Go writes durations.
+fn with_units(text: &str) -> Option<f64> {
+    let mut rest = text;
+    let mut micros = 0.0;
+    while !rest.is_empty() {
+        let is_digit = |character: char| character.is_ascii_digit() || character == '.';
+        let (number, after) = rest.split_at(rest.find(|character| !is_digit(character))?);
+        let (unit, after) = after.split_at(after.find(is_digit).unwrap_or(after.len()));
+        let unit = match unit {
+            "h" => 3.6e9,
+            "m" => 6e7,
+            "s" => 1e6,
+            "ms" => 1e3,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1.0,
+            "ns" => 1e-3,
+            _ => return None,
+        };
+        micros += number.parse::<f64>().ok()? * unit;
+        rest = after;
+    }
+    Some(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit_or_that_of_their_field() {
+        let cases = [
+            ("0.005", Unit::Seconds, Ok(5_000)),
+            ("12", Unit::Millis, Ok(12_000)),
+            ("1500", Unit::Nanos, Ok(2)),
+            ("0.5", Unit::OfW3c, Ok(500_000)),
+            ("500", Unit::OfW3c, Ok(500_000)),
+            ("-1", Unit::Seconds, Ok(0)),
+            ("1.2e-05", Unit::Seconds, Ok(12)),
+            ("12.5ms", Unit::Seconds, Ok(12_500)),
+            ("7\u{b5}s", Unit::Seconds, Ok(7)),
+            ("1h2m3.5s", Unit::Seconds, Ok(3_723_500_000)),
+            ("31622401", Unit::Seconds, Err(Reason::Number)),
+            ("inf", Unit::Seconds, Err(Reason::Number)),
+            ("1x", Unit::Seconds, Err(Reason::Number)),
+            ("s", Unit::Seconds, Err(Reason::Number)),
+        ];
+        for (text, unit, expected) in cases {
+            assert_eq!(duration(text.as_bytes(), unit), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_lose_their_ports() {
+        let cases = [
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1:80", "192.0.2.1"),
+            ("[2001:db8::1]:80", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[", "["),
+            ("", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_port(text.as_bytes()), expected.as_bytes(), "{text}");
+        }
+    }
 }

@@ -63,7 +63,7 @@ pub enum Error {
         name: String,
     },
     /// Too many lines cannot be read. [`Reader::summary`](crate::Reader::summary) has examples.
-    #[error("{unparsed} of {lines} lines cannot be read, which is more than {} %", max_unparsed * 100.0)]
+    #[error("{unparsed} of {lines} lines cannot be read, which is more than {} %", percent(*max_unparsed))]
     Unparsed {
         /// How many cannot be read.
         unparsed: u64,
@@ -94,4 +94,9 @@ impl Error {
     pub const SECOND: usize = 1 << 30;
     /// The most files that are merged at one time.
     pub const FILES: usize = 512;
+}
+
+/// A share as a percentage with at most two digits behind the point.
+fn percent(share: f64) -> f64 {
+    (share * 10_000.0).round() / 100.0
 }

@@ -78,8 +78,11 @@ fn too_many_unreadable_lines_are_an_error_after_the_last_request() {
         assert_eq!(summary.unparsed_lines(), bad as u64);
         assert_eq!(result.is_ok(), is_allowed, "{bad} of 1,000 and {max_unparsed}");
     }
-    let (.., result) = read_all(vec![log(text(11))], options(0.01));
-    assert_eq!(result.unwrap_err().to_string(), "11 of 1011 lines cannot be read, which is more than 1 %");
+    for (share, percent) in [(0.01, "1"), (0.007, "0.7"), (0.0, "0")] {
+        let (.., result) = read_all(vec![log(text(11))], options(share));
+        let expected = format!("11 of 1011 lines cannot be read, which is more than {percent} %");
+        assert_eq!(result.unwrap_err().to_string(), expected);
+    }
 }
 
 #[test]
