@@ -142,6 +142,15 @@ mod tests {
     }
 
     #[test]
+    fn a_checksum_of_zstd_is_compared() {
+        let mut frame = compress_to_vec(&b"a line of a log\n"[..], CompressionLevel::Uncompressed);
+        assert_eq!(read(frame.clone()).unwrap(), b"a line of a log\n");
+        let at = frame.iter().position(|&byte| byte == b'o').unwrap();
+        frame[at] = b'u';
+        assert_eq!(read(frame).unwrap_err().to_string(), "the checksum of a zstd frame does not match");
+    }
+
+    #[test]
     fn damaged_and_cut_data_are_errors() {
         for whole in [gzip(&text()), zstd(&text())] {
             for cut in [5, whole.len() / 2, whole.len() - 1] {

@@ -82,6 +82,14 @@ fn files_are_merged_by_time() {
 }
 
 #[test]
+fn a_file_that_begins_in_a_gap_of_another_is_not_late() {
+    let first = seconds(&[[0; 600], [2_000; 600], [2_000; 600]].concat());
+    let (found, summary, _) = read_all(vec![log(first), log(seconds(&[500, 2_500]))], Options::default());
+    assert_eq!((found.len(), summary.late), (1_802, 0));
+    assert_eq!(times(&found)[600], "16:08:20.5 /1");
+}
+
+#[test]
 fn what_lies_behind_the_window_is_late() {
     // The window is counted back from the second that is being read, once some lines more are read.
     let mut log_of = vec![100, 41, 100];
