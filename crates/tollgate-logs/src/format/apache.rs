@@ -104,6 +104,7 @@ fn directive_at(after: &str, parts: &mut Vec<Part>) -> Result<usize, FormatError
         (None, letter) => letter.to_owned(),
         (Some(argument), "i") => format!("{{{}}}i", argument.to_ascii_lowercase()),
         (Some("c"), "a") => "{c}a".to_owned(),
+        (Some(argument), "t") => with_time_before(argument, parts),
         (Some(argument), letter) => format!("{{{argument}}}{letter}"),
     };
     parts.push(Part::Field(name));
@@ -124,6 +125,27 @@ fn escape_at(from: &str, parts: &mut Vec<Part>) -> usize {
     };
     Template::push_text(parts, text);
     2
+}
+
+/// Joins a part of a time with the parts before it, as in Apache's example `%{%d/%b/%Y %T}t.%{msec_frac}t %{%z}t`. Returns
+/// the name of the whole.
+fn with_time_before(argument: &str, parts: &mut Vec<Part>) -> String {
+    let part = if matches!(argument, "msec_frac" | "usec_frac") { "%f" } else { argument };
+    let before = match parts.as_slice() {
+        [.., Part::Field(before), Part::Text(text)] => before
+            .strip_prefix("{%")
+            .and_then(|before| before.strip_suffix("}t"))
+            .zip(std::str::from_utf8(text).ok().filter(|text| !text.contains(['%', '"']))),
+        _ => None,
+    };
+    match before.filter(|_| part.starts_with('%')) {
+        Some((before, text)) => {
+            let whole = format!("{{%{before}{text}{part}}}t");
+            parts.truncate(parts.len() - 2);
+            whole
+        }
+        None => format!("{{{argument}}}t"),
+    }
 }
 
 /// `{%d/%b/%Y %T}t`, a pattern of `strftime`. It tells the begin, unless it is `{end:...}t`.

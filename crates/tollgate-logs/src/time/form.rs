@@ -22,7 +22,7 @@ pub(crate) fn parse(form: &TimeForm, text: &[u8]) -> Option<Stamp> {
         TimeForm::Iso => iso(text),
         TimeForm::Unix => unix(text),
         TimeForm::Any if text.get(2) == Some(&b'/') => clf(text),
-        TimeForm::Any if text.get(4) == Some(&b'-') => iso(text),
+        TimeForm::Any if matches!(text.get(4), Some(b'-' | b'/')) => iso(text),
         TimeForm::Any => unix(text),
         TimeForm::Pattern(pattern) => by_pattern(pattern, text),
     }
@@ -36,16 +36,20 @@ fn clf(text: &[u8]) -> Option<Stamp> {
     with_time(day, time, rest)
 }
 
-/// `2000-10-10T13:55:36.125-07:00`. The fraction may begin with a comma, and the zone may be missing.
+/// `2000-10-10T13:55:36.125-07:00`. The fraction may begin with a comma, and the zone may be missing. Go programs write
+/// `2000/10/10 13:55:36`.
 fn iso(text: &[u8]) -> Option<Stamp> {
     let (fixed, rest) = text.split_first_chunk::<19>()?;
-    let &[_, _, _, _, b'-', _, _, b'-', _, _, b'T' | b't' | b' ', ref time @ ..] = fixed else { return None };
+    let &[_, _, _, _, b'-' | b'/', _, _, b'-' | b'/', _, _, b'T' | b't' | b' ', ref time @ ..] = fixed else {
+        return None;
+    };
     with_time(day_of(fixed.get(..10)?)?, time, rest)
 }
 
-/// The days since the epoch until `2000-10-10`.
+/// The days since the epoch until `2000-10-10` or `2000/10/10`.
 pub(crate) fn day_of(date: &[u8]) -> Option<i64> {
-    let &[y1, y2, y3, y4, b'-', m1, m2, b'-', d1, d2] = <&[u8; 10]>::try_from(date).ok()? else {
+    let &[y1, y2, y3, y4, b'-' | b'/', m1, m2, b'-' | b'/', d1, d2] = <&[u8; 10]>::try_from(date).ok()?
+    else {
         return None;
     };
     day(number(&[y1, y2, y3, y4])?, number(&[m1, m2])?, number(&[d1, d2])?)
@@ -209,6 +213,7 @@ mod tests {
             (Clf, "29/Feb/2024:23:59:60 +0000", (1_709_251_200_000_000, true, Seconds)),
             (Iso, "2026-11-23T16:00:00Z", (1_795_449_600_000_000, true, Seconds)),
             (Iso, "2026-11-23 16:00:00,5+01:00", (1_795_446_000_500_000, true, Millis)),
+            (TimeForm::Any, "2026/11/23 16:00:00.250", (1_795_449_600_250_000, false, Millis)),
             (Iso, "2026-11-23T16:00:00.123456789", (1_795_449_600_123_456, false, Micros)),
             (Unix, "1795449600", (1_795_449_600_000_000, true, Seconds)),
             (Unix, "1795449600.25", (1_795_449_600_250_000, true, Millis)),

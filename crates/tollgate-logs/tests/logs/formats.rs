@@ -333,6 +333,11 @@ fn formats_of_apache_are_pasted() {
             "2026-11-23 16:00:10 +0000 192.0.2.7 200 k",
             "2026-11-23T16:00:10.5Z 192.0.2.7 - - 200 - 0=k",
         ),
+        (
+            r#"LogFormat "%h [%{%d/%b/%Y %T}t.%{msec_frac}t %{%z}t] \"%r\" %{X-Api-Key}i" exact"#,
+            r#"192.0.2.7 [23/Nov/2026 17:00:10.250 +0100] "GET / HTTP/1.1" k"#,
+            "2026-11-23T16:00:10.25Z 192.0.2.7 GET / - - 0=k",
+        ),
     ];
     for (format, line, expected) in cases {
         let parsed = format.parse::<Format>();
