@@ -196,8 +196,7 @@ backend back
 """
 
 
-def main():
-    folder = pathlib.Path(tempfile.mkdtemp())
+def main(folder):
     folder.chmod(0o777)
     subprocess.run(["apt-get", "download", *PACKAGES], cwd=folder, check=True, stderr=subprocess.DEVNULL)
     root = folder / "root"
@@ -237,4 +236,5 @@ def main():
     (HERE / "requests.json").write_text("{\n" + lines + "\n}\n")
 
 
-main()
+with tempfile.TemporaryDirectory() as name:
+    main(pathlib.Path(name))
