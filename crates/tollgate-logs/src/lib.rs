@@ -27,6 +27,7 @@ mod error;
 mod escape;
 mod format;
 mod input;
+mod known;
 mod lines;
 mod meaning;
 mod options;
@@ -41,6 +42,7 @@ mod request;
 mod summary;
 mod tally;
 mod time;
+mod value;
 
 pub use self::attribute::{Attribute, AttributeError, Source, TimeField, TimeForm};
 pub use self::error::Error;

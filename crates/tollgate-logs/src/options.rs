@@ -55,12 +55,12 @@ impl Default for Options {
 /// How requests come into the order of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Files are merged by time, and requests wait in memory for earlier ones. A request that comes later than both
-    /// bounds allow is late: it is counted and left out.
+    /// Files are merged by time, and requests wait in memory for earlier ones. A request is late if it lies further back
+    /// than the window, or if later ones could not wait for want of room. Late requests are counted and left out.
     Nearly {
         /// How far a request may lie behind the latest one of its file.
         window: Duration,
-        /// How many requests may wait.
+        /// How many requests may wait. They may also take 512 MiB at most.
         requests: usize,
     },
     /// Everything is read first and sorted, in temporary files if it does not fit in this many bytes of memory. No

@@ -5,8 +5,9 @@ use std::sync::mpsc::SyncSender;
 use std::time::Duration;
 
 use crate::error::Error;
-use crate::format::{Detected, Parser, detect};
+use crate::format::Parser;
 use crate::input::{FIRST_LINES, Log, Stream, read_error};
+use crate::known::Known;
 use crate::lines::{Line, Lines};
 use crate::options::{Options, Order};
 use crate::order::{Buckets, Sorter};
@@ -15,9 +16,8 @@ use crate::progress::Counts;
 use crate::reader::Message;
 use crate::reason::{Kind, Reason};
 use crate::record::Bucket;
-use crate::request::{Field, Precision};
-use crate::summary::LogFile;
-use crate::tally::{Tally, shown};
+use crate::request::Precision;
+use crate::tally::Tally;
 
 /// Reads all logs, and sends their requests in the order of time.
 pub(crate) struct Reading {
@@ -63,20 +63,6 @@ impl From<std::io::Error> for Stop {
     /// While sorting: errors of logs name the log.
     fn from(error: std::io::Error) -> Self {
         Self::Error(Error::Temporary(error))
-    }
-}
-
-/// A log, its format, and when it begins.
-struct Known {
-    log: Log,
-    /// `None` if it has no lines.
-    detected: Option<Detected>,
-    file: usize,
-}
-
-impl Known {
-    fn first(&self) -> i64 {
-        self.detected.as_ref().and_then(|detected| detected.seen.first).unwrap_or(i64::MIN)
     }
 }
 
@@ -131,18 +117,10 @@ impl Reading {
         let mut all = Vec::new();
         // Looking at a thousand lines of each of many files takes longer than reading them.
         let most = if logs.len() > MANY { FIRST_LINES / 10 } else { FIRST_LINES };
-        for (file, mut log) in logs.into_iter().enumerate() {
-            let detected = self.detect(&mut log, most)?;
-            self.tally.summary.files.push(LogFile {
-                name: log.name.clone(),
-                format: detected.as_ref().map(Detected::name),
-                instant: detected.as_ref().and_then(|detected| detected.seen.instant),
-                precision: detected.as_ref().and_then(|detected| detected.seen.precision),
-                may_be_sampled: detected.as_ref().is_some_and(|detected| detected.format.may_be_sampled()),
-                lines: 0,
-                requests: 0,
-            });
-            all.push(Known { log, detected, file });
+        for (file, log) in logs.into_iter().enumerate() {
+            let known = Known::new(log, file, most, &self.options, &self.counts)?;
+            self.tally.summary.files.push(known.summary());
+            all.push(known);
         }
         match self.options.order {
             Order::Nearly { window, requests } => self.merge(all, window, requests)?,
@@ -152,43 +130,6 @@ impl Reading {
             self.send(bucket)?;
         }
         self.flush()
-    }
-
-    /// Looks at the first lines of a log.
-    fn detect(&self, log: &mut Log, most: usize) -> Result<Option<Detected>, Error> {
-        let first = log.first_lines(most, &self.counts)?;
-        let mut lines = Lines::new(first.as_slice());
-        let mut copies: Vec<Vec<u8>> = Vec::new();
-        while copies.len() < most
-            && let Ok(Some(line)) = lines.next()
-        {
-            if let Line::Whole(line) = line {
-                copies.push(line.to_vec());
-            }
-        }
-        // The last one may be cut off where looking ended.
-        if copies.len() > 1 && !first.ends_with(b"\n") {
-            copies.pop();
-        }
-        let copies: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
-        if copies.iter().all(|line| line.trim_ascii().is_empty()) {
-            return Ok(None);
-        }
-        // Attributes say nothing of the format: if it lacks one, that is said, and not that no format fits.
-        let plan =
-            Plan::new(&Options { attributes: Vec::new(), fields: vec![Field::Path], ..self.options.clone() });
-        let (given, zone) = (self.options.format.as_ref(), self.options.zone.as_ref());
-        let detected = detect(&copies, given, &plan, zone).map_err(|nearest| Error::UnknownFormat {
-            name: log.name.clone(),
-            nearest: nearest.map(|(format, line)| {
-                let text = copies.get(line).map_or_else(String::new, |line| shown(line));
-                format!("the format {format} reads many, but not line {}: {text}", line + 1)
-            }),
-        })?;
-        if detected.seen.has_no_zone {
-            return Err(Error::NoZone { name: log.name.clone() });
-        }
-        Ok(Some(detected))
     }
 
     fn open(&self, known: Known) -> Result<Open, Error> {

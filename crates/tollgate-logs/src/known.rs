@@ -1,0 +1,97 @@
+//! Logs whose formats are known.
+
+use std::sync::Arc;
+
+use crate::error::Error;
+use crate::format::{Detected, detect};
+use crate::input::Log;
+use crate::lines::{Line, Lines};
+use crate::options::Options;
+use crate::plan::Plan;
+use crate::progress::Counts;
+use crate::request::Field;
+use crate::summary::LogFile;
+use crate::tally::shown;
+
+/// A log, its format, and when it begins.
+pub(crate) struct Known {
+    pub(crate) log: Log,
+    /// `None` if it has no lines.
+    pub(crate) detected: Option<Detected>,
+    /// Its place in the summary.
+    pub(crate) file: usize,
+}
+
+impl Known {
+    /// Looks at so many of the first lines of a log.
+    pub(crate) fn new(
+        mut log: Log,
+        file: usize,
+        most: usize,
+        options: &Options,
+        counts: &Arc<Counts>,
+    ) -> Result<Self, Error> {
+        let detected = look(&mut log, most, options, counts)?;
+        Ok(Self { log, detected, file })
+    }
+
+    /// The earliest time in the first lines.
+    pub(crate) fn first(&self) -> i64 {
+        self.detected.as_ref().and_then(|detected| detected.seen.first).unwrap_or(i64::MIN)
+    }
+
+    /// What the summary tells of it before it is read.
+    pub(crate) fn summary(&self) -> LogFile {
+        let detected = self.detected.as_ref();
+        LogFile {
+            name: self.log.name.clone(),
+            format: detected.map(Detected::name),
+            instant: detected.and_then(|detected| detected.seen.instant),
+            precision: detected.and_then(|detected| detected.seen.precision),
+            may_be_sampled: detected.is_some_and(|detected| detected.format.may_be_sampled()),
+            lines: 0,
+            requests: 0,
+        }
+    }
+}
+
+/// Finds the format of a log by its first lines.
+fn look(
+    log: &mut Log,
+    most: usize,
+    options: &Options,
+    counts: &Arc<Counts>,
+) -> Result<Option<Detected>, Error> {
+    let first = log.first_lines(most, counts)?;
+    let mut lines = Lines::new(first.as_slice());
+    let mut copies: Vec<Vec<u8>> = Vec::new();
+    while copies.len() < most
+        && let Ok(Some(line)) = lines.next()
+    {
+        if let Line::Whole(line) = line {
+            copies.push(line.to_vec());
+        }
+    }
+    // The last one may be cut off where looking ended.
+    if copies.len() > 1 && !first.ends_with(b"\n") {
+        copies.pop();
+    }
+    let copies: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
+    if copies.iter().all(|line| line.trim_ascii().is_empty()) {
+        return Ok(None);
+    }
+    // Attributes say nothing of the format: if it lacks one, that is said, and not that no format fits.
+    let plan = Plan::new(&Options { attributes: Vec::new(), fields: vec![Field::Path], ..options.clone() });
+    let (given, zone) = (options.format.as_ref(), options.zone.as_ref());
+    let detected = detect(&copies, given, &plan, zone).map_err(|nearest| Error::UnknownFormat {
+        name: log.name.clone(),
+        nearest: nearest.map(|(format, line)| {
+            let text = copies.get(line).map_or_else(String::new, |line| shown(line));
+            format!("the format {format} reads many, but not line {}: {text}", line + 1)
+        }),
+    })?;
+    if detected.seen.has_no_zone {
+        return Err(Error::NoZone { name: log.name.clone() });
+    }
+    Ok(Some(detected))
+}

@@ -1,0 +1,157 @@
+//! Values of fields: addresses, numbers, durations.
+
+use std::net::IpAddr;
+
+use memchr::{memchr, memrchr};
+
+use crate::meaning::Unit;
+use crate::reason::Reason;
+use crate::time;
+
+/// What formats write for a value that is not there.
+pub(crate) fn is_absent(text: &[u8]) -> bool {
+    matches!(text, b"" | b"-")
+}
+
+pub(crate) fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
+}
+
+/// Where the authority of a URL begins.
+pub(crate) fn authority(url: &[u8]) -> Option<usize> {
+    let colon = memchr(b':', url)?;
+    let (scheme, rest) = url.split_at(colon);
+    let is_scheme = !scheme.is_empty() && scheme.iter().all(u8::is_ascii_alphanumeric);
+    (is_scheme && rest.starts_with(b"://")).then_some(colon + 3)
+}
+
+/// `[2001:db8::1]:80` and `192.0.2.1:80` without the port. An address of IPv6 without brackets has none.
+pub(crate) fn without_port(text: &[u8]) -> &[u8] {
+    if text.starts_with(b"[") {
+        return without_brackets(memchr(b']', text).and_then(|at| text.get(..=at)).unwrap_or(text));
+    }
+    match memchr(b':', text) {
+        Some(at) if memrchr(b':', text) == Some(at) => text.get(..at).unwrap_or(text),
+        _ => text,
+    }
+}
+
+pub(crate) fn without_brackets(text: &[u8]) -> &[u8] {
+    text.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")).unwrap_or(text)
+}
+
+pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
+    std::str::from_utf8(text).ok()?.parse().ok()
+}
+
+/// Three digits. `0` and `-1` stand for no response.
+pub(crate) fn status(text: &[u8]) -> Result<Option<u16>, Reason> {
+    match text {
+        b"0" | b"-1" | b"000" => Ok(None),
+        [a @ b'1'..=b'9', b @ b'0'..=b'9', c @ b'0'..=b'9'] => {
+            Ok(Some(u16::from(a - b'0') * 100 + u16::from(b - b'0') * 10 + u16::from(c - b'0')))
+        }
+        _ => Err(Reason::Status),
+    }
+}
+
+/// A number of bytes. HAProxy writes a `+` before one that has not been reached yet; a negative one is none.
+pub(crate) fn sent(text: &[u8]) -> Result<Option<u64>, Reason> {
+    if text.starts_with(b"-") {
+        return Ok(None);
+    }
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    let add = |number: u64, digit: &u8| {
+        let digit = digit.is_ascii_digit().then(|| u64::from(digit - b'0'))?;
+        number.checked_mul(10)?.checked_add(digit)
+    };
+    digits.iter().try_fold(0, add).map(Some).ok_or(Reason::Number)
+}
+
+/// A duration in microseconds; a negative one is none. No request takes longer than a year.
+pub(crate) fn duration(text: &[u8], unit: Unit) -> Result<i64, Reason> {
+    let text = std::str::from_utf8(text).map_err(|_| Reason::Number)?;
+    let micros = if text.ends_with(|last: char| last.is_ascii_digit() || last == '.') {
+        let unit = match unit {
+            Unit::Seconds => 1e6,
+            Unit::Millis => 1e3,
+            Unit::Micros => 1.0,
+            Unit::Nanos => 1e-3,
+            Unit::OfW3c if text.contains('.') => 1e6,
+            Unit::OfW3c => 1e3,
+        };
+        text.parse::<f64>().ok().map(|number| number * unit)
+    } else {
+        with_units(text)
+    };
+    // The conversion saturates, and what is no number becomes 0.
+    let micros = (micros.ok_or(Reason::Number)?.round() as i64).max(0);
+    if micros > 366 * time::DAY { Err(Reason::Number) } else { Ok(micros) }
+}
+
+/// The microseconds of `1m2.5s` or `12.3ms`, as Go writes durations.
+fn with_units(text: &str) -> Option<f64> {
+    let mut rest = text;
+    let mut micros = 0.0;
+    while !rest.is_empty() {
+        let is_digit = |character: char| character.is_ascii_digit() || character == '.';
+        let (number, after) = rest.split_at(rest.find(|character| !is_digit(character))?);
+        let (unit, after) = after.split_at(after.find(is_digit).unwrap_or(after.len()));
+        let unit = match unit {
+            "h" => 3.6e9,
+            "m" => 6e7,
+            "s" => 1e6,
+            "ms" => 1e3,
+            "us" | "\u{b5}s" | "\u{3bc}s" => 1.0,
+            "ns" => 1e-3,
+            _ => return None,
+        };
+        micros += number.parse::<f64>().ok()? * unit;
+        rest = after;
+    }
+    Some(micros)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn durations_have_a_unit_or_that_of_their_field() {
+        let cases = [
+            ("0.005", Unit::Seconds, Ok(5_000)),
+            ("12", Unit::Millis, Ok(12_000)),
+            ("1500", Unit::Nanos, Ok(2)),
+            ("0.5", Unit::OfW3c, Ok(500_000)),
+            ("500", Unit::OfW3c, Ok(500_000)),
+            ("-1", Unit::Seconds, Ok(0)),
+            ("1.2e-05", Unit::Seconds, Ok(12)),
+            ("12.5ms", Unit::Seconds, Ok(12_500)),
+            ("7\u{b5}s", Unit::Seconds, Ok(7)),
+            ("1h2m3.5s", Unit::Seconds, Ok(3_723_500_000)),
+            ("31622401", Unit::Seconds, Err(Reason::Number)),
+            ("inf", Unit::Seconds, Err(Reason::Number)),
+            ("1x", Unit::Seconds, Err(Reason::Number)),
+            ("s", Unit::Seconds, Err(Reason::Number)),
+        ];
+        for (text, unit, expected) in cases {
+            assert_eq!(duration(text.as_bytes(), unit), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn addresses_lose_their_ports() {
+        let cases = [
+            ("192.0.2.1", "192.0.2.1"),
+            ("192.0.2.1:80", "192.0.2.1"),
+            ("[2001:db8::1]:80", "2001:db8::1"),
+            ("[2001:db8::1]", "2001:db8::1"),
+            ("2001:db8::1", "2001:db8::1"),
+            ("[", "["),
+            ("", ""),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(without_port(text.as_bytes()), expected.as_bytes(), "{text}");
+        }
+    }
+}
