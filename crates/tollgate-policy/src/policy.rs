@@ -252,6 +252,19 @@ impl Policy {
         self.quotas.candidates.iter()
     }
 
+    /// Returns the policy with another limit, at most [`Quota::MAX_LIMIT`], where this is one of its own quotas or
+    /// candidates. Those of overrides stay as they are.
+    #[must_use]
+    pub fn with_limit(&self, quota: &PolicyQuota, limit: u64) -> Self {
+        let mut changed = self.clone();
+        let Quotas { enforced, candidates } = &mut changed.quotas;
+        let all = enforced.quotas.iter_mut().chain(&mut candidates.quotas);
+        for same in all.filter(|own| own.shares_counters_with(quota)) {
+            *same = same.with_limit(limit);
+        }
+        changed
+    }
+
     /// The overrides, of which the first that holds counts.
     #[must_use]
     pub fn overrides(&self) -> &[Override] {
@@ -360,5 +373,25 @@ impl Policy {
     /// A list that this policy gave.
     pub(crate) fn list(&self, list: ListPlace) -> &Quotas {
         list.of(&self.overrides, &self.quotas)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn another_limit_changes_that_quota_alone() {
+        let policy = Policy::builder("all").quota(Quota::per_minute(5)).quota(Quota::per_hour(50));
+        let policy = policy.key(Identity::Global).candidate(Quota::per_minute(7)).build().unwrap();
+        let written = |policy: &Policy| {
+            let quotas = policy.quota_specs().chain(policy.candidate_specs());
+            quotas.map(|quota| quota.to_string()).collect::<Vec<_>>()
+        };
+        let [per_minute, ..] = policy.quotas() else { panic!("{policy:?}") };
+        assert_eq!(written(&policy.with_limit(per_minute, 9)), ["9/1m", "50/1h", "7/1m"]);
+        let [candidate] = policy.candidates() else { panic!("{policy:?}") };
+        assert_eq!(written(&policy.with_limit(candidate, 9)), ["5/1m", "50/1h", "9/1m"]);
+        assert_eq!(policy.with_limit(candidate, u64::MAX).candidates()[0].quota().limit(), Quota::MAX_LIMIT);
     }
 }

@@ -1,0 +1,139 @@
+//! What other limits would have denied.
+
+use serde::Serialize;
+
+use crate::Histogram;
+use crate::suggest::bound;
+
+/// Limits for which a calculated curve has a point, at most.
+const MAX_POINTS: usize = 60;
+
+/// What other limits of one quota would have denied.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Curve {
+    /// How the points were found.
+    pub basis: Basis,
+    /// The limit of the quota.
+    pub today: u64,
+    /// In the order of their limits.
+    pub points: Vec<Point>,
+    /// The limit at which the curve bends most, on logarithmic axes: a mark for the eye, no advice.
+    pub knee: Option<u64>,
+    /// The least limit that, with a confidence of 95 %, denies at most one client in 1,000. `None` if there are too few
+    /// clients for a number.
+    pub suggested: Option<u64>,
+}
+
+/// How the points of a curve were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+#[non_exhaustive]
+pub enum Basis {
+    /// From the windows of each client, exactly.
+    Calculated,
+    /// The engine decided on all requests under each limit.
+    Tried,
+}
+
+/// What one limit denies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Point {
+    /// The limit.
+    pub limit: u64,
+    /// Requests that it denies.
+    pub denied: u64,
+    /// Clients of which it denies a request.
+    pub denied_clients: u64,
+}
+
+impl Curve {
+    /// Calculates the curve of a quota that alone decides on its requests, each of one unit, and that takes nothing for
+    /// those it denies: from the requests in each window of each client, and the most that each client has in one.
+    ///
+    /// A window of n requests denies those above the limit, whatever the limit is. So every limit is exact.
+    #[must_use]
+    pub fn calculated(windows: &Histogram, maxima: &Histogram, today: u64) -> Self {
+        let point =
+            |limit| Point { limit, denied: windows.excess(limit), denied_clients: maxima.above(limit) };
+        let points: Vec<Point> = limits(maxima.max().unwrap_or(0), today).into_iter().map(point).collect();
+        let suggested = bound::suggested(maxima, bound::BUDGET);
+        Self { basis: Basis::Calculated, today, knee: knee(&points), points, suggested }
+    }
+
+    /// A curve of points that the engine found, in any order.
+    pub(crate) fn tried(mut points: Vec<Point>, today: u64) -> Self {
+        points.sort_unstable_by_key(|point| point.limit);
+        Self { basis: Basis::Tried, today, points, knee: None, suggested: None }
+    }
+
+    /// Returns what this limit denies, if the curve has a point there.
+    #[must_use]
+    pub fn at(&self, limit: u64) -> Option<Point> {
+        self.points.iter().copied().find(|point| point.limit == limit)
+    }
+}
+
+/// All limits up to the one that denies nothing; if they are many, some at about equal ratios.
+fn limits(max: u64, today: u64) -> Vec<u64> {
+    let max = max.max(1);
+    let mut limits: Vec<u64> = if max <= MAX_POINTS as u64 {
+        (1..=max).collect()
+    } else {
+        let step = (max as f64).powf(1.0 / (MAX_POINTS as f64 - 3.0));
+        let places = 0..MAX_POINTS as i32 - 2;
+        places.map(|place| (step.powi(place).round() as u64).clamp(1, max)).chain([max]).collect()
+    };
+    if today > 0 {
+        limits.push(today);
+    }
+    limits.sort_unstable();
+    limits.dedup();
+    limits
+}
+
+/// The limit whose point is farthest below the straight line between the ends, on logarithmic axes.
+fn knee(points: &[Point]) -> Option<u64> {
+    let place = |point: &Point| ((point.limit as f64).ln(), ((point.denied + 1) as f64).ln());
+    let points: Vec<&Point> = points.iter().filter(|point| point.limit > 0).collect();
+    let end = points.iter().position(|point| point.denied == 0).unwrap_or(points.len().checked_sub(1)?);
+    let points = points.get(..=end)?;
+    let ((left, top), (right, bottom)) = (place(points.first()?), place(points.last()?));
+    if right <= left || top <= bottom {
+        return None;
+    }
+    let below = |point: &Point| {
+        let (x, y) = place(point);
+        let line = top + (bottom - top) * (x - left) / (right - left);
+        line - y
+    };
+    let lowest = points.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
+    (below(lowest) > 0.0).then_some(lowest.limit)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_hold_todays_and_the_one_that_denies_nothing() {
+        assert_eq!(limits(3, 5), [1, 2, 3, 5]);
+        assert_eq!(limits(0, 0), [1]);
+        let many = limits(1_000_000, 77);
+        assert!(many.len() <= MAX_POINTS && many.contains(&77) && many.contains(&1_000_000), "{many:?}");
+        assert!(many.is_sorted() && many.first() == Some(&1));
+    }
+
+    /// Most clients have three requests in a window and few have hundreds: the bend is near three.
+    #[test]
+    fn the_knee_lies_where_most_clients_have_their_most() {
+        let (mut windows, mut maxima) = (Histogram::default(), Histogram::default());
+        for (most, times) in [(2, 5_000), (3, 5_000), (4, 20), (300, 5)] {
+            windows.add_times(most, times);
+            maxima.add_times(most, times);
+        }
+        let knee = Curve::calculated(&windows, &maxima, 10).knee.unwrap();
+        assert!((3..=5).contains(&knee), "{knee}");
+    }
+}

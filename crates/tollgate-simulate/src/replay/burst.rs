@@ -1,0 +1,109 @@
+//! How many requests of one client were admitted in any interval as long as a window.
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use tollgate::Timestamp;
+
+use super::subjects::keep;
+
+/// Most admissions that are remembered: 128 MiB.
+const MOST: usize = 8 << 20;
+
+/// The greatest number of units admitted for one client in an interval as long as a window, wherever it begins.
+///
+/// Fixed windows admit up to twice their limit around a boundary. This is what traffic really got.
+#[derive(Debug, Default)]
+pub(super) struct Burst {
+    /// Admissions of the last window's length, the oldest first.
+    recent: VecDeque<(Timestamp, u32, u32)>,
+    /// Units among them, by client.
+    of_clients: Vec<u64>,
+    most: u64,
+    is_lost: bool,
+}
+
+impl Burst {
+    /// Notes an admission. Times never go back.
+    pub(super) fn admitted(&mut self, now: Timestamp, client: u32, units: u32, window: Duration) {
+        if self.is_lost {
+            return;
+        }
+        while let Some(&(time, client, units)) = self.recent.front() {
+            if now.since(time) < window {
+                break;
+            }
+            self.recent.pop_front();
+            self.add(client, |of_client| of_client.saturating_sub(u64::from(units)));
+        }
+        if self.recent.len() >= MOST {
+            *self = Self { is_lost: true, ..Self::default() };
+            return;
+        }
+        self.recent.push_back((now, client, units));
+        let of_client = self.add(client, |of_client| of_client.saturating_add(u64::from(units)));
+        self.most = self.most.max(of_client);
+    }
+
+    /// Keeps the clients that had these numbers.
+    pub(super) fn keep(&mut self, kept: &[u32]) {
+        keep(&mut self.of_clients, kept);
+        self.recent = std::mem::take(&mut self.recent)
+            .into_iter()
+            .filter_map(|(time, client, units)| {
+                let number = kept.binary_search(&client).ok()?;
+                Some((time, u32::try_from(number).ok()?, units))
+            })
+            .collect();
+    }
+
+    /// The most units; `None` if there were more admissions in a window's length than are remembered.
+    pub(super) fn most(&self) -> Option<u64> {
+        (!self.is_lost).then_some(self.most)
+    }
+
+    fn add(&mut self, client: u32, change: impl Fn(u64) -> u64) -> u64 {
+        let place = client as usize;
+        if place >= self.of_clients.len() {
+            self.of_clients.resize(place + 1, 0);
+        }
+        let Some(of_client) = self.of_clients.get_mut(place) else { return 0 };
+        *of_client = change(*of_client);
+        *of_client
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Of all intervals of this length, the fullest one; found by trying each admission as its begin.
+    #[test]
+    fn is_that_of_the_fullest_interval() {
+        let mut random = fastrand::Rng::with_seed(7);
+        for _ in 0..200 {
+            let window = random.u64(1..40);
+            let mut time = 0;
+            let admissions: Vec<(i64, u32, u32)> = std::iter::repeat_with(|| {
+                time += random.i64(0..9);
+                (time, random.u32(0..4), random.u32(1..4))
+            })
+            .take(60)
+            .collect();
+            let mut burst = Burst::default();
+            for (time, client, units) in &admissions {
+                let now = Timestamp::from_unix_millis(*time);
+                burst.admitted(now, *client, *units, Duration::from_millis(window));
+            }
+            let within = |begin: i64, client: u32| {
+                let end = begin + i64::try_from(window).unwrap();
+                let units = admissions
+                    .iter()
+                    .filter(|(time, other, _)| *other == client && (begin..end).contains(time));
+                units.map(|(.., units)| u64::from(*units)).sum::<u64>()
+            };
+            let fullest = admissions.iter().map(|(time, client, _)| within(*time, *client)).max();
+            assert_eq!(burst.most(), fullest);
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! When requests came, by the hour of the week and by day.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use tollgate::Timestamp;
+
+/// Days that are told apart: ten years. Later ones count as the last of these.
+const MAX_DAYS: usize = 3_653;
+
+/// All shifts of zones since 1970 lie at whole quarters of an hour.
+const QUARTER: i64 = 15 * 60 * 1_000;
+
+/// Requests, and those that were denied.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Share {
+    pub(super) requests: u64,
+    pub(super) denied: u64,
+}
+
+/// When requests came.
+#[derive(Debug)]
+pub(super) struct Calendar {
+    zone: TimeZone,
+    /// The quarter of an hour that was looked up last.
+    quarter: i64,
+    place: Option<(Date, usize, usize)>,
+    /// By weekday, from Monday, and hour.
+    pub(super) week: [[Share; 24]; 7],
+    pub(super) days: BTreeMap<Date, Share>,
+    /// Minutes in which there was no request are not told apart. This is the longest time without one.
+    pub(super) longest_gap: Option<(Timestamp, Timestamp)>,
+    last: Option<Timestamp>,
+}
+
+impl Default for Calendar {
+    fn default() -> Self {
+        Self::new(TimeZone::UTC)
+    }
+}
+
+impl Calendar {
+    pub(super) fn new(zone: TimeZone) -> Self {
+        Self {
+            zone,
+            quarter: i64::MIN,
+            place: None,
+            week: Default::default(),
+            days: BTreeMap::new(),
+            longest_gap: None,
+            last: None,
+        }
+    }
+
+    pub(super) fn zone(&self) -> &TimeZone {
+        &self.zone
+    }
+
+    pub(super) fn last(&self) -> Option<Timestamp> {
+        self.last
+    }
+
+    pub(super) fn note(&mut self, now: Timestamp, is_denied: bool) {
+        let last = self.last.replace(now).unwrap_or(now);
+        if self.longest_gap.is_none_or(|(from, to)| now.since(last) > to.since(from)) {
+            self.longest_gap = Some((last, now));
+        }
+        let quarter = now.as_unix_millis().div_euclid(QUARTER);
+        if quarter != self.quarter {
+            (self.quarter, self.place) = (quarter, self.place(now));
+        }
+        // Beyond the years of the calendar there are no days.
+        let Some((date, weekday, hour)) = self.place else { return };
+        let is_known = self.days.contains_key(&date) || self.days.len() < MAX_DAYS;
+        let day = if is_known {
+            Some(self.days.entry(date).or_default())
+        } else {
+            self.days.values_mut().next_back()
+        };
+        let hour = self.week.get_mut(weekday).and_then(|day| day.get_mut(hour));
+        for share in [day, hour].into_iter().flatten() {
+            share.requests += 1;
+            share.denied += u64::from(is_denied);
+        }
+    }
+
+    fn place(&self, now: Timestamp) -> Option<(Date, usize, usize)> {
+        let time = jiff::Timestamp::from_millisecond(now.as_unix_millis()).ok()?.to_zoned(self.zone.clone());
+        let weekday = usize::try_from(time.weekday().to_monday_zero_offset()).ok()?;
+        Some((time.date(), weekday, usize::try_from(time.hour()).ok()?))
+    }
+}

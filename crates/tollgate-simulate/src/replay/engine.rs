@@ -1,0 +1,63 @@
+//! The engine that decides live, under a clock that the log drives.
+
+use std::sync::Arc;
+
+use tollgate::{ManualClock, MemoryStore, Verdict};
+use tollgate_policy::{
+    Attributes, CheckError, Policies, Policy, PolicyDecision, PolicyLimiter, PolicySet, TrialKind,
+};
+
+use super::Role;
+use super::error::ReplayError;
+
+/// Counters in memory at most. Only address space is reserved for them, some 38 bytes each, until they are needed.
+const MAX_COUNTERS: usize = 16 << 20;
+
+/// The limiter of the service and of the middleware, over counters in memory.
+pub(super) struct Engine {
+    limiter: PolicyLimiter<MemoryStore<ManualClock>, ManualClock>,
+    set: Arc<PolicySet>,
+}
+
+impl Engine {
+    pub(super) fn new(policies: Policies, clock: &ManualClock) -> Self {
+        let store = MemoryStore::builder().clock(clock.clone());
+        // Memory does not fail, so nothing is ever counted in place of the store.
+        let unused = store.clone().max_counters(1).build();
+        let store = store.max_counters(MAX_COUNTERS).build();
+        let limiter = PolicyLimiter::new(store, policies, "simulate").memory(unused);
+        Self { set: limiter.live(), limiter }
+    }
+
+    pub(super) fn policies(&self) -> &Policies {
+        self.set.policies()
+    }
+
+    /// Decides on a request at the time that the clock shows; `None` if the request lacks something, and then live it
+    /// would be answered as an error.
+    pub(super) fn decide(
+        &self,
+        request: &Attributes<'_>,
+    ) -> Result<Result<PolicyDecision, CheckError>, ReplayError> {
+        match self.limiter.check_at_once(request, 1) {
+            Some(Err(CheckError::Store(error))) => Err(ReplayError::Store(error)),
+            Some(decision) => Ok(decision),
+            None => Err(ReplayError::NoAnswer),
+        }
+    }
+}
+
+/// Returns whether a quota of this policy had no room, or would have had none.
+pub(super) fn is_denied_by(decision: &PolicyDecision, policy: &Policy, role: Role) -> bool {
+    let kind = match role {
+        Role::Enforced => {
+            let mut quotas = decision.quotas().filter(|quota| quota.policy.name() == policy.name());
+            return quotas.any(|quota| !quota.state.has_room());
+        }
+        Role::Shadow => TrialKind::Shadow,
+        Role::Candidate => TrialKind::Candidate,
+    };
+    let mut trials = decision.trials().filter(|trial| trial.kind == kind);
+    trials
+        .any(|trial| trial.policy.name() == policy.name() && trial.answer.verdict() == Some(Verdict::Denied))
+}

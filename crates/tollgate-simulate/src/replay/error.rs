@@ -1,0 +1,20 @@
+//! Why a replay cannot go on.
+
+use thiserror::Error;
+use tollgate::StoreError;
+use tollgate_policy::PolicyError;
+
+/// Why requests cannot be replayed.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ReplayError {
+    /// There are more live counters than memory is kept for.
+    #[error("the counters of the replay: {0}")]
+    Store(StoreError),
+    /// A store in memory always answers; this is a defect of Tollgate.
+    #[error("the counters of the replay gave no answer")]
+    NoAnswer,
+    /// Policies with another limit are not valid; this is a defect of Tollgate.
+    #[error("policies with another limit: {0}")]
+    Policies(#[from] PolicyError),
+}

@@ -1,0 +1,311 @@
+//! From the figures of a replay to its report.
+
+use std::time::Duration;
+
+use jiff::tz::TimeZone;
+use tollgate::Timestamp;
+use tollgate_policy::{Policies, Policy, PolicyKind};
+
+use super::clients::{Client, Clients};
+use super::policy_track::PolicyTrack;
+use super::quota_track::QuotaTrack;
+use super::rungs::{self, Rung};
+use super::subjects::Subjects;
+use super::{Replay, calendar};
+use crate::report::{
+    ClassReport, Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report,
+    Spread, TimeShare,
+};
+use crate::{Curve, Histogram, Point};
+
+impl Replay {
+    /// Ends the replay and makes its report.
+    #[must_use]
+    pub fn report(mut self) -> Report {
+        for track in self.tracks.iter_mut() {
+            let one_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
+            track.quotas.iter_mut().for_each(|quota| quota.close(one_in));
+        }
+        let one_client_in = self.subjects.get(self.client).map_or(1, Subjects::one_in);
+        let all = &self.all;
+        let verdicts = all.verdicts;
+        let mut undecided_reasons: Vec<Reason> = all
+            .undecided
+            .iter()
+            .map(|(reason, requests)| Reason { reason: reason.clone(), requests: *requests })
+            .collect();
+        undecided_reasons.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason)));
+        let last = all.calendar.last();
+        let seconds = all.first.zip(last).map_or(Duration::ZERO, |(first, last)| last.since(first));
+        Report {
+            read: None,
+            zone: all.calendar.zone().iana_name().unwrap_or("UTC").to_owned(),
+            first: all.first.map(|first| self.written(first)),
+            last: last.map(|last| self.written(last)),
+            seconds: seconds.as_secs_f64(),
+            requests: verdicts.requests,
+            denied: verdicts.denied,
+            undecided: verdicts.undecided,
+            undecided_reasons,
+            unlimited: all.unlimited,
+            refused_in_log: all.refused_in_log,
+            clients: all.clients.count(|_| true) * one_client_in,
+            denied_clients: all.clients.count(|client| client.denied > 0) * one_client_in,
+            one_client_in,
+            policies: self.policies(),
+            most_denied: self.listed(all.clients.most_denied(self.options.listed_clients)),
+            classes: self.classes(one_client_in),
+            compared: self.baseline.as_ref().map(|_| self.compared(one_client_in)),
+            week: self.week(),
+            days: self.days(),
+            notes: self.notes(one_client_in),
+            fingerprint: all.fingerprint,
+        }
+    }
+
+    fn written(&self, time: Timestamp) -> String {
+        written(time, self.all.calendar.zone())
+    }
+
+    fn policies(&self) -> Vec<PolicyReport> {
+        let policies = self.engine.policies();
+        let reports = self.tracks.iter().enumerate().filter_map(|(number, track)| {
+            let policy = policies.as_slice().get(track.policy)?;
+            let one_client_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
+            let rungs: Vec<&Rung> = self.rungs.iter().filter(|rung| rung.track == number).collect();
+            let quotas = (0..).zip(&track.quotas).filter(|(_, quota)| {
+                // A table of overrides may have thousands, most of which no request had.
+                quota.of_override.is_none() || quota.requests > 0
+            });
+            let quotas = quotas.map(|(place, quota)| {
+                let rungs: Vec<&Rung> = rungs.iter().copied().filter(|rung| rung.quota == place).collect();
+                quota_report(policies, policy, track, quota, &rungs, one_client_in)
+            });
+            Some(PolicyReport {
+                policy: policy.name().to_owned(),
+                role: track.role,
+                key: match policy.kind() {
+                    PolicyKind::Count => policy.identity().to_string(),
+                    PolicyKind::Exempt => "exempt".to_owned(),
+                    PolicyKind::Deny => "deny".to_owned(),
+                },
+                requests: track.requests,
+                denied: track.denied,
+                newly_denied: track.newly_denied,
+                clients: track.clients.count(|_| true) * one_client_in,
+                denied_clients: track.clients.count(|client| client.denied > 0) * one_client_in,
+                one_client_in,
+                quotas: quotas.collect(),
+            })
+        });
+        reports.collect()
+    }
+
+    fn listed(&self, clients: Vec<(u32, Client)>) -> Vec<DeniedClient> {
+        let names: Vec<&str> = self.options.classes.names().collect();
+        let listed = clients.into_iter().map(|(number, client)| {
+            let example = self.all.examples.of(number);
+            let class = usize::from(client.class).checked_sub(1).and_then(|place| names.get(place));
+            DeniedClient {
+                client: self
+                    .subjects
+                    .get(self.client)
+                    .map_or("", |subjects| subjects.name(number))
+                    .to_owned(),
+                requests: client.requests,
+                denied: client.denied,
+                denied_before: client.denied_before,
+                first: self.written(client.first),
+                last: self.written(client.last),
+                fullest: self.fullest(number),
+                class: class.map(|class| (*class).to_owned()),
+                user_agent: example.user_agent.map(String::from),
+                path: example.path.map(String::from),
+            }
+        });
+        listed.collect()
+    }
+
+    /// The window that exceeds its limit most, of policies that count by the same key.
+    fn fullest(&self, client: u32) -> Option<FullestWindow> {
+        let tracks = self.tracks.iter().filter(|track| track.subject == self.client);
+        let windows = tracks.flat_map(|track| track.quotas.iter().map(move |quota| (track, quota)));
+        let windows = windows.filter_map(|(track, quota)| {
+            let (start, asked) = quota.fullest(client)?;
+            let share = asked as f64 / quota.quota.quota().limit().max(1) as f64;
+            Some((share, track, quota, start, asked))
+        });
+        let (_, track, quota, start, asked) = windows.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+        Some(FullestWindow {
+            policy: track.name.to_string(),
+            quota: quota.quota.quota().to_string(),
+            start: self.written(start),
+            asked,
+        })
+    }
+
+    fn classes(&self, one_client_in: u64) -> Vec<ClassReport> {
+        if self.options.classes.len() == 0 {
+            return Vec::new();
+        }
+        let names = self.options.classes.names().chain(["others"]).map(str::to_owned);
+        // Requests outside of all classes come first among the figures, and last in the report.
+        let others = self.all.classes.first().map(|others| (0, others));
+        let figures = (1_u8..).zip(self.all.classes.iter().skip(1)).chain(others);
+        let reports = names.zip(figures).map(|(class, (number, figures))| ClassReport {
+            class,
+            requests: figures.requests,
+            denied: figures.denied,
+            clients: self.all.clients.count(|client| client.class == number) * one_client_in,
+            denied_clients: one_client_in
+                * self.all.clients.count(|client| client.class == number && client.denied > 0),
+        });
+        reports.collect()
+    }
+
+    fn compared(&self, one_client_in: u64) -> Compared {
+        let verdicts = &self.all.verdicts;
+        let is_newly_denied = |client: &Client| client.denied > 0 && client.denied_before == 0;
+        let is_newly_allowed = |client: &Client| client.denied == 0 && client.denied_before > 0;
+        let clients: &Clients = &self.all.clients;
+        let mut newly: Vec<(u32, Client)> = clients
+            .iter()
+            .filter(|(_, client)| is_newly_denied(client))
+            .map(|(number, client)| (number, *client))
+            .collect();
+        newly.sort_unstable_by_key(|(number, client)| (std::cmp::Reverse(client.denied), *number));
+        newly.truncate(self.options.listed_clients);
+        Compared {
+            denied_before: verdicts.denied_before,
+            newly_denied: verdicts.newly_denied,
+            newly_allowed: verdicts.newly_allowed,
+            incomparable: verdicts.incomparable,
+            newly_denied_clients: clients.count(is_newly_denied) * one_client_in,
+            newly_allowed_clients: clients.count(is_newly_allowed) * one_client_in,
+            most_newly_denied: self.listed(newly),
+        }
+    }
+
+    fn week(&self) -> Vec<Vec<TimeShare>> {
+        let week = self.all.calendar.week.iter();
+        week.map(|day| day.iter().map(|share| share.reported()).collect()).collect()
+    }
+
+    fn days(&self) -> Vec<DayReport> {
+        let days = self.all.calendar.days.iter().map(|(day, share)| DayReport {
+            day: day.to_string(),
+            requests: share.requests,
+            denied: share.denied,
+        });
+        days.collect()
+    }
+
+    fn notes(&self, one_client_in: u64) -> Vec<String> {
+        let mut notes = vec![
+            "A denied client would have waited, retried or gone away; here it goes on as it did.".to_owned(),
+            "One address may be an office or a mobile network with many people behind it.".to_owned(),
+        ];
+        if self.all.refused_in_log > 0 {
+            notes.push(format!(
+                "{} requests were answered 429 or 503 when the log was written: it shows traffic under limits that were \
+                 there already.",
+                self.all.refused_in_log
+            ));
+        }
+        if self.all.late > 0 {
+            notes.push(format!(
+                "{} requests came after later ones, and were replayed at the time of those.",
+                self.all.late
+            ));
+        }
+        if one_client_in > 1 {
+            notes.push(format!(
+                "There are more clients than --max-clients. Figures about clients are estimates from one client in \
+                 {one_client_in}; figures about requests are exact."
+            ));
+        }
+        if self.rungs.is_empty() && self.any_untried() {
+            notes.push(
+                "Where several quotas decide together, only today's limit was tried; --try-limits tries others."
+                    .to_owned(),
+            );
+        }
+        notes
+    }
+
+    fn any_untried(&self) -> bool {
+        let policies = self.engine.policies();
+        self.tracks.iter().any(|track| {
+            let policy = policies.as_slice().get(track.policy);
+            policy.is_some_and(|policy| {
+                let quotas = &mut track.quotas.iter();
+                quotas.any(|quota| !rungs::is_calculable(policies, policy, track.role, &quota.quota))
+            })
+        })
+    }
+}
+
+fn quota_report(
+    policies: &Policies,
+    policy: &Policy,
+    track: &PolicyTrack,
+    quota: &QuotaTrack,
+    rungs: &[&Rung],
+    one_client_in: u64,
+) -> QuotaReport {
+    let maxima = quota.maxima(one_client_in);
+    let limit = quota.quota.quota().limit();
+    let is_calculable =
+        quota.of_override.is_none() && rungs::is_calculable(policies, policy, track.role, &quota.quota);
+    let curve = if is_calculable {
+        Curve::calculated(&quota.windows, &maxima, limit)
+    } else {
+        let denied_clients = track.clients.count(|client| client.denied > 0) * one_client_in;
+        let today = Point { limit, denied: track.denied, denied_clients };
+        let tried = rungs.iter().map(|rung| Point {
+            limit: rung.limit,
+            denied: rung.denied,
+            denied_clients: rung.denied_clients() * one_client_in,
+        });
+        Curve::tried(tried.chain([today]).collect(), limit)
+    };
+    QuotaReport {
+        quota: quota.quota.quota().to_string(),
+        of_override_in_line: quota.of_override,
+        requests: quota.requests,
+        denied: quota.denied,
+        windows: quota.windows.count(),
+        denied_windows: quota.denied_windows,
+        longest_wait: quota.longest_wait.as_secs_f64(),
+        most: Spread::of(&maxima),
+        burst: quota.burst.most().filter(|_| limit > 0).map(|most| most as f64 / limit as f64),
+        curve,
+    }
+}
+
+impl Spread {
+    /// Where the values of a histogram lie, if there are any.
+    pub(crate) fn of(values: &Histogram) -> Option<Self> {
+        Some(Self {
+            p50: values.quantile(0.5)?,
+            p90: values.quantile(0.9)?,
+            p99: values.quantile(0.99)?,
+            p999: values.quantile(0.999)?,
+            max: values.max()?,
+        })
+    }
+}
+
+impl calendar::Share {
+    const fn reported(&self) -> TimeShare {
+        TimeShare { requests: self.requests, denied: self.denied }
+    }
+}
+
+/// Writes a time in a zone; one outside the calendar as a number.
+fn written(time: Timestamp, zone: &TimeZone) -> String {
+    match jiff::Timestamp::from_millisecond(time.as_unix_millis()) {
+        Ok(time) => time.display_with_offset(zone.to_offset(time)).to_string(),
+        Err(_) => format!("{} ms", time.as_unix_millis()),
+    }
+}

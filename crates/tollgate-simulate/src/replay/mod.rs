@@ -1,0 +1,429 @@
+//! Requests of the past, decided by the engine that decides live.
+//!
+//! ```text
+//! Hit ──▶ clock ──▶ Engine ─────▶ decision ──▶ policies   what each policy denied
+//!         driven    the policies               quotas     the windows of each client
+//!         by it     baseline                   clients    who was denied, and who was not before
+//!                   other limits               times      when
+//! ```
+
+mod burst;
+mod calendar;
+mod clients;
+mod engine;
+mod error;
+mod example;
+mod finish;
+mod outcome;
+mod policy_track;
+mod quota_track;
+mod rungs;
+mod subjects;
+
+use std::collections::HashMap;
+use std::num::NonZeroUsize;
+
+use jiff::tz::TimeZone;
+use smallvec::SmallVec;
+use tollgate::{Charge, Counted, ManualClock, QuotaState, Timestamp};
+use tollgate_policy::{
+    Attributes, CheckError, Ground, Identity, Matched, Outcome, Policies, PolicyDecision, TrialAnswer,
+    TrialKind,
+};
+
+use self::calendar::Calendar;
+use self::clients::Clients;
+use self::engine::Engine;
+pub use self::error::ReplayError;
+use self::example::Examples;
+use self::outcome::Verdict;
+use self::policy_track::{PolicyTrack, Tracks};
+use self::quota_track::Seen;
+use self::rungs::Rung;
+use self::subjects::{Found, Subjects, digest};
+use crate::class::Classes;
+
+/// One request of the past.
+#[derive(Clone)]
+pub struct Hit<'a> {
+    /// When it began.
+    pub time: Timestamp,
+    /// What the policies know of it. Only [the attributes that they go by](Policies::attributes) are needed, the
+    /// [client](Options::client) and those of classes.
+    pub attributes: Attributes<'a>,
+    /// The status that it was answered with.
+    pub status: Option<u16>,
+    /// The program that made it, as it called itself.
+    pub user_agent: Option<&'a str>,
+    /// The path that it asked for, for examples.
+    pub path: Option<&'a str>,
+}
+
+/// What a replay is told besides the policies.
+#[derive(Debug)]
+pub struct Options {
+    /// Who counts as one client in all figures that are not of one policy.
+    pub client: Identity,
+    /// How many clients are followed, for each kind of key. Where there are more, only some are, and figures about
+    /// clients are estimates.
+    pub max_clients: NonZeroUsize,
+    /// The zone of hours and days.
+    pub zone: TimeZone,
+    /// How many other limits the engine tries for each quota whose curve cannot be calculated.
+    pub rungs: usize,
+    /// How many clients are listed.
+    pub listed_clients: usize,
+    /// The classes of clients.
+    pub classes: Classes,
+}
+
+impl Default for Options {
+    /// Clients are addresses (of IPv6, networks of /64), two million of them are followed, and hours are those of UTC.
+    fn default() -> Self {
+        Self {
+            client: Identity::Address("ip".into(), tollgate_policy::Grouping::default()),
+            max_clients: NonZeroUsize::new(2_000_000).unwrap_or(NonZeroUsize::MIN),
+            zone: TimeZone::UTC,
+            rungs: 8,
+            listed_clients: 20,
+            classes: Classes::default(),
+        }
+    }
+}
+
+/// How the quotas of a policy are counted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Role {
+    /// They decide.
+    Enforced,
+    /// The policy is in shadow mode.
+    Shadow,
+    /// They are candidates of the policy.
+    Candidate,
+}
+
+/// A replay that goes on: takes requests in the order of their times, and then [makes the report](Self::report).
+///
+/// # Examples
+///
+/// ```
+/// use tollgate::Timestamp;
+/// use tollgate_policy::Config;
+/// use tollgate_simulate::{Hit, Options, Replay};
+///
+/// let text = "
+/// policies:
+///   - { name: login, match: { path: /login }, key: [ip], quotas: [2/1m] }
+/// ";
+/// let policies = Config::parse("tollgate.yaml", text)?.into_policies();
+/// let mut replay = Replay::new(policies, None, Options::default())?;
+/// for second in 0..5 {
+///     replay.request(&Hit {
+///         time: Timestamp::from_unix_millis(1_700_000_040_000 + second * 1_000),
+///         attributes: [("ip", "192.0.2.7"), ("path", "/login")].into_iter().collect(),
+///         status: Some(200),
+///         user_agent: None,
+///         path: Some("/login"),
+///     })?;
+/// }
+/// let report = replay.report();
+/// assert_eq!((report.requests, report.denied), (5, 3));
+/// assert_eq!(report.policies[0].quotas[0].curve.at(3).map(|point| point.denied), Some(2));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Replay {
+    clock: ManualClock,
+    now: Option<Timestamp>,
+    engine: Engine,
+    baseline: Option<Engine>,
+    subjects: Vec<Subjects>,
+    /// Which of them are the clients of figures over all policies.
+    client: usize,
+    tracks: Tracks,
+    rungs: Vec<Rung>,
+    all: All,
+    options: Options,
+}
+
+/// Figures over all policies.
+#[derive(Default)]
+struct All {
+    first: Option<Timestamp>,
+    verdicts: outcome::Verdicts,
+    /// Requests that were answered 429 or 503 when the log was written.
+    refused_in_log: u64,
+    /// Requests whose time lies before that of an earlier one; they are taken as made at that time.
+    late: u64,
+    /// Reasons why requests cannot be decided on.
+    undecided: HashMap<String, u64>,
+    unlimited: u64,
+    clients: Clients,
+    classes: Vec<outcome::OfClass>,
+    calendar: Calendar,
+    examples: Examples,
+    /// Depends on every request: whoever does not have the log cannot guess it.
+    fingerprint: u128,
+}
+
+/// Reasons that are told apart.
+const MAX_REASONS: usize = 64;
+
+impl Replay {
+    /// Begins a replay through these policies, and through others to compare them with.
+    ///
+    /// # Errors
+    ///
+    /// If policies with other limits are not valid, which does not happen.
+    pub fn new(
+        policies: Policies,
+        baseline: Option<Policies>,
+        options: Options,
+    ) -> Result<Self, ReplayError> {
+        let clock = ManualClock::default();
+        let engine = Engine::new(policies, &clock);
+        let baseline = baseline.map(|baseline| Engine::new(baseline, &clock));
+        let max = options.max_clients.get();
+        let mut subjects = vec![Subjects::new(options.client.clone(), max)];
+        let tracks = Tracks::new(engine.policies(), |identity| {
+            let known = subjects.iter().position(|other| other.identity() == identity);
+            known.unwrap_or_else(|| {
+                subjects.push(Subjects::new(identity.clone(), max));
+                subjects.len() - 1
+            })
+        });
+        let rungs = rungs::all(engine.policies(), &tracks, &clock, options.rungs)?;
+        let mut all = All { calendar: Calendar::new(options.zone.clone()), ..All::default() };
+        all.classes.resize_with(options.classes.len() + 1, Default::default);
+        Ok(Self { clock, now: None, engine, baseline, subjects, client: 0, tracks, rungs, all, options })
+    }
+
+    /// Decides on a request, as it would have been decided on at its time.
+    ///
+    /// # Errors
+    ///
+    /// If there are more live counters than memory is kept for.
+    pub fn request(&mut self, hit: &Hit<'_>) -> Result<(), ReplayError> {
+        let now = self.set_clock(hit.time);
+        let decision = self.engine.decide(&hit.attributes)?;
+        let verdict = Verdict::of(&decision);
+        let before = match &self.baseline {
+            Some(baseline) => Some(Verdict::of(&baseline.decide(&hit.attributes)?)),
+            None => None,
+        };
+        let mut request = Request { hit, now, numbers: SmallVec::from_elem(None, self.subjects.len()) };
+        self.note_all(&mut request, verdict, before);
+        match &decision {
+            Ok(decision) => self.note_policies(&mut request, decision, before),
+            Err(error) => self.all.note_undecided(error),
+        }
+        for rung in &mut self.rungs {
+            let subject = self.tracks.of(rung.track).map_or(0, |track| track.subject);
+            let client = request.numbers.get(subject).copied().flatten().flatten();
+            rung.decide(&hit.attributes, client)?;
+        }
+        Ok(())
+    }
+
+    /// Returns how many requests have been denied so far.
+    #[must_use]
+    pub const fn denied(&self) -> u64 {
+        self.all.verdicts.denied
+    }
+
+    /// Time stands still where the log goes back.
+    fn set_clock(&mut self, time: Timestamp) -> Timestamp {
+        let now = self.now.map_or(time, |now| now.max(time));
+        if time < now {
+            self.all.late += 1;
+        }
+        if self.now != Some(now) {
+            self.clock.set(now);
+        }
+        self.now = Some(now);
+        self.all.first.get_or_insert(now);
+        now
+    }
+
+    fn note_all(&mut self, request: &mut Request<'_, '_>, verdict: Verdict, before: Option<Verdict>) {
+        let Request { hit, now, .. } = *request;
+        let is_refused = hit.status.is_some_and(|status| matches!(status, 429 | 503));
+        self.all.refused_in_log += u64::from(is_refused);
+        self.all.verdicts.note(verdict, before);
+        self.all.calendar.note(now, verdict == Verdict::Denied);
+        let class = self.options.classes.of(&hit.attributes);
+        if let Some(of_class) = self.all.classes.get_mut(usize::from(class)) {
+            of_class.requests += 1;
+            of_class.denied += u64::from(verdict == Verdict::Denied);
+        }
+        let key = self.subjects.get(self.client).map(|subjects| subjects.identity().key(&hit.attributes));
+        let Some(Ok(digest)) = key.map(|key| key.map(|key| digest(&key))) else { return };
+        self.all.mix(digest, now);
+        let Some(number) = self.number(self.client, digest, request) else { return };
+        self.all.clients.note(number, now, |client| {
+            client.denied += u64::from(verdict == Verdict::Denied);
+            client.denied_before += u64::from(before == Some(Verdict::Denied));
+            if client.class == 0 {
+                client.class = class;
+            }
+        });
+        if verdict == Verdict::Denied {
+            self.all.examples.note(number, hit);
+        }
+    }
+
+    fn note_policies(
+        &mut self,
+        request: &mut Request<'_, '_>,
+        decision: &PolicyDecision,
+        before: Option<Verdict>,
+    ) {
+        let hit = request.hit;
+        let is_new = before == Some(Verdict::Allowed) && !decision.is_allowed();
+        match decision.ground() {
+            Ground::Exempt(policy) => self.tracks.note_uncounted(policy, Role::Enforced, false),
+            Ground::Denied(policy) | Ground::MissingKey { policy, .. } => {
+                self.tracks.note_uncounted(policy, Role::Enforced, true);
+            }
+            Ground::Unlimited => self.all.unlimited += 1,
+            _ => {}
+        }
+        let set = decision.policies();
+        let Ok(Outcome::Charge(matched)) = set.policies().charges(&hit.attributes, 1) else { return };
+        if let Some(counted) = decision.counted() {
+            self.note_charges(request, matched.enforced(), counted, is_new);
+        }
+        self.note_trials(request, &matched, decision);
+    }
+
+    fn note_trials(
+        &mut self,
+        request: &mut Request<'_, '_>,
+        matched: &Matched<'_>,
+        decision: &PolicyDecision,
+    ) {
+        // Those that count nothing come first, then the others in the order in which they matched.
+        let mut counting = matched.trials();
+        for trial in decision.trials() {
+            match trial.answer {
+                TrialAnswer::Denied => self.tracks.note_uncounted(trial.policy, Role::of(trial.kind), true),
+                TrialAnswer::Quotas(counted) => {
+                    let Some(of_match) = counting.next() else { continue };
+                    self.note_charges(request, of_match.charges(), counted, false);
+                }
+                _ => _ = counting.next(),
+            }
+        }
+    }
+
+    /// Notes the charges of policies, each of which has its charges together.
+    fn note_charges<'c>(
+        &mut self,
+        request: &mut Request<'_, '_>,
+        charges: impl Iterator<Item = Charge<'c>>,
+        counted: &Counted,
+        is_new: bool,
+    ) {
+        let mut last: Option<(usize, Option<u32>)> = None;
+        for (charge, state) in charges.zip(counted) {
+            let Some((track, place)) = self.tracks.find(charge.counter().quota()) else { continue };
+            let number = match last {
+                Some((same, number)) if same == track => number,
+                _ => {
+                    let Some(subject) = self.tracks.of(track).map(|track| track.subject) else { continue };
+                    let number = match request.numbers.get(subject).copied().flatten() {
+                        Some(number) => number,
+                        None => {
+                            let digest = digest(charge.counter().key());
+                            self.number(subject, digest, request)
+                        }
+                    };
+                    self.tracks.begin(track, number, request.now, is_new);
+                    number
+                }
+            };
+            last = Some((track, number));
+            self.note_quota(track, place, number, charge.cost(), state);
+        }
+        self.tracks.end();
+    }
+
+    fn note_quota(&mut self, track: usize, place: usize, client: Option<u32>, cost: u32, state: &QuotaState) {
+        let subject = self.tracks.of(track).map_or(0, |track| track.subject);
+        let one_in = self.subjects.get(subject).map_or(1, Subjects::one_in);
+        self.tracks.note(track, place, Seen { client, one_in, cost, state });
+    }
+
+    /// The number of the client with this key, if it is followed.
+    fn number(&mut self, subject: usize, digest: u128, request: &mut Request<'_, '_>) -> Option<u32> {
+        let number = loop {
+            match self.subjects.get_mut(subject)?.find(digest, &request.hit.attributes) {
+                Found::Client(number) => break Some(number),
+                Found::NotFollowed => break None,
+                Found::NoRoom => self.halve(subject),
+            }
+        };
+        if let Some(of_subject) = request.numbers.get_mut(subject) {
+            *of_subject = Some(number);
+        }
+        number
+    }
+
+    fn halve(&mut self, subject: usize) {
+        let Some(subjects) = self.subjects.get_mut(subject) else { return };
+        let kept = subjects.halve();
+        self.tracks.keep(subject, &kept);
+        for rung in &mut self.rungs {
+            if self.tracks.of(rung.track).is_some_and(|track| track.subject == subject) {
+                rung.keep(&kept);
+            }
+        }
+        if subject == self.client {
+            self.all.clients.keep(&kept);
+            self.all.examples.keep(&kept);
+        }
+    }
+}
+
+/// A request that is being noted.
+struct Request<'h, 'a> {
+    hit: &'h Hit<'a>,
+    now: Timestamp,
+    /// For each kind of key the number of its client, if it has been looked for.
+    numbers: SmallVec<[Option<Option<u32>>; 4]>,
+}
+
+impl All {
+    fn note_undecided(&mut self, error: &CheckError) {
+        let reason = error.to_string();
+        let is_told_apart = self.undecided.len() < MAX_REASONS || self.undecided.contains_key(&reason);
+        let reason = if is_told_apart { reason } else { "other reasons".to_owned() };
+        *self.undecided.entry(reason).or_default() += 1;
+    }
+
+    fn mix(&mut self, digest: u128, now: Timestamp) {
+        // An odd constant with bits all over. What comes out is hashed again before anybody sees it.
+        const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+        let time = u128::from(now.as_unix_millis().cast_unsigned());
+        self.fingerprint = (self.fingerprint.rotate_left(29) ^ digest ^ time).wrapping_mul(SPREAD);
+    }
+}
+
+impl Role {
+    const fn of(kind: TrialKind) -> Self {
+        match kind {
+            TrialKind::Shadow => Self::Shadow,
+            TrialKind::Candidate => Self::Candidate,
+        }
+    }
+
+    /// As it is written.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Enforced => "enforced",
+            Self::Shadow => "shadow",
+            Self::Candidate => "candidate",
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What became of requests.
+
+use tollgate_policy::{CheckError, PolicyDecision};
+
+/// What became of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verdict {
+    Allowed,
+    Denied,
+    /// It lacks something, and live it would be answered as an error.
+    Undecided,
+}
+
+/// How many requests came to which verdict, under the policies and under those to compare with.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Verdicts {
+    pub(super) requests: u64,
+    pub(super) denied: u64,
+    pub(super) undecided: u64,
+    pub(super) denied_before: u64,
+    pub(super) newly_denied: u64,
+    pub(super) newly_allowed: u64,
+    /// Requests that only one of both could decide on.
+    pub(super) incomparable: u64,
+}
+
+/// Requests of clients of one class.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct OfClass {
+    pub(super) requests: u64,
+    pub(super) denied: u64,
+}
+
+impl Verdict {
+    pub(super) fn of(decision: &Result<PolicyDecision, CheckError>) -> Self {
+        match decision {
+            Ok(decision) if decision.is_allowed() => Self::Allowed,
+            Ok(_) => Self::Denied,
+            Err(_) => Self::Undecided,
+        }
+    }
+}
+
+impl Verdicts {
+    pub(super) fn note(&mut self, verdict: Verdict, before: Option<Verdict>) {
+        self.requests += 1;
+        self.denied += u64::from(verdict == Verdict::Denied);
+        self.undecided += u64::from(verdict == Verdict::Undecided);
+        let Some(before) = before else { return };
+        self.denied_before += u64::from(before == Verdict::Denied);
+        match (before, verdict) {
+            (Verdict::Allowed, Verdict::Denied) => self.newly_denied += 1,
+            (Verdict::Denied, Verdict::Allowed) => self.newly_allowed += 1,
+            (Verdict::Undecided, Verdict::Undecided) => {}
+            (Verdict::Undecided, _) | (_, Verdict::Undecided) => self.incomparable += 1,
+            _ => {}
+        }
+    }
+}

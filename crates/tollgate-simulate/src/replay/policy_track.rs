@@ -1,0 +1,175 @@
+//! What each policy denied, and to whom.
+
+use tollgate::{PolicyQuota, Timestamp};
+use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
+
+use super::Role;
+use super::clients::Clients;
+use super::quota_track::{QuotaTrack, Seen};
+
+/// What one policy came to in one role.
+#[derive(Debug)]
+pub(super) struct PolicyTrack {
+    /// Its place among the policies, and its name.
+    pub(super) policy: usize,
+    pub(super) name: Box<str>,
+    pub(super) role: Role,
+    /// Which kind of key it counts by.
+    pub(super) subject: usize,
+    pub(super) requests: u64,
+    pub(super) denied: u64,
+    /// Requests that it denies and that the policies to compare with do not.
+    pub(super) newly_denied: u64,
+    pub(super) clients: Clients,
+    pub(super) quotas: Vec<QuotaTrack>,
+}
+
+/// What all policies came to.
+#[derive(Debug, Default)]
+pub(super) struct Tracks {
+    tracks: Vec<PolicyTrack>,
+    /// Where each quota is counted, by the place in memory of the policies' own quotas.
+    places: Vec<(usize, (usize, usize))>,
+    /// Policies whose charges were begun, with the client and whether the request is newly denied.
+    begun: Vec<Begun>,
+}
+
+#[derive(Debug)]
+struct Begun {
+    track: usize,
+    client: Option<u32>,
+    now: Timestamp,
+    is_new: bool,
+    is_denied: bool,
+}
+
+impl PolicyTrack {
+    fn new(place: usize, policy: &Policy, role: Role, subject: usize) -> Self {
+        Self {
+            policy: place,
+            name: policy.name().into(),
+            role,
+            subject,
+            requests: 0,
+            denied: 0,
+            newly_denied: 0,
+            clients: Clients::default(),
+            quotas: Vec::new(),
+        }
+    }
+}
+
+/// The place in memory of a quota that belongs to the policies, and so stays where it is.
+fn address(quota: &PolicyQuota) -> usize {
+    std::ptr::from_ref(quota).addr()
+}
+
+impl Tracks {
+    /// Tracks for policies that stay where they are in memory. `subject` says which kind of key this is.
+    pub(super) fn new(policies: &Policies, mut subject: impl FnMut(&Identity) -> usize) -> Self {
+        let mut all = Self::default();
+        for (place, policy) in policies.as_slice().iter().enumerate() {
+            let subject = match policy.kind() {
+                _ if policy.mode() == Mode::Off => continue,
+                PolicyKind::Count => subject(policy.identity()),
+                PolicyKind::Exempt | PolicyKind::Deny => 0,
+            };
+            let role = if policy.mode() == Mode::Shadow { Role::Shadow } else { Role::Enforced };
+            all.add(PolicyTrack::new(place, policy, role, subject), policy);
+            let mut of_overrides = policy.overrides().iter().flat_map(|over| over.candidates());
+            if !policy.candidates().is_empty() || of_overrides.any(|list| !list.is_empty()) {
+                all.add(PolicyTrack::new(place, policy, Role::Candidate, subject), policy);
+            }
+        }
+        all.places.sort_unstable();
+        all
+    }
+
+    fn add(&mut self, mut track: PolicyTrack, policy: &Policy) {
+        let is_candidate = track.role == Role::Candidate;
+        let own = if is_candidate { policy.candidates() } else { policy.quotas() };
+        let mut quotas: Vec<(&PolicyQuota, Option<usize>)> = own.iter().map(|quota| (quota, None)).collect();
+        for over in policy.overrides() {
+            let lists: Vec<&[PolicyQuota]> =
+                if is_candidate { over.candidates().collect() } else { over.quotas().collect() };
+            let line = Some(over.at().line);
+            quotas.extend(lists.into_iter().flatten().map(|quota| (quota, line)));
+        }
+        let number = self.tracks.len();
+        for (place, (quota, line)) in quotas.into_iter().enumerate() {
+            self.places.push((address(quota), (number, place)));
+            track.quotas.push(QuotaTrack::new(quota, line));
+        }
+        self.tracks.push(track);
+    }
+
+    /// Where a quota that was charged is counted. One whose limit a request says is not the policies' own: it is found
+    /// by its windows.
+    pub(super) fn find(&self, quota: &PolicyQuota) -> Option<(usize, usize)> {
+        let same = |(track, place): &(usize, usize)| {
+            let own = self.tracks.get(*track).and_then(|track| track.quotas.get(*place));
+            own.is_some_and(|own| own.quota.shares_counters_with(quota))
+        };
+        let found = self.places.binary_search_by_key(&address(quota), |(address, _)| *address).ok();
+        let found = found.and_then(|found| self.places.get(found)).map(|(_, place)| *place).filter(same);
+        found.or_else(|| self.places.iter().map(|(_, place)| *place).find(same))
+    }
+
+    pub(super) fn of(&self, track: usize) -> Option<&PolicyTrack> {
+        self.tracks.get(track)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &PolicyTrack> {
+        self.tracks.iter()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut PolicyTrack> {
+        self.tracks.iter_mut()
+    }
+
+    /// Begins to note the charges of a policy for a request.
+    pub(super) fn begin(&mut self, track: usize, client: Option<u32>, now: Timestamp, is_new: bool) {
+        self.begun.push(Begun { track, client, now, is_new, is_denied: false });
+    }
+
+    /// Notes one charge of the policy begun last.
+    pub(super) fn note(&mut self, track: usize, place: usize, seen: Seen<'_>) {
+        let quota = self.tracks.get_mut(track).and_then(|track| track.quotas.get_mut(place));
+        if let Some(quota) = quota {
+            quota.note(seen);
+        }
+        if let Some(begun) = self.begun.last_mut() {
+            begun.is_denied |= !seen.state.has_room();
+        }
+    }
+
+    /// Notes what the charges of each policy have come to.
+    pub(super) fn end(&mut self) {
+        for Begun { track, client, now, is_new, is_denied } in self.begun.drain(..) {
+            let Some(track) = self.tracks.get_mut(track) else { continue };
+            track.requests += 1;
+            track.denied += u64::from(is_denied);
+            track.newly_denied += u64::from(is_denied && is_new);
+            if let Some(client) = client {
+                track.clients.note(client, now, |client| client.denied += u64::from(is_denied));
+            }
+        }
+    }
+
+    /// Notes a request that a policy exempts or denies without a count.
+    pub(super) fn note_uncounted(&mut self, policy: &Policy, role: Role, is_denied: bool) {
+        let is_same = |track: &&mut PolicyTrack| track.role == role && *track.name == *policy.name();
+        if let Some(track) = self.tracks.iter_mut().find(is_same) {
+            track.requests += 1;
+            track.denied += u64::from(is_denied);
+        }
+    }
+
+    /// Keeps the clients of this kind of key that had these numbers.
+    pub(super) fn keep(&mut self, subject: usize, kept: &[u32]) {
+        for track in self.tracks.iter_mut().filter(|track| track.subject == subject) {
+            track.clients.keep(kept);
+            track.quotas.iter_mut().for_each(|quota| quota.keep(kept));
+        }
+    }
+}

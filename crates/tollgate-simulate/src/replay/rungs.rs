@@ -1,0 +1,164 @@
+//! Other limits, tried by the engine itself: one rung is one quota under one other limit.
+//!
+//! Where several quotas go together, where requests cost more than one unit or denied ones are counted, what a limit
+//! denies cannot be calculated from the windows of that quota alone.
+
+use tollgate::{CountDenied, ManualClock, PolicyQuota};
+use tollgate_policy::{Attributes, Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
+
+use super::engine::{Engine, is_denied_by};
+use super::error::ReplayError;
+use super::policy_track::Tracks;
+use super::{PolicyTrack, Role};
+
+/// Rungs at most, of all quotas together: each takes as long as the replay itself.
+const MAX_RUNGS: usize = 32;
+
+/// Limits as shares of today's.
+const SHARES: [f64; 12] = [1.5, 0.5, 2.0, 0.75, 3.0, 0.25, 5.0, 0.9, 1.1, 8.0, 0.1, 1.25];
+
+/// One quota under another limit.
+pub(super) struct Rung {
+    pub(super) track: usize,
+    pub(super) quota: usize,
+    pub(super) limit: u64,
+    pub(super) denied: u64,
+    /// One bit for each client: whether it was denied.
+    clients: Vec<u64>,
+    engine: Engine,
+    policy: usize,
+    role: Role,
+}
+
+/// Whether what every limit of this quota denies follows from the windows of its clients.
+///
+/// It does if each request takes one unit and a denied one takes none, and no other quota decides on the same requests.
+pub(super) fn is_calculable(policies: &Policies, policy: &Policy, role: Role, quota: &PolicyQuota) -> bool {
+    let takes_one = matches!(policy.cost(), Cost::Asked | Cost::Fixed(1));
+    let own = if role == Role::Candidate { policy.candidates() } else { policy.quotas() };
+    let is_alone = own.len() == 1 && policy.overrides().is_empty();
+    let mut specs = policy.quota_specs().chain(policy.candidate_specs());
+    let is_fixed = specs.all(|spec| spec.limit_attribute().is_none());
+    let decides = |other: &&Policy| {
+        other.mode() == Mode::Enforce && other.kind() == PolicyKind::Count && other.name() != policy.name()
+    };
+    let is_apart = !policies.as_slice().iter().filter(decides).any(|other| other.overlaps(policy));
+    takes_one && quota.count_denied() == CountDenied::No && is_alone && is_fixed && is_apart
+}
+
+/// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than a few engines in all.
+pub(super) fn all(
+    policies: &Policies,
+    tracks: &Tracks,
+    clock: &ManualClock,
+    of_each: usize,
+) -> Result<Vec<Rung>, ReplayError> {
+    let wanted: Vec<(usize, &PolicyTrack, usize)> = tracks
+        .iter()
+        .enumerate()
+        .flat_map(|(number, track)| (0..track.quotas.len()).map(move |quota| (number, track, quota)))
+        .filter(|(_, track, quota)| {
+            let policy = policies.as_slice().get(track.policy);
+            let quota = track.quotas.get(*quota).filter(|quota| quota.of_override.is_none());
+            let pair = policy.zip(quota);
+            pair.is_some_and(|(policy, quota)| {
+                !is_calculable(policies, policy, track.role, &quota.quota) && !is_limited_by_requests(policy)
+            })
+        })
+        .collect();
+    let of_each = of_each.min(MAX_RUNGS.checked_div(wanted.len()).unwrap_or(0)).min(SHARES.len());
+    let mut rungs = Vec::new();
+    for (number, track, place) in wanted {
+        let Some(quota) = track.quotas.get(place).map(|track| &track.quota) else { continue };
+        for limit in limits(quota.quota().limit(), of_each) {
+            let changed = with_limit(policies, track.policy, quota, limit)?;
+            rungs.push(Rung {
+                track: number,
+                quota: place,
+                limit,
+                denied: 0,
+                clients: Vec::new(),
+                engine: Engine::new(changed, clock),
+                policy: track.policy,
+                role: track.role,
+            });
+        }
+    }
+    Ok(rungs)
+}
+
+fn is_limited_by_requests(policy: &Policy) -> bool {
+    policy.quota_specs().chain(policy.candidate_specs()).any(|spec| spec.limit_attribute().is_some())
+}
+
+fn limits(today: u64, count: usize) -> Vec<u64> {
+    let mut limits: Vec<u64> = SHARES
+        .iter()
+        .map(|share| (share * today as f64).round() as u64)
+        .filter(|limit| *limit != today)
+        .collect();
+    let mut seen = std::collections::HashSet::new();
+    limits.retain(|limit| *limit > 0 && seen.insert(*limit));
+    limits.truncate(count);
+    limits
+}
+
+fn with_limit(
+    policies: &Policies,
+    policy: usize,
+    quota: &PolicyQuota,
+    limit: u64,
+) -> Result<Policies, PolicyError> {
+    let changed =
+        policies.as_slice().iter().enumerate().map(|(place, other)| {
+            if place == policy { other.with_limit(quota, limit) } else { other.clone() }
+        });
+    let changed = Policies::of(changed)?;
+    Ok(match policies.unmatched() {
+        Some(unmatched) => changed.with_unmatched(unmatched),
+        None => changed,
+    })
+}
+
+impl Rung {
+    /// Decides on a request, of the client with this number.
+    pub(super) fn decide(
+        &mut self,
+        request: &Attributes<'_>,
+        client: Option<u32>,
+    ) -> Result<(), ReplayError> {
+        let Ok(decision) = self.engine.decide(request)? else { return Ok(()) };
+        let policy = self.engine.policies().as_slice().get(self.policy);
+        if !policy.is_some_and(|policy| is_denied_by(&decision, policy, self.role)) {
+            return Ok(());
+        }
+        self.denied += 1;
+        let Some(client) = client else { return Ok(()) };
+        let place = client as usize / 64;
+        if place >= self.clients.len() {
+            self.clients.resize(place + 1, 0);
+        }
+        if let Some(word) = self.clients.get_mut(place) {
+            *word |= 1 << (client % 64);
+        }
+        Ok(())
+    }
+
+    pub(super) fn denied_clients(&self) -> u64 {
+        self.clients.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// Keeps the clients that had these numbers.
+    pub(super) fn keep(&mut self, kept: &[u32]) {
+        let is_denied = |client: &u32| {
+            self.clients.get(*client as usize / 64).is_some_and(|word| word >> (client % 64) & 1 == 1)
+        };
+        let mut clients = vec![0_u64; kept.len().div_ceil(64)];
+        for (number, _) in kept.iter().enumerate().filter(|(_, client)| is_denied(client)) {
+            if let Some(word) = clients.get_mut(number / 64) {
+                *word |= 1 << (number % 64);
+            }
+        }
+        self.clients = clients;
+    }
+}

@@ -1,0 +1,173 @@
+//! Clients, as one kind of key tells them apart.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hash as _, Hasher};
+
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+use tollgate::Key;
+use tollgate_policy::{Attributes, Identity};
+
+/// The clients of one kind of key: a number for each, counted from 0.
+///
+/// Where there are more than there is room for, only one key in 2, 4, 8 and so on is followed. Which ones depends on the
+/// digests of keys alone, so a client that is followed is followed from its first request to its last.
+#[derive(Debug)]
+pub(super) struct Subjects {
+    identity: Identity,
+    numbers: HashMap<u128, u32, BuildHasherDefault<Digested>>,
+    names: Vec<Box<str>>,
+    max: usize,
+    /// One key in two to the power of this is followed.
+    halvings: u32,
+}
+
+/// What happened to a client that a request came from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// It has this number.
+    Client(u32),
+    /// It is not among those that are followed.
+    NotFollowed,
+    /// There is no room for it: [halve](Subjects::halve) first.
+    NoRoom,
+}
+
+impl Subjects {
+    pub(super) fn new(identity: Identity, max: usize) -> Self {
+        Self { identity, numbers: HashMap::default(), names: Vec::new(), max: max.max(1), halvings: 0 }
+    }
+
+    pub(super) const fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// Finds the client with this key, or gives it a number. The request says what it is called.
+    pub(super) fn find(&mut self, digest: u128, request: &Attributes<'_>) -> Found {
+        if !is_followed(digest, self.halvings) {
+            return Found::NotFollowed;
+        }
+        if let Some(number) = self.numbers.get(&digest) {
+            return Found::Client(*number);
+        }
+        if self.names.len() >= self.max {
+            return Found::NoRoom;
+        }
+        let Ok(number) = u32::try_from(self.names.len()) else { return Found::NoRoom };
+        self.numbers.insert(digest, number);
+        self.names.push(name(&self.identity, request));
+        Found::Client(number)
+    }
+
+    /// Follows only every other client from now on. Returns the numbers that the ones still followed had before, in the
+    /// order of their new ones.
+    pub(super) fn halve(&mut self) -> Vec<u32> {
+        self.halvings += 1;
+        let mut kept: Vec<(u32, u128)> = std::mem::take(&mut self.numbers)
+            .into_iter()
+            .filter(|(digest, _)| is_followed(*digest, self.halvings))
+            .map(|(digest, number)| (number, digest))
+            .collect();
+        kept.sort_unstable();
+        self.numbers = (0..).zip(&kept).map(|(number, (_, digest))| (*digest, number)).collect();
+        let kept: Vec<u32> = kept.into_iter().map(|(number, _)| number).collect();
+        keep(&mut self.names, &kept);
+        kept
+    }
+
+    pub(super) fn name(&self, number: u32) -> &str {
+        self.names.get(number as usize).map_or("", AsRef::as_ref)
+    }
+
+    /// One client in so many is followed.
+    pub(super) const fn one_in(&self) -> u64 {
+        1 << self.halvings
+    }
+}
+
+/// The client as a report names it. A network that is one address of IPv4 is written as that.
+fn name(identity: &Identity, request: &Attributes<'_>) -> Box<str> {
+    let name = identity.describe(request).unwrap_or_default();
+    match (identity, name.strip_suffix("/32")) {
+        (Identity::Address(..), Some(address)) if !address.contains(':') => address.into(),
+        _ => name.into(),
+    }
+}
+
+/// Keeps the items that had these places, in ascending order.
+pub(super) fn keep<T>(items: &mut Vec<T>, places: &[u32]) {
+    let mut places = places.iter().copied().peekable();
+    let mut place = 0_u32;
+    items.retain(|_| {
+        let is_kept = places.next_if_eq(&place).is_some();
+        place += 1;
+        is_kept
+    });
+    items.shrink_to_fit();
+}
+
+/// Returns 128 bits that stand for the key. That two of ten million clients meet has a chance of less than 10^-24.
+pub(super) fn digest(key: &Key<'_>) -> u128 {
+    let mut hasher = SipHasher13::new();
+    key.hash(&mut hasher);
+    hasher.finish128().as_u128()
+}
+
+/// The high bits decide. A table finds its places by the low ones.
+const fn is_followed(digest: u128, halvings: u32) -> bool {
+    digest.leading_zeros() >= halvings
+}
+
+/// Takes the digest for the hash that it is.
+#[derive(Debug, Default)]
+struct Digested(u64);
+
+impl Hasher for Digested {
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
+        }
+    }
+
+    fn write_u128(&mut self, digest: u128) {
+        self.0 = digest as u64;
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(subjects: &mut Subjects, user: &str) -> Found {
+        let request: Attributes<'_> = [("user", user)].into_iter().collect();
+        subjects.find(digest(&Key::from(user)), &request)
+    }
+
+    /// Half of them are left, each under the name that it had, and the others are not followed again.
+    #[test]
+    fn halving_keeps_clients_together_with_their_names() {
+        let mut subjects = Subjects::new(Identity::Attribute("user".into()), 1_000);
+        let users: Vec<String> = (0..1_000).map(|number| format!("user-{number}")).collect();
+        for (number, user) in (0..).zip(&users) {
+            assert_eq!(find(&mut subjects, user), Found::Client(number));
+        }
+        assert_eq!(find(&mut subjects, "one more"), Found::NoRoom);
+        let mut values: Vec<u32> = (0..1_000).collect();
+        let kept = subjects.halve();
+        keep(&mut values, &kept);
+        assert_eq!(values, kept);
+        assert!((400..600).contains(&subjects.names.len()), "{}", subjects.names.len());
+        for user in &users {
+            match find(&mut subjects, user) {
+                Found::Client(number) => assert_eq!(subjects.name(number), format!("user={user}")),
+                Found::NotFollowed => {}
+                Found::NoRoom => panic!("{user}: half of the room is free"),
+            }
+        }
+        assert_eq!(subjects.names.len(), kept.len());
+        assert_eq!(subjects.one_in(), 2);
+    }
+}

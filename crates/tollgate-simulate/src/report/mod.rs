@@ -1,0 +1,260 @@
+//! What a replay came to: the same figures for every form of output.
+
+mod read;
+mod share;
+
+use serde::Serialize;
+use siphasher::sip128::{Hasher128 as _, SipHasher13};
+
+pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLines};
+pub use self::share::percent;
+use crate::{Curve, Role};
+
+/// What a replay came to. Times are in RFC 3339, in the zone of the report.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Report {
+    /// What was read, if the requests are from logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<ReadReport>,
+    /// The zone of hours and days.
+    pub zone: String,
+    /// When the first request was made.
+    pub first: Option<String>,
+    /// When the last request was made.
+    pub last: Option<String>,
+    /// Seconds from the first request to the last.
+    pub seconds: f64,
+    /// Requests that were replayed.
+    pub requests: u64,
+    /// Requests that are denied.
+    pub denied: u64,
+    /// Requests that would be answered as errors, because they lack what a policy needs.
+    pub undecided: u64,
+    /// Why, with how many each.
+    pub undecided_reasons: Vec<Reason>,
+    /// Requests that no policy limits.
+    pub unlimited: u64,
+    /// Requests that were answered 429 or 503 when the log was written.
+    pub refused_in_log: u64,
+    /// Clients: addresses, unless another key was chosen.
+    pub clients: u64,
+    /// Clients of which a request is denied.
+    pub denied_clients: u64,
+    /// One client in so many was followed. If it is not 1, all numbers of clients are estimates.
+    pub one_client_in: u64,
+    /// What each policy does, in their order.
+    pub policies: Vec<PolicyReport>,
+    /// The clients that are denied most often.
+    pub most_denied: Vec<DeniedClient>,
+    /// Requests and clients of each class.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassReport>,
+    /// What is different from the policies to compare with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub compared: Option<Compared>,
+    /// Requests of each hour of the week: seven days from Monday, 24 hours each.
+    pub week: Vec<Vec<TimeShare>>,
+    /// Requests of each day.
+    pub days: Vec<DayReport>,
+    /// What this answer does not say.
+    pub notes: Vec<String>,
+    #[serde(skip)]
+    pub(crate) fingerprint: u128,
+}
+
+/// A reason, and how many requests it is one for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Reason {
+    /// The reason.
+    pub reason: String,
+    /// The requests.
+    pub requests: u64,
+}
+
+/// What a policy does, in one role.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct PolicyReport {
+    /// Its name.
+    pub policy: String,
+    /// Whether its quotas decide or are on trial.
+    pub role: Role,
+    /// What it counts by, as in a file.
+    pub key: String,
+    /// Requests that it matches.
+    pub requests: u64,
+    /// Requests for which one of its quotas has no room, or that it denies without a count.
+    pub denied: u64,
+    /// Those that the policies to compare with admit.
+    pub newly_denied: u64,
+    /// Clients, by its key.
+    pub clients: u64,
+    /// Clients of which it denies a request.
+    pub denied_clients: u64,
+    /// One client in so many was followed.
+    pub one_client_in: u64,
+    /// What each of its quotas does.
+    pub quotas: Vec<QuotaReport>,
+}
+
+/// What one quota does.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct QuotaReport {
+    /// As it is written in a file.
+    pub quota: String,
+    /// The line of the override that has it, if it is not the policy's own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub of_override_in_line: Option<usize>,
+    /// Requests that it was asked about.
+    pub requests: u64,
+    /// Requests for which it has no room.
+    pub denied: u64,
+    /// Windows of clients with a request.
+    pub windows: u64,
+    /// Windows in which a request is denied.
+    pub denied_windows: u64,
+    /// The longest time that a denied client has to wait, in seconds.
+    pub longest_wait: f64,
+    /// The most units that each client asks for in one window: how tight the limit is.
+    pub most: Option<Spread>,
+    /// The most units admitted for one client in any interval as long as a window, as a share of the limit. Windows that
+    /// stand next to each other allow up to 2. `None` if it was not measured.
+    pub burst: Option<f64>,
+    /// What other limits deny.
+    pub curve: Curve,
+}
+
+/// Where values lie: half of them are at most `p50`, and so on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Spread {
+    /// The median.
+    pub p50: u64,
+    /// Of ten values, nine are at most this one.
+    pub p90: u64,
+    /// Of a hundred values, 99.
+    pub p99: u64,
+    /// Of a thousand values, 999.
+    pub p999: u64,
+    /// The greatest value.
+    pub max: u64,
+}
+
+/// A client that is denied.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DeniedClient {
+    /// Its key, such as `ip=192.0.2.7`, or a digest of it.
+    pub client: String,
+    /// Its requests.
+    pub requests: u64,
+    /// Those that are denied.
+    pub denied: u64,
+    /// Those that the policies to compare with deny.
+    pub denied_before: u64,
+    /// Its first request.
+    pub first: String,
+    /// Its last request.
+    pub last: String,
+    /// The window in which it asks for the most, if a policy counts by the same key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fullest: Option<FullestWindow>,
+    /// The class that it is in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// The program that made its first denied request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub user_agent: Option<String>,
+    /// The path of its first denied request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<String>,
+}
+
+/// The window in which a client asks for the most.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct FullestWindow {
+    /// The policy whose quota it is of.
+    pub policy: String,
+    /// The quota.
+    pub quota: String,
+    /// When it starts.
+    pub start: String,
+    /// Units that are asked for.
+    pub asked: u64,
+}
+
+/// Requests and clients of one class.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct ClassReport {
+    /// Its name. Clients that are in no class are in `others`.
+    pub class: String,
+    /// Requests in it.
+    pub requests: u64,
+    /// Those that are denied.
+    pub denied: u64,
+    /// Clients of which a request is in it.
+    pub clients: u64,
+    /// Those of which a request is denied.
+    pub denied_clients: u64,
+}
+
+/// What is different from the policies to compare with.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Compared {
+    /// Requests that they deny.
+    pub denied_before: u64,
+    /// Requests that they admit and these policies deny.
+    pub newly_denied: u64,
+    /// Requests that they deny and these policies admit.
+    pub newly_allowed: u64,
+    /// Requests that only one of both can decide on.
+    pub incomparable: u64,
+    /// Clients of which they deny no request and these policies one.
+    pub newly_denied_clients: u64,
+    /// Clients of which they deny a request and these policies none.
+    pub newly_allowed_clients: u64,
+    /// Of the newly denied clients those that are denied most often.
+    pub most_newly_denied: Vec<DeniedClient>,
+}
+
+/// Requests at some time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct TimeShare {
+    /// Requests.
+    pub requests: u64,
+    /// Those that are denied.
+    pub denied: u64,
+}
+
+/// Requests of a day.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct DayReport {
+    /// Its date.
+    pub day: String,
+    /// Requests.
+    pub requests: u64,
+    /// Those that are denied.
+    pub denied: u64,
+}
+
+impl Report {
+    /// Replaces the names of clients by digests. The same log gives the same digests, and without the log nobody can find
+    /// out a name by trying all addresses.
+    pub fn hide_keys(&mut self) {
+        let key = self.fingerprint;
+        let newly = self.compared.iter_mut().flat_map(|compared| &mut compared.most_newly_denied);
+        for client in self.most_denied.iter_mut().chain(newly) {
+            let mut hasher = SipHasher13::new_with_key(&key.to_le_bytes());
+            std::hash::Hasher::write(&mut hasher, client.client.as_bytes());
+            client.client = format!("client-{:010x}", hasher.finish128().h1 >> 24);
+        }
+    }
+}

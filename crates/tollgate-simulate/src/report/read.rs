@@ -1,0 +1,61 @@
+//! What was read before anything was replayed.
+
+use serde::Serialize;
+
+/// What was read.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct ReadReport {
+    /// The files.
+    pub files: Vec<ReadFile>,
+    /// All lines, of every kind.
+    pub lines: u64,
+    /// Lines that could not be read.
+    pub unparsed_lines: u64,
+    /// The same by reason, with examples.
+    pub unparsed: Vec<UnreadLines>,
+    /// Requests that were left out because later ones had been replayed already.
+    pub late: u64,
+    /// The longest times without requests.
+    pub gaps: Vec<ReadGap>,
+    /// Requests whose local time exists twice.
+    pub ambiguous: u64,
+}
+
+/// A file that was read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ReadFile {
+    /// Its name.
+    pub name: String,
+    /// Its format.
+    pub format: Option<String>,
+    /// Which instant of a request the format logs, in words.
+    pub instant: Option<String>,
+    /// How exactly it tells the time, in words.
+    pub precision: Option<String>,
+    /// Its lines.
+    pub lines: u64,
+    /// The requests among them.
+    pub requests: u64,
+}
+
+/// Lines that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnreadLines {
+    /// Why.
+    pub reason: String,
+    /// How many.
+    pub lines: u64,
+    /// Some of them, each with its file and number.
+    pub examples: Vec<String>,
+}
+
+/// A time without requests.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ReadGap {
+    /// The last request before it.
+    pub from: String,
+    /// The first request after it.
+    pub to: String,
+    /// Its length in seconds.
+    pub seconds: f64,
+}

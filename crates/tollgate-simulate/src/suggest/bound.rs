@@ -1,0 +1,108 @@
+//! How high a limit has to be so that few clients exceed it, whatever the distribution is.
+//!
+//! Of n clients, sorted by the most that each asks for in a window, the one of rank r is an upper bound of the quantile
+//! 1 - p of all clients with a confidence of 95 %, if P(Bin(n, 1 - p) >= r) <= 5 %. This is the usual interval for
+//! quantiles by order statistics; it assumes nothing of the distribution.
+
+use crate::Histogram;
+
+/// The share of clients that a suggested limit may deny, unless another is asked for.
+pub const BUDGET: f64 = 0.001;
+
+/// The chance that more clients exceed the bound than the budget allows.
+pub const RISK: f64 = 0.05;
+
+/// Returns the rank, counted from 1, of the client whose most is the bound; `None` if there are too few clients.
+///
+/// ```
+/// use tollgate_simulate::suggest::rank;
+///
+/// assert_eq!(rank(298, 0.01), None);
+/// assert_eq!(rank(299, 0.01), Some(299));
+/// assert_eq!(rank(2_994, 0.001), None);
+/// assert_eq!(rank(2_995, 0.001), Some(2_995));
+/// ```
+#[must_use]
+pub fn rank(clients: u64, budget: f64) -> Option<u64> {
+    if clients == 0 || !(budget > 0.0 && budget < 1.0) {
+        return None;
+    }
+    // P(Bin(n, 1 - p) >= r) is the chance that at most n - r clients exceed. The chances are added up from none on, as
+    // logarithms, because that of none is too small for a number if there are a million clients.
+    let n = clients as f64;
+    let odds = (budget / (1.0 - budget)).ln();
+    let mut exactly = n * (-budget).ln_1p();
+    let mut at_most = exactly;
+    let mut exceeding = None;
+    for number in 0..clients {
+        if at_most > RISK.ln() {
+            break;
+        }
+        exceeding = Some(number);
+        let number = number as f64;
+        exactly += odds + ((n - number) / (number + 1.0)).ln();
+        at_most = sum(at_most, exactly);
+    }
+    Some(clients - exceeding?)
+}
+
+/// The logarithm of the sum of two numbers, of which the logarithms are given.
+fn sum(a: f64, b: f64) -> f64 {
+    let (less, more) = if a < b { (a, b) } else { (b, a) };
+    more + (less - more).exp().ln_1p()
+}
+
+/// Returns how many clients it takes for a bound with this budget.
+#[must_use]
+pub fn clients_needed(budget: f64) -> u64 {
+    let needed = (RISK.ln() / (-budget).ln_1p()).ceil();
+    if needed.is_finite() && needed > 0.0 { needed as u64 } else { u64::MAX }
+}
+
+/// Returns the bound on the most of each client; `None` if there are too few clients.
+#[must_use]
+pub(crate) fn suggested(maxima: &Histogram, budget: f64) -> Option<u64> {
+    maxima.of_rank(rank(maxima.count(), budget)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sum of the definition, with exact products where that is possible.
+    fn tail(n: u32, p: f64, r: u32) -> f64 {
+        (r..=n)
+            .map(|k| {
+                let choose: f64 = (0..k).map(|i| f64::from(n - i) / f64::from(i + 1)).product();
+                choose * (1.0 - p).powi(k as i32) * p.powi((n - k) as i32)
+            })
+            .sum()
+    }
+
+    #[test]
+    fn is_the_least_rank_of_the_definition() {
+        for n in [1, 10, 40, 58, 59, 60, 90, 93, 150, 200] {
+            for p in [0.05, 0.1, 0.3] {
+                let least = (1..=n).find(|r| tail(n, p, *r) <= RISK).map(u64::from);
+                assert_eq!(rank(u64::from(n), p), least, "n {n}, p {p}");
+            }
+        }
+    }
+
+    #[test]
+    fn needs_as_many_clients_as_it_says() {
+        for budget in [0.000_1, 0.001, 0.01, 0.05, 0.5] {
+            let needed = clients_needed(budget);
+            assert_eq!((rank(needed - 1, budget), rank(needed, budget)), (None, Some(needed)), "{budget}");
+        }
+    }
+
+    /// The chance of no client above the bound is e^-10000 there.
+    #[test]
+    fn millions_of_clients_are_bounded_too() {
+        let rank = rank(10_000_000, 0.001).unwrap();
+        // The normal approximation: 10,000 exceed, with a deviation of 100.
+        let exceeding = 10_000_000 - rank;
+        assert!((9_820..9_850).contains(&exceeding), "{exceeding}");
+    }
+}

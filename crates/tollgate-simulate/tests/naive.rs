@@ -1,0 +1,221 @@
+//! A replay of its own: windows by division, counts in a map, no engine. It names the same denials.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+mod naive {
+    use std::collections::{HashMap, HashSet};
+
+    /// One request: milliseconds, client, whether it is a login, and its cost.
+    pub(crate) type Line = (i64, u8, bool, u32);
+
+    /// One quota: a limit for each window of so many milliseconds, from the first request of a client on or by the clock.
+    #[derive(Debug, Clone, Copy)]
+    pub(crate) struct Quota {
+        pub(crate) limit: u64,
+        pub(crate) millis: i64,
+        pub(crate) is_first_hit: bool,
+    }
+
+    /// Counts of one policy: by quota and client, when the window began and what is used.
+    #[derive(Default)]
+    struct Counts(HashMap<(usize, u8), (i64, u64)>);
+
+    /// A policy: what it matches and its quotas.
+    #[derive(Debug, Clone)]
+    pub(crate) struct Policy {
+        pub(crate) is_for_logins: bool,
+        pub(crate) is_global: bool,
+        pub(crate) quotas: Vec<Quota>,
+    }
+
+    pub(crate) struct Denials {
+        /// The places of denied requests.
+        pub(crate) requests: Vec<usize>,
+        pub(crate) clients: HashSet<u8>,
+        /// How many of them each policy denies.
+        pub(crate) of_policies: Vec<u64>,
+    }
+
+    pub(crate) fn replay(policies: &[Policy], lines: &[Line]) -> Denials {
+        let mut counts: Vec<Counts> = policies.iter().map(|_| Counts::default()).collect();
+        let mut denials =
+            Denials { requests: Vec::new(), clients: HashSet::new(), of_policies: vec![0; policies.len()] };
+        for (place, &(time, client, is_login, cost)) in lines.iter().enumerate() {
+            let mut open = Vec::new();
+            let mut denying = HashSet::new();
+            for (number, policy) in policies.iter().enumerate() {
+                if policy.is_for_logins && !is_login {
+                    continue;
+                }
+                for (at, quota) in policy.quotas.iter().enumerate() {
+                    let key = (at, if policy.is_global { 0 } else { client });
+                    let (start, used) = match counts[number].0.get(&key) {
+                        Some(&(start, used)) if quota.is_first_hit && time < start + quota.millis => {
+                            (start, used)
+                        }
+                        Some(&(start, used)) if !quota.is_first_hit && start == time / quota.millis => {
+                            (start, used)
+                        }
+                        _ => (if quota.is_first_hit { time } else { time / quota.millis }, 0),
+                    };
+                    if used + u64::from(cost) > quota.limit {
+                        denying.insert(number);
+                    }
+                    open.push((number, key, start, used + u64::from(cost)));
+                }
+            }
+            if denying.is_empty() {
+                for (number, key, start, used) in open {
+                    counts[number].0.insert(key, (start, used));
+                }
+            } else {
+                denials.requests.push(place);
+                denials.clients.insert(client);
+                denying.into_iter().for_each(|number| denials.of_policies[number] += 1);
+            }
+        }
+        denials
+    }
+}
+
+use std::fmt::Write as _;
+
+use self::naive::{Line, Policy, Quota};
+use proptest::prelude::*;
+use tollgate::Timestamp;
+use tollgate_policy::{Config, Policies};
+use tollgate_simulate::{Basis, Hit, Options, Replay, Report};
+
+/// An instant that is the start of a minute, and of no window of most of these quotas.
+const START: i64 = 1_700_000_040_000;
+
+fn written(policies: &[Policy]) -> String {
+    let mut text = "policies:\n".to_owned();
+    for (number, Policy { is_for_logins, is_global, quotas }) in policies.iter().enumerate() {
+        let matching = if *is_for_logins { "match: { path: /login }, " } else { "" };
+        let key = if *is_global { "global" } else { "[ip]" };
+        let quotas: Vec<String> = quotas
+            .iter()
+            .map(|Quota { limit, millis, is_first_hit }| {
+                format!("{limit}/{millis}ms{}", if *is_first_hit { "@first_hit" } else { "" })
+            })
+            .collect();
+        let cost = "cost: { attribute: units, max: 1000 }";
+        let quotas = quotas.join(", ");
+        writeln!(text, "  - {{ name: p{number}, {matching}key: {key}, quotas: [{quotas}], {cost} }}")
+            .unwrap();
+    }
+    text
+}
+
+fn policies(text: &str) -> Policies {
+    Config::parse("test.yaml", text).unwrap_or_else(|error| panic!("{text}{error}")).into_policies()
+}
+
+/// Replays lines one by one, and returns the report together with the places of the denied ones.
+fn replay(text: &str, lines: &[Line], options: Options) -> (Report, Vec<usize>) {
+    let mut replay = Replay::new(policies(text), None, options).unwrap();
+    let mut denied = Vec::new();
+    for (place, (time, client, is_login, cost)) in lines.iter().enumerate() {
+        let (ip, cost) = (format!("192.0.2.{client}"), cost.to_string());
+        let path = if *is_login { "/login" } else { "/search" };
+        let before = replay.denied();
+        replay
+            .request(&Hit {
+                time: Timestamp::from_unix_millis(*time),
+                attributes: [("ip", ip.as_str()), ("path", path), ("units", &cost)].into_iter().collect(),
+                status: None,
+                user_agent: None,
+                path: Some(path),
+            })
+            .unwrap();
+        if replay.denied() > before {
+            denied.push(place);
+        }
+    }
+    (replay.report(), denied)
+}
+
+fn lines(costs: std::ops::Range<u32>) -> impl Strategy<Value = Vec<Line>> {
+    let line = (0_i64..60, 0_u8..5, any::<bool>(), costs);
+    proptest::collection::vec(line, 1..120).prop_map(|mut lines| {
+        let mut now = START;
+        for line in &mut lines {
+            // Several requests in one millisecond, and pauses of more than a window.
+            now += if line.0 > 55 { line.0 * 3 } else { line.0 / 8 };
+            line.0 = now;
+        }
+        lines
+    })
+}
+
+fn quota() -> impl Strategy<Value = Quota> {
+    (1_u64..8, 5_i64..80, any::<bool>()).prop_map(|(limit, millis, is_first_hit)| Quota {
+        limit,
+        millis,
+        is_first_hit,
+    })
+}
+
+fn any_policies() -> impl Strategy<Value = Vec<Policy>> {
+    let policy = (any::<bool>(), any::<bool>(), proptest::collection::vec(quota(), 1..3)).prop_map(
+        |(is_for_logins, is_global, mut quotas)| {
+            quotas.dedup_by_key(|quota| (quota.millis, quota.is_first_hit));
+            Policy { is_for_logins, is_global, quotas }
+        },
+    );
+    proptest::collection::vec(policy, 1..4)
+}
+
+proptest! {
+    /// Several policies, several quotas, costs: the same requests are denied, by the same policies, to the same clients.
+    #[test]
+    fn the_engine_denies_what_a_naive_replay_denies(policies in any_policies(), lines in lines(1..4)) {
+        let expected = naive::replay(&policies, &lines);
+        let (report, denied) = replay(&written(&policies), &lines, Options { rungs: 0, ..Options::default() });
+        prop_assert_eq!(&denied, &expected.requests);
+        prop_assert_eq!(report.requests, lines.len() as u64);
+        prop_assert_eq!(report.denied_clients, expected.clients.len() as u64);
+        let of_policies: Vec<u64> = report.policies.iter().map(|policy| policy.denied).collect();
+        prop_assert_eq!(of_policies, expected.of_policies);
+        prop_assert!(report.most_denied.iter().map(|client| client.denied).sum::<u64>() == report.denied);
+    }
+
+    /// One quota, one unit a request: every point of the curve is what the engine denies under that limit.
+    #[test]
+    fn every_calculated_point_is_what_the_engine_denies(quota in quota(), lines in lines(1..2), pick in any::<prop::sample::Index>()) {
+        let policy = |limit| Policy {
+            is_for_logins: true,
+            is_global: false,
+            quotas: vec![Quota { limit, ..quota }],
+        };
+        let text = |limit| written(&[policy(limit)]).replace(", cost: { attribute: units, max: 1000 }", "");
+        let (report, _) = replay(&text(quota.limit), &lines, Options::default());
+        let curve = &report.policies[0].quotas[0].curve;
+        prop_assert_eq!(curve.basis, Basis::Calculated);
+        let point = curve.points[pick.index(curve.points.len())];
+        let (under, _) = replay(&text(point.limit), &lines, Options::default());
+        prop_assert_eq!((point.denied, point.denied_clients), (under.denied, under.denied_clients));
+    }
+
+}
+
+proptest! {
+    // Each case is a dozen replays.
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    /// Several quotas, or costs: the points that the engine tried in one pass are those of passes of their own.
+    #[test]
+    fn every_tried_point_is_what_the_engine_denies(mut policies in any_policies(), lines in lines(1..4)) {
+        let (report, _) = replay(&written(&policies), &lines, Options { rungs: 4, ..Options::default() });
+        let quota = &report.policies[0].quotas[0];
+        prop_assert_eq!(quota.curve.basis, Basis::Tried);
+        prop_assert!(quota.curve.points.len() > 1);
+        for point in &quota.curve.points {
+            policies[0].quotas[0].limit = point.limit;
+            let (under, _) = replay(&written(&policies), &lines, Options { rungs: 0, ..Options::default() });
+            let first = &under.policies[0];
+            prop_assert_eq!((point.denied, point.denied_clients), (first.denied, first.denied_clients));
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! What a replay reports, on small traffic whose answers can be counted by hand.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use std::num::NonZeroUsize;
+
+use tollgate::Timestamp;
+use tollgate_policy::{Config, Policies, Policy};
+use tollgate_simulate::{Classes, Hit, Options, Replay, Report, Role};
+
+/// 2026-11-23 00:00 UTC, a Monday.
+const MONDAY: i64 = 1_795_392_000_000;
+
+fn policies(text: &str) -> Policies {
+    Config::parse("test.yaml", text).unwrap_or_else(|error| panic!("{error}")).into_policies()
+}
+
+/// Replays requests of clients at these seconds, all for one path.
+fn replay(text: &str, baseline: Option<&str>, options: Options, requests: &[(i64, &str)]) -> Report {
+    replay_by(policies(text), baseline.map(policies), options, requests)
+}
+
+fn replay_by(
+    policies: Policies,
+    baseline: Option<Policies>,
+    options: Options,
+    requests: &[(i64, &str)],
+) -> Report {
+    let mut replay = Replay::new(policies, baseline, options).unwrap();
+    for (second, ip) in requests {
+        let agent = if ip.starts_with('9') { "crawler-bot/1.0" } else { "Mozilla/5.0" };
+        let hit = Hit {
+            time: Timestamp::from_unix_millis(MONDAY + second * 1_000),
+            attributes: [("ip", *ip), ("path", "/login"), ("user_agent", agent)].into_iter().collect(),
+            status: Some(if *second == 0 { 429 } else { 200 }),
+            user_agent: Some(agent),
+            path: Some("/login"),
+        };
+        replay.request(&hit).unwrap();
+    }
+    replay.report()
+}
+
+const TWO: &str = "policies: [{ name: login, match: { path: /login }, key: [ip], quotas: [2/1m] }]";
+const THREE: &str = "policies: [{ name: login, match: { path: /login }, key: [ip], quotas: [3/1m] }]";
+
+/// One client makes four requests in the first minute, one two, one a single one an hour later.
+const REQUESTS: [(i64, &str); 7] = [
+    (0, "192.0.2.1"),
+    (1, "192.0.2.1"),
+    (2, "192.0.2.2"),
+    (3, "192.0.2.1"),
+    (4, "192.0.2.1"),
+    (5, "192.0.2.2"),
+    (3_605, "9.9.9.9"),
+];
+
+#[test]
+fn says_who_is_denied_when_and_for_how_long() {
+    let report = replay(TWO, None, Options::default(), &REQUESTS);
+    assert_eq!((report.requests, report.denied, report.undecided), (7, 2, 0));
+    assert_eq!((report.clients, report.denied_clients, report.refused_in_log), (3, 1, 1));
+    assert_eq!(report.first.as_deref(), Some("2026-11-23T00:00:00+00:00"));
+    assert_eq!(report.seconds, 3_605.0);
+    let client = &report.most_denied[0];
+    assert_eq!((client.client.as_str(), client.requests, client.denied), ("ip=192.0.2.1", 4, 2));
+    assert_eq!(client.fullest.as_ref().map(|window| window.asked), Some(4));
+    let quota = &report.policies[0].quotas[0];
+    assert_eq!((quota.windows, quota.denied_windows, quota.longest_wait), (3, 1, 57.0));
+    assert_eq!(quota.most.map(|most| (most.p50, most.max)), Some((2, 4)));
+    assert_eq!(quota.burst, Some(1.0));
+    assert_eq!((report.week[0][0].requests, report.week[0][0].denied), (6, 2));
+    assert_eq!((report.week[0][1].requests, report.days.len()), (1, 1));
+}
+
+#[test]
+fn a_burst_around_a_boundary_is_measured() {
+    let requests: Vec<(i64, &str)> = [57, 58, 61, 62].map(|second| (second, "192.0.2.1")).to_vec();
+    let report = replay(TWO, None, Options::default(), &requests);
+    assert_eq!(report.denied, 0);
+    assert_eq!(report.policies[0].quotas[0].burst, Some(2.0));
+}
+
+#[test]
+fn hours_are_those_of_the_zone() {
+    let zone = jiff::tz::TimeZone::get("America/New_York").unwrap();
+    let report = replay(TWO, None, Options { zone, ..Options::default() }, &REQUESTS);
+    assert_eq!(report.week[6][19].requests, 6, "Sunday, 19:00");
+    assert_eq!(report.days[0].day, "2026-11-22");
+    assert_eq!(report.first.as_deref(), Some("2026-11-22T19:00:00-05:00"));
+}
+
+#[test]
+fn compares_with_other_policies_in_one_pass() {
+    let report = replay(TWO, Some(THREE), Options::default(), &REQUESTS);
+    let compared = report.compared.unwrap();
+    assert_eq!((compared.denied_before, compared.newly_denied, compared.newly_allowed), (1, 1, 0));
+    assert_eq!((compared.newly_denied_clients, compared.newly_allowed_clients), (0, 0));
+    assert_eq!(report.policies[0].newly_denied, 1);
+    let one = TWO.replace("2/1m", "1/1m");
+    let report = replay(&one, Some(TWO), Options::default(), &REQUESTS);
+    let compared = report.compared.unwrap();
+    assert_eq!((compared.newly_denied, compared.newly_denied_clients), (2, 1));
+    assert_eq!(compared.most_newly_denied[0].client, "ip=192.0.2.2");
+    let report = replay(THREE, Some(TWO), Options::default(), &REQUESTS);
+    assert_eq!(report.compared.unwrap().newly_allowed, 1);
+}
+
+#[test]
+fn trials_are_reported_apart_and_deny_nobody() {
+    let text = "policies: [{ name: login, key: [ip], quotas: [3/1m], candidate: [1/1m] },
+        { name: shadow, mode: shadow, key: [ip], quotas: [2/1m] }]";
+    let report = replay(text, None, Options { rungs: 0, ..Options::default() }, &REQUESTS);
+    let denied: Vec<(&str, Role, u64)> =
+        report.policies.iter().map(|policy| (policy.policy.as_str(), policy.role, policy.denied)).collect();
+    let expected = [("login", Role::Enforced, 1), ("login", Role::Candidate, 4), ("shadow", Role::Shadow, 2)];
+    assert_eq!(denied, expected);
+    assert_eq!(report.denied, 1);
+}
+
+#[test]
+fn a_request_that_lacks_a_key_is_no_denial() {
+    let text = "policies: [{ name: user, key: [user], quotas: [1/1m] }]";
+    let report = replay(text, None, Options::default(), &REQUESTS);
+    assert_eq!((report.denied, report.undecided), (0, 7));
+    let reason = &report.undecided_reasons[0];
+    assert_eq!((reason.requests, reason.reason.contains("`user` is missing")), (7, true), "{reason:?}");
+}
+
+#[test]
+fn exempt_and_denying_policies_are_counted() {
+    let text = "policies: [{ name: partner, match: { ip: { cidr: [9.0.0.0/8] } }, exempt: true },
+        { name: all, key: global, quotas: [3/1m] }]";
+    let banned = Policy::builder("banned").matching("ip", ["192.0.2.2"]).deny().build().unwrap();
+    let all = policies(text);
+    let all = Policies::of(all.as_slice().iter().cloned().chain([banned])).unwrap();
+    let report = replay_by(all, None, Options::default(), &REQUESTS);
+    let figures: Vec<(&str, u64, u64)> = report
+        .policies
+        .iter()
+        .map(|policy| (policy.policy.as_str(), policy.requests, policy.denied))
+        .collect();
+    assert_eq!(figures, [("partner", 1, 0), ("banned", 2, 2), ("all", 4, 1)]);
+    assert_eq!(report.denied, 3);
+}
+
+#[test]
+fn classes_divide_requests_and_clients() {
+    let classes = Classes::parse(&["bot=user_agent: '*bot*'".to_owned()]).unwrap();
+    let report = replay(TWO, None, Options { classes, ..Options::default() }, &REQUESTS);
+    let figures: Vec<(&str, u64, u64, u64, u64)> = report
+        .classes
+        .iter()
+        .map(|class| {
+            (class.class.as_str(), class.requests, class.denied, class.clients, class.denied_clients)
+        })
+        .collect();
+    assert_eq!(figures, [("bot", 1, 0, 1, 0), ("others", 6, 2, 2, 1)]);
+}
+
+#[test]
+fn hidden_keys_are_the_same_for_the_same_requests_and_differ_for_others() {
+    let hidden = |requests: &[(i64, &str)]| {
+        let mut report = replay(TWO, None, Options::default(), requests);
+        report.hide_keys();
+        assert!(!serde_json::to_string(&report).unwrap().contains("192.0.2.1"));
+        report.most_denied[0].client.clone()
+    };
+    assert_eq!(hidden(&REQUESTS), hidden(&REQUESTS));
+    assert_ne!(hidden(&REQUESTS), hidden(&REQUESTS[..6]));
+}
+
+/// 4,000 clients, of which a thousand can be followed: all figures about requests are exact, and those about clients are
+/// near the truth.
+#[test]
+fn figures_about_requests_stay_exact_where_clients_are_too_many() {
+    let clients: Vec<String> =
+        (0..4_000).map(|number| format!("10.1.{}.{}", number / 250, number % 250)).collect();
+    let requests: Vec<(i64, &str)> = (0..3)
+        .flat_map(|round| {
+            clients
+                .iter()
+                .enumerate()
+                .filter(move |(number, _)| number % 4 < 2 || round == 0)
+                .map(move |(_, ip)| (round, ip.as_str()))
+        })
+        .collect();
+    let max_clients = NonZeroUsize::new(1_000).unwrap();
+    let all = replay(TWO, None, Options::default(), &requests);
+    let some = replay(TWO, None, Options { max_clients, ..Options::default() }, &requests);
+    assert_eq!((all.denied, all.denied_clients, all.one_client_in), (2_000, 2_000, 1));
+    assert_eq!((some.requests, some.denied), (all.requests, all.denied));
+    assert!(some.one_client_in >= 4, "{}", some.one_client_in);
+    let near = |estimate: u64, truth: u64| estimate.abs_diff(truth) * 10 < truth;
+    assert!(
+        near(some.clients, 4_000) && near(some.denied_clients, 2_000),
+        "{} {}",
+        some.clients,
+        some.denied_clients
+    );
+    let windows = some.policies[0].quotas[0].windows;
+    assert!(near(windows, all.policies[0].quotas[0].windows), "{windows}");
+    assert!(some.notes.iter().any(|note| note.contains("estimates")));
+}
