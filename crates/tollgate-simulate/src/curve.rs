@@ -108,8 +108,10 @@ fn knee(points: &[Point]) -> Option<u64> {
         let line = top + (bottom - top) * (x - left) / (right - left);
         line - y
     };
-    let lowest = points.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
-    (below(lowest) > 0.0).then_some(lowest.limit)
+    // A point that is below the line by a hair is no bend.
+    let inner = points.get(1..points.len().checked_sub(1)?)?;
+    let lowest = inner.iter().max_by(|a, b| below(a).total_cmp(&below(b)))?;
+    (below(lowest) > (top - bottom) * 0.05).then_some(lowest.limit)
 }
 
 #[cfg(test)]

@@ -15,13 +15,17 @@
 
 mod class;
 mod curve;
+mod gate;
 mod histogram;
+mod output;
 mod replay;
 mod report;
 pub mod suggest;
 
 pub use self::class::{ClassError, Classes};
 pub use self::curve::{Basis, Curve, Point};
+pub use self::gate::{Gate, GateError, GateResult, Held};
 pub use self::histogram::Histogram;
+pub use self::output::Answer;
 pub use self::replay::{Hit, Options, Replay, ReplayError, Role};
 pub use self::report::*;

@@ -258,3 +258,15 @@ impl Report {
         }
     }
 }
+
+impl PolicyReport {
+    /// Its name, and its role if it does not decide: `login`, `login:candidate`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self.role {
+            Role::Enforced => self.policy.clone(),
+            Role::Shadow => format!("{} (shadow)", self.policy),
+            Role::Candidate => format!("{}:candidate", self.policy),
+        }
+    }
+}

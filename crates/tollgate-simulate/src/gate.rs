@@ -1,0 +1,355 @@
+//! Gates: what a report is held against, so that a change of policies can be refused.
+
+use std::fmt;
+use std::str::FromStr;
+
+use serde::Serialize;
+use thiserror::Error;
+
+use crate::{PolicyReport, Report, Role, percent};
+
+/// A condition under which a change fails, such as `denied > 0.1%`, `login.denied_clients > 0` or `denied{bot} > 5%`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_simulate::Gate;
+///
+/// let gate: Gate = "login.denied_clients > 0".parse()?;
+/// assert_eq!(gate.to_string(), "login.denied_clients > 0");
+/// let error = "login.denied_client > 0".parse::<Gate>().unwrap_err();
+/// assert!(error.to_string().contains("denied_clients"), "{error}");
+/// # Ok::<(), tollgate_simulate::GateError>(())
+/// ```
+#[derive(Debug, Clone, PartialEq)]
+pub struct Gate {
+    text: String,
+    scope: Scope,
+    measure: Measure,
+    comparison: Comparison,
+    bound: f64,
+    is_share: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Scope {
+    All,
+    Policy(String),
+    Class(String),
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Measure {
+    Denied,
+    DeniedClients,
+    NewlyDenied,
+    NewlyDeniedClients,
+    NewlyAllowed,
+    Undecided,
+    Unparsed,
+    Late,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Comparison {
+    Above,
+    AtLeast,
+    Below,
+    AtMost,
+}
+
+/// A gate that cannot be understood, or asks for what there is not. The user's fault.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GateError {
+    /// It has no comparison.
+    #[error("gate `{0}`: expected [POLICY.]MEASURE[{{CLASS}}] > NUMBER[%], such as 'denied > 0.1%'")]
+    Form(String),
+    /// There is no such measure.
+    #[error(
+        "gate `{gate}`: unknown measure `{measure}`: expected denied, denied_clients, newly_denied, \
+         newly_denied_clients, newly_allowed, undecided, unparsed or late"
+    )]
+    Measure {
+        /// The gate.
+        gate: String,
+        /// What it asks for.
+        measure: String,
+    },
+    /// What is behind the comparison is no number from 0 on.
+    #[error("gate `{0}`: expected a number from 0, or a percentage such as 0.1%")]
+    Number(String),
+    /// The measure is not counted for a policy or a class.
+    #[error("gate `{gate}`: only {known} can be measured for {scope}")]
+    Unmeasured {
+        /// The gate.
+        gate: String,
+        /// What it asks about.
+        scope: &'static str,
+        /// What is measured for that.
+        known: &'static str,
+    },
+    /// There is no such policy.
+    #[error("gate `{gate}`: no policy `{policy}`: expected one of {known}")]
+    UnknownPolicy {
+        /// The gate.
+        gate: String,
+        /// The name.
+        policy: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// There is no such class.
+    #[error("gate `{gate}`: no class `{class}`; --class makes one")]
+    UnknownClass {
+        /// The gate.
+        gate: String,
+        /// The name.
+        class: String,
+    },
+    /// Nothing is compared.
+    #[error("gate `{0}`: what is new is known only with --baseline")]
+    NoBaseline(String),
+}
+
+/// What became of a gate.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct GateResult {
+    /// The gate, as it was written.
+    pub gate: String,
+    /// Whether it held.
+    pub held: Held,
+    /// What was measured, in words.
+    pub measured: String,
+    /// What is allowed, in words.
+    pub allowed: String,
+}
+
+/// Whether a gate held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Held {
+    /// It held.
+    Held,
+    /// There was nothing to measure, or too little. That is no pass.
+    NoAnswer,
+    /// It failed.
+    Failed,
+}
+
+/// A part of a whole, and what both are.
+struct Measured {
+    part: u64,
+    all: u64,
+    of: &'static str,
+    is_estimate: bool,
+}
+
+impl Gate {
+    /// Holds the report against the gate. If there are fewer requests than `least`, or none, there is no answer.
+    ///
+    /// # Errors
+    ///
+    /// If it asks about a policy or a class that there is not, or about what is not measured.
+    pub fn check(&self, report: &Report, least: u64) -> Result<GateResult, GateError> {
+        let (measured, requests) = self.measure(report)?;
+        let Measured { part, all, of, is_estimate } = measured;
+        let value = if self.is_share { part as f64 / all.max(1) as f64 } else { part as f64 };
+        let is_met = match self.comparison {
+            Comparison::Above => value > self.bound,
+            Comparison::AtLeast => value >= self.bound,
+            Comparison::Below => value < self.bound,
+            Comparison::AtMost => value <= self.bound,
+        };
+        let held = match is_met {
+            _ if all == 0 || requests < least.max(1) => Held::NoAnswer,
+            true => Held::Failed,
+            false => Held::Held,
+        };
+        let about = if is_estimate { ", estimated" } else { "" };
+        let measured = match held {
+            Held::NoAnswer => format!("{requests} requests, of at least {} needed", least.max(1)),
+            _ => format!("{} ({part} of {all} {of}{about})", percent(part, all)),
+        };
+        Ok(GateResult { gate: self.text.clone(), held, measured, allowed: self.allowed() })
+    }
+
+    /// What is measured, and the requests that it is measured of.
+    fn measure(&self, report: &Report) -> Result<(Measured, u64), GateError> {
+        match &self.scope {
+            Scope::All => Ok((self.of_all(report)?, report.requests)),
+            Scope::Policy(name) => {
+                let policy = self.policy(report, name)?;
+                let of_requests =
+                    |part| Measured { part, all: policy.requests, of: "requests", is_estimate: false };
+                let measured = match self.measure {
+                    Measure::Denied => of_requests(policy.denied),
+                    Measure::NewlyDenied if report.compared.is_none() => {
+                        return Err(GateError::NoBaseline(self.text.clone()));
+                    }
+                    Measure::NewlyDenied => of_requests(policy.newly_denied),
+                    Measure::DeniedClients => Measured {
+                        part: policy.denied_clients,
+                        all: policy.clients,
+                        of: "clients",
+                        is_estimate: policy.one_client_in > 1,
+                    },
+                    _ => return Err(self.unmeasured("one policy", "denied, denied_clients and newly_denied")),
+                };
+                Ok((measured, policy.requests))
+            }
+            Scope::Class(name) => {
+                let class = report.classes.iter().find(|class| class.class == *name);
+                let class = class.ok_or_else(|| GateError::UnknownClass {
+                    gate: self.text.clone(),
+                    class: name.clone(),
+                })?;
+                let measured = match self.measure {
+                    Measure::Denied => Measured {
+                        part: class.denied,
+                        all: class.requests,
+                        of: "requests",
+                        is_estimate: false,
+                    },
+                    Measure::DeniedClients => Measured {
+                        part: class.denied_clients,
+                        all: class.clients,
+                        of: "clients",
+                        is_estimate: report.one_client_in > 1,
+                    },
+                    _ => return Err(self.unmeasured("one class", "denied and denied_clients")),
+                };
+                Ok((measured, class.requests))
+            }
+        }
+    }
+
+    fn of_all(&self, report: &Report) -> Result<Measured, GateError> {
+        let requests = |part| Measured { part, all: report.requests, of: "requests", is_estimate: false };
+        let clients = |part| Measured {
+            part,
+            all: report.clients,
+            of: "clients",
+            is_estimate: report.one_client_in > 1,
+        };
+        let lines = |part| Measured {
+            part,
+            all: report.read.as_ref().map_or(0, |read| read.lines),
+            of: "lines",
+            is_estimate: false,
+        };
+        let compared = || report.compared.as_ref().ok_or_else(|| GateError::NoBaseline(self.text.clone()));
+        Ok(match self.measure {
+            Measure::Denied => requests(report.denied),
+            Measure::Undecided => requests(report.undecided),
+            Measure::DeniedClients => clients(report.denied_clients),
+            Measure::NewlyDenied => requests(compared()?.newly_denied),
+            Measure::NewlyAllowed => requests(compared()?.newly_allowed),
+            Measure::NewlyDeniedClients => clients(compared()?.newly_denied_clients),
+            Measure::Unparsed => lines(report.read.as_ref().map_or(0, |read| read.unparsed_lines)),
+            Measure::Late => lines(report.read.as_ref().map_or(0, |read| read.late)),
+        })
+    }
+
+    /// `login` is the policy, enforced or in shadow mode; `login:candidate` its candidates.
+    fn policy<'a>(&self, report: &'a Report, name: &str) -> Result<&'a PolicyReport, GateError> {
+        let (policy, is_candidate) = match name.strip_suffix(":candidate") {
+            Some(policy) => (policy, true),
+            None => (name, false),
+        };
+        let is_asked = |report: &&PolicyReport| {
+            report.policy == policy && (report.role == Role::Candidate) == is_candidate
+        };
+        report.policies.iter().find(is_asked).ok_or_else(|| GateError::UnknownPolicy {
+            gate: self.text.clone(),
+            policy: name.to_owned(),
+            known: report.policies.iter().map(PolicyReport::title).collect::<Vec<_>>().join(", "),
+        })
+    }
+
+    fn unmeasured(&self, scope: &'static str, known: &'static str) -> GateError {
+        GateError::Unmeasured { gate: self.text.clone(), scope, known }
+    }
+
+    fn allowed(&self) -> String {
+        let bound = if self.is_share { format!("{} %", self.bound * 100.0) } else { self.bound.to_string() };
+        match self.comparison {
+            Comparison::Above => format!("at most {bound}"),
+            Comparison::AtLeast => format!("less than {bound}"),
+            Comparison::Below => format!("at least {bound}"),
+            Comparison::AtMost => format!("more than {bound}"),
+        }
+    }
+}
+
+impl FromStr for Gate {
+    type Err = GateError;
+
+    fn from_str(text: &str) -> Result<Self, GateError> {
+        let form = || GateError::Form(text.to_owned());
+        let at = text.find(['>', '<']).ok_or_else(form)?;
+        let (subject, rest) = text.split_at(at);
+        let (comparison, number) = [
+            (">=", Comparison::AtLeast),
+            ("<=", Comparison::AtMost),
+            (">", Comparison::Above),
+            ("<", Comparison::Below),
+        ]
+        .into_iter()
+        .find_map(|(sign, comparison)| Some((comparison, rest.strip_prefix(sign)?)))
+        .ok_or_else(form)?;
+        let (number, is_share) = match number.trim().strip_suffix('%') {
+            Some(number) => (number.trim(), true),
+            None => (number.trim(), false),
+        };
+        let bound: f64 = number.parse().map_err(|_| GateError::Number(text.to_owned()))?;
+        if !bound.is_finite() || bound < 0.0 {
+            return Err(GateError::Number(text.to_owned()));
+        }
+        let subject = subject.trim();
+        let (subject, class) = match subject.split_once('{') {
+            Some((subject, class)) => (subject, Some(class.strip_suffix('}').ok_or_else(form)?)),
+            None => (subject, None),
+        };
+        let (policy, measure) = match subject.rsplit_once('.') {
+            Some((policy, measure)) => (Some(policy), measure),
+            None => (None, subject),
+        };
+        let scope = match (policy, class) {
+            (None, None) => Scope::All,
+            (Some(policy), None) => Scope::Policy(policy.to_owned()),
+            (None, Some(class)) => Scope::Class(class.to_owned()),
+            (Some(_), Some(_)) => {
+                let (scope, known) = ("a policy and a class together", "nothing");
+                return Err(GateError::Unmeasured { gate: text.to_owned(), scope, known });
+            }
+        };
+        let measure = Measure::named(measure)
+            .ok_or_else(|| GateError::Measure { gate: text.to_owned(), measure: measure.to_owned() })?;
+        let bound = if is_share { bound / 100.0 } else { bound };
+        Ok(Self { text: text.to_owned(), scope, measure, comparison, bound, is_share })
+    }
+}
+
+impl Measure {
+    fn named(name: &str) -> Option<Self> {
+        Some(match name {
+            "denied" => Self::Denied,
+            "denied_clients" => Self::DeniedClients,
+            "newly_denied" => Self::NewlyDenied,
+            "newly_denied_clients" => Self::NewlyDeniedClients,
+            "newly_allowed" => Self::NewlyAllowed,
+            "undecided" => Self::Undecided,
+            "unparsed" => Self::Unparsed,
+            "late" => Self::Late,
+            _ => return None,
+        })
+    }
+}
+
+impl fmt::Display for Gate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}

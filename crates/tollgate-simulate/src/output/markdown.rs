@@ -1,0 +1,122 @@
+//! The report for a pull request.
+
+use std::fmt::Write as _;
+
+use tollgate_policy::Printable;
+
+use super::Answer;
+use super::number::{counted, grouped, lasting};
+use super::table::Table;
+use super::text::marks;
+use crate::{Held, percent};
+
+/// Limits of a curve that are listed.
+const LISTED: usize = 20;
+
+impl Answer {
+    /// Returns the report in Markdown, as GitHub and GitLab read it.
+    #[must_use]
+    pub fn markdown(&self) -> String {
+        let Self { report, gates } = self;
+        let mut text = String::new();
+        let verdict = match self.held() {
+            _ if gates.is_empty() => "",
+            Held::Held => ": all gates held",
+            Held::NoAnswer => ": no answer",
+            Held::Failed => ": a gate failed",
+        };
+        // Writing into a string does not fail.
+        let _ = writeln!(text, "### Replay of {}{verdict}\n", counted(report.requests, "request"));
+        let _ = writeln!(
+            text,
+            "{} ({}) would be denied, to {} of {} ({}), in {}.\n",
+            counted(report.denied, "request"),
+            percent(report.denied, report.requests),
+            grouped(report.denied_clients),
+            counted(report.clients, "client"),
+            percent(report.denied_clients, report.clients),
+            lasting(report.seconds)
+        );
+        if report.undecided > 0 {
+            let _ = writeln!(
+                text,
+                "{} ({}) cannot be decided on, and would be answered as errors.\n",
+                counted(report.undecided, "request"),
+                percent(report.undecided, report.requests)
+            );
+        }
+        if !gates.is_empty() {
+            let mut table = Table::new(["gate", "fails if", "measured", "allowed"]).left(4);
+            for gate in gates {
+                table.row([
+                    gate.held.words().to_owned(),
+                    code(&gate.gate),
+                    gate.measured.clone(),
+                    gate.allowed.clone(),
+                ]);
+            }
+            let _ = writeln!(text, "{}", table.markdown());
+        }
+        if let Some(compared) = &report.compared {
+            let mut table = Table::new(["against the baseline", "requests", "clients"]);
+            let (denied, allowed) = (compared.newly_denied, compared.newly_allowed);
+            table.row(["newly denied".into(), grouped(denied), grouped(compared.newly_denied_clients)]);
+            table.row(["newly allowed".into(), grouped(allowed), grouped(compared.newly_allowed_clients)]);
+            let _ = writeln!(text, "{}", table.markdown());
+        }
+        let mut table =
+            Table::new(["policy", "key", "requests", "denied", "clients", "denied clients"]).left(2);
+        for policy in &report.policies {
+            table.row([
+                code(&policy.title()),
+                code(&policy.key),
+                grouped(policy.requests),
+                format!("{} ({})", grouped(policy.denied), percent(policy.denied, policy.requests)),
+                grouped(policy.clients),
+                format!(
+                    "{} ({})",
+                    grouped(policy.denied_clients),
+                    percent(policy.denied_clients, policy.clients)
+                ),
+            ]);
+        }
+        let _ = writeln!(text, "{}", table.markdown());
+        self.curves(&mut text);
+        let _ = writeln!(text, "Limits of this answer:\n");
+        for note in &report.notes {
+            let _ = writeln!(text, "- {note}");
+        }
+        text
+    }
+
+    fn curves(&self, text: &mut String) {
+        for policy in &self.report.policies {
+            for quota in policy.quotas.iter().filter(|quota| quota.curve.points.len() > 1) {
+                let title = format!("{} {}", policy.title(), quota.quota);
+                let _ = writeln!(text, "<details><summary>Other limits than {title}</summary>\n");
+                let mut table = Table::new(["limit", "denied", "denied clients", ""]).left(0);
+                let points = &quota.curve.points;
+                let step = points.len().div_ceil(LISTED).max(1);
+                for (place, point) in points.iter().enumerate() {
+                    let marks = marks(&quota.curve, point.limit);
+                    if place.is_multiple_of(step) || place + 1 == points.len() || !marks.is_empty() {
+                        let share = percent(point.denied, policy.requests);
+                        table.row([
+                            grouped(point.limit),
+                            format!("{} ({share})", grouped(point.denied)),
+                            grouped(point.denied_clients),
+                            marks.join(", "),
+                        ]);
+                    }
+                }
+                let _ = writeln!(text, "{}\n</details>\n", table.markdown());
+            }
+        }
+    }
+}
+
+/// Text of users, as code: nothing in it is read as Markdown.
+fn code(text: &str) -> String {
+    let text = Printable(text).to_string().replace('`', "'").replace('|', "\\|");
+    format!("`{text}`")
+}

@@ -1,0 +1,43 @@
+//! A report in the forms that people and programs read.
+
+mod markdown;
+mod number;
+mod table;
+mod text;
+
+use serde::Serialize;
+
+use crate::{GateResult, Held, Report};
+
+/// A report with what became of its gates.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Answer {
+    /// The figures.
+    #[serde(flatten)]
+    pub report: Report,
+    /// The gates, in the order in which they were given.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GateResult>,
+}
+
+impl Answer {
+    /// Puts them together.
+    #[must_use]
+    pub const fn new(report: Report, gates: Vec<GateResult>) -> Self {
+        Self { report, gates }
+    }
+
+    /// Returns what became of all gates together: one that failed decides, then one without an answer.
+    #[must_use]
+    pub fn held(&self) -> Held {
+        self.gates.iter().map(|gate| gate.held).max().unwrap_or(Held::Held)
+    }
+
+    /// Returns one line of JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        // This cannot fail: all keys are texts.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+}

@@ -1,0 +1,46 @@
+//! Numbers and times, as people read them.
+
+/// Writes a number with a comma at each thousand.
+pub(crate) fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// Writes a number and what it counts, in singular or plural.
+pub(crate) fn counted(number: u64, one: &str) -> String {
+    let end = if number == 1 { "" } else { "s" };
+    format!("{} {one}{end}", grouped(number))
+}
+
+/// Writes a length of time in its largest unit, with one decimal place where that says more.
+pub(crate) fn lasting(seconds: f64) -> String {
+    let units = [("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)];
+    let (unit, length) =
+        units.into_iter().find(|(_, length)| seconds >= 2.0 * length).unwrap_or(("seconds", 1.0));
+    let number = format!("{:.1}", seconds / length);
+    format!("{} {unit}", number.trim_end_matches(".0"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn thousands_are_told_apart() {
+        assert_eq!([0, 999, 1_000, 12_345_678].map(grouped), ["0", "999", "1,000", "12,345,678"]);
+        assert_eq!((counted(1, "client"), counted(2, "client")), ("1 client".into(), "2 clients".into()));
+    }
+
+    #[test]
+    fn lengths_are_in_a_fitting_unit() {
+        let lengths = [0.0, 59.5, 119.0, 120.0, 7_200.0, 604_800.0].map(lasting);
+        assert_eq!(lengths, ["0 seconds", "59.5 seconds", "119 seconds", "2 minutes", "2 hours", "7 days"]);
+    }
+}

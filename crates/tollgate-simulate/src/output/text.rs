@@ -1,0 +1,364 @@
+//! The report on a terminal.
+
+use std::fmt;
+
+use tollgate_policy::Printable;
+
+use super::Answer;
+use super::number::{counted, grouped, lasting};
+use super::table::Table;
+use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report, TimeShare};
+use crate::{Basis, Curve, GateResult, Held, Point, percent};
+
+/// Limits of a curve that are shown.
+const SHOWN: usize = 12;
+
+/// Characters of a text of a client that are shown.
+const WIDE: usize = 48;
+
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { report, gates } = self;
+        if let Some(read) = &report.read {
+            read_report(f, read)?;
+        }
+        span(f, report)?;
+        outcome(f, report)?;
+        policies(f, report)?;
+        for policy in &report.policies {
+            for quota in &policy.quotas {
+                tightness(f, policy, quota)?;
+            }
+        }
+        week(f, report)?;
+        clients(f, "Clients that are denied most often", &report.most_denied)?;
+        classes(f, report)?;
+        compared(f, report)?;
+        writeln!(f, "\nLimits of this answer")?;
+        report.notes.iter().try_for_each(|note| writeln!(f, "  - {note}"))?;
+        gate_results(f, gates)
+    }
+}
+
+fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
+    let ReadReport { files, lines, unparsed_lines, late, .. } = read;
+    write!(f, "Read {} in {}", counted(*lines, "line"), counted(files.len() as u64, "file"))?;
+    if *unparsed_lines > 0 {
+        write!(f, ", {} unreadable ({})", grouped(*unparsed_lines), percent(*unparsed_lines, *lines))?;
+    }
+    if *late > 0 {
+        write!(
+            f,
+            ", {} too late to be replayed ({}); --sort replays them",
+            grouped(*late),
+            percent(*late, *lines)
+        )?;
+    }
+    writeln!(f)?;
+    let mut said: Vec<String> = Vec::new();
+    for file in files {
+        let parts = [file.format.as_deref(), file.instant.as_deref(), file.precision.as_deref()];
+        let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        if !text.is_empty() && !said.contains(&text) {
+            writeln!(f, "  {}", Printable(&text))?;
+            said.push(text);
+        }
+    }
+    for unread in &read.unparsed {
+        writeln!(f, "  {}: {}", counted(unread.lines, "unreadable line"), Printable(&unread.reason))?;
+        unread.examples.iter().try_for_each(|example| writeln!(f, "    {}", Printable(example)))?;
+    }
+    for gap in &read.gaps {
+        writeln!(f, "  no requests for {}, from {} to {}", lasting(gap.seconds), gap.from, gap.to)?;
+    }
+    Ok(())
+}
+
+fn span(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    match report.first.as_ref().zip(report.last.as_ref()) {
+        Some((first, last)) => writeln!(f, "  from {first} to {last}: {}", lasting(report.seconds)),
+        None => writeln!(f, "  no request"),
+    }
+}
+
+fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    let Report { requests, denied, clients, denied_clients, undecided, .. } = report;
+    writeln!(
+        f,
+        "\nOf {}, {} would be denied ({}).",
+        counted(*requests, "request"),
+        grouped(*denied),
+        percent(*denied, *requests)
+    )?;
+    writeln!(
+        f,
+        "Of {}, {} would be denied at least once ({}).",
+        counted(*clients, "client"),
+        grouped(*denied_clients),
+        percent(*denied_clients, *clients)
+    )?;
+    if *undecided > 0 {
+        writeln!(
+            f,
+            "{} cannot be decided on ({}), and would be answered as errors:",
+            counted(*undecided, "request"),
+            percent(*undecided, *requests)
+        )?;
+        for reason in &report.undecided_reasons {
+            writeln!(f, "  {} {}", grouped(reason.requests), Printable(&reason.reason))?;
+        }
+    }
+    if report.unlimited > 0 {
+        writeln!(
+            f,
+            "{} ({}) that no policy limits.",
+            counted(report.unlimited, "request"),
+            percent(report.unlimited, *requests)
+        )?;
+    }
+    Ok(())
+}
+
+fn policies(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    if report.policies.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\nPolicies")?;
+    let titles = ["policy", "key", "requests", "denied", "", "clients", "denied", ""];
+    let mut table = Table::new(titles).left(2);
+    for policy in &report.policies {
+        let PolicyReport { requests, denied, clients, denied_clients, .. } = policy;
+        let has_clients = *clients > 0;
+        table.row([
+            policy.title(),
+            policy.key.clone(),
+            grouped(*requests),
+            grouped(*denied),
+            percent(*denied, *requests),
+            if has_clients { grouped(*clients) } else { String::new() },
+            if has_clients { grouped(*denied_clients) } else { String::new() },
+            if has_clients { percent(*denied_clients, *clients) } else { String::new() },
+        ]);
+    }
+    write!(f, "{table}")
+}
+
+fn tightness(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaReport) -> fmt::Result {
+    let Some(most) = quota.most else { return Ok(()) };
+    write!(f, "\n{} {}", policy.title(), quota.quota)?;
+    if let Some(line) = quota.of_override_in_line {
+        write!(f, " (the override in line {line})")?;
+    }
+    writeln!(f)?;
+    writeln!(
+        f,
+        "  the most that a client asks for in one window: half of them at most {}, 90 % {}, 99 % {}, 99.9 % {}, all {}",
+        grouped(most.p50),
+        grouped(most.p90),
+        grouped(most.p99),
+        grouped(most.p999),
+        grouped(most.max)
+    )?;
+    if quota.denied > 0 {
+        writeln!(
+            f,
+            "  denies in {} of {}; the longest wait is {}",
+            grouped(quota.denied_windows),
+            counted(quota.windows, "window"),
+            lasting(quota.longest_wait)
+        )?;
+    }
+    if let Some(burst) = quota.burst {
+        writeln!(f, "  the most admitted in any interval of a window's length: {burst:.2} of the limit")?;
+    }
+    curve(f, &quota.curve, policy)
+}
+
+fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fmt::Result {
+    if curve.points.len() < 2 {
+        return Ok(());
+    }
+    let (requests, clients) = (policy.requests, policy.clients);
+    let basis = match curve.basis {
+        Basis::Calculated => "exact",
+        Basis::Tried => "tried by the engine, with all other quotas as they are",
+    };
+    writeln!(f, "  what other limits would deny ({basis}):")?;
+    let mut table = Table::new(["limit", "requests", "", "clients", "", "", ""]);
+    let shown = shown(curve);
+    let most = shown.iter().map(|point| point.denied).max().unwrap_or(0);
+    for point in shown {
+        let Point { limit, denied, denied_clients } = *point;
+        table.row([
+            grouped(limit),
+            grouped(denied),
+            percent(denied, requests),
+            grouped(denied_clients),
+            percent(denied_clients, clients),
+            format!("{:<20}", bar(denied, most)),
+            marks(curve, limit).join(", "),
+        ]);
+    }
+    let text = table.left(0).to_string();
+    text.lines().try_for_each(|line| writeln!(f, "  {line}"))
+}
+
+/// What a limit of a curve is, besides a number.
+pub(super) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
+    let marks = [
+        (Some(curve.today), "today"),
+        (curve.suggested, "at most 1 client in 1,000, with 95 % confidence"),
+        (curve.knee, "knee"),
+    ];
+    marks.into_iter().filter(|(mark, _)| *mark == Some(limit)).map(|(_, name)| name).collect()
+}
+
+/// The points to show: those with a mark, and others at about equal distances.
+fn shown(curve: &Curve) -> Vec<&Point> {
+    let points = &curve.points;
+    let step = points.len().div_ceil(SHOWN).max(1);
+    let is_last = |place: usize| place + 1 == points.len();
+    let shown = points.iter().enumerate().filter(|(place, point)| {
+        place.is_multiple_of(step) || is_last(*place) || !marks(curve, point.limit).is_empty()
+    });
+    shown.map(|(_, point)| point).collect()
+}
+
+/// A bar of up to 20 characters, in eighths of one.
+fn bar(part: u64, all: u64) -> String {
+    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
+    let length = if all == 0 { 0 } else { (u128::from(part) * 160).div_ceil(u128::from(all)) as usize };
+    format!("{}{}", "█".repeat(length / 8), EIGHTHS.get(length % 8).copied().unwrap_or_default())
+}
+
+fn week(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    let shares = || report.week.iter().flatten();
+    let is_denied = report.denied > 0;
+    let value = |share: &TimeShare| if is_denied { share.denied } else { share.requests };
+    let Some(most) = shares().map(value).max().filter(|most| *most > 0) else { return Ok(()) };
+    let what = if is_denied { "denied requests" } else { "requests" };
+    writeln!(
+        f,
+        "\nWhen: {what} by the hour of the week, in {}; {} in the fullest",
+        report.zone,
+        grouped(most)
+    )?;
+    writeln!(f, "       0     6     12    18")?;
+    for (name, day) in WEEKDAYS.iter().zip(&report.week) {
+        let hours: String = day.iter().map(|share| shade(value(share), most)).collect();
+        writeln!(f, "  {name}  {hours}")?;
+    }
+    Ok(())
+}
+
+fn shade(part: u64, all: u64) -> char {
+    const SHADES: [char; 8] = ['▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    if part == 0 {
+        return '·';
+    }
+    let place = (u128::from(part) * 8).div_ceil(u128::from(all.max(1))) as usize;
+    SHADES.get(place.saturating_sub(1)).copied().unwrap_or('█')
+}
+
+fn clients(f: &mut fmt::Formatter<'_>, title: &str, clients: &[DeniedClient]) -> fmt::Result {
+    if clients.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\n{title}")?;
+    let mut table =
+        Table::new(["client", "program", "path", "requests", "denied", "", "most at once"]).left(3);
+    for client in clients {
+        let fullest = client.fullest.as_ref();
+        let fullest = fullest.map(|window| format!("{} of {}", grouped(window.asked), window.quota));
+        table.row([
+            cut(&client.client),
+            cut(client.user_agent.as_deref().unwrap_or_default()),
+            cut(client.path.as_deref().unwrap_or_default()),
+            grouped(client.requests),
+            grouped(client.denied),
+            percent(client.denied, client.requests),
+            fullest.unwrap_or_default(),
+        ]);
+    }
+    write!(f, "{table}")
+}
+
+fn cut(text: &str) -> String {
+    let text = Printable(text).to_string();
+    match text.char_indices().nth(WIDE) {
+        Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
+}
+
+fn classes(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    if report.classes.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\nClasses")?;
+    let mut table = Table::new(["class", "requests", "denied", "", "clients", "denied", ""]);
+    for class in &report.classes {
+        table.row([
+            class.class.clone(),
+            grouped(class.requests),
+            grouped(class.denied),
+            percent(class.denied, class.requests),
+            grouped(class.clients),
+            grouped(class.denied_clients),
+            percent(class.denied_clients, class.clients),
+        ]);
+    }
+    write!(f, "{table}")
+}
+
+fn compared(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+    let Some(compared) = &report.compared else { return Ok(()) };
+    writeln!(f, "\nCompared with the policies of --baseline")?;
+    let mut table = Table::new(["", "requests", "clients"]);
+    table.row([
+        "newly denied".to_owned(),
+        grouped(compared.newly_denied),
+        grouped(compared.newly_denied_clients),
+    ]);
+    table.row([
+        "newly allowed".to_owned(),
+        grouped(compared.newly_allowed),
+        grouped(compared.newly_allowed_clients),
+    ]);
+    table.row(["denied before".to_owned(), grouped(compared.denied_before), String::new()]);
+    if compared.incomparable > 0 {
+        table.row(["only one can decide".to_owned(), grouped(compared.incomparable), String::new()]);
+    }
+    write!(f, "{table}")?;
+    clients(f, "Clients that are newly denied", &compared.most_newly_denied)
+}
+
+fn gate_results(f: &mut fmt::Formatter<'_>, gates: &[GateResult]) -> fmt::Result {
+    if gates.is_empty() {
+        return Ok(());
+    }
+    writeln!(f, "\nGates")?;
+    let mut table = Table::new(["", "fails if", "measured", "allowed"]).left(4);
+    for gate in gates {
+        table.row([
+            gate.held.words().to_owned(),
+            gate.gate.clone(),
+            gate.measured.clone(),
+            gate.allowed.clone(),
+        ]);
+    }
+    write!(f, "{table}")
+}
+
+impl Held {
+    /// In words.
+    pub(super) const fn words(self) -> &'static str {
+        match self {
+            Self::Held => "held",
+            Self::NoAnswer => "no answer",
+            Self::Failed => "FAILED",
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! Gates hold, fail, or have no answer.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+mod common;
+
+use tollgate_simulate::{Answer, Gate, Held};
+
+use self::common::{OLD, POLICIES, report};
+
+fn held(gate: &str) -> Held {
+    let gate: Gate = gate.parse().unwrap();
+    gate.check(&report(POLICIES, Some(OLD)), 1).unwrap().held
+}
+
+/// 40 attempts to log in within two minutes and a bit; 30 pages of the crawler on each of seven days; 12 visitors who
+/// fetch one to twelve pages.
+#[test]
+fn each_measure_is_held_against_its_bound() {
+    let report = report(POLICIES, Some(OLD));
+    assert_eq!((report.requests, report.clients), (7 * (12 + 78 + 30) + 40, 14));
+    for (gate, is_met) in [
+        ("denied > 94", true),
+        ("denied > 95", false),
+        ("denied >= 95", true),
+        ("denied < 96", true),
+        ("denied <= 94", false),
+        ("denied > 10.79%", true),
+        ("denied > 10.8 %", false),
+        ("denied_clients > 1", true),
+        ("denied_clients > 2", false),
+        ("login.denied > 24", true),
+        ("login.denied > 25", false),
+        ("login:candidate.denied > 30", true),
+        ("login:candidate.denied > 31", false),
+        ("pages.denied_clients > 0", true),
+        ("pages.denied_clients > 7%", true),
+        ("pages.denied_clients > 8%", false),
+        ("newly_denied > 0", true),
+        ("pages.newly_denied > 0", false),
+        ("newly_denied_clients > 0", false),
+        ("newly_allowed > 34", true),
+        ("denied{bot} > 33%", true),
+        ("denied{bot} > 34%", false),
+        ("denied_clients{others} > 1", false),
+        ("undecided > 0", false),
+    ] {
+        let expected = if is_met { Held::Failed } else { Held::Held };
+        assert_eq!(held(gate), expected, "{gate}: {report:#?}");
+    }
+}
+
+/// A threshold over no samples passed, in another tool, and a renamed route was never limited again.
+#[test]
+fn a_gate_over_nothing_has_no_answer() {
+    let none = report("policies: [{ name: gone, match: { path: /gone }, key: [ip], quotas: [1/1m] }]", None);
+    for gate in ["gone.denied > 0", "gone.denied_clients > 0", "gone.denied < 5"] {
+        let result = gate.parse::<Gate>().unwrap().check(&none, 1).unwrap();
+        assert_eq!(result.held, Held::NoAnswer, "{gate}");
+    }
+    let few: Gate = "denied > 0".parse().unwrap();
+    assert_eq!(few.check(&none, 10_000).unwrap().held, Held::NoAnswer);
+    assert_eq!(few.check(&none, 1).unwrap().held, Held::Held);
+}
+
+#[test]
+fn one_that_failed_decides_for_all() {
+    let report = report(POLICIES, None);
+    let results = |gates: &[&str]| {
+        let gates = gates.iter().map(|gate| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap());
+        Answer::new(report.clone(), gates.collect()).held()
+    };
+    assert_eq!(results(&[]), Held::Held);
+    assert_eq!(results(&["denied > 99%", "unparsed > 0"]), Held::NoAnswer);
+    assert_eq!(results(&["unparsed > 0", "denied > 0", "denied > 99%"]), Held::Failed);
+}
+
+#[test]
+fn what_cannot_be_measured_is_an_error() {
+    for (gate, error) in [
+        ("denied", "expected [POLICY.]MEASURE"),
+        ("denied = 3", "expected [POLICY.]MEASURE"),
+        ("refused > 3", "unknown measure `refused`"),
+        ("denied > many", "expected a number"),
+        ("denied > -1", "expected a number"),
+        ("denied > inf", "expected a number"),
+        ("denied{bot > 1", "expected [POLICY.]MEASURE"),
+        ("login.denied{bot} > 1", "a policy and a class together"),
+    ] {
+        let found = gate.parse::<Gate>().unwrap_err().to_string();
+        assert!(found.contains(error), "{found}");
+    }
+    let report = report(POLICIES, None);
+    for (gate, error) in [
+        ("logn.denied > 0", "no policy `logn`: expected one of login, login:candidate, pages"),
+        ("denied{robot} > 0", "no class `robot`"),
+        ("newly_denied > 0", "--baseline"),
+        ("login.newly_denied > 0", "--baseline"),
+        ("login.undecided > 0", "only denied, denied_clients and newly_denied"),
+        ("late{bot} > 0", "only denied and denied_clients"),
+    ] {
+        let found = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap_err().to_string();
+        assert!(found.contains(error), "{found}");
+    }
+}

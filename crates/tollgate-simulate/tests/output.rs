@@ -1,0 +1,58 @@
+//! The report in each of its forms, compared with files that people have looked at.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+mod common;
+
+use std::path::Path;
+
+use tollgate_simulate::{Answer, Gate, ReadFile, ReadReport};
+
+use self::common::{OLD, POLICIES, report};
+
+fn answer() -> Answer {
+    let mut report = report(POLICIES, Some(OLD));
+    report.hide_keys();
+    report.read = Some(ReadReport {
+        files: vec![ReadFile {
+            name: "access.log".to_owned(),
+            format: Some("nginx-combined".to_owned()),
+            instant: Some("logs when requests end".to_owned()),
+            precision: Some("to the second".to_owned()),
+            lines: 882,
+            requests: report.requests,
+        }],
+        lines: 882,
+        unparsed_lines: 2,
+        ..ReadReport::default()
+    });
+    let gates = ["denied > 0.1%", "newly_denied_clients > 0"];
+    let gates = gates.map(|gate| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap());
+    Answer::new(report, gates.to_vec())
+}
+
+/// TOLLGATE_WRITE_SNAPSHOTS=1 writes the file.
+fn expect(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/reports").join(name);
+    if std::env::var_os("TOLLGATE_WRITE_SNAPSHOTS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    let expected = std::fs::read_to_string(&path).unwrap();
+    assert!(text == expected, "{} has changed:\n{text}", path.display());
+}
+
+#[test]
+fn the_text_is_as_it_was() {
+    expect("report.txt", &answer().to_string());
+}
+
+#[test]
+fn the_markdown_is_as_it_was() {
+    expect("report.md", &answer().markdown());
+}
+
+#[test]
+fn the_json_is_as_it_was() {
+    let json: serde_json::Value = serde_json::from_str(&answer().json()).unwrap();
+    expect("report.json", &(serde_json::to_string_pretty(&json).unwrap() + "\n"));
+}
