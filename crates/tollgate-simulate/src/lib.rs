@@ -17,6 +17,7 @@ mod class;
 mod curve;
 mod gate;
 mod histogram;
+mod html;
 mod output;
 mod replay;
 mod report;

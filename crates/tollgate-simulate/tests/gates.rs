@@ -4,7 +4,8 @@
 
 mod common;
 
-use tollgate_simulate::{Answer, Gate, Held};
+use tollgate_policy::Config;
+use tollgate_simulate::{Answer, Gate, Held, Options, Replay};
 
 use self::common::{OLD, POLICIES, report};
 
@@ -102,4 +103,16 @@ fn what_cannot_be_measured_is_an_error() {
         let found = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap_err().to_string();
         assert!(found.contains(error), "{found}");
     }
+}
+
+/// Nobody should wait for an hour of logs to learn that a policy has another name.
+#[test]
+fn a_wrong_gate_is_found_before_anything_is_replayed() {
+    let policies = Config::parse("test.yaml", POLICIES).unwrap().into_policies();
+    let replay = Replay::new(policies, None, Options::default()).unwrap();
+    let gates = |gates: &[&str]| {
+        replay.expect_gates(&gates.iter().map(|gate| gate.parse().unwrap()).collect::<Vec<Gate>>())
+    };
+    assert_eq!(gates(&["denied > 0", "login.denied > 3"]), Ok(()));
+    assert!(gates(&["denied > 0", "gone.denied > 3"]).is_err());
 }

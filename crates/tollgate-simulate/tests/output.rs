@@ -56,3 +56,30 @@ fn the_json_is_as_it_was() {
     let json: serde_json::Value = serde_json::from_str(&answer().json()).unwrap();
     expect("report.json", &(serde_json::to_string_pretty(&json).unwrap() + "\n"));
 }
+
+#[test]
+fn the_page_is_as_it_was() {
+    expect("report.html", &answer().html());
+}
+
+/// It can be opened from a mail: nothing in it is fetched or run, and names that strangers chose stay text.
+#[test]
+fn the_page_needs_nothing_else_and_runs_nothing() {
+    let page = answer().html();
+    for part in ["<script", "src=", "href=", "url(", "@import", "style=\"", "<b>`x`", "http:", "https:"] {
+        assert!(!page.contains(part), "{part}");
+    }
+    assert!(page.contains("evil|&lt;b&gt;`x`"));
+    assert!(page.contains("default-src 'none'"));
+}
+
+/// Thousands of policies and years of days still give a page that a browser opens at once.
+#[test]
+fn the_page_stays_below_a_megabyte() {
+    let mut answer = answer();
+    let (policy, day) = (answer.report.policies[2].clone(), answer.report.days[0].clone());
+    answer.report.policies.extend((0..3_000).map(|_| policy.clone()));
+    answer.report.days.extend((0..3_000).map(|_| day.clone()));
+    let length = answer.html().len();
+    assert!(length < 1_000_000, "{length}");
+}

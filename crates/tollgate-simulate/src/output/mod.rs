@@ -1,9 +1,9 @@
 //! A report in the forms that people and programs read.
 
 mod markdown;
-mod number;
+pub(crate) mod number;
 mod table;
-mod text;
+pub(crate) mod text;
 
 use serde::Serialize;
 

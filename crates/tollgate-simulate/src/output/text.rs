@@ -206,7 +206,7 @@ fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fm
 }
 
 /// What a limit of a curve is, besides a number.
-pub(super) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
+pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
     let marks = [
         (Some(curve.today), "today"),
         (curve.suggested, "at most 1 client in 1,000, with 95 % confidence"),
@@ -354,7 +354,7 @@ fn gate_results(f: &mut fmt::Formatter<'_>, gates: &[GateResult]) -> fmt::Result
 
 impl Held {
     /// In words.
-    pub(super) const fn words(self) -> &'static str {
+    pub(crate) const fn words(self) -> &'static str {
         match self {
             Self::Held => "held",
             Self::NoAnswer => "no answer",

@@ -16,7 +16,7 @@ use crate::report::{
     ClassReport, Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report,
     Spread, TimeShare,
 };
-use crate::{Curve, Histogram, Point};
+use crate::{Curve, Gate, GateError, Histogram, Point};
 
 impl Replay {
     /// Ends the replay and makes its report.
@@ -26,6 +26,22 @@ impl Replay {
             let one_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
             track.quotas.iter_mut().for_each(|quota| quota.close(one_in));
         }
+        self.figures()
+    }
+
+    /// Returns the error of the first gate that asks about a policy or a class that there is not, or about what is not
+    /// measured: long before there is a report to hold against it.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::check`].
+    pub fn expect_gates(&self, gates: &[Gate]) -> Result<(), GateError> {
+        let figures = self.figures();
+        gates.iter().try_for_each(|gate| gate.check(&figures, 1).map(drop))
+    }
+
+    /// The figures so far, without the windows that are open.
+    fn figures(&self) -> Report {
         let one_client_in = self.subjects.get(self.client).map_or(1, Subjects::one_in);
         let all = &self.all;
         let verdicts = all.verdicts;
