@@ -2,7 +2,7 @@
 
 mod markdown;
 pub(crate) mod number;
-mod table;
+pub(crate) mod table;
 pub(crate) mod text;
 
 use serde::Serialize;

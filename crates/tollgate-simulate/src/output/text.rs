@@ -13,6 +13,9 @@ use crate::{Basis, Curve, GateResult, Held, Point, percent};
 /// Limits of a curve that are shown.
 const SHOWN: usize = 12;
 
+/// Times without requests that are shown, the longest ones.
+const GAPS: usize = 3;
+
 /// Characters of a text of a client that are shown.
 const WIDE: usize = 48;
 
@@ -70,7 +73,9 @@ fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
         writeln!(f, "  {}: {}", counted(unread.lines, "unreadable line"), Printable(&unread.reason))?;
         unread.examples.iter().try_for_each(|example| writeln!(f, "    {}", Printable(example)))?;
     }
-    for gap in &read.gaps {
+    let mut gaps: Vec<_> = read.gaps.iter().collect();
+    gaps.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
+    for gap in gaps.into_iter().take(GAPS) {
         writeln!(f, "  no requests for {}, from {} to {}", lasting(gap.seconds), gap.from, gap.to)?;
     }
     Ok(())

@@ -36,11 +36,12 @@ use self::clients::Clients;
 use self::engine::Engine;
 pub use self::error::ReplayError;
 use self::example::Examples;
+pub(crate) use self::finish::written;
 use self::outcome::Verdict;
 use self::policy_track::{PolicyTrack, Tracks};
 use self::quota_track::Seen;
 use self::rungs::Rung;
-use self::subjects::{Found, Subjects, digest};
+pub(crate) use self::subjects::{Found, Subjects, digest, keep};
 use crate::class::Classes;
 
 /// One request of the past.
@@ -258,7 +259,7 @@ impl Replay {
         }
         let key = self.subjects.get(self.client).map(|subjects| subjects.identity().key(&hit.attributes));
         let Some(Ok(digest)) = key.map(|key| key.map(|key| digest(&key))) else { return };
-        self.all.mix(digest, now);
+        self.all.fingerprint = mix(self.all.fingerprint, digest, now);
         let Some(number) = self.number(self.client, digest, request) else { return };
         self.all.clients.note(number, now, |client| {
             client.denied += u64::from(verdict == Verdict::Denied);
@@ -400,13 +401,15 @@ impl All {
         let reason = if is_told_apart { reason } else { "other reasons".to_owned() };
         *self.undecided.entry(reason).or_default() += 1;
     }
+}
 
-    fn mix(&mut self, digest: u128, now: Timestamp) {
-        // An odd constant with bits all over. What comes out is hashed again before anybody sees it.
-        const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-        let time = u128::from(now.as_unix_millis().cast_unsigned());
-        self.fingerprint = (self.fingerprint.rotate_left(29) ^ digest ^ time).wrapping_mul(SPREAD);
-    }
+/// A number that depends on every request, given that of the requests before. What comes out is hashed again before
+/// anybody sees it.
+pub(crate) fn mix(fingerprint: u128, digest: u128, now: Timestamp) -> u128 {
+    // An odd constant with bits all over.
+    const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let time = u128::from(now.as_unix_millis().cast_unsigned());
+    (fingerprint.rotate_left(29) ^ digest ^ time).wrapping_mul(SPREAD)
 }
 
 impl Role {

@@ -12,7 +12,7 @@ use tollgate_policy::{Attributes, Identity};
 /// Where there are more than there is room for, only one key in 2, 4, 8 and so on is followed. Which ones depends on the
 /// digests of keys alone, so a client that is followed is followed from its first request to its last.
 #[derive(Debug)]
-pub(super) struct Subjects {
+pub(crate) struct Subjects {
     identity: Identity,
     numbers: HashMap<u128, u32, BuildHasherDefault<Digested>>,
     names: Vec<Box<str>>,
@@ -23,7 +23,7 @@ pub(super) struct Subjects {
 
 /// What happened to a client that a request came from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Found {
+pub(crate) enum Found {
     /// It has this number.
     Client(u32),
     /// It is not among those that are followed.
@@ -33,16 +33,16 @@ pub(super) enum Found {
 }
 
 impl Subjects {
-    pub(super) fn new(identity: Identity, max: usize) -> Self {
+    pub(crate) fn new(identity: Identity, max: usize) -> Self {
         Self { identity, numbers: HashMap::default(), names: Vec::new(), max: max.max(1), halvings: 0 }
     }
 
-    pub(super) const fn identity(&self) -> &Identity {
+    pub(crate) const fn identity(&self) -> &Identity {
         &self.identity
     }
 
     /// Finds the client with this key, or gives it a number. The request says what it is called.
-    pub(super) fn find(&mut self, digest: u128, request: &Attributes<'_>) -> Found {
+    pub(crate) fn find(&mut self, digest: u128, request: &Attributes<'_>) -> Found {
         if !is_followed(digest, self.halvings) {
             return Found::NotFollowed;
         }
@@ -60,7 +60,7 @@ impl Subjects {
 
     /// Follows only every other client from now on. Returns the numbers that the ones still followed had before, in the
     /// order of their new ones.
-    pub(super) fn halve(&mut self) -> Vec<u32> {
+    pub(crate) fn halve(&mut self) -> Vec<u32> {
         self.halvings += 1;
         let mut kept: Vec<(u32, u128)> = std::mem::take(&mut self.numbers)
             .into_iter()
@@ -74,12 +74,12 @@ impl Subjects {
         kept
     }
 
-    pub(super) fn name(&self, number: u32) -> &str {
+    pub(crate) fn name(&self, number: u32) -> &str {
         self.names.get(number as usize).map_or("", AsRef::as_ref)
     }
 
     /// One client in so many is followed.
-    pub(super) const fn one_in(&self) -> u64 {
+    pub(crate) const fn one_in(&self) -> u64 {
         1 << self.halvings
     }
 }
@@ -94,7 +94,7 @@ fn name(identity: &Identity, request: &Attributes<'_>) -> Box<str> {
 }
 
 /// Keeps the items that had these places, in ascending order.
-pub(super) fn keep<T>(items: &mut Vec<T>, places: &[u32]) {
+pub(crate) fn keep<T>(items: &mut Vec<T>, places: &[u32]) {
     let mut places = places.iter().copied().peekable();
     let mut place = 0_u32;
     items.retain(|_| {
@@ -106,7 +106,7 @@ pub(super) fn keep<T>(items: &mut Vec<T>, places: &[u32]) {
 }
 
 /// Returns 128 bits that stand for the key. That two of ten million clients meet has a chance of less than 10^-24.
-pub(super) fn digest(key: &Key<'_>) -> u128 {
+pub(crate) fn digest(key: &Key<'_>) -> u128 {
     let mut hasher = SipHasher13::new();
     key.hash(&mut hasher);
     hasher.finish128().as_u128()

@@ -252,11 +252,16 @@ impl Report {
         let key = self.fingerprint;
         let newly = self.compared.iter_mut().flat_map(|compared| &mut compared.most_newly_denied);
         for client in self.most_denied.iter_mut().chain(newly) {
-            let mut hasher = SipHasher13::new_with_key(&key.to_le_bytes());
-            std::hash::Hasher::write(&mut hasher, client.client.as_bytes());
-            client.client = format!("client-{:010x}", hasher.finish128().h1 >> 24);
+            client.client = hidden(key, &client.client);
         }
     }
+}
+
+/// What stands in place of a client's name, under the secret of its log.
+pub(crate) fn hidden(fingerprint: u128, name: &str) -> String {
+    let mut hasher = SipHasher13::new_with_key(&fingerprint.to_le_bytes());
+    std::hash::Hasher::write(&mut hasher, name.as_bytes());
+    format!("client-{:010x}", hasher.finish128().h1 >> 24)
 }
 
 impl PolicyReport {

@@ -1,5 +1,163 @@
-//! From traffic to a limit.
+//! From traffic to a limit: how much clients ask for, and which limit denies few of them.
+//!
+//! ```text
+//! requests ──▶ Survey ──▶ the most of each client in one window
+//!                         first 70 % of the period ──▶ bound ──▶ limit
+//!                         last 30 %  ───────────────────────────▶ what it would have denied
+//! ```
 
 pub(crate) mod bound;
+mod kind;
+mod maxima;
+mod policy;
+mod survey;
+mod text;
+
+use serde::Serialize;
 
 pub use self::bound::{BUDGET, RISK, clients_needed, rank};
+pub use self::kind::Kind;
+pub use self::survey::{Survey, SurveyOptions};
+use crate::report::Spread;
+
+/// A limit that denies few clients, with what it rests on.
+#[derive(Debug, Clone, Serialize)]
+#[non_exhaustive]
+pub struct Suggestion {
+    /// What clients are told apart by, as in a file.
+    pub key: String,
+    /// The conditions of the requests that were counted, if there are any, as in the `match` of a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matching: Option<String>,
+    /// The share of clients that may ever be denied.
+    pub budget: f64,
+    /// Requests that were counted.
+    pub requests: u64,
+    /// Requests without the key.
+    pub without_key: u64,
+    /// Clients that made them.
+    pub clients: u64,
+    /// One client in so many was followed.
+    pub one_client_in: u64,
+    /// When the first request was made.
+    pub first: Option<String>,
+    /// When the last request was made.
+    pub last: Option<String>,
+    /// The length of the period in days.
+    pub days: f64,
+    /// The limit for the window that was asked for.
+    pub quota: SuggestedQuota,
+    /// A limit for a short window, against bursts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub companion: Option<SuggestedQuota>,
+    /// The same for each kind of client.
+    pub kinds: Vec<KindReport>,
+    /// The bound if robots and clients with mostly errors are left out.
+    pub bound_without_suspects: Option<u64>,
+    /// The clients that ask for the most in one window.
+    pub greatest: Vec<GreatClient>,
+    /// The greatest of them, if they lie far above all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub outliers: Option<Outliers>,
+    /// What is to be kept in mind.
+    pub notes: Vec<String>,
+    #[serde(skip)]
+    pub(crate) fingerprint: u128,
+}
+
+/// A limit for one window, or why there is none.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct SuggestedQuota {
+    /// The window, as in a file: `1m`.
+    pub window: String,
+    /// Clients in the first 70 % of the period, by which the limit is found.
+    pub fitted_clients: u64,
+    /// The last instant of these 70 %.
+    pub fitted_until: Option<String>,
+    /// With a confidence of 95 %, at most the budget's share of clients ask for more than this in any window. `None` if
+    /// there are too few clients.
+    pub bound: Option<u64>,
+    /// The bound, rounded up to 1, 2 or 5 times a power of ten.
+    pub limit: Option<u64>,
+    /// The clients that a bound needs.
+    pub clients_needed: u64,
+    /// About how many more days of such traffic would bring them, if there are too few.
+    pub more_days: Option<u64>,
+    /// What the limit does in the last 30 % of the period.
+    pub held_out: Option<HeldOut>,
+    /// The most that each client asks for in one window, in the whole period.
+    pub most: Option<Spread>,
+}
+
+/// What a limit does in the part of the period that it was not found by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct HeldOut {
+    /// Requests.
+    pub requests: u64,
+    /// Those that are denied.
+    pub denied: u64,
+    /// Clients.
+    pub clients: u64,
+    /// Those of which a request is denied.
+    pub denied_clients: u64,
+}
+
+/// Clients of one kind.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct KindReport {
+    /// The kind.
+    pub kind: Kind,
+    /// Its clients.
+    pub clients: u64,
+    /// Their requests.
+    pub requests: u64,
+    /// Those that ask for more than the suggested limit in some window.
+    pub above_limit: u64,
+    /// The most that each asks for in one window.
+    pub most: Option<Spread>,
+}
+
+/// A client that asks for much in one window.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct GreatClient {
+    /// Its key, or a digest of it.
+    pub client: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its requests.
+    pub requests: u64,
+    /// The most in one window.
+    pub most: u64,
+}
+
+/// Clients that ask for far more than all others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct Outliers {
+    /// How many they are.
+    pub clients: u64,
+    /// Each of them asks for at least this many in one window,
+    pub from: u64,
+    /// and all others for at most this many.
+    pub others_up_to: u64,
+}
+
+impl Suggestion {
+    /// Replaces the names of clients by digests, as [`Report::hide_keys`](crate::Report::hide_keys) does.
+    pub fn hide_keys(&mut self) {
+        for client in &mut self.greatest {
+            client.client = crate::report::hidden(self.fingerprint, &client.client);
+        }
+    }
+
+    /// Returns one line of JSON.
+    #[must_use]
+    pub fn json(&self) -> String {
+        // This cannot fail: all keys are texts.
+        serde_json::to_string(self).unwrap_or_default() + "\n"
+    }
+}

@@ -1,0 +1,142 @@
+//! What kind of client somebody seems to be.
+
+use std::hash::Hasher as _;
+
+use serde::Serialize;
+use siphasher::sip::SipHasher13;
+use smallvec::SmallVec;
+
+/// Parts of the names that programs give themselves, in lower case.
+const ROBOTS: [&str; 24] = [
+    "bot",
+    "crawl",
+    "spider",
+    "slurp",
+    "curl/",
+    "wget/",
+    "python-",
+    "python/",
+    "go-http-client",
+    "java/",
+    "okhttp",
+    "httpclient",
+    "scrapy",
+    "headless",
+    "libwww",
+    "node-fetch",
+    "axios",
+    "postman",
+    "facebookexternalhit",
+    "monitor",
+    "uptime",
+    "pingdom",
+    "preview",
+    "feed",
+];
+
+/// Programs after which one address seems to be shared by many people.
+const SHARED: usize = 5;
+
+/// Requests before their errors say something.
+const ENOUGH: u32 = 20;
+
+/// What kind of client somebody seems to be. Nothing follows from it by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum Kind {
+    /// One person or program.
+    Single,
+    /// Five programs or more: perhaps an office, a school or a mobile network.
+    Shared,
+    /// A program that calls itself a robot or a library.
+    Robot,
+    /// Over half of its requests were answered with a status from 400 to 499.
+    Failing,
+}
+
+impl Kind {
+    /// All kinds, in the order of reports.
+    pub(super) const ALL: [Self; 4] = [Self::Single, Self::Shared, Self::Robot, Self::Failing];
+
+    /// In words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Single => "single clients",
+            Self::Shared => "shared addresses",
+            Self::Robot => "robots",
+            Self::Failing => "mostly errors",
+        }
+    }
+
+    /// Whether somebody who wants to limit abuse would leave it out of the count.
+    pub(super) const fn is_suspect(self) -> bool {
+        matches!(self, Self::Robot | Self::Failing)
+    }
+}
+
+/// What is remembered of a client to tell its kind.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Traits {
+    pub(super) requests: u32,
+    failed: u32,
+    is_robot: bool,
+    programs: SmallVec<[u32; 2]>,
+}
+
+impl Traits {
+    pub(super) fn note(&mut self, status: Option<u16>, user_agent: Option<&str>) {
+        self.requests = self.requests.saturating_add(1);
+        let is_failed = status.is_some_and(|status| (400..500).contains(&status));
+        self.failed = self.failed.saturating_add(u32::from(is_failed));
+        let Some(user_agent) = user_agent.filter(|_| self.programs.len() < SHARED) else { return };
+        let mut hasher = SipHasher13::new();
+        hasher.write(user_agent.as_bytes());
+        let program = hasher.finish() as u32;
+        if !self.programs.contains(&program) {
+            self.programs.push(program);
+            self.is_robot |= is_robot(user_agent);
+        }
+    }
+
+    pub(super) fn kind(&self) -> Kind {
+        if self.is_robot {
+            Kind::Robot
+        } else if self.requests >= ENOUGH && self.failed > self.requests / 2 {
+            Kind::Failing
+        } else if self.programs.len() >= SHARED {
+            Kind::Shared
+        } else {
+            Kind::Single
+        }
+    }
+}
+
+fn is_robot(user_agent: &str) -> bool {
+    let user_agent = user_agent.to_ascii_lowercase();
+    ROBOTS.iter().any(|part| user_agent.contains(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kind(requests: &[(u16, &str)]) -> Kind {
+        let mut traits = Traits::default();
+        requests.iter().for_each(|(status, program)| traits.note(Some(*status), Some(program)));
+        traits.kind()
+    }
+
+    #[test]
+    fn kinds_are_told_by_programs_and_errors() {
+        let firefox = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
+        assert_eq!(kind(&[(200, firefox); 30]), Kind::Single);
+        assert_eq!(kind(&[(404, firefox); 19]), Kind::Single);
+        assert_eq!(kind(&[(404, firefox); 20]), Kind::Failing);
+        assert_eq!(kind(&[(200, "Googlebot/2.1"), (200, firefox)]), Kind::Robot);
+        let programs: Vec<String> = (0..5).map(|version| format!("Mozilla/5.{version}")).collect();
+        let requests: Vec<(u16, &str)> = programs.iter().map(|program| (200, program.as_str())).collect();
+        assert_eq!((kind(&requests), kind(&requests[..4])), (Kind::Shared, Kind::Single));
+    }
+}

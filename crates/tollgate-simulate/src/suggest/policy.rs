@@ -1,0 +1,66 @@
+//! The suggestion as a file of policies.
+
+use std::fmt::Write as _;
+
+use super::{SuggestedQuota, Suggestion};
+use crate::output::number::grouped;
+use crate::percent;
+
+impl Suggestion {
+    /// Returns a file of policies that tries the limits out and denies nobody, ready for `tollgate serve --config`;
+    /// `None` if there is no limit.
+    #[must_use]
+    pub fn policy(&self) -> Option<String> {
+        let written = |quota: &SuggestedQuota| Some(format!("{}/{}", quota.limit?, quota.window));
+        let quotas: Vec<String> =
+            [written(&self.quota), self.companion.as_ref().and_then(written)].into_iter().flatten().collect();
+        written(&self.quota)?;
+        let mut text = String::new();
+        // Writing into a string does not fail.
+        let _ = writeln!(
+            text,
+            "# Limits for clients by {}, found by `tollgate suggest` in {} requests of {} clients,\n# from {} to {}.",
+            self.key,
+            grouped(self.requests),
+            grouped(self.clients),
+            self.first.as_deref().unwrap_or_default(),
+            self.last.as_deref().unwrap_or_default()
+        );
+        for quota in [Some(&self.quota), self.companion.as_ref()].into_iter().flatten() {
+            let Some((bound, limit)) = quota.bound.zip(quota.limit) else { continue };
+            let _ = writeln!(
+                text,
+                "# {limit}/{}: with a confidence of 95 %, at most {} % of clients ever ask for more than {bound} in one\n\
+                 # window (from {} clients until {}); rounded up to {limit}.",
+                quota.window,
+                self.budget * 100.0,
+                grouped(quota.fitted_clients),
+                quota.fitted_until.as_deref().unwrap_or_default()
+            );
+            if let Some(held_out) = quota.held_out {
+                let _ = writeln!(
+                    text,
+                    "# In the rest of the period it denies {} of {} clients ({}).",
+                    grouped(held_out.denied_clients),
+                    grouped(held_out.clients),
+                    percent(held_out.denied_clients, held_out.clients)
+                );
+            }
+        }
+        let _ = writeln!(
+            text,
+            "# Candidates deny nobody. Watch tollgate_trials_total, then move them to `quotas`.\npolicies:\n  - name: suggested"
+        );
+        if let Some(matching) = &self.matching {
+            let _ = writeln!(text, "    match: {{ {matching} }}");
+        }
+        let _ = match self.key.as_str() {
+            "global" => writeln!(text, "    key: global"),
+            list if list.starts_with('[') => writeln!(text, "    key: {list}\n    on_missing_key: skip"),
+            word => writeln!(text, "    key: [{word}]\n    on_missing_key: skip"),
+        };
+        text.push_str("    quotas: unlimited\n");
+        let _ = writeln!(text, "    candidate: [{}]", quotas.join(", "));
+        Some(text)
+    }
+}

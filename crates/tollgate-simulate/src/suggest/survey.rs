@@ -1,0 +1,337 @@
+//! How much each client asks for.
+
+use std::num::NonZeroUsize;
+
+use jiff::tz::TimeZone;
+use tollgate::{Quota, Timestamp};
+use tollgate_policy::{Attributes, Identity};
+
+use super::bound::{self, clients_needed};
+use super::kind::{Kind, Traits};
+use super::maxima::Maxima;
+use super::{GreatClient, HeldOut, KindReport, Outliers, SuggestedQuota, Suggestion};
+use crate::replay::{Found, Subjects, digest, keep, mix, written};
+use crate::report::Spread;
+use crate::{Classes, Histogram, Hit};
+
+/// The shortest part of a period, in milliseconds.
+const PART: i64 = 60_000;
+
+/// The share of the period by which a limit is found.
+const FITTED: f64 = 0.7;
+
+/// Clients that are listed.
+const LISTED: usize = 12;
+
+/// A gap above which clients are outliers: by this factor.
+const FAR: f64 = 3.0;
+
+/// What is surveyed.
+#[derive(Debug)]
+pub struct SurveyOptions {
+    /// Who is counted.
+    pub identity: Identity,
+    /// The window of the limit, as a quota with any limit. It starts with the clock.
+    pub window: Quota,
+    /// The window of a second, short limit.
+    pub companion: Option<Quota>,
+    /// The share of clients that may ever be denied.
+    pub budget: f64,
+    /// How many clients are followed.
+    pub max_clients: NonZeroUsize,
+    /// The requests that are counted, as one class; without classes, all.
+    pub matching: Classes,
+    /// The conditions of that class, as they were written.
+    pub conditions: Option<String>,
+    /// The zone of times.
+    pub zone: TimeZone,
+}
+
+/// A survey that goes on: takes requests in the order of their times, and then [suggests a limit](Self::suggest).
+pub struct Survey {
+    options: SurveyOptions,
+    subjects: Subjects,
+    traits: Vec<Traits>,
+    long: Maxima,
+    short: Option<Maxima>,
+    requests: u64,
+    without_key: u64,
+    first: Option<Timestamp>,
+    last: Option<Timestamp>,
+    fingerprint: u128,
+}
+
+impl Survey {
+    /// Begins a survey.
+    #[must_use]
+    pub fn new(options: SurveyOptions) -> Self {
+        let maxima = |quota: &Quota| Maxima::new(millis(quota), PART);
+        Self {
+            subjects: Subjects::new(options.identity.clone(), options.max_clients.get()),
+            traits: Vec::new(),
+            long: maxima(&options.window),
+            short: options.companion.as_ref().map(maxima),
+            requests: 0,
+            without_key: 0,
+            first: None,
+            last: None,
+            fingerprint: 0,
+            options,
+        }
+    }
+
+    /// Counts a request. One that lies before another is counted at the time of that one.
+    pub fn request(&mut self, hit: &Hit<'_>) {
+        if self.options.matching.len() > 0 && self.options.matching.of(&hit.attributes) == 0 {
+            return;
+        }
+        let now = self.last.map_or(hit.time, |last| last.max(hit.time));
+        self.first.get_or_insert(now);
+        self.last = Some(now);
+        self.requests += 1;
+        let Ok(digest) = self.options.identity.key(&hit.attributes).map(|key| digest(&key)) else {
+            self.without_key += 1;
+            return;
+        };
+        self.fingerprint = mix(self.fingerprint, digest, now);
+        let Some(client) = self.client(digest, &hit.attributes) else { return };
+        let place = client as usize;
+        if place >= self.traits.len() {
+            self.traits.resize(place + 1, Traits::default());
+        }
+        if let Some(traits) = self.traits.get_mut(place) {
+            traits.note(hit.status, hit.user_agent);
+        }
+        self.long.note(now, client);
+        if let Some(short) = &mut self.short {
+            short.note(now, client);
+        }
+    }
+
+    fn client(&mut self, digest: u128, request: &Attributes<'_>) -> Option<u32> {
+        loop {
+            match self.subjects.find(digest, request) {
+                Found::Client(number) => return Some(number),
+                Found::NotFollowed => return None,
+                Found::NoRoom => {
+                    let kept = self.subjects.halve();
+                    keep(&mut self.traits, &kept);
+                    self.long.keep(&kept);
+                    if let Some(short) = &mut self.short {
+                        short.keep(&kept);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Ends the survey and suggests a limit.
+    #[must_use]
+    pub fn suggest(mut self) -> Suggestion {
+        self.long.close();
+        if let Some(short) = &mut self.short {
+            short.close();
+        }
+        let quota = self.quota(&self.long, &self.options.window);
+        let companion = self.short.as_ref().zip(self.options.companion.as_ref());
+        let companion = companion.map(|(short, window)| self.quota(short, window));
+        let one_client_in = self.subjects.one_in();
+        let of_clients: Vec<(u32, u64, Kind)> = self
+            .long
+            .of_clients(0..u8::MAX)
+            .map(|(number, most)| (number, u64::from(most), self.kind(number)))
+            .collect();
+        let days = self.seconds() / 86_400.0;
+        let mut suggestion = Suggestion {
+            key: self.options.identity.to_string(),
+            matching: self.options.conditions.clone(),
+            budget: self.options.budget,
+            requests: self.requests,
+            without_key: self.without_key,
+            clients: of_clients.len() as u64 * one_client_in,
+            one_client_in,
+            first: self.first.map(|first| written(first, &self.options.zone)),
+            last: self.last.map(|last| written(last, &self.options.zone)),
+            days,
+            kinds: self.kinds(&of_clients, quota.limit),
+            bound_without_suspects: self.bound_without_suspects(),
+            greatest: self.greatest(&of_clients),
+            outliers: outliers(&of_clients),
+            quota,
+            companion,
+            notes: Vec::new(),
+            fingerprint: self.fingerprint,
+        };
+        suggestion.notes = notes(&suggestion);
+        suggestion
+    }
+
+    fn kind(&self, client: u32) -> Kind {
+        self.traits.get(client as usize).map_or(Kind::Single, Traits::kind)
+    }
+
+    fn seconds(&self) -> f64 {
+        self.first.zip(self.last).map_or(0.0, |(first, last)| last.since(first).as_secs_f64())
+    }
+
+    /// Which parts the limit is found by: those before the one that holds the end of the first 70 %.
+    fn split(&self, maxima: &Maxima) -> Option<(u8, i64)> {
+        let (first, last) = self.first.zip(self.last)?;
+        let at = first.as_unix_millis() as f64 + (self.seconds() * 1_000.0 * FITTED).floor();
+        let (part, start) = maxima.part(at as i64);
+        // With a single part there is nothing to hold out.
+        (part > 0 && start < last.as_unix_millis()).then_some((part, start))
+    }
+
+    fn quota(&self, maxima: &Maxima, window: &Quota) -> SuggestedQuota {
+        let all = maxima.within(0..u8::MAX);
+        let split = self.split(maxima);
+        let fitted = split.map(|(part, _)| maxima.within(0..part)).unwrap_or_default().maxima;
+        // A client that is followed is a draw; those that are not add no evidence.
+        let bound = bound::suggested(&fitted, self.options.budget);
+        let limit = bound.map(rounded_up);
+        let held_out = split.zip(limit).map(|((part, _), limit)| {
+            let span = maxima.within(part..u8::MAX);
+            let one_in = self.subjects.one_in();
+            HeldOut {
+                requests: span.windows.iter().map(|(value, times)| value * times).sum::<u64>() * one_in,
+                denied: span.windows.excess(limit) * one_in,
+                clients: span.maxima.count() * one_in,
+                denied_clients: span.maxima.above(limit) * one_in,
+            }
+        });
+        let needed = clients_needed(self.options.budget);
+        let days = self.seconds() / 86_400.0;
+        let more_days = match (bound, fitted.count()) {
+            (None, clients @ 1..) => {
+                Some((days * (needed as f64 / clients as f64 - 1.0)).max(1.0).ceil() as u64)
+            }
+            _ => None,
+        };
+        SuggestedQuota {
+            window: window.to_string().split_once('/').map_or(String::new(), |(_, window)| window.to_owned()),
+            fitted_clients: fitted.count(),
+            fitted_until: split
+                .map(|(_, start)| written(Timestamp::from_unix_millis(start), &self.options.zone)),
+            bound,
+            limit,
+            clients_needed: needed,
+            more_days,
+            held_out,
+            most: Spread::of(&all.maxima),
+        }
+    }
+
+    fn kinds(&self, clients: &[(u32, u64, Kind)], limit: Option<u64>) -> Vec<KindReport> {
+        let one_in = self.subjects.one_in();
+        let reports = Kind::ALL.into_iter().map(|kind| {
+            let mut maxima = Histogram::default();
+            let mut requests = 0;
+            for (number, most, _) in clients.iter().filter(|(.., other)| *other == kind) {
+                maxima.add(*most);
+                requests += self.traits.get(*number as usize).map_or(0, |traits| u64::from(traits.requests));
+            }
+            KindReport {
+                kind,
+                clients: maxima.count() * one_in,
+                requests: requests * one_in,
+                above_limit: limit.map_or(0, |limit| maxima.above(limit)) * one_in,
+                most: Spread::of(&maxima),
+            }
+        });
+        reports.filter(|report| report.clients > 0).collect()
+    }
+
+    fn bound_without_suspects(&self) -> Option<u64> {
+        let (part, _) = self.split(&self.long)?;
+        let mut maxima = Histogram::default();
+        for (number, most) in self.long.of_clients(0..part) {
+            if !self.kind(number).is_suspect() {
+                maxima.add(u64::from(most));
+            }
+        }
+        bound::suggested(&maxima, self.options.budget)
+    }
+
+    fn greatest(&self, clients: &[(u32, u64, Kind)]) -> Vec<GreatClient> {
+        let mut clients = clients.to_vec();
+        let order = |(number, most, _): &(u32, u64, Kind)| (std::cmp::Reverse(*most), *number);
+        if clients.len() > LISTED {
+            clients.select_nth_unstable_by_key(LISTED, order);
+            clients.truncate(LISTED);
+        }
+        clients.sort_unstable_by_key(order);
+        let listed = clients.into_iter().map(|(number, most, kind)| GreatClient {
+            client: self.subjects.name(number).to_owned(),
+            kind,
+            requests: self.traits.get(number as usize).map_or(0, |traits| u64::from(traits.requests)),
+            most,
+        });
+        listed.collect()
+    }
+}
+
+/// The length of the windows in milliseconds; those of the calendar have none, and are refused before.
+fn millis(quota: &Quota) -> i64 {
+    match quota.window() {
+        tollgate::WindowLength::Fixed(length) => i64::try_from(length.as_millis()).unwrap_or(i64::MAX),
+        _ => 86_400_000,
+    }
+}
+
+/// The next of 1, 2, 5, 10, 20, 50 and so on.
+fn rounded_up(bound: u64) -> u64 {
+    let bound = bound.clamp(1, Quota::MAX_LIMIT);
+    let mut step = 1_u64;
+    loop {
+        for rounded in [step, step.saturating_mul(2), step.saturating_mul(5)] {
+            if rounded >= bound {
+                return rounded.min(Quota::MAX_LIMIT);
+            }
+        }
+        step = step.saturating_mul(10);
+    }
+}
+
+/// The clients above the widest gap, by ratio, among the greatest hundredth.
+fn outliers(clients: &[(u32, u64, Kind)]) -> Option<Outliers> {
+    let mut most: Vec<u64> = clients.iter().map(|(_, most, _)| *most).collect();
+    most.sort_unstable();
+    let from = most.len() * 99 / 100;
+    let gaps =
+        most.get(from.saturating_sub(1)..)?.windows(2).enumerate().filter_map(|(place, pair)| match pair {
+            [below, above] => Some((*above as f64 / (*below).max(1) as f64, place, *below, *above)),
+            _ => None,
+        });
+    let (ratio, place, others_up_to, from_most) = gaps.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+    let clients = most.len() - (from.saturating_sub(1) + place + 1);
+    (ratio >= FAR).then_some(Outliers { clients: clients as u64, from: from_most, others_up_to })
+}
+
+fn notes(suggestion: &Suggestion) -> Vec<String> {
+    let mut notes = Vec::new();
+    if suggestion.days < 7.0 {
+        notes.push(format!(
+            "The period has {:.1} days. Traffic differs between weekdays and weekends: take a week or more.",
+            suggestion.days
+        ));
+    }
+    if suggestion.without_key > 0 {
+        notes.push(format!(
+            "{} requests have no {}, and are not counted.",
+            suggestion.without_key, suggestion.key
+        ));
+    }
+    if suggestion.one_client_in > 1 {
+        notes.push(format!(
+            "There are more clients than --max-clients. The bound rests on one client in {}.",
+            suggestion.one_client_in
+        ));
+    }
+    notes.push(
+        "Clients come back and days differ, so clients are no independent draws: the held-out part is the better witness."
+            .to_owned(),
+    );
+    notes.push("One address may be an office or a mobile network with many people behind it.".to_owned());
+    notes
+}

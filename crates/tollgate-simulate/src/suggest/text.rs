@@ -1,0 +1,151 @@
+//! The suggestion on a terminal.
+
+use std::fmt;
+
+use tollgate_policy::Printable;
+
+use super::{SuggestedQuota, Suggestion};
+use crate::output::number::{counted, grouped};
+use crate::output::table::Table;
+use crate::percent;
+
+impl fmt::Display for Suggestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, last) = (self.first.as_deref().unwrap_or("-"), self.last.as_deref().unwrap_or("-"));
+        writeln!(
+            f,
+            "{} of {} by {}, from {first} to {last}: {:.1} days",
+            counted(self.requests, "request"),
+            counted(self.clients, "client"),
+            Printable(&self.key),
+            self.days
+        )?;
+        quota(f, self, &self.quota)?;
+        if let Some(companion) = &self.companion {
+            quota(f, self, companion)?;
+        }
+        self.kinds(f)?;
+        self.greatest(f)?;
+        writeln!(f, "\nLimits of this answer")?;
+        self.notes.iter().try_for_each(|note| writeln!(f, "  - {}", Printable(note)))?;
+        match self.policy() {
+            Some(policy) => write!(f, "\nA policy that tries this out and denies nobody:\n\n{policy}"),
+            None => Ok(()),
+        }
+    }
+}
+
+fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQuota) -> fmt::Result {
+    let SuggestedQuota { window, fitted_clients, clients_needed, .. } = quota;
+    match quota.limit.zip(quota.bound) {
+        Some((limit, bound)) => {
+            writeln!(f, "\nLimit {}/{window}", grouped(limit))?;
+            if let Some(held_out) = quota.held_out {
+                writeln!(
+                    f,
+                    "  on the last 30 % of the period: denies {} of {} ({}), and {} of {} ({})",
+                    grouped(held_out.denied_clients),
+                    counted(held_out.clients, "client"),
+                    percent(held_out.denied_clients, held_out.clients),
+                    grouped(held_out.denied),
+                    counted(held_out.requests, "request"),
+                    percent(held_out.denied, held_out.requests)
+                )?;
+            }
+            writeln!(
+                f,
+                "  found on the first 70 %: with a confidence of 95 %, at most {} % of clients ask for more than {} in one\n  \
+                 window ({}); rounded up by a factor of {:.1}",
+                suggestion.budget * 100.0,
+                grouped(bound),
+                counted(*fitted_clients, "client"),
+                limit as f64 / bound.max(1) as f64
+            )?;
+        }
+        None => {
+            writeln!(f, "\nNo limit for {window}")?;
+            writeln!(
+                f,
+                "  To say that at most {} % of clients are denied takes {} in the first 70 % of the period; there are {}.",
+                suggestion.budget * 100.0,
+                counted(*clients_needed, "client"),
+                grouped(*fitted_clients)
+            )?;
+            if let Some(days) = quota.more_days {
+                writeln!(f, "  About {} more of such traffic would bring them.", counted(days, "day"))?;
+            }
+        }
+    }
+    if let Some(most) = quota.most {
+        writeln!(
+            f,
+            "  the most that a client asks for in one window: half of them at most {}, 90 % {}, 99 % {}, 99.9 % {}, all {}",
+            grouped(most.p50),
+            grouped(most.p90),
+            grouped(most.p99),
+            grouped(most.p999),
+            grouped(most.max)
+        )?;
+    }
+    Ok(())
+}
+
+impl Suggestion {
+    fn kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "\nKinds of clients; all of them are counted")?;
+        let titles = ["kind", "clients", "requests", "above the limit", "p50", "p99", "max"];
+        let mut table = Table::new(titles);
+        for kind in &self.kinds {
+            let most = kind.most.map(|most| [most.p50, most.p99, most.max].map(grouped));
+            let [p50, p99, max] = most.unwrap_or_default();
+            table.row([
+                kind.kind.words().to_owned(),
+                grouped(kind.clients),
+                grouped(kind.requests),
+                grouped(kind.above_limit),
+                p50,
+                p99,
+                max,
+            ]);
+        }
+        write!(f, "{table}")?;
+        if let Some(without) =
+            self.bound_without_suspects.filter(|without| Some(*without) != self.quota.bound)
+        {
+            writeln!(
+                f,
+                "  Without robots and clients with mostly errors, the bound would be {} in place of {}.",
+                grouped(without),
+                self.quota.bound.map_or_else(|| "none".to_owned(), grouped)
+            )?;
+        }
+        Ok(())
+    }
+
+    fn greatest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.greatest.is_empty() {
+            return Ok(());
+        }
+        writeln!(f, "\nClients that ask for the most in {}", self.quota.window)?;
+        let mut table = Table::new(["client", "kind", "requests", "most at once"]).left(2);
+        for client in &self.greatest {
+            table.row([
+                Printable(&client.client).to_string(),
+                client.kind.words().to_owned(),
+                grouped(client.requests),
+                grouped(client.most),
+            ]);
+        }
+        write!(f, "{table}")?;
+        if let Some(outliers) = self.outliers {
+            writeln!(
+                f,
+                "  {} far above all others: at least {} at once, others at most {}. Look at them before you enforce a limit.",
+                counted(outliers.clients, "client"),
+                grouped(outliers.from),
+                grouped(outliers.others_up_to)
+            )?;
+        }
+        Ok(())
+    }
+}
