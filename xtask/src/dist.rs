@@ -9,12 +9,14 @@ use anyhow::{Context, Result};
 use crate::command::{command, program, target_directory};
 
 /// The commands, besides `tollgate` itself, that have a manual page.
-const COMMANDS: [&[&str]; 8] = [
+const COMMANDS: [&[&str]; 10] = [
     &["serve"],
     &["check"],
     &["doctor"],
     &["check-config"],
     &["explain"],
+    &["simulate"],
+    &["suggest"],
     &["token", "new"],
     &["completions"],
     &["man"],

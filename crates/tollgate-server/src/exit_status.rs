@@ -8,7 +8,7 @@ pub const SUCCESS: u8 = 0;
 pub const FAILURE: u8 = 1;
 /// The command line is invalid; clap uses the same status.
 pub const USAGE: u8 = 2;
-/// `check` got no answer. Status 1 would mean a denial.
+/// `check` got no answer, or `simulate` found none. Status 1 would mean a denial.
 pub const NO_DECISION: u8 = 3;
 /// Success, but the answer could not be written to standard output.
 pub const UNWRITTEN: u8 = 4;
@@ -27,7 +27,7 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (SUCCESS, "success"),
             (FAILURE, "the answer is no (denied, not ready, not valid), or the command failed"),
             WRONG_ARGUMENTS,
-            (NO_DECISION, "`check` got no answer"),
+            (NO_DECISION, "`check` got no answer, or `simulate` and `suggest` found none"),
             LOST,
             (INTERRUPTED, "a second signal stopped `serve` at once"),
         ],
@@ -55,6 +55,19 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (SUCCESS, "the request is explained, whatever becomes of it"),
             (FAILURE, "the file is not valid"),
             (USAGE, "the arguments are wrong, or the file cannot be read"),
+            LOST,
+        ],
+        "simulate" => &[
+            (SUCCESS, "replayed; all gates held"),
+            (FAILURE, "a gate failed"),
+            (USAGE, "the arguments or the policies are wrong, or a log cannot be opened or understood"),
+            (NO_DECISION, "no answer: nothing to measure, or too many lines cannot be read"),
+            LOST,
+        ],
+        "suggest" => &[
+            (SUCCESS, "a limit is suggested"),
+            (USAGE, "the arguments are wrong, or a log cannot be opened or understood"),
+            (NO_DECISION, "no answer: too few clients, or too many lines cannot be read"),
             LOST,
         ],
         "new" => &[

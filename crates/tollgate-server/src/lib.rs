@@ -60,6 +60,7 @@ mod secret_file;
 mod serve;
 mod settings;
 mod shutdown;
+pub mod simulate;
 mod socket;
 mod stopwatch;
 mod store;

@@ -12,7 +12,7 @@ use tollgate_server::args::{
 use tollgate_server::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, UNWRITTEN, USAGE};
 use tollgate_server::{
     Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, man, new_token,
-    output, version,
+    output, simulate, version,
 };
 
 #[global_allocator]
@@ -31,6 +31,8 @@ fn main() -> ExitCode {
         Command::Check(args) => (check(args), NO_DECISION),
         Command::CheckConfig(args) => (check_config(&args), FAILURE),
         Command::Explain(args) => (explain(&args), FAILURE),
+        Command::Simulate(args) => (Ok(replayed(simulate::run(&args))), FAILURE),
+        Command::Suggest(args) => (Ok(replayed(simulate::suggest(&args))), FAILURE),
         Command::Token(TokenCommand::New(args)) => (new_token(&args), FAILURE),
         Command::Completions(args) => (Ok(completions(&args)), FAILURE),
         Command::Man(args) => (Ok(man(&args)), FAILURE),
@@ -122,6 +124,16 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
         }
         Err(error) => wrong_argument(error),
     })
+}
+
+fn replayed(outcome: Result<(String, u8), simulate::Failure>) -> u8 {
+    match outcome {
+        Ok((text, status)) => answer(&text, status),
+        Err(failure) => {
+            output::complain(format_args!("error: {failure:#}"));
+            failure.status()
+        }
+    }
 }
 
 fn new_token(args: &NewTokenArgs) -> anyhow::Result<u8> {

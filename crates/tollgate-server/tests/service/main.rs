@@ -29,6 +29,7 @@ mod one_view;
 mod openapi;
 mod output;
 mod real_browser;
+mod simulate;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;

@@ -1,0 +1,194 @@
+//! Flags of the commands that read logs.
+
+use std::ffi::OsString;
+use std::num::{NonZeroU64, NonZeroUsize};
+use std::path::PathBuf;
+
+use jiff::tz::TimeZone;
+use tollgate::{Quota, Timestamp};
+use tollgate_logs::{Attribute, Format, TimeField};
+use tollgate_simulate::Gate;
+
+use super::value;
+
+/// What flags about it stand under in the help.
+const LOGS: &str = "Logs";
+
+/// Flags of `tollgate simulate`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "Gates are conditions under which the command fails: [POLICY.]MEASURE[{CLASS}], a comparison and a \
+                        number or a percentage. Measures are denied, denied_clients, newly_denied, newly_denied_clients, \
+                        newly_allowed, undecided, unparsed and late. POLICY:candidate are the candidates of a policy.\n\n\
+                        Names of clients are printed on a terminal. Everywhere else they are replaced by digests, unless \
+                        --show-keys is given."
+)]
+pub struct SimulateArgs {
+    /// The file of policies, or a folder of them, as `serve --config` takes it
+    #[arg(value_name = "POLICIES")]
+    pub policies: PathBuf,
+
+    /// Logs: files, folders, patterns such as 'access.log*', or - for standard input; also compressed by gzip or zstd
+    #[arg(value_name = "LOG", required = true)]
+    pub logs: Vec<OsString>,
+
+    /// File or folder of other policies to compare with, in the same pass
+    #[arg(long, value_name = "PATH")]
+    pub baseline: Option<PathBuf>,
+
+    /// Fail with status 1 if this is so, such as 'denied > 0.1%', 'login.denied_clients > 0' or 'denied{bot} > 5%'. If there
+    /// is nothing to measure, the status is 3
+    #[arg(long = "fail-if", value_name = "GATE")]
+    pub fail_if: Vec<Gate>,
+
+    /// Requests that a gate needs for an answer
+    #[arg(long, value_name = "COUNT", default_value = "1")]
+    #[arg(value_parser = value::positive::<NonZeroU64>, allow_negative_numbers = true)]
+    pub min_requests: NonZeroU64,
+
+    /// Class of clients: a name, and conditions as in the `match` of a policy, such as bot='user_agent: "*bot*"'
+    #[arg(long = "class", value_name = "NAME=CONDITIONS")]
+    pub classes: Vec<String>,
+
+    /// Attribute that tells clients apart in figures over all policies; `ip` is an address (of IPv6, its /64)
+    #[arg(long, value_name = "NAME", default_value = "ip", value_parser = value::name)]
+    pub client: String,
+
+    /// Most clients that are followed, for each kind of key. If there are more, some of them stand for all, and figures
+    /// about clients are estimates
+    #[arg(long, value_name = "COUNT", default_value = "2000000")]
+    #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
+    pub max_clients: NonZeroUsize,
+
+    /// How many other limits are tried for each quota that does not decide alone, from 0 to 12. Each takes as long as the
+    /// replay itself
+    #[arg(long, value_name = "COUNT", default_value = "4", value_parser = value::rungs)]
+    pub try_limits: usize,
+
+    /// Print one JSON object
+    #[arg(long, conflicts_with = "md")]
+    pub json: bool,
+
+    /// Print Markdown, for a pull request
+    #[arg(long)]
+    pub md: bool,
+
+    /// Also write the report to this file, as one page of HTML
+    #[arg(long, value_name = "FILE")]
+    pub report: Option<PathBuf>,
+
+    /// Name clients by their keys everywhere
+    #[arg(long)]
+    pub show_keys: bool,
+
+    /// How logs are read.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// Flags of `tollgate suggest`.
+#[derive(Debug, clap::Args)]
+#[command(
+    after_help = "The limit is found in the first 70 % of the period and tried on the rest. If there are too few clients \
+                        for the budget, there is no number: the status is 3, and the text says how many more days it takes.\n\n\
+                        Names of clients are printed on a terminal. Everywhere else they are replaced by digests, unless \
+                        --show-keys is given."
+)]
+pub struct SuggestArgs {
+    /// Logs: files, folders, patterns such as 'access.log*', or - for standard input; also compressed by gzip or zstd
+    #[arg(value_name = "LOG", required = true)]
+    pub logs: Vec<OsString>,
+
+    /// Attribute of the key, as in the `key` of a file: `ip` is an address (of IPv6, its /64). For several, repeat the flag
+    /// or separate them by commas
+    #[arg(long = "key", value_name = "NAME", value_delimiter = ',', default_value = "ip")]
+    #[arg(value_parser = value::name)]
+    pub key: Vec<String>,
+
+    /// Window of the limit, such as 1m, 10s or 1h
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = value::window)]
+    pub window: Quota,
+
+    /// Window of a second, short limit against bursts, or `none`
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::companion)]
+    pub companion: Companion,
+
+    /// Share of clients that may ever be denied
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = value::budget)]
+    pub budget: f64,
+
+    /// Count only requests of which these conditions hold, as in the `match` of a policy, such as 'path: /login'
+    #[arg(long = "match", value_name = "CONDITIONS")]
+    pub matching: Option<String>,
+
+    /// Most clients that are followed. If there are more, the limit is found by some of them
+    #[arg(long, value_name = "COUNT", default_value = "2000000")]
+    #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
+    pub max_clients: NonZeroUsize,
+
+    /// Print only the policy, for `serve --config`
+    #[arg(long, conflicts_with = "json")]
+    pub yaml: bool,
+
+    /// Print one JSON object
+    #[arg(long)]
+    pub json: bool,
+
+    /// Name clients by their keys everywhere
+    #[arg(long)]
+    pub show_keys: bool,
+
+    /// How logs are read.
+    #[command(flatten)]
+    pub log: LogArgs,
+}
+
+/// The window of a second limit.
+#[derive(Debug, Clone)]
+pub struct Companion(pub Option<Quota>);
+
+/// How logs are read.
+#[derive(Debug, Clone, clap::Args)]
+#[command(next_help_heading = LOGS)]
+pub struct LogArgs {
+    /// Format of the logs: a name such as nginx-combined, or the directive of the server's configuration, such as
+    /// 'log_format main ...' or 'LogFormat "..."' [default: found out from the first lines of each file]
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<Format>,
+
+    /// Zone of times that are logged without one, and of hours and days in the report, such as Europe/Berlin [default: none,
+    /// and UTC in the report]
+    #[arg(long, value_name = "ZONE", value_parser = value::zone)]
+    pub tz: Option<TimeZone>,
+
+    /// Where the time is in JSON lines and tables with other names than usual, such as ts:unix or 'at:%Y-%m-%d %H:%M:%S'
+    #[arg(long, value_name = "FIELD:FORM")]
+    pub time: Option<TimeField>,
+
+    /// Attribute that policies go by, and where the log has it: user=json:/user/id, api_key=query:key,
+    /// tenant=header:X-Tenant, plan=field:NAME, or ip=xff:10.0.0.0/8 for the client behind these proxies. The attributes
+    /// ip, method, path, query, host, user, user_agent, referer, status and bytes need no flag
+    #[arg(long = "attr", value_name = "NAME=SOURCE")]
+    pub attributes: Vec<Attribute>,
+
+    /// First time to replay, such as 2026-11-21T16:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = value::instant, allow_negative_numbers = true)]
+    pub from: Option<Timestamp>,
+
+    /// Time to replay up to, itself not included
+    #[arg(long, value_name = "TIME", value_parser = value::instant, allow_negative_numbers = true)]
+    pub to: Option<Timestamp>,
+
+    /// Sort all requests by time first. Without it, requests that lie more than a minute behind are left out
+    #[arg(long)]
+    pub sort: bool,
+
+    /// Share of lines that may be unreadable
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = value::percentage)]
+    pub max_unparsed: f64,
+
+    /// Also take logs that may hold only a sample of all requests, as those of Google Cloud. What they show of each client
+    /// is too little
+    #[arg(long)]
+    pub estimate: bool,
+}

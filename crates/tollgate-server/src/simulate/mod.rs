@@ -1,0 +1,118 @@
+//! `tollgate simulate` and `tollgate suggest`: what limits would do to the traffic of logs, and which would deny few.
+//!
+//! The replay and the survey are those of `tollgate-simulate`, the logs are read by `tollgate-logs`. This module brings
+//! both together.
+
+mod failure;
+mod progress;
+mod read_report;
+mod requests;
+mod suggest;
+
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+
+use jiff::tz::TimeZone;
+use tollgate_policy::{Config, Identity, Policies};
+use tollgate_simulate::{Answer, Classes, Held, Options, Replay, Report};
+
+pub use self::failure::Failure;
+use self::requests::Requests;
+pub use self::suggest::suggest;
+use crate::args::SimulateArgs;
+use crate::exit_status::{FAILURE, NO_DECISION, SUCCESS};
+
+/// Replays the logs. Returns the text to print, and the exit status.
+///
+/// # Errors
+///
+/// If the arguments are wrong, or the logs give no answer.
+pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
+    let policies = Config::load(&args.policies)?.into_policies();
+    let baseline = args.baseline.as_ref().map(Config::load).transpose()?.map(Config::into_policies);
+    let classes = Classes::parse(&args.classes)?;
+    let client = Identity::of_word(&args.client).ok_or_else(|| {
+        Failure::usage(anyhow::anyhow!("--client: no attribute can be named `{}`", args.client))
+    })?;
+    let page = args.report.as_deref().map(Page::create).transpose()?;
+    let names = names(&[Some(&policies), baseline.as_ref()], &classes, &args.client);
+    let options = Options {
+        client,
+        max_clients: args.max_clients,
+        zone: args.log.tz.clone().unwrap_or(TimeZone::UTC),
+        rungs: args.try_limits,
+        classes,
+        ..Options::default()
+    };
+    let mut replay = Replay::new(policies, baseline, options)?;
+    replay.expect_gates(&args.fail_if)?;
+    let requests = Requests::open(&args.logs, &args.log, &names)?;
+    let (read, notes) = requests.each(|hit| Ok(replay.request(hit)?))?;
+    let mut report = replay.report();
+    report.read = Some(read);
+    report.notes.splice(0..0, notes);
+    finish(args, report, page)
+}
+
+/// The attributes that somebody goes by.
+fn names(policies: &[Option<&Policies>], classes: &Classes, client: &str) -> BTreeSet<String> {
+    let of_policies = policies.iter().flatten().flat_map(|policies| policies.attributes());
+    of_policies.chain(classes.attributes()).chain([client]).map(str::to_owned).collect()
+}
+
+/// Holds the report against the gates, writes the page, and returns the text.
+fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result<(String, u8), Failure> {
+    let gates = args.fail_if.iter().map(|gate| gate.check(&report, args.min_requests.get()));
+    let gates = gates.collect::<Result<Vec<_>, _>>()?;
+    let is_read_by_people = !args.json && !args.md && io::stdout().is_terminal();
+    let shown = report.clone();
+    if !args.show_keys {
+        report.hide_keys();
+    }
+    let hidden = Answer::new(report, gates);
+    let answer = if is_read_by_people { Answer::new(shown, hidden.gates.clone()) } else { hidden.clone() };
+    if let Some(page) = page {
+        page.write(&hidden.html())?;
+    }
+    let status = match answer.held() {
+        _ if answer.report.requests == 0 => NO_DECISION,
+        Held::Held => SUCCESS,
+        Held::Failed => FAILURE,
+        Held::NoAnswer => NO_DECISION,
+    };
+    let text = if args.json {
+        answer.json()
+    } else if args.md {
+        answer.markdown()
+    } else {
+        answer.to_string()
+    };
+    Ok((text, status))
+}
+
+/// A file for the page. It is opened before anything is read: nobody should learn after an hour that it cannot be written.
+struct Page {
+    file: File,
+    path: PathBuf,
+}
+
+impl Page {
+    fn create(path: &Path) -> Result<Self, Failure> {
+        let file = File::options().write(true).create(true).truncate(false).open(path);
+        let file = file.map_err(|error| Self::failure(path, error))?;
+        Ok(Self { file, path: path.into() })
+    }
+
+    fn write(mut self, page: &str) -> Result<(), Failure> {
+        let written = self.file.set_len(0).and_then(|()| self.file.write_all(page.as_bytes()));
+        written.map_err(|error| Self::failure(&self.path, error))
+    }
+
+    fn failure(path: &Path, error: io::Error) -> Failure {
+        Failure::usage(
+            anyhow::Error::new(error).context(format!("--report: cannot write {}", path.display())),
+        )
+    }
+}

@@ -1,0 +1,57 @@
+//! What was read, in words.
+
+use tollgate_logs::{Example, Instant, LogFile, Precision, Summary};
+use tollgate_simulate::{ReadFile, ReadGap, ReadReport, UnreadLines};
+
+pub(super) fn read_report(summary: &Summary) -> ReadReport {
+    let name = |file: usize| summary.files.get(file).map_or("", |file| file.name.as_str());
+    let example = |example: &Example| format!("{}:{}: {}", name(example.file), example.line, example.text);
+    let unparsed = summary.unparsed.iter().map(|unparsed| UnreadLines {
+        reason: unparsed.reason.to_string(),
+        lines: unparsed.lines,
+        examples: unparsed.examples.iter().map(example).collect(),
+    });
+    let gaps = summary.gaps.iter().map(|gap| ReadGap {
+        from: written(gap.from_micros),
+        to: written(gap.to_micros),
+        seconds: gap.to_micros.saturating_sub(gap.from_micros) as f64 / 1e6,
+    });
+    ReadReport {
+        files: summary.files.iter().map(file).collect(),
+        lines: summary.lines,
+        unparsed_lines: summary.unparsed_lines(),
+        unparsed: unparsed.collect(),
+        late: summary.late,
+        gaps: gaps.collect(),
+        ambiguous: summary.ambiguous,
+    }
+}
+
+fn file(file: &LogFile) -> ReadFile {
+    let instant = file.instant.map(|instant| match instant {
+        Instant::Begin => "logs when requests begin",
+        Instant::End => "logs when requests end and not how long they took, so times are those of the end",
+        Instant::EndWithDuration => {
+            "logs when requests end and how long they took, so times are those of the begin"
+        }
+        _ => "does not tell whether times are those of the begin or of the end",
+    });
+    let precision = file.precision.map(|precision| match precision {
+        Precision::Micros => "to the microsecond",
+        Precision::Millis => "to the millisecond",
+        _ => "to the second",
+    });
+    ReadFile {
+        name: file.name.clone(),
+        format: file.format.clone(),
+        instant: instant.map(str::to_owned),
+        precision: precision.map(str::to_owned),
+        lines: file.lines,
+        requests: file.requests,
+    }
+}
+
+fn written(micros: i64) -> String {
+    let time = jiff::Timestamp::from_microsecond(micros);
+    time.map_or_else(|_| format!("{micros} us"), |time| time.to_string())
+}

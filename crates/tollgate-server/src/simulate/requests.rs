@@ -1,0 +1,184 @@
+//! The requests of logs, as policies see them.
+
+use std::borrow::Cow;
+use std::collections::BTreeSet;
+
+use tollgate::Timestamp;
+use tollgate_logs::{Field, Order, Reader, Request};
+use tollgate_policy::Attributes;
+use tollgate_simulate::{Hit, ReadReport};
+
+use super::failure::Failure;
+use super::progress::ProgressLine;
+use super::read_report::read_report;
+use crate::args::LogArgs;
+
+/// The requests of logs, with the attributes that are asked for.
+pub(super) struct Requests {
+    reader: Reader,
+    wanted: Vec<Wanted>,
+    from: Option<Timestamp>,
+    to: Option<Timestamp>,
+    estimate: bool,
+}
+
+/// An attribute that is asked for.
+struct Wanted {
+    name: String,
+    source: Source,
+    /// Whether any request has had it.
+    is_seen: bool,
+}
+
+/// Where a request of a log has it.
+#[derive(Debug, Clone, Copy)]
+enum Source {
+    Field(Field),
+    Attribute(usize),
+    Status,
+    Bytes,
+    Nowhere,
+}
+
+impl Requests {
+    /// Opens the logs, for attributes of these names.
+    pub(super) fn open(
+        logs: &[std::ffi::OsString],
+        args: &LogArgs,
+        names: &BTreeSet<String>,
+    ) -> Result<Self, Failure> {
+        // Whoever counts all requests together asks for no attribute.
+        let wanted: Vec<Wanted> = names
+            .iter()
+            .filter(|name| *name != "global")
+            .map(|name| Wanted { name: name.clone(), source: Source::of(name, args), is_seen: false })
+            .collect();
+        let asked = wanted.iter().filter_map(|wanted| match wanted.source {
+            Source::Field(field) => Some(field),
+            _ => None,
+        });
+        let mut fields: Vec<Field> = asked.collect();
+        fields.extend(
+            [Field::UserAgent, Field::Path].into_iter().filter(|field| !names.contains(field.name())),
+        );
+        let options = tollgate_logs::Options {
+            format: args.format.clone(),
+            zone: args.tz.clone(),
+            time: args.time.clone(),
+            attributes: args.attributes.clone(),
+            fields,
+            max_unparsed: args.max_unparsed,
+            order: if args.sort { Order::SORT } else { Order::default() },
+        };
+        let reader = Reader::open(logs, options)?;
+        Ok(Self { reader, wanted, from: args.from, to: args.to, estimate: args.estimate })
+    }
+
+    /// Calls back for each request, in the order of time. Returns what was read, with notes about it.
+    pub(super) fn each(
+        mut self,
+        mut take: impl FnMut(&Hit<'_>) -> Result<(), Failure>,
+    ) -> Result<(ReadReport, Vec<String>), Failure> {
+        let mut progress = ProgressLine::new();
+        let ended = self.take_all(&mut progress, &mut take);
+        progress.end();
+        let read = read_report(self.reader.summary());
+        if let Err(failure) = ended {
+            for unread in &read.unparsed {
+                crate::output::complain(format_args!("{} lines: {}", unread.lines, unread.reason));
+                unread
+                    .examples
+                    .iter()
+                    .for_each(|example| crate::output::complain(format_args!("  {example}")));
+            }
+            return Err(failure);
+        }
+        let mut sampled = self.reader.summary().files.iter().filter(|file| file.may_be_sampled);
+        if let Some(file) = sampled.next().filter(|_| !self.estimate) {
+            return Err(Failure::no_answer(anyhow::anyhow!(
+                "{}: logs of this format may hold only a sample of all requests, and then limits deny more than they show; \
+                 --estimate takes them all the same",
+                file.name
+            )));
+        }
+        let notes = self.notes(&read);
+        Ok((read, notes))
+    }
+
+    fn take_all(
+        &mut self,
+        progress: &mut ProgressLine,
+        take: &mut impl FnMut(&Hit<'_>) -> Result<(), Failure>,
+    ) -> Result<(), Failure> {
+        loop {
+            progress.request(|| self.reader.progress());
+            let Some(request) = self.reader.read()? else { return Ok(()) };
+            let time = Timestamp::from_unix_millis(request.time_micros().div_euclid(1_000));
+            if self.from.is_some_and(|from| time < from) || self.to.is_some_and(|to| time >= to) {
+                continue;
+            }
+            let mut attributes = Attributes::default();
+            for wanted in &mut self.wanted {
+                if let Some(value) = wanted.source.value(&request) {
+                    wanted.is_seen = true;
+                    attributes.push(wanted.name.as_str(), value);
+                }
+            }
+            let user_agent = request.user_agent().map(String::from_utf8_lossy);
+            let path = request.path().map(String::from_utf8_lossy);
+            take(&Hit {
+                time,
+                attributes,
+                status: request.status(),
+                user_agent: user_agent.as_deref(),
+                path: path.as_deref(),
+            })?;
+        }
+    }
+
+    fn notes(&self, read: &ReadReport) -> Vec<String> {
+        let mut notes = Vec::new();
+        let missing = self.wanted.iter().filter(|wanted| !wanted.is_seen && read.lines > 0);
+        for Wanted { name, .. } in missing {
+            notes.push(format!(
+                "No request in the logs has `{name}`, which the policies go by. --attr {name}=SOURCE says where the log has it."
+            ));
+        }
+        if read.ambiguous > 0 {
+            notes.push(format!(
+                "{} requests are of the hour that the end of summer time repeats. Their order in the file decided which hour \
+                 is meant.",
+                read.ambiguous
+            ));
+        }
+        if self.estimate && self.reader.summary().files.iter().any(|file| file.may_be_sampled) {
+            notes.push(
+                "The logs may hold only a sample of all requests: limits deny more than this.".to_owned(),
+            );
+        }
+        notes
+    }
+}
+
+impl Source {
+    fn of(name: &str, args: &LogArgs) -> Self {
+        let asked = args.attributes.iter().position(|attribute| attribute.name == name);
+        match (asked, Field::named(name)) {
+            (Some(place), _) => Self::Attribute(place),
+            (None, Some(field)) => Self::Field(field),
+            (None, None) if name == "status" => Self::Status,
+            (None, None) if name == "bytes" => Self::Bytes,
+            (None, None) => Self::Nowhere,
+        }
+    }
+
+    fn value<'a>(self, request: &Request<'a>) -> Option<Cow<'a, str>> {
+        match self {
+            Self::Field(field) => request.text(field).map(String::from_utf8_lossy),
+            Self::Attribute(place) => request.attribute(place).map(String::from_utf8_lossy),
+            Self::Status => request.status().map(|status| status.to_string().into()),
+            Self::Bytes => request.bytes().map(|bytes| bytes.to_string().into()),
+            Self::Nowhere => None,
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! `tollgate suggest`: a limit by logs, such that few clients are ever denied.
+
+use std::collections::BTreeSet;
+use std::io::{self, IsTerminal as _};
+
+use jiff::tz::TimeZone;
+use tollgate_policy::Identity;
+use tollgate_simulate::Classes;
+use tollgate_simulate::suggest::{Survey, SurveyOptions};
+
+use super::failure::Failure;
+use super::requests::Requests;
+use crate::args::SuggestArgs;
+use crate::exit_status::{NO_DECISION, SUCCESS};
+
+/// The name of the only class, that of requests that are counted.
+const COUNTED: &str = "counted";
+
+/// Reads the logs. Returns the text to print, and the exit status.
+///
+/// # Errors
+///
+/// If the arguments are wrong, or the logs cannot be read.
+pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
+    let parts = args.key.iter().map(|name| {
+        Identity::of_word(name)
+            .ok_or_else(|| Failure::usage(anyhow::anyhow!("--key: no attribute can be named `{name}`")))
+    });
+    let identity = Identity::of_list(parts.collect::<Result<_, _>>()?);
+    let classes: Vec<String> = args.matching.iter().map(|matching| format!("{COUNTED}={matching}")).collect();
+    let matching = Classes::parse(&classes)
+        .map_err(|error| Failure::usage(anyhow::Error::new(error).context("--match")))?;
+    let names: BTreeSet<String> =
+        matching.attributes().map(str::to_owned).chain(args.key.iter().cloned()).collect();
+    let requests = Requests::open(&args.logs, &args.log, &names)?;
+    let mut survey = Survey::new(SurveyOptions {
+        identity,
+        window: args.window.clone(),
+        companion: args.companion.0.clone(),
+        budget: args.budget,
+        max_clients: args.max_clients,
+        matching,
+        conditions: args.matching.clone(),
+        zone: args.log.tz.clone().unwrap_or(TimeZone::UTC),
+    });
+    let (_, notes) = requests.each(|hit| {
+        survey.request(hit);
+        Ok(())
+    })?;
+    let mut suggestion = survey.suggest();
+    suggestion.notes.splice(0..0, notes);
+    let is_read_by_people = !args.json && io::stdout().is_terminal();
+    if !args.show_keys && !is_read_by_people {
+        suggestion.hide_keys();
+    }
+    let status = if suggestion.quota.limit.is_some() { SUCCESS } else { NO_DECISION };
+    let text = match suggestion.policy() {
+        _ if args.json => suggestion.json(),
+        Some(policy) if args.yaml => policy,
+        // What explains the missing policy is no policy.
+        None if args.yaml => return Err(Failure::no_answer(anyhow::anyhow!("no limit: {suggestion}"))),
+        _ => suggestion.to_string(),
+    };
+    Ok((text, status))
+}

@@ -1,0 +1,292 @@
+//! `tollgate simulate` and `tollgate suggest`: what they print about logs, and with which status they exit.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::support::{Server, tollgate};
+
+/// A folder with a log of nginx and policies.
+struct Folder(TempDir);
+
+const POLICIES: &str = "policies:
+  - { name: login, match: { path: /login }, key: [ip], quotas: [3/1m] }
+  - { name: user, match: { path: /me }, key: [user], quotas: [3/1m], on_missing_key: skip }
+";
+
+impl Folder {
+    /// Two clients log in at noon, one ten times within a minute and one twice.
+    fn new() -> Self {
+        let folder = Self(TempDir::new().unwrap());
+        let mut log = String::new();
+        for second in 0..10 {
+            log += &line("192.0.2.66", second, "/login", 401);
+            if second < 2 {
+                log += &line("192.0.2.1", second, "/login?next=/", 200);
+            }
+        }
+        folder.write("access.log", &log);
+        folder.write("policies.yaml", POLICIES);
+        folder
+    }
+
+    fn write(&self, name: &str, text: &str) -> PathBuf {
+        let path = self.path(name);
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    /// Runs a command in the folder: its status, and what it prints.
+    fn run(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        let output = tollgate().current_dir(self.0.path()).args(arguments).output().unwrap();
+        let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+        (output.status.code(), text(output.stdout), text(output.stderr))
+    }
+
+    fn simulate(&self, arguments: &[&str]) -> (Option<i32>, String, String) {
+        self.run(&[&["simulate", "policies.yaml", "access.log"], arguments].concat())
+    }
+}
+
+fn line(ip: &str, second: u32, target: &str, status: u16) -> String {
+    let (minute, second) = (second / 60, second % 60);
+    format!(
+        "{ip} - - [23/Nov/2026:12:{minute:02}:{second:02} +0000] \"GET {target} HTTP/1.1\" {status} 12 \"-\" \"Mozilla/5.0\"\n"
+    )
+}
+
+#[test]
+fn one_command_says_who_would_be_denied() {
+    let (status, said, error) = Folder::new().simulate(&[]);
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    assert!(said.contains("Read 12 lines in 1 file\n"), "{said}");
+    assert!(said.contains("Of 12 requests, 7 would be denied (58.3 %)."), "{said}");
+    assert!(said.contains("Of 2 clients, 1 would be denied at least once (50 %)."), "{said}");
+    // What a file or a pipe takes names nobody.
+    assert!(!said.contains("192.0.2.66") && said.contains("client-"), "{said}");
+    assert!(said.contains("No request in the logs has `user`"), "{said}");
+    let (_, said, _) = Folder::new().simulate(&["--show-keys"]);
+    assert!(said.contains("ip=192.0.2.66"), "{said}");
+}
+
+#[test]
+fn gates_decide_the_status_and_print_what_was_measured() {
+    let folder = Folder::new();
+    let gate = |gate: &str| {
+        let (status, said, _) = folder.simulate(&["--fail-if", gate]);
+        (status, said.lines().last().unwrap_or_default().trim().to_owned())
+    };
+    let held = "held  denied > 60%  58.3 % (7 of 12 requests)  at most 60 %";
+    assert_eq!(gate("denied > 60%"), (Some(0), held.to_owned()));
+    let failed = "FAILED  login.denied_clients > 0  50 % (1 of 2 clients)  at most 0";
+    assert_eq!(gate("login.denied_clients > 0"), (Some(1), failed.to_owned()));
+    assert_eq!(gate("user.denied > 0").0, Some(3));
+    let (status, ..) = folder.simulate(&["--fail-if", "denied > 60%", "--min-requests", "1000"]);
+    assert_eq!(status, Some(3));
+    let (status, ..) = folder.simulate(&["--fail-if", "user.denied > 0", "--fail-if", "denied > 0"]);
+    assert_eq!(status, Some(1));
+}
+
+#[test]
+fn what_is_wrong_has_status_2_and_is_named() {
+    let folder = Folder::new();
+    folder.write("wrong.yaml", "policies: [{ name: x }]");
+    for (arguments, named) in [
+        (&["policies.yaml", "nowhere.log"][..], "nowhere.log: no such file"),
+        (&["nowhere.yaml", "access.log"], "nowhere.yaml"),
+        (&["wrong.yaml", "access.log"], "wrong.yaml:1:12: a policy needs `key`"),
+        (&["policies.yaml", "access.log", "--fail-if", "logn.denied > 0"], "no policy `logn`"),
+        (&["policies.yaml", "access.log", "--fail-if", "denied"], "expected [POLICY.]MEASURE"),
+        (&["policies.yaml", "access.log", "--class", "bot"], "expected NAME=CONDITIONS"),
+        (&["policies.yaml", "access.log", "--report", "nowhere/report.html"], "nowhere/report.html"),
+        (&["policies.yaml", "access.log", "--tz", "Mars/Base"], "time zone"),
+        (&["policies.yaml", "access.log", "--format", "apach"], "unknown format"),
+    ] {
+        let (status, said, error) = folder.run(&[&["simulate"], arguments].concat());
+        assert_eq!((status, said.as_str()), (Some(2), ""), "{arguments:?}: {error}");
+        assert!(error.contains(named), "{arguments:?}: {error}");
+    }
+}
+
+/// A log that is half unreadable passed as if it were whole, and one of another day passed with no request at all.
+#[test]
+fn logs_without_an_answer_have_status_3() {
+    let folder = Folder::new();
+    let text = fs::read_to_string(folder.path("access.log")).unwrap();
+    folder.write("broken.log", &(text.repeat(10) + &"what is this?\n".repeat(3)));
+    let (status, said, error) = folder.run(&["simulate", "policies.yaml", "broken.log"]);
+    assert_eq!((status, said.as_str()), (Some(3), ""), "{error}");
+    assert!(error.contains("3 of 123 lines cannot be read") && error.contains("broken.log:121"), "{error}");
+    let (status, ..) = folder.run(&["simulate", "policies.yaml", "broken.log", "--max-unparsed", "50%"]);
+    assert_eq!(status, Some(0));
+    let (status, said, _) = folder.simulate(&["--from", "2027-01-01T00:00:00Z"]);
+    assert_eq!(status, Some(3), "{said}");
+}
+
+#[test]
+fn json_markdown_and_the_page_have_the_same_figures_and_no_keys() {
+    let folder = Folder::new();
+    let (status, said, _) = folder.simulate(&["--json", "--report", "report.html"]);
+    let json: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((status, json["requests"].as_u64(), json["denied"].as_u64()), (Some(0), Some(12), Some(7)));
+    assert_eq!(json["read"]["files"][0]["requests"], 12);
+    assert_eq!(json["policies"][0]["quotas"][0]["curve"]["basis"], "calculated");
+    let page = fs::read_to_string(folder.path("report.html")).unwrap();
+    assert!(page.contains("<b>7</b> requests denied, 58.3 %"), "{page}");
+    let (_, markdown, _) = folder.simulate(&["--md", "--fail-if", "denied > 0"]);
+    assert!(markdown.starts_with("### Replay of 12 requests: a gate failed\n"), "{markdown}");
+    for text in [&said, &page, &markdown] {
+        assert!(!text.contains("192.0.2."), "{text}");
+    }
+    let (_, shown, _) = folder.simulate(&["--json", "--show-keys", "--report", "report.html"]);
+    assert!(shown.contains("192.0.2.66"));
+    assert!(fs::read_to_string(folder.path("report.html")).unwrap().contains("192.0.2.66"));
+}
+
+#[test]
+fn policies_are_compared_in_one_pass() {
+    let folder = Folder::new();
+    folder.write("old.yaml", &POLICIES.replace("quotas: [3/1m] }\n", "quotas: [5/1m] }\n"));
+    let (status, said, _) =
+        folder.simulate(&["--baseline", "old.yaml", "--json", "--fail-if", "newly_denied_clients > 0"]);
+    let json: Value = serde_json::from_str(&said).unwrap();
+    let compared = &json["compared"];
+    assert_eq!((status, compared["newly_denied"].as_u64()), (Some(0), Some(2)), "{compared}");
+    assert_eq!((&compared["denied_before"], &compared["newly_denied_clients"]), (&5.into(), &0.into()));
+}
+
+/// The service and the replay of a log of the same requests deny the same ones.
+#[test]
+fn denies_what_a_live_service_denied() {
+    let folder = Folder::new();
+    let text = "policies:
+  - { name: login, match: { path: /login }, key: [ip], quotas: [4/1d@first_hit] }
+  - { name: all, key: [ip], quotas: [9/1d@first_hit, 100/7d@first_hit] }
+";
+    let policies = folder.write("live.yaml", text);
+    let server = Server::start(&["--config", policies.to_str().unwrap()]);
+    let mut random = 7_u32;
+    let (mut log, mut denied) = (String::new(), 0);
+    for second in 0..120 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let ip = format!("192.0.2.{}", random >> 16 & 7);
+        let path = if random >> 24 & 1 == 0 { "/login" } else { "/%6Cogin/../search" };
+        let reply = server.get(&format!("/v1/check?ip={ip}&path={}", path.replace('%', "%25")));
+        denied += u64::from(reply.status == 429);
+        log += &line(&ip, second, path, if reply.status == 429 { 429 } else { 200 });
+    }
+    folder.write("live.log", &log);
+    let (status, said, error) = folder.run(&["simulate", "live.yaml", "live.log", "--json", "--show-keys"]);
+    assert_eq!(status, Some(0), "{error}");
+    let json: Value = serde_json::from_str(&said).unwrap();
+    assert!(denied > 20, "{denied}");
+    assert_eq!(json["denied"].as_u64(), Some(denied));
+    assert_eq!(json["refused_in_log"].as_u64(), Some(denied));
+}
+
+/// Four hundred clients in ten days, each with up to six requests at once.
+fn ten_days(folder: &Folder) {
+    let mut log = String::new();
+    for client in 0..400_u32 {
+        let (day, minute) = (1 + client / 40, client % 40);
+        for second in 0..=client % 6 {
+            let _ = writeln!(
+                log,
+                "10.0.{}.{} - - [{day:02}/Nov/2026:10:{minute:02}:{second:02} +0000] \"GET / HTTP/1.1\" 200 1 \"-\" \
+                 \"Mozilla/5.0\"",
+                client / 200,
+                client % 200
+            );
+        }
+    }
+    folder.write("days.log", &log);
+}
+
+#[test]
+fn a_suggestion_is_a_file_that_the_service_takes() {
+    let folder = Folder::new();
+    ten_days(&folder);
+    let (status, said, error) = folder.run(&["suggest", "days.log", "--budget", "2%"]);
+    assert_eq!(status, Some(0), "{error}");
+    assert!(
+        said.contains("Limit 10/1m\n") && said.contains("on the last 30 % of the period: denies 0 of"),
+        "{said}"
+    );
+    assert!(!said.contains("10.0.0."), "{said}");
+    let (status, policy, _) =
+        folder.run(&["suggest", "days.log", "--budget", "2%", "--yaml", "--match", "path: /"]);
+    assert_eq!(status, Some(0));
+    let file = folder.write("suggested.yaml", &policy);
+    assert_eq!(folder.run(&["check-config", "suggested.yaml", "--deny-warnings"]).0, Some(0), "{policy}");
+    let server = Server::start(&["--config", file.to_str().unwrap()]);
+    for _ in 0..30 {
+        assert_eq!(server.get("/v1/check?ip=192.0.2.7&path=/").status, 200);
+    }
+}
+
+#[test]
+fn too_few_clients_give_no_suggestion() {
+    let folder = Folder::new();
+    ten_days(&folder);
+    let (status, said, _) = folder.run(&["suggest", "days.log"]);
+    assert_eq!(status, Some(3));
+    assert!(said.contains("No limit for 1m") && said.contains("2,995 clients"), "{said}");
+    let (status, said, error) = folder.run(&["suggest", "days.log", "--yaml"]);
+    assert_eq!((status, said.as_str()), (Some(3), ""), "{error}");
+    assert_eq!(folder.run(&["suggest", "days.log", "--budget", "60%"]).0, Some(2));
+}
+
+/// What the guide shows is what a reader gets, apart from the lines that it leaves out.
+#[test]
+fn the_guide_shows_what_the_command_prints() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = fs::read_to_string(root.join("docs/simulate.md")).unwrap();
+    let block = guide.split("```console\n$ tollgate ").nth(1).unwrap().split("```").next().unwrap();
+    let mut lines = block.lines();
+    let arguments = lines.next().unwrap().split(' ');
+    let output = tollgate().current_dir(&root).args(arguments).output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    let mut printed = said.lines();
+    let mut may_skip = false;
+    for line in lines {
+        let is_next = |printed: &&str| printed.trim_end() == line;
+        match line {
+            "..." => may_skip = true,
+            _ if may_skip => may_skip = !printed.by_ref().any(|printed| is_next(&printed)),
+            _ => assert!(printed.next().as_ref().is_some_and(is_next), "{line}\n{said}"),
+        }
+    }
+    assert!(block.ends_with("...\n") && said.contains("Limits of this answer"), "{said}");
+}
+
+/// The workflow's gates are understood, and fail on the example.
+#[test]
+fn the_gates_of_the_workflow_work() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let workflow = fs::read_to_string(root.join("examples/simulate/workflow.yml")).unwrap();
+    let gates: Vec<&str> =
+        workflow.split("--fail-if '").skip(1).filter_map(|rest| rest.split('\'').next()).collect();
+    assert_eq!(gates.len(), 3, "{gates:?}");
+    let policies = "examples/simulate/policies.yaml";
+    let arguments = ["simulate", policies, "examples/simulate/access.log", "--baseline", policies, "--md"];
+    let mut command = tollgate();
+    command.current_dir(&root).args(arguments);
+    gates.iter().for_each(|gate| _ = command.args(["--fail-if", gate]));
+    let output = command.output().unwrap();
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(
+        said.contains("| FAILED | `denied > 0.1%` | 19.5 % (30 of 154 requests) | at most 0.1 % |"),
+        "{said}"
+    );
+    assert!(said.contains("| held | `newly_denied_clients > 0` |"), "{said}");
+}
