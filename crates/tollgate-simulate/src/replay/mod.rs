@@ -25,9 +25,9 @@ use std::num::NonZeroUsize;
 
 use jiff::tz::TimeZone;
 use smallvec::SmallVec;
-use tollgate::{Charge, Counted, ManualClock, QuotaState, Timestamp};
+use tollgate::{ManualClock, PolicyQuota, QuotaState, Timestamp};
 use tollgate_policy::{
-    Attributes, CheckError, Ground, Identity, Matched, Outcome, Policies, PolicyDecision, TrialAnswer,
+    Attributes, CheckError, Ground, Identity, Outcome, Policies, PolicyDecision, QuotaStanding, TrialAnswer,
     TrialKind,
 };
 
@@ -289,20 +289,21 @@ impl Replay {
             Ground::Unlimited => self.all.unlimited += 1,
             _ => {}
         }
-        let set = decision.policies();
-        let Ok(Outcome::Charge(matched)) = set.policies().charges(&hit.attributes, 1) else { return };
-        if let Some(counted) = decision.counted() {
-            self.note_charges(request, matched.enforced(), counted, is_new);
+        let charged = decision.quotas().map(|QuotaStanding { policy, quota, state }| {
+            let cost = policy.cost().of(&hit.attributes, 1).unwrap_or(1);
+            let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
+            Charged { quota, cost, state, key }
+        });
+        self.note_charges(request, charged, is_new);
+        if decision.trials().next().is_some() {
+            self.note_trials(request, decision);
         }
-        self.note_trials(request, &matched, decision);
     }
 
-    fn note_trials(
-        &mut self,
-        request: &mut Request<'_, '_>,
-        matched: &Matched<'_>,
-        decision: &PolicyDecision,
-    ) {
+    /// What the quotas on trial were asked is not in the decision: it is found out once more.
+    fn note_trials(&mut self, request: &mut Request<'_, '_>, decision: &PolicyDecision) {
+        let set = decision.policies();
+        let Ok(Outcome::Charge(matched)) = set.policies().charges(&request.hit.attributes, 1) else { return };
         // Those that count nothing come first, then the others in the order in which they matched.
         let mut counting = matched.trials();
         for trial in decision.trials() {
@@ -310,7 +311,13 @@ impl Replay {
                 TrialAnswer::Denied => self.tracks.note_uncounted(trial.policy, Role::of(trial.kind), true),
                 TrialAnswer::Quotas(counted) => {
                     let Some(of_match) = counting.next() else { continue };
-                    self.note_charges(request, of_match.charges(), counted, false);
+                    let charged = of_match.charges().zip(counted).map(|(charge, state)| Charged {
+                        quota: charge.counter().quota(),
+                        cost: charge.cost(),
+                        state,
+                        key: move || Some(digest(charge.counter().key())),
+                    });
+                    self.note_charges(request, charged, false);
                 }
                 _ => _ = counting.next(),
             }
@@ -318,33 +325,29 @@ impl Replay {
     }
 
     /// Notes the charges of policies, each of which has its charges together.
-    fn note_charges<'c>(
+    fn note_charges<'c, K: FnOnce() -> Option<u128>>(
         &mut self,
         request: &mut Request<'_, '_>,
-        charges: impl Iterator<Item = Charge<'c>>,
-        counted: &Counted,
+        charges: impl Iterator<Item = Charged<'c, K>>,
         is_new: bool,
     ) {
         let mut last: Option<(usize, Option<u32>)> = None;
-        for (charge, state) in charges.zip(counted) {
-            let Some((track, place)) = self.tracks.find(charge.counter().quota()) else { continue };
+        for Charged { quota, cost, state, key } in charges {
+            let Some((track, place)) = self.tracks.find(quota) else { continue };
             let number = match last {
                 Some((same, number)) if same == track => number,
                 _ => {
                     let Some(subject) = self.tracks.of(track).map(|track| track.subject) else { continue };
                     let number = match request.numbers.get(subject).copied().flatten() {
                         Some(number) => number,
-                        None => {
-                            let digest = digest(charge.counter().key());
-                            self.number(subject, digest, request)
-                        }
+                        None => key().and_then(|digest| self.number(subject, digest, request)),
                     };
                     self.tracks.begin(track, number, request.now, is_new);
                     number
                 }
             };
             last = Some((track, number));
-            self.note_quota(track, place, number, charge.cost(), state);
+            self.note_quota(track, place, number, cost, state);
         }
         self.tracks.end();
     }
@@ -384,6 +387,15 @@ impl Replay {
             self.all.examples.keep(&kept);
         }
     }
+}
+
+/// A quota that was charged for a request, and how the key was found.
+struct Charged<'c, K> {
+    quota: &'c PolicyQuota,
+    cost: u32,
+    state: &'c QuotaState,
+    /// Digests the key.
+    key: K,
 }
 
 /// A request that is being noted.
