@@ -161,6 +161,19 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
+    /// Replay random requests through random policies beside a naive replay, and hold suggested limits against logs whose truth
+    /// is known
+    Simulate {
+        /// Random cases of each property of the replay
+        #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
+        cases: u32,
+        /// Logs for which a limit is suggested
+        #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
+        logs: u32,
+        /// Of the first log; the others have those that follow
+        #[arg(long, default_value_t = 1)]
+        seed: u64,
+    },
     /// Exchange two versions of the service for each other behind nginx, on one store, while clients charge
     Upgrade {
         /// The commit of the older version
@@ -198,6 +211,7 @@ pub(crate) fn brief(name: &str) -> &'static [&'static str] {
         "redis" => &["--rounds", "1"],
         "reloads" => &["--reloads", "1000"],
         "sim" => &["--schedules", "20000"],
+        "simulate" => &["--cases", "500"],
         _ => &[],
     }
 }
@@ -236,6 +250,7 @@ impl Proof {
             Self::Reloads { reloads: count } => reloads(count),
             Self::Sim { planted: true, .. } => planted::SIM.run(),
             Self::Sim { schedules, seed, planted: false } => sim(schedules, seed),
+            Self::Simulate { cases, logs, seed } => simulate(cases, logs, seed),
             Self::Upgrade { from } => upgrade::prove(&from),
         }
     }
@@ -476,6 +491,16 @@ fn reloads(count: u32) -> Result<()> {
     command("cargo test --locked --package tollgate-server --test stores")
         .environment("TOLLGATE_RELOADS", count.to_string())
         .arguments(["of_many_reloads_under_load_no_decision_mixes_two", "--", "--nocapture"])
+        .run()
+}
+
+fn simulate(cases: u32, logs: u32, seed: u64) -> Result<()> {
+    let tests = "cargo test --locked --profile models --package tollgate-simulate";
+    command(tests).arguments(["--test", "naive"]).environment("PROPTEST_CASES", cases.to_string()).run()?;
+    command(tests)
+        .arguments(["--test", "suggest", "--", "--ignored", "--exact", "prove", "--nocapture"])
+        .environment("TOLLGATE_LOGS", logs.to_string())
+        .environment("TOLLGATE_SEED", seed.to_string())
         .run()
 }
 

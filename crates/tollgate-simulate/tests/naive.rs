@@ -202,7 +202,7 @@ proptest! {
 
 proptest! {
     // Each case is a dozen replays.
-    #![proptest_config(ProptestConfig::with_cases(48))]
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 5, ..ProptestConfig::default() })]
 
     /// Several quotas, or costs: the points that the engine tried in one pass are those of passes of their own.
     #[test]
