@@ -108,6 +108,14 @@ fn too_few_clients_get_no_number_but_are_told_how_many_more_days_it_takes() {
     assert!(suggestion.to_string().contains("No limit for 1m"), "{suggestion}");
 }
 
+#[test]
+fn a_period_that_cannot_be_divided_gets_no_number() {
+    let requests = (0..4_000).map(|client| (1, client, "Mozilla/5.0", 200));
+    let suggestion = suggest(requests.collect(), options(0.01));
+    assert_eq!((suggestion.quota.bound, suggestion.quota.fitted_until.as_ref()), (None, None));
+    assert!(suggestion.to_string().contains("The period is too short"), "{suggestion}");
+}
+
 /// Four hundred clients that ask for up to ten at once in a week, and a robot that asks for ninety.
 fn week() -> Vec<(i64, u32, &'static str, u16)> {
     let mut requests = Vec::new();

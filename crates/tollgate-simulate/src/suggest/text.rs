@@ -62,6 +62,10 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                 limit as f64 / bound.max(1) as f64
             )?;
         }
+        None if quota.fitted_until.is_none() => {
+            writeln!(f, "\nNo limit for {window}")?;
+            writeln!(f, "  The period is too short: 30 % of it is kept to try a limit on.")?;
+        }
         None => {
             writeln!(f, "\nNo limit for {window}")?;
             writeln!(
