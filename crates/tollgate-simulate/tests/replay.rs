@@ -202,3 +202,14 @@ fn figures_about_requests_stay_exact_where_clients_are_too_many() {
     assert!(near(windows, all.policies[0].quotas[0].windows), "{windows}");
     assert!(some.notes.iter().any(|note| note.contains("estimates")));
 }
+
+/// Another quota denies most requests, and the window of this one opens at its first unit: requests that it never took are
+/// no windows of their own.
+#[test]
+fn windows_that_were_never_opened_are_not_counted() {
+    let text = "policies: [{ name: login, key: [ip], quotas: [0/1h, 5/1m@first_hit] }]";
+    let report = replay(text, None, Options { rungs: 0, ..Options::default() }, &REQUESTS);
+    let quotas = &report.policies[0].quotas;
+    assert_eq!((quotas[0].windows, quotas[0].denied), (3, 7));
+    assert_eq!((quotas[1].windows, quotas[1].denied, quotas[1].most), (0, 0, None));
+}

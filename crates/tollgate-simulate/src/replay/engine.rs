@@ -10,9 +10,6 @@ use tollgate_policy::{
 use super::Role;
 use super::error::ReplayError;
 
-/// Counters in memory at most. Only address space is reserved for them, some 38 bytes each, until they are needed.
-const MAX_COUNTERS: usize = 16 << 20;
-
 /// The limiter of the service and of the middleware, over counters in memory.
 pub(super) struct Engine {
     limiter: PolicyLimiter<MemoryStore<ManualClock>, ManualClock>,
@@ -20,11 +17,13 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    pub(super) fn new(policies: Policies, clock: &ManualClock) -> Self {
+    /// An engine with at most this many counters. Only address space is reserved for them, some 38 bytes each, until they
+    /// are needed.
+    pub(super) fn new(policies: Policies, clock: &ManualClock, max_counters: usize) -> Self {
         let store = MemoryStore::builder().clock(clock.clone());
         // Memory does not fail, so nothing is ever counted in place of the store.
         let unused = store.clone().max_counters(1).build();
-        let store = store.max_counters(MAX_COUNTERS).build();
+        let store = store.max_counters(max_counters).build();
         let limiter = PolicyLimiter::new(store, policies, "simulate").memory(unused);
         Self { set: limiter.live(), limiter }
     }

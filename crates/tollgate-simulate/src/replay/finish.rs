@@ -88,7 +88,8 @@ impl Replay {
         let reports = self.tracks.iter().enumerate().filter_map(|(number, track)| {
             let policy = policies.as_slice().get(track.policy)?;
             let one_client_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
-            let rungs: Vec<&Rung> = self.rungs.iter().filter(|rung| rung.track == number).collect();
+            let rungs: Vec<&Rung> =
+                self.rungs.iter().filter(|rung| rung.track == number && !rung.is_lost).collect();
             let quotas = (0..).zip(&track.quotas).filter(|(_, quota)| {
                 // A table of overrides may have thousands, most of which no request had.
                 quota.of_override.is_none() || quota.requests > 0

@@ -167,6 +167,9 @@ struct All {
     fingerprint: u128,
 }
 
+/// Live counters at most: 2 GiB of them.
+const MAX_COUNTERS: usize = 64 << 20;
+
 /// Reasons that are told apart.
 const MAX_REASONS: usize = 64;
 
@@ -182,8 +185,8 @@ impl Replay {
         options: Options,
     ) -> Result<Self, ReplayError> {
         let clock = ManualClock::default();
-        let engine = Engine::new(policies, &clock);
-        let baseline = baseline.map(|baseline| Engine::new(baseline, &clock));
+        let engine = Engine::new(policies, &clock, MAX_COUNTERS);
+        let baseline = baseline.map(|baseline| Engine::new(baseline, &clock, MAX_COUNTERS));
         let max = options.max_clients.get();
         let mut subjects = vec![Subjects::new(options.client.clone(), max)];
         let tracks = Tracks::new(engine.policies(), |identity| {
@@ -221,7 +224,7 @@ impl Replay {
         for rung in &mut self.rungs {
             let subject = self.tracks.of(rung.track).map_or(0, |track| track.subject);
             let client = request.numbers.get(subject).copied().flatten().flatten();
-            rung.decide(&hit.attributes, client)?;
+            rung.decide(&hit.attributes, client);
         }
         Ok(())
     }

@@ -74,7 +74,9 @@ impl Tracks {
                 PolicyKind::Count => subject(policy.identity()),
                 PolicyKind::Exempt | PolicyKind::Deny => 0,
             };
-            let role = if policy.mode() == Mode::Shadow { Role::Shadow } else { Role::Enforced };
+            // A policy that exempts does so in every mode.
+            let is_trial = policy.mode() == Mode::Shadow && policy.kind() != PolicyKind::Exempt;
+            let role = if is_trial { Role::Shadow } else { Role::Enforced };
             all.add(PolicyTrack::new(place, policy, role, subject), policy);
             let mut of_overrides = policy.overrides().iter().flat_map(|over| over.candidates());
             if !policy.candidates().is_empty() || of_overrides.any(|list| !list.is_empty()) {

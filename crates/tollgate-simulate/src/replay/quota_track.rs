@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{PolicyQuota, QuotaState, Timestamp};
+use tollgate::{Anchor, PolicyQuota, QuotaState, Timestamp};
 
 use super::burst::Burst;
 use super::subjects::keep;
@@ -69,7 +69,13 @@ impl QuotaTrack {
             self.denied += 1;
             self.longest_wait = self.longest_wait.max(state.retry_after().unwrap_or_default());
         }
+        // Another quota denied the request, so no window was opened, and the one in the state begins now.
+        let is_unopened =
+            self.quota.quota().anchor() == Anchor::FirstHit && state.used() == 0 && state.has_room();
         let (Some(number), Some(window)) = (client, state.window()) else { return };
+        if is_unopened {
+            return;
+        }
         if state.has_room() && state.units() > 0 {
             self.burst.admitted(state.now(), number, state.units(), window.length());
         }

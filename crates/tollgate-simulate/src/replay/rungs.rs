@@ -14,6 +14,9 @@ use super::{PolicyTrack, Role};
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
 const MAX_RUNGS: usize = 32;
 
+/// Live counters of each at most. A rung that has more gives no point.
+const MAX_COUNTERS: usize = 8 << 20;
+
 /// Limits as shares of today's.
 const SHARES: [f64; 12] = [1.5, 0.5, 2.0, 0.75, 3.0, 0.25, 5.0, 0.9, 1.1, 8.0, 0.1, 1.25];
 
@@ -23,6 +26,8 @@ pub(super) struct Rung {
     pub(super) quota: usize,
     pub(super) limit: u64,
     pub(super) denied: u64,
+    /// Whether it could not decide on a request.
+    pub(super) is_lost: bool,
     /// One bit for each client: whether it was denied.
     clients: Vec<u64>,
     engine: Engine,
@@ -77,8 +82,9 @@ pub(super) fn all(
                 quota: place,
                 limit,
                 denied: 0,
+                is_lost: false,
                 clients: Vec::new(),
-                engine: Engine::new(changed, clock),
+                engine: Engine::new(changed, clock, MAX_COUNTERS),
                 policy: track.policy,
                 role: track.role,
             });
@@ -122,18 +128,25 @@ fn with_limit(
 
 impl Rung {
     /// Decides on a request, of the client with this number.
-    pub(super) fn decide(
-        &mut self,
-        request: &Attributes<'_>,
-        client: Option<u32>,
-    ) -> Result<(), ReplayError> {
-        let Ok(decision) = self.engine.decide(request)? else { return Ok(()) };
+    pub(super) fn decide(&mut self, request: &Attributes<'_>, client: Option<u32>) {
+        if self.is_lost {
+            return;
+        }
+        let decision = match self.engine.decide(request) {
+            Ok(Ok(decision)) => decision,
+            // The replay itself counts those.
+            Ok(Err(_)) => return,
+            Err(_) => {
+                self.is_lost = true;
+                return;
+            }
+        };
         let policy = self.engine.policies().as_slice().get(self.policy);
         if !policy.is_some_and(|policy| is_denied_by(&decision, policy, self.role)) {
-            return Ok(());
+            return;
         }
         self.denied += 1;
-        let Some(client) = client else { return Ok(()) };
+        let Some(client) = client else { return };
         let place = client as usize / 64;
         if place >= self.clients.len() {
             self.clients.resize(place + 1, 0);
@@ -141,7 +154,6 @@ impl Rung {
         if let Some(word) = self.clients.get_mut(place) {
             *word |= 1 << (client % 64);
         }
-        Ok(())
     }
 
     pub(super) fn denied_clients(&self) -> u64 {
