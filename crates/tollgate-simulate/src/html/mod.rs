@@ -225,7 +225,7 @@ fn quotas(report: &Report) -> impl Iterator<Item = (&PolicyReport, &QuotaReport)
 fn compared(page: &mut String, report: &Report) {
     let Some(compared) = &report.compared else { return };
     page.push_str("<h2>Compared with the policies before</h2>\n");
-    let mut table = Table::new("Differences", &["", "requests", "clients"], 1);
+    let mut table = Table::new("Differences", &["difference", "requests", "clients"], 1);
     let (denied, allowed) = (compared.newly_denied, compared.newly_allowed);
     table.row(&["newly denied".to_owned(), grouped(denied), grouped(compared.newly_denied_clients)]);
     table.row(&["newly allowed".to_owned(), grouped(allowed), grouped(compared.newly_allowed_clients)]);
