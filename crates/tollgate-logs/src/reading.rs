@@ -269,7 +269,9 @@ impl Reading {
         let (text, result) = match (line, &mut open.parser) {
             (Line::TooLong(text), _) => (text, Err(Reason::TooLong)),
             (Line::Whole(text), Some(parser)) => (text, parser.read(&self.plan, text)),
-            (Line::Whole(text), None) => (text, Ok(Kind::Other)),
+            // The first lines were all empty, so there is no format.
+            (Line::Whole(text), None) if text.trim_ascii().is_empty() => (text, Ok(Kind::Other)),
+            (Line::Whole(text), None) => (text, Err(Reason::Shape)),
         };
         match (result, &mut open.parser) {
             (Ok(Kind::Request), Some(parser)) => {

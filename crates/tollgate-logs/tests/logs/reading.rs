@@ -34,6 +34,11 @@ fn a_log_without_lines_has_no_requests() {
         assert!(requests.is_empty() && summary.first_micros.is_none());
         assert_eq!(summary.files[0].format, None);
     }
+    // Lines behind so many empty ones are not looked at for the format; they are not lost without a word.
+    let (_, summary, result) =
+        read_all(vec![log(["\n".repeat(2_000), line(1)].concat())], Options::default());
+    assert!(matches!(result, Err(Error::Unparsed { unparsed: 1, lines: 1, .. })));
+    assert_eq!(summary.others, 2_000);
     let header = "#Fields: date time c-ip cs-method cs-uri-stem\n";
     let (requests, summary, result) = read_all(vec![log(header)], Options::default());
     result.unwrap();
