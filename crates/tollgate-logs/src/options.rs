@@ -58,7 +58,8 @@ pub enum Order {
     /// Files are merged by time, and requests wait in memory for earlier ones. A request is late if it lies further back
     /// than the window, or if later ones could not wait for want of room. Late requests are counted and left out.
     Nearly {
-        /// How far a request may lie behind the latest one of its file.
+        /// How far a request may lie behind the latest one of its file. One that alone lies further ahead does not count:
+        /// its clock was wrong.
         window: Duration,
         /// How many requests may wait. They may also take 512 MiB at most.
         requests: usize,

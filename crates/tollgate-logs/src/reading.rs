@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
-use std::time::Duration;
 
 use crate::error::Error;
 use crate::format::Parser;
@@ -26,6 +25,8 @@ pub(crate) struct Reading {
     counts: Arc<Counts>,
     tally: Tally,
     buckets: Buckets,
+    /// How far a request may lie behind, in microseconds.
+    window: i64,
     /// Where requests are put first, if all are sorted.
     sorter: Option<Sorter>,
     sender: SyncSender<Message>,
@@ -74,8 +75,23 @@ struct Open {
     precision: Precision,
     file: usize,
     requests: u64,
-    /// The latest time that was read.
+    /// The latest time that was read, except for one that lies ahead of all others.
     latest: i64,
+    /// The time of the request before, if it lay more than the window ahead.
+    ahead: Option<i64>,
+}
+
+impl Open {
+    /// Notes the time of a request. A jump ahead by more than the window needs a second request there: else one wrong
+    /// clock reading would make all that follows late.
+    fn advance(&mut self, time: i64, window: i64) {
+        if time <= self.latest.saturating_add(window) {
+            self.latest = self.latest.max(time);
+            self.ahead = None;
+        } else if let Some(ahead) = self.ahead.replace(time) {
+            self.latest = self.latest.max(ahead.min(time));
+        }
+    }
 }
 
 /// What a line was.
@@ -95,6 +111,7 @@ impl Reading {
             counts,
             tally,
             buckets,
+            window: 0,
             sorter: None,
             sender,
             batch: Vec::new(),
@@ -123,7 +140,10 @@ impl Reading {
             all.push(known);
         }
         match self.options.order {
-            Order::Nearly { window, requests } => self.merge(all, window, requests)?,
+            Order::Nearly { window, requests } => {
+                self.window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
+                self.merge(all, requests)?;
+            }
             Order::Sort { memory } => self.sort(all, memory)?,
         }
         while let Some(bucket) = self.buckets.close_first() {
@@ -151,12 +171,12 @@ impl Reading {
             file,
             requests: 0,
             latest: i64::MIN,
+            ahead: None,
         })
     }
 
     /// Reads all files side by side, always on in the one that lies back furthest.
-    fn merge(&mut self, mut ahead: Vec<Known>, window: Duration, most: usize) -> Result<(), Stop> {
-        let window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
+    fn merge(&mut self, mut ahead: Vec<Known>, most: usize) -> Result<(), Stop> {
         // The earliest is taken first, from the end.
         ahead.sort_by_key(|known| std::cmp::Reverse((known.first(), known.file)));
         let mut open: Vec<Open> = Vec::new();
@@ -185,7 +205,7 @@ impl Reading {
             }
             let earliest = open.iter().map(|open| open.latest).chain(ahead.last().map(Known::first)).min();
             if let Some(earliest) = earliest {
-                while let Some(bucket) = self.buckets.close_before(earliest.saturating_sub(window)) {
+                while let Some(bucket) = self.buckets.close_before(earliest.saturating_sub(self.window)) {
                     self.send(bucket)?;
                 }
             }
@@ -281,13 +301,14 @@ impl Reading {
                 head.line = number;
                 head.precision = head.precision.min(open.precision);
                 open.precision = head.precision;
-                open.latest = open.latest.max(head.time);
+                let time = head.time;
                 open.requests += 1;
                 match &mut self.sorter {
                     Some(sorter) => sorter.push(record)?,
                     None if self.buckets.push(record).is_err() => self.tally.late(open.file, number, text),
                     None => {}
                 }
+                open.advance(time, self.window);
                 Ok(Read::Request)
             }
             (Ok(_), _) => {

@@ -107,6 +107,19 @@ fn what_lies_behind_the_window_is_late() {
 }
 
 #[test]
+fn one_wrong_reading_of_the_clock_makes_nothing_late() {
+    let mut log_of: Vec<u32> = (0..3_000).map(|number| 10 + number / 10).collect();
+    log_of[1_000] = 3_500;
+    let (found, summary, _) = read_all(vec![log(seconds(&log_of))], Options::default());
+    assert_eq!((found.len(), summary.late), (3_000, 0));
+    assert_eq!(times(&found).last().unwrap(), "16:58:20.5 /1001");
+    // Two in a row are a jump of the log.
+    log_of[1_001] = 3_500;
+    let (_, summary, _) = read_all(vec![log(seconds(&log_of))], Options::default());
+    assert!(summary.late > 1_000);
+}
+
+#[test]
 fn the_number_of_waiting_requests_is_bounded() {
     let times: Vec<u32> = (0..50).map(|second| 100 + second).chain([50]).collect();
     let (found, summary, _) = read_all(vec![log(seconds(&times))], nearly(3_600, 10));
