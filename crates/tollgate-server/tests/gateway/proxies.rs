@@ -1,9 +1,10 @@
 //! Proxies that ask at `/forward-auth`, with the configurations of the manual as they stand there.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::process::Command;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::free_address;
 use crate::manual::{Addresses, file};
@@ -163,6 +164,46 @@ fn prove_nginx() {
     let stage = Stage::new();
     let _nginx = nginx(&stage, |text| text);
     stage.play(&NGINX);
+}
+
+/// What nginx logs in front of the service is replayed through the same policies: the same requests of the same users are
+/// denied, however they spell their path and their name.
+#[test]
+#[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]
+fn prove_nginx_log_is_replayed_to_the_same_denials() {
+    const FORMAT: &str = "log_format replayed '$remote_addr - $remote_user [$time_local] \"$request\" $status \"$host\" \
+                          \"$http_x_user\"';";
+    let stage = Stage::new();
+    let nginx = nginx(&stage, |text| {
+        let server = format!("{FORMAT}\n    server {{\n        access_log access.log replayed;\n");
+        text.replacen("server {\n        listen", &format!("{server}        listen"), 1)
+    });
+    let users = ["alice", "bob", "quo\"te", "back\\slash", "[br] ack-et", "üñí"];
+    let paths = ["/order", "//%6Frder", "/order?page=2&q=\"x\"", "/a/../order", "/free", "/order/%2e"];
+    let (mut random, mut denied) = (1_u32, BTreeMap::<String, u64>::new());
+    for _ in 0..120 {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let user = users[(random >> 8) as usize % users.len()];
+        let reply = stage.order(user, paths[(random >> 16) as usize % paths.len()], &[]);
+        assert!([200, 429].contains(&reply.status), "{}", reply.status);
+        if reply.status == 429 {
+            *denied.entry(format!("header.x-user={user}")).or_default() += 1;
+        }
+    }
+    drop(nginx);
+    let mut simulate = crate::support::tollgate();
+    simulate.args(["simulate", &stage.folder.path("limits.yaml"), &stage.folder.path("access.log")]);
+    simulate.args(["--format", FORMAT, "--attr", "header.x-user=header:X-User", "--client", "header.x-user"]);
+    let output = simulate.args(["--json", "--show-keys"]).output().expect("it runs");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!((&report["requests"], &report["undecided"]), (&json!(120), &json!(0)), "{report}");
+    let replayed = report["most_denied"].as_array().expect("a list").iter().map(|client| {
+        let name = client["client"].as_str().expect("a name").to_owned();
+        (name, client["denied"].as_u64().expect("a number"))
+    });
+    assert_eq!(replayed.collect::<BTreeMap<_, _>>(), denied);
+    assert_eq!(denied.len(), users.len());
+    println!("RESULT prove/gateway/nginx/replayed violations=0");
 }
 
 /// As ingress-nginx describes requests. A host that hides the path from a careless reader of the URL is refused.
