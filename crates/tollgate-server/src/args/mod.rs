@@ -120,7 +120,7 @@ pub struct ServeArgs {
 
     /// Attribute of the key, as in the `key` of a file: `ip` is an address (of IPv6, its /64), and `global` counts all
     /// requests together. For several, repeat the flag or separate them by commas [default: all attributes that the
-    /// caller sends]
+    /// caller sends; if a proxy asks, the address of its client]
     #[arg(long = "key", value_name = "NAME", env = "TOLLGATE_KEY", value_delimiter = ',')]
     #[arg(value_parser = value::name)]
     pub key: Vec<String>,

@@ -155,6 +155,26 @@ unmatched: allow
     assert_eq!(ask(&server, "/forward-auth?user=alice&x=%zz", &LOGIN).status, 200);
 }
 
+/// All attributes were the key: whoever asked for another path each time was never denied.
+#[test]
+fn without_a_key_a_client_is_counted_by_its_address() {
+    let server = Server::start(&["--limit", "2/1d@first_hit"]);
+    let statuses = |address: &str| -> Vec<u16> {
+        let one = |index: usize| {
+            let (uri, host) = (format!("X-Forwarded-Uri: /{index}"), format!("X-Forwarded-Host: h{index}"));
+            let client = format!("X-Forwarded-For: {}", address.replace('#', &index.to_string()));
+            forward(&server, &[LOGIN[0], &uri, &host, &client]).status
+        };
+        (0..3).map(one).collect()
+    };
+    assert_eq!(statuses("192.0.2.7"), [200, 200, 429]);
+    assert_eq!(statuses("192.0.2.8"), [200, 200, 429]);
+    assert_eq!(statuses("2001:db8::#"), [200, 200, 429], "one network");
+    assert_eq!(statuses("2001:db8:0:#::1"), [429, 200, 200], "three networks");
+    forward(&server, &LOGIN[1..]).assert_problem(400, Some("headers.X-Forwarded-Method"));
+    assert_eq!(used(&server, &json!({ "ip": "192.0.2.7" })), 2);
+}
+
 #[test]
 fn headers_that_policies_name_are_attributes_and_others_are_not() {
     let folder = Folder::new();

@@ -4,15 +4,16 @@ use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate_policy::{Attributes, PolicySet};
+use tollgate_policy::{Attributes, Identity, Policy, PolicySet};
 
 use super::super::rejection::Rejection;
+use super::request::Told;
 use crate::attributes;
 
 /// What the names of such attributes begin with.
 const PREFIX: &str = "header.";
 
-/// The headers that policies name, found once for each version of the policies.
+/// What policies ask of the headers, found once for each version of the policies.
 pub(in super::super) struct NamedHeaders(ArcSwap<Found>);
 
 /// Those of one version.
@@ -20,6 +21,8 @@ pub(super) struct Found {
     version: u64,
     /// The attribute, and the header that it is.
     headers: Box<[(Box<str>, HeaderName)]>,
+    /// Whether all attributes together are a key. A client that varies its path would then never be denied.
+    is_keyless: bool,
 }
 
 impl NamedHeaders {
@@ -34,7 +37,7 @@ impl NamedHeaders {
             return found;
         }
         let made = Arc::new(Found::new(set));
-        // A version that is replaced just now needs its own only for the requests that began under it.
+        // Requests that began under an older version do not replace what a newer one has.
         if found.version < set.version() {
             self.0.store(Arc::clone(&made));
         }
@@ -50,7 +53,14 @@ impl Found {
             let name = HeaderName::from_bytes(attribute.strip_prefix(PREFIX)?.as_bytes()).ok()?;
             Some((attribute.into(), name))
         });
-        Self { version: set.version(), headers: headers.collect() }
+        let is_keyless =
+            set.policies().as_slice().iter().map(Policy::identity).any(|key| *key == Identity::Every);
+        Self { version: set.version(), headers: headers.collect(), is_keyless }
+    }
+
+    /// Returns what becomes of a request's description.
+    pub(super) fn told(&self) -> Told {
+        if self.is_keyless { Told::Network } else { Told::Everything }
     }
 
     /// Adds those that the request has. Several lines of one header are a list.

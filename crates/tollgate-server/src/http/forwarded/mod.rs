@@ -32,7 +32,7 @@ impl<S: ServedStore> Edge<S> {
         let deny = query::deny_status(request.uri().query().unwrap_or_default())?;
         let set = self.engine.live();
         let named = self.named_headers.of(&set);
-        let mut attributes = request::attributes(request.headers(), &self.asking.clients)?;
+        let mut attributes = request::attributes(request.headers(), &self.asking.clients, named.told())?;
         named.add_to(&mut attributes, request.headers())?;
         let attributes = caller.asks(attributes.of_client());
         let decision = self.engine.check(Under::Version(set), &attributes, 1).await;

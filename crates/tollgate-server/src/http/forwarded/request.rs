@@ -5,9 +5,10 @@
 //! usual request, and its operator finds out before a client does. If both [forms](Form) are there, one of them is a
 //! client's, and nobody knows which.
 
-use std::net::Ipv6Addr;
+use std::net::{IpAddr, Ipv6Addr};
 
 use http::{HeaderMap, Method};
+use tollgate::Grouping;
 use tollgate_policy::Attributes;
 use tollgate_tower::key::ClientAddress;
 
@@ -68,6 +69,14 @@ impl Form {
     }
 }
 
+/// What policies are told of a request.
+#[derive(Clone, Copy)]
+pub(super) enum Told {
+    Everything,
+    /// The network of its client, as a key by `ip` has it. The rest is read all the same.
+    Network,
+}
+
 /// Reads the attributes of the request that these headers describe.
 ///
 /// # Errors
@@ -76,6 +85,7 @@ impl Form {
 pub(super) fn attributes<'r>(
     headers: &'r HeaderMap,
     clients: &ClientAddress,
+    told: Told,
 ) -> Result<Attributes<'r>, Rejection> {
     let (method, path, host) = match Form::of(headers)? {
         Form::Forwarded => (
@@ -89,11 +99,17 @@ pub(super) fn attributes<'r>(
             (method, path, host)
         }
     };
+    let address = address(headers, clients)?;
     let mut attributes = Attributes::default();
-    attributes.push("method", method);
-    attributes.push("path", path);
-    attributes.push("host", host);
-    attributes.push("ip", address(headers, clients)?);
+    match told {
+        Told::Network => attributes.push("ip", Grouping::default().network(address).first().to_string()),
+        Told::Everything => {
+            attributes.push("method", method);
+            attributes.push("path", path);
+            attributes.push("host", host);
+            attributes.push("ip", address.to_string());
+        }
+    }
     Ok(attributes)
 }
 
@@ -162,12 +178,11 @@ fn spelled(authority: &str) -> Option<String> {
     (!host.is_empty() && host.bytes().all(is_name)).then(|| host.to_ascii_lowercase())
 }
 
-fn address(headers: &HeaderMap, clients: &ClientAddress) -> Result<String, Rejection> {
-    let client = clients.asked_about(headers).ok_or_else(|| match headers.contains_key(FOR) {
+fn address(headers: &HeaderMap, clients: &ClientAddress) -> Result<IpAddr, Rejection> {
+    clients.asked_about(headers).ok_or_else(|| match headers.contains_key(FOR) {
         true => bad(FOR, "its last entry is not an address"),
         false => missing(FOR),
-    })?;
-    Ok(client.to_string())
+    })
 }
 
 fn required<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<Header<'r>, Rejection> {
@@ -231,7 +246,7 @@ mod tests {
         let proxies = TrustedProxies::parse(["10.0.0.0/8"]).unwrap();
         let clients = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
         let headers = map(pairs);
-        let attributes = attributes(&headers, &clients);
+        let attributes = attributes(&headers, &clients, Told::Everything);
         let attributes = attributes.map_err(|rejection| rejection.field().unwrap().to_owned())?;
         let value = |name| match attributes.value(name) {
             Some(tollgate_policy::Texts::One(text)) => text.to_owned(),
@@ -406,7 +421,7 @@ mod tests {
         let mut headers = map(&FORWARDED);
         headers.insert("x-forwarded-uri", HeaderValue::from_bytes(b"/\xff").unwrap());
         let clients = ClientAddress::behind(TrustedProxies::nearest(1), ForwardedHeader::XForwardedFor);
-        let refused = attributes(&headers, &clients).err().unwrap();
+        let refused = attributes(&headers, &clients, Told::Everything).err().unwrap();
         assert_eq!(refused.field(), Some("headers.X-Forwarded-Uri"));
         for method in ["P OST", "", "GET/", "GÉT"] {
             let headers = with(&FORWARDED, "x-forwarded-method", method);
