@@ -20,7 +20,11 @@ use crate::scope::Scope;
 use crate::store::ServedStore;
 
 /// All operations of a service.
-pub(super) struct Operations<S>(Box<[Row<S>]>);
+pub(super) struct Operations<S> {
+    rows: Box<[Row<S>]>,
+    /// The paths that ask policies, of a service that has none.
+    without_policies: Box<[&'static str]>,
+}
 
 const UNAVAILABLE: (StatusCode, &str) = (
     StatusCode::SERVICE_UNAVAILABLE,
@@ -48,12 +52,19 @@ impl<S: ServedStore + 'static> Operations<S> {
     pub(super) fn new(dialect: Option<&'static Dialect>) -> Self {
         let of_spring = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
         let of_dialect = dialect.map(Self::of_dialect).into_iter().chain(of_spring.into_iter().flatten());
-        Self(Self::own().into_iter().chain(of_dialect).collect())
+        Self { rows: Self::own().into_iter().chain(of_dialect).collect(), without_policies: [].into() }
     }
 
-    /// Adds those of envoyproxy/ratelimit.
+    /// Replaces those that ask policies by those of envoyproxy/ratelimit. There are no policies then, and none would
+    /// admit everything.
     pub(super) fn with_envoy(self) -> Self {
-        Self(self.0.into_iter().chain(dialects::envoy_rows()).collect())
+        let asks_policies =
+            |row: &Row<S>| matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change));
+        let (asking, others): (Vec<_>, Vec<_>) = self.rows.into_iter().partition(asks_policies);
+        Self {
+            rows: others.into_iter().chain(dialects::envoy_rows()).collect(),
+            without_policies: asking.iter().map(|row| row.operation.path).collect(),
+        }
     }
 
     /// The usual ones first: a request takes the first row that matches.
@@ -406,7 +417,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         let is_asked = |operation: &Operation| {
             operation.path == path && operation.allows(method) && listener.grants(operation.scope)
         };
-        let found = self.0.iter().find(|row| is_asked(&row.operation));
+        let found = self.rows.iter().find(|row| is_asked(&row.operation));
         found.ok_or_else(|| self.not_found(listener, listeners, path))
     }
 
@@ -424,6 +435,11 @@ impl<S: ServedStore + 'static> Operations<S> {
             (Some(Listener { name, flag, .. }), _) => {
                 format!("this path is answered on the {name} listener (`serve {flag}`)")
             }
+            (None, _) if self.without_policies.contains(&path) => {
+                "this path asks policies, and the limits of envoyproxy/ratelimit take their place (`serve --import \
+                 envoy-ratelimit`): ask at `/json`, or over gRPC"
+                    .to_owned()
+            }
             (None, Some(dialect)) => format!("this path is answered with `serve --answers {}`", dialect.name),
             (None, None) => {
                 "nothing is answered at this path; `/openapi.json` of the admin listener has all paths"
@@ -434,7 +450,7 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = &Operation> {
-        self.0.iter().map(|row| &row.operation)
+        self.rows.iter().map(|row| &row.operation)
     }
 }
 

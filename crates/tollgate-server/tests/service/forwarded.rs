@@ -175,6 +175,36 @@ fn without_a_key_a_client_is_counted_by_its_address() {
     assert_eq!(used(&server, &json!({ "ip": "192.0.2.7" })), 2);
 }
 
+/// With the files of envoyproxy/ratelimit there are no policies, and every request was admitted.
+#[test]
+fn nothing_asks_policies_where_there_are_none() {
+    let folder = Folder::new();
+    folder.write("shop.yaml", "domain: shop\n");
+    let server = Server::start(&["--import", "envoy-ratelimit", folder.root().to_str().expect("text")]);
+    let body = json!({ "attributes": { "ip": "192.0.2.7" } }).to_string();
+    let asked = [
+        forward(&server, &LOGIN),
+        server.get("/v1/check?ip=192.0.2.7"),
+        server.post("/v1/check", &body),
+        server.post("/v1/peek", &body),
+        server.post("/v1/check/batch", &json!({ "requests": [] }).to_string()),
+        server.post("/v1/refund", &body),
+        server.admin_post("/v1/record", &body),
+        server.admin_post("/v1/reset", &body),
+    ];
+    for reply in &asked {
+        reply.assert_problem(404, None);
+        let problem = reply.json();
+        assert!(
+            problem["detail"].as_str().is_some_and(|detail| detail.contains("--import envoy-ratelimit")),
+            "{problem}"
+        );
+    }
+    let described = server.admin_get("/openapi.json").json();
+    assert_eq!(described["paths"]["/forward-auth"], Value::Null);
+    assert!(described["paths"]["/json"].is_object());
+}
+
 #[test]
 fn headers_that_policies_name_are_attributes_and_others_are_not() {
     let folder = Folder::new();
