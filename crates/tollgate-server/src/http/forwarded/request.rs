@@ -5,6 +5,7 @@
 //! usual request, and its operator finds out before a client does. If both [forms](Form) are there, one of them is a
 //! client's, and nobody knows which.
 
+use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
 use http::{HeaderMap, Method};
@@ -38,6 +39,19 @@ pub(in super::super) const ALL_HEADERS: [&str; 8] = [
     ORIGINAL_URI,
     ORIGINAL_HOST,
     ORIGINAL_URL,
+];
+
+/// The methods of HTTP itself, and PATCH.
+const KNOWN: [Method; 9] = [
+    Method::GET,
+    Method::HEAD,
+    Method::POST,
+    Method::PUT,
+    Method::PATCH,
+    Method::DELETE,
+    Method::CONNECT,
+    Method::OPTIONS,
+    Method::TRACE,
 ];
 
 /// The headers that describe a request.
@@ -143,9 +157,17 @@ fn split_url((name, url): Header<'_>) -> Result<(&str, String), Rejection> {
     Ok((path((name, target))?, host((name, authority))?))
 }
 
-fn method((name, value): Header<'_>) -> Result<&str, Rejection> {
-    Method::from_bytes(value.as_bytes()).map_err(|_| bad(name, "this is no method"))?;
-    Ok(value)
+/// The method. Some services take `post` for POST, so it must not be another method to policies.
+fn method((name, value): Header<'_>) -> Result<Cow<'_, str>, Rejection> {
+    let method = Method::from_bytes(value.as_bytes()).map_err(|_| bad(name, "this is no method"))?;
+    if !value.bytes().any(|byte| byte.is_ascii_lowercase()) {
+        return Ok(value.into());
+    }
+    let capital = method.as_str().to_ascii_uppercase();
+    if KNOWN.iter().any(|known| *known == *capital) {
+        return Ok(capital.into());
+    }
+    Err(bad(name, "a method with small letters must be GET, HEAD, POST or another that is known"))
 }
 
 /// The path, without the query and the fragment, which some clients send.
@@ -328,6 +350,19 @@ mod tests {
             let headers = with(&FORWARDED, "x-forwarded-uri", target);
             let refused = Err("headers.X-Forwarded-Uri".to_owned());
             assert_eq!(read(&headers), refused, "{target}");
+        }
+    }
+
+    /// `post` was no POST to policies, and one to services that ignore case.
+    #[test]
+    fn a_method_has_one_spelling() {
+        for (given, method) in [("post", "POST"), ("Get", "GET"), ("HEAD", "HEAD"), ("PURGE", "PURGE")] {
+            let headers = with(&FORWARDED, "x-forwarded-method", given);
+            assert_eq!(read(&headers).map(|[method, ..]| method), Ok(method.to_owned()), "{given}");
+        }
+        for given in ["purge", "Purge", "pos"] {
+            let headers = with(&FORWARDED, "x-forwarded-method", given);
+            assert_eq!(read(&headers), Err("headers.X-Forwarded-Method".to_owned()), "{given}");
         }
     }
 
