@@ -51,22 +51,25 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
-    /// The attributes, of which long values are counted by a digest. It is one of what policies see, so that spellings of
-    /// one path are one value.
     pub(crate) fn into_attributes_of_any_length(self, max_bytes: usize) -> Attributes<'a> {
-        let mut attributes = self.attributes;
-        let long = attributes.iter().filter_map(|(name, texts)| {
-            let text = texts.iter().find(|text| text.len() > max_bytes)?;
-            Some((name.to_owned(), tollgate_envoy::digest(text)))
-        });
-        let long: Vec<(String, String)> = long.collect();
-        long.into_iter().for_each(|(name, digest)| attributes.count_as(name, digest));
-        attributes
+        of_any_length(self.attributes, max_bytes)
     }
 
     pub(crate) fn into_attributes(self) -> Attributes<'a> {
         self.attributes
     }
+}
+
+/// Returns the attributes, of which long values are counted by a digest. It is one of what policies see, so that
+/// spellings of one path are one value.
+pub(crate) fn of_any_length(mut attributes: Attributes<'_>, max_bytes: usize) -> Attributes<'_> {
+    let long = attributes.iter().filter_map(|(name, texts)| {
+        let text = texts.iter().find(|text| text.len() > max_bytes)?;
+        Some((name.to_owned(), tollgate_envoy::digest(text)))
+    });
+    let long: Vec<(String, String)> = long.collect();
+    long.into_iter().for_each(|(name, digest)| attributes.count_as(name, digest));
+    attributes
 }
 
 /// Reads the attributes of a command line: a repeated name makes a list.

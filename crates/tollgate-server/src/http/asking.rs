@@ -19,6 +19,8 @@ pub(crate) struct Asking {
     pub(crate) caller_quotas: bool,
     /// The clients of requests that a proxy asks about.
     pub(crate) clients: ClientAddress,
+    /// Longer values of such a request are counted by a digest.
+    pub(crate) max_attribute_bytes: usize,
 }
 
 impl Asking {

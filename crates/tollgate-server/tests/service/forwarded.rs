@@ -147,8 +147,6 @@ unmatched: allow
     forward(&server, &[&LOGIN[..], &["X-Original-URI: /"]].concat())
         .assert_problem(400, Some("headers.X-Original-URI"));
     ask(&server, "/forward-auth?deny=200", &LOGIN).assert_problem(400, Some("query.deny"));
-    let long = format!("X-Forwarded-Uri: /{}", "x".repeat(1024));
-    forward(&server, &[LOGIN[0], &long, LOGIN[2], LOGIN[3]]).assert_problem(400, Some("attributes.path"));
     ask(&server, "/forward-auth/", &LOGIN).assert_problem(404, None);
     assert_eq!(used(&server, &json!({ "path": "/login", "ip": "192.0.2.7" })), 0);
     // Caddy passes its client's query on.
@@ -220,7 +218,6 @@ policies:
     asked(&[]).assert_problem(400, Some("attributes.header.X-Api-Key"));
     asked(&["X-Api-Key:"]).assert_problem(400, Some("attributes.header.X-Api-Key"));
     asked(&["X-Api-Key: a", "X-Api-Key: a"]).assert_problem(400, Some("attributes.header.X-Api-Key"));
-    asked(&[&format!("X-Api-Key: {long}")]).assert_problem(400, Some("attributes.header.X-Api-Key"));
     let many = vec!["X-Api-Key: a"; 65];
     asked(&many).assert_problem(400, Some("headers.x-api-key"));
     assert_eq!(used(&server, &json!({ "header.X-Api-Key": "a" })), 1);
@@ -231,6 +228,25 @@ policies:
     until("it is live", || asked(&["X-Tenant: acme"]).status == 200);
     assert!(used(&server, &json!({ "header.x-tenant": "acme" })) > 0);
     asked(&["X-Api-Key: a"]).assert_problem(400, Some("attributes.header.x-tenant"));
+}
+
+/// A long path was answered 400, which nginx makes 500.
+#[test]
+fn long_values_are_counted_by_a_digest() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: paths, match: { path: /long/* }, key: [path, header.x-api-key], quotas: [2/1d@first_hit] }
+";
+    let server = started(&folder, policies, &["--max-attribute-bytes", "100"]);
+    let ask = |path: &str, key: &str| {
+        let (uri, key) = (format!("X-Forwarded-Uri: {path}"), format!("X-Api-Key: {key}"));
+        forward(&server, &[LOGIN[0], &uri, LOGIN[2], LOGIN[3], &key]).status
+    };
+    let (path, key) = (format!("/long/{}", "x".repeat(200)), "k".repeat(300));
+    assert_eq!([ask(&path, &key), ask(&format!("//{path}?a"), &key), ask(&path, &key)], [200, 200, 429]);
+    assert_eq!(ask(&format!("{path}x"), &key), 200, "another path");
+    assert_eq!(ask(&path, &format!("{key}k")), 200, "another key");
 }
 
 #[test]

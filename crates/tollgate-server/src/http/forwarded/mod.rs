@@ -17,6 +17,7 @@ pub(super) use self::request::ALL_HEADERS;
 use super::rejection::Rejection;
 use super::wire::ClientDenial;
 use super::{Edge, Reply, reply};
+use crate::attributes;
 use crate::caller::Caller;
 use crate::engine::Under;
 use crate::store::ServedStore;
@@ -34,6 +35,7 @@ impl<S: ServedStore> Edge<S> {
         let named = self.named_headers.of(&set);
         let mut attributes = request::attributes(request.headers(), &self.asking.clients, named.told())?;
         named.add_to(&mut attributes, request.headers())?;
+        let attributes = attributes::of_any_length(attributes, self.asking.max_attribute_bytes);
         let attributes = caller.asks(attributes.of_client());
         let decision = self.engine.check(Under::Version(set), &attributes, 1).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
