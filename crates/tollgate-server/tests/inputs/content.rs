@@ -177,6 +177,8 @@ fn forwarded(random: &mut Random, is_admin: bool) -> Asked {
     const WRONG: &[(usize, &str)] = &[
         (0, "G T"),
         (0, "\""),
+        (0, "purge"),
+        (1, "/a#b"),
         (1, "a"),
         (1, "?/"),
         (1, "http://a/"),
