@@ -56,6 +56,7 @@ use crate::caller::{Caller, Peer};
 use crate::engine::Engine;
 use crate::envoy::EnvoyEngine;
 use crate::listener::Listener;
+use crate::log_gap::LogGap;
 use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
 use crate::reload::Reread;
@@ -81,6 +82,8 @@ pub(crate) struct Edge<S> {
     metrics: Arc<Metrics>,
     scrape: Scrape,
     phase: Phase,
+    /// The log has a line about a refusal of what a proxy asks.
+    refusal_logged: LogGap,
 }
 
 impl<S: ServedStore + 'static> Edge<S> {
@@ -122,12 +125,17 @@ impl<S: ServedStore + 'static> Edge<S> {
             metrics,
             scrape,
             phase,
+            refusal_logged: LogGap::default(),
         }
     }
 
     pub(crate) async fn answer(&self, listener: &Listener, peer: &Peer, request: Request<Incoming>) -> Reply {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
+        let is_of_proxy = request.uri().path() == forwarded::PATH;
         let mut reply = self.perform(listener, peer, request).await.unwrap_or_else(|rejection| {
+            if is_of_proxy {
+                self.note_refused_proxy(&rejection);
+            }
             self.metrics.rejections().count(rejection.status());
             rejection.into_reply()
         });

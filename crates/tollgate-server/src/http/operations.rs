@@ -13,7 +13,7 @@ use super::wire::{
     RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest,
     ResetRequest, SetRequest,
 };
-use super::{Edge, reply};
+use super::{Edge, forwarded, reply};
 use crate::listener::Listener;
 use crate::metrics::Scrape;
 use crate::scope::Scope;
@@ -102,7 +102,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                 operation: Operation {
                     id: "forwardAuth",
                     summary: "Take a unit for a request that a proxy asks about",
-                    path: "/forward-auth",
+                    path: forwarded::PATH,
                     method: Method::GET,
                     effect: Effect::Changes,
                     scope: Some(Scope::Check),

@@ -260,6 +260,24 @@ fn a_header_that_is_not_utf_8_is_named() {
     server.connect().ask(&request).assert_problem(400, Some("headers.x-api-key"));
 }
 
+/// nginx drops the body, and nobody learned why its clients got 500.
+#[test]
+fn a_refusal_is_in_the_log_once_a_minute() {
+    let server = Server::start(&["--limit", "9/1d", "--key", "user"]);
+    for _ in 0..3 {
+        forward(&server, &LOGIN).assert_problem(400, Some("attributes.user"));
+    }
+    server.signal("TERM");
+    let (_, log) = server.wait();
+    let lines: Vec<&str> =
+        log.lines().filter(|line| line.contains("a proxy asks about is refused")).collect();
+    assert_eq!(lines.len(), 1, "{log}");
+    for told in ["400", "attributes.user", "is missing"] {
+        assert!(lines[0].contains(told), "{}", lines[0]);
+    }
+    assert!(!log.contains("192.0.2.7"), "{log}");
+}
+
 /// A client could write its own limit into the header.
 #[test]
 fn no_limit_is_taken_from_a_header() {

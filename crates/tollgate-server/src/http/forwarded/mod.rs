@@ -8,8 +8,12 @@ mod headers;
 mod query;
 mod request;
 
+use std::time::Duration;
+
 use http::{Request, StatusCode};
+use tollgate::{Clock, SystemClock};
 use tollgate_policy::PolicyDecision;
+use tracing::warn;
 
 pub(super) use self::headers::NamedHeaders;
 pub(super) use self::query::{DENY, DENY_STATUSES};
@@ -21,6 +25,12 @@ use crate::attributes;
 use crate::caller::Caller;
 use crate::engine::Under;
 use crate::store::ServedStore;
+
+/// Where proxies ask.
+pub(super) const PATH: &str = "/forward-auth";
+
+/// The pause in the log after a line about a refusal.
+const LOG_GAP: Duration = Duration::from_secs(60);
 
 impl<S: ServedStore> Edge<S> {
     /// Takes one unit for the request that the headers describe. An admission is answered as a check is. A denial may be
@@ -43,6 +53,16 @@ impl<S: ServedStore> Edge<S> {
             return Ok(self.verdict(&decision, None));
         }
         Ok(self.denied_client(&decision, deny.unwrap_or_else(|| reply::deny_status(&decision))))
+    }
+
+    /// Logs a refusal that the operator has to mend: the proxy may drop the reason, and its clients cannot do anything.
+    #[cold]
+    pub(super) fn note_refused_proxy(&self, rejection: &Rejection) {
+        let status = rejection.status();
+        if status.is_client_error() && self.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
+            let (status, field, reason) = (status.as_u16(), rejection.field(), rejection.detail());
+            warn!(status, field, reason, "a request that a proxy asks about is refused");
+        }
     }
 
     fn denied_client(&self, decision: &PolicyDecision, status: StatusCode) -> Reply {
