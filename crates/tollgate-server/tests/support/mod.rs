@@ -344,6 +344,15 @@ impl Reply {
         value
     }
 
+    /// Asserts that `RateLimit` says this, and a time just within a day.
+    #[track_caller]
+    pub(crate) fn assert_limit_of_a_day(&self, said: &str) {
+        let limit = self.header("ratelimit").and_then(|limit| limit.split_once(";t="));
+        let (limit, reset) = limit.unwrap_or_else(|| panic!("{:?}", self.headers));
+        assert_eq!(limit, said);
+        assert!(reset.parse().is_ok_and(|reset: u32| (86_000..=86_400).contains(&reset)), "{reset}");
+    }
+
     pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).expect("the body is JSON")
     }
