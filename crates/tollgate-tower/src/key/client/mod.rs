@@ -160,8 +160,8 @@ impl ClientAddress {
         Some(reached.to_canonical())
     }
 
-    /// The first address, on the way to the client, that is not a trusted proxy's. So many proxies are between `from` and
-    /// the service.
+    /// The first address, on the way to the client, that is not a trusted proxy's. `between` is the number of proxies
+    /// between `from` and the service.
     fn reached(&self, from: IpAddr, between: usize, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
         let mut reached = from;
         for (between, hop) in (between..).zip(hops) {
