@@ -1,9 +1,10 @@
-//! What stands for long values in keys.
+//! What stands for values in keys.
 
 use sha2::{Digest, Sha256};
 
-/// Returns what stands for a long value in the key of a counter. It has 256 bits, so that nobody finds two values with
-/// one counter.
+const PREFIX: &str = "sha256-";
+
+/// Returns a digest of 256 bits, so that nobody finds two values with one counter.
 ///
 /// ```
 /// let empty = "sha256-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -11,5 +12,28 @@ use sha2::{Digest, Sha256};
 /// ```
 #[must_use]
 pub fn digest(value: &str) -> String {
-    Sha256::digest(value).iter().fold("sha256-".to_owned(), |text, byte| text + &format!("{byte:02x}"))
+    Sha256::digest(value).iter().fold(PREFIX.to_owned(), |text, byte| text + &format!("{byte:02x}"))
+}
+
+/// Returns the digest that stands for a value in the key of a counter; `None` if the value itself does.
+///
+/// It stands for values of more bytes than `max_bytes`. It also stands for values that are written like a digest: some
+/// layouts of keys in Redis write both alike, and no value may share the counter of another.
+///
+/// ```
+/// use tollgate_envoy::{digest, stand_in};
+///
+/// assert_eq!(stand_in("alice", 5), None);
+/// assert_eq!(stand_in("alice", 4), Some(digest("alice")));
+/// let written = digest("alice");
+/// assert_eq!(stand_in(&written, 1_024), Some(digest(&written)));
+/// ```
+#[must_use]
+pub fn stand_in(value: &str, max_bytes: usize) -> Option<String> {
+    (value.len() > max_bytes || is_digest(value)).then(|| digest(value))
+}
+
+fn is_digest(value: &str) -> bool {
+    let is_hex = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    value.strip_prefix(PREFIX).is_some_and(|hex| hex.len() == 64 && hex.bytes().all(is_hex))
 }

@@ -15,7 +15,7 @@ use crate::hits::{self, HitTable, Series};
 use crate::rule::Rule;
 use crate::verdicts::Verdicts;
 use crate::wildcards::Wildcards;
-use crate::{DomainVerdicts, Entry, Unit, Warning, WarningKind, digest, warning};
+use crate::{DomainVerdicts, Entry, Unit, Warning, WarningKind, stand_in, warning};
 
 /// The limits of all domains.
 ///
@@ -339,7 +339,7 @@ impl Domain {
     }
 
     /// The key of a counter: the domain, then the keys and values of the entries in turn, as envoyproxy/ratelimit names
-    /// its counters. A pattern is a list, and so is a digest, so that no value equals it.
+    /// its counters. A pattern is a list, and so is a [stand-in](stand_in), so that no value equals it.
     pub(crate) fn key(
         &self,
         entries: &[Entry<'_>],
@@ -348,10 +348,9 @@ impl Domain {
     ) -> Key<'static> {
         let shared = shared.iter().copied().chain(iter::repeat(None));
         let entries = entries.iter().zip(shared).flat_map(|(entry, shared)| {
-            let is_long = max_value_bytes.is_some_and(|max| entry.value.len() > max);
+            let stand_in = || stand_in(entry.value, max_value_bytes?);
             let value = match shared {
-                None if is_long => Key::parts([digest(entry.value)]),
-                None => Key::from(entry.value),
+                None => stand_in().map_or_else(|| Key::from(entry.value), |digest| Key::parts([digest])),
                 Some(pattern) => Key::parts([pattern]),
             };
             [Key::from(entry.key), value]

@@ -28,7 +28,7 @@ mod verdicts;
 mod warning;
 mod wildcards;
 
-pub use self::digest::digest;
+pub use self::digest::{digest, stand_in};
 pub use self::domains::{Domains, SameDomain};
 pub use self::error::{DecideError, InvalidRequest};
 pub use self::hits::{HitCounts, NearLimit, Series};

@@ -89,9 +89,8 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Counts the request by this text in the place of the attribute's value, which is too long for a key. Texts have to
-    /// be as different as the values are. Then the value may be [longer](crate::PolicyLimiter::max_value_bytes) than
-    /// others.
+    /// Counts the request by this text in the place of the attribute's value. Different values need different texts. The
+    /// value may then be empty, or [longer](crate::PolicyLimiter::max_value_bytes) than others.
     pub fn count_as(&mut self, name: impl Into<Box<str>>, stand_in: impl Into<Box<str>>) {
         self.stand_ins.push((name.into(), stand_in.into()));
     }

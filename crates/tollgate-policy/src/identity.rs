@@ -111,7 +111,7 @@ impl Identity {
             Self::Every => {
                 let mut pairs = all(view)?;
                 pairs.sort_unstable();
-                match pairs.iter().find(|(_, value)| value.is_empty()) {
+                match pairs.iter().find(|(name, value)| value.is_empty() && view.counted_as(name).is_none()) {
                     Some((name, _)) => Err(NoKey::of(name, KeyFault::Empty)),
                     None if pairs.is_empty() => Err(NoKey::of("", KeyFault::Missing)),
                     None => {
@@ -137,20 +137,7 @@ impl Identity {
                 }
                 unknown.map_or_else(|| Ok(Key::parts(keys)), Err)
             }
-            Self::FirstOf(choices) => {
-                let mut said = NoKey { attribute: "", fault: KeyFault::Missing, choices: None };
-                for choice in choices {
-                    match choice.key(view) {
-                        Ok(key) => return Ok(choice.named(key)),
-                        // A deliberately broken token must not select another key.
-                        Err(unknown @ NoKey { fault: KeyFault::Unknown(_), .. }) => return Err(unknown),
-                        // An invalid value is reported before a missing one.
-                        Err(other) if said.attribute.is_empty() || other.fault > said.fault => said = other,
-                        Err(_) => {}
-                    }
-                }
-                Err(NoKey { choices: self.choices(said.fault), ..said })
-            }
+            Self::FirstOf(choices) => self.first_of(choices, view).map(|(choice, key)| choice.named(key)),
         }
     }
 
@@ -177,12 +164,39 @@ impl Identity {
                 let parts: Result<Vec<_>, _> = parts.iter().map(|part| part.describe(view)).collect();
                 Ok(parts?.join(", "))
             }
-            Self::FirstOf(choices) => {
-                self.key(view)?;
-                let mut described = choices.iter().map(|choice| choice.describe(view));
-                Ok(described.find_map(Result::ok).unwrap_or_default())
+            Self::FirstOf(choices) => self.first_of(choices, view)?.0.describe(view),
+        }
+    }
+
+    /// The first of these choices that the request has, and its key. One with an empty value is taken only if there is
+    /// no other.
+    fn first_of<'a, V: View>(
+        &'a self,
+        choices: &'a [Self],
+        view: &'a V,
+    ) -> Result<(&'a Self, Key<'a>), NoKey<'a>> {
+        let mut said = NoKey { attribute: "", fault: KeyFault::Missing, choices: None };
+        let mut empty = None;
+        for choice in choices {
+            match choice.key(view) {
+                Ok(key) if choice.is_empty_in(view) => empty = empty.or(Some((choice, key))),
+                Ok(key) => return Ok((choice, key)),
+                // A deliberately broken token must not select another key.
+                Err(unknown @ NoKey { fault: KeyFault::Unknown(_), .. }) => return Err(unknown),
+                // An invalid value is reported before a missing one.
+                Err(other) if said.attribute.is_empty() || other.fault > said.fault => said = other,
+                Err(_) => {}
             }
         }
+        empty.ok_or_else(|| NoKey { choices: self.choices(said.fault), ..said })
+    }
+
+    /// Whether something stands for an empty value in the request's key.
+    fn is_empty_in<V: View>(&self, view: &V) -> bool {
+        let mut names = SmallVec::<[&str; 4]>::new();
+        self.names(&mut names);
+        let is_empty = |name: &str| matches!(view.value(name), Ok(Some(Texts::One(""))));
+        names.iter().any(|name| view.counted_as(name).is_some() && is_empty(name))
     }
 
     /// Whether it has a list without anybody in it. No file can say that.
@@ -277,7 +291,9 @@ fn list(f: &mut fmt::Formatter<'_>, parts: &[Identity]) -> fmt::Result {
 fn value<'a, V: View>(view: &'a V, attribute: &'a str) -> Result<&'a str, NoKey<'a>> {
     match view.value(attribute) {
         Ok(None) => Err(NoKey::of(attribute, KeyFault::Missing)),
-        Ok(Some(Texts::One(""))) => Err(NoKey::of(attribute, KeyFault::Empty)),
+        Ok(Some(Texts::One(""))) if view.counted_as(attribute).is_none() => {
+            Err(NoKey::of(attribute, KeyFault::Empty))
+        }
         Ok(Some(texts)) => counted(attribute, texts),
         Err(unknown) => Err(NoKey::of(attribute, KeyFault::Unknown(unknown))),
     }
@@ -365,6 +381,27 @@ mod tests {
         assert_eq!(key(&pair, &[("ip", "192.0.2.1")]), Err("user is missing".into()));
         assert_eq!(key(&pair, &[("user", ""), ("ip", "192.0.2.1")]), Err("user is empty".into()));
         assert_eq!(key(&pair, &[("user", "a"), ("ip", "unknown")]), Err("ip is no address".into()));
+    }
+
+    /// A gateway that admits what is an error needs a key for every request.
+    #[test]
+    fn an_empty_value_has_a_key_if_something_stands_for_it() {
+        let user = Identity::Attribute("user".into());
+        let of = |identity: &Identity, pairs: &[(&str, &str)]| {
+            let mut attributes: Attributes<'_> = pairs.iter().copied().collect();
+            attributes.count_as("user", "nobody");
+            let key = identity.key(&attributes).map(|key| key.canonical_bytes().into_owned());
+            key.map_err(|no_key| no_key.fault)
+        };
+        let (empty, ip) = (("user", ""), ("ip", "192.0.2.1"));
+        assert!(of(&user, &[empty]).is_ok());
+        assert_ne!(of(&user, &[empty]), key(&user, &[("user", "nobody")]).map_err(|_| KeyFault::Missing));
+        assert!(of(&Identity::Every, &[empty]).is_ok());
+        assert_eq!(of(&Identity::Every, &[empty, ("other", "")]), Err(KeyFault::Empty));
+        assert_eq!(of(&Identity::of_list(vec![user.clone(), address()]), &[empty]), Err(KeyFault::Missing));
+        let choice = Identity::FirstOf([user, address()].into());
+        assert_eq!(of(&choice, &[empty, ip]), of(&choice, &[ip]), "another choice is better");
+        assert!(of(&choice, &[empty]).is_ok());
     }
 
     #[test]

@@ -86,8 +86,8 @@ pub trait View {
         false
     }
 
-    /// Returns what stands in keys for the value of this attribute, because the value is too long for one; `None` if the
-    /// value itself does, as by default. Conditions are on the value in any case.
+    /// Returns what stands in keys for the value of this attribute, because the value is empty or too long for a key;
+    /// `None` if the value itself does, as by default. Conditions are on the value in any case.
     fn counted_as(&self, name: &str) -> Option<&str> {
         let _ = name;
         None

@@ -60,15 +60,18 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Returns the attributes, of which long values are counted by a digest. It is one of what policies see, so that
-/// spellings of one path are one value.
+/// Returns the attributes for a caller that must not be refused: empty and long values are counted by a digest. The digest
+/// is of the value as policies read it, so all spellings of a path have one digest.
 pub(crate) fn of_any_length(mut attributes: Attributes<'_>, max_bytes: usize) -> Attributes<'_> {
-    let long = attributes.iter().filter_map(|(name, texts)| {
-        let text = texts.iter().find(|text| text.len() > max_bytes)?;
-        Some((name.to_owned(), tollgate_envoy::digest(text)))
-    });
-    let long: Vec<(String, String)> = long.collect();
-    long.into_iter().for_each(|(name, digest)| attributes.count_as(name, digest));
+    let counted_as = |text: &str| match text {
+        "" => Some(tollgate_envoy::digest(text)),
+        text => tollgate_envoy::stand_in(text, max_bytes),
+    };
+    let stand_ins = attributes
+        .iter()
+        .filter_map(|(name, texts)| Some((name.to_owned(), texts.iter().find_map(counted_as)?)));
+    let stand_ins: Vec<(String, String)> = stand_ins.collect();
+    stand_ins.into_iter().for_each(|(name, stand_in)| attributes.count_as(name, stand_in));
     attributes
 }
 

@@ -214,8 +214,8 @@ impl<S, C> PolicyLimiter<S, C> {
         Self { when_full, ..self }
     }
 
-    /// Refuses requests with an attribute value of more bytes, which bounds the length of keys, unless [something stands
-    /// for it](View::counted_as) there. By default any length is accepted.
+    /// Refuses requests with an attribute value of more bytes, which bounds the length of keys. A value with a
+    /// [stand-in](View::counted_as) is accepted; the stand-in is what keys hold. By default any length is accepted.
     #[must_use]
     pub fn max_value_bytes(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }

@@ -279,3 +279,20 @@ fn prove_headers_that_are_no_text() {
     assert_eq!([ask(), ask()], [200, 429]);
     println!("RESULT prove/gateway/no_text violations=0");
 }
+
+/// A client can send a header without a value, and Envoy makes an entry of it.
+#[test]
+#[ignore = "it needs Envoy, which `cargo xtask prove gateway` installs"]
+fn prove_empty_headers() {
+    let (folder, files) = (Folder::new(), Folder::new());
+    let policies = folder.write("p.yaml", POLICIES);
+    files.write("shop.yaml", SHOP);
+    let imported = files.root().to_str().expect("text");
+    for limits in [&["--config", &policies][..], &["--import", "envoy-ratelimit", imported]] {
+        let server = Server::start(&[limits, &["--grpc", "127.0.0.1:0"]].concat());
+        let service = server.grpc.expect("its address");
+        let envoy = Envoy::start(&folder, service, Upstream::start().address, "10s");
+        assert_eq!([asked(envoy.open, "/both", "").0, asked(envoy.open, "/both", "").0], [200, 429]);
+    }
+    println!("RESULT prove/gateway/empty violations=0");
+}

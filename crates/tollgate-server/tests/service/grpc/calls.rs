@@ -192,6 +192,31 @@ unmatched: allow
         .assert_problem(400, Some("attributes.tail"));
 }
 
+/// A client that sent an empty header was an error, and Envoy admits what is one.
+#[tokio::test]
+async fn empty_values_are_counted() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: login, match: { generic_key: login }, key: global, quotas: [2/1d] }
+  - { name: users, match: { user: '*' }, key: [domain, user], quotas: [1/1d] }
+  - { name: either, match: { token: '*' }, key: { first_of: [token, remote] }, quotas: [1/1d] }
+";
+    let server = start(&["--config", &folder.write("p.yaml", policies)]);
+    let wire = Wire::open(&server).await;
+    let ask = async |descriptors: &[&[(&str, &str)]]| call(&wire, request(descriptors)).await.overall_code;
+    let login = async |user| ask(&[&[("generic_key", "login")], &[("user", user)]]).await;
+    assert_eq!([login("").await, login("").await], [OK, OVER_LIMIT]);
+    // sha256sum /dev/null
+    let digest = "sha256-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+    assert_eq!(login(digest).await, OK, "a value of a client is no stand-in");
+    assert_eq!(login("bob").await, OVER_LIMIT, "the calls with empty values took units of the others");
+    // Another identity is better than an empty one.
+    let either = async |remote| ask(&[&[("token", ""), ("remote", remote)]]).await;
+    assert_eq!([either("a").await, either("b").await, either("a").await], [OK, OK, OVER_LIMIT]);
+    assert_eq!([either("").await, either("").await], [OK, OVER_LIMIT]);
+}
+
 /// Two `generic_key` actions of Envoy make two entries with one key.
 #[tokio::test]
 async fn entries_with_one_key_are_a_list() {

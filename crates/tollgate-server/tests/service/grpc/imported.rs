@@ -155,6 +155,20 @@ async fn one_long_header_in_two_descriptors_is_counted() {
     assert_eq!(wire.call(both()).await.expect("an answer").overall_code, OVER_LIMIT);
 }
 
+/// Clients choose headers, and Envoy copies an empty one.
+#[tokio::test]
+async fn empty_values_are_counted() {
+    let (_folder, server) = with_config(&[]);
+    let wire = Wire::open(&server).await;
+    let call = async |user| {
+        let response = wire.call(request(&[TOKENS, &[("user", user)]])).await.expect("an answer");
+        (response.overall_code, statuses(&response)[1].1)
+    };
+    assert_eq!([call("").await, call("").await, call("").await], [(OK, 2), (OK, 1), (OK, 0)]);
+    assert_eq!(call("").await, (OVER_LIMIT, 0));
+    assert_eq!(call("alice").await, (OK, 2));
+}
+
 /// Neither was in any metric.
 #[tokio::test]
 async fn a_full_memory_and_files_that_cannot_be_used_are_told() {
