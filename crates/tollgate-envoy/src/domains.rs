@@ -173,9 +173,13 @@ impl Domains {
         }
     }
 
-    /// Lets each limit count its hits in this table.
+    /// Lets each limit count its hits in this table, which keeps no series of other limits.
     pub(crate) fn count_hits(&mut self, table: &HitTable) {
         self.by_name.values_mut().for_each(|domain| domain.count_hits(table));
+        let rules =
+            self.by_name.values().flat_map(|domain| &domain.nodes).filter_map(|node| node.rule.as_ref());
+        let limits = rules.filter_map(|rule| rule.series.as_ref()).collect();
+        table.keep(&limits, |domain| self.by_name.contains_key(domain));
     }
 
     fn add(&mut self, root: At<RawFile>, same: SameDomain, files: &[Box<str>], problems: &mut Problems) {
@@ -313,7 +317,8 @@ impl Domain {
                 (&mut node.rule, Series::new(&self.name, levels.iter().cloned()))
             {
                 let is_named = !rule.is_detailed && !tells_values;
-                rule.hits = is_named.then(|| table.configured(series));
+                rule.hits = is_named.then(|| table.configured(series.clone()));
+                rule.series = Some(series);
             }
             let places = node.children.values().flat_map(Values::nodes).collect::<Vec<_>>();
             for place in places {
@@ -324,14 +329,16 @@ impl Domain {
         }
     }
 
-    /// What the hits of these entries are counted by, where requests have a say in that. `None` without entries.
+    /// Returns the series of a limit whose labels hold values of the request; `None` without entries. A limit that came
+    /// with its descriptor has the keys of the entries alone, because no file asks for their values.
     pub(crate) fn series(&self, entries: &[Entry<'_>], rule: Option<&Rule>) -> Option<Series> {
         let mut node = self.nodes.first();
         let levels = entries.iter().map(|entry| {
+            let Some(rule) = rule else { return hits::level(entry.key, "") };
             let below = |node: &Node| node.children.get(entry.key)?.find(entry.value);
             node = node.and_then(below).and_then(|place| self.nodes.get(place as usize));
-            match (rule, node) {
-                (Some(rule), Some(node)) if node.is_named(rule) => node.name.clone(),
+            match node {
+                Some(node) if node.is_named(rule) => node.name.clone(),
                 _ => hits::level(entry.key, entry.value),
             }
         });

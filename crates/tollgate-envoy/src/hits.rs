@@ -1,10 +1,11 @@
 //! Hits of limits, counted as envoyproxy/ratelimit counts them for its metrics.
 //!
-//! Labels are names of the configuration. Where it asks for values of requests (`detailed_metric`, `value_to_metric`), or
-//! a limit comes with a descriptor, clients could create series without end, so their number and length are bounded.
+//! Labels are names of the configuration. Where it asks for values of requests (`detailed_metric`, `value_to_metric`),
+//! clients could create series without end, and so could descriptors that bring limits, whose keys are the labels. So the
+//! number of such series in a domain is bounded, and so is the length of labels.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -52,7 +53,7 @@ pub(crate) struct Hits {
     shadow_mode: AtomicU64,
 }
 
-/// All series, also of limits that were replaced, so that no counter steps back.
+/// All series. Those of limits that stay are kept when limits are replaced, so that no counter steps back.
 #[derive(Debug)]
 pub(crate) struct HitTable {
     near_limit: NearLimit,
@@ -62,8 +63,17 @@ pub(crate) struct HitTable {
 
 #[derive(Debug, Default)]
 struct Table {
-    hits: HashMap<Series, Arc<Hits>>,
-    of_requests: usize,
+    hits: HashMap<Series, Counted>,
+    /// How many of them requests have named, by domain.
+    of_requests: HashMap<Box<str>, usize>,
+}
+
+#[derive(Debug, Default)]
+struct Counted {
+    hits: Arc<Hits>,
+    /// The limit, by the names of its levels; `None` if it stays as long as its domain.
+    limit: Option<Series>,
+    is_of_request: bool,
 }
 
 /// The name of a level in metrics. A `:`, a `|` and the dots of an address would mean something there.
@@ -93,7 +103,7 @@ impl Series {
 }
 
 impl HitTable {
-    /// The most series with values of requests.
+    /// The most series of a domain that requests name.
     const MAX_OF_REQUESTS: usize = 1_000;
 
     /// The most bytes of a label.
@@ -109,30 +119,53 @@ impl HitTable {
         (limit as f32 * self.near_limit.0).floor() as u64
     }
 
-    /// The counters of a series that the configuration names.
+    /// Returns the counters of a series that the configuration names.
     pub(crate) fn configured(&self, series: Series) -> Arc<Hits> {
-        Arc::clone(self.table().hits.entry(series).or_default())
+        let mut table = self.table();
+        let counted = table.hits.entry(series.clone()).or_default();
+        (counted.limit, counted.is_of_request) = (Some(series), false);
+        Arc::clone(&counted.hits)
     }
 
-    /// The counters of a series that a request names, or those for all that are too many.
-    pub(crate) fn of_request(&self, series: Series) -> Arc<Hits> {
+    /// Returns the counters of a series that a request names, or those for all that are too many. `limit` is the limit by
+    /// the names of its levels; `None` if it came with the request.
+    pub(crate) fn of_request(&self, series: Series, limit: Option<&Series>) -> Arc<Hits> {
         let mut table = self.table();
-        if let Some(known) = table.hits.get(&series) {
-            return Arc::clone(known);
+        let Table { hits, of_requests } = &mut *table;
+        if let Some(known) = hits.get(&series) {
+            return Arc::clone(&known.hits);
         }
-        let series = if table.of_requests < Self::MAX_OF_REQUESTS {
-            table.of_requests += 1;
-            series
-        } else {
-            Series::others(series.domain)
-        };
-        Arc::clone(table.hits.entry(series).or_default())
+        let count = of_requests.entry(series.domain.clone()).or_default();
+        if *count == Self::MAX_OF_REQUESTS {
+            return Arc::clone(&hits.entry(Series::others(series.domain)).or_default().hits);
+        }
+        *count += 1;
+        let counted = Counted { limit: limit.cloned(), is_of_request: true, ..Counted::default() };
+        Arc::clone(&hits.entry(series).or_insert(counted).hits)
+    }
+
+    /// Drops the series of all limits but these, and those of domains that are gone.
+    pub(crate) fn keep(&self, limits: &HashSet<&Series>, has_domain: impl Fn(&str) -> bool) {
+        let mut table = self.table();
+        let Table { hits, of_requests } = &mut *table;
+        hits.retain(|series, counted| match &counted.limit {
+            Some(limit) => limits.contains(limit),
+            None => has_domain(&series.domain),
+        });
+        of_requests.clear();
+        for (series, _) in hits.iter().filter(|(_, counted)| counted.is_of_request) {
+            *of_requests.entry(series.domain.clone()).or_default() += 1;
+        }
     }
 
     /// All counts, in the order of their labels.
     pub(crate) fn counts(&self) -> Vec<(Series, HitCounts)> {
-        let mut counts: Vec<_> =
-            self.table().hits.iter().map(|(series, hits)| (series.clone(), hits.counts())).collect();
+        let mut counts: Vec<_> = self
+            .table()
+            .hits
+            .iter()
+            .map(|(series, counted)| (series.clone(), counted.hits.counts()))
+            .collect();
         counts.sort_unstable_by(|(one, _), (other, _)| one.cmp(other));
         counts
     }
@@ -192,17 +225,37 @@ mod tests {
     }
 
     #[test]
-    fn series_of_requests_are_bounded_and_those_of_files_are_not() {
+    fn series_of_requests_are_bounded_by_domain_and_those_of_files_are_not() {
         let table = HitTable::new(NearLimit(0.8));
-        let series = |key: usize| Series::new("d", [level("user", &key.to_string())]).unwrap();
+        let of = |domain, key: usize| Series::new(domain, [level("user", &key.to_string())]).unwrap();
+        let series = |key| of("d", key);
         let one = HitCounts { total_hits: 1, ..HitCounts::default() };
-        (0..3_000).for_each(|key| table.of_request(series(key)).add(&one));
-        (0..3_000).for_each(|key| table.of_request(series(key)).add(&one));
+        (0..3_000).for_each(|key| table.of_request(series(key), None).add(&one));
+        (0..3_000).for_each(|key| table.of_request(series(key), None).add(&one));
         let counts = table.counts();
         assert_eq!(counts.len(), HitTable::MAX_OF_REQUESTS + 1);
         assert_eq!(counts[0], (Series::others("d".into()), HitCounts { total_hits: 4_000, ..one }));
         assert!(counts[1..].iter().all(|(_, counts)| counts.total_hits == 2));
         table.configured(series(3_000)).add(&one);
         assert_eq!(table.counts().len(), HitTable::MAX_OF_REQUESTS + 2);
+        table.of_request(of("e", 0), None).add(&one);
+        assert_eq!(table.counts().last(), Some(&(of("e", 0), one)), "another domain has room of its own");
+    }
+
+    /// All the room was taken until the end of the process.
+    #[test]
+    fn series_that_are_dropped_leave_room() {
+        let table = HitTable::new(NearLimit(0.8));
+        let series = |key: &str, value: usize| Series::new("d", [level(key, &value.to_string())]).unwrap();
+        let (user, path) = (series("user", 0), series("path", 0));
+        (0..600).for_each(|value| _ = table.of_request(series("user", value), Some(&user)));
+        (0..600).for_each(|value| _ = table.of_request(series("path", value), Some(&path)));
+        assert_eq!(table.counts().len(), HitTable::MAX_OF_REQUESTS + 1, "and the others");
+        table.keep(&HashSet::from([&path]), |_| true);
+        assert_eq!(table.counts().len(), 400 + 1);
+        (0..600).for_each(|value| _ = table.of_request(series("path", value), Some(&path)));
+        assert_eq!(table.counts().len(), 600 + 1);
+        table.keep(&HashSet::new(), |_| false);
+        assert!(table.counts().is_empty());
     }
 }

@@ -9,7 +9,7 @@ use tollgate_policy::{Position, ProblemKind};
 
 use crate::Unit;
 use crate::file::{RawDescriptor, RawRateLimit, RawReplaced};
-use crate::hits::Hits;
+use crate::hits::{Hits, Series};
 
 /// What a descriptor of the configuration says of the requests that end at it.
 #[derive(Debug)]
@@ -27,6 +27,8 @@ pub(crate) struct Rule {
     pub(crate) is_detailed: bool,
     /// Counts its hits; `None` if they are not counted, or by what each request says.
     pub(crate) hits: Option<Arc<Hits>>,
+    /// The names of its levels in metrics; `None` if hits are not counted.
+    pub(crate) series: Option<Series>,
 }
 
 /// How much a rule admits.
@@ -66,6 +68,7 @@ impl Rule {
             metadata: raw.metadata.as_ref().map(|metadata| metadata.value.0.clone()),
             is_detailed: flag(&raw.detailed_metric),
             hits: None,
+            series: None,
         })
     }
 }

@@ -137,7 +137,7 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
         self.live.load_full()
     }
 
-    /// Returns the hits of each limit since the start, if [they are counted](Settings::hits), in the order of labels.
+    /// Returns the hits of each limit since it is there, if [they are counted](Settings::hits), in the order of labels.
     pub fn hits(&self) -> Vec<(Series, HitCounts)> {
         self.hits.as_ref().map(HitTable::counts).unwrap_or_default()
     }
@@ -148,7 +148,8 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
         self.unknown_domains.load(Ordering::Relaxed)
     }
 
-    /// Makes other limits live, from the next request on. Counters are kept, and so are the figures of metrics.
+    /// Makes other limits live, from the next request on. Counters are kept, and so are the figures of metrics, except
+    /// those of limits and domains that are gone.
     pub fn replace(&self, mut domains: Domains) {
         domains.keep_verdicts(&self.live());
         self.hits.iter().for_each(|hits| domains.count_hits(hits));

@@ -30,7 +30,8 @@ pub(super) fn count_hits(
             Some(hits) => hits.add(&more),
             None => {
                 let series = domain.series(&descriptor.entries, counted.rule);
-                series.into_iter().for_each(|series| table.of_request(series).add(&more));
+                let limit = counted.rule.and_then(|rule| rule.series.as_ref());
+                series.into_iter().for_each(|series| table.of_request(series, limit).add(&more));
             }
         }
     }

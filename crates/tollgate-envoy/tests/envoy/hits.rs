@@ -119,8 +119,9 @@ fn series_have_the_names_of_the_file_or_values_where_it_asks_for_them() {
     assert!(names.contains(&"trial".into()), "limits of the file are there from the start: {names:?}");
 }
 
+/// No file asks for the values of such descriptors, and they may be keys of clients.
 #[test]
-fn limits_of_descriptors_have_all_their_values() {
+fn limits_of_descriptors_have_the_keys_of_their_entries() {
     let limiter = limiter(Charging::AllOrNothing);
     let descriptor = Descriptor {
         limit: Some(Override::new(5, Unit::Hour)),
@@ -128,7 +129,7 @@ fn limits_of_descriptors_have_all_their_values() {
     };
     let request = Request { domain: "d", descriptors: [descriptor].into_iter().collect(), hits_addend: 2 };
     let _ = block_on(limiter.decide(&request)).unwrap();
-    assert_eq!(named(&limiter), [("d a_b_c d".to_owned(), 2)]);
+    assert_eq!(named(&limiter), [("d a d".to_owned(), 2)]);
 }
 
 #[test]
@@ -147,4 +148,23 @@ fn figures_stay_when_limits_are_replaced() {
     let verdicts: Vec<_> = live.verdicts().collect();
     assert_eq!(verdicts, [("d", DomainVerdicts { allowed: 2, denied: 1 })]);
     assert_eq!(limiter.unknown_domains(), 1);
+}
+
+/// Every limit that a file ever had kept its series, and values of clients kept theirs.
+#[test]
+fn series_of_limits_that_are_gone_are_dropped() {
+    let limiter = limiter(Charging::AllOrNothing);
+    let hits = || {
+        let told: [&[(&str, &str)]; 2] = [&[("told", "x"), ("below", "y")], &[("plain", "x"), ("all", "z")]];
+        ask(&limiter, 1, &[&[("ten", "x")], told[0], told[1]]);
+    };
+    hits();
+    let expected = [("d plain_x all_z", 1), ("d ten", 1), ("d told_x below", 1)];
+    assert_eq!(named(&limiter), expected.map(|(name, hits)| (name.to_owned(), hits)));
+    limiter.replace(domains(&CONFIG.replace("key: ten", "key: eleven").replace("key: plain", "key: plane")));
+    hits();
+    assert_eq!(named(&limiter), [("d told_x below".to_owned(), 2)]);
+    assert!(limiter.hits().iter().all(|(series, _)| &*series.key1 != "ten"));
+    limiter.replace(domains(&CONFIG.replace("domain: d", "domain: e")));
+    assert!(limiter.hits().iter().all(|(series, _)| &*series.domain == "e"));
 }
