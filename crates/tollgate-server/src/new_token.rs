@@ -4,7 +4,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
 use serde_json::{Map, Value};
@@ -107,10 +107,12 @@ fn created(path: &Path, token: &str) -> Result<(), NewTokenError> {
     })
 }
 
-/// The file of principals, open, and what is to be added to it.
+/// The file of principals, open and locked, and what is to be added to it.
 struct Tokens<'a> {
     path: &'a Path,
     file: File,
+    /// Its length before the addition.
+    length: u64,
     /// Whether this process has created it.
     is_new: bool,
     addition: String,
@@ -119,19 +121,12 @@ struct Tokens<'a> {
 impl<'a> Tokens<'a> {
     fn open(path: &'a Path, line: &str) -> Result<Self, NewTokenError> {
         let fails = |source| NewTokenError::Tokens { path: path.into(), source };
-        let mut options = OpenOptions::new();
-        options.read(true).append(true).mode(MODE);
-        let (file, is_new) = match options.clone().create_new(true).open(path) {
-            Ok(file) => (file, true),
-            Err(error) if error.kind() == ErrorKind::AlreadyExists => {
-                (options.open(path).map_err(fails)?, false)
-            }
-            Err(error) => return Err(fails(error)),
-        };
+        let (file, is_new) = locked(path).map_err(fails)?;
+        let length = file.metadata().map_err(fails)?.len();
         let name = path.display().to_string();
         let text = Config::read_from(&name, &file).map_err(NewTokenError::Invalid)?;
         let addition = principals::addition(&name, &text, line).map_err(NewTokenError::Invalid)?;
-        Ok(Self { path, file, is_new, addition })
+        Ok(Self { path, file, length, is_new, addition })
     }
 
     /// Adds the line in one write, so that a service that reads the file meanwhile finds all of it or nothing.
@@ -144,9 +139,32 @@ impl<'a> Tokens<'a> {
         })
     }
 
+    /// Leaves the file as it was. A full disk may have taken a part of the line.
     fn discard(self) {
-        if self.is_new {
+        // Another process may have added a line between the creation and the lock.
+        if self.is_new && self.length == 0 {
             let _ = fs::remove_file(self.path);
+        } else {
+            let _ = self.file.set_len(self.length);
+        }
+    }
+}
+
+/// Opens the file for one process at a time, so that no two of them add the same name. Returns also whether this process
+/// has created it.
+fn locked(path: &Path) -> io::Result<(File, bool)> {
+    let mut options = OpenOptions::new();
+    options.read(true).append(true).mode(MODE);
+    loop {
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Ok(file) => (file, true),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => (options.open(path)?, false),
+            Err(error) => return Err(error),
+        };
+        file.lock()?;
+        // The process that had the lock before may have removed its file.
+        if file.metadata()?.nlink() > 0 {
+            return Ok((file, is_new));
         }
     }
 }

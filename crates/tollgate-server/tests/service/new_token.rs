@@ -2,8 +2,10 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
 
 use crate::support::folder::Folder;
 use crate::support::{Server, get, tollgate, until};
@@ -82,4 +84,52 @@ fn overwrites_nothing_and_leaves_nothing_behind_if_it_fails() {
     fails("web", &second, &tokens, ":2:2: the principal `web` is here already, in line 1");
     assert!(fs::metadata(&second).is_err(), "there is a token without a line");
     assert_eq!(read(&tokens), before);
+}
+
+/// The disk was full in the middle of a line, and no service could read the file from then on.
+#[test]
+fn a_line_that_cannot_be_written_whole_leaves_the_file_unchanged() {
+    let folder = Folder::new();
+    let [token, second, tokens] = ["token.txt", "second.txt", "tokens.jsonl"].map(|name| folder.path(name));
+    assert_eq!(new("web", &token, &tokens, &[]).0, Some(0));
+    let line = read(&tokens);
+    // Up to the limit of 1,024 bytes, there is room for some bytes of the next line.
+    let before = format!("{line}#{}\n", "x".repeat(1_000 - line.len() - 2));
+    fs::write(&tokens, &before).expect("it is ours");
+    let mut limited = Command::new("sh");
+    limited.args(["-c", "trap '' XFSZ; ulimit -f 2; exec \"$@\"", "sh"]).arg(tollgate().get_program());
+    limited.args(["token", "new", "--scope", "check", "--name", "api"]);
+    let output = limited.args(["--token-file", &second, "--tokens", &tokens]).output().expect("it runs");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("File too large"), "{error}");
+    assert_eq!(read(&tokens), before);
+    assert!(fs::metadata(&second).is_err(), "there is a token without a line");
+}
+
+/// Both had found the name free, and the file was invalid with both lines.
+#[test]
+fn two_runs_at_once_take_turns() {
+    let folder = Folder::new();
+    let [token, second, tokens] = ["token.txt", "second.txt", "tokens.jsonl"].map(|name| folder.path(name));
+    let [other, others] = ["other.txt", "others.jsonl"].map(|name| folder.path(name));
+    assert_eq!(new("web", &token, &tokens, &[]).0, Some(0));
+    assert_eq!(new("api", &other, &others, &[]).0, Some(0));
+    let mut file = File::options().append(true).open(&tokens).expect("it is there");
+    file.lock().expect("a lock");
+    let mut command = tollgate();
+    command.args(["token", "new", "--scope", "check", "--name", "api"]);
+    command.args(["--token-file", &second, "--tokens", &tokens]).stderr(Stdio::piped());
+    let run = command.spawn().expect("it runs");
+    let waiter = format!(" {} ", run.id());
+    until("it waits for its turn", || {
+        let locks = read("/proc/locks");
+        locks.lines().any(|line| line.contains("->") && line.contains(&waiter))
+    });
+    file.write_all(read(&others).as_bytes()).expect("it is written");
+    file.unlock().expect("it is locked");
+    let output = run.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success() && error.contains("the principal `api` is here already"), "{error}");
+    assert!(fs::metadata(&second).is_err(), "there is a token without a line");
+    assert_eq!(read(&tokens).lines().count(), 2);
 }
