@@ -55,10 +55,12 @@ impl CheckSource {
     pub(crate) fn of_envoy(response: &Response, on_store_failure: OnStoreFailure) -> Self {
         let is_local = matches!(on_store_failure, OnStoreFailure::Local(_));
         match response.source {
+            // Other limits of the request may have been counted.
+            _ if response.is_without_room => Self::FallbackOpen,
             None => Self::Policies,
             Some(Source::Store) => Self::Store,
             Some(Source::Local) => Self::Local,
-            Some(_) if is_local && !response.is_without_room => Self::FallbackLocal,
+            Some(_) if is_local => Self::FallbackLocal,
             Some(_) => Self::FallbackOpen,
         }
     }

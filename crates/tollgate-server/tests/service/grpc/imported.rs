@@ -186,6 +186,21 @@ async fn a_full_memory_and_files_that_cannot_be_used_are_told() {
     assert_eq!(server.metric("tollgate_policies_in_step"), Some(0.0));
 }
 
+/// The check was told as one that the store counted, because its first limit was.
+#[tokio::test]
+async fn a_check_of_which_a_limit_found_no_room_is_told_as_uncounted() {
+    let folder = Folder::new();
+    let server = start(&folder, &[], &["--max-counters", "1", "--count-denied", "--when-full", "allow"]);
+    let wire = Wire::open(&server).await;
+    for user in 0..50 {
+        wire.call(request(&[&[("user", &user.to_string())]])).await.expect("an answer");
+    }
+    let uncounted = || server.metric(r#"tollgate_checks_total{source="fallback_open"}"#).expect("a figure");
+    let before = uncounted();
+    wire.call(request(&[&[("user", "0")], &[("user", "new")]])).await.expect("an answer");
+    assert_eq!(uncounted(), before + 1.0);
+}
+
 /// Its dashboards ask for these names and labels.
 #[tokio::test]
 async fn metrics_have_the_names_of_envoyproxy_ratelimit_if_that_is_wanted() {
