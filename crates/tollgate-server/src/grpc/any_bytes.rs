@@ -1,7 +1,8 @@
 //! Values of entries that are no UTF-8, as clients can put them into headers.
 //!
 //! Envoy copies headers into entries as they are. A message with such a text cannot be decoded, and Envoy lets the
-//! requests of calls through that are errors. So these values are read as ISO 8859-1, in which every byte is a character.
+//! requests of calls through that are errors. So each byte that is no UTF-8 is escaped: [`ESCAPE`] and the character of
+//! the byte in ISO 8859-1. The escape itself is written twice, so that different values have different texts.
 
 use prost::{DecodeError, Message};
 
@@ -10,6 +11,9 @@ use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descri
     Entry, RateLimitOverride,
 };
 use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
+
+/// Stands before the character of a byte. Unicode promises that it is never a character, so no condition needs it.
+const ESCAPE: char = '\u{10FFFF}';
 
 /// A request with values of any bytes; on the wire, it is the same message.
 #[derive(Clone, PartialEq, Message)]
@@ -42,20 +46,25 @@ struct AnyEntry {
     value: Vec<u8>,
 }
 
-/// The request in these bytes, and its length with all values in UTF-8.
+/// Returns the request in these bytes, and its length with all values in UTF-8.
 ///
 /// # Errors
 ///
 /// If it cannot be decoded for another reason than a value.
 pub(super) fn decode(bytes: &[u8]) -> Result<(RateLimitRequest, usize), DecodeError> {
-    match RateLimitRequest::decode(bytes) {
-        Ok(request) => Ok((request, bytes.len())),
-        Err(error) => {
-            let request = AnyRequest::decode(bytes).map(RateLimitRequest::from).map_err(|_| error)?;
-            let length = request.encoded_len();
-            Ok((request, length))
-        }
-    }
+    let decoded = match RateLimitRequest::decode(bytes) {
+        Ok(request) if !has_escape(&request) => return Ok((request, bytes.len())),
+        decoded => decoded,
+    };
+    let request = AnyRequest::decode(bytes).map_err(|error| decoded.err().unwrap_or(error))?;
+    let request = RateLimitRequest::from(request);
+    let length = request.encoded_len();
+    Ok((request, length))
+}
+
+fn has_escape(request: &RateLimitRequest) -> bool {
+    let mut entries = request.descriptors.iter().flat_map(|descriptor| &descriptor.entries);
+    entries.any(|entry| entry.value.contains(ESCAPE))
 }
 
 impl From<AnyRequest> for RateLimitRequest {
@@ -67,13 +76,23 @@ impl From<AnyRequest> for RateLimitRequest {
 impl From<AnyDescriptor> for RateLimitDescriptor {
     fn from(descriptor: AnyDescriptor) -> Self {
         let AnyDescriptor { entries, limit, hits_addend, is_negative_hits } = descriptor;
-        let entries = entries.into_iter().map(|AnyEntry { key, value }| Entry { key, value: text(value) });
+        let entries = entries.into_iter().map(|AnyEntry { key, value }| Entry { key, value: text(&value) });
         Self { entries: entries.collect(), limit, hits_addend, is_negative_hits }
     }
 }
 
-fn text(value: Vec<u8>) -> String {
-    String::from_utf8(value).unwrap_or_else(|error| error.into_bytes().into_iter().map(char::from).collect())
+fn text(value: &[u8]) -> String {
+    let mut text = String::with_capacity(value.len());
+    for chunk in value.utf8_chunks() {
+        for at in chunk.valid().chars() {
+            text.extend((at == ESCAPE).then_some(ESCAPE));
+            text.push(at);
+        }
+        for byte in chunk.invalid() {
+            text.extend([ESCAPE, char::from(*byte)]);
+        }
+    }
+    text
 }
 
 #[cfg(test)]
@@ -89,11 +108,48 @@ mod tests {
         let sent = AnyRequest { domain: "d".to_owned(), descriptors: vec![descriptor], hits_addend: 7 };
         let (request, length) = decode(&sent.encode_to_vec()).unwrap();
         let entry = |key: &str, value: &str| Entry { key: key.to_owned(), value: value.to_owned() };
-        let entries = vec![entry("a", "café"), entry("b", "café"), entry("c", "")];
+        let entries = vec![entry("a", "caf\u{10FFFF}é"), entry("b", "café"), entry("c", "")];
         let descriptor = RateLimitDescriptor { entries, limit, hits_addend: Some(0), is_negative_hits: true };
         let expected =
             RateLimitRequest { domain: "d".to_owned(), descriptors: vec![descriptor], hits_addend: 7 };
         assert_eq!((length, request), (expected.encoded_len(), expected));
         assert!(decode(b"\x0a\x01\xff").is_err(), "a domain is a text");
+    }
+
+    /// A byte of ISO 8859-1 was counted with the same character in UTF-8.
+    #[test]
+    fn different_values_have_different_texts() {
+        let value = |bytes: &[u8]| {
+            let entry = AnyEntry { key: "user".to_owned(), value: bytes.to_vec() };
+            let descriptor = AnyDescriptor { entries: vec![entry], ..AnyDescriptor::default() };
+            let sent = AnyRequest { descriptors: vec![descriptor], ..AnyRequest::default() };
+            let (request, length) = decode(&sent.encode_to_vec()).unwrap();
+            assert_eq!(length, request.encoded_len());
+            request.descriptors[0].entries[0].value.clone()
+        };
+        let all = [
+            "é".as_bytes(),
+            b"\xe9",
+            "\u{10FFFF}é".as_bytes(),
+            "\u{10FFFF}\u{10FFFF}é".as_bytes(),
+            b"\xf4\x8f\xbf\xbf\xe9",
+            b"\xc3\xa9\xe9",
+            b"\xe9\xc3\xa9",
+            b"\xe9\xe9",
+        ];
+        let texts: std::collections::HashSet<String> = all.iter().map(|bytes| value(bytes)).collect();
+        assert_eq!(texts.len(), all.len(), "{texts:?}");
+    }
+
+    /// A field that is added to the definition, and not here, would be lost in requests with such a value.
+    #[test]
+    fn both_messages_have_the_same_fields() {
+        let limit = Some(RateLimitOverride { requests_per_unit: 5, unit: 2 });
+        let entries = vec![Entry { key: "a".to_owned(), value: "b".to_owned() }];
+        let descriptor = RateLimitDescriptor { entries, limit, hits_addend: Some(3), is_negative_hits: true };
+        let sent = RateLimitRequest { domain: "d".to_owned(), descriptors: vec![descriptor], hits_addend: 7 };
+        let read = AnyRequest::decode(&*sent.encode_to_vec()).unwrap();
+        assert_eq!(read.encode_to_vec(), sent.encode_to_vec());
+        assert_eq!(RateLimitRequest::from(read), sent);
     }
 }

@@ -160,6 +160,9 @@ async fn values_that_are_no_text_are_counted() {
             "{value:?} has a counter of its own"
         );
     }
+    // In ISO 8859-1 the value is `aliée`, and it was counted as that.
+    let text = request(&[&[("user", "ali\u{ff}e")]]);
+    assert_eq!(wire.call(text).await.expect("an answer").overall_code, OK);
     // Keys of entries are not chosen by clients.
     let mut message = good.clone();
     message[at - 6] = 0xff;
