@@ -9,7 +9,7 @@ use crate::Unit;
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum DecideError {
-    /// The request makes no sense: `INVALID_ARGUMENT`. The caller's fault; a retry does not help, and nothing was
+    /// The request is invalid: `INVALID_ARGUMENT`. The caller's fault; a retry does not help, and nothing was
     /// charged.
     #[error(transparent)]
     Invalid(#[from] InvalidRequest),

@@ -41,11 +41,13 @@ pub(crate) struct EnvoyEngine<S> {
     /// Whether descriptors may bring limits.
     caller_quotas: bool,
     metrics: Arc<Metrics>,
+    /// All requests, whatever became of them.
+    requests: AtomicU64,
     /// Requests that got no counter because memory was full.
     full: AtomicU64,
     /// Requests without a decision, because of the store.
     store_errors: AtomicU64,
-    /// Requests that make no sense.
+    /// Invalid requests.
     invalid: AtomicU64,
     full_logged: LogGap,
 }
@@ -79,12 +81,13 @@ impl<S: Store> EnvoyEngine<S> {
         let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
         let deadline: Deadline = Box::new(move || sleep(timeout));
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full).deadline(deadline);
-        let (full, full_logged, store_errors, invalid) = Default::default();
+        let (requests, full, full_logged, store_errors, invalid) = Default::default();
         let engine = Self {
             limiter,
             on_store_failure,
             caller_quotas,
             metrics,
+            requests,
             full,
             store_errors,
             invalid,
@@ -101,9 +104,11 @@ impl<S: Store> EnvoyEngine<S> {
     /// If the caller may use only some policies, because domains are not policies; if a descriptor has a limit, which
     /// is not allowed; or if the store cannot decide.
     pub(crate) async fn decide(&self, caller: &Caller, request: &Request<'_>) -> Result<Response, Undecided> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
         caller.may_touch_all().map_err(Undecided::OtherPolicy)?;
         let limited = request.descriptors.iter().position(|descriptor| descriptor.limit.is_some());
         if let Some(index) = limited.filter(|_| !self.caller_quotas) {
+            self.invalid.fetch_add(1, Ordering::Relaxed);
             return Err(Undecided::NoLimits(index));
         }
         let stopwatch = Stopwatch::start();
@@ -149,6 +154,7 @@ impl<S> EnvoyEngine<S> {
     pub(crate) fn figures(&self) -> EnvoyFigures {
         EnvoyFigures {
             live: self.limiter.live(),
+            requests: self.requests.load(Ordering::Relaxed),
             unknown_domains: self.limiter.unknown_domains(),
             store_errors: self.store_errors.load(Ordering::Relaxed),
             invalid: self.invalid.load(Ordering::Relaxed),

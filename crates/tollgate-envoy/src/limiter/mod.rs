@@ -168,7 +168,7 @@ where
     ///
     /// # Errors
     ///
-    /// If the request makes no sense, or the store could not count.
+    /// If the request is invalid, or the store could not count.
     ///
     /// # Cancel safety
     ///

@@ -51,7 +51,7 @@ impl<'a> Plan<'a> {
     ///
     /// # Errors
     ///
-    /// If the request makes no sense.
+    /// If the request is invalid.
     pub(super) fn new(
         request: &Request<'_>,
         domain: Option<&'a Domain>,

@@ -110,11 +110,6 @@ impl Checks {
         self.0.get(source as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 
-    /// Checks from all sources.
-    pub(super) fn all(&self) -> u64 {
-        self.0.iter().map(|counter| counter.load(Ordering::Relaxed)).sum()
-    }
-
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let (name, help) = ("tollgate_checks", "Checks, each counted once, by where the answer comes from");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;

@@ -12,11 +12,13 @@ use tollgate_envoy::{Domains, HitCounts, Series};
 /// The figures of Envoy's service at the time of a scrape.
 pub(crate) struct EnvoyFigures {
     pub(crate) live: Arc<Domains>,
+    /// Requests to Envoy's service, over every protocol.
+    pub(crate) requests: u64,
     /// Requests of domains that no file has.
     pub(crate) unknown_domains: u64,
     /// Requests that no decision was made on because of the store.
     pub(crate) store_errors: u64,
-    /// Requests that make no sense.
+    /// Invalid requests.
     pub(crate) invalid: u64,
     /// The hits of each limit, if they are counted.
     pub(crate) hits: Vec<(Series, HitCounts)>,

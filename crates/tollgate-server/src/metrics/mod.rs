@@ -354,11 +354,8 @@ impl Collector for Figures {
                 aliases::spring_starter(&policies.live, &metrics.duration, &mut encoder)?;
             }
             (Some(MetricAliases::EnvoyRatelimit), Some(envoy)) => {
-                let asked = aliases::Asked {
-                    requests: metrics.checks.all() + envoy.invalid,
-                    duration: &metrics.duration,
-                    reloads: policies.reloads.as_deref(),
-                };
+                let asked =
+                    aliases::Asked { duration: &metrics.duration, reloads: policies.reloads.as_deref() };
                 aliases::envoy_ratelimit(envoy, &asked, &mut encoder)?;
             }
             (Some(MetricAliases::EnvoyRatelimit) | None, _) => {}

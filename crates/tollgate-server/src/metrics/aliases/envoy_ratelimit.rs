@@ -16,9 +16,8 @@ use crate::reload::ReloadState;
 /// The method of Envoy's service. What `/json` asks is counted under it as well.
 const METHOD: [(&str, &str); 1] = [("grpc_method", "ShouldRateLimit")];
 
-/// How many requests there were, and how long they took.
+/// How long decisions took, and how often files were read.
 pub(in super::super) struct Asked<'a> {
-    pub(in super::super) requests: u64,
     pub(in super::super) duration: &'a Histogram,
     pub(in super::super) reloads: Option<&'a ReloadState>,
 }
@@ -53,8 +52,8 @@ pub(in super::super) fn envoy_ratelimit(
     }
 
     let (name, help) =
-        ("ratelimit_service_total_requests", "Requests to Envoy's service, also those to /json");
-    counter(encoder, name, help)?.encode_family(&METHOD)?.encode_gauge(&asked.requests)?;
+        ("ratelimit_service_total_requests", "Requests to Envoy's service and to /json that could be read");
+    counter(encoder, name, help)?.encode_family(&METHOD)?.encode_gauge(&envoy.requests)?;
 
     let (name, help) = ("ratelimit_service_response_time", "The same as tollgate_decision_duration_seconds");
     let mut metric = encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?;

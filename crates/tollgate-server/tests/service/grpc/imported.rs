@@ -215,6 +215,13 @@ async fn metrics_have_the_names_of_envoyproxy_ratelimit_if_that_is_wanted() {
     let elsewhere = RateLimitRequest { domain: "elsewhere".to_owned(), ..request(&[USER]) };
     wire.call(elsewhere).await.expect("an answer");
     wire.call(request(&[])).await.expect_err("no answer");
+    let mut limited = request(&[USER]);
+    limited.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 2, unit: 4 });
+    wire.call(limited).await.expect_err("it may not");
+    // Envoy's calls are counted, and no others.
+    for _ in 0..2 {
+        assert_eq!(server.get("/v1/check?user=alice").status, 200);
+    }
     folder.write("config.yaml", "domain: shop\ndescriptors: [{ ky: user }]\n");
     assert_eq!(server.admin_post("/v1/policies/reload", "{}").status, 422);
     let labels = r#"{domain="shop",key1="user"}"#;
@@ -224,9 +231,9 @@ async fn metrics_have_the_names_of_envoyproxy_ratelimit_if_that_is_wanted() {
         (&format!("ratelimit_service_rate_limit_near_limit{labels}"), 2.0),
         (&format!("ratelimit_service_rate_limit_over_limit{labels}"), 1.0),
         (r#"ratelimit_service_rate_limit_total_hits{domain="shop",key1="tokens"}"#, 0.0),
-        (r#"ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}"#, 6.0),
-        (r#"ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"}"#, 5.0),
-        (r#"ratelimit_service_should_rate_limit_error{err_type="service_error"}"#, 1.0),
+        (r#"ratelimit_service_total_requests{grpc_method="ShouldRateLimit"}"#, 7.0),
+        (r#"ratelimit_service_response_time_seconds_count{grpc_method="ShouldRateLimit"}"#, 7.0),
+        (r#"ratelimit_service_should_rate_limit_error{err_type="service_error"}"#, 2.0),
         (r#"ratelimit_service_should_rate_limit_error{err_type="redis_error"}"#, 0.0),
         ("ratelimit_service_config_load_success", 1.0),
         (r#"tollgate_domain_decisions_total{domain="shop",verdict="allowed"}"#, 3.0),
