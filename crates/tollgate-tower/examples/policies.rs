@@ -1,4 +1,5 @@
-//! `cargo run --package tollgate-tower --features axum,policy --example policies`: the limits of a file.
+//! `cargo run --package tollgate-tower --features axum,policy --example policies`: the limits of the file
+//! `limits.yaml` next to this program.
 //!
 //! Then, some times: `curl -i http://127.0.0.1:3000/`, and with `-H 'x-plan: pro'`
 
@@ -14,24 +15,15 @@ use tollgate::MemoryStore;
 use tollgate_policy::{Config, PolicyLimiter};
 use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
 
-/// As it would stand in a file beside the program.
-const LIMITS: &str = "
-policies:
-  - name: each-address
-    key: [ip]
-    quotas: [3/1m]
-    overrides:
-      - { when: { plan: pro }, quotas: [30/1m] }
-  - name: everybody
-    key: global
-    quotas: [1000/1s]
-";
+/// The file of policies, next to this program.
+const LIMITS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples/limits.yaml");
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let config = Config::parse("limits.yaml", LIMITS)?;
-    let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "limits.yaml"));
-    // Whoever reads the file anew gives its policies to `limiter.replace`; counters go on.
+    let policies = Config::load(LIMITS)?.into_policies();
+    let limiter = Arc::new(PolicyLimiter::new(MemoryStore::new(), policies, LIMITS));
+    // The file is not watched. To change limits while the program runs, load it again and pass its policies to
+    // `limiter.replace`; counters are kept.
     // Method, path and address, and the plan. (A header is anybody's word: take it from your session.)
     let sources = AttributeSources::new()
         .with_fn("plan", |head| head.headers().get("x-plan")?.to_str().ok().map(Into::into));

@@ -133,7 +133,7 @@ impl Gate {
             Decided::Missing(what) => reply::missing(headers, &what, &self.on_missing),
             Decided::Setup(warning) => {
                 self.settings.warnings.give(warning);
-                reply::setup(headers)
+                reply::setup(headers, warning.code())
             }
             Decided::Invalid(invalid) => reply::invalid(headers, &invalid, &self.on_invalid),
             #[cfg(feature = "policy")]

@@ -66,10 +66,12 @@ pub(crate) fn missing(request: &HeaderMap, what: &str, on_missing: &OnMissing) -
     refused(request, status, &format!("{what} is missing"), challenge)
 }
 
-/// What no request can have: 500.
-pub(crate) fn setup(request: &HeaderMap) -> Response<Bytes> {
-    let detail = "what a request is counted by cannot be found, because of how the service is set up";
-    refused(request, StatusCode::INTERNAL_SERVER_ERROR, detail, None)
+/// What no request can have: 500. The code is that of the warning, which the log has once.
+pub(crate) fn setup(request: &HeaderMap, code: &str) -> Response<Bytes> {
+    let detail = format!(
+        "what a request is counted by cannot be found, because of how the service is set up; the log has the code {code}"
+    );
+    refused(request, StatusCode::INTERNAL_SERVER_ERROR, &detail, None)
 }
 
 /// What is wrong: 400 or 401.

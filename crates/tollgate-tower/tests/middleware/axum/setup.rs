@@ -118,7 +118,11 @@ async fn without_the_address_of_the_peer_no_request_passes() {
         let address = listener.local_addr().unwrap();
         tokio::spawn(async move { axum::serve(listener, router).await.unwrap() });
         for _ in 0..2 {
-            assert_eq!(get(address, "/").await.status, StatusCode::INTERNAL_SERVER_ERROR);
+            let answer = get(address, "/").await;
+            assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
+            let body = answer.json();
+            let detail = body["detail"].as_str().unwrap();
+            assert!(detail.ends_with("; the log has the code TG1002"), "{detail}");
         }
         assert_eq!(runs.count(), 0);
         assert_eq!(warnings.try_iter().collect::<Vec<_>>(), [Warning::NoPeerAddress]);
