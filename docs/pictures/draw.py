@@ -175,7 +175,7 @@ def session(binary):
         banner = service.stdout.readline().rstrip()
         if not banner:
             sys.exit(f"{binary} did not start: is something else on port 18080 or 18090?")
-        lines = [("$ tollgate serve --limit 2/1m &", "text"), (banner, "faint")]
+        lines = [("$ cargo run --release -- serve --limit 2/1m &", "text"), (banner, "faint")]
         for _ in range(100):
             try:
                 if ask("/readyz")[0] == 200:
