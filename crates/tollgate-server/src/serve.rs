@@ -401,7 +401,7 @@ impl Server {
             Security::Tls => "--cacert CA ",
             Security::Mutual => "--cacert CA --cert CERTIFICATE --key KEY ",
         };
-        let token = if self.asks_token { "-H \"Authorization: Bearer $TOKEN\" " } else { "" };
+        let token = if self.asks_token { "-H \"Authorization: Bearer $(cat token.txt)\" " } else { "" };
         let try_it = example
             .as_ref()
             .map(|example| format!("curl -i {certificates}{token}'{}{example}'", public.url()));

@@ -470,6 +470,9 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
         ),
         (None, None) => None,
     };
+    if url.is_some() {
+        notes.push(format!("while the store is down, on_store_failure is `{}`", initial.on_store_failure));
+    }
     // Our own keys by default: those of envoyproxy/ratelimit let clients choose values that share a counter.
     let layout = args.store_args.keys.store_layout.as_ref();
     let is_theirs = layout.is_some_and(|layout| *layout == KeyLayout::ENVOY_RATELIMIT);

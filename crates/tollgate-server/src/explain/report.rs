@@ -119,10 +119,9 @@ impl<'a> Request<'a, '_> {
             Ok(Outcome::Exempt(policy)) => {
                 ("exempt", format!("allowed and not counted: `{}` exempts it", policy.name()))
             }
-            Ok(Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } }) => (
-                "deny",
-                format!("denied: `{}` does not know whom to count: `{attribute}` {fault}", policy.name()),
-            ),
+            Ok(Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } }) => {
+                ("deny", format!("denied: the key of `{}` needs `{attribute}`, which {fault}", policy.name()))
+            }
             Err(refusal) => ("refuse", format!("refused as the caller's error: {refusal}")),
         }
     }
@@ -218,8 +217,14 @@ impl<'a> Request<'a, '_> {
     }
 
     fn what_is_missing(&self, policy: &Policy) -> Option<String> {
-        if let Err(NoKey { attribute, fault, .. }) = policy.identity().key(self.attributes) {
-            return Some(format!("`{attribute}` {fault}, and whom to count is {}", policy.identity()));
+        if let Err(no_key) = policy.identity().key(self.attributes) {
+            return Some(match no_key {
+                NoKey { choices: Some(choices), .. } => {
+                    format!("its key needs one of {choices}, and none is there")
+                }
+                NoKey { attribute: "", .. } => "its key needs an attribute, and there is none".to_owned(),
+                NoKey { attribute, fault, .. } => format!("its key needs `{attribute}`, which {fault}"),
+            });
         }
         if let Err(error) = policy.cost().of(self.attributes, self.cost) {
             return Some(error.to_string());

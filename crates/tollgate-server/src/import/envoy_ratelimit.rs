@@ -104,7 +104,7 @@ pub(super) fn read(
     let store = store(variables)?;
     // envoyproxy/ratelimit answers its callers with an error.
     let on_store_failure = failure.unwrap_or(OnStoreFailure::Closed);
-    let mut notes = vec![format!("while the store is away, on_store_failure is `{on_store_failure}`")];
+    let mut notes = Vec::new();
     if store.is_none() {
         notes.push("REDIS_URL is not set: without `--store`, counters are in memory".to_owned());
     }

@@ -58,7 +58,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         .count_denied(CountDenied::Yes)
         .on_store_failure(failure)
         .build()?;
-    let mut notes = vec![format!("while the store is away, on_store_failure is `{failure}`")];
+    let mut notes = vec![format!("while the store is down, on_store_failure is `{failure}`")];
     let ignored = file.others(&KNOWN);
     if !ignored.is_empty() {
         let (shown, more) = ignored.split_at(ignored.len().min(SHOWN));

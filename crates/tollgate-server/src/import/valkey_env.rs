@@ -33,7 +33,7 @@ pub(super) fn read(
         store: Some(("VALKEY_HOST, VALKEY_PORT", store(variables)?.into())),
         layout: KeyLayout::USER_RATE_LIMIT,
         dialect: None,
-        notes: vec![format!("while the store is away, on_store_failure is `{failure}`")],
+        notes: vec![format!("while the store is down, on_store_failure is `{failure}`")],
     })
 }
 

@@ -158,14 +158,14 @@ impl<S: Store> Metered<S> {
         self.metrics.answers(false);
         if self.outages.failed(now) {
             if let Some(advice) = advice.as_ref().map(with_flags) {
-                warn!(%error, advice, "the store does not answer in time: what each policy says of that decides");
+                warn!(%error, advice, "the store does not answer in time: `on_store_failure` of each policy decides");
                 return;
             }
             let unconnected = self.metrics.unconnected();
             let (server, trouble, advice) = said(unconnected.as_ref());
             warn!(
                 %error, server, trouble, advice,
-                "the store does not answer: what each policy says of that decides; `tollgate doctor` says more"
+                "the store does not answer: `on_store_failure` of each policy decides; `tollgate doctor` says more"
             );
         }
     }
@@ -228,7 +228,7 @@ pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metri
     let Err(error) = store.warm_up((2 * connect_timeout).min(LONGEST_WARM_UP)).await else { return };
     let Some(unconnected) = metrics.unconnected() else {
         let error = WithSources(&error);
-        warn!(%error, "the store does not answer yet: until it does, what each policy says of that decides");
+        warn!(%error, "the store does not answer yet: until it does, `on_store_failure` of each policy decides");
         return;
     };
     let (server, trouble, advice) = said(Some(&unconnected));
@@ -236,7 +236,7 @@ pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metri
         server,
         trouble,
         advice,
-        "no connection to the store yet: until there is one, what each policy says of that decides"
+        "no connection to the store yet: until there is one, `on_store_failure` of each policy decides"
     );
     tokio::spawn(async move {
         while metrics.unconnected().is_some() {

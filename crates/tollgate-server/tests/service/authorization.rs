@@ -621,7 +621,7 @@ fn a_token_overrides_a_certificate() {
     assert_eq!((status("/v1/check", Some(&bearer)), status("/v1/peek", Some(&bearer))), (403, 200));
     assert_eq!(status("/v1/check", Some("Authorization: Bearer tg_unknown")), 401);
     let try_it = server.said.last().expect("a line to try");
-    assert!(try_it.contains("--key KEY -H \"Authorization: Bearer $TOKEN\" 'https://"), "{try_it}");
+    assert!(try_it.contains("--key KEY -H \"Authorization: Bearer $(cat token.txt)\" 'https://"), "{try_it}");
 }
 
 /// A page cannot have a token, but the browser can send the visitor's other credentials.

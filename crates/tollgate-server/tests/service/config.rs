@@ -280,9 +280,11 @@ writes (line 27) does not match: method: { not: GET } does not hold of `GET`; no
     let said = explain(&["path=/search", "method=PUT", "user=alice", "--cost", "3"]);
     assert!(said.starts_with("allowed: no policy counts it (at "), "{said}");
     assert!(said.contains("\nsearch (line 3) does not match: method: [GET, POST] does not hold of `PUT`\n"));
-    assert!(said.contains(
-        "\nclients (line 11) matches and counts nothing: `ip` is missing, and whom to count is ip\n"
-    ));
+    assert!(
+        said.contains(
+            "\nclients (line 11) matches and counts nothing: its key needs `ip`, which is missing\n"
+        )
+    );
 
     let said = explain(&["path=/search", "method=GET", "tier=gold", "ip=192.0.2.1", "--cost", "3"]);
     assert!(
@@ -330,11 +332,18 @@ fn it_is_said_why_a_request_is_not_counted() {
 
     let said = explain(&["path=/login", "ip=192.0.2.1"]);
     assert!(said.starts_with("refused as the caller's error: policy `login`: "), "{said}");
-    assert!(said.contains(
-        "\nlogin (line 15) matches and counts nothing: `user` is missing, and whom to count is user\n"
-    ));
+    assert!(
+        said.contains(
+            "\nlogin (line 15) matches and counts nothing: its key needs `user`, which is missing\n"
+        )
+    );
     assert!(said.contains(
         "\nclients (line 11) matches and counts nothing: `login` ends the matter before anything is counted\n"
+    ));
+
+    let said = explain(&["path=/search", "method=GET"]);
+    assert!(said.contains(
+        "\nsearch (line 3) matches and counts nothing: its key needs one of [user, ip], and none is there\n"
     ));
 
     let said = explain(&["path=/login", "user=alice", "tokens=4"]);

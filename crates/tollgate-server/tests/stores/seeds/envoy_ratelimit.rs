@@ -75,6 +75,7 @@ fn its_own_files_start_the_service_and_both_share_one_count() {
 
     assert_eq!(check(&server, &[("path", "/search/a")]).status, 200);
     assert_eq!(keys(&store), [format!("shop_path_/search*_{SECOND}"), key]);
+    assert!(log(server).contains("while the store is down, on_store_failure is `closed`"));
 }
 
 /// With its keys, the user `/search` of one limit can share a counter with another limit. G4: with ours it never does.
@@ -207,6 +208,7 @@ fn headers_and_metadata_are_sent_as_its_variables_say() {
     let log = log(server);
     assert!(log.contains("mean nothing here: STATSD_HOST"), "{log}");
     assert!(log.contains("counters are in memory"), "{log}");
+    assert!(!log.contains("on_store_failure"), "there is no store that could fail: {log}");
 }
 
 #[test]
