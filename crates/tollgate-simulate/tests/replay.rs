@@ -200,6 +200,13 @@ fn figures_about_requests_stay_exact_where_clients_are_too_many() {
     );
     let windows = some.policies[0].quotas[0].windows;
     assert!(near(windows, all.policies[0].quotas[0].windows), "{windows}");
+    // Whoever is listed is one of those that are denied, under its own name.
+    assert_eq!(some.most_denied.len(), 20);
+    for client in &some.most_denied {
+        let address = client.client.strip_prefix("ip=").unwrap();
+        let number = clients.iter().position(|other| other == address).unwrap();
+        assert_eq!((number % 4 < 2, client.requests, client.denied), (true, 3, 1), "{address}");
+    }
     assert!(some.notes.iter().any(|note| note.contains("estimates")));
 }
 

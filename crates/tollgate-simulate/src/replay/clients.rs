@@ -22,6 +22,43 @@ pub(super) struct Client {
     pub(super) class: u8,
 }
 
+/// How many requests of each client one policy matched and denied. There is one for each policy, so it is small.
+#[derive(Debug, Default)]
+pub(super) struct Counts(Vec<Count>);
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Count {
+    requests: u32,
+    denied: u32,
+}
+
+impl Counts {
+    pub(super) fn note(&mut self, number: u32, is_denied: bool) {
+        let place = number as usize;
+        if place >= self.0.len() {
+            self.0.resize(place + 1, Count::default());
+        }
+        let Some(count) = self.0.get_mut(place) else { return };
+        count.requests = count.requests.saturating_add(1);
+        count.denied = count.denied.saturating_add(u32::from(is_denied));
+    }
+
+    /// Keeps the clients that had these numbers.
+    pub(super) fn keep(&mut self, kept: &[u32]) {
+        keep(&mut self.0, kept);
+    }
+
+    /// How many clients made a request.
+    pub(super) fn all(&self) -> u64 {
+        self.0.iter().filter(|count| count.requests > 0).count() as u64
+    }
+
+    /// How many clients were denied one.
+    pub(super) fn denied(&self) -> u64 {
+        self.0.iter().filter(|count| count.denied > 0).count() as u64
+    }
+}
+
 impl Clients {
     /// Changes the figures of a client at the time of a request of it.
     pub(super) fn note(&mut self, number: u32, now: Timestamp, change: impl FnOnce(&mut Client)) {

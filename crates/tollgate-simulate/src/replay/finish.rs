@@ -109,8 +109,8 @@ impl Replay {
                 requests: track.requests,
                 denied: track.denied,
                 newly_denied: track.newly_denied,
-                clients: track.clients.count(|_| true) * one_client_in,
-                denied_clients: track.clients.count(|client| client.denied > 0) * one_client_in,
+                clients: track.clients.all() * one_client_in,
+                denied_clients: track.clients.denied() * one_client_in,
                 one_client_in,
                 quotas: quotas.collect(),
             })
@@ -277,7 +277,7 @@ fn quota_report(
     let curve = if is_calculable {
         Curve::calculated(&quota.windows, &maxima, limit)
     } else {
-        let denied_clients = track.clients.count(|client| client.denied > 0) * one_client_in;
+        let denied_clients = track.clients.denied() * one_client_in;
         let today = Point { limit, denied: track.denied, denied_clients };
         let tried = rungs.iter().map(|rung| Point {
             limit: rung.limit,

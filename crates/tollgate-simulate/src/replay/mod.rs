@@ -273,6 +273,9 @@ impl Replay {
         });
         if verdict == Verdict::Denied {
             self.all.examples.note(number, hit);
+            if let Some(subjects) = self.subjects.get_mut(self.client) {
+                subjects.remember_name(number, &hit.attributes);
+            }
         }
     }
 
@@ -345,7 +348,7 @@ impl Replay {
                         Some(number) => number,
                         None => key().and_then(|digest| self.number(subject, digest, request)),
                     };
-                    self.tracks.begin(track, number, request.now, is_new);
+                    self.tracks.begin(track, number, is_new);
                     number
                 }
             };
@@ -364,7 +367,7 @@ impl Replay {
     /// The number of the client with this key, if it is followed.
     fn number(&mut self, subject: usize, digest: u128, request: &mut Request<'_, '_>) -> Option<u32> {
         let number = loop {
-            match self.subjects.get_mut(subject)?.find(digest, &request.hit.attributes) {
+            match self.subjects.get_mut(subject)?.find(digest) {
                 Found::Client(number) => break Some(number),
                 Found::NotFollowed => break None,
                 Found::NoRoom => self.halve(subject),

@@ -1,10 +1,10 @@
 //! What each policy denied, and to whom.
 
-use tollgate::{PolicyQuota, Timestamp};
+use tollgate::PolicyQuota;
 use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
 
 use super::Role;
-use super::clients::Clients;
+use super::clients::Counts;
 use super::quota_track::{QuotaTrack, Seen};
 
 /// What one policy came to in one role.
@@ -20,7 +20,7 @@ pub(super) struct PolicyTrack {
     pub(super) denied: u64,
     /// Requests that it denies and that the policies to compare with do not.
     pub(super) newly_denied: u64,
-    pub(super) clients: Clients,
+    pub(super) clients: Counts,
     pub(super) quotas: Vec<QuotaTrack>,
 }
 
@@ -38,7 +38,6 @@ pub(super) struct Tracks {
 struct Begun {
     track: usize,
     client: Option<u32>,
-    now: Timestamp,
     is_new: bool,
     is_denied: bool,
 }
@@ -53,7 +52,7 @@ impl PolicyTrack {
             requests: 0,
             denied: 0,
             newly_denied: 0,
-            clients: Clients::default(),
+            clients: Counts::default(),
             quotas: Vec::new(),
         }
     }
@@ -130,8 +129,8 @@ impl Tracks {
     }
 
     /// Begins to note the charges of a policy for a request.
-    pub(super) fn begin(&mut self, track: usize, client: Option<u32>, now: Timestamp, is_new: bool) {
-        self.begun.push(Begun { track, client, now, is_new, is_denied: false });
+    pub(super) fn begin(&mut self, track: usize, client: Option<u32>, is_new: bool) {
+        self.begun.push(Begun { track, client, is_new, is_denied: false });
     }
 
     /// Notes one charge of the policy begun last.
@@ -147,13 +146,13 @@ impl Tracks {
 
     /// Notes what the charges of each policy have come to.
     pub(super) fn end(&mut self) {
-        for Begun { track, client, now, is_new, is_denied } in self.begun.drain(..) {
+        for Begun { track, client, is_new, is_denied } in self.begun.drain(..) {
             let Some(track) = self.tracks.get_mut(track) else { continue };
             track.requests += 1;
             track.denied += u64::from(is_denied);
             track.newly_denied += u64::from(is_denied && is_new);
             if let Some(client) = client {
-                track.clients.note(client, now, |client| client.denied += u64::from(is_denied));
+                track.clients.note(client, is_denied);
             }
         }
     }

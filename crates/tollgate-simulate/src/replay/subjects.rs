@@ -15,7 +15,8 @@ use tollgate_policy::{Attributes, Identity};
 pub(crate) struct Subjects {
     identity: Identity,
     numbers: HashMap<u128, u32, BuildHasherDefault<Digested>>,
-    names: Vec<Box<str>>,
+    /// Names of those that somebody asked for.
+    names: HashMap<u32, Box<str>>,
     max: usize,
     /// One key in two to the power of this is followed.
     halvings: u32,
@@ -34,28 +35,34 @@ pub(crate) enum Found {
 
 impl Subjects {
     pub(crate) fn new(identity: Identity, max: usize) -> Self {
-        Self { identity, numbers: HashMap::default(), names: Vec::new(), max: max.max(1), halvings: 0 }
+        Self { identity, numbers: HashMap::default(), names: HashMap::new(), max: max.max(1), halvings: 0 }
     }
 
     pub(crate) const fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// Finds the client with this key, or gives it a number. The request says what it is called.
-    pub(crate) fn find(&mut self, digest: u128, request: &Attributes<'_>) -> Found {
+    /// Finds the client with this key, or gives it a number.
+    pub(crate) fn find(&mut self, digest: u128) -> Found {
         if !is_followed(digest, self.halvings) {
             return Found::NotFollowed;
         }
         if let Some(number) = self.numbers.get(&digest) {
             return Found::Client(*number);
         }
-        if self.names.len() >= self.max {
+        if self.numbers.len() >= self.max {
             return Found::NoRoom;
         }
-        let Ok(number) = u32::try_from(self.names.len()) else { return Found::NoRoom };
+        let Ok(number) = u32::try_from(self.numbers.len()) else { return Found::NoRoom };
         self.numbers.insert(digest, number);
-        self.names.push(name(&self.identity, request));
         Found::Client(number)
+    }
+
+    /// Remembers what this client is called, as a request of it says. Names take more memory than all else, and few are
+    /// ever shown.
+    pub(crate) fn remember_name(&mut self, number: u32, request: &Attributes<'_>) {
+        let identity = &self.identity;
+        self.names.entry(number).or_insert_with(|| name(identity, request));
     }
 
     /// Follows only every other client from now on. Returns the numbers that the ones still followed had before, in the
@@ -70,12 +77,14 @@ impl Subjects {
         kept.sort_unstable();
         self.numbers = (0..).zip(&kept).map(|(number, (_, digest))| (*digest, number)).collect();
         let kept: Vec<u32> = kept.into_iter().map(|(number, _)| number).collect();
-        keep(&mut self.names, &kept);
+        let mut names = std::mem::take(&mut self.names);
+        self.names =
+            (0..).zip(&kept).filter_map(|(number, before)| Some((number, names.remove(before)?))).collect();
         kept
     }
 
     pub(crate) fn name(&self, number: u32) -> &str {
-        self.names.get(number as usize).map_or("", AsRef::as_ref)
+        self.names.get(&number).map_or("", AsRef::as_ref)
     }
 
     /// One client in so many is followed.
@@ -143,7 +152,11 @@ mod tests {
 
     fn find(subjects: &mut Subjects, user: &str) -> Found {
         let request: Attributes<'_> = [("user", user)].into_iter().collect();
-        subjects.find(digest(&Key::from(user)), &request)
+        let found = subjects.find(digest(&Key::from(user)));
+        if let Found::Client(number) = found {
+            subjects.remember_name(number, &request);
+        }
+        found
     }
 
     /// Half of them are left, each under the name that it had, and the others are not followed again.
@@ -159,7 +172,7 @@ mod tests {
         let kept = subjects.halve();
         keep(&mut values, &kept);
         assert_eq!(values, kept);
-        assert!((400..600).contains(&subjects.names.len()), "{}", subjects.names.len());
+        assert!((400..600).contains(&subjects.numbers.len()), "{}", subjects.numbers.len());
         for user in &users {
             match find(&mut subjects, user) {
                 Found::Client(number) => assert_eq!(subjects.name(number), format!("user={user}")),
@@ -167,7 +180,7 @@ mod tests {
                 Found::NoRoom => panic!("{user}: half of the room is free"),
             }
         }
-        assert_eq!(subjects.names.len(), kept.len());
+        assert_eq!(subjects.numbers.len(), kept.len());
         assert_eq!(subjects.one_in(), 2);
     }
 }

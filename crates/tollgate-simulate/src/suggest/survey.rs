@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 
 use jiff::tz::TimeZone;
 use tollgate::{Quota, Timestamp};
-use tollgate_policy::{Attributes, Identity};
+use tollgate_policy::Identity;
 
 use super::bound::{self, clients_needed};
 use super::kind::{Kind, Traits};
@@ -94,12 +94,16 @@ impl Survey {
             return;
         };
         self.fingerprint = mix(self.fingerprint, digest, now);
-        let Some(client) = self.client(digest, &hit.attributes) else { return };
+        let Some(client) = self.client(digest) else { return };
         let place = client as usize;
         if place >= self.traits.len() {
             self.traits.resize(place + 1, Traits::default());
         }
         if let Some(traits) = self.traits.get_mut(place) {
+            if traits.requests == 0 {
+                // Who asks for the most is known only at the end.
+                self.subjects.remember_name(client, &hit.attributes);
+            }
             traits.note(hit.status, hit.user_agent);
         }
         self.long.note(now, client);
@@ -108,9 +112,9 @@ impl Survey {
         }
     }
 
-    fn client(&mut self, digest: u128, request: &Attributes<'_>) -> Option<u32> {
+    fn client(&mut self, digest: u128) -> Option<u32> {
         loop {
-            match self.subjects.find(digest, request) {
+            match self.subjects.find(digest) {
                 Found::Client(number) => return Some(number),
                 Found::NotFollowed => return None,
                 Found::NoRoom => {
