@@ -211,7 +211,7 @@ fn prove_nginx() {
 #[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]
 fn prove_nginx_log_is_replayed_to_the_same_denials() {
     const FORMAT: &str = "log_format replayed '$remote_addr - $remote_user [$time_local] \"$request\" $status \"$host\" \
-                          \"$http_x_user\"';";
+                          \"$http_x_api_key\"';";
     let stage = Stage::new();
     let nginx = nginx(&stage, |text| {
         let server = format!("{FORMAT}\n    server {{\n        access_log access.log replayed;\n");
@@ -226,13 +226,20 @@ fn prove_nginx_log_is_replayed_to_the_same_denials() {
         let reply = stage.order(user, paths[(random >> 16) as usize % paths.len()], &[]);
         assert!([200, 429].contains(&reply.status), "{}", reply.status);
         if reply.status == 429 {
-            *denied.entry(format!("header.x-user={user}")).or_default() += 1;
+            *denied.entry(format!("header.x-api-key={user}")).or_default() += 1;
         }
     }
     drop(nginx);
     let mut simulate = crate::support::tollgate();
     simulate.args(["simulate", &stage.folder.path("limits.yaml"), &stage.folder.path("access.log")]);
-    simulate.args(["--format", FORMAT, "--attr", "header.x-user=header:X-User", "--client", "header.x-user"]);
+    simulate.args([
+        "--format",
+        FORMAT,
+        "--attr",
+        "header.x-api-key=header:X-Api-Key",
+        "--client",
+        "header.x-api-key",
+    ]);
     let output = simulate.args(["--json", "--show-keys"]).output().expect("it runs");
     let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     assert_eq!((&report["requests"], &report["undecided"]), (&json!(120), &json!(0)), "{report}");
