@@ -229,6 +229,11 @@ fn prove_nginx_log_is_replayed_to_the_same_denials() {
             *denied.entry(format!("header.x-api-key={user}")).or_default() += 1;
         }
     }
+    // It logs a request after it has answered it.
+    let log = stage.folder.path("access.log");
+    until("all requests are logged", || {
+        std::fs::read(&log).is_ok_and(|log| log.split(|byte| *byte == b'\n').count() > 120)
+    });
     drop(nginx);
     let mut simulate = crate::support::tollgate();
     simulate.args(["simulate", &stage.folder.path("limits.yaml"), &stage.folder.path("access.log")]);
