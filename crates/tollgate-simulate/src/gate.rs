@@ -169,6 +169,7 @@ impl Gate {
         };
         let about = if is_estimate { ", estimated" } else { "" };
         let measured = match held {
+            Held::NoAnswer if requests >= least.max(1) => format!("0 {of}"),
             Held::NoAnswer => format!("{requests} requests, of at least {} needed", least.max(1)),
             _ => format!("{} ({part} of {all} {of}{about})", percent(part, all)),
         };

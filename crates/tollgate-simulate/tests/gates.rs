@@ -4,8 +4,9 @@
 
 mod common;
 
-use tollgate_policy::Config;
-use tollgate_simulate::{Answer, Gate, Held, Options, Replay};
+use tollgate::Timestamp;
+use tollgate_policy::{Config, Policies, Policy};
+use tollgate_simulate::{Answer, Gate, Held, Hit, Options, Replay, Report};
 
 use self::common::{OLD, POLICIES, report};
 
@@ -49,6 +50,55 @@ fn each_measure_is_held_against_its_bound() {
         let expected = if is_met { Held::Failed } else { Held::Held };
         assert_eq!(held(gate), expected, "{gate}: {report:#?}");
     }
+}
+
+fn policies(text: &str) -> Policies {
+    Config::parse("test.yaml", text).unwrap_or_else(|error| panic!("{error}")).into_policies()
+}
+
+/// Replays a request of each of these clients a second.
+fn replay(policies: Policies, baseline: Policies, options: Options, clients: &[String]) -> Report {
+    let mut replay = Replay::new(policies, Some(baseline), options).unwrap();
+    for (second, ip) in (0..).zip(clients) {
+        let hit = Hit {
+            time: Timestamp::from_unix_millis(common::MONDAY + second),
+            attributes: [("ip", ip.as_str()), ("path", "/login")].into_iter().collect(),
+            status: None,
+            user_agent: None,
+            path: None,
+        };
+        replay.request(&hit).unwrap();
+    }
+    replay.report()
+}
+
+/// `block.newly_denied > 0` held whatever the policy denied, and `block.denied_clients > 0` never had an answer.
+#[test]
+fn policies_that_deny_without_a_count_are_measured() {
+    let old = "policies: [{ name: all, key: [ip], quotas: [100/1m] }]";
+    let block = Policy::builder("block").matching("ip", ["192.0.2.2"]).deny().build().unwrap();
+    let user = "policies: [{ name: user, match: { ip: 192.0.2.3 }, key: [user], quotas: [1/1m], \
+                on_missing_key: deny }]";
+    let (all, user) = (policies(old), policies(user));
+    let new = all.as_slice().iter().chain(user.as_slice()).cloned().chain([block]);
+    let clients = ["192.0.2.1", "192.0.2.2", "192.0.2.2", "192.0.2.3"].map(str::to_owned);
+    let report = replay(Policies::of(new).unwrap(), all, Options::default(), &clients);
+    for (gate, expected) in [
+        ("newly_denied > 2", Held::Failed),
+        ("block.newly_denied > 1", Held::Failed),
+        ("block.newly_denied > 2", Held::Held),
+        ("block.denied_clients > 0", Held::Failed),
+        ("block.denied_clients > 1", Held::Held),
+        ("user.newly_denied > 0", Held::Failed),
+        ("user.newly_denied > 1", Held::Held),
+        ("all.newly_denied > 0", Held::Held),
+    ] {
+        let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
+        assert_eq!(result.held, expected, "{gate}: {result:?}");
+    }
+    // Nobody has the key that the policy counts by.
+    let result = "user.denied_clients > 0".parse::<Gate>().unwrap().check(&report, 1).unwrap();
+    assert_eq!((result.held, result.measured.as_str()), (Held::NoAnswer, "0 clients"));
 }
 
 /// A threshold over no samples passed, in another tool, and a renamed route was never limited again.

@@ -27,8 +27,8 @@ use jiff::tz::TimeZone;
 use smallvec::SmallVec;
 use tollgate::{ManualClock, PolicyQuota, QuotaState, Timestamp};
 use tollgate_policy::{
-    Attributes, CheckError, Ground, Identity, Outcome, Policies, PolicyDecision, QuotaStanding, TrialAnswer,
-    TrialKind,
+    Attributes, CheckError, Ground, Identity, Outcome, Policies, Policy, PolicyDecision, QuotaStanding,
+    TrialAnswer, TrialKind,
 };
 
 use self::calendar::Calendar;
@@ -38,7 +38,7 @@ pub use self::error::ReplayError;
 use self::example::Examples;
 pub(crate) use self::finish::written;
 use self::outcome::Verdict;
-use self::policy_track::{PolicyTrack, Tracks};
+use self::policy_track::{Noted, PolicyTrack, Tracks};
 use self::quota_track::Seen;
 use self::rungs::Rung;
 pub(crate) use self::subjects::{Found, Subjects, digest, keep};
@@ -288,9 +288,9 @@ impl Replay {
         let hit = request.hit;
         let is_new = before == Some(Verdict::Allowed) && !decision.is_allowed();
         match decision.ground() {
-            Ground::Exempt(policy) => self.tracks.note_uncounted(policy, Role::Enforced, false),
+            Ground::Exempt(policy) => self.note_uncounted(request, policy, Role::Enforced, None),
             Ground::Denied(policy) | Ground::MissingKey { policy, .. } => {
-                self.tracks.note_uncounted(policy, Role::Enforced, true);
+                self.note_uncounted(request, policy, Role::Enforced, Some(Denial { is_new }));
             }
             Ground::Unlimited => self.all.unlimited += 1,
             _ => {}
@@ -306,6 +306,21 @@ impl Replay {
         }
     }
 
+    /// Notes a request that a policy exempts or denies without a count.
+    fn note_uncounted(
+        &mut self,
+        request: &Request<'_, '_>,
+        policy: &Policy,
+        role: Role,
+        denial: Option<Denial>,
+    ) {
+        let Some(track) = self.tracks.find_policy(policy, role) else { return };
+        let subject = self.tracks.of(track).map_or(self.client, |track| track.subject);
+        let client = request.numbers.get(subject).copied().flatten().flatten();
+        let is_new = denial.as_ref().is_some_and(|denial| denial.is_new);
+        self.tracks.note_request(Noted { track, client, is_new, is_denied: denial.is_some() });
+    }
+
     /// What the quotas on trial were asked is not in the decision: it is found out once more.
     fn note_trials(&mut self, request: &mut Request<'_, '_>, decision: &PolicyDecision) {
         let set = decision.policies();
@@ -314,7 +329,10 @@ impl Replay {
         let mut counting = matched.trials();
         for trial in decision.trials() {
             match trial.answer {
-                TrialAnswer::Denied => self.tracks.note_uncounted(trial.policy, Role::of(trial.kind), true),
+                TrialAnswer::Denied => {
+                    let denial = Some(Denial { is_new: false });
+                    self.note_uncounted(request, trial.policy, Role::of(trial.kind), denial);
+                }
                 TrialAnswer::Quotas(counted) => {
                     let Some(of_match) = counting.next() else { continue };
                     let charged = of_match.charges().zip(counted).map(|(charge, state)| Charged {
@@ -402,6 +420,11 @@ struct Charged<'c, K> {
     state: &'c QuotaState,
     /// Digests the key.
     key: K,
+}
+
+/// That a policy denies a request without a count.
+struct Denial {
+    is_new: bool,
 }
 
 /// A request that is being noted.

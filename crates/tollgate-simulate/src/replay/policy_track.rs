@@ -31,15 +31,17 @@ pub(super) struct Tracks {
     /// Where each quota is counted, by the place in memory of the policies' own quotas.
     places: Vec<(usize, (usize, usize))>,
     /// Policies whose charges were begun, with the client and whether the request is newly denied.
-    begun: Vec<Begun>,
+    begun: Vec<Noted>,
 }
 
+/// What a policy made of a request.
 #[derive(Debug)]
-struct Begun {
-    track: usize,
-    client: Option<u32>,
-    is_new: bool,
-    is_denied: bool,
+pub(super) struct Noted {
+    pub(super) track: usize,
+    pub(super) client: Option<u32>,
+    /// Whether the request is denied now, by any policy, and was not before.
+    pub(super) is_new: bool,
+    pub(super) is_denied: bool,
 }
 
 impl PolicyTrack {
@@ -116,6 +118,11 @@ impl Tracks {
         found.or_else(|| self.places.iter().map(|(_, place)| *place).find(same))
     }
 
+    /// Where a policy is counted in this role.
+    pub(super) fn find_policy(&self, policy: &Policy, role: Role) -> Option<usize> {
+        self.tracks.iter().position(|track| track.role == role && *track.name == *policy.name())
+    }
+
     pub(super) fn of(&self, track: usize) -> Option<&PolicyTrack> {
         self.tracks.get(track)
     }
@@ -130,7 +137,7 @@ impl Tracks {
 
     /// Begins to note the charges of a policy for a request.
     pub(super) fn begin(&mut self, track: usize, client: Option<u32>, is_new: bool) {
-        self.begun.push(Begun { track, client, is_new, is_denied: false });
+        self.begun.push(Noted { track, client, is_new, is_denied: false });
     }
 
     /// Notes one charge of the policy begun last.
@@ -146,23 +153,20 @@ impl Tracks {
 
     /// Notes what the charges of each policy have come to.
     pub(super) fn end(&mut self) {
-        for Begun { track, client, is_new, is_denied } in self.begun.drain(..) {
-            let Some(track) = self.tracks.get_mut(track) else { continue };
-            track.requests += 1;
-            track.denied += u64::from(is_denied);
-            track.newly_denied += u64::from(is_denied && is_new);
-            if let Some(client) = client {
-                track.clients.note(client, is_denied);
-            }
-        }
+        let mut begun = std::mem::take(&mut self.begun);
+        begun.drain(..).for_each(|noted| self.note_request(noted));
+        // Its room is used again.
+        self.begun = begun;
     }
 
-    /// Notes a request that a policy exempts or denies without a count.
-    pub(super) fn note_uncounted(&mut self, policy: &Policy, role: Role, is_denied: bool) {
-        let is_same = |track: &&mut PolicyTrack| track.role == role && *track.name == *policy.name();
-        if let Some(track) = self.tracks.iter_mut().find(is_same) {
-            track.requests += 1;
-            track.denied += u64::from(is_denied);
+    /// Notes a request that a policy exempts, denies without a count, or has counted.
+    pub(super) fn note_request(&mut self, Noted { track, client, is_new, is_denied }: Noted) {
+        let Some(track) = self.tracks.get_mut(track) else { return };
+        track.requests += 1;
+        track.denied += u64::from(is_denied);
+        track.newly_denied += u64::from(is_denied && is_new);
+        if let Some(client) = client {
+            track.clients.note(client, is_denied);
         }
     }
 
