@@ -186,6 +186,10 @@ impl Gate {
                     |part| Measured { part, all: policy.requests, of: "requests", is_estimate: false };
                 let measured = match self.measure {
                     Measure::Denied => of_requests(policy.denied),
+                    // Trials deny nobody, so nothing is new about them.
+                    Measure::NewlyDenied if policy.role != Role::Enforced => {
+                        return Err(self.unmeasured("policies on trial", "denied and denied_clients"));
+                    }
                     Measure::NewlyDenied if report.compared.is_none() => {
                         return Err(GateError::NoBaseline(self.text.clone()));
                     }

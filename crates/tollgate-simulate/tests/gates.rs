@@ -101,6 +101,17 @@ fn policies_that_deny_without_a_count_are_measured() {
     assert_eq!((result.held, result.measured.as_str()), (Held::NoAnswer, "0 clients"));
 }
 
+/// What is new is counted for policies that decide. For trials it was always 0.
+#[test]
+fn what_is_new_is_not_measured_for_trials() {
+    let shadow = POLICIES.replace("name: pages,", "name: pages, mode: shadow,");
+    let report = report(&shadow, Some(OLD));
+    for gate in ["login:candidate.newly_denied > 0", "pages.newly_denied > 0"] {
+        let error = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap_err().to_string();
+        assert!(error.contains("only denied and denied_clients can be measured for"), "{error}");
+    }
+}
+
 /// A threshold over no samples passed, in another tool, and a renamed route was never limited again.
 #[test]
 fn a_gate_over_nothing_has_no_answer() {
