@@ -144,6 +144,19 @@ struct Measured {
     all: u64,
     of: &'static str,
     is_estimate: bool,
+    /// For clients: the requests because of which they count.
+    because_of: u64,
+}
+
+impl Measured {
+    const fn requests(part: u64, all: u64) -> Self {
+        Self { part, all, of: "requests", is_estimate: false, because_of: part }
+    }
+
+    /// Whether there are such requests and none of the clients that are followed made them. It was another one.
+    const fn is_missed(&self) -> bool {
+        self.is_estimate && self.part == 0 && self.because_of > 0
+    }
 }
 
 impl Gate {
@@ -154,7 +167,8 @@ impl Gate {
     /// If it asks about a policy or a class that there is not, or about what is not measured.
     pub fn check(&self, report: &Report, least: u64) -> Result<GateResult, GateError> {
         let (measured, requests) = self.measure(report)?;
-        let Measured { part, all, of, is_estimate } = measured;
+        let is_missed = measured.is_missed();
+        let Measured { part, all, of, is_estimate, because_of } = measured;
         let value = if self.is_share { part as f64 / all.max(1) as f64 } else { part as f64 };
         let is_met = match self.comparison {
             Comparison::Above => value > self.bound,
@@ -163,12 +177,17 @@ impl Gate {
             Comparison::AtMost => value <= self.bound,
         };
         let held = match is_met {
-            _ if all == 0 || requests < least.max(1) => Held::NoAnswer,
+            _ if is_missed || all == 0 || requests < least.max(1) => Held::NoAnswer,
             true => Held::Failed,
             false => Held::Held,
         };
         let about = if is_estimate { ", estimated" } else { "" };
         let measured = match held {
+            Held::NoAnswer if is_missed => {
+                format!(
+                    "{because_of} requests, of none of the {of} that are followed; --max-clients follows more"
+                )
+            }
             Held::NoAnswer if requests >= least.max(1) => format!("0 {of}"),
             Held::NoAnswer => format!("{requests} requests, of at least {} needed", least.max(1)),
             _ => format!("{} ({part} of {all} {of}{about})", percent(part, all)),
@@ -182,8 +201,7 @@ impl Gate {
             Scope::All => Ok((self.of_all(report)?, report.requests)),
             Scope::Policy(name) => {
                 let policy = self.policy(report, name)?;
-                let of_requests =
-                    |part| Measured { part, all: policy.requests, of: "requests", is_estimate: false };
+                let of_requests = |part| Measured::requests(part, policy.requests);
                 let measured = match self.measure {
                     Measure::Denied => of_requests(policy.denied),
                     // Trials deny nobody, so nothing is new about them.
@@ -199,6 +217,7 @@ impl Gate {
                         all: policy.clients,
                         of: "clients",
                         is_estimate: policy.one_client_in > 1,
+                        because_of: policy.denied,
                     },
                     _ => return Err(self.unmeasured("one policy", "denied, denied_clients and newly_denied")),
                 };
@@ -211,17 +230,13 @@ impl Gate {
                     class: name.clone(),
                 })?;
                 let measured = match self.measure {
-                    Measure::Denied => Measured {
-                        part: class.denied,
-                        all: class.requests,
-                        of: "requests",
-                        is_estimate: false,
-                    },
+                    Measure::Denied => Measured::requests(class.denied, class.requests),
                     Measure::DeniedClients => Measured {
                         part: class.denied_clients,
                         all: class.clients,
                         of: "clients",
                         is_estimate: report.one_client_in > 1,
+                        because_of: class.denied,
                     },
                     _ => return Err(self.unmeasured("one class", "denied and denied_clients")),
                 };
@@ -231,27 +246,27 @@ impl Gate {
     }
 
     fn of_all(&self, report: &Report) -> Result<Measured, GateError> {
-        let requests = |part| Measured { part, all: report.requests, of: "requests", is_estimate: false };
-        let clients = |part| Measured {
+        let requests = |part| Measured::requests(part, report.requests);
+        let clients = |part, because_of| Measured {
             part,
             all: report.clients,
             of: "clients",
             is_estimate: report.one_client_in > 1,
+            because_of,
         };
-        let lines = |part| Measured {
-            part,
-            all: report.read.as_ref().map_or(0, |read| read.lines),
-            of: "lines",
-            is_estimate: false,
-        };
+        let all = report.read.as_ref().map_or(0, |read| read.lines);
+        let lines = |part| Measured { of: "lines", ..Measured::requests(part, all) };
         let compared = || report.compared.as_ref().ok_or_else(|| GateError::NoBaseline(self.text.clone()));
         Ok(match self.measure {
             Measure::Denied => requests(report.denied),
             Measure::Undecided => requests(report.undecided),
-            Measure::DeniedClients => clients(report.denied_clients),
+            Measure::DeniedClients => clients(report.denied_clients, report.denied),
             Measure::NewlyDenied => requests(compared()?.newly_denied),
             Measure::NewlyAllowed => requests(compared()?.newly_allowed),
-            Measure::NewlyDeniedClients => clients(compared()?.newly_denied_clients),
+            Measure::NewlyDeniedClients => {
+                let compared = compared()?;
+                clients(compared.newly_denied_clients, compared.newly_denied)
+            }
             Measure::Unparsed => lines(report.read.as_ref().map_or(0, |read| read.unparsed_lines)),
             Measure::Late => lines(report.read.as_ref().map_or(0, |read| read.late)),
         })

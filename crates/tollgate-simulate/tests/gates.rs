@@ -4,6 +4,8 @@
 
 mod common;
 
+use std::num::NonZeroUsize;
+
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies, Policy};
 use tollgate_simulate::{Answer, Gate, Held, Hit, Options, Replay, Report};
@@ -99,6 +101,28 @@ fn policies_that_deny_without_a_count_are_measured() {
     // Nobody has the key that the policy counts by.
     let result = "user.denied_clients > 0".parse::<Gate>().unwrap().check(&report, 1).unwrap();
     assert_eq!((result.held, result.measured.as_str()), (Held::NoAnswer, "0 clients"));
+}
+
+/// One client of 200 is denied. If it is not among those that are followed, gates held as if nobody were.
+#[test]
+fn a_sample_without_the_denied_client_gives_no_answer() {
+    let (two, three) = (common::POLICIES.replace("5/1m", "2/1m"), common::POLICIES);
+    let mut answers = 0;
+    for denied in 0..20 {
+        let mut clients: Vec<String> = (0..200).map(|number| format!("10.0.0.{number}")).collect();
+        clients.extend(vec![clients[denied].clone(); 3]);
+        let max_clients = NonZeroUsize::new(40).unwrap();
+        let options = Options { max_clients, ..Options::default() };
+        let report = replay(policies(&two), policies(three), options, &clients);
+        assert!(report.one_client_in > 1 && report.denied == 2, "{report:?}");
+        for gate in ["denied_clients > 0", "login.denied_clients > 0", "newly_denied_clients > 0"] {
+            let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
+            let expected = if report.denied_clients > 0 { Held::Failed } else { Held::NoAnswer };
+            assert_eq!(result.held, expected, "{result:?}");
+        }
+        answers += u32::from(report.denied_clients > 0);
+    }
+    assert!((1..20).contains(&answers), "{answers}");
 }
 
 /// What is new is counted for policies that decide. For trials it was always 0.
