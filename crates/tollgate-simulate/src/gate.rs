@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use thiserror::Error;
 
+use crate::decimal::Decimal;
 use crate::{PolicyReport, Report, Role, percent};
 
 /// A condition under which a change fails, such as `denied > 0.1%`, `login.denied_clients > 0` or `denied{bot} > 5%`.
@@ -21,13 +22,13 @@ use crate::{PolicyReport, Report, Role, percent};
 /// assert!(error.to_string().contains("denied_clients"), "{error}");
 /// # Ok::<(), tollgate_simulate::GateError>(())
 /// ```
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Gate {
     text: String,
     scope: Scope,
     measure: Measure,
     comparison: Comparison,
-    bound: f64,
+    bound: Decimal,
     is_share: bool,
 }
 
@@ -77,7 +78,7 @@ pub enum GateError {
         measure: String,
     },
     /// What is behind the comparison is no number from 0 on.
-    #[error("gate `{0}`: expected a number from 0, or a percentage such as 0.1%")]
+    #[error("gate `{0}`: expected a number from 0 with up to 12 decimals, or a percentage such as 0.1%")]
     Number(String),
     /// The measure is not counted for a policy or a class.
     #[error("gate `{gate}`: only {known} can be measured for {scope}")]
@@ -169,12 +170,13 @@ impl Gate {
         let (measured, requests) = self.measure(report)?;
         let is_missed = measured.is_missed();
         let Measured { part, all, of, is_estimate, because_of } = measured;
-        let value = if self.is_share { part as f64 / all.max(1) as f64 } else { part as f64 };
+        let order =
+            if self.is_share { self.bound.order_of_percentage(part, all) } else { self.bound.order_of(part) };
         let is_met = match self.comparison {
-            Comparison::Above => value > self.bound,
-            Comparison::AtLeast => value >= self.bound,
-            Comparison::Below => value < self.bound,
-            Comparison::AtMost => value <= self.bound,
+            Comparison::Above => order.is_gt(),
+            Comparison::AtLeast => order.is_ge(),
+            Comparison::Below => order.is_lt(),
+            Comparison::AtMost => order.is_le(),
         };
         let held = match is_met {
             _ if is_missed || all == 0 || requests < least.max(1) => Held::NoAnswer,
@@ -293,7 +295,7 @@ impl Gate {
     }
 
     fn allowed(&self) -> String {
-        let bound = if self.is_share { format!("{} %", self.bound * 100.0) } else { self.bound.to_string() };
+        let bound = format!("{}{}", self.bound, if self.is_share { " %" } else { "" });
         match self.comparison {
             Comparison::Above => format!("at most {bound}"),
             Comparison::AtLeast => format!("less than {bound}"),
@@ -323,10 +325,7 @@ impl FromStr for Gate {
             Some(number) => (number.trim(), true),
             None => (number.trim(), false),
         };
-        let bound: f64 = number.parse().map_err(|_| GateError::Number(text.to_owned()))?;
-        if !bound.is_finite() || bound < 0.0 {
-            return Err(GateError::Number(text.to_owned()));
-        }
+        let bound = Decimal::parse(number).ok_or_else(|| GateError::Number(text.to_owned()))?;
         let subject = subject.trim();
         let (subject, class) = match subject.split_once('{') {
             Some((subject, class)) => (subject, Some(class.strip_suffix('}').ok_or_else(form)?)),
@@ -347,7 +346,6 @@ impl FromStr for Gate {
         };
         let measure = Measure::named(measure)
             .ok_or_else(|| GateError::Measure { gate: text.to_owned(), measure: measure.to_owned() })?;
-        let bound = if is_share { bound / 100.0 } else { bound };
         Ok(Self { text: text.to_owned(), scope, measure, comparison, bound, is_share })
     }
 }

@@ -15,6 +15,7 @@
 
 mod class;
 mod curve;
+mod decimal;
 mod gate;
 mod histogram;
 mod html;

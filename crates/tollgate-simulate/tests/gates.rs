@@ -125,6 +125,32 @@ fn a_sample_without_the_denied_client_gives_no_answer() {
     assert!((1..20).contains(&answers), "{answers}");
 }
 
+/// 7 of 1,000 are 0.7 %, but as numbers with rounded binary places they are more. So are 14, 28 and 29.
+#[test]
+fn percentages_are_compared_exactly() {
+    let mut report = report(POLICIES, None);
+    report.requests = 1_000;
+    for denied in 0..=1_000 {
+        report.denied = denied;
+        let share = format!("{}.{}", denied / 10, denied % 10);
+        for (sign, expected) in
+            [(">", Held::Held), ("<", Held::Held), (">=", Held::Failed), ("<=", Held::Failed)]
+        {
+            let gate = format!("denied {sign} {share}%");
+            assert_eq!(gate.parse::<Gate>().unwrap().check(&report, 1).unwrap().held, expected, "{gate}");
+        }
+    }
+    report.requests = u64::MAX;
+    report.denied = u64::MAX - 1;
+    for (gate, expected) in [("denied < 100%", Held::Failed), ("denied > 99.9999999999%", Held::Failed)] {
+        assert_eq!(gate.parse::<Gate>().unwrap().check(&report, 1).unwrap().held, expected, "{gate}");
+    }
+    let gate: Gate = "denied > 99999999999999999999999999.5".parse().unwrap();
+    let result = gate.check(&report, 1).unwrap();
+    let allowed = "at most 99999999999999999999999999.5";
+    assert_eq!((result.held, result.allowed.as_str()), (Held::Held, allowed));
+}
+
 /// What is new is counted for policies that decide. For trials it was always 0.
 #[test]
 fn what_is_new_is_not_measured_for_trials() {
@@ -170,6 +196,9 @@ fn what_cannot_be_measured_is_an_error() {
         ("denied > many", "expected a number"),
         ("denied > -1", "expected a number"),
         ("denied > inf", "expected a number"),
+        ("denied > .", "expected a number"),
+        ("denied > 1e3", "expected a number"),
+        ("denied > 0.1234567890123", "expected a number"),
         ("denied{bot > 1", "expected [POLICY.]MEASURE"),
         ("login.denied{bot} > 1", "a policy and a class together"),
     ] {
