@@ -30,7 +30,7 @@ pub struct Curve {
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
 pub enum Basis {
-    /// From the windows of each client, exactly.
+    /// From the windows of each client that is followed: exactly, if all are.
     Calculated,
     /// The engine decided on all requests under each limit.
     Tried,
@@ -52,11 +52,16 @@ impl Curve {
     /// Calculates the curve of a quota that alone decides on its requests, each of one unit, and that takes nothing for
     /// those it denies: from the requests in each window of each client, and the most that each client has in one.
     ///
-    /// A window of n requests denies those above the limit, whatever the limit is. So every limit is exact.
+    /// A window of n requests denies those above the limit, whatever the limit is. So every limit is exact if all clients
+    /// are followed. If only one client in `one_in` is, the points are estimates: then each window stands for several, and
+    /// `maxima` are those of the clients that are followed. The others are no evidence for a limit.
     #[must_use]
-    pub fn calculated(windows: &Histogram, maxima: &Histogram, today: u64) -> Self {
-        let point =
-            |limit| Point { limit, denied: windows.excess(limit), denied_clients: maxima.above(limit) };
+    pub fn calculated(windows: &Histogram, maxima: &Histogram, one_in: u64, today: u64) -> Self {
+        let point = |limit| Point {
+            limit,
+            denied: windows.excess(limit),
+            denied_clients: maxima.above(limit).saturating_mul(one_in),
+        };
         let points: Vec<Point> = limits(maxima.max().unwrap_or(0), today).into_iter().map(point).collect();
         let suggested = bound::suggested(maxima, bound::BUDGET);
         Self { basis: Basis::Calculated, today, knee: knee(&points), points, suggested }
@@ -135,7 +140,7 @@ mod tests {
             windows.add_times(most, times);
             maxima.add_times(most, times);
         }
-        let knee = Curve::calculated(&windows, &maxima, 10).knee.unwrap();
+        let knee = Curve::calculated(&windows, &maxima, 1, 10).knee.unwrap();
         assert!((3..=5).contains(&knee), "{knee}");
     }
 }

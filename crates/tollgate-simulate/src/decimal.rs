@@ -11,7 +11,7 @@ const ONE: u128 = 10_u128.pow(PLACES as u32);
 
 /// A number from 0 with up to 12 decimals.
 ///
-/// A fraction of two powers cannot be 0.7, so 7 of 1,000 would be more than 0.7 %.
+/// 0.7 has no exact form in binary: as floating-point numbers, 7 of 1,000 are more than 0.7 %.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decimal {
     /// 10^-12 each.

@@ -249,8 +249,11 @@ fn curves(page: &mut String, report: &Report) {
     for (place, (policy, quota)) in charts {
         let title = format!("{} {}", policy.title(), quota.quota);
         let basis = match quota.curve.basis {
-            Basis::Calculated => "Exact for every limit.",
-            Basis::Tried => "Tried by the engine, with all other quotas as they are.",
+            Basis::Calculated if policy.one_client_in > 1 => {
+                format!("Estimated from one client in {}.", policy.one_client_in)
+            }
+            Basis::Calculated => "Exact for every limit.".to_owned(),
+            Basis::Tried => "Tried by the engine, with all other quotas as they are.".to_owned(),
         };
         let _ = writeln!(page, "<h3>{}</h3>\n<p class=\"soft\">{basis}</p>", Text(&title));
         page.push_str(&chart::curve(

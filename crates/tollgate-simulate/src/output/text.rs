@@ -187,8 +187,11 @@ fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fm
     }
     let (requests, clients) = (policy.requests, policy.clients);
     let basis = match curve.basis {
-        Basis::Calculated => "exact",
-        Basis::Tried => "tried by the engine, with all other quotas as they are",
+        Basis::Calculated if policy.one_client_in > 1 => {
+            format!("estimated from one client in {}", policy.one_client_in)
+        }
+        Basis::Calculated => "exact".to_owned(),
+        Basis::Tried => "tried by the engine, with all other quotas as they are".to_owned(),
     };
     writeln!(f, "  what other limits would deny ({basis}):")?;
     let mut table = Table::new(["limit", "requests", "", "clients", "", "", ""]);

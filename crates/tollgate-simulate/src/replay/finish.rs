@@ -74,7 +74,7 @@ impl Replay {
             compared: self.baseline.as_ref().map(|_| self.compared(one_client_in)),
             week: self.week(),
             days: self.days(),
-            notes: self.notes(one_client_in),
+            notes: self.notes(),
             fingerprint: all.fingerprint,
         }
     }
@@ -217,7 +217,7 @@ impl Replay {
         days.collect()
     }
 
-    fn notes(&self, one_client_in: u64) -> Vec<String> {
+    fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             "A denied client would have waited, retried or gone away; here it goes on as it did.".to_owned(),
             "One address may be an office or a mobile network with many people behind it.".to_owned(),
@@ -235,10 +235,11 @@ impl Replay {
                 self.all.late
             ));
         }
-        if one_client_in > 1 {
+        let one_in = self.subjects.iter().map(Subjects::one_in).max().unwrap_or(1);
+        if one_in > 1 {
             notes.push(format!(
-                "There are more clients than --max-clients. Figures about clients are estimates from one client in \
-                 {one_client_in}; figures about requests are exact."
+                "There are more clients than --max-clients. Figures about clients and windows, and what other limits would \
+                 deny by these, are estimates from one client in {one_in}; requests that are denied are counted exactly."
             ));
         }
         if self.rungs.is_empty() && self.any_untried() {
@@ -270,12 +271,12 @@ fn quota_report(
     rungs: &[&Rung],
     one_client_in: u64,
 ) -> QuotaReport {
-    let maxima = quota.maxima(one_client_in);
+    let maxima = quota.maxima();
     let limit = quota.quota.quota().limit();
     let is_calculable =
         quota.of_override.is_none() && rungs::is_calculable(policies, policy, track.role, &quota.quota);
     let curve = if is_calculable {
-        Curve::calculated(&quota.windows, &maxima, limit)
+        Curve::calculated(&quota.windows, &maxima, one_client_in, limit)
     } else {
         let denied_clients = track.clients.denied() * one_client_in;
         let today = Point { limit, denied: track.denied, denied_clients };

@@ -108,11 +108,11 @@ impl QuotaTrack {
         }
     }
 
-    /// The most units that each client asked for in one window.
-    pub(super) fn maxima(&self, one_in: u64) -> Histogram {
+    /// The most units that each client asked for in one window, of the clients that are followed.
+    pub(super) fn maxima(&self) -> Histogram {
         let mut maxima = Histogram::default();
         let asking = self.clients.iter().filter(|client| client.most > 0);
-        asking.for_each(|client| maxima.add_times(client.most, one_in));
+        asking.for_each(|client| maxima.add(client.most));
         maxima
     }
 

@@ -1,0 +1,55 @@
+//! What other limits would deny: today's point, estimates, and what is not tried.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use std::num::NonZeroUsize;
+
+use tollgate::Timestamp;
+use tollgate_policy::Config;
+use tollgate_simulate::{Answer, Hit, Options, Replay, Report};
+
+/// 2026-11-23 00:00 UTC, a Monday.
+const MONDAY: i64 = 1_795_392_000_000;
+
+/// Replays requests of clients at these seconds; those of users say who they are.
+fn replay(text: &str, options: Options, requests: &[(i64, &str, Option<&str>)]) -> Report {
+    let policies = Config::parse("test.yaml", text).unwrap_or_else(|error| panic!("{error}")).into_policies();
+    let mut replay = Replay::new(policies, None, options).unwrap();
+    for (second, ip, user) in requests {
+        let user = user.map(|user| ("user", user));
+        let hit = Hit {
+            time: Timestamp::from_unix_millis(MONDAY + second * 1_000),
+            attributes: [("ip", *ip), ("path", "/login")].into_iter().chain(user).collect(),
+            status: None,
+            user_agent: None,
+            path: None,
+        };
+        replay.request(&hit).unwrap();
+    }
+    replay.report()
+}
+
+/// The curve was called exact, and copies of one client stood as evidence for a limit.
+#[test]
+fn a_curve_of_some_clients_is_called_an_estimate() {
+    let clients: Vec<String> =
+        (0..4_000).map(|number| format!("10.1.{}.{}", number / 250, number % 250)).collect();
+    let requests: Vec<_> = clients.iter().map(|ip| (0, ip.as_str(), None)).collect();
+    let text = "policies: [{ name: login, key: [ip], quotas: [2/1m] }]";
+    let report = |max_clients| {
+        let max_clients = NonZeroUsize::new(max_clients).unwrap();
+        replay(text, Options { max_clients, ..Options::default() }, &requests)
+    };
+    let (all, some) = (report(4_000), report(1_000));
+    let one_in = some.policies[0].one_client_in;
+    assert!(one_in >= 4, "{one_in}");
+    assert_eq!(all.policies[0].quotas[0].curve.suggested, Some(1));
+    assert_eq!(some.policies[0].quotas[0].curve.suggested, None);
+    let (all, some) = (Answer::new(all, Vec::new()), Answer::new(some, Vec::new()));
+    assert!(all.to_string().contains("would deny (exact)"), "{all}");
+    assert!(all.html().contains("Exact for every limit"));
+    let estimate = format!("estimated from one client in {one_in}");
+    assert!(some.to_string().contains(&format!("would deny ({estimate})")), "{some}");
+    assert!(!some.html().contains("Exact for every limit"));
+    assert!(some.to_string().contains("Figures about clients and windows"), "{some}");
+}
