@@ -116,6 +116,26 @@ fn a_period_that_cannot_be_divided_gets_no_number() {
     assert!(suggestion.to_string().contains("The period is too short"), "{suggestion}");
 }
 
+/// Windows that ended before clients became too many were counted once for each client, and multiplied all the same.
+#[test]
+fn held_out_requests_are_not_multiplied_twice() {
+    let mut requests: Vec<(i64, u32, &str, u16)> = Vec::new();
+    for client in 0..500_u32 {
+        let start = i64::from(client) * DAY / 100;
+        requests.extend((0..10).map(|minute| (start + minute * 60, client, "Mozilla/5.0", 200)));
+        let late = 5 * DAY + i64::from(client) * DAY / 500;
+        requests.extend((0..10).map(|minute| (late + minute * 60, client, "Mozilla/5.0", 200)));
+    }
+    requests.extend((0..4_000).map(|client| (7 * DAY, 10_000 + client, "Mozilla/5.0", 200)));
+    let max_clients = NonZeroUsize::new(1_000).unwrap();
+    let some = suggest(requests.clone(), SurveyOptions { max_clients, ..options(0.2) });
+    let all = suggest(requests, options(0.2));
+    assert!(some.one_client_in >= 4, "{}", some.one_client_in);
+    let (some, all) = (some.quota.held_out.unwrap(), all.quota.held_out.unwrap());
+    assert!(all.requests >= 9_000, "{all:?}");
+    assert!(some.requests.abs_diff(all.requests) * 5 < all.requests, "{some:?} {all:?}");
+}
+
 /// Four hundred clients that ask for up to ten at once in a week, and a robot that asks for ninety.
 fn week() -> Vec<(i64, u32, &'static str, u16)> {
     let mut requests = Vec::new();

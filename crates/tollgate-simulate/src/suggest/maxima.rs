@@ -19,7 +19,7 @@ pub(super) struct Maxima {
     origin: Option<i64>,
     length: i64,
     clients: Vec<Client>,
-    /// Requests in each window of each client, by part.
+    /// Requests in each window of each client, by part. If only some clients are followed, each stands for several.
     windows: Vec<Histogram>,
 }
 
@@ -36,7 +36,7 @@ struct Client {
 pub(super) struct Span {
     /// The most of each client that asked in it.
     pub(super) maxima: Histogram,
-    /// Requests in each window of each client.
+    /// Requests in each window of each client. If only some clients are followed, each stands for several.
     pub(super) windows: Histogram,
 }
 
@@ -48,8 +48,8 @@ impl Maxima {
         Self { window, origin: None, length, clients: Vec::new(), windows: Vec::new() }
     }
 
-    /// Notes a request. Times never go back.
-    pub(super) fn note(&mut self, now: Timestamp, client: u32) {
+    /// Notes a request of a client that stands for `one_in`. Times never go back.
+    pub(super) fn note(&mut self, now: Timestamp, client: u32, one_in: u64) {
         let now = now.as_unix_millis();
         let start = now.saturating_sub(now.rem_euclid(self.window));
         let origin = *self.origin.get_or_insert(start);
@@ -63,7 +63,7 @@ impl Maxima {
         let (length, windows) = (self.length, &mut self.windows);
         let Some(client) = self.clients.get_mut(place) else { return };
         if client.requests == 0 || client.start != start {
-            client.close(origin, length, windows);
+            client.close(origin, length, one_in, windows);
             client.start = start;
         }
         client.requests = client.requests.saturating_add(1);
@@ -91,10 +91,10 @@ impl Maxima {
     }
 
     /// Counts the windows that are still open.
-    pub(super) fn close(&mut self) {
+    pub(super) fn close(&mut self, one_in: u64) {
         let (Some(origin), length) = (self.origin, self.length) else { return };
         for client in &mut self.clients {
-            client.close(origin, length, &mut self.windows);
+            client.close(origin, length, one_in, &mut self.windows);
         }
     }
 
@@ -131,7 +131,7 @@ impl Maxima {
 }
 
 impl Client {
-    fn close(&mut self, origin: i64, length: i64, windows: &mut Vec<Histogram>) {
+    fn close(&mut self, origin: i64, length: i64, one_in: u64, windows: &mut Vec<Histogram>) {
         if self.requests == 0 {
             return;
         }
@@ -141,7 +141,7 @@ impl Client {
             windows.resize_with(place + 1, Histogram::default);
         }
         if let Some(windows) = windows.get_mut(place) {
-            windows.add(u64::from(self.requests));
+            windows.add_times(u64::from(self.requests), one_in);
         }
         match self.most.last_mut() {
             Some((last, most)) if *last == part => *most = self.requests.max(*most),
@@ -169,10 +169,10 @@ mod tests {
             for _ in 0..3_000 {
                 now += random.i64(0..longest);
                 let client = random.u32(0..20);
-                maxima.note(Timestamp::from_unix_millis(now), client);
+                maxima.note(Timestamp::from_unix_millis(now), client, 1);
                 *counts.entry((client, now / 50)).or_default() += 1;
             }
-            maxima.close();
+            maxima.close(1);
             let span = maxima.within(0..u8::MAX);
             let mut expected = Histogram::default();
             counts.values().for_each(|count| expected.add(u64::from(*count)));

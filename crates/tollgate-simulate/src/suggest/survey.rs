@@ -106,9 +106,10 @@ impl Survey {
             }
             traits.note(hit.status, hit.user_agent);
         }
-        self.long.note(now, client);
+        let one_in = self.subjects.one_in();
+        self.long.note(now, client, one_in);
         if let Some(short) = &mut self.short {
-            short.note(now, client);
+            short.note(now, client, one_in);
         }
     }
 
@@ -132,14 +133,14 @@ impl Survey {
     /// Ends the survey and suggests a limit.
     #[must_use]
     pub fn suggest(mut self) -> Suggestion {
-        self.long.close();
+        let one_client_in = self.subjects.one_in();
+        self.long.close(one_client_in);
         if let Some(short) = &mut self.short {
-            short.close();
+            short.close(one_client_in);
         }
         let quota = self.quota(&self.long, &self.options.window);
         let companion = self.short.as_ref().zip(self.options.companion.as_ref());
         let companion = companion.map(|(short, window)| self.quota(short, window));
-        let one_client_in = self.subjects.one_in();
         let of_clients: Vec<(u32, u64, Kind)> = self
             .long
             .of_clients(0..u8::MAX)
@@ -198,8 +199,8 @@ impl Survey {
             let span = maxima.within(part..u8::MAX);
             let one_in = self.subjects.one_in();
             HeldOut {
-                requests: span.windows.iter().map(|(value, times)| value * times).sum::<u64>() * one_in,
-                denied: span.windows.excess(limit) * one_in,
+                requests: span.windows.iter().map(|(value, times)| value * times).sum(),
+                denied: span.windows.excess(limit),
                 clients: span.maxima.count() * one_in,
                 denied_clients: span.maxima.above(limit) * one_in,
             }
