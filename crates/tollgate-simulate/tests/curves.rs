@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use tollgate::Timestamp;
 use tollgate_policy::Config;
-use tollgate_simulate::{Answer, Hit, Options, Replay, Report};
+use tollgate_simulate::{Answer, Basis, Hit, Options, Replay, Report};
 
 /// 2026-11-23 00:00 UTC, a Monday.
 const MONDAY: i64 = 1_795_392_000_000;
@@ -27,6 +27,21 @@ fn replay(text: &str, options: Options, requests: &[(i64, &str, Option<&str>)]) 
         replay.request(&hit).unwrap();
     }
     replay.report()
+}
+
+/// Requests that lack the key were part of today's point, and of no other: raising the limit seemed to help them.
+#[test]
+fn denials_for_a_missing_key_are_no_part_of_a_curve() {
+    let text = "policies:
+  - { name: users, key: [user], quotas: [2/1m, 100/1h], on_missing_key: deny }
+";
+    let requests: Vec<_> =
+        (0..8).map(|second| (second, "192.0.2.1", (second % 2 == 0).then_some("alice"))).collect();
+    let report = replay(text, Options::default(), &requests);
+    let curve = &report.policies[0].quotas[0].curve;
+    assert_eq!((report.policies[0].denied, curve.basis), (6, Basis::Tried));
+    assert_eq!(curve.at(2).map(|point| point.denied), Some(2), "{curve:?}");
+    assert_eq!(curve.at(4).map(|point| point.denied), Some(0), "{curve:?}");
 }
 
 /// The curve was called exact, and copies of one client stood as evidence for a limit.

@@ -279,7 +279,7 @@ fn quota_report(
         Curve::calculated(&quota.windows, &maxima, one_client_in, limit)
     } else {
         let denied_clients = track.clients.denied() * one_client_in;
-        let today = Point { limit, denied: track.denied, denied_clients };
+        let today = Point { limit, denied: track.denied_by_quotas, denied_clients };
         let tried = rungs.iter().map(|rung| Point {
             limit: rung.limit,
             denied: rung.denied,

@@ -18,6 +18,8 @@ pub(super) struct PolicyTrack {
     pub(super) subject: usize,
     pub(super) requests: u64,
     pub(super) denied: u64,
+    /// Requests for which one of its quotas had no room.
+    pub(super) denied_by_quotas: u64,
     /// Requests that it denies and that the policies to compare with do not.
     pub(super) newly_denied: u64,
     pub(super) clients: Counts,
@@ -53,6 +55,7 @@ impl PolicyTrack {
             subject,
             requests: 0,
             denied: 0,
+            denied_by_quotas: 0,
             newly_denied: 0,
             clients: Counts::default(),
             quotas: Vec::new(),
@@ -154,7 +157,12 @@ impl Tracks {
     /// Notes what the charges of each policy have come to.
     pub(super) fn end(&mut self) {
         let mut begun = std::mem::take(&mut self.begun);
-        begun.drain(..).for_each(|noted| self.note_request(noted));
+        for noted in begun.drain(..) {
+            if let Some(track) = self.tracks.get_mut(noted.track) {
+                track.denied_by_quotas += u64::from(noted.is_denied);
+            }
+            self.note_request(noted);
+        }
         // Its room is used again.
         self.begun = begun;
     }
