@@ -44,6 +44,20 @@ fn denials_for_a_missing_key_are_no_part_of_a_curve() {
     assert_eq!(curve.at(4).map(|point| point.denied), Some(0), "{curve:?}");
 }
 
+/// A window that opens at its first unit never opens under a limit of 0, so no window says what other limits deny.
+#[test]
+fn other_limits_than_0_are_tried_for_windows_that_never_open() {
+    let requests: Vec<_> = (0..20).map(|second| (second, "192.0.2.1", None)).collect();
+    let text = "policies: [{ name: login, key: [ip], quotas: [0/1m@first_hit] }]";
+    let report = replay(text, Options::default(), &requests);
+    let curve = &report.policies[0].quotas[0].curve;
+    assert_eq!(curve.basis, Basis::Tried);
+    assert!(curve.points.len() > 4, "{curve:?}");
+    for point in &curve.points {
+        assert_eq!(point.denied, 20_u64.saturating_sub(point.limit), "{curve:?}");
+    }
+}
+
 /// The curve was called exact, and copies of one client stood as evidence for a limit.
 #[test]
 fn a_curve_of_some_clients_is_called_an_estimate() {

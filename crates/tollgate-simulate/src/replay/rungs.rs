@@ -3,7 +3,7 @@
 //! Where several quotas go together, where requests cost more than one unit or denied ones are counted, what a limit
 //! denies cannot be calculated from the windows of that quota alone.
 
-use tollgate::{CountDenied, ManualClock, PolicyQuota};
+use tollgate::{Anchor, CountDenied, ManualClock, PolicyQuota};
 use tollgate_policy::{Attributes, Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
 
 use super::engine::{Engine, is_denied_by};
@@ -17,7 +17,7 @@ const MAX_RUNGS: usize = 32;
 /// Live counters of each at most. A rung that has more gives no point.
 const MAX_COUNTERS: usize = 8 << 20;
 
-/// Limits as shares of today's.
+/// Limits as shares of today's; of 10, if today's is 0.
 const SHARES: [f64; 12] = [1.5, 0.5, 2.0, 0.75, 3.0, 0.25, 5.0, 0.9, 1.1, 8.0, 0.1, 1.25];
 
 /// One quota under another limit.
@@ -38,6 +38,7 @@ pub(super) struct Rung {
 /// Whether what every limit of this quota denies follows from the windows of its clients.
 ///
 /// It does if each request takes one unit and a denied one takes none, and no other quota decides on the same requests.
+/// Under a limit of 0, windows that open at their first unit never do, so there are none to go by.
 pub(super) fn is_calculable(policies: &Policies, policy: &Policy, role: Role, quota: &PolicyQuota) -> bool {
     let takes_one = matches!(policy.cost(), Cost::Asked | Cost::Fixed(1));
     let own = if role == Role::Candidate { policy.candidates() } else { policy.quotas() };
@@ -48,7 +49,8 @@ pub(super) fn is_calculable(policies: &Policies, policy: &Policy, role: Role, qu
         other.mode() == Mode::Enforce && other.kind() == PolicyKind::Count && other.name() != policy.name()
     };
     let is_apart = !policies.as_slice().iter().filter(decides).any(|other| other.overlaps(policy));
-    takes_one && quota.count_denied() == CountDenied::No && is_alone && is_fixed && is_apart
+    let opens = quota.quota().limit() > 0 || quota.quota().anchor() != Anchor::FirstHit;
+    takes_one && opens && quota.count_denied() == CountDenied::No && is_alone && is_fixed && is_apart
 }
 
 /// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than a few engines in all.
@@ -98,11 +100,9 @@ fn is_limited_by_requests(policy: &Policy) -> bool {
 }
 
 fn limits(today: u64, count: usize) -> Vec<u64> {
-    let mut limits: Vec<u64> = SHARES
-        .iter()
-        .map(|share| (share * today as f64).round() as u64)
-        .filter(|limit| *limit != today)
-        .collect();
+    let whole = if today == 0 { 10.0 } else { today as f64 };
+    let mut limits: Vec<u64> =
+        SHARES.iter().map(|share| (share * whole).round() as u64).filter(|limit| *limit != today).collect();
     let mut seen = std::collections::HashSet::new();
     limits.retain(|limit| *limit > 0 && seen.insert(*limit));
     limits.truncate(count);
