@@ -158,6 +158,32 @@ fn classes_divide_requests_and_clients() {
     assert_eq!(figures, [("bot", 1, 0, 1, 0), ("others", 6, 2, 2, 1)]);
 }
 
+/// A client was in the class of its first such request alone, and was denied there whatever it was denied for.
+#[test]
+fn a_client_may_be_in_several_classes_and_denied_in_some() {
+    let classes = ["even=path: /even", "odd=path: /odd"].map(str::to_owned);
+    let classes = Classes::parse(&classes).unwrap();
+    let policies = policies("policies: [{ name: odd, match: { path: /odd }, key: [ip], quotas: [1/1h] }]");
+    let mut replay = Replay::new(policies, None, Options { classes, ..Options::default() }).unwrap();
+    for (second, path) in (0..).zip(["/even", "/odd", "/odd", "/odd", "/"]) {
+        let hit = Hit {
+            time: Timestamp::from_unix_millis(MONDAY + second),
+            attributes: [("ip", "192.0.2.1"), ("path", path)].into_iter().collect(),
+            status: None,
+            user_agent: None,
+            path: None,
+        };
+        replay.request(&hit).unwrap();
+    }
+    let report = replay.report();
+    let figures: Vec<_> = report
+        .classes
+        .iter()
+        .map(|class| (class.class.as_str(), class.clients, class.denied_clients))
+        .collect();
+    assert_eq!(figures, [("even", 1, 0), ("odd", 1, 1), ("others", 1, 0)]);
+}
+
 #[test]
 fn hidden_keys_are_the_same_for_the_same_requests_and_differ_for_others() {
     let hidden = |requests: &[(i64, &str)]| {

@@ -18,7 +18,7 @@ pub(super) struct Client {
     /// Its first request and its last.
     pub(super) first: Timestamp,
     pub(super) last: Timestamp,
-    /// The class that one of its requests is in: its place among all, counted from 1.
+    /// The first class that a request of it is in: its place among all, counted from 1.
     pub(super) class: u8,
 }
 

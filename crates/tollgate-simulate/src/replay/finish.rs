@@ -167,15 +167,13 @@ impl Replay {
         }
         let names = self.options.classes.names().chain(["others"]).map(str::to_owned);
         // Requests outside of all classes come first among the figures, and last in the report.
-        let others = self.all.classes.first().map(|others| (0, others));
-        let figures = (1_u8..).zip(self.all.classes.iter().skip(1)).chain(others);
-        let reports = names.zip(figures).map(|(class, (number, figures))| ClassReport {
+        let figures = self.all.classes.iter().skip(1).chain(self.all.classes.first());
+        let reports = names.zip(figures).map(|(class, figures)| ClassReport {
             class,
             requests: figures.requests,
             denied: figures.denied,
-            clients: self.all.clients.count(|client| client.class == number) * one_client_in,
-            denied_clients: one_client_in
-                * self.all.clients.count(|client| client.class == number && client.denied > 0),
+            clients: figures.clients.count() * one_client_in,
+            denied_clients: figures.denied_clients.count() * one_client_in,
         });
         reports.collect()
     }

@@ -7,6 +7,7 @@
 //!                   other limits               times      when
 //! ```
 
+mod bits;
 mod burst;
 mod calendar;
 mod clients;
@@ -271,6 +272,12 @@ impl Replay {
                 client.class = class;
             }
         });
+        if let Some(of_class) = self.all.classes.get_mut(usize::from(class)) {
+            of_class.clients.insert(number);
+            if verdict == Verdict::Denied {
+                of_class.denied_clients.insert(number);
+            }
+        }
         if verdict == Verdict::Denied {
             self.all.examples.note(number, hit);
             if let Some(subjects) = self.subjects.get_mut(self.client) {
@@ -409,6 +416,10 @@ impl Replay {
         if subject == self.client {
             self.all.clients.keep(&kept);
             self.all.examples.keep(&kept);
+            for of_class in &mut self.all.classes {
+                of_class.clients.keep(&kept);
+                of_class.denied_clients.keep(&kept);
+            }
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use tollgate_policy::{CheckError, PolicyDecision};
 
+use super::bits::Bits;
+
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -24,11 +26,13 @@ pub(super) struct Verdicts {
     pub(super) incomparable: u64,
 }
 
-/// Requests of clients of one class.
-#[derive(Debug, Clone, Copy, Default)]
+/// Requests of one class, and the clients that made them.
+#[derive(Debug, Default)]
 pub(super) struct OfClass {
     pub(super) requests: u64,
     pub(super) denied: u64,
+    pub(super) clients: Bits,
+    pub(super) denied_clients: Bits,
 }
 
 impl Verdict {

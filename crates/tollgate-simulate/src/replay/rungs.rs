@@ -6,6 +6,7 @@
 use tollgate::{Anchor, CountDenied, ManualClock, PolicyQuota};
 use tollgate_policy::{Attributes, Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
 
+use super::bits::Bits;
 use super::engine::{Engine, is_denied_by};
 use super::error::ReplayError;
 use super::policy_track::Tracks;
@@ -28,8 +29,8 @@ pub(super) struct Rung {
     pub(super) denied: u64,
     /// Whether it could not decide on a request.
     pub(super) is_lost: bool,
-    /// One bit for each client: whether it was denied.
-    clients: Vec<u64>,
+    /// Those that it denied.
+    clients: Bits,
     engine: Engine,
     policy: usize,
     role: Role,
@@ -85,7 +86,7 @@ pub(super) fn all(
                 limit,
                 denied: 0,
                 is_lost: false,
-                clients: Vec::new(),
+                clients: Bits::default(),
                 engine: Engine::new(changed, clock, MAX_COUNTERS),
                 policy: track.policy,
                 role: track.role,
@@ -146,31 +147,17 @@ impl Rung {
             return;
         }
         self.denied += 1;
-        let Some(client) = client else { return };
-        let place = client as usize / 64;
-        if place >= self.clients.len() {
-            self.clients.resize(place + 1, 0);
-        }
-        if let Some(word) = self.clients.get_mut(place) {
-            *word |= 1 << (client % 64);
+        if let Some(client) = client {
+            self.clients.insert(client);
         }
     }
 
     pub(super) fn denied_clients(&self) -> u64 {
-        self.clients.iter().map(|word| u64::from(word.count_ones())).sum()
+        self.clients.count()
     }
 
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
-        let is_denied = |client: &u32| {
-            self.clients.get(*client as usize / 64).is_some_and(|word| word >> (client % 64) & 1 == 1)
-        };
-        let mut clients = vec![0_u64; kept.len().div_ceil(64)];
-        for (number, _) in kept.iter().enumerate().filter(|(_, client)| is_denied(client)) {
-            if let Some(word) = clients.get_mut(number / 64) {
-                *word |= 1 << (number % 64);
-            }
-        }
-        self.clients = clients;
+        self.clients.keep(kept);
     }
 }

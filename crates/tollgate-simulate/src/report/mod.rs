@@ -162,7 +162,7 @@ pub struct DeniedClient {
     /// The window in which it asks for the most, if a policy counts by the same key.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fullest: Option<FullestWindow>,
-    /// The class that it is in.
+    /// The first class that a request of it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
     /// The program that made its first denied request.
@@ -191,15 +191,15 @@ pub struct FullestWindow {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct ClassReport {
-    /// Its name. Clients that are in no class are in `others`.
+    /// Its name. Requests that are in no class are in `others`.
     pub class: String,
     /// Requests in it.
     pub requests: u64,
     /// Those that are denied.
     pub denied: u64,
-    /// Clients of which a request is in it.
+    /// Clients of which a request is in it. A client may be in several classes.
     pub clients: u64,
-    /// Those of which a request is denied.
+    /// Those of which a request in it is denied.
     pub denied_clients: u64,
 }
 
