@@ -41,7 +41,7 @@ pub enum Error {
     UnknownFormat {
         /// The file.
         name: String,
-        /// Which format came nearest, and a line that it does not read.
+        /// Which format came nearest, and a line that it does not read; or a line of JSON that is no request.
         nearest: Option<String>,
     },
     /// A format has no field with the time, or none that an attribute asks for.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::format::{Detected, detect};
+use crate::format::{Detected, Miss, detect};
 use crate::input::Log;
 use crate::lines::{Line, Lines};
 use crate::options::Options;
@@ -83,12 +83,20 @@ fn look(
     // Attributes say nothing of the format: if it lacks one, that is said, and not that no format fits.
     let plan = Plan::new(&Options { attributes: Vec::new(), fields: vec![Field::Path], ..options.clone() });
     let (given, zone) = (options.format.as_ref(), options.zone.as_ref());
-    let detected = detect(&copies, given, &plan, zone).map_err(|nearest| Error::UnknownFormat {
+    let text = |line: usize| copies.get(line).map_or_else(String::new, |line| shown(line));
+    let detected = detect(&copies, given, &plan, zone).map_err(|miss| Error::UnknownFormat {
         name: log.name.clone(),
-        nearest: nearest.map(|(format, line)| {
-            let text = copies.get(line).map_or_else(String::new, |line| shown(line));
-            format!("the format {format} reads many, but not line {}: {text}", line + 1)
-        }),
+        nearest: match miss {
+            Miss::Nothing => None,
+            Miss::NoRequest(line) => Some(format!(
+                "line {} is JSON without a request; --time and --attr name the fields of one: {}",
+                line + 1,
+                text(line)
+            )),
+            Miss::Nearest(format, line) => {
+                Some(format!("the format {format} reads many, but not line {}: {}", line + 1, text(line)))
+            }
+        },
     })?;
     if detected.seen.has_no_zone {
         return Err(Error::NoZone { name: log.name.clone() });

@@ -42,4 +42,6 @@ pub(crate) enum Kind {
     Request,
     /// A header, a comment, or a message of another kind.
     Other,
+    /// An object of JSON that has no field of a request that is known. It may be one of a format that nobody knows.
+    Unknown,
 }

@@ -13,8 +13,8 @@ pub struct Summary {
     pub lines: u64,
     /// The requests that were replayed, or will be.
     pub requests: u64,
-    /// Lines that are of no request and are none of the unreadable: empty ones, headers, comments, and other messages
-    /// of the server.
+    /// Lines that are of no request and are none of the unreadable: empty ones, headers, comments, other messages of
+    /// the server, and JSON without a field of a request that is known.
     pub others: u64,
     /// The lines that could not be read, by reason.
     pub unparsed: Vec<Unparsed>,

@@ -27,6 +27,8 @@ pub(crate) struct Seen {
     unparsed: usize,
     /// The first line that cannot be read.
     first_unparsed: Option<usize>,
+    /// The first line that is [`Kind::Unknown`].
+    first_unknown: Option<usize>,
     pub(crate) has_no_zone: bool,
     /// The earliest time.
     pub(crate) first: Option<i64>,
@@ -41,10 +43,21 @@ impl Seen {
         self.requests * 5 > self.unparsed * 95
     }
 
-    /// Whether there are none but headers and comments.
+    /// Whether there are none but headers, comments and messages of the server.
     fn is_idle(&self) -> bool {
-        self.requests + self.unparsed == 0 && self.others > 0
+        self.requests + self.unparsed == 0 && self.others > 0 && self.first_unknown.is_none()
     }
+}
+
+/// Why no format is found.
+#[derive(Debug)]
+pub(crate) enum Miss {
+    /// No format reads any line.
+    Nothing,
+    /// The line with this place is JSON without a known field of a request.
+    NoRequest(usize),
+    /// The format that came nearest, and the place of a line that it does not read.
+    Nearest(String, usize),
 }
 
 impl Detected {
@@ -58,17 +71,18 @@ impl Detected {
 ///
 /// # Errors
 ///
-/// Which format came nearest, and the place of a line that it does not read. `None` if no format reads any line.
+/// What came nearest.
 pub(crate) fn detect(
     lines: &[&[u8]],
     given: Option<&Format>,
     plan: &Plan,
     zone: Option<&TimeZone>,
-) -> Result<Detected, Option<(String, usize)>> {
+) -> Result<Detected, Miss> {
     let known = || ROWS.iter().filter(|row| row.is_detected).filter_map(|row| row.format().ok());
     let formats: Vec<Format> = given.map_or_else(|| known().collect(), |given| vec![given.clone()]);
     let mut idle = None;
     let mut nearest: Option<Detected> = None;
+    let mut unknown = None;
     for prefix in Prefix::ALL {
         let with_prefix = lines.iter().filter(|line| prefix.strip(line).is_some()).count();
         if with_prefix * 2 < lines.len() {
@@ -83,6 +97,7 @@ pub(crate) fn detect(
             if seen.fits() {
                 return Ok(detected);
             }
+            unknown = unknown.or(seen.first_unknown);
             if seen.is_idle() && idle.is_none() {
                 idle = Some(detected);
             } else if seen.requests > nearest.as_ref().map_or(0, |nearest| nearest.seen.requests) {
@@ -93,7 +108,11 @@ pub(crate) fn detect(
     if let Some(idle) = idle {
         return Ok(idle);
     }
-    Err(nearest.map(|nearest| (nearest.name(), nearest.seen.first_unparsed.unwrap_or(0))))
+    Err(match (nearest, unknown) {
+        (Some(nearest), _) => Miss::Nearest(nearest.name(), nearest.seen.first_unparsed.unwrap_or(0)),
+        (None, Some(place)) => Miss::NoRequest(place),
+        (None, None) => Miss::Nothing,
+    })
 }
 
 /// Tables without a fixed header would take any first line for theirs.
@@ -120,6 +139,7 @@ fn try_format(
     for (place, line) in lines.iter().enumerate() {
         match parser.read(plan, line) {
             Ok(Kind::Other) => seen.others += usize::from(!line.trim_ascii().is_empty()),
+            Ok(Kind::Unknown) => seen.first_unknown = seen.first_unknown.or(Some(place)),
             Ok(Kind::Request) => {
                 seen.requests += 1;
                 let head = parser.record().head;

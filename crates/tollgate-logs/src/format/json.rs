@@ -111,7 +111,11 @@ impl Fields {
             Some((line.get(start..end)?, if is_string { Escape::Json } else { Escape::None }))
         };
         if self.only.is_some_and(|(place, only)| value(place).is_some_and(|(text, _)| text != only)) {
-            return Ok(Kind::Other);
+            // Many programs write messages. Those of this server have its time.
+            let is_time = |used: &Use| matches!(used.meaning, Some(Meaning::Time(..)));
+            let mut found = self.wanted.iter().zip(&self.found);
+            let has_time = found.any(|(used, found)| found.is_some() && is_time(used));
+            return Ok(if has_time { Kind::Other } else { Kind::Unknown });
         }
         let mut covered = 0;
         for (place, used) in self.wanted.iter().enumerate() {
@@ -128,7 +132,7 @@ impl Fields {
         let has = |meaning: Meaning| covered & meaning.covers() > 0;
         let is_request =
             has(Meaning::Method) || has(Meaning::Path) || (has(Meaning::Address) && has(Meaning::Status));
-        Ok(if is_request { Kind::Request } else { Kind::Other })
+        Ok(if is_request { Kind::Request } else { Kind::Unknown })
     }
 
     /// Reads an object whose fields are children of this node. `None` if it is none.

@@ -14,7 +14,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-pub(crate) use self::detect::{Detected, detect};
+pub(crate) use self::detect::{Detected, Miss, detect};
 use self::json::Objects;
 pub(crate) use self::parser::Parser;
 use self::rows::ROWS;

@@ -105,6 +105,32 @@ fn an_unknown_format_names_the_nearest_and_a_line() {
     assert!(matches!(result, Err(Error::UnknownFormat { nearest: None, .. })));
 }
 
+/// Such a log once counted as one of Caddy without requests: it vanished, whatever `max_unparsed` allowed.
+#[test]
+fn json_without_requests_is_an_unknown_format() {
+    let docker = r#"{"log":"192.0.2.1 - - [23/Nov/2026:16:00:00 +0000] \"GET / HTTP/1.1\" 200 5\n","stream":"stdout","time":"2026-11-23T16:00:00.1Z"}"#;
+    let pino = r#"{"level":30,"time":1795449600,"req":{"url":"/"},"msg":"request completed"}"#;
+    for line in [docker, pino] {
+        for format in [None, Some("json"), Some("caddy")] {
+            let options = Options { format: format.map(|name| name.parse().unwrap()), ..Options::default() };
+            let (.., result) = read_all(vec![log(format!("{line}\n").repeat(3))], options);
+            let error = result.unwrap_err();
+            assert!(matches!(error, Error::UnknownFormat { .. }), "{format:?}: {error}");
+            let hint = "line 1 is JSON without a request; --time and --attr name the fields of one";
+            assert!(error.to_string().contains(hint), "{format:?}: {error}");
+        }
+    }
+}
+
+/// A server that has only started has written no request yet.
+#[test]
+fn messages_of_caddy_alone_are_an_idle_log() {
+    let line = r#"{"level":"info","ts":1795449600.5,"logger":"http","msg":"enabling HTTP/3 listener","addr":":443"}"#;
+    let (requests, summary, result) = read_all(vec![log(line)], Options::default());
+    result.unwrap();
+    assert_eq!((requests.len(), summary.others, summary.files[0].format.as_deref()), (0, 1, Some("caddy")));
+}
+
 #[test]
 fn files_folders_and_patterns_are_read_once_each() {
     let folder = tempfile::tempdir().unwrap();
