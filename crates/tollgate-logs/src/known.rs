@@ -9,7 +9,6 @@ use crate::lines::{Line, Lines};
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::progress::Counts;
-use crate::request::Field;
 use crate::summary::LogFile;
 use crate::tally::shown;
 
@@ -80,8 +79,7 @@ fn look(
     if copies.iter().all(|line| line.trim_ascii().is_empty()) {
         return Ok(None);
     }
-    // Attributes say nothing of the format: if it lacks one, that is said, and not that no format fits.
-    let plan = Plan::new(&Options { attributes: Vec::new(), fields: vec![Field::Path], ..options.clone() });
+    let plan = Plan::for_detection(options);
     let (given, zone) = (options.format.as_ref(), options.zone.as_ref());
     let text = |line: usize| copies.get(line).map_or_else(String::new, |line| shown(line));
     let detected = detect(&copies, given, &plan, zone).map_err(|miss| Error::UnknownFormat {

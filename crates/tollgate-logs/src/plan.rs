@@ -12,6 +12,8 @@ use crate::request::{Field, Instant};
 pub(crate) struct Plan {
     pub(crate) attributes: Vec<Attribute>,
     pub(crate) time: Option<TimeField>,
+    /// Whether formats that lack a field for an attribute are errors.
+    pub(crate) is_strict: bool,
     /// Whether a field is kept, by its place.
     wanted: [bool; Field::ALL.len()],
 }
@@ -43,7 +45,13 @@ impl Plan {
             })
         };
         let wanted = Field::ALL.map(|field| options.fields.contains(&field) || needs(field));
-        Self { attributes, time: options.time.clone(), wanted }
+        Self { attributes, time: options.time.clone(), is_strict: true, wanted }
+    }
+
+    /// To find out the format of a log. If it lacks an attribute, that is said later, and not that no format fits.
+    pub(crate) fn for_detection(options: &Options) -> Self {
+        let options = Options { fields: vec![Field::Path], ..options.clone() };
+        Self { is_strict: false, ..Self::new(&options) }
     }
 
     pub(crate) fn slots(&self) -> usize {
@@ -116,7 +124,8 @@ impl Plan {
             let place = fields.iter().position(is_it);
             match place.and_then(|place| uses.get_mut(place)) {
                 Some(used) => used.slots.push(slot),
-                None => return Err(name.unwrap_or_else(|asked| asked)),
+                None if self.is_strict => return Err(name.unwrap_or_else(|asked| asked)),
+                None => {}
             }
         }
         let has_day = (Meaning::Date.covers() | Meaning::Clock.covers()) & !covered == 0;

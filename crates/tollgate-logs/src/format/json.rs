@@ -9,6 +9,7 @@ use crate::escape::Escape;
 use crate::meaning::Meaning;
 use crate::plan::{Dialect, Plan, Use};
 use crate::reason::{Kind, Reason};
+use crate::value::is_absent;
 
 /// What is known of a server's JSON.
 #[derive(Debug, Clone, Copy)]
@@ -16,6 +17,9 @@ pub(crate) struct Objects {
     pub(crate) dialect: Dialect,
     /// A field and the value that it has in lines about requests, if it is there.
     pub(crate) only: Option<(&'static str, &'static [u8])>,
+    /// Whether the names are those of no one server. Then the user's attributes, or the field that the user says has the
+    /// time, tell requests as well.
+    pub(crate) is_open: bool,
 }
 
 /// The fields that are asked for, as a tree of names.
@@ -29,6 +33,8 @@ pub(crate) struct Fields {
     found: Vec<Option<(usize, usize, bool)>>,
     /// The place of `only` among the wanted, and its value.
     only: Option<(usize, &'static [u8])>,
+    /// As in [`Objects`].
+    is_open: bool,
 }
 
 #[derive(Debug, Default)]
@@ -43,8 +49,13 @@ impl Fields {
     ///
     /// The header that an attribute asks for, if there is no rule where headers are.
     pub(crate) fn new(objects: &Objects, plan: &Plan) -> Result<Self, String> {
-        let mut fields =
-            Self { nodes: vec![Node::default()], wanted: Vec::new(), found: Vec::new(), only: None };
+        let mut fields = Self {
+            nodes: vec![Node::default()],
+            wanted: Vec::new(),
+            found: Vec::new(),
+            only: None,
+            is_open: objects.is_open,
+        };
         if let Some(time) = &plan.time {
             fields.want(&path(&time.field), Use { meaning: Some(plan.time_of(time)), slots: Vec::new() });
         }
@@ -55,9 +66,11 @@ impl Fields {
             let path = match &attribute.source {
                 Source::Json(pointer) => path(pointer),
                 Source::Field(name) => vec![name.clone().into_bytes()],
-                Source::Header(header) => {
-                    path(&(objects.dialect.header)(header).ok_or_else(|| format!("header:{header}"))?)
-                }
+                Source::Header(header) => match (objects.dialect.header)(header) {
+                    Some(name) => path(&name),
+                    None if plan.is_strict => return Err(format!("header:{header}")),
+                    None => continue,
+                },
                 Source::Query(_) | Source::Xff(_) => continue,
             };
             fields.want(&path, Use { meaning: None, slots: vec![Plan::slot(place)] });
@@ -118,6 +131,7 @@ impl Fields {
             return Ok(if has_time { Kind::Other } else { Kind::Unknown });
         }
         let mut covered = 0;
+        let mut is_named = plan.time.is_some();
         for (place, used) in self.wanted.iter().enumerate() {
             let Some((text, escape)) = value(place) else { continue };
             match &used.meaning {
@@ -126,12 +140,17 @@ impl Fields {
                     draft.put(plan, used, text, escape)?;
                 }
                 Some(_) => {}
-                None => draft.put(plan, used, text, escape)?,
+                None => {
+                    is_named |= !used.slots.is_empty() && !is_absent(text);
+                    draft.put(plan, used, text, escape)?;
+                }
             }
         }
         let has = |meaning: Meaning| covered & meaning.covers() > 0;
-        let is_request =
-            has(Meaning::Method) || has(Meaning::Path) || (has(Meaning::Address) && has(Meaning::Status));
+        let is_request = has(Meaning::Method)
+            || has(Meaning::Path)
+            || (has(Meaning::Address) && has(Meaning::Status))
+            || (self.is_open && is_named && covered & Meaning::TIME > 0);
         Ok(if is_request { Kind::Request } else { Kind::Unknown })
     }
 

@@ -55,13 +55,20 @@ impl Row {
 }
 
 const fn objects(names: Names, header: fn(&str) -> Option<String>) -> Text {
-    Text::Objects(Objects { dialect: Dialect { names, header }, only: None })
+    Text::Objects(Objects { dialect: Dialect { names, header }, only: None, is_open: false })
 }
+
+const USUAL_OBJECTS: Text = Text::Objects(Objects {
+    dialect: Dialect { names: USUAL, header: nginx::DIALECT.header },
+    only: None,
+    is_open: true,
+});
 
 const CADDY_OBJECTS: Text = Text::Objects(Objects {
     dialect: Dialect { names: CADDY, header: |name| Some(format!("/request/headers/{}/0", capitals(name))) },
     // An error of a handler is logged with the same fields once more.
     only: Some(("/msg", b"handled request")),
+    is_open: false,
 });
 
 /// `x-api-key` as Go writes it: `X-Api-Key`.
@@ -85,7 +92,7 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new("cloudflare", objects(CLOUDFLARE, |name| Some(format!("/RequestHeaders/{}", name.to_ascii_lowercase()))))
         .sampled(),
     Row::new("google", objects(GOOGLE, |_| None)).sampled(),
-    Row::new("json", objects(USUAL, nginx::DIALECT.header)),
+    Row::new("json", USUAL_OBJECTS),
     Row::new("w3c", Text::Table(Style::W3c)),
     Row::new(
         "alb",

@@ -469,6 +469,37 @@ fn the_time_is_where_the_user_says() {
     }
 }
 
+/// Lines of JSON whose names nobody knows were no requests, whatever the user said of them.
+#[test]
+fn attributes_and_a_time_make_unknown_json_a_request() {
+    let text = r#"{"ts":1795449600,"src":"192.0.2.1","endpoint":"/x","status":200}
+{"ts":1795449601,"message":"started","src":null}
+"#;
+    let of = |format: Option<&str>, time: Option<&str>, attributes: &[&str]| {
+        let options = Options {
+            format: format.map(|name| name.parse().unwrap()),
+            time: time.map(|time| time.parse().unwrap()),
+            attributes: attributes.iter().map(|attribute| attribute.parse().unwrap()).collect(),
+            ..Options::default()
+        };
+        read_all(vec![log(text)], options)
+    };
+    let attributes = ["ip=json:/src", "path=json:/endpoint"];
+    let request = "2026-11-23T16:00:00.5Z 192.0.2.1 - /x 200 - 0=192.0.2.1 1=/x";
+    for format in [None, Some("json")] {
+        let (requests, summary, result) = of(format, None, &attributes);
+        result.unwrap();
+        assert_eq!(requests, [request]);
+        assert_eq!((summary.others, summary.files[0].format.as_deref()), (1, Some("json")));
+        let (requests, summary, result) = of(format, Some("ts:unix"), &attributes);
+        result.unwrap();
+        assert_eq!(requests, [request, "2026-11-23T16:00:01.5Z - - - - - 0=- 1=-"]);
+        assert_eq!(summary.others, 0);
+        let (.., result) = of(format, None, &["user=json:/nobody"]);
+        assert!(matches!(result, Err(Error::UnknownFormat { .. })));
+    }
+}
+
 #[test]
 fn times_without_a_zone_are_an_error_until_one_is_named() {
     let text = CASES.iter().find(|case| case.format.starts_with("haproxy")).unwrap().text;
