@@ -178,7 +178,7 @@ pub(crate) const W3C: Names = &[
     ("time-taken", Duration(Unit::OfW3c)),
 ];
 
-/// Names that people give to columns and to fields of JSON lines. Letters of either case are one.
+/// Names that people give to columns and to fields of JSON lines. Columns may have capitals; JSON may not.
 pub(crate) const USUAL: Names = &[
     ("time", Time(Any, Unknown)),
     ("timestamp", Time(Any, Unknown)),

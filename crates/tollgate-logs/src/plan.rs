@@ -108,7 +108,12 @@ impl Plan {
     ) -> Result<Vec<Use>, String> {
         let mut uses = vec![Use::default(); fields.len()];
         let mut covered = 0;
-        let own = self.time.iter().map(|time| (time.field.as_str(), self.time_of(time)));
+        // Headers of tables are in lower case, and the user's name may not be.
+        let own = self.time.iter().filter_map(|time| {
+            let is_like = |field: &&String| time.field.eq_ignore_ascii_case(field);
+            let exact = fields.iter().find(|field| **field == time.field);
+            Some((exact.or_else(|| fields.iter().find(is_like))?.as_str(), self.time_of(time)))
+        });
         let known = dialect.names.iter().map(|(name, meaning)| (*name, meaning.clone()));
         let special = fields.iter().filter_map(|field| Some((field.as_str(), meaning(field)?)));
         for (name, meaning) in own.chain(known).chain(special) {

@@ -462,6 +462,12 @@ fn the_time_is_where_the_user_says() {
         ),
         ("{\"epoch\":1795449600123,\"path\":\"/\"}\n", "epoch:unix", "2026-11-23T16:00:00.123Z - - / - -"),
         ("when,path,status\n2026-11-23 16:00:00,/,200\n", "when", "2026-11-23T15:00:00.5Z - - / 200 -"),
+        ("When,path,status\n2026-11-23 16:00:00,/,200\n", "When", "2026-11-23T15:00:00.5Z - - / 200 -"),
+        (
+            "#Fields: Begin cs-uri-stem\n2026-11-23T16:00:00+01:00 /\n",
+            "BEGIN",
+            "2026-11-23T15:00:00.5Z - - / - -",
+        ),
     ];
     for (text, time, expected) in cases {
         let options = Options { time: Some(time.parse().unwrap()), ..berlin() };
