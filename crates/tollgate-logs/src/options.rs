@@ -22,7 +22,8 @@ use crate::request::Field;
 /// ```
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// The format of all files. `None`: that of each file is detected from its first 1,000 lines.
+    /// The format of all files. Of the first 1,000 lines of each, it has to read one. `None`: that of each file is
+    /// detected from these lines, of which it has to read more than 95 %.
     pub format: Option<Format>,
     /// The zone of times that are logged without one. Without it, such a log is an error.
     pub zone: Option<TimeZone>,

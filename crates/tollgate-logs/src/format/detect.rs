@@ -67,7 +67,11 @@ impl Detected {
     }
 }
 
-/// Finds the format that reads the lines, of all that are known or of a given one in all prefixes.
+/// Lines that a format may fail to read before the first request. Most formats read nothing of a log.
+const PATIENCE: usize = 100;
+
+/// Finds the format that reads the lines, of all that are known or of a given one in all prefixes. Of those that are
+/// known, it has to read nearly all lines. Of a given one, the prefix is taken with which it reads most.
 ///
 /// # Errors
 ///
@@ -80,6 +84,7 @@ pub(crate) fn detect(
 ) -> Result<Detected, Miss> {
     let known = || ROWS.iter().filter(|row| row.is_detected).filter_map(|row| row.format().ok());
     let formats: Vec<Format> = given.map_or_else(|| known().collect(), |given| vec![given.clone()]);
+    let patience = if given.is_some() { usize::MAX } else { PATIENCE };
     let mut idle = None;
     let mut nearest: Option<Detected> = None;
     let mut unknown = None;
@@ -92,7 +97,7 @@ pub(crate) fn detect(
             if given.is_none() && !is_candidate(format, prefix, lines) {
                 continue;
             }
-            let Some(seen) = try_format(lines, format, prefix, plan, zone) else { continue };
+            let Some(seen) = try_format(lines, format, prefix, plan, zone, patience) else { continue };
             let detected = Detected { format: format.clone(), prefix, seen };
             if seen.fits() {
                 return Ok(detected);
@@ -105,8 +110,9 @@ pub(crate) fn detect(
             }
         }
     }
-    if let Some(idle) = idle {
-        return Ok(idle);
+    // How many lines a given format may leave unread is judged when all are read.
+    if let Some(found) = nearest.take_if(|_| given.is_some()).or(idle) {
+        return Ok(found);
     }
     Err(match (nearest, unknown) {
         (Some(nearest), _) => Miss::Nearest(nearest.name(), nearest.seen.first_unparsed.unwrap_or(0)),
@@ -133,6 +139,7 @@ fn try_format(
     prefix: Prefix,
     plan: &Plan,
     zone: Option<&TimeZone>,
+    patience: usize,
 ) -> Option<Seen> {
     let mut parser = Parser::new(format, prefix, plan, zone).ok()?;
     let mut seen = Seen::default();
@@ -156,8 +163,7 @@ fn try_format(
             Err(_) => {
                 seen.unparsed += 1;
                 seen.first_unparsed = seen.first_unparsed.or(Some(place));
-                // Most formats read nothing of a log, and are told by its first lines.
-                if seen.requests == 0 && seen.unparsed > 100 {
+                if seen.requests == 0 && seen.unparsed > patience {
                     break;
                 }
             }

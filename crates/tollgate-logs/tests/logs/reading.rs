@@ -131,6 +131,24 @@ fn messages_of_caddy_alone_are_an_idle_log() {
     assert_eq!((requests.len(), summary.others, summary.files[0].format.as_deref()), (0, 1, Some("caddy")));
 }
 
+/// Detection wants nearly all of the first lines. Of a format that is named, `max_unparsed` decides.
+#[test]
+fn a_named_format_may_leave_many_first_lines_unread() {
+    let text = ["bad\n".repeat(300), lines(100)].concat();
+    let options = |max_unparsed| Options {
+        format: Some("common".parse().unwrap()),
+        max_unparsed,
+        ..Options::default()
+    };
+    let (requests, summary, result) = read_all(vec![log(&text)], options(0.8));
+    result.unwrap();
+    assert_eq!((requests.len(), summary.unparsed_lines()), (100, 300));
+    let (.., result) = read_all(vec![log(&text)], options(0.5));
+    assert!(matches!(result, Err(Error::Unparsed { unparsed: 300, lines: 400, .. })));
+    let (.., result) = read_all(vec![log("bad\n")], options(1.0));
+    assert!(matches!(result, Err(Error::UnknownFormat { .. })));
+}
+
 #[test]
 fn files_folders_and_patterns_are_read_once_each() {
     let folder = tempfile::tempdir().unwrap();
