@@ -25,6 +25,14 @@ pub enum Error {
     /// The standard input is named more than once.
     #[error("the standard input can be read only once")]
     StdinTwice,
+    /// A file or a folder cannot be opened: it is not allowed, or there is no such place. The user's fault.
+    #[error("{name}: cannot be opened")]
+    Open {
+        /// The file or the folder.
+        name: String,
+        /// Why.
+        source: io::Error,
+    },
     /// Reading failed, or compressed data is damaged or cut off.
     #[error("{name}: cannot be read")]
     Read {

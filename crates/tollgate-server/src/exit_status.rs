@@ -61,13 +61,13 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (SUCCESS, "replayed; all gates held"),
             (FAILURE, "a gate failed"),
             (USAGE, "the arguments or the policies are wrong, or a log cannot be opened or understood"),
-            (NO_DECISION, "no answer: nothing to measure, or too many lines cannot be read"),
+            (NO_DECISION, "no answer: nothing to measure, damaged data, or too many lines cannot be read"),
             LOST,
         ],
         "suggest" => &[
             (SUCCESS, "a limit is suggested"),
             (USAGE, "the arguments are wrong, or a log cannot be opened or understood"),
-            (NO_DECISION, "no answer: too few clients, or too many lines cannot be read"),
+            (NO_DECISION, "no answer: too few clients, damaged data, or too many lines cannot be read"),
             LOST,
         ],
         "new" => &[

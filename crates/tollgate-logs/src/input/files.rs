@@ -69,7 +69,7 @@ impl Found {
         match fs::metadata(path) {
             Ok(of) if of.is_dir() => self.folder(path)?,
             Ok(_) => self.file(path)?,
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(read_error(&name(), error)),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(open_error(&name(), error)),
             Err(_) => {
                 let pattern = path.to_str().filter(|text| text.contains(['*', '?', '[']));
                 let pattern = pattern.ok_or_else(|| Error::NoFile { name: name() })?;
@@ -77,7 +77,7 @@ impl Found {
                     glob::glob(pattern).map_err(|source| Error::Pattern { pattern: name(), source })?;
                 let mut count = 0;
                 for path in matches {
-                    let path = path.map_err(|error| read_error(&name(), error.into()))?;
+                    let path = path.map_err(|error| open_error(&name(), error.into()))?;
                     count += 1;
                     if path.is_dir() { self.folder(&path)? } else { self.file(&path)? }
                 }
@@ -100,7 +100,7 @@ impl Found {
     /// All files of a folder, in the order of their names. Links to folders are not followed, and hidden files are none
     /// of a log.
     fn folder(&mut self, folder: &Path) -> Result<(), Error> {
-        let wrong = |error| read_error(&folder.display().to_string(), error);
+        let wrong = |error| open_error(&folder.display().to_string(), error);
         let entries = fs::read_dir(folder).map_err(wrong)?;
         let mut entries = entries.collect::<io::Result<Vec<_>>>().map_err(wrong)?;
         entries.sort_by_key(fs::DirEntry::file_name);
@@ -120,14 +120,14 @@ impl Found {
 
     fn file(&mut self, path: &Path) -> Result<(), Error> {
         let name = path.display().to_string();
-        let of = fs::metadata(path).map_err(|error| read_error(&name, error))?;
+        let of = fs::metadata(path).map_err(|error| open_error(&name, error))?;
         if !of.is_file() {
             // A pipe, as of a shell's `<(...)`.
-            let file = File::open(path).map_err(|error| read_error(&name, error))?;
+            let file = File::open(path).map_err(|error| open_error(&name, error))?;
             self.once(name, Box::new(file));
             return Ok(());
         }
-        let whole = fs::canonicalize(path).map_err(|error| read_error(&name, error))?;
+        let whole = fs::canonicalize(path).map_err(|error| open_error(&name, error))?;
         if self.known.insert(whole) {
             self.bytes = self.bytes.saturating_add(of.len());
             self.logs.push(Log { name, place: Place::File(path.to_owned()) });
@@ -140,12 +140,17 @@ pub(crate) fn read_error(name: &str, source: io::Error) -> Error {
     Error::Read { name: name.to_owned(), source }
 }
 
+fn open_error(name: &str, source: io::Error) -> Error {
+    Error::Open { name: name.to_owned(), source }
+}
+
 impl Log {
     /// The bytes of its first lines, at least so many. They are read again by [`Log::open`].
     pub(crate) fn first_lines(&mut self, most: usize, counts: &Arc<Counts>) -> Result<Vec<u8>, Error> {
         let result = match &mut self.place {
             Place::File(path) => {
-                File::open(path).and_then(compression::plain).and_then(|mut stream| begin(&mut stream, most))
+                let file = File::open(path).map_err(|error| open_error(&self.name, error))?;
+                compression::plain(file).and_then(|mut stream| begin(&mut stream, most))
             }
             Place::Once(place) => place.take().ok_or_else(gone).and_then(|read| {
                 let mut stream = compression::plain(Counted { read, counts: Arc::clone(counts) })?;
@@ -160,8 +165,10 @@ impl Log {
     /// All its lines. To be called once.
     pub(crate) fn open(&mut self, counts: &Arc<Counts>) -> Result<Lines<Stream>, Error> {
         let stream = match &mut self.place {
-            Place::File(path) => File::open(path)
-                .and_then(|read| compression::plain(Counted { read, counts: Arc::clone(counts) })),
+            Place::File(path) => {
+                let read = File::open(path).map_err(|error| open_error(&self.name, error))?;
+                compression::plain(Counted { read, counts: Arc::clone(counts) })
+            }
             Place::Once(place) => place.take().ok_or_else(gone),
         };
         Ok(Lines::new(stream.map_err(|error| read_error(&self.name, error))?))

@@ -149,6 +149,15 @@ fn a_named_format_may_leave_many_first_lines_unread() {
     assert!(matches!(result, Err(Error::UnknownFormat { .. })));
 }
 
+/// A log that cannot be opened is the user's fault; damaged data inside one is not.
+#[test]
+fn what_cannot_be_opened_is_told_from_what_is_damaged() {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("a.log"), lines(1)).unwrap();
+    let (.., result) = read_all(vec![Input::from(folder.path().join("a.log/b"))], Options::default());
+    assert!(matches!(result, Err(Error::Open { name, .. }) if name.ends_with("a.log/b")));
+}
+
 #[test]
 fn files_folders_and_patterns_are_read_once_each() {
     let folder = tempfile::tempdir().unwrap();

@@ -102,6 +102,7 @@ fn what_is_wrong_has_status_2_and_is_named() {
     folder.write("wrong.yaml", "policies: [{ name: x }]");
     for (arguments, named) in [
         (&["policies.yaml", "nowhere.log"][..], "nowhere.log: no such file"),
+        (&["policies.yaml", "access.log/1"], "access.log/1: cannot be opened"),
         (&["nowhere.yaml", "access.log"], "nowhere.yaml"),
         (&["wrong.yaml", "access.log"], "wrong.yaml:1:12: a policy needs `key`"),
         (&["policies.yaml", "access.log", "--fail-if", "logn.denied > 0"], "no policy `logn`"),
@@ -128,6 +129,9 @@ fn logs_without_an_answer_have_status_3() {
     assert!(error.contains("3 of 123 lines cannot be read") && error.contains("broken.log:121"), "{error}");
     let (status, ..) = folder.run(&["simulate", "policies.yaml", "broken.log", "--max-unparsed", "50%"]);
     assert_eq!(status, Some(0));
+    fs::write(folder.path("cut.log.gz"), b"\x1f\x8b\x08\x00").unwrap();
+    let (status, _, error) = folder.run(&["simulate", "policies.yaml", "cut.log.gz"]);
+    assert_eq!((status, error.contains("cut.log.gz: cannot be read")), (Some(3), true), "{error}");
     let (status, said, _) = folder.simulate(&["--from", "2027-01-01T00:00:00Z"]);
     assert_eq!(status, Some(3), "{said}");
 }
