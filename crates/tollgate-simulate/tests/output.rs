@@ -23,6 +23,7 @@ fn answer() -> Answer {
             requests: report.requests,
         }],
         lines: 882,
+        others: 5,
         unparsed_lines: 2,
         ..ReadReport::default()
     });

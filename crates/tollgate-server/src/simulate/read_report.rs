@@ -19,6 +19,7 @@ pub(super) fn read_report(summary: &Summary) -> ReadReport {
     ReadReport {
         files: summary.files.iter().map(file).collect(),
         lines: summary.lines,
+        others: summary.others,
         unparsed_lines: summary.unparsed_lines(),
         unparsed: unparsed.collect(),
         late: summary.late,

@@ -156,6 +156,23 @@ fn json_markdown_and_the_page_have_the_same_figures_and_no_keys() {
     assert!(fs::read_to_string(folder.path("report.html")).unwrap().contains("192.0.2.66"));
 }
 
+/// A log whose lines are no requests vanished without a word.
+#[test]
+fn lines_without_a_request_are_told() {
+    let folder = Folder::new();
+    let text = fs::read_to_string(folder.path("access.log")).unwrap();
+    folder.write("access.log", &format!("\n{text}\n"));
+    let (_, said, _) = folder.simulate(&["--report", "report.html"]);
+    assert!(said.contains("Read 14 lines in 1 file, 2 without a request (14.3 %)\n"), "{said}");
+    let page = fs::read_to_string(folder.path("report.html")).unwrap();
+    assert!(page.contains("14 lines in 1 file; 2 without a request (14.3 %)"), "{page}");
+    let docker = r#"{"log":"GET / 200\n","stream":"stdout","time":"2026-11-23T12:00:00.1Z"}"#;
+    folder.write("docker.log", docker);
+    let (status, said, error) = folder.run(&["simulate", "policies.yaml", "access.log", "docker.log"]);
+    assert_eq!((status, said.as_str()), (Some(2), ""));
+    assert!(error.contains("docker.log: no known format") && error.contains("--attr"), "{error}");
+}
+
 #[test]
 fn policies_are_compared_in_one_pass() {
     let folder = Folder::new();

@@ -125,9 +125,11 @@ fn read_section(page: &mut String, read: &ReadReport) {
     page.push_str("<h2>What was read</h2>\n");
     let _ = writeln!(
         page,
-        "<p>{} in {}; {} unreadable ({}), {} too late to be replayed.</p>",
+        "<p>{} in {}; {} without a request ({}), {} unreadable ({}), {} too late to be replayed.</p>",
         counted(read.lines, "line"),
         counted(read.files.len() as u64, "file"),
+        grouped(read.others),
+        percent(read.others, read.lines),
         grouped(read.unparsed_lines),
         percent(read.unparsed_lines, read.lines),
         grouped(read.late)

@@ -46,8 +46,11 @@ impl fmt::Display for Answer {
 }
 
 fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
-    let ReadReport { files, lines, unparsed_lines, late, .. } = read;
+    let ReadReport { files, lines, others, unparsed_lines, late, .. } = read;
     write!(f, "Read {} in {}", counted(*lines, "line"), counted(files.len() as u64, "file"))?;
+    if *others > 0 {
+        write!(f, ", {} without a request ({})", grouped(*others), percent(*others, *lines))?;
+    }
     if *unparsed_lines > 0 {
         write!(f, ", {} unreadable ({})", grouped(*unparsed_lines), percent(*unparsed_lines, *lines))?;
     }

@@ -9,6 +9,8 @@ pub struct ReadReport {
     pub files: Vec<ReadFile>,
     /// All lines, of every kind.
     pub lines: u64,
+    /// Lines that could be read and are no requests: empty ones, headers, comments and other messages.
+    pub others: u64,
     /// Lines that could not be read.
     pub unparsed_lines: u64,
     /// The same by reason, with examples.
