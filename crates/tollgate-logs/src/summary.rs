@@ -1,5 +1,6 @@
 //! What has been read.
 
+use crate::gaps::Gaps;
 use crate::request::{Instant, Precision};
 
 /// What has been read. It is complete once [`Reader::read`](crate::Reader::read) has returned `None` or
@@ -26,9 +27,8 @@ pub struct Summary {
     pub first_micros: Option<i64>,
     /// When the last request began, in microseconds since the epoch.
     pub last_micros: Option<i64>,
-    /// The longest times without requests, in the order of time: those above [`Gap::LEAST_MICROS`], at most
-    /// [`Gap::MOST`].
-    pub gaps: Vec<Gap>,
+    /// The longest times without requests.
+    pub gaps: Gaps,
     /// Requests whose local time exists twice, at the end of summer time. The order in the file decided which was
     /// meant.
     pub ambiguous: u64,
@@ -92,21 +92,4 @@ impl Example {
     pub const MOST: usize = 3;
     /// How many bytes of a line are shown.
     pub const LENGTH: usize = 200;
-}
-
-/// A time without requests.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Gap {
-    /// When the last request before it began, in microseconds since the epoch.
-    pub from_micros: i64,
-    /// When the first request after it began, in microseconds since the epoch.
-    pub to_micros: i64,
-}
-
-impl Gap {
-    /// How long a gap is at least: ten minutes.
-    pub const LEAST_MICROS: i64 = 600_000_000;
-    /// How many gaps are told.
-    pub const MOST: usize = 10;
 }

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::options::Options;
 use crate::reason::Reason;
 use crate::record::Bucket;
-use crate::summary::{Example, Gap, Summary, Unparsed};
+use crate::summary::{Example, Summary, Unparsed};
 
 /// The summary, while it grows.
 #[derive(Debug, Default)]
@@ -38,23 +38,9 @@ impl Tally {
             self.summary.first_micros = Some(first.time);
         }
         // A bucket is a second, so gaps lie between buckets alone.
-        if let Some(before) = self.summary.last_micros {
-            self.gap(Gap { from_micros: before, to_micros: first.time });
-        }
+        self.summary.gaps.note(first.time);
+        self.summary.gaps.note(last.time);
         self.summary.last_micros = Some(last.time);
-    }
-
-    fn gap(&mut self, gap: Gap) {
-        let length = |gap: &Gap| gap.to_micros.saturating_sub(gap.from_micros);
-        if length(&gap) < Gap::LEAST_MICROS {
-            return;
-        }
-        let gaps = &mut self.summary.gaps;
-        gaps.push(gap);
-        if gaps.len() > Gap::MOST {
-            let shortest = gaps.iter().enumerate().min_by_key(|(_, gap)| length(gap)).map(|(place, _)| place);
-            shortest.map(|place| gaps.remove(place));
-        }
     }
 
     /// Whether too many lines could not be read.

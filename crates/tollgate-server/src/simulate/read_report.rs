@@ -1,9 +1,11 @@
 //! What was read, in words.
 
-use tollgate_logs::{Example, Instant, LogFile, Precision, Summary};
+use jiff::tz::TimeZone;
+use tollgate_logs::{Example, Gaps, Instant, LogFile, Precision, Summary};
 use tollgate_simulate::{ReadFile, ReadGap, ReadReport, UnreadLines};
 
-pub(super) fn read_report(summary: &Summary) -> ReadReport {
+/// What was read, with the gaps between the requests that were replayed. Their times are written in the zone.
+pub(super) fn read_report(summary: &Summary, gaps: &Gaps, zone: &TimeZone) -> ReadReport {
     let name = |file: usize| summary.files.get(file).map_or("", |file| file.name.as_str());
     let example = |example: &Example| format!("{}:{}: {}", name(example.file), example.line, example.text);
     let unparsed = summary.unparsed.iter().map(|unparsed| UnreadLines {
@@ -11,9 +13,9 @@ pub(super) fn read_report(summary: &Summary) -> ReadReport {
         lines: unparsed.lines,
         examples: unparsed.examples.iter().map(example).collect(),
     });
-    let gaps = summary.gaps.iter().map(|gap| ReadGap {
-        from: written(gap.from_micros),
-        to: written(gap.to_micros),
+    let gaps = gaps.longest().iter().map(|gap| ReadGap {
+        from: written(gap.from_micros, zone),
+        to: written(gap.to_micros, zone),
         seconds: gap.to_micros.saturating_sub(gap.from_micros) as f64 / 1e6,
     });
     ReadReport {
@@ -52,7 +54,9 @@ fn file(file: &LogFile) -> ReadFile {
     }
 }
 
-fn written(micros: i64) -> String {
-    let time = jiff::Timestamp::from_microsecond(micros);
-    time.map_or_else(|_| format!("{micros} us"), |time| time.to_string())
+fn written(micros: i64, zone: &TimeZone) -> String {
+    match jiff::Timestamp::from_microsecond(micros) {
+        Ok(time) => time.display_with_offset(zone.to_offset(time)).to_string(),
+        Err(_) => format!("{micros} us"),
+    }
 }

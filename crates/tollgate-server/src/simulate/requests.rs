@@ -3,8 +3,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use jiff::tz::TimeZone;
 use tollgate::Timestamp;
-use tollgate_logs::{Field, Order, Reader, Request};
+use tollgate_logs::{Field, Gaps, Order, Reader, Request};
 use tollgate_policy::Attributes;
 use tollgate_simulate::{Hit, ReadReport};
 
@@ -20,6 +21,9 @@ pub(super) struct Requests {
     from: Option<Timestamp>,
     to: Option<Timestamp>,
     estimate: bool,
+    zone: TimeZone,
+    /// Between the requests from `from` to `to`.
+    gaps: Gaps,
 }
 
 /// An attribute that is asked for.
@@ -71,7 +75,15 @@ impl Requests {
             order: if args.sort { Order::SORT } else { Order::default() },
         };
         let reader = Reader::open(logs, options)?;
-        Ok(Self { reader, wanted, from: args.from, to: args.to, estimate: args.estimate })
+        Ok(Self {
+            reader,
+            wanted,
+            from: args.from,
+            to: args.to,
+            estimate: args.estimate,
+            zone: args.tz.clone().unwrap_or(TimeZone::UTC),
+            gaps: Gaps::default(),
+        })
     }
 
     /// Calls back for each request, in the order of time. Returns what was read, with notes about it.
@@ -82,7 +94,7 @@ impl Requests {
         let mut progress = ProgressLine::new();
         let ended = self.take_all(&mut progress, &mut take);
         progress.end();
-        let read = read_report(self.reader.summary());
+        let read = read_report(self.reader.summary(), &self.gaps, &self.zone);
         if let Err(failure) = ended {
             for unread in &read.unparsed {
                 crate::output::complain(format_args!("{} lines: {}", unread.lines, unread.reason));
@@ -117,6 +129,7 @@ impl Requests {
             if self.from.is_some_and(|from| time < from) || self.to.is_some_and(|to| time >= to) {
                 continue;
             }
+            self.gaps.note(request.time_micros());
             let mut attributes = Attributes::default();
             for wanted in &mut self.wanted {
                 if let Some(value) = wanted.source.value(&request) {

@@ -173,6 +173,34 @@ fn lines_without_a_request_are_told() {
     assert!(error.contains("docker.log: no known format") && error.contains("--attr"), "{error}");
 }
 
+/// Gaps were in UTC, whatever the zone, and those outside `--from` and `--to` hid those inside.
+#[test]
+fn gaps_are_in_the_zone_and_between_the_requests_that_are_replayed() {
+    let folder = Folder::new();
+    // Twenty minutes of twenty hours, then the last of 11 gaps, which is the shortest.
+    let minutes = (0..=10).map(|hour| hour * 60).chain([620]);
+    let log: String = minutes
+        .map(|minute| {
+            line("192.0.2.1", 0, "/", 200)
+                .replace(":12:00:00", &format!(":{:02}:{:02}:00", minute / 60, minute % 60))
+        })
+        .collect();
+    folder.write("access.log", &log);
+    let gaps = |arguments: &[&str]| {
+        let (_, said, _) = folder.simulate(&[&["--json", "--tz", "Europe/Berlin"], arguments].concat());
+        let json: Value = serde_json::from_str(&said).unwrap();
+        let gaps = json["read"]["gaps"].as_array().unwrap().clone();
+        let gaps =
+            gaps.iter().map(|gap| [&gap["from"], &gap["to"]].map(|time| time.as_str().unwrap().to_owned()));
+        gaps.collect::<Vec<_>>()
+    };
+    let all = gaps(&[]);
+    assert_eq!((all.len(), all[0][0].as_str()), (10, "2026-11-23T01:00:00+01:00"));
+    let last = [["2026-11-23T11:00:00+01:00", "2026-11-23T11:20:00+01:00"].map(str::to_owned)];
+    assert_eq!(gaps(&["--from", "2026-11-23T09:30:00Z"]), last);
+    assert_eq!(gaps(&["--to", "2026-11-23T01:00:00Z"]), [[""; 2]; 0]);
+}
+
 #[test]
 fn policies_are_compared_in_one_pass() {
     let folder = Folder::new();

@@ -17,7 +17,7 @@ pub struct ReadReport {
     pub unparsed: Vec<UnreadLines>,
     /// Requests that were left out because later ones had been replayed already.
     pub late: u64,
-    /// The longest times without requests.
+    /// The longest times without requests, of those that were replayed.
     pub gaps: Vec<ReadGap>,
     /// Requests whose local time exists twice.
     pub ambiguous: u64,
