@@ -2,12 +2,15 @@
 
 use jiff::tz::TimeZone;
 use tollgate_logs::{Example, Gaps, Instant, LogFile, Precision, Summary};
-use tollgate_simulate::{ReadFile, ReadGap, ReadReport, UnreadLines};
+use tollgate_simulate::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 
 /// What was read, with the gaps between the requests that were replayed. Their times are written in the zone.
 pub(super) fn read_report(summary: &Summary, gaps: &Gaps, zone: &TimeZone) -> ReadReport {
     let name = |file: usize| summary.files.get(file).map_or("", |file| file.name.as_str());
-    let example = |example: &Example| format!("{}:{}: {}", name(example.file), example.line, example.text);
+    let example = |example: &Example| UnreadLine {
+        place: format!("{}:{}", name(example.file), example.line),
+        text: Some(example.text.clone()),
+    };
     let unparsed = summary.unparsed.iter().map(|unparsed| UnreadLines {
         reason: unparsed.reason.to_string(),
         lines: unparsed.lines,

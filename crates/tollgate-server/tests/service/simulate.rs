@@ -201,6 +201,23 @@ fn gaps_are_in_the_zone_and_between_the_requests_that_are_replayed() {
     assert_eq!(gaps(&["--to", "2026-11-23T01:00:00Z"]), [[""; 2]; 0]);
 }
 
+/// Lines that cannot be read hold addresses as well.
+#[test]
+fn unreadable_lines_are_hidden_with_the_keys() {
+    let folder = Folder::new();
+    let text = fs::read_to_string(folder.path("access.log")).unwrap();
+    folder.write("access.log", &(text + "192.0.2.99 is cut o"));
+    let arguments = ["--max-unparsed", "50%"];
+    for form in [&[][..], &["--json"], &["--md"]] {
+        let (status, said, _) = folder.simulate(&[&arguments, form].concat());
+        assert_eq!(status, Some(0));
+        assert!(!said.contains("192.0.2.99"), "{said}");
+        assert_eq!(said.contains("access.log:13"), form != ["--md"], "{said}");
+    }
+    let (_, said, _) = folder.simulate(&[&arguments[..], &["--show-keys"]].concat());
+    assert!(said.contains("access.log:13: 192.0.2.99 is cut o\n"), "{said}");
+}
+
 #[test]
 fn policies_are_compared_in_one_pass() {
     let folder = Folder::new();

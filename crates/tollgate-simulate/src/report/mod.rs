@@ -6,7 +6,7 @@ mod share;
 use serde::Serialize;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
-pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLines};
+pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::share::percent;
 use crate::{Curve, Role};
 
@@ -247,8 +247,10 @@ pub struct DayReport {
 
 impl Report {
     /// Replaces the names of clients by digests. The same log gives the same digests, and without the log nobody can find
-    /// out a name by trying all addresses.
+    /// out a name by trying all addresses. Of lines that could not be read, the text is removed.
     pub fn hide_keys(&mut self) {
+        let unread = self.read.iter_mut().flat_map(|read| &mut read.unparsed);
+        unread.flat_map(|unread| &mut unread.examples).for_each(|example| example.text = None);
         let key = self.fingerprint;
         let newly = self.compared.iter_mut().flat_map(|compared| &mut compared.most_newly_denied);
         for client in self.most_denied.iter_mut().chain(newly) {

@@ -1,5 +1,7 @@
 //! What was read before anything was replayed.
 
+use std::fmt;
+
 use serde::Serialize;
 
 /// What was read.
@@ -47,8 +49,25 @@ pub struct UnreadLines {
     pub reason: String,
     /// How many.
     pub lines: u64,
-    /// Some of them, each with its file and number.
-    pub examples: Vec<String>,
+    /// Some of them.
+    pub examples: Vec<UnreadLine>,
+}
+
+/// A line that could not be read.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct UnreadLine {
+    /// Its file and its number: `access.log:12`.
+    pub place: String,
+    /// Its begin. `None` if keys are hidden, as it may hold some.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
+impl fmt::Display for UnreadLine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.place)?;
+        self.text.as_ref().map_or(Ok(()), |text| write!(f, ": {text}"))
+    }
 }
 
 /// A time without requests.
