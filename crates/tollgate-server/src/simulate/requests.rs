@@ -7,7 +7,7 @@ use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 use tollgate_logs::{Field, Gaps, Order, Reader, Request};
 use tollgate_policy::Attributes;
-use tollgate_simulate::{Hit, ReadReport};
+use tollgate_simulate::{Hit, ReadReport, code};
 
 use super::failure::Failure;
 use super::progress::ProgressLine;
@@ -154,7 +154,9 @@ impl Requests {
         let missing = self.wanted.iter().filter(|wanted| !wanted.is_seen && read.lines > 0);
         for Wanted { name, .. } in missing {
             notes.push(format!(
-                "No request in the logs has `{name}`, which the policies go by. --attr {name}=SOURCE says where the log has it."
+                "No request in the logs has {}, which the policies go by. {} says where the log has it.",
+                code(name),
+                code(&format!("--attr {name}=SOURCE"))
             ));
         }
         if read.ambiguous > 0 {

@@ -218,6 +218,23 @@ fn unreadable_lines_are_hidden_with_the_keys() {
     assert!(said.contains("access.log:13: 192.0.2.99 is cut o\n"), "{said}");
 }
 
+/// The names of attributes come from files of policies, which somebody may have sent in a pull request.
+#[test]
+fn names_in_notes_are_neither_control_characters_nor_markup() {
+    let folder = Folder::new();
+    folder.write(
+        "policies.yaml",
+        "policies: [{ name: a, key: [\"x\\e[31m\\n# `<b>|y\"], quotas: [3/1m], on_missing_key: skip }]",
+    );
+    let (status, said, error) = folder.simulate(&[]);
+    assert_eq!(status, Some(0), "{error}");
+    assert!(said.contains("No request in the logs has `x\\u{1b}[31m\\n# '<b>|y`, which"), "{said}");
+    assert!(!said.contains('\x1b'), "{said}");
+    let (_, said, _) = folder.simulate(&["--md"]);
+    assert!(said.contains("- No request in the logs has `x\\u{1b}[31m\\n# '<b>|y`, which"), "{said}");
+    assert!(said.contains("`--attr x\\u{1b}[31m\\n# '<b>|y=SOURCE` says"), "{said}");
+}
+
 #[test]
 fn policies_are_compared_in_one_pass() {
     let folder = Folder::new();

@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 
 use tollgate_policy::Printable;
 
-use super::Answer;
 use super::number::{counted, grouped, lasting};
 use super::table::Table;
 use super::text::marks;
+use super::{Answer, code};
 use crate::{Held, percent};
 
 /// Limits of a curve that are listed.
@@ -50,7 +50,7 @@ impl Answer {
             for gate in gates {
                 table.row([
                     gate.held.words().to_owned(),
-                    code(&gate.gate),
+                    cell(&gate.gate),
                     gate.measured.clone(),
                     gate.allowed.clone(),
                 ]);
@@ -68,8 +68,8 @@ impl Answer {
             Table::new(["policy", "key", "requests", "denied", "clients", "denied clients"]).left(2);
         for policy in &report.policies {
             table.row([
-                code(&policy.title()),
-                code(&policy.key),
+                cell(&policy.title()),
+                cell(&policy.key),
                 grouped(policy.requests),
                 format!("{} ({})", grouped(policy.denied), percent(policy.denied, policy.requests)),
                 grouped(policy.clients),
@@ -84,7 +84,7 @@ impl Answer {
         self.curves(&mut text);
         let _ = writeln!(text, "Limits of this answer:\n");
         for note in &report.notes {
-            let _ = writeln!(text, "- {note}");
+            let _ = writeln!(text, "- {}", Printable(note));
         }
         text
     }
@@ -115,8 +115,7 @@ impl Answer {
     }
 }
 
-/// Text of users, as code: nothing in it is read as Markdown.
-fn code(text: &str) -> String {
-    let text = Printable(text).to_string().replace('`', "'").replace('|', "\\|");
-    format!("`{text}`")
+/// Text of users in a table.
+fn cell(text: &str) -> String {
+    code(text).replace('|', "\\|")
 }

@@ -6,8 +6,19 @@ pub(crate) mod table;
 pub(crate) mod text;
 
 use serde::Serialize;
+use tollgate_policy::Printable;
 
 use crate::{GateResult, Held, Report};
+
+/// Returns the text of a user between backquotes: control characters are visible, and nothing in it is read as Markdown.
+///
+/// ```
+/// assert_eq!(tollgate_simulate::code("a`\n<b>"), r"`a'\n<b>`");
+/// ```
+#[must_use]
+pub fn code(text: &str) -> String {
+    format!("`{}`", Printable(text).to_string().replace('`', "'"))
+}
 
 /// A report with what became of its gates.
 #[derive(Debug, Clone, Serialize)]

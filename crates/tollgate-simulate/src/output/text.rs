@@ -40,7 +40,7 @@ impl fmt::Display for Answer {
         classes(f, report)?;
         compared(f, report)?;
         writeln!(f, "\nLimits of this answer")?;
-        report.notes.iter().try_for_each(|note| writeln!(f, "  - {note}"))?;
+        report.notes.iter().try_for_each(|note| writeln!(f, "  - {}", Printable(note)))?;
         gate_results(f, gates)
     }
 }
