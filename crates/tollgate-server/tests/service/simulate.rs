@@ -177,7 +177,7 @@ fn lines_without_a_request_are_told() {
 #[test]
 fn gaps_are_in_the_zone_and_between_the_requests_that_are_replayed() {
     let folder = Folder::new();
-    // Twenty minutes of twenty hours, then the last of 11 gaps, which is the shortest.
+    // Ten gaps of an hour, which are as many as are told, and one of twenty minutes.
     let minutes = (0..=10).map(|hour| hour * 60).chain([620]);
     let log: String = minutes
         .map(|minute| {
@@ -195,8 +195,8 @@ fn gaps_are_in_the_zone_and_between_the_requests_that_are_replayed() {
         gaps.collect::<Vec<_>>()
     };
     let all = gaps(&[]);
-    assert_eq!((all.len(), all[0][0].as_str()), (10, "2026-11-23T01:00:00+01:00"));
-    let last = [["2026-11-23T11:00:00+01:00", "2026-11-23T11:20:00+01:00"].map(str::to_owned)];
+    assert_eq!((all.len(), all[0][0].as_str()), (10, "2026-11-23T01:00:00.5+01:00"));
+    let last = [["2026-11-23T11:00:00.5+01:00", "2026-11-23T11:20:00.5+01:00"].map(str::to_owned)];
     assert_eq!(gaps(&["--from", "2026-11-23T09:30:00Z"]), last);
     assert_eq!(gaps(&["--to", "2026-11-23T01:00:00Z"]), [[""; 2]; 0]);
 }
