@@ -575,6 +575,6 @@ mod tests {
             Proof::from_arg_matches(&matches).unwrap();
         }
         let is_brief = |name: &&String| !brief(name).is_empty();
-        assert_eq!(names().iter().filter(is_brief).count(), 11, "a proof has another name");
+        assert_eq!(names().iter().filter(is_brief).count(), 12, "a proof has another name");
     }
 }

@@ -220,7 +220,7 @@ async fn metrics_have_the_names_of_envoyproxy_ratelimit_if_that_is_wanted() {
     wire.call(limited).await.expect_err("it may not");
     // Envoy's calls are counted, and no others.
     for _ in 0..2 {
-        assert_eq!(server.get("/v1/check?user=alice").status, 200);
+        assert_eq!(server.get("/healthcheck").status, 200);
     }
     folder.write("config.yaml", "domain: shop\ndescriptors: [{ ky: user }]\n");
     assert_eq!(server.admin_post("/v1/policies/reload", "{}").status, 422);
