@@ -25,22 +25,28 @@ const COMMANDS: [&[&str]; 10] = [
 /// Shells, and the names of their completion files.
 const SHELLS: [(&str, &str); 3] = [("bash", "tollgate"), ("zsh", "_tollgate"), ("fish", "tollgate.fish")];
 
-/// Builds the static binary, its manual pages and its completions. Returns their folder.
-pub(crate) fn build() -> Result<PathBuf> {
+/// Builds the static binary, with these arguments of cargo. Returns its path.
+pub(crate) fn static_binary(arguments: &[&str]) -> Result<PathBuf> {
     let version = command("rustc -vV").read()?;
     let target = version.lines().find_map(|line| line.strip_prefix("host: "));
     let target = target.context("rustc does not say which target it builds for")?;
     command("cargo build --locked --release --package tollgate-server --target")
         .argument(target)
+        .arguments(arguments)
         // With an explicit target, build scripts are linked as usual.
         .environment("RUSTFLAGS", "-C target-feature=+crt-static")
         // Strips the names of functions, an eighth of the file.
         .environment("CARGO_PROFILE_RELEASE_STRIP", "symbols")
         .run()?;
+    Ok(target_directory()?.join(target).join("release/tollgate"))
+}
+
+/// Builds the static binary, its manual pages and its completions. Returns their folder.
+pub(crate) fn build() -> Result<PathBuf> {
     let dist = target_directory()?.join("dist");
     let binary = dist.join("tollgate");
     fs::create_dir_all(&dist)?;
-    fs::copy(target_directory()?.join(target).join("release/tollgate"), &binary)?;
+    fs::copy(static_binary(&[])?, &binary)?;
     let write = |folder: &str, name: &str, words: &[&str]| {
         let folder = dist.join(folder);
         fs::create_dir_all(&folder)?;

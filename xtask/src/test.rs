@@ -79,6 +79,10 @@ fn steps() -> Vec<Step> {
             ]),
         ),
         Step::check("single features", middleware_by_feature),
+        Step::command(
+            "service without logs",
+            command("cargo clippy --locked --package tollgate-server --no-default-features -- -D warnings"),
+        ),
         Step::check("older headers", node::older_headers).after("node"),
         Step::command("doc tests", command("cargo test --locked --workspace --all-features --doc")),
         Step::command(

@@ -60,6 +60,7 @@ mod secret_file;
 mod serve;
 mod settings;
 mod shutdown;
+#[cfg(feature = "simulate")]
 pub mod simulate;
 mod socket;
 mod stopwatch;

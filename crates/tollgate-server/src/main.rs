@@ -10,9 +10,11 @@ use tollgate_server::args::{
     NewTokenArgs, ServeArgs, TokenCommand,
 };
 use tollgate_server::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, UNWRITTEN, USAGE};
+#[cfg(feature = "simulate")]
+use tollgate_server::simulate;
 use tollgate_server::{
     Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, man, new_token,
-    output, simulate, version,
+    output, version,
 };
 
 #[global_allocator]
@@ -31,7 +33,9 @@ fn main() -> ExitCode {
         Command::Check(args) => (check(args), NO_DECISION),
         Command::CheckConfig(args) => (check_config(&args), FAILURE),
         Command::Explain(args) => (explain(&args), FAILURE),
+        #[cfg(feature = "simulate")]
         Command::Simulate(args) => (Ok(replayed(simulate::run(&args))), FAILURE),
+        #[cfg(feature = "simulate")]
         Command::Suggest(args) => (Ok(replayed(simulate::suggest(&args))), FAILURE),
         Command::Token(TokenCommand::New(args)) => (new_token(&args), FAILURE),
         Command::Completions(args) => (Ok(completions(&args)), FAILURE),
@@ -126,6 +130,7 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
     })
 }
 
+#[cfg(feature = "simulate")]
 fn replayed(outcome: Result<(String, u8), simulate::Failure>) -> u8 {
     match outcome {
         Ok((text, status)) => answer(&text, status),

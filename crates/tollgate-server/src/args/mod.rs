@@ -1,12 +1,15 @@
 //! Command-line flags, and the environment variables that stand for them.
 //!
 //! Flags about a shared store are in `store`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, those of
-//! commands that read policy files in `policies`, and those of commands that read logs in `simulate`. `value` parses single
-//! values, and `environment` handles variables.
+//! commands that read policy files in `policies`, and those of commands that read logs in `simulate`. `value` and `log_value`
+//! parse single values, and `environment` handles variables.
 
 mod environment;
 mod grpc;
+#[cfg(feature = "simulate")]
+mod log_value;
 mod policies;
+#[cfg(feature = "simulate")]
 mod simulate;
 mod store;
 mod tls;
@@ -28,6 +31,7 @@ pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::grpc::GrpcArgs;
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
+#[cfg(feature = "simulate")]
 pub use self::simulate::{Companion, LogArgs, SimulateArgs, SuggestArgs};
 pub use self::store::{
     AcrossSlots, ClusterArgs, FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs, StoreKeyArgs,
@@ -76,8 +80,10 @@ pub enum Command {
     /// Explain which policies match a request, why others do not, and what is charged
     Explain(ExplainArgs),
     /// Replay access logs through policies, and report who would have been denied
+    #[cfg(feature = "simulate")]
     Simulate(Box<SimulateArgs>),
     /// Suggest a limit by access logs, such that few clients are ever denied
+    #[cfg(feature = "simulate")]
     Suggest(Box<SuggestArgs>),
     /// Make tokens for the file of `serve --tokens`
     #[command(subcommand)]

@@ -9,7 +9,7 @@ use tollgate::{Quota, Timestamp};
 use tollgate_logs::{Attribute, Format, TimeField};
 use tollgate_simulate::Gate;
 
-use super::value;
+use super::{log_value, value};
 
 /// What flags about it stand under in the help.
 const LOGS: &str = "Logs";
@@ -62,7 +62,7 @@ pub struct SimulateArgs {
 
     /// How many other limits are tried for each quota that does not decide alone, from 0 to 12. Each takes as long as the
     /// replay itself
-    #[arg(long, value_name = "COUNT", default_value = "4", value_parser = value::rungs)]
+    #[arg(long, value_name = "COUNT", default_value = "4", value_parser = log_value::rungs)]
     pub try_limits: usize,
 
     /// Print one JSON object
@@ -106,15 +106,15 @@ pub struct SuggestArgs {
     pub key: Vec<String>,
 
     /// Window of the limit, such as 1m, 10s or 1h
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = value::window)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = log_value::window)]
     pub window: Quota,
 
     /// Window of a second, short limit against bursts, or `none`
-    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = value::companion)]
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = log_value::companion)]
     pub companion: Companion,
 
     /// Share of clients that may ever be denied
-    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = value::budget)]
+    #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = log_value::budget)]
     pub budget: f64,
 
     /// Count only requests of which these conditions hold, as in the `match` of a policy, such as 'path: /login'
@@ -158,7 +158,7 @@ pub struct LogArgs {
 
     /// Zone of times that are logged without one, and of hours and days in the report, such as Europe/Berlin [default: none,
     /// and UTC in the report]
-    #[arg(long, value_name = "ZONE", value_parser = value::zone)]
+    #[arg(long, value_name = "ZONE", value_parser = log_value::zone)]
     pub tz: Option<TimeZone>,
 
     /// Where the time is in JSON lines and tables with other names than usual, such as ts:unix or 'at:%Y-%m-%d %H:%M:%S'
@@ -184,7 +184,7 @@ pub struct LogArgs {
     pub sort: bool,
 
     /// Share of lines that may be unreadable
-    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = value::percentage)]
+    #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = log_value::percentage)]
     pub max_unparsed: f64,
 
     /// Also take logs that may hold only a sample of all requests, as those of Google Cloud. What they show of each client
