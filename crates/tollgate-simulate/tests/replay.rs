@@ -184,6 +184,32 @@ fn a_client_may_be_in_several_classes_and_denied_in_some() {
     assert_eq!(figures, [("even", 1, 0), ("odd", 1, 1), ("others", 1, 0)]);
 }
 
+/// The service answers such a request 400. The replay counted it.
+#[test]
+fn a_value_that_is_too_long_cannot_be_decided_on() {
+    let undecided = |bytes: usize, options: Options| {
+        let policies = policies("policies: [{ name: all, key: [path], quotas: [5/1h] }]");
+        let mut replay = Replay::new(policies, None, options).unwrap();
+        let path = "/".to_owned() + &"a".repeat(bytes - 1);
+        let hit = Hit {
+            time: Timestamp::from_unix_millis(MONDAY),
+            attributes: [("ip", "192.0.2.1"), ("path", path.as_str())].into_iter().collect(),
+            status: None,
+            user_agent: None,
+            path: None,
+        };
+        replay.request(&hit).unwrap();
+        let report = replay.report();
+        (report.undecided, report.undecided_reasons.first().map(|reason| reason.reason.clone()))
+    };
+    assert_eq!(undecided(1_024, Options::default()), (0, None));
+    let (requests, reason) = undecided(1_025, Options::default());
+    assert_eq!(requests, 1);
+    assert!(reason.as_ref().is_some_and(|reason| reason.contains("longer than 1024 bytes")), "{reason:?}");
+    let max_attribute_bytes = NonZeroUsize::new(2_000).unwrap();
+    assert_eq!(undecided(1_025, Options { max_attribute_bytes, ..Options::default() }), (0, None));
+}
+
 #[test]
 fn hidden_keys_are_the_same_for_the_same_requests_and_differ_for_others() {
     let hidden = |requests: &[(i64, &str)]| {

@@ -60,6 +60,11 @@ pub struct SimulateArgs {
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_clients: NonZeroUsize,
 
+    /// Most bytes in the value of an attribute, as for `serve`. Requests with longer ones are answered as errors
+    #[arg(long, value_name = "BYTES", default_value = "1024")]
+    #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
+    pub max_attribute_bytes: NonZeroUsize,
+
     /// How many other limits are tried for each quota that does not decide alone, from 0 to 12. Each takes as long as the
     /// replay itself
     #[arg(long, value_name = "COUNT", default_value = "4", value_parser = log_value::rungs)]

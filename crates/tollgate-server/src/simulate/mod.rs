@@ -41,6 +41,7 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     let options = Options {
         client,
         max_clients: args.max_clients,
+        max_attribute_bytes: args.max_attribute_bytes,
         zone: args.log.tz.clone().unwrap_or(TimeZone::UTC),
         rungs: args.try_limits,
         classes,

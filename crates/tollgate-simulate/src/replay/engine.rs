@@ -1,5 +1,6 @@
 //! The engine that decides live, under a clock that the log drives.
 
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use tollgate::{ManualClock, MemoryStore, Verdict};
@@ -17,14 +18,20 @@ pub(super) struct Engine {
 }
 
 impl Engine {
-    /// An engine with at most this many counters. Only address space is reserved for them, some 38 bytes each, until they
-    /// are needed.
-    pub(super) fn new(policies: Policies, clock: &ManualClock, max_counters: usize) -> Self {
+    /// An engine with at most this many counters, that refuses longer values of attributes. Only address space is reserved
+    /// for counters, some 38 bytes each, until they are needed.
+    pub(super) fn new(
+        policies: Policies,
+        clock: &ManualClock,
+        max_counters: usize,
+        max_attribute_bytes: NonZeroUsize,
+    ) -> Self {
         let store = MemoryStore::builder().clock(clock.clone());
         // Memory does not fail, so nothing is ever counted in place of the store.
         let unused = store.clone().max_counters(1).build();
         let store = store.max_counters(max_counters).build();
         let limiter = PolicyLimiter::new(store, policies, "simulate").memory(unused);
+        let limiter = limiter.max_value_bytes(max_attribute_bytes.get());
         Self { set: limiter.live(), limiter }
     }
 

@@ -69,6 +69,9 @@ pub struct Options {
     /// How many clients are followed, for each kind of key. Where there are more, only some are, and figures about
     /// clients are estimates.
     pub max_clients: NonZeroUsize,
+    /// Most bytes in the value of an attribute that policies go by. Requests with longer ones cannot be decided on: the
+    /// service answers them as errors.
+    pub max_attribute_bytes: NonZeroUsize,
     /// The zone of hours and days.
     pub zone: TimeZone,
     /// How many other limits the engine tries for each quota whose curve cannot be calculated.
@@ -80,11 +83,13 @@ pub struct Options {
 }
 
 impl Default for Options {
-    /// Clients are addresses (of IPv6, networks of /64), two million of them are followed, and hours are those of UTC.
+    /// Clients are addresses (of IPv6, networks of /64), two million of them are followed, values of
+    /// attributes have at most 1,024 bytes, and hours are those of UTC.
     fn default() -> Self {
         Self {
             client: Identity::Address("ip".into(), tollgate_policy::Grouping::default()),
             max_clients: NonZeroUsize::new(2_000_000).unwrap_or(NonZeroUsize::MIN),
+            max_attribute_bytes: MAX_ATTRIBUTE_BYTES,
             zone: TimeZone::UTC,
             rungs: 8,
             listed_clients: 20,
@@ -171,6 +176,9 @@ struct All {
 /// Live counters at most: 2 GiB of them.
 const MAX_COUNTERS: usize = 64 << 20;
 
+/// The default of `tollgate serve`.
+const MAX_ATTRIBUTE_BYTES: NonZeroUsize = NonZeroUsize::new(1_024).expect("it is not 0");
+
 /// Reasons that are told apart.
 const MAX_REASONS: usize = 64;
 
@@ -186,8 +194,8 @@ impl Replay {
         options: Options,
     ) -> Result<Self, ReplayError> {
         let clock = ManualClock::default();
-        let engine = Engine::new(policies, &clock, MAX_COUNTERS);
-        let baseline = baseline.map(|baseline| Engine::new(baseline, &clock, MAX_COUNTERS));
+        let new = |policies| Engine::new(policies, &clock, MAX_COUNTERS, options.max_attribute_bytes);
+        let (engine, baseline) = (new(policies), baseline.map(new));
         let max = options.max_clients.get();
         let mut subjects = vec![Subjects::new(options.client.clone(), max)];
         let tracks = Tracks::new(engine.policies(), |identity| {
@@ -197,7 +205,7 @@ impl Replay {
                 subjects.len() - 1
             })
         });
-        let rungs = rungs::all(engine.policies(), &tracks, &clock, options.rungs)?;
+        let rungs = rungs::all(engine.policies(), &tracks, &clock, &options)?;
         let mut all = All { calendar: Calendar::new(options.zone.clone()), ..All::default() };
         all.classes.resize_with(options.classes.len() + 1, Default::default);
         Ok(Self { clock, now: None, engine, baseline, subjects, client: 0, tracks, rungs, all, options })

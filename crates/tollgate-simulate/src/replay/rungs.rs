@@ -10,7 +10,7 @@ use super::bits::Bits;
 use super::engine::{Engine, is_denied_by};
 use super::error::ReplayError;
 use super::policy_track::Tracks;
-use super::{PolicyTrack, Role};
+use super::{Options, PolicyTrack, Role};
 
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
 const MAX_RUNGS: usize = 32;
@@ -59,7 +59,7 @@ pub(super) fn all(
     policies: &Policies,
     tracks: &Tracks,
     clock: &ManualClock,
-    of_each: usize,
+    options: &Options,
 ) -> Result<Vec<Rung>, ReplayError> {
     let wanted: Vec<(usize, &PolicyTrack, usize)> = tracks
         .iter()
@@ -74,7 +74,7 @@ pub(super) fn all(
             })
         })
         .collect();
-    let of_each = of_each.min(MAX_RUNGS.checked_div(wanted.len()).unwrap_or(0)).min(SHARES.len());
+    let of_each = options.rungs.min(MAX_RUNGS.checked_div(wanted.len()).unwrap_or(0)).min(SHARES.len());
     let mut rungs = Vec::new();
     for (number, track, place) in wanted {
         let Some(quota) = track.quotas.get(place).map(|track| &track.quota) else { continue };
@@ -87,7 +87,7 @@ pub(super) fn all(
                 denied: 0,
                 is_lost: false,
                 clients: Bits::default(),
-                engine: Engine::new(changed, clock, MAX_COUNTERS),
+                engine: Engine::new(changed, clock, MAX_COUNTERS, options.max_attribute_bytes),
                 policy: track.policy,
                 role: track.role,
             });
