@@ -210,6 +210,29 @@ fn a_value_that_is_too_long_cannot_be_decided_on() {
     assert_eq!(undecided(1_025, Options { max_attribute_bytes, ..Options::default() }), (0, None));
 }
 
+/// Names of programs may be as long as a line of a log, and there may be millions of them.
+#[test]
+fn long_names_of_clients_are_cut() {
+    let policies = policies("policies: [{ name: all, key: [ip], quotas: [1/1h] }]");
+    let client = tollgate_policy::Identity::of_word("user_agent").unwrap();
+    let mut replay = Replay::new(policies, None, Options { client, ..Options::default() }).unwrap();
+    let agents = ["a", "b"].map(|last| "x".repeat(900) + last);
+    for agent in [&agents[0], &agents[1], &agents[1]] {
+        let hit = Hit {
+            time: Timestamp::from_unix_millis(MONDAY),
+            attributes: [("ip", "192.0.2.1"), ("user_agent", agent.as_str())].into_iter().collect(),
+            status: None,
+            user_agent: Some(agent),
+            path: None,
+        };
+        replay.request(&hit).unwrap();
+    }
+    let report = replay.report();
+    let [client] = &report.most_denied[..] else { panic!("{report:?}") };
+    assert!(client.client.starts_with("user_agent=xxx") && client.client.ends_with("..."), "{client:?}");
+    assert_eq!((client.client.len(), client.denied, report.clients), (123, 2, 2));
+}
+
 #[test]
 fn hidden_keys_are_the_same_for_the_same_requests_and_differ_for_others() {
     let hidden = |requests: &[(i64, &str)]| {

@@ -7,6 +7,8 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use tollgate::Key;
 use tollgate_policy::{Attributes, Identity};
 
+use super::example::cut;
+
 /// The clients of one kind of key: a number for each, counted from 0.
 ///
 /// Where there are more than there is room for, only one key in 2, 4, 8 and so on is followed. Which ones depends on the
@@ -93,12 +95,12 @@ impl Subjects {
     }
 }
 
-/// The client as a report names it. A network that is one address of IPv4 is written as that.
+/// The client as a report names it, cut if it is long. A network that is one address of IPv4 is written as that.
 fn name(identity: &Identity, request: &Attributes<'_>) -> Box<str> {
     let name = identity.describe(request).unwrap_or_default();
     match (identity, name.strip_suffix("/32")) {
         (Identity::Address(..), Some(address)) if !address.contains(':') => address.into(),
-        _ => name.into(),
+        _ => cut(&name),
     }
 }
 
