@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
+use std::fmt::Write as _;
 use std::num::NonZeroUsize;
 
 use tollgate::Timestamp;
@@ -81,4 +82,31 @@ fn a_curve_of_some_clients_is_called_an_estimate() {
     assert!(some.to_string().contains(&format!("would deny ({estimate})")), "{some}");
     assert!(!some.html().contains("Exact for every limit"));
     assert!(some.to_string().contains("Figures about clients and windows"), "{some}");
+}
+
+/// From 33 quotas on none was tried, and the report advised to use the flag that had been given.
+#[test]
+fn many_quotas_get_a_limit_each_until_all_are_used() {
+    let mut text = "policies:\n".to_owned();
+    for number in 0..20 {
+        writeln!(text, "  - {{ name: p{number}, key: [ip], quotas: [4/1m, 100/1h] }}").unwrap();
+    }
+    let requests = [(0, "192.0.2.1", None)];
+    let report = replay(&text, Options { rungs: 4, ..Options::default() }, &requests);
+    let tried = report.policies.iter().flat_map(|policy| &policy.quotas);
+    assert_eq!(tried.filter(|quota| quota.curve.points.len() > 1).count(), 32);
+    let said = report.notes.join("\n");
+    assert!(said.contains("32 of 40 quotas") && !said.contains("--try-limits"), "{said}");
+    let none = replay(&text, Options { rungs: 0, ..Options::default() }, &requests);
+    assert!(none.notes.join("\n").contains("--try-limits"), "{:?}", none.notes);
+}
+
+#[test]
+fn a_limit_that_requests_state_is_said_not_to_be_tried() {
+    let text = "policies:
+  - { name: plans, key: [ip], quotas: [{ limit: { attribute: user, on_missing: 3 }, max: 9, window: 1h }] }
+";
+    let report = replay(text, Options::default(), &[(0, "192.0.2.1", None)]);
+    let said = report.notes.join("\n");
+    assert!(said.contains("limits that requests state") && !said.contains("--try-limits"), "{said}");
 }

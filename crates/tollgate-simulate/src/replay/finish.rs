@@ -240,24 +240,9 @@ impl Replay {
                  deny by these, are estimates from one client in {one_in}; requests that are denied are counted exactly."
             ));
         }
-        if self.rungs.is_empty() && self.any_untried() {
-            notes.push(
-                "Where several quotas decide together, only today's limit was tried; --try-limits tries others."
-                    .to_owned(),
-            );
-        }
-        notes
-    }
-
-    fn any_untried(&self) -> bool {
         let policies = self.engine.policies();
-        self.tracks.iter().any(|track| {
-            let policy = policies.as_slice().get(track.policy);
-            policy.is_some_and(|policy| {
-                let quotas = &mut track.quotas.iter();
-                quotas.any(|quota| !rungs::is_calculable(policies, policy, track.role, &quota.quota))
-            })
-        })
+        notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));
+        notes
     }
 }
 

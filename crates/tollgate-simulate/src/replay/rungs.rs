@@ -10,6 +10,7 @@ use super::bits::Bits;
 use super::engine::{Engine, is_denied_by};
 use super::error::ReplayError;
 use super::policy_track::Tracks;
+use super::quota_track::QuotaTrack;
 use super::{Options, PolicyTrack, Role};
 
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
@@ -54,31 +55,79 @@ pub(super) fn is_calculable(policies: &Policies, policy: &Policy, role: Role, qu
     takes_one && opens && quota.count_denied() == CountDenied::No && is_alone && is_fixed && is_apart
 }
 
-/// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than a few engines in all.
+/// A quota whose curve cannot be calculated.
+struct Uncalculated<'a> {
+    number: usize,
+    track: &'a PolicyTrack,
+    place: usize,
+    quota: &'a PolicyQuota,
+    /// Whether requests state the limit, so that there is no other one to try.
+    is_stated_by_requests: bool,
+}
+
+/// Those that are not of an override.
+fn uncalculated<'a>(policies: &'a Policies, tracks: &'a Tracks) -> impl Iterator<Item = Uncalculated<'a>> {
+    tracks.iter().enumerate().flat_map(move |(number, track)| {
+        let policy = policies.as_slice().get(track.policy);
+        let quotas = track.quotas.iter().enumerate().filter(|(_, quota)| quota.of_override.is_none());
+        let quotas =
+            quotas.filter_map(move |(place, QuotaTrack { quota, .. })| Some((place, quota, policy?)));
+        let quotas = quotas.filter(|(_, quota, policy)| !is_calculable(policies, policy, track.role, quota));
+        quotas.map(move |(place, quota, policy)| Uncalculated {
+            number,
+            track,
+            place,
+            quota,
+            is_stated_by_requests: is_limited_by_requests(policy),
+        })
+    })
+}
+
+/// Says which quotas have been tried under their own limits alone, and why.
+pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked: usize) -> Vec<String> {
+    let (stated, wanted): (Vec<_>, Vec<_>) =
+        uncalculated(policies, tracks).partition(|quota| quota.is_stated_by_requests);
+    let is_tried = |quota: &&Uncalculated<'_>| {
+        rungs.iter().any(|rung| (rung.track, rung.quota) == (quota.number, quota.place))
+    };
+    let tried = wanted.iter().filter(is_tried).count();
+    let mut notes = Vec::new();
+    if asked == 0 && !wanted.is_empty() {
+        notes.push(
+            "Where several quotas decide together, only today's limit was tried; --try-limits tries others."
+                .to_owned(),
+        );
+    } else if tried < wanted.len() {
+        notes.push(format!(
+            "Other limits were tried for {tried} of {} quotas that do not decide alone: each takes as long as the replay \
+             itself, so there are {MAX_RUNGS} at most.",
+            wanted.len()
+        ));
+    }
+    if !stated.is_empty() {
+        notes.push("Nothing was tried in place of limits that requests state.".to_owned());
+    }
+    notes
+}
+
+/// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than a few engines in all. If there
+/// are more quotas than that, the first have one each.
 pub(super) fn all(
     policies: &Policies,
     tracks: &Tracks,
     clock: &ManualClock,
     options: &Options,
 ) -> Result<Vec<Rung>, ReplayError> {
-    let wanted: Vec<(usize, &PolicyTrack, usize)> = tracks
-        .iter()
-        .enumerate()
-        .flat_map(|(number, track)| (0..track.quotas.len()).map(move |quota| (number, track, quota)))
-        .filter(|(_, track, quota)| {
-            let policy = policies.as_slice().get(track.policy);
-            let quota = track.quotas.get(*quota).filter(|quota| quota.of_override.is_none());
-            let pair = policy.zip(quota);
-            pair.is_some_and(|(policy, quota)| {
-                !is_calculable(policies, policy, track.role, &quota.quota) && !is_limited_by_requests(policy)
-            })
-        })
-        .collect();
-    let of_each = options.rungs.min(MAX_RUNGS.checked_div(wanted.len()).unwrap_or(0)).min(SHARES.len());
+    let wanted: Vec<Uncalculated<'_>> =
+        uncalculated(policies, tracks).filter(|quota| !quota.is_stated_by_requests).collect();
+    let share = (MAX_RUNGS / wanted.len().max(1)).max(1);
+    let of_each = options.rungs.min(share).min(SHARES.len());
     let mut rungs = Vec::new();
-    for (number, track, place) in wanted {
-        let Some(quota) = track.quotas.get(place).map(|track| &track.quota) else { continue };
+    for Uncalculated { number, track, place, quota, .. } in wanted {
         for limit in limits(quota.quota().limit(), of_each) {
+            if rungs.len() >= MAX_RUNGS {
+                return Ok(rungs);
+            }
             let changed = with_limit(policies, track.policy, quota, limit)?;
             rungs.push(Rung {
                 track: number,
