@@ -29,8 +29,6 @@ pub(super) struct Calendar {
     /// By weekday, from Monday, and hour.
     pub(super) week: [[Share; 24]; 7],
     pub(super) days: BTreeMap<Date, Share>,
-    /// Minutes in which there was no request are not told apart. This is the longest time without one.
-    pub(super) longest_gap: Option<(Timestamp, Timestamp)>,
     last: Option<Timestamp>,
 }
 
@@ -48,7 +46,6 @@ impl Calendar {
             place: None,
             week: Default::default(),
             days: BTreeMap::new(),
-            longest_gap: None,
             last: None,
         }
     }
@@ -62,10 +59,7 @@ impl Calendar {
     }
 
     pub(super) fn note(&mut self, now: Timestamp, is_denied: bool) {
-        let last = self.last.replace(now).unwrap_or(now);
-        if self.longest_gap.is_none_or(|(from, to)| now.since(last) > to.since(from)) {
-            self.longest_gap = Some((last, now));
-        }
+        self.last = Some(now);
         let quarter = now.as_unix_millis().div_euclid(QUARTER);
         if quarter != self.quarter {
             (self.quarter, self.place) = (quarter, self.place(now));
