@@ -276,6 +276,16 @@ fn denies_what_a_live_service_denied() {
     assert_eq!(json["refused_in_log"].as_u64(), Some(denied));
 }
 
+/// The service answers them 400, and counts nothing.
+#[test]
+fn requests_with_long_values_cannot_be_decided_on() {
+    let folder = Folder::new();
+    let (status, said, _) = folder.simulate(&["--max-attribute-bytes", "9"]);
+    assert_eq!(status, Some(0));
+    assert!(said.contains("10 requests cannot be decided on (83.3 %)"), "{said}");
+    assert!(said.contains("10 `ip` is longer than 9 bytes"), "{said}");
+}
+
 /// Four hundred clients in ten days, each with up to six requests at once.
 fn ten_days(folder: &Folder) {
     let mut log = String::new();
