@@ -124,8 +124,32 @@ struct Batch {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum Decision {
-    Decided { allowed: bool, retry_after_ms: Option<i64>, quotas: Vec<Quota> },
-    Problem { status: u16 },
+    Decided {
+        allowed: bool,
+        retry_after_ms: Option<i64>,
+        #[serde(flatten)]
+        quotas: Quotas,
+    },
+    Problem {
+        status: u16,
+    },
+}
+
+/// The states of the quotas: a list, or the fields of the decision itself if there is one.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Quotas {
+    Several { quotas: Vec<Quota> },
+    Single(Quota),
+}
+
+impl Quotas {
+    fn into_list(self) -> Vec<Quota> {
+        match self {
+            Self::Several { quotas } => quotas,
+            Self::Single(quota) => vec![quota],
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -207,6 +231,7 @@ impl Client for Line<'_> {
         let nobody = request("quarter", "nobody");
         let reply = self.connection.ask(&post("/v1/peek", &nobody));
         let Decision::Decided { quotas, .. } = read(&reply) else { panic!("a peek is answered: {reply:?}") };
+        let quotas = quotas.into_list();
         quotas.first().map(|quota| quota.window.end - quota.reset_after_ms).expect("the policy has a quota")
     }
 }
@@ -226,7 +251,7 @@ impl Decision {
             now: quota.window.end - quota.reset_after_ms,
             has_room: quota.reason.is_none(),
         };
-        let quotas = quotas.into_iter().map(standing).collect();
+        let quotas = quotas.into_list().into_iter().map(standing).collect();
         Some(Answer { victim, before, after, allowed, retry_after, quotas })
     }
 }
