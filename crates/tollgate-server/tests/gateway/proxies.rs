@@ -1,6 +1,7 @@
 //! Proxies that ask at `/forward-auth`, with the configurations of the manual as they stand there.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::net::SocketAddr;
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -168,12 +169,23 @@ fn order_of_a_hung(server: &Server, proxy: SocketAddr) -> u16 {
     // Traefik takes 30 seconds, and nginx 60 without its timeouts.
     const SOON: Duration = Duration::from_secs(45);
     server.signal("STOP");
+    // A thread that runs meanwhile would still answer.
+    until("all threads stand still", || stand_still(server));
     let begun = Instant::now();
     let status = order(proxy, "dave", "/order", &[]).status;
     let taken = begun.elapsed();
     server.signal("CONT");
     assert!(taken < SOON, "{taken:?}");
     status
+}
+
+/// Whether all threads of the service are stopped, as Linux tells of each behind its name.
+fn stand_still(server: &Server) -> bool {
+    let tasks = fs::read_dir(format!("/proc/{}/task", server.id())).expect("its threads");
+    tasks.flatten().all(|task| {
+        fs::read_to_string(task.path().join("stat"))
+            .is_ok_and(|stat| stat.rsplit(')').next().is_some_and(|rest| rest.trim_start().starts_with('T')))
+    })
 }
 
 /// In one process that can be killed, with its files in this folder.
