@@ -154,6 +154,11 @@ impl Measured {
         Self { part, all, of: "requests", is_estimate: false, because_of: part }
     }
 
+    /// Clients, of which one in so many was followed, and the requests because of which they count.
+    const fn clients(part: u64, all: u64, one_in: u64, because_of: u64) -> Self {
+        Self { part, all, of: "clients", is_estimate: one_in > 1, because_of }
+    }
+
     /// Whether there are such requests and none of the clients that are followed made them. It was another one.
     const fn is_missed(&self) -> bool {
         self.is_estimate && self.part == 0 && self.because_of > 0
@@ -214,13 +219,10 @@ impl Gate {
                         return Err(GateError::NoBaseline(self.text.clone()));
                     }
                     Measure::NewlyDenied => of_requests(policy.newly_denied),
-                    Measure::DeniedClients => Measured {
-                        part: policy.denied_clients,
-                        all: policy.clients,
-                        of: "clients",
-                        is_estimate: policy.one_client_in > 1,
-                        because_of: policy.denied,
-                    },
+                    Measure::DeniedClients => {
+                        let one_in = policy.one_client_in;
+                        Measured::clients(policy.denied_clients, policy.clients, one_in, policy.denied)
+                    }
                     _ => return Err(self.unmeasured("one policy", "denied, denied_clients and newly_denied")),
                 };
                 Ok((measured, policy.requests))
@@ -233,13 +235,10 @@ impl Gate {
                 })?;
                 let measured = match self.measure {
                     Measure::Denied => Measured::requests(class.denied, class.requests),
-                    Measure::DeniedClients => Measured {
-                        part: class.denied_clients,
-                        all: class.clients,
-                        of: "clients",
-                        is_estimate: report.one_client_in > 1,
-                        because_of: class.denied,
-                    },
+                    Measure::DeniedClients => {
+                        let one_in = report.one_client_in;
+                        Measured::clients(class.denied_clients, class.clients, one_in, class.denied)
+                    }
                     _ => return Err(self.unmeasured("one class", "denied and denied_clients")),
                 };
                 Ok((measured, class.requests))
@@ -249,13 +248,8 @@ impl Gate {
 
     fn of_all(&self, report: &Report) -> Result<Measured, GateError> {
         let requests = |part| Measured::requests(part, report.requests);
-        let clients = |part, because_of| Measured {
-            part,
-            all: report.clients,
-            of: "clients",
-            is_estimate: report.one_client_in > 1,
-            because_of,
-        };
+        let clients =
+            |part, because_of| Measured::clients(part, report.clients, report.one_client_in, because_of);
         let all = report.read.as_ref().map_or(0, |read| read.lines);
         let lines = |part| Measured { of: "lines", ..Measured::requests(part, all) };
         let compared = || report.compared.as_ref().ok_or_else(|| GateError::NoBaseline(self.text.clone()));

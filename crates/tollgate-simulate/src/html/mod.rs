@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use self::escape::Text;
 use self::table::Table;
-use crate::output::number::{counted, grouped, lasting};
+use crate::output::number::{counted, grouped, lasting, shares};
 use crate::output::text::marks;
 use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report, TimeShare};
 use crate::{Answer, Basis, Held, percent};
@@ -170,16 +170,9 @@ fn policies(page: &mut String, report: &Report) {
         ["policy", "key", "requests", "denied", "share", "clients", "denied clients", "share of clients"];
     let mut table = Table::new("Policies", &titles, 2);
     for policy in report.policies.iter().take(MAX_ROWS) {
-        table.row(&[
-            policy.title(),
-            policy.key.clone(),
-            grouped(policy.requests),
-            grouped(policy.denied),
-            percent(policy.denied, policy.requests),
-            grouped(policy.clients),
-            grouped(policy.denied_clients),
-            percent(policy.denied_clients, policy.clients),
-        ]);
+        let requests = shares(policy.denied, policy.requests);
+        let clients = shares(policy.denied_clients, policy.clients);
+        table.row(&[&[policy.title(), policy.key.clone()][..], &requests, &clients].concat());
     }
     page.push_str(&table.html());
     let titles = [
@@ -352,15 +345,9 @@ fn classes(page: &mut String, report: &Report) {
     let titles = ["class", "requests", "denied", "share", "clients", "denied clients", "share of clients"];
     let mut table = Table::new("Classes", &titles, 1);
     for class in &report.classes {
-        table.row(&[
-            class.class.clone(),
-            grouped(class.requests),
-            grouped(class.denied),
-            percent(class.denied, class.requests),
-            grouped(class.clients),
-            grouped(class.denied_clients),
-            percent(class.denied_clients, class.clients),
-        ]);
+        let requests = shares(class.denied, class.requests);
+        let clients = shares(class.denied_clients, class.clients);
+        table.row(&[&[class.class.clone()][..], &requests, &clients].concat());
     }
     page.push_str(&table.html());
 }

@@ -1,5 +1,8 @@
 //! Numbers and times, as people read them.
 
+use crate::percent;
+use crate::report::Spread;
+
 /// Writes a number with a comma at each thousand.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -17,6 +20,20 @@ pub(crate) fn grouped(number: u64) -> String {
 pub(crate) fn counted(number: u64, one: &str) -> String {
     let end = if number == 1 { "" } else { "s" };
     format!("{} {one}{end}", grouped(number))
+}
+
+/// Writes a whole, a part of it, and the share of the part.
+pub(crate) fn shares(part: u64, whole: u64) -> [String; 3] {
+    [grouped(whole), grouped(part), percent(part, whole)]
+}
+
+/// Writes how tight a limit is.
+pub(crate) fn most_in_a_window(most: Spread) -> String {
+    let [p50, p90, p99, p999, max] = [most.p50, most.p90, most.p99, most.p999, most.max].map(grouped);
+    format!(
+        "the most that a client asks for in one window: half of them at most {p50}, 90 % {p90}, 99 % {p99}, \
+         99.9 % {p999}, all {max}"
+    )
 }
 
 /// Writes a length of time in its largest unit, with one decimal place where that says more.

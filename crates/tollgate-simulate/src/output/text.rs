@@ -5,7 +5,7 @@ use std::fmt;
 use tollgate_policy::Printable;
 
 use super::Answer;
-use super::number::{counted, grouped, lasting};
+use super::number::{counted, grouped, lasting, most_in_a_window, shares};
 use super::table::Table;
 use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report, TimeShare};
 use crate::{Basis, Curve, GateResult, Held, Point, percent};
@@ -160,15 +160,7 @@ fn tightness(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaRep
         write!(f, " (the override in line {line})")?;
     }
     writeln!(f)?;
-    writeln!(
-        f,
-        "  the most that a client asks for in one window: half of them at most {}, 90 % {}, 99 % {}, 99.9 % {}, all {}",
-        grouped(most.p50),
-        grouped(most.p90),
-        grouped(most.p99),
-        grouped(most.p999),
-        grouped(most.max)
-    )?;
+    writeln!(f, "  {}", most_in_a_window(most))?;
     if quota.denied > 0 {
         writeln!(
             f,
@@ -311,15 +303,10 @@ fn classes(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     writeln!(f, "\nClasses")?;
     let mut table = Table::new(["class", "requests", "denied", "", "clients", "denied", ""]);
     for class in &report.classes {
-        table.row([
-            class.class.clone(),
-            grouped(class.requests),
-            grouped(class.denied),
-            percent(class.denied, class.requests),
-            grouped(class.clients),
-            grouped(class.denied_clients),
-            percent(class.denied_clients, class.clients),
-        ]);
+        let [requests, denied, share] = shares(class.denied, class.requests);
+        let [clients, denied_clients, of_clients] = shares(class.denied_clients, class.clients);
+        let class = class.class.clone();
+        table.row([class, requests, denied, share, clients, denied_clients, of_clients]);
     }
     write!(f, "{table}")
 }

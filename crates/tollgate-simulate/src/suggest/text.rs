@@ -5,7 +5,7 @@ use std::fmt;
 use tollgate_policy::Printable;
 
 use super::{SuggestedQuota, Suggestion};
-use crate::output::number::{counted, grouped};
+use crate::output::number::{counted, grouped, most_in_a_window};
 use crate::output::table::Table;
 use crate::percent;
 
@@ -81,15 +81,7 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
         }
     }
     if let Some(most) = quota.most {
-        writeln!(
-            f,
-            "  the most that a client asks for in one window: half of them at most {}, 90 % {}, 99 % {}, 99.9 % {}, all {}",
-            grouped(most.p50),
-            grouped(most.p90),
-            grouped(most.p99),
-            grouped(most.p999),
-            grouped(most.max)
-        )?;
+        writeln!(f, "  {}", most_in_a_window(most))?;
     }
     Ok(())
 }
