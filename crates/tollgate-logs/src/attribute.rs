@@ -43,7 +43,7 @@ pub enum Source {
     Xff(Vec<Network>),
 }
 
-/// An attribute or a time that cannot be read. The fault of the user.
+/// The text of `--attr` or `--time` is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AttributeError {

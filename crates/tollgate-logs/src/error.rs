@@ -8,7 +8,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// A pattern of names is invalid. The user's fault.
+    /// A pattern of names is invalid. The user can correct it.
     #[error("{pattern}: invalid pattern of file names")]
     Pattern {
         /// The pattern.
@@ -16,7 +16,7 @@ pub enum Error {
         /// What is wrong with it.
         source: glob::PatternError,
     },
-    /// There is no such file, a folder has no files, or nothing has the pattern. The user's fault.
+    /// There is no such file, a folder has no files, or nothing has the pattern. The user can correct it.
     #[error("{name}: no such file")]
     NoFile {
         /// What was asked for.
@@ -25,7 +25,7 @@ pub enum Error {
     /// The standard input is named more than once.
     #[error("the standard input can be read only once")]
     StdinTwice,
-    /// A file or a folder cannot be opened: it is not allowed, or there is no such place. The user's fault.
+    /// A file or a folder cannot be opened: it is not allowed, or there is no such place. The user can correct it.
     #[error("{name}: cannot be opened")]
     Open {
         /// The file or the folder.

@@ -23,7 +23,7 @@ impl Gap {
 
 /// The longest times between requests.
 ///
-/// [`Summary`](crate::Summary) has those of all requests. Whoever leaves some requests out notes the others here.
+/// [`Summary`](crate::Summary) has those of all requests. A caller that skips some requests notes the others here.
 ///
 /// ```
 /// use tollgate_logs::Gaps;

@@ -142,8 +142,8 @@ impl<P: Protocol> Acceptor<P> {
     }
 
     /// Returns the connections that wait in the system's queue. Their clients believe that they are connected. The
-    /// runtime learns of them late, so this asks the system itself. A connection that is established between this call
-    /// and the end of the listener is reset; that cannot be prevented.
+    /// runtime learns of them late, so this asks the system itself. The system resets
+    /// a connection that is established between this call and the end of the listener.
     fn waiting(&self) -> Vec<TcpStream> {
         let mut waiting = Vec::new();
         let Ok(listener) = self.socket.as_fd().try_clone_to_owned().map(net::TcpListener::from) else {

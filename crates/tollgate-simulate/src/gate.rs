@@ -59,7 +59,7 @@ enum Comparison {
     AtMost,
 }
 
-/// A gate that cannot be understood, or asks for what there is not. The user's fault.
+/// A gate that cannot be understood, or asks for what there is not. The user can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GateError {

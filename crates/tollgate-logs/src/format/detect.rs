@@ -25,7 +25,7 @@ pub(crate) struct Seen {
     requests: usize,
     others: usize,
     unparsed: usize,
-    /// The first line that cannot be read.
+    /// The first unreadable line.
     first_unparsed: Option<usize>,
     /// The first line that is [`Kind::Unknown`].
     first_unknown: Option<usize>,

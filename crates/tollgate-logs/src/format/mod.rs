@@ -51,7 +51,7 @@ enum Shape {
     Table(Style),
 }
 
-/// A format that is not known, or cannot be read. The user's fault.
+/// A format that is not known, or cannot be read. The user can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FormatError {

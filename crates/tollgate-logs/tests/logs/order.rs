@@ -35,7 +35,7 @@ fn nearly(window: u64, requests: usize) -> Options {
     Options { order: Order::Nearly { window: Duration::from_secs(window), requests }, ..Options::default() }
 }
 
-/// `16:00:00.5 /1` of what is read.
+/// Returns each request as its time and path, such as `16:00:00.5 /1`.
 fn times(requests: &[String]) -> Vec<String> {
     let time = |request: &String| {
         let mut words = request.split(' ');

@@ -149,7 +149,7 @@ fn a_named_format_may_leave_many_first_lines_unread() {
     assert!(matches!(result, Err(Error::UnknownFormat { .. })));
 }
 
-/// A log that cannot be opened is the user's fault; damaged data inside one is not.
+/// The user can correct a wrong path, and cannot correct damaged data.
 #[test]
 fn what_cannot_be_opened_is_told_from_what_is_damaged() {
     let folder = tempfile::tempdir().unwrap();

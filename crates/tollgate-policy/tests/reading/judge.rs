@@ -128,7 +128,7 @@ impl Values {
         self.said.keys().all(|name| self.is_readable(name))
     }
 
-    /// Returns the attributes among these that cannot be read.
+    /// Returns those of these attributes that are invalid.
     fn unreadable<'a>(&self, names: impl Iterator<Item = &'a str>) -> BTreeSet<String> {
         names.filter(|name| !self.is_readable(name)).map(str::to_owned).collect()
     }
