@@ -12,7 +12,7 @@ use tollgate_testkit::servers::{FaultProxy, Server, Way};
 
 use crate::crowd::{build, builder, spawn};
 use crate::diary::Tally;
-use crate::fault::{Fault, Found, Round};
+use crate::fault::{DEADLINE, Fault, Found, Round};
 
 /// Decisions whose futures are dropped at any point, over a network that delays and now and then goes silent.
 pub(crate) const CANCEL: Fault = Fault { name: "cancel", round: cancel };
@@ -32,7 +32,7 @@ fn cancel(round: &mut Round) {
     let proxy = FaultProxy::before(server.address());
     // With one place, one that is kept is all of them.
     let url = format!("redis://{}", proxy.address());
-    let store = build(builder(&url).counters_in_flight(1));
+    let store = build(builder(&url).deadline(DEADLINE).counters_in_flight(1));
     let quota = Arc::new(PolicyQuota::new("cancel", Quota::per_day(4_000_000_000)));
     let callers: Vec<_> = (0..CALLERS)
         .map(|caller| {
