@@ -1,5 +1,5 @@
-//! The floor of `http`: a bare hyper server that reads the body and answers `hello`. It has the service's allocator and
-//! its settings of hyper and rustls, so the difference is the service's own work.
+//! The floors of `http`: a bare hyper server that reads the body and answers `hello`, or with an answer of the service.
+//! It has the service's allocator and its settings of hyper and rustls, so the difference is the service's own work.
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use bytes::Bytes;
+use http::{HeaderName, HeaderValue};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -25,9 +26,10 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 #[tokio::main]
 async fn main() -> Result<()> {
-    let usage = "usage: hello ADDRESS [CERTIFICATE KEY]";
+    let usage = "usage: hello ADDRESS ANSWER [CERTIFICATE KEY]";
     let mut arguments = std::env::args().skip(1);
     let address: SocketAddr = arguments.next().context(usage)?.parse()?;
+    let answer = answer(&arguments.next().context(usage)?)?;
     let tls = match arguments.next() {
         Some(certificate) => Some(tls(&certificate, &arguments.next().context(usage)?)?),
         None => None,
@@ -37,22 +39,32 @@ async fn main() -> Result<()> {
         let (stream, _) = listener.accept().await?;
         stream.set_nodelay(true)?;
         match tls.clone() {
-            None => drop(tokio::spawn(serve(stream))),
-            Some(tls) => drop(tokio::spawn(async move {
-                if let Ok(stream) = tls.accept(stream).await {
-                    serve(stream).await;
-                }
-            })),
+            None => drop(tokio::spawn(serve(stream, answer.clone()))),
+            Some(tls) => {
+                let answer = answer.clone();
+                tokio::spawn(async move {
+                    if let Ok(stream) = tls.accept(stream).await {
+                        serve(stream, answer).await;
+                    }
+                });
+            }
         }
     }
 }
 
-async fn serve<I: AsyncRead + AsyncWrite + Unpin>(stream: I) {
+async fn serve<I: AsyncRead + AsyncWrite + Unpin>(stream: I, answer: Response<Full<Bytes>>) {
     let mut builder = http1::Builder::new();
     // As in the service's `http/connection.rs`.
     builder.header_read_timeout(None).half_close(true).max_buf_size(32 * 1024).writev(false);
     // An error is a client that has gone.
-    let _ = builder.serve_connection(TokioIo::new(stream), service_fn(answer)).await;
+    let service = service_fn(|request: Request<Incoming>| {
+        let answer = answer.clone();
+        async {
+            let _body = request.into_body().collect().await;
+            Ok::<_, Infallible>(answer)
+        }
+    });
+    let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }
 
 fn tls(certificate: &str, key: &str) -> Result<TlsAcceptor> {
@@ -63,7 +75,13 @@ fn tls(certificate: &str, key: &str) -> Result<TlsAcceptor> {
     Ok(Arc::new(builder.with_single_cert(vec![certificate], key)?).into())
 }
 
-async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infallible> {
-    let _body = request.into_body().collect().await;
-    Ok(Response::new(Full::new(Bytes::from_static(b"hello"))))
+/// Returns the answer with this text: lines of headers, an empty line and the body, or the body alone.
+fn answer(text: &str) -> Result<Response<Full<Bytes>>> {
+    let (headers, body) = text.split_once("\r\n\r\n").unwrap_or(("", text));
+    let mut answer = Response::new(Full::new(Bytes::copy_from_slice(body.as_bytes())));
+    for header in headers.lines() {
+        let (name, value) = header.split_once(": ").with_context(|| format!("no header: {header}"))?;
+        answer.headers_mut().insert(HeaderName::try_from(name)?, HeaderValue::try_from(value)?);
+    }
+    Ok(answer)
 }

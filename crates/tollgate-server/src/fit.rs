@@ -232,8 +232,8 @@ fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
     }
 }
 
-/// Returns the quotas of the policy that share a counter in the layout. The store refuses such a request, or a
-/// candidate uses up the quota that decides.
+/// Returns the quotas of the policy that share a counter in the layout. The store charges them as one, within the
+/// lesser limit, or a candidate uses up the quota that decides.
 fn shared_by_quotas(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
     let is_shared = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
     if let Some((one, other)) = enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_shared) {
@@ -247,7 +247,7 @@ fn shared_by_quotas(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
 }
 
 /// Returns the counter that a policy shares with an earlier one that always applies to the same requests. The store
-/// refuses those, or counts them twice if one of the two is a shadow policy.
+/// charges both as one, or counts the request twice if one of the two is a shadow policy.
 fn shared_with_policy<'a>(
     layout: &KeyLayout,
     policy: &'a Policy,

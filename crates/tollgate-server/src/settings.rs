@@ -134,6 +134,12 @@ pub enum SettingsError {
         Flag("--grpc-limit-headers")
     )]
     NeedlessLimitHeaders,
+    /// The limits of envoyproxy/ratelimit, which have their own answers, and those of another system.
+    #[error(
+        "`{}` does not go with the limits of envoyproxy/ratelimit: they answer over gRPC and at `/json`",
+        Flag("--answers")
+    )]
+    NeedlessAnswers,
     /// Names of metrics that are about the limits of envoyproxy/ratelimit, and none of these.
     #[error(
         "`{}` is about the limits of envoyproxy/ratelimit: start with `--import envoy-ratelimit`",
@@ -295,6 +301,9 @@ impl Settings {
         };
         if envoy.is_some() && args.grpc_args.grpc_limit_headers {
             return Err(SettingsError::NeedlessLimitHeaders);
+        }
+        if envoy.is_some() && args.answers.is_some() {
+            return Err(SettingsError::NeedlessAnswers);
         }
         if envoy.is_none() && args.metric_aliases == Some(MetricAliases::EnvoyRatelimit) {
             return Err(SettingsError::AliasesOfDomains);

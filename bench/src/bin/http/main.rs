@@ -1,5 +1,5 @@
-//! The cost of a check over HTTP, compared with a bare hyper server; over TLS, with the same server and rustls; and
-//! with a token, with the service without tokens.
+//! The cost of a check over HTTP, compared with a bare hyper server, and with one that sends the service's own answer;
+//! over TLS, with the same server and rustls; and with a token, with the service without tokens.
 //!
 //! Both servers of a pair run on core 0, wrk on core 1. Each round measures every case with both servers in turn, and
 //! the next round in the other order, so that neither has the better moments of a busy machine. The first round warms
@@ -7,6 +7,8 @@
 
 use std::ffi::OsStr;
 use std::fs;
+use std::io::{Read, Write};
+use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -65,7 +67,14 @@ struct Pair {
 impl Pair {
     /// Plain HTTP without tokens, compared with a bare server.
     fn plain(service: &Path) -> Result<Self> {
-        Ok(Self { prefix: "http", ours: ours("ours", service, &[])?, floor: floor(&[])? })
+        Ok(Self { prefix: "http", ours: ours("ours", service, &[])?, floor: floor("hyper", HELLO, &[])? })
+    }
+
+    /// The same, compared with a bare server that sends one answer of the service to everybody.
+    fn with_our_answer(service: &Path) -> Result<Self> {
+        let ours = ours("ours", service, &[])?;
+        let floor = floor("same-answer", &answer_of(&ours)?, &[])?;
+        Ok(Self { prefix: "http-answer", ours, floor })
     }
 
     /// With a token in every request, compared with the service without tokens.
@@ -90,7 +99,8 @@ impl Pair {
         fs::write(&key, signing_key.serialize_pem())?;
         let (certificate, key) = (certificate.as_os_str(), key.as_os_str());
         let ours = ours("ours", service, &["--tls-cert".as_ref(), certificate, "--tls-key".as_ref(), key])?;
-        let (ours, floor) = (ours.asked_over_tls(), floor(&[certificate, key])?.asked_over_tls());
+        let (ours, floor) =
+            (ours.asked_over_tls(), floor("hyper", HELLO, &[certificate, key])?.asked_over_tls());
         Ok(Self { prefix: "http-tls", ours, floor })
     }
 }
@@ -106,12 +116,30 @@ fn ours(name: &'static str, service: &Path, flags: &[&OsStr]) -> Result<Service>
     ours.context("cannot start the service")
 }
 
-/// Starts the bare server with these arguments.
-fn floor(arguments: &[&OsStr]) -> Result<Service> {
+/// Returns the answer to a check without what hyper adds to every answer.
+fn answer_of(service: &Service) -> Result<String> {
+    let mut stream = TcpStream::connect(service.address)?;
+    stream.write_all(b"GET /v1/check?user=alice HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("no answer: {answer}"))?;
+    let (status, headers) = head.split_once("\r\n").with_context(|| format!("no headers: {head}"))?;
+    ensure!(status.contains(" 200 "), "the answer is {status}");
+    let of_hyper =
+        |line: &&str| ["content-length", "date", "connection"].iter().any(|of| line.starts_with(of));
+    let headers: Vec<_> = headers.lines().filter(|line| !of_hyper(line)).collect();
+    Ok(format!("{}\r\n\r\n{body}", headers.join("\r\n")))
+}
+
+/// The shortest answer.
+const HELLO: &str = "hello";
+
+/// Starts the bare server with this answer and these further arguments.
+fn floor(name: &'static str, answer: &str, arguments: &[&OsStr]) -> Result<Service> {
     let hello = std::env::current_exe()?.with_file_name("hello");
-    let floor = Service::start("hyper", SERVERS, |address| {
+    let floor = Service::start(name, SERVERS, |address| {
         let mut command = Command::new(&hello);
-        command.arg(address.to_string()).args(arguments);
+        command.arg(address.to_string()).arg(answer).args(arguments);
         command
     });
     floor.context("cannot start the floor")
@@ -144,6 +172,7 @@ fn main() -> Result<()> {
     let files = files.path();
     let pairs = [
         Pair::plain(&args.service)?,
+        Pair::with_our_answer(&args.service)?,
         Pair::with_token(&args.service, files)?,
         Pair::over_tls(&args.service, files)?,
     ];

@@ -50,7 +50,7 @@ impl Services {
         });
         let hyper = Service::start("hyper", CALLERS, |address| {
             let mut command = Command::new(this.with_file_name("hello"));
-            command.arg(address.to_string());
+            command.args([&address.to_string(), "hello"]);
             command
         });
         Ok(Self {

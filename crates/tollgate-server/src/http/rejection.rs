@@ -212,6 +212,9 @@ impl Rejection {
             Undecided::OtherPolicy(error) => error.into(),
             Undecided::NoLimits(index) => Self::no_limits(format!("descriptors[{index}].limit")),
             Undecided::Envoy(DecideError::Store(error)) => Self::store(&error),
+            Undecided::Envoy(DecideError::Invalid(error)) => {
+                Self::bad_field(error.field(), error.to_string())
+            }
             Undecided::Envoy(invalid) => Self::new(StatusCode::BAD_REQUEST, invalid.to_string()),
         }
     }

@@ -24,7 +24,7 @@ pub(crate) enum CheckSource {
     FallbackLocal,
     /// Nothing was counted, because the store failed or was full.
     FallbackOpen,
-    /// There was no decision.
+    /// There was no decision, or the caller gave up before it.
     None,
 }
 

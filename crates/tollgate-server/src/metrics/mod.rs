@@ -1,4 +1,5 @@
-//! The service's own metrics, in atomics that each scrape reads. A key never becomes a label.
+//! The service's own metrics, in atomics that each scrape reads. A key never becomes a label,
+//! except in `aliases/envoy_ratelimit.rs`, where a file asks for it.
 
 mod aliases;
 mod checks;

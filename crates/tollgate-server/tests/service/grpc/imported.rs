@@ -114,11 +114,14 @@ async fn limits_units_and_refunds_of_descriptors_are_taken() {
     let wrong =
         asked(|it| it.descriptors[0].limit = Some(RateLimitOverride { requests_per_unit: 2, unit: 9 }));
     let error = wire.call(wrong).await.expect_err("no answer");
-    let message = "the limit of descriptor 1 has the unknown unit 9";
+    let message = "`descriptors[0].limit`: the limit of descriptor 1 has the unknown unit 9";
     assert_eq!((error.code(), error.message()), (Code::InvalidArgument, message));
     for (wrong, message) in [
-        (RateLimitRequest { domain: String::new(), ..request(&[USER]) }, "the request has no domain"),
-        (request(&[]), "the request has no descriptors"),
+        (
+            RateLimitRequest { domain: String::new(), ..request(&[USER]) },
+            "`domain`: the request has no domain",
+        ),
+        (request(&[]), "`descriptors`: the request has no descriptors"),
     ] {
         let error = wire.call(wrong).await.expect_err("no answer");
         assert_eq!((error.code(), error.message()), (Code::InvalidArgument, message));

@@ -174,9 +174,12 @@ fn accepts_requests_as_curl_sends_them_and_names_mistakes() {
         ("", None),
         ("{", None),
         (r#"{"domain": "shop", "descriptors": [{"entry": []}]}"#, Some("descriptors[0]")),
-        (r#"{"descriptors": [{"entries": [{"key": "user"}]}]}"#, None),
-        (r#"{"domain": "shop"}"#, None),
-        (r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "a"}], "limit": {}}]}"#, None),
+        (r#"{"descriptors": [{"entries": [{"key": "user"}]}]}"#, Some("domain")),
+        (r#"{"domain": "shop"}"#, Some("descriptors")),
+        (
+            r#"{"domain": "shop", "descriptors": [{"entries": [{"key": "a"}], "limit": {}}]}"#,
+            Some("descriptors[0].limit"),
+        ),
     ] {
         server.post("/json", body).assert_problem(400, field);
     }
@@ -273,6 +276,8 @@ fn invalid_settings_stop_the_start() {
     let headers = [&import[..], &["--grpc", "127.0.0.1:0", "--grpc-limit-headers"]].concat();
     let said = refused(&[], &headers);
     assert!(said.contains("set LIMIT_RESPONSE_HEADERS_ENABLED=true"), "{said}");
+    let said = refused(&[], &[&import[..], &["--answers", "rlaas"]].concat());
+    assert!(said.contains("`--answers` does not go with the limits of envoyproxy/ratelimit"), "{said}");
     let layout = [&import[..], &["--store", "redis://127.0.0.1", "--store-layout", "rlaas"]].concat();
     let said = refused(&[], &layout);
     assert!(said.contains("`--store-layout` does not go with the limits of envoyproxy/ratelimit"), "{said}");
