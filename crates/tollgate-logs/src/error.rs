@@ -1,8 +1,11 @@
 //! Why logs cannot be read.
 
+use std::fmt;
 use std::io;
 
 use thiserror::Error;
+
+use crate::summary::Example;
 
 /// Why logs cannot be read. A retry does not help.
 #[derive(Debug, Error)]
@@ -49,11 +52,11 @@ pub enum Error {
     UnknownFormat {
         /// The file.
         name: String,
-        /// Which format came nearest, and a line that it does not read; or a line of JSON that is no request.
-        nearest: Option<String>,
+        /// A line that shows why.
+        nearest: Option<Nearest>,
     },
     /// A format has no field with the time, or none that an attribute asks for.
-    #[error("{name}: lines of the format {format} have no field {field}")]
+    #[error("{name}: lines of the format {format} have no field {field}{}", hint(field))]
     NoField {
         /// The file.
         name: String,
@@ -97,11 +100,43 @@ pub enum Error {
     Panicked,
 }
 
+/// A line that shows why a log has no known format.
+///
+/// Lines hold addresses and tokens, so its text is a line's [shape](Example::shape).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Nearest {
+    /// The format that reads many lines, but not this one. `None` if the line is JSON without a known field of a request.
+    pub format: Option<String>,
+    /// The line.
+    pub line: Example,
+}
+
+impl fmt::Display for Nearest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { format, line: example } = self;
+        let (line, shape) = (example.line, example.shape());
+        match format {
+            Some(format) => {
+                write!(f, "the format {format} reads many, but not line {line}, of the shape: {shape}")
+            }
+            None => write!(
+                f,
+                "line {line} is JSON without a request; --time and --attr name the fields of one; its shape: {shape}"
+            ),
+        }
+    }
+}
+
 impl Error {
     /// The most bytes that the requests of one second may take.
     pub const SECOND: usize = 1 << 30;
     /// The most files that are merged at one time.
     pub const FILES: usize = 512;
+}
+
+/// What to do about a field that is missing.
+fn hint(field: &str) -> &'static str {
+    if field == "time" { "; --time names the one that has it, such as --time created" } else { "" }
 }
 
 /// A share as a percentage with at most two digits behind the point.

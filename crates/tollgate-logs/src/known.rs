@@ -2,15 +2,14 @@
 
 use std::sync::Arc;
 
-use crate::error::Error;
+use crate::error::{Error, Nearest};
 use crate::format::{Detected, Miss, detect};
 use crate::input::Log;
 use crate::lines::{Line, Lines};
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::progress::Counts;
-use crate::summary::LogFile;
-use crate::tally::shown;
+use crate::summary::{Example, LogFile};
 
 /// A log, its format, and when it begins.
 pub(crate) struct Known {
@@ -30,7 +29,7 @@ impl Known {
         options: &Options,
         counts: &Arc<Counts>,
     ) -> Result<Self, Error> {
-        let detected = look(&mut log, most, options, counts)?;
+        let detected = look(&mut log, file, most, options, counts)?;
         Ok(Self { log, detected, file })
     }
 
@@ -57,6 +56,7 @@ impl Known {
 /// Finds the format of a log by its first lines.
 fn look(
     log: &mut Log,
+    file: usize,
     most: usize,
     options: &Options,
     counts: &Arc<Counts>,
@@ -81,20 +81,21 @@ fn look(
     }
     let plan = Plan::for_detection(options);
     let (given, zone) = (options.format.as_ref(), options.zone.as_ref());
-    let text = |line: usize| copies.get(line).map_or_else(String::new, |line| shown(line));
-    let detected = detect(&copies, given, &plan, zone).map_err(|miss| Error::UnknownFormat {
-        name: log.name.clone(),
-        nearest: match miss {
-            Miss::Nothing => None,
-            Miss::NoRequest(line) => Some(format!(
-                "line {} is JSON without a request; --time and --attr name the fields of one: {}",
-                line + 1,
-                text(line)
-            )),
-            Miss::Nearest(format, line) => {
-                Some(format!("the format {format} reads many, but not line {}: {}", line + 1, text(line)))
-            }
-        },
+    let example = |line: usize| {
+        let text = copies.get(line).copied().unwrap_or_default();
+        Example::new(file, line as u64 + 1, text)
+    };
+    let name = log.name.clone();
+    let detected = detect(&copies, given, &plan, zone).map_err(|miss| match miss {
+        Miss::Nothing => Error::UnknownFormat { name, nearest: None },
+        Miss::NoRequest(line) => {
+            Error::UnknownFormat { name, nearest: Some(Nearest { format: None, line: example(line) }) }
+        }
+        Miss::Nearest(format, line) => {
+            let format = Some(format);
+            Error::UnknownFormat { name, nearest: Some(Nearest { format, line: example(line) }) }
+        }
+        Miss::NoField { format, field } => Error::NoField { name, format, field },
     })?;
     if detected.seen.has_no_zone {
         return Err(Error::NoZone { name: log.name.clone() });

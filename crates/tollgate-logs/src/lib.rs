@@ -46,7 +46,7 @@ mod time;
 mod value;
 
 pub use self::attribute::{Attribute, AttributeError, Source, TimeField, TimeForm};
-pub use self::error::Error;
+pub use self::error::{Error, Nearest};
 pub use self::format::{Format, FormatError};
 pub use self::gaps::{Gap, Gaps};
 pub use self::input::Input;

@@ -92,4 +92,52 @@ impl Example {
     pub const MOST: usize = 3;
     /// How many bytes of a line are shown.
     pub const LENGTH: usize = 200;
+
+    /// Line `line` of the file at place `file`.
+    pub(crate) fn new(file: usize, line: u64, text: &[u8]) -> Self {
+        let mut shown = String::new();
+        for &byte in text.iter().take(Self::LENGTH) {
+            match byte {
+                b' '..=b'~' => shown.push(byte.into()),
+                _ => shown.push_str(&format!("\\x{byte:02X}")),
+            }
+        }
+        Self { file, line, text: shown }
+    }
+
+    /// Returns how the line is built, without what it says: `0` stands for a number and `a` for a word, however long.
+    ///
+    /// So a line can be compared with a format where nobody may see addresses and tokens.
+    #[must_use]
+    pub fn shape(&self) -> String {
+        let mut shape = String::new();
+        for character in self.text.chars() {
+            let is_word = character.is_ascii_alphanumeric();
+            let last = shape.chars().next_back().filter(char::is_ascii_alphanumeric);
+            match (last, character.is_ascii_digit()) {
+                (Some('a'), _) if is_word => {}
+                (Some('0'), true) => {}
+                (Some('0'), false) if is_word => {
+                    shape.pop();
+                    shape.push('a');
+                }
+                _ if !is_word => shape.push(character),
+                (_, true) => shape.push('0'),
+                (_, false) => shape.push('a'),
+            }
+        }
+        shape
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_shape_has_no_words_and_no_numbers() {
+        let line = br#"203.0.113.7 - me [23/Nov/2026] "GET /a?key=5f00aa&b HTTP/1.1" 200 "#;
+        let example = Example::new(0, 1, &[line, &b"\xff"[..]].concat());
+        assert_eq!(example.shape(), r#"0.0.0.0 - a [0/a/0] "a /a?a=a&a a/0.0" 0 \a"#);
+    }
 }

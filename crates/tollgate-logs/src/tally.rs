@@ -56,18 +56,6 @@ impl Tally {
 
 fn push_example(examples: &mut Vec<Example>, file: usize, line: u64, text: &[u8]) {
     if examples.len() < Example::MOST {
-        examples.push(Example { file, line, text: shown(text) });
+        examples.push(Example::new(file, line, text));
     }
-}
-
-/// The begin of a line, in printable characters.
-pub(crate) fn shown(text: &[u8]) -> String {
-    let mut shown = String::new();
-    for &byte in text.iter().take(Example::LENGTH) {
-        match byte {
-            b' '..=b'~' => shown.push(byte.into()),
-            _ => shown.push_str(&format!("\\x{byte:02X}")),
-        }
-    }
-    shown
 }

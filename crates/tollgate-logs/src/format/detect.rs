@@ -30,6 +30,10 @@ pub(crate) struct Seen {
     /// The first line that is [`Kind::Unknown`].
     first_unknown: Option<usize>,
     pub(crate) has_no_zone: bool,
+    /// Whether a line would be a request if it had a time.
+    has_no_time: bool,
+    /// Known fields of all requests together: the more, the better the format fits.
+    known_fields: u64,
     /// The earliest time.
     pub(crate) first: Option<i64>,
     /// The finest that was seen. Times that end with zeros may look coarser.
@@ -58,6 +62,8 @@ pub(crate) enum Miss {
     NoRequest(usize),
     /// The format that came nearest, and the place of a line that it does not read.
     Nearest(String, usize),
+    /// This format would fit, but a field is missing.
+    NoField { format: String, field: String },
 }
 
 impl Detected {
@@ -88,19 +94,43 @@ pub(crate) fn detect(
     let mut idle = None;
     let mut nearest: Option<Detected> = None;
     let mut unknown = None;
+    let mut missing = None;
     for prefix in Prefix::ALL {
         let with_prefix = lines.iter().filter(|line| prefix.strip(line).is_some()).count();
         if with_prefix * 2 < lines.len() {
             continue;
         }
+        let mut best: Option<((u64, bool), Detected)> = None;
         for format in &formats {
+            if best.is_some() && !matches!(format.shape, Shape::Objects(_)) {
+                break;
+            }
             if given.is_none() && !is_candidate(format, prefix, lines) {
                 continue;
             }
-            let Some(seen) = try_format(lines, format, prefix, plan, zone, patience) else { continue };
+            let seen = match try_format(lines, format, prefix, plan, zone, patience) {
+                Ok(seen) => seen,
+                Err(field) => {
+                    let is_table = matches!(format.shape, Shape::Table(_));
+                    if given.is_some() || is_table && has_header(lines, format, prefix) {
+                        missing = Some(Miss::NoField { format: format.name.clone(), field });
+                    }
+                    continue;
+                }
+            };
             let detected = Detected { format: format.clone(), prefix, seen };
             if seen.fits() {
-                return Ok(detected);
+                let Shape::Objects(objects) = &format.shape else { return Ok(detected) };
+                // Servers share names of fields. Names of no one server go before if the user says where the time is.
+                let rank = (seen.known_fields, objects.is_open && plan.time.is_some());
+                if best.as_ref().is_none_or(|(highest, _)| rank > *highest) {
+                    best = Some((rank, detected));
+                }
+                continue;
+            }
+            if seen.has_no_time {
+                let field = plan.time.as_ref().map_or("time", |time| &time.field).to_owned();
+                missing = Some(Miss::NoField { format: format.name.clone(), field });
             }
             unknown = unknown.or(seen.first_unknown);
             if seen.is_idle() && idle.is_none() {
@@ -109,16 +139,17 @@ pub(crate) fn detect(
                 nearest = Some(detected);
             }
         }
+        if let Some((_, best)) = best {
+            return Ok(best);
+        }
     }
     // How many lines a given format may leave unread is judged when all are read.
     if let Some(found) = nearest.take_if(|_| given.is_some()).or(idle) {
         return Ok(found);
     }
-    Err(match (nearest, unknown) {
-        (Some(nearest), _) => Miss::Nearest(nearest.name(), nearest.seen.first_unparsed.unwrap_or(0)),
-        (None, Some(place)) => Miss::NoRequest(place),
-        (None, None) => Miss::Nothing,
-    })
+    let nearest =
+        nearest.map(|nearest| Miss::Nearest(nearest.name(), nearest.seen.first_unparsed.unwrap_or(0)));
+    Err(nearest.or(missing).or(unknown.map(Miss::NoRequest)).unwrap_or(Miss::Nothing))
 }
 
 /// Tables without a fixed header would take any first line for theirs.
@@ -132,7 +163,25 @@ fn is_candidate(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
     }
 }
 
-/// Reads the lines by one format. `None` if it lacks a field.
+/// Whether the first line is like the header of a table of this format: nothing but names. A first line of values would
+/// lack the name of the time as well, and nobody meant it for a header.
+fn has_header(lines: &[&[u8]], format: &Format, prefix: Prefix) -> bool {
+    let Shape::Table(Style::Separated(separator)) = format.shape else { return true };
+    let first = lines.iter().find_map(|line| prefix.strip(line)).unwrap_or_default();
+    let is_name = |cell: &[u8]| {
+        let cell = cell.trim_ascii();
+        let cell = cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\"")).unwrap_or(cell);
+        cell.first().is_some_and(|first| first.is_ascii_alphabetic() || b"@_".contains(first))
+            && cell.iter().all(|byte| byte.is_ascii_alphanumeric() || b"@_-.() /".contains(byte))
+    };
+    first.split(|&byte| byte == separator).all(is_name)
+}
+
+/// Reads the lines by one format.
+///
+/// # Errors
+///
+/// The name of a field that it lacks.
 fn try_format(
     lines: &[&[u8]],
     format: &Format,
@@ -140,8 +189,8 @@ fn try_format(
     plan: &Plan,
     zone: Option<&TimeZone>,
     patience: usize,
-) -> Option<Seen> {
-    let mut parser = Parser::new(format, prefix, plan, zone).ok()?;
+) -> Result<Seen, String> {
+    let mut parser = Parser::new(format, prefix, plan, zone)?;
     let mut seen = Seen::default();
     for (place, line) in lines.iter().enumerate() {
         match parser.read(plan, line) {
@@ -149,6 +198,7 @@ fn try_format(
             Ok(Kind::Unknown) => seen.first_unknown = seen.first_unknown.or(Some(place)),
             Ok(Kind::Request) => {
                 seen.requests += 1;
+                seen.known_fields += u64::from(parser.known_fields());
                 let head = parser.record().head;
                 seen.first = Some(seen.first.map_or(head.time, |first| first.min(head.time)));
                 seen.precision =
@@ -159,9 +209,10 @@ fn try_format(
                 seen.requests += 1;
                 seen.has_no_zone = true;
             }
-            Err(Reason::NoField) => return None,
-            Err(_) => {
+            Err(Reason::NoField) => return Err(parser.missing().to_owned()),
+            Err(reason) => {
                 seen.unparsed += 1;
+                seen.has_no_time |= reason == Reason::NoTime;
                 seen.first_unparsed = seen.first_unparsed.or(Some(place));
                 if seen.requests == 0 && seen.unparsed > patience {
                     break;
@@ -169,5 +220,5 @@ fn try_format(
             }
         }
     }
-    Some(seen)
+    Ok(seen)
 }

@@ -35,6 +35,8 @@ pub(crate) struct Fields {
     only: Option<(usize, &'static [u8])>,
     /// As in [`Objects`].
     is_open: bool,
+    /// What is known of the line that was read last.
+    covered: u32,
 }
 
 #[derive(Debug, Default)]
@@ -55,6 +57,7 @@ impl Fields {
             found: Vec::new(),
             only: None,
             is_open: objects.is_open,
+            covered: 0,
         };
         if let Some(time) = &plan.time {
             fields.want(&path(&time.field), Use { meaning: Some(plan.time_of(time)), slots: Vec::new() });
@@ -81,6 +84,11 @@ impl Fields {
         }
         fields.found.resize(fields.wanted.len(), None);
         Ok(fields)
+    }
+
+    /// How many fields of the line that was read last are known.
+    pub(crate) const fn known(&self) -> u32 {
+        self.covered.count_ones()
     }
 
     fn want(&mut self, path: &[Vec<u8>], used: Use) {
@@ -146,6 +154,7 @@ impl Fields {
                 }
             }
         }
+        self.covered = covered;
         let has = |meaning: Meaning| covered & meaning.covers() > 0;
         let is_request = has(Meaning::Method)
             || has(Meaning::Path)

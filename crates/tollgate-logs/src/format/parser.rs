@@ -75,6 +75,14 @@ impl Parser {
         self.draft.instant
     }
 
+    /// How many fields the line of JSON that was read last has of those that its format knows.
+    pub(crate) const fn known_fields(&self) -> u32 {
+        match &self.form {
+            Form::Objects(fields) => fields.known(),
+            _ => 0,
+        }
+    }
+
     /// The column that [`Reason::NoField`] is about.
     pub(crate) fn missing(&self) -> &str {
         match &self.form {

@@ -475,6 +475,50 @@ fn the_time_is_where_the_user_says() {
     }
 }
 
+/// Such a log was one of Envoy, because method and path have the same names there: it had no address and no status.
+#[test]
+fn a_time_that_the_user_names_makes_no_other_servers_json() {
+    let usual = r#"{"epoch":1795449600,"method":"GET","path":"/x","ip":"192.0.2.1","status":200}"#;
+    let envoy = r#"{"epoch":1795449600,"method":"GET","path":"/x","downstream_remote_address":"192.0.2.1:80","response_code":200}"#;
+    for (line, format) in [(usual, "json"), (envoy, "envoy-json")] {
+        let options = Options { time: Some("epoch:unix".parse().unwrap()), ..Options::default() };
+        let (requests, summary, result) = read_all(vec![log(line)], options);
+        result.unwrap();
+        assert_eq!(requests, ["2026-11-23T16:00:00.5Z 192.0.2.1 GET /x 200 -"]);
+        assert_eq!(summary.files[0].format.as_deref(), Some(format));
+    }
+}
+
+/// Such logs had no known format, whatever else was known of them.
+#[test]
+fn a_log_without_a_time_is_told_what_is_missing() {
+    let csv = "when,path,status\n2026-11-23T16:00:00Z,/,200\n";
+    let json = "{\"when\":1795449600,\"method\":\"GET\",\"path\":\"/\"}\n";
+    let w3c = "#Fields: c-ip cs-method cs-uri-stem\n192.0.2.1 GET /\n";
+    let error = |text: &str, format: Option<&str>, time: Option<&str>| {
+        let options = Options {
+            format: format.map(|name| name.parse().unwrap()),
+            time: time.map(|time| time.parse().unwrap()),
+            ..Options::default()
+        };
+        let (.., result) = read_all(vec![log(text)], options);
+        result.unwrap_err().to_string()
+    };
+    for (text, format) in [(csv, "csv"), (&csv.replace(',', "\t"), "tsv"), (json, "json"), (w3c, "w3c")] {
+        let expected =
+            format!("test.log: lines of the format {format} have no field time; --time names the one");
+        for given in [None, Some(format)] {
+            let error = error(text, given, None);
+            assert!(error.starts_with(&expected), "{error}");
+        }
+        let expected = format!("test.log: lines of the format {format} have no field at");
+        assert_eq!(error(text, None, Some("at")), expected);
+    }
+    // No header: its values are nobody's columns.
+    let error = error("192.0.2.1,/,200\n192.0.2.2,/,200\n", None, None);
+    assert!(error.contains("no known format"), "{error}");
+}
+
 /// Lines of JSON whose names nobody knows were no requests, whatever the user said of them.
 #[test]
 fn attributes_and_a_time_make_unknown_json_a_request() {
