@@ -1,11 +1,22 @@
 //! Classes of clients: rules that say who is a robot, a partner or a customer.
 
 use thiserror::Error;
-use tollgate_policy::{Attributes, Config, ConfigError, Policies};
+use tollgate_policy::{Attributes, Config, ConfigError, Policies, Sources};
 
 /// Classes of clients, of which the first that a request is in counts.
 #[derive(Debug)]
 pub struct Classes(Option<Policies>);
+
+/// A list of clients that somebody knows, such as customers and offices.
+#[derive(Debug, Clone, Copy)]
+pub struct Known<'a> {
+    /// The attribute that tells them apart. `ip` is in a list of addresses and networks, others in one of values.
+    pub attribute: &'a str,
+    /// What messages call the list.
+    pub file: &'a str,
+    /// A client a line, as in a list that a file of policies names.
+    pub text: &'a str,
+}
 
 /// A class that cannot be understood.
 #[derive(Debug, Error)]
@@ -30,40 +41,53 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// Reads classes, each as `NAME=CONDITIONS` with conditions as in the `match` of a policy.
+    /// Reads classes, each as `NAME=CONDITIONS` with conditions as in the `match` of a policy. Requests of known clients are
+    /// in the class `known`, whatever else they are.
     ///
     /// # Errors
     ///
-    /// If one is not valid, or two have the same name.
+    /// If one is not valid, the list is not, or two have the same name.
     ///
     /// # Examples
     ///
     /// ```
-    /// use tollgate_simulate::Classes;
+    /// use tollgate_simulate::{Classes, Known};
     ///
-    /// let classes = Classes::parse(&["bot=user_agent: '*bot*'".to_owned()])?;
-    /// assert_eq!(classes.names().collect::<Vec<_>>(), ["bot"]);
-    /// assert!(Classes::parse(&["bot".to_owned()]).is_err());
+    /// let bots = ["bot=user_agent: '*bot*'".to_owned()];
+    /// let offices = Known { attribute: "ip", file: "offices.txt", text: "192.0.2.0/24\n198.51.100.7\n" };
+    /// let classes = Classes::parse(&bots, Some(offices))?;
+    /// assert_eq!(classes.names().collect::<Vec<_>>(), ["known", "bot"]);
+    /// assert!(Classes::parse(&["bot".to_owned()], None).is_err());
     /// # Ok::<(), tollgate_simulate::ClassError>(())
     /// ```
-    pub fn parse(classes: &[String]) -> Result<Self, ClassError> {
-        if classes.len() > 250 {
+    pub fn parse(classes: &[String], known: Option<Known<'_>>) -> Result<Self, ClassError> {
+        const FILE: &str = "--class";
+        if classes.len() + usize::from(known.is_some()) > 250 {
             return Err(ClassError::TooMany);
         }
-        if classes.is_empty() {
+        if classes.is_empty() && known.is_none() {
             return Ok(Self::default());
         }
         let mut text = "policies:\n".to_owned();
+        if let Some(Known { attribute, file, .. }) = known {
+            let list = if attribute == "ip" { "cidr_from" } else { "one_of_from" };
+            // Texts of JSON are texts of YAML.
+            let [attribute, file] = [attribute, file].map(|text| serde_json::Value::from(text).to_string());
+            text += &class_line("known", &format!("{attribute}: {{ {list}: {file} }}"));
+        }
         for class in classes {
             let form = || ClassError::Form(class.clone());
             let (name, conditions) = class.split_once('=').ok_or_else(form)?;
             if conditions.contains('\n') {
                 return Err(form());
             }
-            text +=
-                &format!("  - {{ name: {name}, match: {{ {conditions} }}, key: global, quotas: [1/1s] }}\n");
+            text += &class_line(name, conditions);
         }
-        Ok(Self(Some(Config::parse("--class", &text)?.into_policies())))
+        let mut sources = Sources::of(FILE, text);
+        if let Some(Known { file, text, .. }) = known {
+            sources = sources.with_table(FILE, file, text);
+        }
+        Ok(Self(Some(Config::parse_sources(&sources, |_| Vec::new())?.into_policies())))
     }
 
     /// Returns their names, in the order in which they were given.
@@ -87,4 +111,9 @@ impl Classes {
         let place = policies.as_slice().iter().position(is_in);
         place.and_then(|place| u8::try_from(place + 1).ok()).unwrap_or(0)
     }
+}
+
+/// A class as a policy, which is one line of a file.
+fn class_line(name: &str, conditions: &str) -> String {
+    format!("  - {{ name: {name}, match: {{ {conditions} }}, key: global, quotas: [1/1s] }}\n")
 }

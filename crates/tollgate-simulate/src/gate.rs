@@ -7,9 +7,11 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::decimal::Decimal;
+use crate::output::number::{counted, grouped};
 use crate::{PolicyReport, Report, Role, percent};
 
-/// A condition under which a change fails, such as `denied > 0.1%`, `login.denied_clients > 0` or `denied{bot} > 5%`.
+/// A condition under which a change fails, such as `denied > 0.1%`, `login.denied_clients > 0`, `denied{bot} > 5%` or
+/// `login.denied_clients{known} > 0`.
 ///
 /// # Examples
 ///
@@ -36,7 +38,11 @@ pub struct Gate {
 enum Scope {
     All,
     Policy(String),
-    Class(String),
+    /// Requests in a class: of all policies, or of one.
+    Class {
+        policy: Option<String>,
+        class: String,
+    },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -101,7 +107,7 @@ pub enum GateError {
         known: String,
     },
     /// There is no such class.
-    #[error("gate `{gate}`: no class `{class}`; --class makes one")]
+    #[error("gate `{gate}`: no class `{class}`; --class makes one, and --known the class `known`")]
     UnknownClass {
         /// The gate.
         gate: String,
@@ -143,6 +149,7 @@ pub enum Held {
 struct Measured {
     part: u64,
     all: u64,
+    /// What they are, in singular.
     of: &'static str,
     is_estimate: bool,
     /// For clients: the requests because of which they count.
@@ -151,12 +158,12 @@ struct Measured {
 
 impl Measured {
     const fn requests(part: u64, all: u64) -> Self {
-        Self { part, all, of: "requests", is_estimate: false, because_of: part }
+        Self { part, all, of: "request", is_estimate: false, because_of: part }
     }
 
     /// Clients, of which one in so many was followed, and the requests because of which they count.
     const fn clients(part: u64, all: u64, one_in: u64, because_of: u64) -> Self {
-        Self { part, all, of: "clients", is_estimate: one_in > 1, because_of }
+        Self { part, all, of: "client", is_estimate: one_in > 1, because_of }
     }
 
     /// Whether there are such requests and none of the clients that are followed made them. It was another one.
@@ -188,16 +195,24 @@ impl Gate {
             true => Held::Failed,
             false => Held::Held,
         };
-        let about = if is_estimate { ", estimated" } else { "" };
+        let is_sample = report.read.as_ref().is_some_and(|read| read.is_sample);
+        let about = match (is_estimate, is_sample) {
+            (true, _) => ", estimated",
+            (false, true) => ", in a sample",
+            (false, false) => "",
+        };
         let measured = match held {
             Held::NoAnswer if is_missed => {
                 format!(
-                    "{because_of} requests, of none of the {of} that are followed; --max-clients follows more"
+                    "{}, of none of the {of}s that are followed; --max-clients follows more",
+                    counted(because_of, "request")
                 )
             }
-            Held::NoAnswer if requests >= least.max(1) => format!("0 {of}"),
-            Held::NoAnswer => format!("{requests} requests, of at least {} needed", least.max(1)),
-            _ => format!("{} ({part} of {all} {of}{about})", percent(part, all)),
+            Held::NoAnswer if requests >= least.max(1) => counted(0, of),
+            Held::NoAnswer => {
+                format!("{}, of at least {} needed", counted(requests, "request"), grouped(least.max(1)))
+            }
+            _ => format!("{} ({} of {}{about})", percent(part, all), grouped(part), counted(all, of)),
         };
         Ok(GateResult { gate: self.text.clone(), held, measured, allowed: self.allowed() })
     }
@@ -227,8 +242,15 @@ impl Gate {
                 };
                 Ok((measured, policy.requests))
             }
-            Scope::Class(name) => {
-                let class = report.classes.iter().find(|class| class.class == *name);
+            Scope::Class { policy, class: name } => {
+                let (classes, one_in) = match policy {
+                    Some(policy) => {
+                        let policy = self.policy(report, policy)?;
+                        (&policy.classes, policy.one_client_in)
+                    }
+                    None => (&report.classes, report.one_client_in),
+                };
+                let class = classes.iter().find(|class| class.class == *name);
                 let class = class.ok_or_else(|| GateError::UnknownClass {
                     gate: self.text.clone(),
                     class: name.clone(),
@@ -236,7 +258,6 @@ impl Gate {
                 let measured = match self.measure {
                     Measure::Denied => Measured::requests(class.denied, class.requests),
                     Measure::DeniedClients => {
-                        let one_in = report.one_client_in;
                         Measured::clients(class.denied_clients, class.clients, one_in, class.denied)
                     }
                     _ => return Err(self.unmeasured("one class", "denied and denied_clients")),
@@ -251,7 +272,7 @@ impl Gate {
         let clients =
             |part, because_of| Measured::clients(part, report.clients, report.one_client_in, because_of);
         let all = report.read.as_ref().map_or(0, |read| read.lines);
-        let lines = |part| Measured { of: "lines", ..Measured::requests(part, all) };
+        let lines = |part| Measured { of: "line", ..Measured::requests(part, all) };
         let compared = || report.compared.as_ref().ok_or_else(|| GateError::NoBaseline(self.text.clone()));
         Ok(match self.measure {
             Measure::Denied => requests(report.denied),
@@ -332,10 +353,8 @@ impl FromStr for Gate {
         let scope = match (policy, class) {
             (None, None) => Scope::All,
             (Some(policy), None) => Scope::Policy(policy.to_owned()),
-            (None, Some(class)) => Scope::Class(class.to_owned()),
-            (Some(_), Some(_)) => {
-                let (scope, known) = ("a policy and a class together", "nothing");
-                return Err(GateError::Unmeasured { gate: text.to_owned(), scope, known });
+            (policy, Some(class)) => {
+                Scope::Class { policy: policy.map(str::to_owned), class: class.to_owned() }
             }
         };
         let measure = Measure::named(measure)

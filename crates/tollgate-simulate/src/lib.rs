@@ -22,9 +22,10 @@ mod html;
 mod output;
 mod replay;
 mod report;
+mod shortened;
 pub mod suggest;
 
-pub use self::class::{ClassError, Classes};
+pub use self::class::{ClassError, Classes, Known};
 pub use self::curve::{Basis, Curve, Point};
 pub use self::gate::{Gate, GateError, GateResult, Held};
 pub use self::histogram::Histogram;

@@ -47,6 +47,12 @@ fn each_measure_is_held_against_its_bound() {
         ("denied{bot} > 33%", true),
         ("denied{bot} > 34%", false),
         ("denied_clients{others} > 1", false),
+        ("pages.denied{bot} > 69", true),
+        ("pages.denied{bot} > 70", false),
+        ("login.denied{others} > 24", true),
+        ("login:candidate.denied{others} > 30", true),
+        ("login:candidate.denied_clients{others} > 1", false),
+        ("pages.denied_clients{others} > 0", false),
         ("undecided > 0", false),
     ] {
         let expected = if is_met { Held::Failed } else { Held::Held };
@@ -170,6 +176,8 @@ fn a_gate_over_nothing_has_no_answer() {
         let result = gate.parse::<Gate>().unwrap().check(&none, 1).unwrap();
         assert_eq!(result.held, Held::NoAnswer, "{gate}");
     }
+    // No robot logs in.
+    assert_eq!(held("login.denied{bot} > 0"), Held::NoAnswer);
     let few: Gate = "denied > 0".parse().unwrap();
     assert_eq!(few.check(&none, 10_000).unwrap().held, Held::NoAnswer);
     assert_eq!(few.check(&none, 1).unwrap().held, Held::Held);
@@ -200,7 +208,6 @@ fn what_cannot_be_measured_is_an_error() {
         ("denied > 1e3", "expected a number"),
         ("denied > 0.1234567890123", "expected a number"),
         ("denied{bot > 1", "expected [POLICY.]MEASURE"),
-        ("login.denied{bot} > 1", "a policy and a class together"),
     ] {
         let found = gate.parse::<Gate>().unwrap_err().to_string();
         assert!(found.contains(error), "{found}");
@@ -209,6 +216,9 @@ fn what_cannot_be_measured_is_an_error() {
     for (gate, error) in [
         ("logn.denied > 0", "no policy `logn`: expected one of login, login:candidate, pages"),
         ("denied{robot} > 0", "no class `robot`"),
+        ("login.denied{robot} > 0", "no class `robot`"),
+        ("logn.denied{bot} > 0", "no policy `logn`"),
+        ("login.undecided{bot} > 0", "only denied and denied_clients can be measured for one class"),
         ("newly_denied > 0", "--baseline"),
         ("login.newly_denied > 0", "--baseline"),
         ("login.undecided > 0", "only denied, denied_clients and newly_denied"),

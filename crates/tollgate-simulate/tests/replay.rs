@@ -6,7 +6,7 @@ use std::num::NonZeroUsize;
 
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies, Policy};
-use tollgate_simulate::{Classes, Hit, Options, Replay, Report, Role};
+use tollgate_simulate::{Answer, ClassReport, Classes, Hit, Known, Options, Replay, Report, Role};
 
 /// 2026-11-23 00:00 UTC, a Monday.
 const MONDAY: i64 = 1_795_392_000_000;
@@ -146,7 +146,7 @@ fn exempt_and_denying_policies_are_counted() {
 
 #[test]
 fn classes_divide_requests_and_clients() {
-    let classes = Classes::parse(&["bot=user_agent: '*bot*'".to_owned()]).unwrap();
+    let classes = Classes::parse(&["bot=user_agent: '*bot*'".to_owned()], None).unwrap();
     let report = replay(TWO, None, Options { classes, ..Options::default() }, &REQUESTS);
     let figures: Vec<(&str, u64, u64, u64, u64)> = report
         .classes
@@ -162,7 +162,7 @@ fn classes_divide_requests_and_clients() {
 #[test]
 fn a_client_may_be_in_several_classes_and_denied_in_some() {
     let classes = ["even=path: /even", "odd=path: /odd"].map(str::to_owned);
-    let classes = Classes::parse(&classes).unwrap();
+    let classes = Classes::parse(&classes, None).unwrap();
     let policies = policies("policies: [{ name: odd, match: { path: /odd }, key: [ip], quotas: [1/1h] }]");
     let mut replay = Replay::new(policies, None, Options { classes, ..Options::default() }).unwrap();
     for (second, path) in (0..).zip(["/even", "/odd", "/odd", "/odd", "/"]) {
@@ -182,6 +182,31 @@ fn a_client_may_be_in_several_classes_and_denied_in_some() {
         .map(|class| (class.class.as_str(), class.clients, class.denied_clients))
         .collect();
     assert_eq!(figures, [("even", 1, 0), ("odd", 1, 1), ("others", 1, 0)]);
+}
+
+/// An office in the list is known, whatever program it uses.
+#[test]
+fn known_clients_are_a_class_that_goes_before_others() {
+    let bots = ["bot=user_agent: '*bot*'".to_owned()];
+    let known = |attribute, text| Known { attribute, file: "known.txt", text };
+    let of_classes = |known| {
+        let classes = Classes::parse(&bots, Some(known)).unwrap_or_else(|error| panic!("{error}"));
+        let report = replay(TWO, None, Options { classes, ..Options::default() }, &REQUESTS);
+        let figures = |classes: &[ClassReport]| -> Vec<(String, u64, u64)> {
+            classes.iter().map(|class| (class.class.clone(), class.requests, class.denied_clients)).collect()
+        };
+        assert_eq!(figures(&report.classes), figures(&report.policies[0].classes));
+        let is_noted = report.notes.iter().any(|note| note == "No request is in the class `bot`.");
+        assert_eq!(is_noted, report.classes[1].requests == 0);
+        figures(&report.classes)
+    };
+    let class = |name: &str, requests, denied| (name.to_owned(), requests, denied);
+    let by_address = of_classes(known("ip", "# offices\n192.0.2.1\n9.0.0.0/8\n"));
+    assert_eq!(by_address, [class("known", 5, 1), class("bot", 0, 0), class("others", 2, 0)]);
+    let by_program = of_classes(known("user_agent", "Mozilla/5.0\n"));
+    assert_eq!(by_program, [class("known", 6, 1), class("bot", 1, 0), class("others", 0, 0)]);
+    let error = Classes::parse(&[], Some(known("ip", "192.0.2.1\nalice\n"))).unwrap_err().to_string();
+    assert!(error.contains("known.txt:2"), "{error}");
 }
 
 /// The service answers such a request 400. The replay counted it.
@@ -210,14 +235,15 @@ fn a_value_that_is_too_long_cannot_be_decided_on() {
     assert_eq!(undecided(1_025, Options { max_attribute_bytes, ..Options::default() }), (0, None));
 }
 
-/// Names of programs may be as long as a line of a log, and there may be millions of them.
+/// Names of programs may be as long as a line of a log, and there may be millions of them. Those that began alike were told
+/// apart nowhere.
 #[test]
-fn long_names_of_clients_are_cut() {
+fn long_names_of_clients_are_cut_and_stay_different() {
     let policies = policies("policies: [{ name: all, key: [ip], quotas: [1/1h] }]");
     let client = tollgate_policy::Identity::of_word("user_agent").unwrap();
     let mut replay = Replay::new(policies, None, Options { client, ..Options::default() }).unwrap();
     let agents = ["a", "b"].map(|last| "x".repeat(900) + last);
-    for agent in [&agents[0], &agents[1], &agents[1]] {
+    for agent in [&agents[0], &agents[0], &agents[1], &agents[1], &agents[1]] {
         let hit = Hit {
             time: Timestamp::from_unix_millis(MONDAY),
             attributes: [("ip", "192.0.2.1"), ("user_agent", agent.as_str())].into_iter().collect(),
@@ -228,9 +254,15 @@ fn long_names_of_clients_are_cut() {
         replay.request(&hit).unwrap();
     }
     let report = replay.report();
-    let [client] = &report.most_denied[..] else { panic!("{report:?}") };
-    assert!(client.client.starts_with("user_agent=xxx") && client.client.ends_with("..."), "{client:?}");
-    assert_eq!((client.client.len(), client.denied, report.clients), (123, 2, 2));
+    let [most, other] = &report.most_denied[..] else { panic!("{report:?}") };
+    assert!(most.client.starts_with("user_agent=xxx") && most.client.len() == 132, "{most:?}");
+    assert_eq!((most.denied, other.denied, report.clients), (3, 1, 2));
+    assert_ne!(most.client, other.client);
+    let text = Answer::new(report.clone(), Vec::new()).to_string();
+    for client in [most, other] {
+        let digest = client.client.rsplit('#').next().unwrap();
+        assert!(text.contains(&format!("xxx...#{digest} ")), "{text}");
+    }
 }
 
 #[test]
@@ -294,4 +326,51 @@ fn windows_that_were_never_opened_are_not_counted() {
     let quotas = &report.policies[0].quotas;
     assert_eq!((quotas[0].windows, quotas[0].denied), (3, 7));
     assert_eq!((quotas[1].windows, quotas[1].denied, quotas[1].most), (0, 0, None));
+}
+
+/// `all 4` beside a limit of 3 that denies nothing looked like a mistake.
+#[test]
+fn a_quota_that_others_spare_is_said_to_be() {
+    let text = "policies: [{ name: login, key: [ip], quotas: [2/1m, 3/1h] }]";
+    let said = |requests: &[(i64, &str)]| {
+        let report = replay(text, None, Options { rungs: 0, ..Options::default() }, requests);
+        Answer::new(report, Vec::new()).to_string()
+    };
+    let words = "all 4\n  other quotas denied what it would have denied\n";
+    assert_eq!(said(&REQUESTS).matches(words).count(), 1, "{}", said(&REQUESTS));
+    assert!(!said(&REQUESTS[..3]).contains("other quotas denied"));
+}
+
+/// Each denial was a window of its own, so that everybody seemed to ask for one at most.
+#[test]
+fn denials_before_a_window_opens_are_no_windows() {
+    let text = "policies: [{ name: login, key: [ip], quotas: [0/1m@first_hit] }]";
+    let report = replay(text, None, Options::default(), &REQUESTS);
+    let quota = &report.policies[0].quotas[0];
+    assert_eq!((quota.denied, quota.windows, quota.denied_windows, quota.most), (7, 0, 0, None));
+    assert_eq!(report.most_denied[0].fullest, None);
+    let said = Answer::new(report, Vec::new()).to_string();
+    assert!(
+        said.contains("login 0/1m@first_hit\n  denies 7 requests, none of which opens a window"),
+        "{said}"
+    );
+    assert!(said.contains("what other limits would deny"), "{said}");
+}
+
+/// They had a curve of one point, and no word about it.
+#[test]
+fn limits_of_overrides_are_said_not_to_be_tried() {
+    let text = "policies:
+  - name: login
+    key: [ip]
+    quotas: [2/1m]
+    overrides:
+      - { when: { ip: 192.0.2.1 }, quotas: [3/1m] }
+      - { when: { ip: 192.0.2.99 }, quotas: [4/1m] }
+";
+    let report = replay(text, None, Options::default(), &REQUESTS);
+    let said = report.notes.join("\n");
+    assert!(said.contains("1 quota of overrides"), "{said}");
+    let none = replay(&text.replace("192.0.2.1 }", "192.0.2.98 }"), None, Options::default(), &REQUESTS);
+    assert!(!none.notes.join("\n").contains("overrides"), "{:?}", none.notes);
 }

@@ -24,6 +24,7 @@ fn options(budget: f64) -> SurveyOptions {
         max_clients: NonZeroUsize::new(1_000_000).unwrap(),
         matching: Classes::default(),
         conditions: None,
+        known: Classes::default(),
         zone: TimeZone::UTC,
     }
 }
@@ -180,7 +181,7 @@ fn robots_are_counted_shown_apart_and_said_to_be_far_above_all_others() {
 /// What is printed can be given to the service as it is, and tries the limits out.
 #[test]
 fn the_policy_is_valid_and_only_tries_limits_out() {
-    let matching = Classes::parse(&["counted=path: /".to_owned()]).unwrap();
+    let matching = Classes::parse(&["counted=path: /".to_owned()], None).unwrap();
     let options = SurveyOptions { matching, conditions: Some("path: /".to_owned()), ..options(0.05) };
     let word = |name| Identity::of_word(name).unwrap();
     let both = Identity::of_list(vec![word("ip"), word("path")]);
@@ -193,6 +194,58 @@ fn the_policy_is_valid_and_only_tries_limits_out() {
     assert_eq!(policy.quotas().len(), 0);
     let candidates: Vec<String> = policy.candidate_specs().map(|spec| spec.to_string()).collect();
     assert_eq!(candidates, ["10/1m", "1/1s"]);
+}
+
+/// Clients that one day of ten brings make the bound depend on whether that day is drawn.
+#[test]
+fn the_band_shows_how_much_depends_on_single_days() {
+    let days = |busy: &[i64]| {
+        let mut requests = Vec::new();
+        for day in 0..10 {
+            for client in 0..200_u32 {
+                let start = day * DAY + i64::from(client) * 300;
+                let most = if busy.contains(&day) && client < 60 { 50 } else { 1 + client % 5 };
+                let client = day as u32 * 1_000 + client;
+                requests
+                    .extend((0..most).map(|second| (start + i64::from(second), client, "Mozilla/5.0", 200)));
+            }
+        }
+        requests
+    };
+    let quota = |requests| suggest(requests, options(0.02)).quota;
+    let even = quota(days(&[])).band.unwrap();
+    assert_eq!((even.low, even.high, even.draws), (5, 5, 200));
+    let uneven = quota(days(&[3])).band.unwrap();
+    assert_eq!((uneven.low, uneven.high), (5, 50));
+    assert_eq!(quota(days(&[3])).band, Some(uneven), "the same for the same log");
+    let short = days(&[]).into_iter().filter(|(second, ..)| *second < 6 * DAY).collect();
+    assert_eq!(quota(short).band, None);
+}
+
+/// `10/1m` and `20/1s` together: the second one looked like a protection, and denied nothing.
+#[test]
+fn a_short_limit_that_denies_nothing_is_left_out_of_the_policy() {
+    let bursts = |length: i64| {
+        let mut requests = Vec::new();
+        for client in 0..400_i64 {
+            let start = client * 8 * DAY / 400 / 60 * 60;
+            requests
+                .extend((0..9).map(|number| (start + number * length, client as u32, "Mozilla/5.0", 200)));
+        }
+        suggest(requests, options(0.05))
+    };
+    let at_once = bursts(0);
+    assert_eq!(at_once.companion.as_ref().unwrap().limit, Some(10));
+    assert!(
+        at_once.is_companion_idle && at_once.policy().unwrap().contains("candidate: [10/1m]"),
+        "{at_once}"
+    );
+    assert!(at_once.to_string().contains("the policy leaves it out"), "{at_once}");
+    let spread = bursts(1);
+    assert!(
+        !spread.is_companion_idle && spread.policy().unwrap().contains("candidate: [10/1m, 1/1s]"),
+        "{spread}"
+    );
 }
 
 #[test]

@@ -21,6 +21,12 @@ pub(super) fn percentage(text: &str) -> Result<f64, Expected> {
     share.filter(|share| (0.0..=1.0).contains(share)).ok_or("expected a share from 0% to 100%, such as 0.1%")
 }
 
+/// The share of all requests that a log holds: more than none.
+pub(super) fn sample_rate(text: &str) -> Result<f64, Expected> {
+    let share = percentage(text).ok().filter(|share| *share > 0.0);
+    share.ok_or("expected a share above 0% and up to 100%, such as 10%")
+}
+
 /// A share of clients that may be denied: neither none nor all.
 pub(super) fn budget(text: &str) -> Result<f64, Expected> {
     let share = percentage(text).ok().filter(|share| (0.000_001..=0.5).contains(share));
@@ -66,6 +72,8 @@ mod tests {
         for text in ["", "none", "1m@first_hit", "day@Europe/Berlin", "1/1m", "0s", "1m;2/1h"] {
             assert!(window(text).is_err(), "{text}");
         }
+        assert_eq!((sample_rate("10%"), sample_rate("100%")), (Ok(0.1), Ok(1.0)));
+        assert!(["0%", "101%", "-1"].iter().all(|text| sample_rate(text).is_err()));
         assert_eq!(budget("0.1%"), Ok(0.001));
         assert!(["0%", "51%", "0.00001%"].iter().all(|text| budget(text).is_err()));
     }

@@ -19,7 +19,8 @@ const LOGS: &str = "Logs";
 #[command(
     after_help = "Gates are conditions under which the command fails: [POLICY.]MEASURE[{CLASS}], a comparison and a \
                         number or a percentage. Measures are denied, denied_clients, newly_denied, newly_denied_clients, \
-                        newly_allowed, undecided, unparsed and late. POLICY:candidate are the candidates of a policy.\n\n\
+                        newly_allowed, undecided, unparsed and late. POLICY:candidate are the candidates of a policy. Classes \
+                        are those of --class, `known` of --known, and `others`.\n\n\
                         Names of clients are printed on a terminal. Everywhere else they are replaced by digests, unless \
                         --show-keys is given."
 )]
@@ -49,6 +50,11 @@ pub struct SimulateArgs {
     /// Class of clients: a name, and conditions as in the `match` of a policy, such as bot='user_agent: "*bot*"'
     #[arg(long = "class", value_name = "NAME=CONDITIONS")]
     pub classes: Vec<String>,
+
+    /// File of known clients, such as customers and offices: a value of --client a line, addresses also as networks. Their
+    /// requests are the class `known`, whatever other class they would be in
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
 
     /// Attribute that tells clients apart in figures over all policies; `ip` is an address (of IPv6, its /64)
     #[arg(long, value_name = "NAME", default_value = "ip", value_parser = value::name)]
@@ -81,10 +87,6 @@ pub struct SimulateArgs {
     /// Also write the report to this file, as one page of HTML
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-
-    /// Name clients by their keys everywhere
-    #[arg(long)]
-    pub show_keys: bool,
 
     /// How logs are read.
     #[command(flatten)]
@@ -122,6 +124,11 @@ pub struct SuggestArgs {
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = log_value::budget)]
     pub budget: f64,
 
+    /// File of known clients, such as customers and offices: a value of the first --key a line, addresses also as networks.
+    /// They are counted, and shown apart
+    #[arg(long, value_name = "FILE")]
+    pub known: Option<PathBuf>,
+
     /// Count only requests of which these conditions hold, as in the `match` of a policy, such as 'path: /login'
     #[arg(long = "match", value_name = "CONDITIONS")]
     pub matching: Option<String>,
@@ -138,10 +145,6 @@ pub struct SuggestArgs {
     /// Print one JSON object
     #[arg(long)]
     pub json: bool,
-
-    /// Name clients by their keys everywhere
-    #[arg(long)]
-    pub show_keys: bool,
 
     /// How logs are read.
     #[command(flatten)]
@@ -192,8 +195,16 @@ pub struct LogArgs {
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = log_value::percentage)]
     pub max_unparsed: f64,
 
-    /// Also take logs that may hold only a sample of all requests, as those of Google Cloud. What they show of each client
-    /// is too little
+    /// Share of all requests that the logs hold, such as 10%, if the server logs a sample. With 100%, logs that may be one,
+    /// as those of Google Cloud, are taken as whole
+    #[arg(long, value_name = "SHARE", value_parser = log_value::sample_rate)]
+    pub sample_rate: Option<f64>,
+
+    /// Also take logs that hold only a sample of all requests, or may do so. What they show of each client is too little
     #[arg(long)]
     pub estimate: bool,
+
+    /// Name clients by their keys everywhere, and quote lines that cannot be read
+    #[arg(long)]
+    pub show_keys: bool,
 }

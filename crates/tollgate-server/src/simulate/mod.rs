@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use tollgate_policy::{Config, Identity, Policies};
-use tollgate_simulate::{Answer, Classes, Held, Options, Replay, Report};
+use tollgate_simulate::{Answer, Classes, Held, Known, Options, Replay, Report};
 
 pub use self::failure::Failure;
 use self::requests::Requests;
@@ -32,7 +32,7 @@ use crate::exit_status::{FAILURE, NO_DECISION, SUCCESS};
 pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     let policies = Config::load(&args.policies)?.into_policies();
     let baseline = args.baseline.as_ref().map(Config::load).transpose()?.map(Config::into_policies);
-    let classes = Classes::parse(&args.classes)?;
+    let classes = classes(&args.classes, args.known.as_deref(), &args.client)?;
     let client = Identity::of_word(&args.client).ok_or_else(|| {
         Failure::usage(anyhow::anyhow!("--client: no attribute can be named `{}`", args.client))
     })?;
@@ -57,6 +57,15 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     finish(args, report, page)
 }
 
+/// Classes, with the clients of a list that have these values of an attribute.
+fn classes(classes: &[String], list: Option<&Path>, attribute: &str) -> Result<Classes, Failure> {
+    let Some(list) = list else { return Ok(Classes::parse(classes, None)?) };
+    let text =
+        Config::read(list).map_err(|error| Failure::usage(anyhow::Error::new(error).context("--known")))?;
+    let file = list.to_string_lossy();
+    Ok(Classes::parse(classes, Some(Known { attribute, file: &file, text: &text }))?)
+}
+
 /// The attributes that somebody goes by.
 fn names(policies: &[Option<&Policies>], classes: &Classes, client: &str) -> BTreeSet<String> {
     let of_policies = policies.iter().flatten().flat_map(|policies| policies.attributes());
@@ -69,7 +78,7 @@ fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result
     let gates = gates.collect::<Result<Vec<_>, _>>()?;
     let is_read_by_people = !args.json && !args.md && io::stdout().is_terminal();
     let shown = report.clone();
-    if !args.show_keys {
+    if !args.log.show_keys {
         report.hide_keys();
     }
     let hidden = Answer::new(report, gates);

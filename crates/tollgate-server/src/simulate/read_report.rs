@@ -9,6 +9,7 @@ pub(super) fn read_report(summary: &Summary, gaps: &Gaps, zone: &TimeZone) -> Re
     let name = |file: usize| summary.files.get(file).map_or("", |file| file.name.as_str());
     let example = |example: &Example| UnreadLine {
         place: format!("{}:{}", name(example.file), example.line),
+        shape: example.shape(),
         text: Some(example.text.clone()),
     };
     let unparsed = summary.unparsed.iter().map(|unparsed| UnreadLines {
@@ -30,6 +31,7 @@ pub(super) fn read_report(summary: &Summary, gaps: &Gaps, zone: &TimeZone) -> Re
         late: summary.late,
         gaps: gaps.collect(),
         ambiguous: summary.ambiguous,
+        is_sample: false,
     }
 }
 

@@ -5,9 +5,9 @@ use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
-use tollgate_logs::{Field, Gaps, Order, Reader, Request};
+use tollgate_logs::{Error as LogError, Field, Gaps, Order, Reader, Request};
 use tollgate_policy::Attributes;
-use tollgate_simulate::{Hit, ReadReport, code};
+use tollgate_simulate::{Hit, ReadReport, code, percentage};
 
 use super::failure::Failure;
 use super::progress::ProgressLine;
@@ -20,8 +20,12 @@ pub(super) struct Requests {
     wanted: Vec<Wanted>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
+    sample_rate: Option<f64>,
     estimate: bool,
+    show_keys: bool,
     zone: TimeZone,
+    /// Requests that were passed on.
+    taken: u64,
     /// Between the requests from `from` to `to`.
     gaps: Gaps,
 }
@@ -80,8 +84,11 @@ impl Requests {
             wanted,
             from: args.from,
             to: args.to,
+            sample_rate: args.sample_rate,
             estimate: args.estimate,
+            show_keys: args.show_keys,
             zone: args.tz.clone().unwrap_or(TimeZone::UTC),
+            taken: 0,
             gaps: Gaps::default(),
         })
     }
@@ -91,11 +98,16 @@ impl Requests {
         mut self,
         mut take: impl FnMut(&Hit<'_>) -> Result<(), Failure>,
     ) -> Result<(ReadReport, Vec<String>), Failure> {
+        self.refuse_sample()?;
         let mut progress = ProgressLine::new();
         let ended = self.take_all(&mut progress, &mut take);
         progress.end();
-        let read = read_report(self.reader.summary(), &self.gaps, &self.zone);
+        let mut read = read_report(self.reader.summary(), &self.gaps, &self.zone);
+        read.is_sample = self.sample().is_some();
         if let Err(failure) = ended {
+            if !self.show_keys {
+                read.hide_lines();
+            }
             for unread in &read.unparsed {
                 crate::output::complain(format_args!("{} lines: {}", unread.lines, unread.reason));
                 unread
@@ -105,16 +117,37 @@ impl Requests {
             }
             return Err(failure);
         }
-        let mut sampled = self.reader.summary().files.iter().filter(|file| file.may_be_sampled);
-        if let Some(file) = sampled.next().filter(|_| !self.estimate) {
-            return Err(Failure::no_answer(anyhow::anyhow!(
-                "{}: logs of this format may hold only a sample of all requests, and then limits deny more than they show; \
-                 --estimate takes them all the same",
-                file.name
-            )));
-        }
+        self.refuse_sample()?;
         let notes = self.notes(&read);
         Ok((read, notes))
+    }
+
+    /// Says why the logs may not be all requests, if they may not.
+    fn sample(&self) -> Option<String> {
+        match self.sample_rate {
+            Some(rate) if rate < 1.0 => {
+                Some(format!("the logs hold {} of all requests (--sample-rate)", percentage(rate)))
+            }
+            Some(_) => None,
+            None => {
+                let mut files = self.reader.summary().files.iter();
+                let file = files.find(|file| file.may_be_sampled)?;
+                let name = &file.name;
+                Some(format!("{name}: logs of this format may hold only a sample of all requests"))
+            }
+        }
+    }
+
+    /// A client seems to ask for less than it did, so no figure about clients, windows and denials would be right.
+    fn refuse_sample(&self) -> Result<(), Failure> {
+        let Some(why) = self.sample().filter(|_| !self.estimate) else { return Ok(()) };
+        let hint = match self.sample_rate {
+            Some(_) => "",
+            None => ", --sample-rate 100% says that they are whole",
+        };
+        Err(Failure::no_answer(anyhow::anyhow!(
+            "{why}, and then limits deny more than they show; --estimate takes them all the same{hint}"
+        )))
     }
 
     fn take_all(
@@ -124,12 +157,15 @@ impl Requests {
     ) -> Result<(), Failure> {
         loop {
             progress.request(|| self.reader.progress());
-            let Some(request) = self.reader.read()? else { return Ok(()) };
+            let show_keys = self.show_keys;
+            let request = self.reader.read().map_err(|error| told(error, show_keys))?;
+            let Some(request) = request else { return Ok(()) };
             let time = Timestamp::from_unix_millis(request.time_micros().div_euclid(1_000));
             if self.from.is_some_and(|from| time < from) || self.to.is_some_and(|to| time >= to) {
                 continue;
             }
             self.gaps.note(request.time_micros());
+            self.taken += 1;
             let mut attributes = Attributes::default();
             for wanted in &mut self.wanted {
                 if let Some(value) = wanted.source.value(&request) {
@@ -166,13 +202,30 @@ impl Requests {
                 read.ambiguous
             ));
         }
-        if self.estimate && self.reader.summary().files.iter().any(|file| file.may_be_sampled) {
-            notes.push(
+        match self.sample_rate.filter(|rate| *rate < 1.0) {
+            Some(rate) => notes.push(format!(
+                "The logs hold {} of all requests, so there were about {:.0}. Each client asked for more than they show: \
+                 limits deny more than this.",
+                percentage(rate),
+                self.taken as f64 / rate
+            )),
+            None if self.sample().is_some() => notes.push(
                 "The logs may hold only a sample of all requests: limits deny more than this.".to_owned(),
-            );
+            ),
+            None => {}
         }
         notes
     }
+}
+
+/// The failure. Quotes the line that an error of a format is about, if somebody may see it.
+fn told(error: LogError, show_keys: bool) -> Failure {
+    if let LogError::UnknownFormat { name, nearest: Some(nearest) } = &error
+        && show_keys
+    {
+        crate::output::complain(format_args!("  {name}:{}: {}", nearest.line.line, nearest.line.text));
+    }
+    error.into()
 }
 
 impl Source {

@@ -28,10 +28,12 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
     });
     let identity = Identity::of_list(parts.collect::<Result<_, _>>()?);
     let classes: Vec<String> = args.matching.iter().map(|matching| format!("{COUNTED}={matching}")).collect();
-    let matching = Classes::parse(&classes)
+    let matching = Classes::parse(&classes, None)
         .map_err(|error| Failure::usage(anyhow::Error::new(error).context("--match")))?;
-    let names: BTreeSet<String> =
-        matching.attributes().map(str::to_owned).chain(args.key.iter().cloned()).collect();
+    let first_key = args.key.first().map_or("ip", String::as_str);
+    let known = super::classes(&[], args.known.as_deref(), first_key)?;
+    let conditions = matching.attributes().chain(known.attributes());
+    let names: BTreeSet<String> = conditions.map(str::to_owned).chain(args.key.iter().cloned()).collect();
     let requests = Requests::open(&args.logs, &args.log, &names)?;
     let mut survey = Survey::new(SurveyOptions {
         identity,
@@ -40,17 +42,19 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         budget: args.budget,
         max_clients: args.max_clients,
         matching,
+        known,
         conditions: args.matching.clone(),
         zone: args.log.tz.clone().unwrap_or(TimeZone::UTC),
     });
-    let (_, notes) = requests.each(|hit| {
+    let (read, notes) = requests.each(|hit| {
         survey.request(hit);
         Ok(())
     })?;
     let mut suggestion = survey.suggest();
+    suggestion.read = Some(read);
     suggestion.notes.splice(0..0, notes);
     let is_read_by_people = !args.json && io::stdout().is_terminal();
-    if !args.show_keys && !is_read_by_people {
+    if !args.log.show_keys && !is_read_by_people {
         suggestion.hide_keys();
     }
     let status = if suggestion.quota.limit.is_some() { SUCCESS } else { NO_DECISION };

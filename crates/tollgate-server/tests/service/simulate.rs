@@ -126,7 +126,21 @@ fn logs_without_an_answer_have_status_3() {
     folder.write("broken.log", &(text.repeat(10) + &"what is this?\n".repeat(3)));
     let (status, said, error) = folder.run(&["simulate", "policies.yaml", "broken.log"]);
     assert_eq!((status, said.as_str()), (Some(3), ""), "{error}");
-    assert!(error.contains("3 of 123 lines cannot be read") && error.contains("broken.log:121"), "{error}");
+    assert!(error.contains("3 of 123 lines cannot be read"), "{error}");
+    // Lines hold addresses and tokens, and standard error is kept in logs of its own.
+    assert!(
+        error.contains("  broken.log:121, of the shape: a a a?\n") && !error.contains("what is"),
+        "{error}"
+    );
+    let (.., error) = folder.run(&["simulate", "policies.yaml", "broken.log", "--show-keys"]);
+    assert!(error.contains("  broken.log:121: what is this?\n"), "{error}");
+    folder.write("unknown.log", &(text.repeat(2) + &"token=hunter2\n".repeat(3)));
+    for (flags, quoted) in [(&[][..], false), (&["--show-keys"], true)] {
+        let arguments = [&["simulate", "policies.yaml", "unknown.log"], flags].concat();
+        let (status, _, error) = folder.run(&arguments);
+        assert_eq!((status, error.contains("hunter2")), (Some(2), quoted), "{error}");
+        assert!(error.contains("not line 25, of the shape: a=a"), "{error}");
+    }
     let (status, ..) = folder.run(&["simulate", "policies.yaml", "broken.log", "--max-unparsed", "50%"]);
     assert_eq!(status, Some(0));
     fs::write(folder.path("cut.log.gz"), b"\x1f\x8b\x08\x00").unwrap();
@@ -213,6 +227,7 @@ fn unreadable_lines_are_hidden_with_the_keys() {
         assert_eq!(status, Some(0));
         assert!(!said.contains("192.0.2.99"), "{said}");
         assert_eq!(said.contains("access.log:13"), form != ["--md"], "{said}");
+        assert_eq!(said.contains("0.0.0.0 a a a"), form != ["--md"], "{said}");
     }
     let (_, said, _) = folder.simulate(&[&arguments[..], &["--show-keys"]].concat());
     assert!(said.contains("access.log:13: 192.0.2.99 is cut o\n"), "{said}");
@@ -284,6 +299,73 @@ fn requests_with_long_values_cannot_be_decided_on() {
     assert_eq!(status, Some(0));
     assert!(said.contains("10 requests cannot be decided on (83.3 %)"), "{said}");
     assert!(said.contains("10 `ip` is longer than 9 bytes"), "{said}");
+}
+
+/// A log of a sample shows too little of each client, whoever says that it is one.
+#[test]
+fn samples_are_refused_unless_somebody_asks_for_estimates() {
+    let folder = Folder::new();
+    let google = r#"{"timestamp":"2026-11-23T12:00:00Z","httpRequest":{"requestMethod":"GET","requestUrl":"http://a/login","status":200,"remoteIp":"192.0.2.1"}}"#;
+    folder.write("google.log", &format!("{google}\n").repeat(12));
+    for command in [&["simulate", "policies.yaml"][..], &["suggest"]] {
+        let run = |log, flags: &[&str]| folder.run(&[command, &[log], flags].concat());
+        let (status, said, error) = run("google.log", &[]);
+        assert_eq!((status, said.as_str()), (Some(3), ""));
+        assert!(error.contains("google.log: logs of this format may hold only a sample"), "{error}");
+        assert!(error.contains("--estimate") && error.contains("--sample-rate 100%"), "{error}");
+        let (_, said, error) = run("google.log", &["--sample-rate", "100%"]);
+        assert!(error.is_empty() && !said.contains("sample"), "{error}{said}");
+        let (_, said, error) = run("google.log", &["--estimate"]);
+        assert!(error.is_empty() && said.contains("may hold only a sample"), "{error}{said}");
+        let (status, said, error) = run("access.log", &["--sample-rate", "10%"]);
+        assert_eq!((status, said.as_str()), (Some(3), ""));
+        assert!(error.contains("the logs hold 10 % of all requests"), "{error}");
+        let (_, said, error) = run("access.log", &["--sample-rate", "10%", "--estimate"]);
+        assert!(error.is_empty() && said.contains("there were about 120."), "{error}{said}");
+    }
+    let (_, said, _) = folder.simulate(&["--sample-rate", "10%", "--estimate", "--fail-if", "denied > 60%"]);
+    assert!(said.contains("58.3 % (7 of 12 requests, in a sample)"), "{said}");
+}
+
+#[test]
+fn known_clients_are_shown_apart_and_have_gates() {
+    let folder = Folder::new();
+    folder.write("known.txt", "# our office\n192.0.2.1\n");
+    let simulate = |gate: &str| folder.simulate(&["--known", "known.txt", "--fail-if", gate]);
+    let (status, said, error) = simulate("login.denied_clients{known} > 0");
+    assert_eq!(status, Some(0), "{error}");
+    let has = |said: &str, row: &str| said.lines().any(|line| line.split_whitespace().eq(row.split(' ')));
+    assert!(
+        has(&said, "login known 2 0 0 % 1 0 0 %") && has(&said, "login others 10 7 70 % 1 1 100 %"),
+        "{said}"
+    );
+    assert!(said.contains("0 % (0 of 1 client)"), "{said}");
+    assert_eq!(simulate("login.denied{others} > 0").0, Some(1));
+    folder.write("known.txt", "192.0.2.0/24\n");
+    assert_eq!(simulate("login.denied_clients{known} > 0").0, Some(1));
+    let (_, said, error) = folder.run(&["suggest", "access.log", "--known", "known.txt"]);
+    assert!(has(&said, "known clients 2 12 0 2 10 10"), "{error}{said}");
+    folder.write("known.txt", "alice\n");
+    let (status, _, error) = simulate("denied > 0");
+    assert_eq!((status, error.contains("known.txt:1")), (Some(2), true), "{error}");
+    let (status, _, error) = folder.simulate(&["--known", "nowhere.txt"]);
+    assert_eq!((status, error.contains("--known: cannot read nowhere.txt")), (Some(2), true), "{error}");
+}
+
+/// It said nothing of what it had read, and so nothing of lines that it could not read.
+#[test]
+fn suggest_says_what_it_has_read() {
+    let folder = Folder::new();
+    let text = fs::read_to_string(folder.path("access.log")).unwrap();
+    folder.write("access.log", &format!("\n{text}secret is cut o"));
+    let arguments = ["suggest", "access.log", "--max-unparsed", "50%"];
+    let (_, said, _) = folder.run(&arguments);
+    let read = "Read 14 lines in 1 file, 1 without a request (7.14 %), 1 unreadable (7.14 %)\n";
+    assert!(said.starts_with(read) && said.contains("access.log:14, of the shape: a a a a\n"), "{said}");
+    let (_, said, _) = folder.run(&[&arguments[..], &["--json"]].concat());
+    let json: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((&json["read"]["others"], &json["read"]["unparsed_lines"]), (&1.into(), &1.into()));
+    assert!(!said.contains("secret"), "{said}");
 }
 
 /// Four hundred clients in ten days, each with up to six requests at once.

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::escape::Text;
-use crate::output::number::grouped;
+use crate::output::number::{counted, grouped};
 use crate::report::{DayReport, TimeShare};
 use crate::{Curve, Point};
 
@@ -13,6 +13,8 @@ const LEFT: f64 = 64.0;
 const RIGHT: f64 = 24.0;
 const TOP: f64 = 34.0;
 const BOTTOM: f64 = 40.0;
+
+pub(super) const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Days of a chart, the last ones.
 pub(super) const MAX_DAYS: usize = 366;
@@ -61,7 +63,7 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
         "Requests and clients that are denied, by the limit. At today's limit of {}: {}.",
         grouped(curve.today),
         curve.at(curve.today).map_or("not known".to_owned(), |point| {
-            format!("{} requests of {} clients", grouped(point.denied), grouped(point.denied_clients))
+            format!("{} of {}", counted(point.denied, "request"), counted(point.denied_clients, "client"))
         })
     );
     let mut svg = open(id, HEIGHT, title, &description);
@@ -91,6 +93,8 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
     let series = |value: fn(&Point) -> u64| -> Vec<(f64, f64)> {
         points.iter().map(|point| (x(point.limit), y(value(point)))).collect()
     };
+    // The script moves it to where the slider is.
+    line(&mut svg, "here", &[(0.0, TOP - 4.0), (0.0, HEIGHT - BOTTOM)]);
     line(&mut svg, "one", &series(|point| point.denied));
     line(&mut svg, "two", &series(|point| point.denied_clients));
     svg.push_str(
@@ -109,7 +113,7 @@ pub(super) fn week(id: &str, what: &str, week: &[Vec<TimeShare>], value: fn(&Tim
     for hour in (0..24_u32).step_by(3) {
         text(&mut svg, EDGE + CELL * (f64::from(hour) + 0.5), EDGE - 10.0, "middle", &hour.to_string());
     }
-    for (row, (name, day)) in super::WEEKDAYS.iter().zip(week).enumerate() {
+    for (row, (name, day)) in WEEKDAYS.iter().zip(week).enumerate() {
         let y = EDGE + CELL * row as f64;
         text(&mut svg, EDGE - 8.0, y + CELL * 0.65, "end", name);
         for (column, share) in day.iter().enumerate() {

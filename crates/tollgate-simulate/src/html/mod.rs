@@ -1,30 +1,32 @@
-//! The report as one page: no script, no request over the network, readable in light and dark and on paper.
+//! The report as one page: no request over the network, readable in light and dark, on paper, and without its script.
 
 mod chart;
+mod curves;
 mod escape;
 mod table;
+mod when;
 
 use std::fmt::Write as _;
 
 use self::escape::Text;
 use self::table::Table;
 use crate::output::number::{counted, grouped, lasting, shares};
-use crate::output::text::marks;
-use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report, TimeShare};
-use crate::{Answer, Basis, Held, percent};
+use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report};
+use crate::{Answer, Held, percent};
 
 const STYLE: &str = include_str!("style.css");
 
 /// The digest of the style, so that the page's policy allows it alone. A test holds it against the file.
-const STYLE_DIGEST: &str = "sha256-wMVv3n0B/dK2t8hKGIM/vDKaR4OpLz+iilYS3pligmw=";
+const STYLE_DIGEST: &str = "sha256-AA2P8XR6nRcW8e72HeMcBmD2Cu7d/OC65WduvXPFGQM=";
 
-/// Quotas that have a chart, those that deny most first. Others are in the table of policies.
-const MAX_CHARTS: usize = 40;
+/// The script sorts tables and slides along curves. What it needs is in the page.
+const SCRIPT: &str = include_str!("script.js");
 
-/// Policies and days that are listed.
+/// The digest of the script, as that of the style.
+const SCRIPT_DIGEST: &str = "sha256-z/2jGPKrysZTxh1wmjk/erSFtZoEdvJ0hIaz8vkmaNQ=";
+
+/// Rows of a table that are listed.
 const MAX_ROWS: usize = 500;
-
-const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 impl Answer {
     /// Returns the report as one page of HTML. It is the same for the same report, and smaller than 1 MB.
@@ -38,7 +40,7 @@ impl Answer {
             page,
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
              <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src '{STYLE_DIGEST}'; \
-             base-uri 'none'; form-action 'none'\">\n\
+             script-src '{SCRIPT_DIGEST}'; base-uri 'none'; form-action 'none'\">\n\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
              <meta name=\"referrer\" content=\"no-referrer\">\n<title>{0}</title>\n<style>{STYLE}</style>\n</head>\n\
              <body>\n<main>\n<h1>{0}</h1>\n",
@@ -51,15 +53,15 @@ impl Answer {
         }
         policies(&mut page, report);
         compared(&mut page, report);
-        curves(&mut page, report);
-        when(&mut page, report);
+        curves::section(&mut page, report);
+        when::section(&mut page, report);
         clients(&mut page, report);
         classes(&mut page, report);
         page.push_str("<h2>Limits of this answer</h2>\n<ul>\n");
         for note in &report.notes {
             let _ = writeln!(page, "<li>{}</li>", Text(note));
         }
-        page.push_str("</ul>\n</main>\n</body>\n</html>\n");
+        let _ = write!(page, "</ul>\n</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
         page
     }
 
@@ -197,7 +199,7 @@ fn policies(page: &mut String, report: &Report) {
         let [p50, p90, p99, p999, max] = spread.unwrap_or_default();
         table.row(&[
             policy.title(),
-            quota.quota.clone(),
+            quota.title(),
             grouped(quota.denied),
             grouped(quota.windows),
             grouped(quota.denied_windows),
@@ -225,87 +227,11 @@ fn compared(page: &mut String, report: &Report) {
     table.row(&["newly denied".to_owned(), grouped(denied), grouped(compared.newly_denied_clients)]);
     table.row(&["newly allowed".to_owned(), grouped(allowed), grouped(compared.newly_allowed_clients)]);
     table.row(&["denied before".to_owned(), grouped(compared.denied_before), String::new()]);
+    if compared.incomparable > 0 {
+        table.row(&["only one can decide".to_owned(), grouped(compared.incomparable), String::new()]);
+    }
     page.push_str(&table.html());
     client_table(page, "Clients that are newly denied", &compared.most_newly_denied);
-}
-
-fn curves(page: &mut String, report: &Report) {
-    let mut charts: Vec<(usize, (&PolicyReport, &QuotaReport))> = quotas(report)
-        .enumerate()
-        .filter(|(_, (_, quota))| quota.curve.points.len() > 1 && quota.requests > 0)
-        .collect();
-    if charts.is_empty() {
-        return;
-    }
-    charts.sort_by_key(|(place, (_, quota))| (std::cmp::Reverse(quota.denied), *place));
-    charts.truncate(MAX_CHARTS);
-    charts.sort_by_key(|(place, _)| *place);
-    page.push_str("<h2>What other limits would deny</h2>\n");
-    for (place, (policy, quota)) in charts {
-        let title = format!("{} {}", policy.title(), quota.quota);
-        let basis = match quota.curve.basis {
-            Basis::Calculated if policy.one_client_in > 1 => {
-                format!("Estimated from one client in {}.", policy.one_client_in)
-            }
-            Basis::Calculated => "Exact for every limit.".to_owned(),
-            Basis::Tried => "Tried by the engine, with all other quotas as they are.".to_owned(),
-        };
-        let _ = writeln!(page, "<h3>{}</h3>\n<p class=\"soft\">{basis}</p>", Text(&title));
-        page.push_str(&chart::curve(
-            &format!("curve{place}"),
-            &format!("Other limits than {title}"),
-            &quota.curve,
-        ));
-        let titles = ["limit", "denied", "share", "denied clients", "share of clients", "mark"];
-        let caption = format!("Other limits than {title}");
-        let mut table = Table::new(&caption, &titles, 0);
-        for point in &quota.curve.points {
-            table.row(&[
-                grouped(point.limit),
-                grouped(point.denied),
-                percent(point.denied, policy.requests),
-                grouped(point.denied_clients),
-                percent(point.denied_clients, policy.clients),
-                marks(&quota.curve, point.limit).join(", "),
-            ]);
-        }
-        page.push_str(&table.folded());
-    }
-}
-
-fn when(page: &mut String, report: &Report) {
-    if report.days.is_empty() {
-        return;
-    }
-    let (what, value): (&str, fn(&TimeShare) -> u64) = if report.denied > 0 {
-        ("Denied requests by the hour of the week", |share| share.denied)
-    } else {
-        ("Requests by the hour of the week", |share| share.requests)
-    };
-    let _ = writeln!(
-        page,
-        "<h2>When</h2>\n<p class=\"soft\">Hours and days are those of {}.</p>",
-        Text(&report.zone)
-    );
-    page.push_str(&chart::week("week", what, &report.week, value));
-    let hours: Vec<String> = (0..24).map(|hour: u8| hour.to_string()).collect();
-    let titles: Vec<&str> = ["day"].into_iter().chain(hours.iter().map(String::as_str)).collect();
-    let mut table = Table::new(what, &titles, 1);
-    for (name, day) in WEEKDAYS.iter().zip(&report.week) {
-        let cells: Vec<String> =
-            [(*name).to_owned()].into_iter().chain(day.iter().map(|share| grouped(value(share)))).collect();
-        table.row(&cells);
-    }
-    page.push_str(&table.folded());
-    page.push_str(&chart::days("days", &report.days));
-    page.push_str("<p class=\"soft\">The lower part of a bar are denied requests.</p>\n");
-    let mut table = Table::new("Requests by day", &["day", "requests", "denied", "share"], 1);
-    let listed = report.days.get(report.days.len().saturating_sub(chart::MAX_DAYS)..).unwrap_or_default();
-    for day in listed {
-        let share = percent(day.denied, day.requests);
-        table.row(&[day.day.clone(), grouped(day.requests), grouped(day.denied), share]);
-    }
-    page.push_str(&table.folded());
 }
 
 fn clients(page: &mut String, report: &Report) {
@@ -342,12 +268,13 @@ fn classes(page: &mut String, report: &Report) {
         return;
     }
     page.push_str("<h2>Who they are</h2>\n");
-    let titles = ["class", "requests", "denied", "share", "clients", "denied clients", "share of clients"];
-    let mut table = Table::new("Classes", &titles, 1);
-    for class in &report.classes {
+    let titles =
+        ["policy", "class", "requests", "denied", "share", "clients", "denied clients", "share of clients"];
+    let mut table = Table::new("Classes", &titles, 2);
+    for (policy, class) in report.by_class().take(MAX_ROWS) {
         let requests = shares(class.denied, class.requests);
         let clients = shares(class.denied_clients, class.clients);
-        table.row(&[&[class.class.clone()][..], &requests, &clients].concat());
+        table.row(&[&[policy, class.class.clone()][..], &requests, &clients].concat());
     }
     page.push_str(&table.html());
 }
@@ -359,9 +286,10 @@ mod tests {
 
     use super::*;
 
-    /// With another digest, browsers would show the page without its style.
+    /// With other digests, browsers would show the page without its style, or without its script.
     #[test]
-    fn the_policy_of_the_page_allows_its_style() {
-        assert_eq!(STYLE_DIGEST, format!("sha256-{}", Base64::encode_string(&Sha256::digest(STYLE))));
+    fn the_policy_of_the_page_allows_its_style_and_its_script() {
+        let digest = |text| format!("sha256-{}", Base64::encode_string(&Sha256::digest(text)));
+        assert_eq!((STYLE_DIGEST, SCRIPT_DIGEST), (&*digest(STYLE), &*digest(SCRIPT)));
     }
 }

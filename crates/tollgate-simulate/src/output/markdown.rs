@@ -62,6 +62,9 @@ impl Answer {
             let (denied, allowed) = (compared.newly_denied, compared.newly_allowed);
             table.row(["newly denied".into(), grouped(denied), grouped(compared.newly_denied_clients)]);
             table.row(["newly allowed".into(), grouped(allowed), grouped(compared.newly_allowed_clients)]);
+            if compared.incomparable > 0 {
+                table.row(["only one can decide".into(), grouped(compared.incomparable), String::new()]);
+            }
             let _ = writeln!(text, "{}", table.markdown());
         }
         let mut table =
@@ -71,16 +74,13 @@ impl Answer {
                 cell(&policy.title()),
                 cell(&policy.key),
                 grouped(policy.requests),
-                format!("{} ({})", grouped(policy.denied), percent(policy.denied, policy.requests)),
+                share(policy.denied, policy.requests),
                 grouped(policy.clients),
-                format!(
-                    "{} ({})",
-                    grouped(policy.denied_clients),
-                    percent(policy.denied_clients, policy.clients)
-                ),
+                share(policy.denied_clients, policy.clients),
             ]);
         }
         let _ = writeln!(text, "{}", table.markdown());
+        self.classes(&mut text);
         self.curves(&mut text);
         let _ = writeln!(text, "Limits of this answer:\n");
         for note in &report.notes {
@@ -89,21 +89,39 @@ impl Answer {
         text
     }
 
+    fn classes(&self, text: &mut String) {
+        if self.report.classes.is_empty() {
+            return;
+        }
+        let titles = ["policy", "class", "requests", "denied", "clients", "denied clients"];
+        let mut table = Table::new(titles).left(2);
+        for (policy, class) in self.report.by_class() {
+            table.row([
+                cell(&policy),
+                cell(&class.class),
+                grouped(class.requests),
+                share(class.denied, class.requests),
+                grouped(class.clients),
+                share(class.denied_clients, class.clients),
+            ]);
+        }
+        let _ = writeln!(text, "{}", table.markdown());
+    }
+
     fn curves(&self, text: &mut String) {
         for policy in &self.report.policies {
             for quota in policy.quotas.iter().filter(|quota| quota.curve.points.len() > 1) {
-                let title = format!("{} {}", policy.title(), quota.quota);
+                let title = format!("{} {}", policy.title(), quota.title());
                 let _ = writeln!(text, "<details><summary>Other limits than {title}</summary>\n");
-                let mut table = Table::new(["limit", "denied", "denied clients", ""]).left(0);
+                let mut table = Table::new(["limit", "denied", "denied clients", "mark"]).left(0);
                 let points = &quota.curve.points;
                 let step = points.len().div_ceil(LISTED).max(1);
                 for (place, point) in points.iter().enumerate() {
                     let marks = marks(&quota.curve, point.limit);
                     if place.is_multiple_of(step) || place + 1 == points.len() || !marks.is_empty() {
-                        let share = percent(point.denied, policy.requests);
                         table.row([
                             grouped(point.limit),
-                            format!("{} ({share})", grouped(point.denied)),
+                            share(point.denied, policy.requests),
                             grouped(point.denied_clients),
                             marks.join(", "),
                         ]);
@@ -113,6 +131,11 @@ impl Answer {
             }
         }
     }
+}
+
+/// A part of a whole, with its share.
+fn share(part: u64, whole: u64) -> String {
+    format!("{} ({})", grouped(part), percent(part, whole))
 }
 
 /// Text of users in a table.

@@ -8,6 +8,7 @@ use super::Answer;
 use super::number::{counted, grouped, lasting, most_in_a_window, shares};
 use super::table::Table;
 use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report, TimeShare};
+use crate::shortened::narrowed;
 use crate::{Basis, Curve, GateResult, Held, Point, percent};
 
 /// Limits of a curve that are shown.
@@ -17,7 +18,7 @@ const SHOWN: usize = 12;
 const GAPS: usize = 3;
 
 /// Characters of a text of a client that are shown.
-const WIDE: usize = 48;
+pub(crate) const WIDE: usize = 48;
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
@@ -45,7 +46,8 @@ impl fmt::Display for Answer {
     }
 }
 
-fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
+/// What was read, in words.
+pub(crate) fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
     let ReadReport { files, lines, others, unparsed_lines, late, .. } = read;
     write!(f, "Read {} in {}", counted(*lines, "line"), counted(files.len() as u64, "file"))?;
     if *others > 0 {
@@ -154,14 +156,19 @@ fn policies(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 }
 
 fn tightness(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaReport) -> fmt::Result {
-    let Some(most) = quota.most else { return Ok(()) };
-    write!(f, "\n{} {}", policy.title(), quota.quota)?;
-    if let Some(line) = quota.of_override_in_line {
-        write!(f, " (the override in line {line})")?;
+    if quota.requests == 0 {
+        return Ok(());
     }
-    writeln!(f)?;
-    writeln!(f, "  {}", most_in_a_window(most))?;
-    if quota.denied > 0 {
+    writeln!(f, "\n{} {}", policy.title(), quota.title())?;
+    if let Some(most) = quota.most {
+        writeln!(f, "  {}", most_in_a_window(most))?;
+        if quota.is_spared() {
+            writeln!(f, "  other quotas denied what it would have denied")?;
+        }
+    }
+    if quota.denied > 0 && quota.windows == 0 {
+        writeln!(f, "  denies {}, none of which opens a window", counted(quota.denied, "request"))?;
+    } else if quota.denied > 0 {
         writeln!(
             f,
             "  denies in {} of {}; the longest wait is {}",
@@ -276,7 +283,7 @@ fn clients(f: &mut fmt::Formatter<'_>, title: &str, clients: &[DeniedClient]) ->
         let fullest = client.fullest.as_ref();
         let fullest = fullest.map(|window| format!("{} of {}", grouped(window.asked), window.quota));
         table.row([
-            cut(&client.client),
+            Printable(narrowed(&client.client, WIDE)).to_string(),
             cut(client.user_agent.as_deref().unwrap_or_default()),
             cut(client.path.as_deref().unwrap_or_default()),
             grouped(client.requests),
@@ -301,12 +308,13 @@ fn classes(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         return Ok(());
     }
     writeln!(f, "\nClasses")?;
-    let mut table = Table::new(["class", "requests", "denied", "", "clients", "denied", ""]);
-    for class in &report.classes {
+    let titles = ["policy", "class", "requests", "denied", "", "clients", "denied", ""];
+    let mut table = Table::new(titles).left(2);
+    for (policy, class) in report.by_class() {
         let [requests, denied, share] = shares(class.denied, class.requests);
         let [clients, denied_clients, of_clients] = shares(class.denied_clients, class.clients);
         let class = class.class.clone();
-        table.row([class, requests, denied, share, clients, denied_clients, of_clients]);
+        table.row([policy, class, requests, denied, share, clients, denied_clients, of_clients]);
     }
     write!(f, "{table}")
 }

@@ -44,7 +44,7 @@ impl Examples {
 }
 
 /// The begin of a text that a stranger wrote. There may be millions of them, each as long as a line of a log.
-pub(super) fn cut(text: &str) -> Box<str> {
+fn cut(text: &str) -> Box<str> {
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()).into(),
         None => text.into(),

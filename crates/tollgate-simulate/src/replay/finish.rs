@@ -13,10 +13,10 @@ use super::rungs::{self, Rung};
 use super::subjects::Subjects;
 use super::{Replay, calendar};
 use crate::report::{
-    ClassReport, Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report,
-    Spread, TimeShare,
+    Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report, Spread,
+    TimeShare,
 };
-use crate::{Curve, Gate, GateError, Histogram, Point};
+use crate::{Curve, Gate, GateError, Histogram, Point, code};
 
 impl Replay {
     /// Ends the replay and makes its report.
@@ -70,7 +70,7 @@ impl Replay {
             one_client_in,
             policies: self.policies(),
             most_denied: self.listed(all.clients.most_denied(self.options.listed_clients)),
-            classes: self.classes(one_client_in),
+            classes: all.classes.reports(&self.options.classes, one_client_in),
             compared: self.baseline.as_ref().map(|_| self.compared(one_client_in)),
             week: self.week(),
             days: self.days(),
@@ -112,6 +112,7 @@ impl Replay {
                 clients: track.clients.all() * one_client_in,
                 denied_clients: track.clients.denied() * one_client_in,
                 one_client_in,
+                classes: track.classes.reports(&self.options.classes, one_client_in),
                 quotas: quotas.collect(),
             })
         });
@@ -161,23 +162,6 @@ impl Replay {
         })
     }
 
-    fn classes(&self, one_client_in: u64) -> Vec<ClassReport> {
-        if self.options.classes.len() == 0 {
-            return Vec::new();
-        }
-        let names = self.options.classes.names().chain(["others"]).map(str::to_owned);
-        // Requests outside of all classes come first among the figures, and last in the report.
-        let figures = self.all.classes.iter().skip(1).chain(self.all.classes.first());
-        let reports = names.zip(figures).map(|(class, figures)| ClassReport {
-            class,
-            requests: figures.requests,
-            denied: figures.denied,
-            clients: figures.clients.count() * one_client_in,
-            denied_clients: figures.denied_clients.count() * one_client_in,
-        });
-        reports.collect()
-    }
-
     fn compared(&self, one_client_in: u64) -> Compared {
         let verdicts = &self.all.verdicts;
         let is_newly_denied = |client: &Client| client.denied > 0 && client.denied_before == 0;
@@ -218,6 +202,7 @@ impl Replay {
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![
             "A denied client would have waited, retried or gone away; here it goes on as it did.".to_owned(),
+            "Caches in front of the server hide requests.".to_owned(),
             "One address may be an office or a mobile network with many people behind it.".to_owned(),
         ];
         if self.all.refused_in_log > 0 {
@@ -239,6 +224,10 @@ impl Replay {
                 "There are more clients than --max-clients. Figures about clients and windows, and what other limits would \
                  deny by these, are estimates from one client in {one_in}; requests that are denied are counted exactly."
             ));
+        }
+        let empty = self.all.classes.reports(&self.options.classes, 1).into_iter();
+        for class in empty.filter(|class| class.requests == 0 && class.class != "others") {
+            notes.push(format!("No request is in the class {}.", code(&class.class)));
         }
         let policies = self.engine.policies();
         notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));

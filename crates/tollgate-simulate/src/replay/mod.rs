@@ -166,7 +166,7 @@ struct All {
     undecided: HashMap<String, u64>,
     unlimited: u64,
     clients: Clients,
-    classes: Vec<outcome::OfClass>,
+    classes: outcome::ByClass,
     calendar: Calendar,
     examples: Examples,
     /// Depends on every request: whoever does not have the log cannot guess it.
@@ -198,7 +198,8 @@ impl Replay {
         let (engine, baseline) = (new(policies), baseline.map(new));
         let max = options.max_clients.get();
         let mut subjects = vec![Subjects::new(options.client.clone(), max)];
-        let tracks = Tracks::new(engine.policies(), |identity| {
+        let classes = options.classes.len();
+        let tracks = Tracks::new(engine.policies(), classes, |identity| {
             let known = subjects.iter().position(|other| other.identity() == identity);
             known.unwrap_or_else(|| {
                 subjects.push(Subjects::new(identity.clone(), max));
@@ -206,8 +207,8 @@ impl Replay {
             })
         });
         let rungs = rungs::all(engine.policies(), &tracks, &clock, &options)?;
-        let mut all = All { calendar: Calendar::new(options.zone.clone()), ..All::default() };
-        all.classes.resize_with(options.classes.len() + 1, Default::default);
+        let calendar = Calendar::new(options.zone.clone());
+        let all = All { calendar, classes: outcome::ByClass::new(classes), ..All::default() };
         Ok(Self { clock, now: None, engine, baseline, subjects, client: 0, tracks, rungs, all, options })
     }
 
@@ -224,7 +225,9 @@ impl Replay {
             Some(baseline) => Some(Verdict::of(&baseline.decide(&hit.attributes)?)),
             None => None,
         };
-        let mut request = Request { hit, now, numbers: SmallVec::from_elem(None, self.subjects.len()) };
+        let class = self.options.classes.of(&hit.attributes);
+        let mut request =
+            Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
         self.note_all(&mut request, verdict, before);
         match &decision {
             Ok(decision) => self.note_policies(&mut request, decision, before),
@@ -259,20 +262,14 @@ impl Replay {
     }
 
     fn note_all(&mut self, request: &mut Request<'_, '_>, verdict: Verdict, before: Option<Verdict>) {
-        let Request { hit, now, .. } = *request;
+        let Request { hit, now, class, .. } = *request;
         let is_refused = hit.status.is_some_and(|status| matches!(status, 429 | 503));
         self.all.refused_in_log += u64::from(is_refused);
         self.all.verdicts.note(verdict, before);
         self.all.calendar.note(now, verdict == Verdict::Denied);
-        let class = self.options.classes.of(&hit.attributes);
-        if let Some(of_class) = self.all.classes.get_mut(usize::from(class)) {
-            of_class.requests += 1;
-            of_class.denied += u64::from(verdict == Verdict::Denied);
-        }
-        let key = self.subjects.get(self.client).map(|subjects| subjects.identity().key(&hit.attributes));
-        let Some(Ok(digest)) = key.map(|key| key.map(|key| digest(&key))) else { return };
-        self.all.fingerprint = mix(self.all.fingerprint, digest, now);
-        let Some(number) = self.number(self.client, digest, request) else { return };
+        let number = self.client_of_all(request);
+        self.all.classes.note(class, number, verdict == Verdict::Denied);
+        let Some(number) = number else { return };
         self.all.clients.note(number, now, |client| {
             client.denied += u64::from(verdict == Verdict::Denied);
             client.denied_before += u64::from(before == Some(Verdict::Denied));
@@ -280,18 +277,19 @@ impl Replay {
                 client.class = class;
             }
         });
-        if let Some(of_class) = self.all.classes.get_mut(usize::from(class)) {
-            of_class.clients.insert(number);
-            if verdict == Verdict::Denied {
-                of_class.denied_clients.insert(number);
-            }
-        }
         if verdict == Verdict::Denied {
             self.all.examples.note(number, hit);
             if let Some(subjects) = self.subjects.get_mut(self.client) {
                 subjects.remember_name(number, &hit.attributes);
             }
         }
+    }
+
+    /// The client in figures over all policies, if the request has one that is followed.
+    fn client_of_all(&mut self, request: &mut Request<'_, '_>) -> Option<u32> {
+        let digest = digest(&self.subjects.get(self.client)?.identity().key(&request.hit.attributes).ok()?);
+        self.all.fingerprint = mix(self.all.fingerprint, digest, request.now);
+        self.number(self.client, digest, request)
     }
 
     fn note_policies(
@@ -333,7 +331,8 @@ impl Replay {
         let subject = self.tracks.of(track).map_or(self.client, |track| track.subject);
         let client = request.numbers.get(subject).copied().flatten().flatten();
         let is_new = denial.as_ref().is_some_and(|denial| denial.is_new);
-        self.tracks.note_request(Noted { track, client, is_new, is_denied: denial.is_some() });
+        let class = request.class;
+        self.tracks.note_request(Noted { track, client, class, is_new, is_denied: denial.is_some() });
     }
 
     /// What the quotas on trial were asked is not in the decision: it is found out once more.
@@ -381,7 +380,7 @@ impl Replay {
                         Some(number) => number,
                         None => key().and_then(|digest| self.number(subject, digest, request)),
                     };
-                    self.tracks.begin(track, number, is_new);
+                    self.tracks.begin(track, number, request.class, is_new);
                     number
                 }
             };
@@ -424,10 +423,7 @@ impl Replay {
         if subject == self.client {
             self.all.clients.keep(&kept);
             self.all.examples.keep(&kept);
-            for of_class in &mut self.all.classes {
-                of_class.clients.keep(&kept);
-                of_class.denied_clients.keep(&kept);
-            }
+            self.all.classes.keep(&kept);
         }
     }
 }
@@ -450,6 +446,8 @@ struct Denial {
 struct Request<'h, 'a> {
     hit: &'h Hit<'a>,
     now: Timestamp,
+    /// Its class, counted from 1; 0 if it is in none.
+    class: u8,
     /// For each kind of key the number of its client, if it has been looked for.
     numbers: SmallVec<[Option<Option<u32>>; 4]>,
 }

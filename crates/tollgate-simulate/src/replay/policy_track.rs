@@ -5,6 +5,7 @@ use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
 
 use super::Role;
 use super::clients::Counts;
+use super::outcome::ByClass;
 use super::quota_track::{QuotaTrack, Seen};
 
 /// What one policy came to in one role.
@@ -23,6 +24,7 @@ pub(super) struct PolicyTrack {
     /// Requests that it denies and that the policies to compare with do not.
     pub(super) newly_denied: u64,
     pub(super) clients: Counts,
+    pub(super) classes: ByClass,
     pub(super) quotas: Vec<QuotaTrack>,
 }
 
@@ -41,13 +43,15 @@ pub(super) struct Tracks {
 pub(super) struct Noted {
     pub(super) track: usize,
     pub(super) client: Option<u32>,
+    /// The class of the request, counted from 1; 0 if it is in none.
+    pub(super) class: u8,
     /// Whether the request is denied now, by any policy, and was not before.
     pub(super) is_new: bool,
     pub(super) is_denied: bool,
 }
 
 impl PolicyTrack {
-    fn new(place: usize, policy: &Policy, role: Role, subject: usize) -> Self {
+    fn new(place: usize, policy: &Policy, role: Role, subject: usize, classes: usize) -> Self {
         Self {
             policy: place,
             name: policy.name().into(),
@@ -58,6 +62,7 @@ impl PolicyTrack {
             denied_by_quotas: 0,
             newly_denied: 0,
             clients: Counts::default(),
+            classes: ByClass::new(classes),
             quotas: Vec::new(),
         }
     }
@@ -69,8 +74,13 @@ fn address(quota: &PolicyQuota) -> usize {
 }
 
 impl Tracks {
-    /// Tracks for policies that stay where they are in memory. `subject` says which kind of key this is.
-    pub(super) fn new(policies: &Policies, mut subject: impl FnMut(&Identity) -> usize) -> Self {
+    /// Tracks for policies that stay where they are in memory, and so many classes. `subject` says which kind of key this
+    /// is.
+    pub(super) fn new(
+        policies: &Policies,
+        classes: usize,
+        mut subject: impl FnMut(&Identity) -> usize,
+    ) -> Self {
         let mut all = Self::default();
         for (place, policy) in policies.as_slice().iter().enumerate() {
             let subject = match policy.kind() {
@@ -81,10 +91,10 @@ impl Tracks {
             // A policy that exempts does so in every mode.
             let is_trial = policy.mode() == Mode::Shadow && policy.kind() != PolicyKind::Exempt;
             let role = if is_trial { Role::Shadow } else { Role::Enforced };
-            all.add(PolicyTrack::new(place, policy, role, subject), policy);
+            all.add(PolicyTrack::new(place, policy, role, subject, classes), policy);
             let mut of_overrides = policy.overrides().iter().flat_map(|over| over.candidates());
             if !policy.candidates().is_empty() || of_overrides.any(|list| !list.is_empty()) {
-                all.add(PolicyTrack::new(place, policy, Role::Candidate, subject), policy);
+                all.add(PolicyTrack::new(place, policy, Role::Candidate, subject, classes), policy);
             }
         }
         all.places.sort_unstable();
@@ -139,8 +149,8 @@ impl Tracks {
     }
 
     /// Begins to note the charges of a policy for a request.
-    pub(super) fn begin(&mut self, track: usize, client: Option<u32>, is_new: bool) {
-        self.begun.push(Noted { track, client, is_new, is_denied: false });
+    pub(super) fn begin(&mut self, track: usize, client: Option<u32>, class: u8, is_new: bool) {
+        self.begun.push(Noted { track, client, class, is_new, is_denied: false });
     }
 
     /// Notes one charge of the policy begun last.
@@ -168,11 +178,12 @@ impl Tracks {
     }
 
     /// Notes a request that a policy exempts, denies without a count, or has counted.
-    pub(super) fn note_request(&mut self, Noted { track, client, is_new, is_denied }: Noted) {
+    pub(super) fn note_request(&mut self, Noted { track, client, class, is_new, is_denied }: Noted) {
         let Some(track) = self.tracks.get_mut(track) else { return };
         track.requests += 1;
         track.denied += u64::from(is_denied);
         track.newly_denied += u64::from(is_denied && is_new);
+        track.classes.note(class, client, is_denied);
         if let Some(client) = client {
             track.clients.note(client, is_denied);
         }
@@ -182,6 +193,7 @@ impl Tracks {
     pub(super) fn keep(&mut self, subject: usize, kept: &[u32]) {
         for track in self.tracks.iter_mut().filter(|track| track.subject == subject) {
             track.clients.keep(kept);
+            track.classes.keep(kept);
             track.quotas.iter_mut().for_each(|quota| quota.keep(kept));
         }
     }

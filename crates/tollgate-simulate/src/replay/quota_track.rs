@@ -69,9 +69,8 @@ impl QuotaTrack {
             self.denied += 1;
             self.longest_wait = self.longest_wait.max(state.retry_after().unwrap_or_default());
         }
-        // Another quota denied the request, so no window was opened, and the one in the state begins now.
-        let is_unopened =
-            self.quota.quota().anchor() == Anchor::FirstHit && state.used() == 0 && state.has_room();
+        // This quota or another one denied the request, so no window was opened, and the one in the state begins now.
+        let is_unopened = self.quota.quota().anchor() == Anchor::FirstHit && state.used() == 0;
         let (Some(number), Some(window)) = (client, state.window()) else { return };
         if is_unopened {
             return;

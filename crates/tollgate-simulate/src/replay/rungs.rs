@@ -12,6 +12,7 @@ use super::error::ReplayError;
 use super::policy_track::Tracks;
 use super::quota_track::QuotaTrack;
 use super::{Options, PolicyTrack, Role};
+use crate::output::number::counted;
 
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
 const MAX_RUNGS: usize = 32;
@@ -102,6 +103,14 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
             "Other limits were tried for {tried} of {} quotas that do not decide alone: each takes as long as the replay \
              itself, so there are {MAX_RUNGS} at most.",
             wanted.len()
+        ));
+    }
+    let of_overrides = tracks.iter().flat_map(|track| &track.quotas);
+    let of_overrides = of_overrides.filter(|quota| quota.of_override.is_some() && quota.requests > 0).count();
+    if of_overrides > 0 {
+        notes.push(format!(
+            "No other limits were tried for {} of overrides. They keep their limits while others are tried for their policy.",
+            counted(of_overrides as u64, "quota")
         ));
     }
     if !stated.is_empty() {

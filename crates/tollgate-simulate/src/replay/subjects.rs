@@ -7,7 +7,7 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use tollgate::Key;
 use tollgate_policy::{Attributes, Identity};
 
-use super::example::cut;
+use crate::shortened::shortened;
 
 /// The clients of one kind of key: a number for each, counted from 0.
 ///
@@ -100,7 +100,7 @@ fn name(identity: &Identity, request: &Attributes<'_>) -> Box<str> {
     let name = identity.describe(request).unwrap_or_default();
     match (identity, name.strip_suffix("/32")) {
         (Identity::Address(..), Some(address)) if !address.contains(':') => address.into(),
-        _ => cut(&name),
+        _ => shortened(&name).into(),
     }
 }
 

@@ -7,7 +7,7 @@ use serde::Serialize;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
-pub use self::share::percent;
+pub use self::share::{percent, percentage};
 use crate::{Curve, Role};
 
 /// What a replay came to. Times are in RFC 3339, in the zone of the report.
@@ -95,6 +95,9 @@ pub struct PolicyReport {
     pub denied_clients: u64,
     /// One client in so many was followed.
     pub one_client_in: u64,
+    /// Its requests and clients of each class.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassReport>,
     /// What each of its quotas does.
     pub quotas: Vec<QuotaReport>,
 }
@@ -246,11 +249,19 @@ pub struct DayReport {
 }
 
 impl Report {
+    /// The figures of each class: of all policies together, and then of each policy that has matched a request of it.
+    pub(crate) fn by_class(&self) -> impl Iterator<Item = (String, &ClassReport)> {
+        let all = self.classes.iter().map(|class| ("all policies".to_owned(), class));
+        let of_policies = self.policies.iter().flat_map(|policy| {
+            policy.classes.iter().filter(|class| class.requests > 0).map(|class| (policy.title(), class))
+        });
+        all.chain(of_policies)
+    }
+
     /// Replaces the names of clients by digests. The same log gives the same digests, and without the log nobody can find
-    /// out a name by trying all addresses. Of lines that could not be read, the text is removed.
+    /// out a name by trying all addresses. Of lines that could not be read, the shape alone is left.
     pub fn hide_keys(&mut self) {
-        let unread = self.read.iter_mut().flat_map(|read| &mut read.unparsed);
-        unread.flat_map(|unread| &mut unread.examples).for_each(|example| example.text = None);
+        self.read.iter_mut().for_each(ReadReport::hide_lines);
         let key = self.fingerprint;
         let newly = self.compared.iter_mut().flat_map(|compared| &mut compared.most_newly_denied);
         for client in self.most_denied.iter_mut().chain(newly) {
@@ -264,6 +275,22 @@ pub(crate) fn hidden(fingerprint: u128, name: &str) -> String {
     let mut hasher = SipHasher13::new_with_key(&fingerprint.to_le_bytes());
     std::hash::Hasher::write(&mut hasher, name.as_bytes());
     format!("client-{:010x}", hasher.finish128().h1 >> 24)
+}
+
+impl QuotaReport {
+    /// Whether clients ask for more than the limit in one window, and yet it denies nothing: other quotas denied it first.
+    pub(crate) fn is_spared(&self) -> bool {
+        self.denied == 0 && self.most.is_some_and(|most| most.max > self.curve.today)
+    }
+
+    /// As it is written in a file, and where, if an override has it.
+    #[must_use]
+    pub fn title(&self) -> String {
+        match self.of_override_in_line {
+            Some(line) => format!("{} (the override in line {line})", self.quota),
+            None => self.quota.clone(),
+        }
+    }
 }
 
 impl PolicyReport {

@@ -23,6 +23,16 @@ pub struct ReadReport {
     pub gaps: Vec<ReadGap>,
     /// Requests whose local time exists twice.
     pub ambiguous: u64,
+    /// Whether the logs hold only a sample of all requests.
+    pub is_sample: bool,
+}
+
+impl ReadReport {
+    /// Leaves of unreadable lines their shape alone.
+    pub fn hide_lines(&mut self) {
+        let examples = self.unparsed.iter_mut().flat_map(|unread| &mut unread.examples);
+        examples.for_each(|example| example.text = None);
+    }
 }
 
 /// A file that was read.
@@ -58,6 +68,8 @@ pub struct UnreadLines {
 pub struct UnreadLine {
     /// Its file and its number: `access.log:12`.
     pub place: String,
+    /// How its begin is built, without what it says.
+    pub shape: String,
     /// Its begin. `None` if keys are hidden, as it may hold some.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
@@ -65,8 +77,10 @@ pub struct UnreadLine {
 
 impl fmt::Display for UnreadLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.place)?;
-        self.text.as_ref().map_or(Ok(()), |text| write!(f, ": {text}"))
+        match &self.text {
+            Some(text) => write!(f, "{}: {text}", self.place),
+            None => write!(f, "{}, of the shape: {}", self.place, self.shape),
+        }
     }
 }
 

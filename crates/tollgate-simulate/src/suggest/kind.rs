@@ -53,11 +53,13 @@ pub enum Kind {
     Robot,
     /// Over half of its requests were answered with a status from 400 to 499.
     Failing,
+    /// It is in the list of known clients.
+    Known,
 }
 
 impl Kind {
     /// All kinds, in the order of reports.
-    pub(super) const ALL: [Self; 4] = [Self::Single, Self::Shared, Self::Robot, Self::Failing];
+    pub(super) const ALL: [Self; 5] = [Self::Known, Self::Single, Self::Shared, Self::Robot, Self::Failing];
 
     /// In words.
     #[must_use]
@@ -67,6 +69,7 @@ impl Kind {
             Self::Shared => "shared addresses",
             Self::Robot => "robots",
             Self::Failing => "mostly errors",
+            Self::Known => "known clients",
         }
     }
 
@@ -82,6 +85,7 @@ pub(super) struct Traits {
     pub(super) requests: u32,
     failed: u32,
     is_robot: bool,
+    pub(super) is_known: bool,
     programs: SmallVec<[u32; 2]>,
 }
 
@@ -101,7 +105,9 @@ impl Traits {
     }
 
     pub(super) fn kind(&self) -> Kind {
-        if self.is_robot {
+        if self.is_known {
+            Kind::Known
+        } else if self.is_robot {
             Kind::Robot
         } else if self.requests >= ENOUGH && self.failed > self.requests / 2 {
             Kind::Failing

@@ -116,6 +116,35 @@ impl Maxima {
         span
     }
 
+    /// The days of these parts, in UTC, each with its parts. A part of more than a day is one by itself.
+    pub(super) fn days(&self, parts: std::ops::Range<u8>) -> Vec<std::ops::Range<u8>> {
+        const DAY: i64 = 86_400_000;
+        let day = |part: u8| {
+            let start = self.length.saturating_mul(part.into());
+            self.origin.unwrap_or_default().saturating_add(start).div_euclid(DAY)
+        };
+        let mut days: Vec<std::ops::Range<u8>> = Vec::new();
+        for part in parts {
+            match days.last_mut() {
+                Some(last) if day(last.start) == day(part) => last.end = part + 1,
+                _ => days.push(part..part + 1),
+            }
+        }
+        days
+    }
+
+    /// The most of each client that asked in one of the parts that are drawn.
+    pub(super) fn of_drawn(&self, is_drawn: &[bool; 256]) -> Histogram {
+        let mut maxima = Histogram::default();
+        for client in &self.clients {
+            let drawn = client.most.iter().filter(|(part, _)| is_drawn[usize::from(*part)]);
+            if let Some(most) = drawn.map(|(_, most)| *most).max() {
+                maxima.add(u64::from(most));
+            }
+        }
+        maxima
+    }
+
     /// The most of each client that asked in these parts, with its number.
     pub(super) fn of_clients(&self, parts: std::ops::Range<u8>) -> impl Iterator<Item = (u32, u32)> {
         (0..).zip(&self.clients).filter_map(move |(number, client)| {

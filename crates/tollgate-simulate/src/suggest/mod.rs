@@ -6,6 +6,7 @@
 //!                         last 30 %  ───────────────────────────▶ what it would have denied
 //! ```
 
+mod band;
 pub(crate) mod bound;
 mod kind;
 mod maxima;
@@ -15,15 +16,19 @@ mod text;
 
 use serde::Serialize;
 
+pub use self::band::Band;
 pub use self::bound::{BUDGET, RISK, clients_needed, rank};
 pub use self::kind::Kind;
 pub use self::survey::{Survey, SurveyOptions};
-use crate::report::Spread;
+use crate::report::{ReadReport, Spread};
 
 /// A limit that denies few clients, with what it rests on.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Suggestion {
+    /// What was read, if the requests are from logs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub read: Option<ReadReport>,
     /// What clients are told apart by, as in a file.
     pub key: String,
     /// The conditions of the requests that were counted, if there are any, as in the `match` of a policy.
@@ -50,6 +55,8 @@ pub struct Suggestion {
     /// A limit for a short window, against bursts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub companion: Option<SuggestedQuota>,
+    /// Whether the short limit would never deny anything, because the other one is as low. Then the policy leaves it out.
+    pub is_companion_idle: bool,
     /// The same for each kind of client.
     pub kinds: Vec<KindReport>,
     /// The bound if robots and clients with mostly errors are left out.
@@ -78,6 +85,10 @@ pub struct SuggestedQuota {
     /// With a confidence of 95 %, at most the budget's share of clients ask for more than this in any window. `None` if
     /// there are too few clients.
     pub bound: Option<u64>,
+    /// Where the bound lies if days are drawn at random from those by which it is found. `None` in a period of less than a
+    /// week.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub band: Option<Band>,
     /// The bound, rounded up to 1, 2 or 5 times a power of ten.
     pub limit: Option<u64>,
     /// The clients that a bound needs.
@@ -149,6 +160,7 @@ pub struct Outliers {
 impl Suggestion {
     /// Replaces the names of clients by digests, as [`Report::hide_keys`](crate::Report::hide_keys) does.
     pub fn hide_keys(&mut self) {
+        self.read.iter_mut().for_each(ReadReport::hide_lines);
         for client in &mut self.greatest {
             client.client = crate::report::hidden(self.fingerprint, &client.client);
         }

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::{SuggestedQuota, Suggestion};
 use crate::output::number::grouped;
-use crate::percent;
+use crate::{percent, percentage};
 
 impl Suggestion {
     /// Returns a file of policies that tries the limits out and denies nobody, ready for `tollgate serve --config`;
@@ -12,8 +12,9 @@ impl Suggestion {
     #[must_use]
     pub fn policy(&self) -> Option<String> {
         let written = |quota: &SuggestedQuota| Some(format!("{}/{}", quota.limit?, quota.window));
+        let companion = self.companion.as_ref().filter(|_| !self.is_companion_idle);
         let quotas: Vec<String> =
-            [written(&self.quota), self.companion.as_ref().and_then(written)].into_iter().flatten().collect();
+            [written(&self.quota), companion.and_then(written)].into_iter().flatten().collect();
         written(&self.quota)?;
         let mut text = String::new();
         // Writing into a string does not fail.
@@ -26,14 +27,14 @@ impl Suggestion {
             self.first.as_deref().unwrap_or_default(),
             self.last.as_deref().unwrap_or_default()
         );
-        for quota in [Some(&self.quota), self.companion.as_ref()].into_iter().flatten() {
+        for quota in [Some(&self.quota), companion].into_iter().flatten() {
             let Some((bound, limit)) = quota.bound.zip(quota.limit) else { continue };
             let _ = writeln!(
                 text,
-                "# {limit}/{}: with a confidence of 95 %, at most {} % of clients ever ask for more than {bound} in one\n\
+                "# {limit}/{}: with a confidence of 95 %, at most {} of clients ever ask for more than {bound} in one\n\
                  # window (from {} clients until {}); rounded up to {limit}.",
                 quota.window,
-                self.budget * 100.0,
+                percentage(self.budget),
                 grouped(quota.fitted_clients),
                 quota.fitted_until.as_deref().unwrap_or_default()
             );

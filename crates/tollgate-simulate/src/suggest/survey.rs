@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::Identity;
 
+use super::band::Band;
 use super::bound::{self, clients_needed};
 use super::kind::{Kind, Traits};
 use super::maxima::Maxima;
@@ -43,6 +44,8 @@ pub struct SurveyOptions {
     pub matching: Classes,
     /// The conditions of that class, as they were written.
     pub conditions: Option<String>,
+    /// Known clients, as one class. They are counted like all others, and shown apart.
+    pub known: Classes,
     /// The zone of times.
     pub zone: TimeZone,
 }
@@ -104,6 +107,7 @@ impl Survey {
                 // Who asks for the most is known only at the end.
                 self.subjects.remember_name(client, &hit.attributes);
             }
+            traits.is_known |= self.options.known.of(&hit.attributes) > 0;
             traits.note(hit.status, hit.user_agent);
         }
         let one_in = self.subjects.one_in();
@@ -141,6 +145,14 @@ impl Survey {
         let quota = self.quota(&self.long, &self.options.window);
         let companion = self.short.as_ref().zip(self.options.companion.as_ref());
         let companion = companion.map(|(short, window)| self.quota(short, window));
+        let short_limit = companion.as_ref().and_then(|companion| companion.limit);
+        let is_shorter = self
+            .options
+            .companion
+            .as_ref()
+            .is_some_and(|short| millis(short) <= millis(&self.options.window));
+        let is_companion_idle =
+            is_shorter && short_limit.zip(quota.limit).is_some_and(|(short, limit)| short >= limit);
         let of_clients: Vec<(u32, u64, Kind)> = self
             .long
             .of_clients(0..u8::MAX)
@@ -148,6 +160,7 @@ impl Survey {
             .collect();
         let days = self.seconds() / 86_400.0;
         let mut suggestion = Suggestion {
+            read: None,
             key: self.options.identity.to_string(),
             matching: self.options.conditions.clone(),
             budget: self.options.budget,
@@ -164,6 +177,7 @@ impl Survey {
             outliers: outliers(&of_clients),
             quota,
             companion,
+            is_companion_idle,
             notes: Vec::new(),
             fingerprint: self.fingerprint,
         };
@@ -191,6 +205,7 @@ impl Survey {
     fn quota(&self, maxima: &Maxima, window: &Quota) -> SuggestedQuota {
         let all = maxima.within(0..u8::MAX);
         let split = self.split(maxima);
+        let days = self.seconds() / 86_400.0;
         let fitted = split.map(|(part, _)| maxima.within(0..part)).unwrap_or_default().maxima;
         // A client that is followed is a draw; those that are not add no evidence.
         let bound = bound::suggested(&fitted, self.options.budget);
@@ -205,8 +220,9 @@ impl Survey {
                 denied_clients: span.maxima.above(limit) * one_in,
             }
         });
+        let band = split.filter(|_| bound.is_some());
+        let band = band.and_then(|(part, _)| Band::of(maxima, 0..part, days, self.options.budget));
         let needed = clients_needed(self.options.budget);
-        let days = self.seconds() / 86_400.0;
         let more_days = match (bound, fitted.count()) {
             (None, clients @ 1..) => {
                 Some((days * (needed as f64 / clients as f64 - 1.0)).max(1.0).ceil() as u64)
@@ -219,6 +235,7 @@ impl Survey {
             fitted_until: split
                 .map(|(_, start)| written(Timestamp::from_unix_millis(start), &self.options.zone)),
             bound,
+            band,
             limit,
             clients_needed: needed,
             more_days,

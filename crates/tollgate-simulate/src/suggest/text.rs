@@ -4,13 +4,19 @@ use std::fmt;
 
 use tollgate_policy::Printable;
 
-use super::{SuggestedQuota, Suggestion};
+use super::{Band, KindReport, SuggestedQuota, Suggestion};
 use crate::output::number::{counted, grouped, most_in_a_window};
 use crate::output::table::Table;
-use crate::percent;
+use crate::output::text::{WIDE, read_report};
+use crate::report::Spread;
+use crate::shortened::narrowed;
+use crate::{percent, percentage};
 
 impl fmt::Display for Suggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(read) = &self.read {
+            read_report(f, read)?;
+        }
         let (first, last) = (self.first.as_deref().unwrap_or("-"), self.last.as_deref().unwrap_or("-"));
         writeln!(
             f,
@@ -23,6 +29,13 @@ impl fmt::Display for Suggestion {
         quota(f, self, &self.quota)?;
         if let Some(companion) = &self.companion {
             quota(f, self, companion)?;
+            if self.is_companion_idle {
+                writeln!(
+                    f,
+                    "  It would never deny anything, as the limit for {} is as low: the policy leaves it out.",
+                    self.quota.window
+                )?;
+            }
         }
         self.kinds(f)?;
         self.greatest(f)?;
@@ -54,13 +67,21 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             }
             writeln!(
                 f,
-                "  found on the first 70 %: with a confidence of 95 %, at most {} % of clients ask for more than {} in one\n  \
+                "  found on the first 70 %: with a confidence of 95 %, at most {} of clients ask for more than {} in one\n  \
                  window ({}); rounded up by a factor of {:.1}",
-                suggestion.budget * 100.0,
+                percentage(suggestion.budget),
                 grouped(bound),
                 counted(*fitted_clients, "client"),
                 limit as f64 / bound.max(1) as f64
             )?;
+            if let Some(Band { low, high, .. }) = quota.band {
+                writeln!(
+                    f,
+                    "  days drawn at random from these, with repeats, give {} to {} in 9 of 10 draws",
+                    grouped(low),
+                    grouped(high)
+                )?;
+            }
         }
         None if quota.fitted_until.is_none() => {
             writeln!(f, "\nNo limit for {window}")?;
@@ -70,8 +91,8 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             writeln!(f, "\nNo limit for {window}")?;
             writeln!(
                 f,
-                "  To say that at most {} % of clients are denied takes {} in the first 70 % of the period; there are {}.",
-                suggestion.budget * 100.0,
+                "  To say that at most {} of clients are denied takes {} in the first 70 % of the period; there are {}.",
+                percentage(suggestion.budget),
                 counted(*clients_needed, "client"),
                 grouped(*fitted_clients)
             )?;
@@ -88,29 +109,32 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
 
 impl Suggestion {
     fn kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "\nKinds of clients; all of them are counted")?;
-        let titles = ["kind", "clients", "requests", "above the limit", "p50", "p99", "max"];
+        writeln!(
+            f,
+            "\nKinds of clients, with the most that each client asks for in one window; all are counted"
+        )?;
+        let titles =
+            ["kind", "clients", "requests", "above the limit", "half at most", "99 % at most", "all at most"];
         let mut table = Table::new(titles);
-        for kind in &self.kinds {
-            let most = kind.most.map(|most| [most.p50, most.p99, most.max].map(grouped));
+        let mut row = |name: &str, clients, requests, above, most: Option<Spread>| {
+            let most = most.map(|most| [most.p50, most.p99, most.max].map(grouped));
             let [p50, p99, max] = most.unwrap_or_default();
-            table.row([
-                kind.kind.words().to_owned(),
-                grouped(kind.clients),
-                grouped(kind.requests),
-                grouped(kind.above_limit),
-                p50,
-                p99,
-                max,
-            ]);
+            table.row([name.to_owned(), grouped(clients), grouped(requests), grouped(above), p50, p99, max]);
+        };
+        for KindReport { kind, clients, requests, above_limit, most } in &self.kinds {
+            row(kind.words(), *clients, *requests, *above_limit, *most);
         }
+        let sum = |figure: fn(&KindReport) -> u64| self.kinds.iter().map(figure).sum::<u64>();
+        let (requests, above) = (sum(|kind| kind.requests), sum(|kind| kind.above_limit));
+        row("together", self.clients, requests, above, self.quota.most);
         write!(f, "{table}")?;
         if let Some(without) =
             self.bound_without_suspects.filter(|without| Some(*without) != self.quota.bound)
         {
             writeln!(
                 f,
-                "  Without robots and clients with mostly errors, the bound would be {} in place of {}.",
+                "  Without robots and clients with mostly errors, the bound would be {} in place of {}. If you limit them \
+                 apart, --match leaves them out here.",
                 grouped(without),
                 self.quota.bound.map_or_else(|| "none".to_owned(), grouped)
             )?;
@@ -126,7 +150,7 @@ impl Suggestion {
         let mut table = Table::new(["client", "kind", "requests", "most at once"]).left(2);
         for client in &self.greatest {
             table.row([
-                Printable(&client.client).to_string(),
+                Printable(narrowed(&client.client, WIDE)).to_string(),
                 client.kind.words().to_owned(),
                 grouped(client.requests),
                 grouped(client.most),
@@ -136,7 +160,8 @@ impl Suggestion {
         if let Some(outliers) = self.outliers {
             writeln!(
                 f,
-                "  {} far above all others: at least {} at once, others at most {}. Look at them before you enforce a limit.",
+                "  Far above all others: {}, with at least {} at once; others have at most {}. Look at them before you enforce \
+                 a limit.",
                 counted(outliers.clients, "client"),
                 grouped(outliers.from),
                 grouped(outliers.others_up_to)

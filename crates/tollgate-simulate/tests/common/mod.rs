@@ -52,7 +52,7 @@ pub(crate) fn requests() -> Vec<(i64, String, &'static str, &'static str)> {
 
 pub(crate) fn report(policies: &str, baseline: Option<&str>) -> Report {
     let parse = |text: &str| Config::parse("test.yaml", text).unwrap().into_policies();
-    let classes = Classes::parse(&["bot=user_agent: '*bot*'".to_owned()]).unwrap();
+    let classes = Classes::parse(&["bot=user_agent: '*bot*'".to_owned()], None).unwrap();
     let options = Options { classes, ..Options::default() };
     let mut replay = Replay::new(parse(policies), baseline.map(parse), options).unwrap();
     for (second, ip, agent, path) in requests() {

@@ -1,0 +1,65 @@
+//! What other limits would deny: a chart and a table for each quota.
+
+use std::fmt::Write as _;
+
+use super::escape::Text;
+use super::table::Table;
+use super::{chart, quotas};
+use crate::output::number::grouped;
+use crate::output::text::marks;
+use crate::report::{PolicyReport, QuotaReport, Report};
+use crate::{Basis, percent};
+
+/// Quotas that have a chart, those that deny most first. Others are in the table of policies.
+const MAX_CHARTS: usize = 40;
+
+/// The section, if there is anything to show. The script adds a slider to each chart.
+pub(super) fn section(page: &mut String, report: &Report) {
+    let mut charts: Vec<(usize, (&PolicyReport, &QuotaReport))> = quotas(report)
+        .enumerate()
+        .filter(|(_, (_, quota))| quota.curve.points.len() > 1 && quota.requests > 0)
+        .collect();
+    if charts.is_empty() {
+        return;
+    }
+    charts.sort_by_key(|(place, (_, quota))| (std::cmp::Reverse(quota.denied), *place));
+    charts.truncate(MAX_CHARTS);
+    charts.sort_by_key(|(place, _)| *place);
+    page.push_str("<h2>What other limits would deny</h2>\n");
+    for (place, (policy, quota)) in charts {
+        let title = format!("{} {}", policy.title(), quota.title());
+        let basis = match quota.curve.basis {
+            Basis::Calculated if policy.one_client_in > 1 => {
+                format!("Estimated from one client in {}.", policy.one_client_in)
+            }
+            Basis::Calculated => "Exact for every limit.".to_owned(),
+            Basis::Tried => "Tried by the engine, with all other quotas as they are.".to_owned(),
+        };
+        // Writing into a string does not fail.
+        let _ = writeln!(
+            page,
+            "<section class=\"curve\">\n<h3>{}</h3>\n<p class=\"soft\">{basis}</p>",
+            Text(&title)
+        );
+        page.push_str(&chart::curve(
+            &format!("curve{place}"),
+            &format!("Other limits than {title}"),
+            &quota.curve,
+        ));
+        let titles = ["limit", "denied", "share", "denied clients", "share of clients", "mark"];
+        let caption = format!("Other limits than {title}");
+        let mut table = Table::new(&caption, &titles, 0);
+        for point in &quota.curve.points {
+            table.row(&[
+                grouped(point.limit),
+                grouped(point.denied),
+                percent(point.denied, policy.requests),
+                grouped(point.denied_clients),
+                percent(point.denied_clients, policy.clients),
+                marks(&quota.curve, point.limit).join(", "),
+            ]);
+        }
+        page.push_str(&table.folded());
+        page.push_str("</section>\n");
+    }
+}
