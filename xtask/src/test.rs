@@ -84,6 +84,7 @@ fn steps() -> Vec<Step> {
             command("cargo clippy --locked --package tollgate-server --no-default-features -- -D warnings"),
         ),
         Step::check("older headers", node::older_headers).after("node"),
+        Step::check("report page", node::report_page).after("node"),
         Step::command("doc tests", command("cargo test --locked --workspace --all-features --doc")),
         Step::command(
             "documentation",
