@@ -67,7 +67,7 @@ impl Band {
 /// Numbers that are the same for the same log, as all of a report is.
 fn random(draw: usize, place: usize) -> u32 {
     let mut hasher = SipHasher13::new();
-    hasher.write_usize(draw);
-    hasher.write_usize(place);
+    hasher.write_u64(draw as u64);
+    hasher.write_u64(place as u64);
     hasher.finish() as u32
 }
