@@ -8,8 +8,9 @@ use super::SECOND;
 
 /// The zone of one log, and where in the log its clock was turned back.
 ///
-/// At the end of summer time, the clock shows an hour twice. A log tells which one is meant by its order: when the clock
-/// jumps back by more than [`TURNED_BACK`], the second one has begun.
+/// At the end of summer time, the clock shows an hour twice, and on Lord Howe Island half an hour. A log tells which one is
+/// meant by its order: when the clock jumps back by more than half of that time, the second one has begun. Shorter jumps
+/// are requests that took long and are logged late.
 #[derive(Debug, Clone)]
 pub(crate) struct Zone {
     zone: TimeZone,
@@ -20,9 +21,6 @@ pub(crate) struct Zone {
     /// How many times existed twice.
     pub(crate) ambiguous: u64,
 }
-
-/// A jump of an hour is expected. Shorter ones are requests that took long and are logged late.
-const TURNED_BACK: i64 = 30 * 60 * SECOND;
 
 /// Further from an hour that exists twice, it is another one.
 const FOLD: i64 = 12 * 3600 * SECOND;
@@ -47,16 +45,17 @@ impl Zone {
             }
             AmbiguousOffset::Fold { before, after } => {
                 self.ambiguous += 1;
-                if self.is_second(local) { after } else { before }
+                if self.is_second(local, micros(before) - micros(after)) { after } else { before }
             }
         };
         Some(local - micros(offset))
     }
 
-    fn is_second(&mut self, local: i64) -> bool {
+    /// Whether a time that exists twice is the second one, where the clock is turned back by so much.
+    fn is_second(&mut self, local: i64, turned_back: i64) -> bool {
         let (latest, is_second) = match self.fold {
             Some((latest, is_second)) if latest.abs_diff(local) < FOLD.unsigned_abs() => {
-                (latest, is_second || local + TURNED_BACK < latest)
+                (latest, is_second || local + turned_back / 2 < latest)
             }
             _ => (local, false),
         };
@@ -82,7 +81,11 @@ mod tests {
 
     /// The times in UTC that a log with these local times in Berlin is read as.
     fn read(times: &[&str]) -> (Vec<String>, u64) {
-        let mut zone = Zone::new(TimeZone::get("Europe/Berlin").unwrap());
+        read_in("Europe/Berlin", times)
+    }
+
+    fn read_in(zone: &str, times: &[&str]) -> (Vec<String>, u64) {
+        let mut zone = Zone::new(TimeZone::get(zone).unwrap());
         let utc = times.iter().map(|time| {
             let local = parse(&TimeForm::Iso, time.as_bytes()).unwrap();
             let utc = zone.utc(local.micros).unwrap();
@@ -127,6 +130,31 @@ mod tests {
         ];
         assert_eq!(utc, expected);
         assert_eq!(ambiguous, 7);
+    }
+
+    /// The clock was expected to jump back by more than half an hour.
+    #[test]
+    fn half_an_hour_that_is_repeated_is_told_by_the_order() {
+        let log = [
+            "2027-04-04T01:31:00",
+            "2027-04-04T01:59:00",
+            // It is logged late.
+            "2027-04-04T01:50:00",
+            "2027-04-04T01:31:00",
+            "2027-04-04T01:59:00",
+            "2027-04-04T02:00:00",
+        ];
+        let (utc, ambiguous) = read_in("Australia/Lord_Howe", &log);
+        let expected = [
+            "2027-04-03T14:31:00Z",
+            "2027-04-03T14:59:00Z",
+            "2027-04-03T14:50:00Z",
+            "2027-04-03T15:01:00Z",
+            "2027-04-03T15:29:00Z",
+            "2027-04-03T15:30:00Z",
+        ];
+        assert_eq!(utc, expected);
+        assert_eq!(ambiguous, 5);
     }
 
     #[test]
