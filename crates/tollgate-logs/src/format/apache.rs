@@ -55,8 +55,14 @@ pub(super) fn template(text: &str, tail: Tail) -> Result<Template, FormatError> 
         rest = from.get(length..).unwrap_or_default();
     }
     Template::push_text(&mut parts, rest.as_bytes());
-    let template =
-        Template { parts, escape: Escape::Backslash, dialect: DIALECT, meaning: time_by_pattern, tail };
+    let template = Template {
+        parts,
+        escape: Escape::Backslash,
+        dialect: DIALECT,
+        meaning: time_by_pattern,
+        tail,
+        own: None,
+    };
     match template.adjacent() {
         Some((first, second)) => Err(FormatError::Adjacent(format!("%{first}"), format!("%{second}"))),
         None => Ok(template),

@@ -51,7 +51,7 @@ pub(super) fn template(text: &str, escape: Escape, tail: Tail) -> Result<Templat
         rest = after;
     }
     Template::push_text(&mut parts, rest.as_bytes());
-    let template = Template { parts, escape, dialect: DIALECT, meaning: |_| None, tail };
+    let template = Template { parts, escape, dialect: DIALECT, meaning: |_| None, tail, own: None };
     match template.adjacent() {
         Some((first, second)) => Err(FormatError::Adjacent(format!("${first}"), format!("${second}"))),
         None => Ok(template),

@@ -56,7 +56,7 @@ impl Parser {
         let line = self.prefix.strip(line).ok_or(Reason::Prefix)?;
         self.draft.clear(plan);
         let kind = match &mut self.form {
-            Form::Template(scanner) => scanner.read(plan, line, &mut self.draft).map(|()| Kind::Request),
+            Form::Template(scanner) => scanner.read(plan, line, &mut self.draft),
             Form::Objects(fields) => fields.read(plan, line, &mut self.draft),
             Form::Table(table) => table.read(plan, line, &mut self.draft),
         }?;

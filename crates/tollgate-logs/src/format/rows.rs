@@ -2,7 +2,7 @@
 
 use super::json::Objects;
 use super::table::Style;
-use super::template::Tail;
+use super::template::{Tail, Template};
 use super::{Format, FormatError, Shape, apache, nginx};
 use crate::escape::Escape;
 use crate::meaning::{CADDY, CLOUDFLARE, ENVOY, GOOGLE, Names, TRAEFIK, USUAL};
@@ -15,6 +15,8 @@ pub(crate) struct Row {
     may_be_sampled: bool,
     /// Whether it can be told from others by its lines.
     pub(crate) is_detected: bool,
+    /// A field, and the value that it has in lines about requests of the server itself.
+    own: Option<(&'static str, &'static [u8])>,
 }
 
 enum Text {
@@ -32,7 +34,7 @@ impl Row {
         let shape = match &self.text {
             Text::Nginx(text, escape) => {
                 let tail = if *escape == Escape::Hash { Tail::Nothing } else { Tail::More };
-                Shape::Template(nginx::template(text, *escape, tail)?)
+                Shape::Template(Template { own: self.own, ..nginx::template(text, *escape, tail)? })
             }
             Text::Apache(text) => Shape::Template(apache::template(text, Tail::More)?),
             Text::Objects(objects) => Shape::Objects(*objects),
@@ -42,11 +44,15 @@ impl Row {
     }
 
     const fn new(name: &'static str, text: Text) -> Self {
-        Self { name, text, may_be_sampled: false, is_detected: true }
+        Self { name, text, may_be_sampled: false, is_detected: true, own: None }
     }
 
     const fn by_name(self) -> Self {
         Self { is_detected: false, ..self }
+    }
+
+    const fn without(self, field: &'static str, value: &'static [u8]) -> Self {
+        Self { own: Some((field, value)), ..self }
     }
 
     const fn sampled(self) -> Self {
@@ -115,7 +121,9 @@ pub(crate) const ROWS: &[Row] = &[
             r#"$peer [$begin_clf] $frontend $backend $timers $status $bytes_sent $c1 $c2 $state $connections $rest"$request"#,
             Escape::Hash,
         ),
-    ),
+    )
+    // What its scripts ask other servers is logged with the requests of clients.
+    .without("frontend", b"<HTTPCLIENT>"),
     Row::new(
         "istio",
         Text::Nginx(

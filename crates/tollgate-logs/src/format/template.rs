@@ -7,7 +7,7 @@ use crate::draft::Draft;
 use crate::escape::Escape;
 use crate::meaning::Meaning;
 use crate::plan::{Dialect, Plan, Use};
-use crate::reason::Reason;
+use crate::reason::{Kind, Reason};
 
 /// A format as it is written: texts and fields by turns.
 #[derive(Debug, Clone)]
@@ -18,6 +18,8 @@ pub(crate) struct Template {
     /// Meanings that no table has.
     pub(crate) meaning: fn(&str) -> Option<Meaning>,
     pub(crate) tail: Tail,
+    /// A field, and the value that it has in lines about requests of the server itself.
+    pub(crate) own: Option<(&'static str, &'static [u8])>,
 }
 
 /// A piece of a format.
@@ -49,6 +51,8 @@ pub(crate) struct Scanner {
 #[derive(Debug)]
 struct Piece {
     used: Use,
+    /// The value in lines about requests of the server itself.
+    own: Option<&'static [u8]>,
     until: Vec<u8>,
     end: End,
 }
@@ -127,8 +131,9 @@ impl Template {
                     before = text;
                 }
                 Part::Text(text) => before = text,
-                Part::Field(_) => {
+                Part::Field(name) => {
                     let used = left.next().cloned().unwrap_or_default();
+                    let own = self.own.filter(|(field, _)| field == name).map(|(_, value)| value);
                     let until = match self.parts.get(place + 1) {
                         Some(Part::Text(text)) => text.as_slice(),
                         _ => b"",
@@ -142,7 +147,7 @@ impl Template {
                         () if time(place + 2).is_some() => End::BeforeTime,
                         () => End::First,
                     };
-                    scanner.fields.push(Piece { used, until: until.to_vec(), end });
+                    scanner.fields.push(Piece { used, own, until: until.to_vec(), end });
                 }
             }
         }
@@ -151,21 +156,25 @@ impl Template {
 }
 
 impl Scanner {
-    pub(crate) fn read(&self, plan: &Plan, line: &[u8], draft: &mut Draft) -> Result<(), Reason> {
+    pub(crate) fn read(&self, plan: &Plan, line: &[u8], draft: &mut Draft) -> Result<Kind, Reason> {
         if !starts_with(line, &self.lead) {
             return Err(Reason::Shape);
         }
         let mut rest = line.get(self.lead.len()..).unwrap_or_default();
         let last = self.fields.len().saturating_sub(1);
+        let mut kind = Kind::Request;
         for (place, piece) in self.fields.iter().enumerate() {
             let may_grow = place == last && self.tail == Tail::More;
             let end = self.end(piece, rest, may_grow).ok_or(Reason::Shape)?;
             let (text, from) = rest.split_at_checked(end).ok_or(Reason::Shape)?;
             rest = from.get(piece.until.len()..).unwrap_or_default();
+            if piece.own == Some(text) {
+                kind = Kind::Other;
+            }
             draft.put(plan, &piece.used, text, self.escape)?;
         }
         let is_whole = rest.is_empty() || (self.tail == Tail::More && rest.starts_with(b" "));
-        if is_whole { Ok(()) } else { Err(Reason::Shape) }
+        if is_whole { Ok(kind) } else { Err(Reason::Shape) }
     }
 
     fn end(&self, piece: &Piece, rest: &[u8], may_grow: bool) -> Option<usize> {

@@ -263,6 +263,19 @@ fn a_format_that_is_named_reads_what_it_detects() {
     }
 }
 
+/// They were read as requests of clients without an address: those to `/forward-auth`, as many as all others.
+#[test]
+fn requests_of_haproxys_own_scripts_are_none_of_clients() {
+    let text = "-:- [06/Feb/2009:12:14:14.655] <HTTPCLIENT> <HTTPCLIENT>/<HTTPCLIENT> 2/0/0/2/2 200 383 - - ---- 1/0/0/0/0 \
+                0/0 {} \"GET http://127.0.0.1:8080/forward-auth HTTP/1.1\"\n\
+                10.0.1.2:33317 [06/Feb/2009:12:14:14.655] web app/app 2/0/0/4/6 200 500 - - ---- 1/1/0/0/0 0/0 \"GET /x \
+                HTTP/1.1\"\n";
+    let (requests, summary, result) = read_all(vec![log(text)], berlin());
+    result.unwrap();
+    assert_eq!(requests, ["2009-02-06T11:14:14.655Z 10.0.1.2 GET /x 200 500"]);
+    assert_eq!((summary.others, summary.unparsed_lines()), (1, 0));
+}
+
 #[test]
 fn the_server_is_told_by_name_where_lines_are_the_same() {
     let line = r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET / HTTP/1.1" 200 615 "-" "curl/8""#;
