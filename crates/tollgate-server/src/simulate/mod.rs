@@ -9,14 +9,13 @@ mod read_report;
 mod requests;
 mod suggest;
 
-use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use tollgate_policy::{Config, Identity, Policies};
-use tollgate_simulate::{Answer, Classes, Held, Known, Options, Replay, Report};
+use tollgate_simulate::{Answer, Classes, Held, Known, Options, Replay, Report, code};
 
 pub use self::failure::Failure;
 use self::requests::Requests;
@@ -37,7 +36,9 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
         Failure::usage(anyhow::anyhow!("--client: no attribute can be named `{}`", args.client))
     })?;
     let page = args.report.as_deref().map(Page::create).transpose()?;
-    let names = names(&[Some(&policies), baseline.as_ref()], &classes, &args.client);
+    let decisive = [Some(&policies), baseline.as_ref()].into_iter().flatten();
+    let decisive = decisive.flat_map(Policies::attributes).map(str::to_owned).collect();
+    let others = classes.attributes().chain([args.client.as_str()]).map(str::to_owned).collect();
     let options = Options {
         client,
         max_clients: args.max_clients,
@@ -49,8 +50,14 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     };
     let mut replay = Replay::new(policies, baseline, options)?;
     replay.expect_gates(&args.fail_if)?;
-    let requests = Requests::open(&args.logs, &args.log, &names)?;
-    let (read, notes) = requests.each(|hit| Ok(replay.request(hit)?))?;
+    let requests = Requests::open(&args.logs, &args.log, &decisive, &others)?;
+    let (read, notes) = requests.each(|hit, damaged| match damaged {
+        None => Ok(replay.request(hit)?),
+        Some(name) => {
+            replay.refuse(hit, format!("{} is not UTF-8", code(name)));
+            Ok(())
+        }
+    })?;
     let mut report = replay.report();
     report.read = Some(read);
     report.notes.splice(0..0, notes);
@@ -64,12 +71,6 @@ fn classes(classes: &[String], list: Option<&Path>, attribute: &str) -> Result<C
         Config::read(list).map_err(|error| Failure::usage(anyhow::Error::new(error).context("--known")))?;
     let file = list.to_string_lossy();
     Ok(Classes::parse(classes, Some(Known { attribute, file: &file, text: &text }))?)
-}
-
-/// The attributes that somebody goes by.
-fn names(policies: &[Option<&Policies>], classes: &Classes, client: &str) -> BTreeSet<String> {
-    let of_policies = policies.iter().flatten().flat_map(|policies| policies.attributes());
-    of_policies.chain(classes.attributes()).chain([client]).map(str::to_owned).collect()
 }
 
 /// Holds the report against the gates, writes the page, and returns the text.

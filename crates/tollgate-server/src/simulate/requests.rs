@@ -34,6 +34,8 @@ pub(super) struct Requests {
 struct Wanted {
     name: String,
     source: Source,
+    /// Whether decisions depend on it.
+    is_decisive: bool,
     /// Whether any request has had it.
     is_seen: bool,
 }
@@ -49,25 +51,33 @@ enum Source {
 }
 
 impl Requests {
-    /// Opens the logs, for attributes of these names.
+    /// Opens the logs, for attributes of these names: those on which decisions depend, and others.
     pub(super) fn open(
         logs: &[std::ffi::OsString],
         args: &LogArgs,
-        names: &BTreeSet<String>,
+        decisive: &BTreeSet<String>,
+        others: &BTreeSet<String>,
     ) -> Result<Self, Failure> {
+        let wanted = |name: &String, is_decisive| Wanted {
+            name: name.clone(),
+            source: Source::of(name, args),
+            is_decisive,
+            is_seen: false,
+        };
+        let of_decisions = decisive.iter().map(|name| wanted(name, true));
+        let of_others = others.difference(decisive).map(|name| wanted(name, false));
         // Whoever counts all requests together asks for no attribute.
-        let wanted: Vec<Wanted> = names
-            .iter()
-            .filter(|name| *name != "global")
-            .map(|name| Wanted { name: name.clone(), source: Source::of(name, args), is_seen: false })
-            .collect();
+        let wanted: Vec<Wanted> =
+            of_decisions.chain(of_others).filter(|wanted| wanted.name != "global").collect();
         let asked = wanted.iter().filter_map(|wanted| match wanted.source {
             Source::Field(field) => Some(field),
             _ => None,
         });
         let mut fields: Vec<Field> = asked.collect();
         fields.extend(
-            [Field::UserAgent, Field::Path].into_iter().filter(|field| !names.contains(field.name())),
+            [Field::UserAgent, Field::Path]
+                .into_iter()
+                .filter(|field| wanted.iter().all(|wanted| wanted.name != field.name())),
         );
         let options = tollgate_logs::Options {
             format: args.format.clone(),
@@ -93,10 +103,11 @@ impl Requests {
         })
     }
 
-    /// Calls back for each request, in the order of time. Returns what was read, with notes about it.
+    /// Calls back for each request, in the order of time, with the name of a decisive attribute that is not UTF-8, if there
+    /// is one. Returns what was read, with notes about it.
     pub(super) fn each(
         mut self,
-        mut take: impl FnMut(&Hit<'_>) -> Result<(), Failure>,
+        mut take: impl FnMut(&Hit<'_>, Option<&str>) -> Result<(), Failure>,
     ) -> Result<(ReadReport, Vec<String>), Failure> {
         self.refuse_sample()?;
         let mut progress = ProgressLine::new();
@@ -153,7 +164,7 @@ impl Requests {
     fn take_all(
         &mut self,
         progress: &mut ProgressLine,
-        take: &mut impl FnMut(&Hit<'_>) -> Result<(), Failure>,
+        take: &mut impl FnMut(&Hit<'_>, Option<&str>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         loop {
             progress.request(|| self.reader.progress());
@@ -166,22 +177,24 @@ impl Requests {
             }
             self.gaps.note(request.time_micros());
             self.taken += 1;
-            let mut attributes = Attributes::default();
-            for wanted in &mut self.wanted {
-                if let Some(value) = wanted.source.value(&request) {
-                    wanted.is_seen = true;
-                    attributes.push(wanted.name.as_str(), value);
+            let (mut attributes, mut damaged) = (Attributes::default(), None);
+            for Wanted { name, source, is_decisive, is_seen } in &mut self.wanted {
+                if let Some((value, is_text)) = source.value(&request) {
+                    *is_seen = true;
+                    attributes.push(name.as_str(), value);
+                    damaged = damaged.or(Some(name.as_str()).filter(|_| *is_decisive && !is_text));
                 }
             }
             let user_agent = request.user_agent().map(String::from_utf8_lossy);
             let path = request.path().map(String::from_utf8_lossy);
-            take(&Hit {
+            let hit = Hit {
                 time,
                 attributes,
                 status: request.status(),
                 user_agent: user_agent.as_deref(),
                 path: path.as_deref(),
-            })?;
+            };
+            take(&hit, damaged)?;
         }
     }
 
@@ -240,12 +253,17 @@ impl Source {
         }
     }
 
-    fn value<'a>(self, request: &Request<'a>) -> Option<Cow<'a, str>> {
+    /// The value, and whether it is UTF-8.
+    fn value<'a>(self, request: &Request<'a>) -> Option<(Cow<'a, str>, bool)> {
+        let text = |bytes: &'a [u8]| match std::str::from_utf8(bytes) {
+            Ok(text) => (text.into(), true),
+            Err(_) => (String::from_utf8_lossy(bytes), false),
+        };
         match self {
-            Self::Field(field) => request.text(field).map(String::from_utf8_lossy),
-            Self::Attribute(place) => request.attribute(place).map(String::from_utf8_lossy),
-            Self::Status => request.status().map(|status| status.to_string().into()),
-            Self::Bytes => request.bytes().map(|bytes| bytes.to_string().into()),
+            Self::Field(field) => request.text(field).map(text),
+            Self::Attribute(place) => request.attribute(place).map(text),
+            Self::Status => request.status().map(|status| (status.to_string().into(), true)),
+            Self::Bytes => request.bytes().map(|bytes| (bytes.to_string().into(), true)),
             Self::Nowhere => None,
         }
     }

@@ -34,7 +34,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
     let known = super::classes(&[], args.known.as_deref(), first_key)?;
     let conditions = matching.attributes().chain(known.attributes());
     let names: BTreeSet<String> = conditions.map(str::to_owned).chain(args.key.iter().cloned()).collect();
-    let requests = Requests::open(&args.logs, &args.log, &names)?;
+    let requests = Requests::open(&args.logs, &args.log, &names, &BTreeSet::new())?;
     let mut survey = Survey::new(SurveyOptions {
         identity,
         window: args.window.clone(),
@@ -46,8 +46,11 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         conditions: args.matching.clone(),
         zone: args.log.tz.clone().unwrap_or(TimeZone::UTC),
     });
-    let (read, notes) = requests.each(|hit| {
-        survey.request(hit);
+    let (read, notes) = requests.each(|hit, damaged| {
+        // The service refuses what is not UTF-8, and does not count it.
+        if damaged.is_none() {
+            survey.request(hit);
+        }
         Ok(())
     })?;
     let mut suggestion = survey.suggest();

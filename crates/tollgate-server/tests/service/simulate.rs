@@ -291,6 +291,119 @@ fn denies_what_a_live_service_denied() {
     assert_eq!(json["refused_in_log"].as_u64(), Some(denied));
 }
 
+/// A log of a day with times to the millisecond, none of them twice, or to the second.
+fn day_of(random: &mut u32, is_coarse: bool) -> Vec<String> {
+    let mut next = |end: u32| {
+        *random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (*random >> 8) % end
+    };
+    let mut millis = 0;
+    let lines = (0..400).map(|number| {
+        millis += if is_coarse { 1_000 * (1 + next(200)) } else { 1 + next(200_000) };
+        let (second, milli) = (1_795_392_000 + u64::from(millis / 1_000), millis % 1_000);
+        let time = if is_coarse { second.to_string() } else { format!("{second}.{milli:03}") };
+        let (ip, agent) = (next(9), next(3));
+        let path = ["/login", "/me", "/%6Cogin?x", "/other"][next(4) as usize];
+        let status = if number % 7 == 0 { 429 } else { 200 };
+        format!(
+            "{{\"ts\":{time},\"ip\":\"192.0.2.{ip}\",\"path\":\"{path}\",\"user\":\"u{}\",\"status\":{status},\
+             \"user_agent\":\"agent {agent}\"}}\n",
+            ip % 4
+        )
+    });
+    lines.collect()
+}
+
+/// How requests are stored changes nothing in the report but the names of files.
+#[test]
+fn shuffled_split_and_compressed_logs_have_the_report_of_the_plain_one() {
+    const LIMITS: &str = "policies:
+  - { name: login, match: { path: /login }, key: [ip], quotas: [1/1h, 3/1d@first_hit], candidate: [2/1h] }
+  - { name: user, match: { path: /me }, key: [user], quotas: [2/1h@staggered], mode: shadow }
+  - { name: all, key: [ip], quotas: [9/day@Europe/Berlin] }
+";
+    let gzip = |text: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, text).unwrap();
+        encoder.finish().unwrap()
+    };
+    let zstd =
+        |text: &[u8]| ruzstd::encoding::compress_to_vec(text, ruzstd::encoding::CompressionLevel::Fastest);
+    let folder = Folder::new();
+    folder.write("limits.yaml", LIMITS);
+    folder.write("old.yaml", POLICIES);
+    let report = |log: &str, more: &[&str]| -> Value {
+        let arguments = ["simulate", "limits.yaml", log, "--baseline", "old.yaml", "--json", "--show-keys"];
+        let classes = ["--class", "one=user_agent: agent 1", "--try-limits", "1"];
+        let (status, said, error) = folder.run(&[&arguments[..], &classes, more].concat());
+        assert_eq!((status, error.as_str()), (Some(0), ""));
+        let mut report: Value = serde_json::from_str(&said).unwrap();
+        report["read"]["files"].take();
+        report
+    };
+    let mut random = 1;
+    for round in 0..3 {
+        let lines = day_of(&mut random, round % 2 == 0);
+        let mut cut = || {
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (random >> 8) as usize % lines.len()
+        };
+        folder.write("plain.log", &lines.concat());
+        let plain = report("plain.log", &[]);
+        assert!(plain["denied"].as_u64() > Some(50), "{plain}");
+        assert!(plain["compared"]["newly_denied"].as_u64() > Some(0), "{plain}");
+
+        let mut shuffled = lines.clone();
+        for place in (1..shuffled.len()).rev() {
+            shuffled.swap(place, cut() % (place + 1));
+        }
+        folder.write("shuffled.log", &shuffled.concat());
+        assert_eq!(report("shuffled.log", &["--sort"]), plain, "shuffled, round {round}");
+
+        let (one, two) = lines.split_at(cut());
+        let (two, three) = two.split_at(two.len() / 2);
+        // Each line is in one of three files, and the second pair of files follow each other.
+        let _ = fs::remove_dir_all(folder.path("parts"));
+        fs::create_dir(folder.path("parts")).unwrap();
+        let of = |lines: &[String], part: usize| -> String {
+            lines
+                .iter()
+                .enumerate()
+                .filter(|(place, _)| place % 2 == part)
+                .map(|(_, line)| line.as_str())
+                .collect()
+        };
+        let parts = [("b", of(one, 0)), ("a", of(one, 1)), ("z.log", two.concat()), ("c", three.concat())];
+        for (name, text) in parts {
+            folder.write(&format!("parts/{name}"), &text);
+        }
+        for order in [&[][..], &["--sort"]] {
+            assert_eq!(report("parts", order), plain, "in parts, round {round}, {order:?}");
+        }
+
+        for (name, compress) in [("log.gz", &gzip as &dyn Fn(&[u8]) -> Vec<u8>), ("log.zst", &zstd)] {
+            let members = [one, two, three].map(|lines| compress(lines.concat().as_bytes()));
+            fs::write(folder.path(name), members.concat()).unwrap();
+            assert_eq!(report(name, &[]), plain, "{name}, round {round}");
+        }
+    }
+}
+
+/// Values that are not UTF-8 were replayed with the sign of a damaged character. The service answers them 400.
+#[test]
+fn requests_with_values_that_are_no_text_cannot_be_decided_on() {
+    let folder = Folder::new();
+    let text = fs::read_to_string(folder.path("access.log")).unwrap();
+    let damaged = text.replace("/login", r"/login\xFF").replace("Mozilla", r"\xFE");
+    folder.write("damaged.log", &(damaged + &text));
+    let arguments = ["simulate", "policies.yaml", "damaged.log", "--class", "x=user_agent: x*"];
+    let (status, said, error) = folder.run(&arguments);
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    assert!(said.contains("12 requests cannot be decided on (50 %)"), "{said}");
+    assert!(said.contains("12 `path` is not UTF-8"), "{said}");
+    assert!(said.contains("Of 24 requests, 7 would be denied"), "{said}");
+}
+
 /// The service answers them 400, and counts nothing.
 #[test]
 fn requests_with_long_values_cannot_be_decided_on() {

@@ -28,8 +28,8 @@ use jiff::tz::TimeZone;
 use smallvec::SmallVec;
 use tollgate::{ManualClock, PolicyQuota, QuotaState, Timestamp};
 use tollgate_policy::{
-    Attributes, CheckError, Ground, Identity, Outcome, Policies, Policy, PolicyDecision, QuotaStanding,
-    TrialAnswer, TrialKind,
+    Attributes, Ground, Identity, Outcome, Policies, Policy, PolicyDecision, QuotaStanding, TrialAnswer,
+    TrialKind,
 };
 
 use self::calendar::Calendar;
@@ -231,7 +231,7 @@ impl Replay {
         self.note_all(&mut request, verdict, before);
         match &decision {
             Ok(decision) => self.note_policies(&mut request, decision, before),
-            Err(error) => self.all.note_undecided(error),
+            Err(error) => self.all.note_undecided(error.to_string()),
         }
         for rung in &mut self.rungs {
             let subject = self.tracks.of(rung.track).map_or(0, |track| track.subject);
@@ -239,6 +239,15 @@ impl Replay {
             rung.decide(&hit.attributes, client);
         }
         Ok(())
+    }
+
+    /// Notes a request that is answered as an error before any policy is asked.
+    pub fn refuse(&mut self, hit: &Hit<'_>, reason: String) {
+        let now = self.set_clock(hit.time);
+        let before = self.baseline.as_ref().map(|_| Verdict::Undecided);
+        let mut request = Request { hit, now, numbers: SmallVec::from_elem(None, self.subjects.len()) };
+        self.note_all(&mut request, Verdict::Undecided, before);
+        self.all.note_undecided(reason);
     }
 
     /// Returns how many requests have been denied so far.
@@ -453,8 +462,7 @@ struct Request<'h, 'a> {
 }
 
 impl All {
-    fn note_undecided(&mut self, error: &CheckError) {
-        let reason = error.to_string();
+    fn note_undecided(&mut self, reason: String) {
         let is_told_apart = self.undecided.len() < MAX_REASONS || self.undecided.contains_key(&reason);
         let reason = if is_told_apart { reason } else { "other reasons".to_owned() };
         *self.undecided.entry(reason).or_default() += 1;
