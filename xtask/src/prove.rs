@@ -102,9 +102,9 @@ pub(crate) enum Proof {
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Read texts as files of policies that a fuzzer makes, led by what they reach
+    /// Read texts that a fuzzer makes, led by what they reach: as files of policies, then as logs
     Parser {
-        /// How long
+        /// How long, each
         #[arg(long, default_value_t = 300)]
         seconds: u32,
     },
@@ -161,8 +161,8 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
-    /// Replay random requests through random policies beside a naive replay, and hold suggested limits against logs whose truth
-    /// is known
+    /// Replay random requests through random policies beside a naive replay, hold suggested limits against logs whose truth is
+    /// known, and replay the logs of real web servers in front of the service
     Simulate {
         /// Random cases of each property of the replay
         #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -173,6 +173,9 @@ pub(crate) enum Proof {
         /// Of the first log; the others have those that follow
         #[arg(long, default_value_t = 1)]
         seed: u64,
+        /// Show instead that bugs which are planted in a copy of the sources are found in the logs of web servers
+        #[arg(long)]
+        planted: bool,
     },
     /// Exchange two versions of the service for each other behind nginx, on one store, while clients charge
     Upgrade {
@@ -250,7 +253,11 @@ impl Proof {
             Self::Reloads { reloads: count } => reloads(count),
             Self::Sim { planted: true, .. } => planted::SIM.run(),
             Self::Sim { schedules, seed, planted: false } => sim(schedules, seed),
-            Self::Simulate { cases, logs, seed } => simulate(cases, logs, seed),
+            Self::Simulate { planted: true, .. } => {
+                servers::require()?;
+                planted::SIMULATE.run()
+            }
+            Self::Simulate { cases, logs, seed, planted: false } => simulate(cases, logs, seed),
             Self::Upgrade { from } => upgrade::prove(&from),
         }
     }
@@ -322,21 +329,31 @@ fn mutations(inputs: u32, seed: u64) -> Result<()> {
 }
 
 fn parser(seconds: u32) -> Result<()> {
+    // Where it begins.
+    let policies =
+        ["examples", "crates/tollgate-policy/tests/problems", "crates/tollgate-policy/tests/warnings"];
+    fuzz("parser", &policies, 4_096, seconds)?;
+    println!("RESULT prove/parser seconds={seconds} violations=0");
+    fuzz("logs", &["crates/tollgate-logs/tests/logs/servers"], 8_192, seconds)?;
+    println!("RESULT prove/parser/logs seconds={seconds} violations=0");
+    Ok(())
+}
+
+/// Runs a target of the fuzzer for so long, on inputs of so many bytes.
+fn fuzz(target: &str, begins: &[&str], most: u32, seconds: u32) -> Result<()> {
     let fuzz = "rustup run nightly cargo fuzz";
     ensure!(
         command(fuzz).argument("--version").succeeds(),
         "cargo-fuzz is missing; install it with: rustup toolchain install nightly && cargo install --locked cargo-fuzz"
     );
-    // What it finds goes into the first folder; the others are where it begins.
-    let corpus = "fuzz/corpus/parser";
-    std::fs::create_dir_all(corpus)?;
+    // What it finds goes into the first folder.
+    let corpus = format!("fuzz/corpus/{target}");
+    std::fs::create_dir_all(&corpus)?;
     command(fuzz)
-        .arguments(["run", "parser", corpus, "examples"])
-        .arguments(["crates/tollgate-policy/tests/problems", "crates/tollgate-policy/tests/warnings"])
-        .arguments(["--", "-max_len=4096", &format!("-max_total_time={seconds}")])
-        .run()?;
-    println!("RESULT prove/parser seconds={seconds} violations=0");
-    Ok(())
+        .arguments(["run", target, &corpus])
+        .arguments(begins)
+        .arguments(["--", &format!("-max_len={most}"), &format!("-max_total_time={seconds}")])
+        .run()
 }
 
 /// The tests that read files of policies a second time, optimized.
@@ -501,7 +518,17 @@ fn simulate(cases: u32, logs: u32, seed: u64) -> Result<()> {
         .arguments(["--test", "suggest", "--", "--ignored", "--exact", "prove", "--nocapture"])
         .environment("TOLLGATE_LOGS", logs.to_string())
         .environment("TOLLGATE_SEED", seed.to_string())
-        .run()
+        .run()?;
+    servers::require()?;
+    command("cargo test --locked --profile models --package tollgate-logs --test logs --")
+        .arguments(["--ignored", "--exact", "linear::prove_linear", "--nocapture"])
+        .run()?;
+    truth_tests()?.arguments(["--", "--ignored", "--exact", "prove", "--nocapture"]).run()
+}
+
+/// The tests with the logs of web servers.
+pub(crate) fn truth_tests() -> Result<CommandLine> {
+    proxies::with_web_servers(command("cargo test --locked --package tollgate-server --test truth"))
 }
 
 fn http(examples: u32) -> Result<()> {

@@ -1,11 +1,11 @@
-//! Real proxies for the tests in `crates/tollgate-server/tests/gateway`.
+//! Real proxies and web servers for the tests in `crates/tollgate-server/tests/gateway` and `truth`.
 
 use anyhow::Result;
 
 use crate::command::CommandLine;
 use crate::steps::Checked;
 use crate::tools;
-use crate::unpacked::{CADDY, HAPROXY, NGINX};
+use crate::unpacked::{APACHE, CADDY, FAKETIME, HAPROXY, NGINX};
 
 /// Makes sure that all of them are there.
 pub(crate) fn install() -> Result<Checked> {
@@ -18,10 +18,29 @@ pub(crate) fn told(tests: CommandLine) -> Result<CommandLine> {
     Ok(tests.arguments(["--ignored", "--nocapture"]))
 }
 
-fn environment() -> Result<[(&'static str, String); 6]> {
-    Ok([
+/// Returns these tests, told where the servers are whose logs they read, and the library that moves their clocks.
+pub(crate) fn with_web_servers(tests: CommandLine) -> Result<CommandLine> {
+    let faketime = FAKETIME.library("faketime/libfaketimeMT.so.1")?;
+    let more = [
+        ("TOLLGATE_APACHE", APACHE.program()?.display().to_string()),
+        ("TOLLGATE_APACHE_LIBRARIES", APACHE.libraries()?),
+        ("TOLLGATE_FAKETIME", faketime.display().to_string()),
+    ];
+    let all = of_debian()?.into_iter().chain(more);
+    Ok(all.fold(tests, |tests, (name, path)| tests.environment(name, path)))
+}
+
+fn environment() -> Result<Vec<(&'static str, String)>> {
+    let mut all = vec![
         ("TOLLGATE_ENVOY", tools::envoy()?.display().to_string()),
         ("TOLLGATE_TRAEFIK", tools::traefik()?.display().to_string()),
+    ];
+    all.extend(of_debian()?);
+    Ok(all)
+}
+
+fn of_debian() -> Result<[(&'static str, String); 4]> {
+    Ok([
         ("TOLLGATE_NGINX", NGINX.program()?.display().to_string()),
         ("TOLLGATE_CADDY", CADDY.program()?.display().to_string()),
         ("TOLLGATE_HAPROXY", HAPROXY.program()?.display().to_string()),

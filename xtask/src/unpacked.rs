@@ -17,7 +17,14 @@ pub(crate) struct Unpacked {
     packages: &'static str,
 }
 
+pub(crate) const APACHE: Unpacked = Unpacked {
+    program: "apache2",
+    path: "usr/sbin/apache2",
+    packages: "apache2-bin libapr1 libaprutil1 libpcre2-8-0",
+};
 pub(crate) const CADDY: Unpacked = Unpacked { program: "caddy", path: "usr/bin/caddy", packages: "caddy" };
+pub(crate) const FAKETIME: Unpacked =
+    Unpacked { program: "faketime", path: "usr/bin/faketime", packages: "faketime libfaketime" };
 pub(crate) const HAPROXY: Unpacked = Unpacked {
     program: "haproxy",
     path: "usr/sbin/haproxy",
@@ -43,6 +50,16 @@ impl Unpacked {
             })?;
         }
         Ok(program)
+    }
+
+    /// Returns a file in the folders of libraries: of the system, or else of what is unpacked.
+    pub(crate) fn library(self, file: &str) -> Result<PathBuf> {
+        self.program()?;
+        let unpacked = self.libraries()?;
+        let installed = fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|folder| folder.path());
+        let mut found =
+            installed.chain(unpacked.split(':').map(PathBuf::from)).map(|folder| folder.join(file));
+        found.find(|library| library.exists()).with_context(|| format!("{} has no {file}", self.packages))
     }
 
     /// Returns the folders of the unpacked libraries, for `LD_LIBRARY_PATH`.

@@ -1,8 +1,10 @@
 //! Logs read through the public interface.
 
-#![allow(clippy::unwrap_used, clippy::expect_used, reason = "this is a test")]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "this is a test")]
 
 mod formats;
+mod holds;
+mod linear;
 mod order;
 mod properties;
 mod reading;
