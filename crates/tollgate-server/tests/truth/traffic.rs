@@ -153,7 +153,7 @@ impl Stage<'_> {
             self.ask(&aborted, "path=/slow/left");
             (0..3).for_each(|_| self.ask(&Request::to("/slow/left"), "path=/slow/left"));
             // In every other window, long requests take all of a limit and end in the next one.
-            if round % 2 == 0 {
+            if round.is_multiple_of(2) {
                 (0..3).for_each(|_| self.ask(&Request::to("/slow/long"), "path=/slow/long"));
             }
             let pause = 1_700_000 / requests.len().max(1) as i64;
