@@ -245,7 +245,9 @@ impl Replay {
     pub fn refuse(&mut self, hit: &Hit<'_>, reason: String) {
         let now = self.set_clock(hit.time);
         let before = self.baseline.as_ref().map(|_| Verdict::Undecided);
-        let mut request = Request { hit, now, numbers: SmallVec::from_elem(None, self.subjects.len()) };
+        let class = self.options.classes.of(&hit.attributes);
+        let mut request =
+            Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
         self.note_all(&mut request, Verdict::Undecided, before);
         self.all.note_undecided(reason);
     }
