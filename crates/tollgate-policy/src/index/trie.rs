@@ -61,10 +61,17 @@ impl Trie {
     /// Gives everything that is filed under a beginning of the value, the value itself included.
     #[inline]
     pub(super) fn beginnings(&self, value: &[u8], mut found: impl FnMut(&[Candidate])) {
+        if self.is_empty() {
+            return;
+        }
         let (mut next, mut rest) = (0, value);
         while let Some(node) = self.nodes.get(next) {
-            let Some(behind) = rest.strip_prefix(node.label.of(&self.labels)) else { return };
-            rest = behind;
+            let label = node.label.of(&self.labels);
+            // The comparison with nothing is slow: the C library reads under a mask where an empty slice points.
+            if !label.is_empty() {
+                let Some(behind) = rest.strip_prefix(label) else { return };
+                rest = behind;
+            }
             found(node.candidates.of(&self.candidates));
             let Some(first) = rest.first() else { return };
             let firsts = node.children.of(&self.firsts);
