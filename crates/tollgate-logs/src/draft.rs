@@ -8,7 +8,7 @@ use crate::escape::Escape;
 use crate::meaning::Meaning;
 use crate::plan::{Plan, Use};
 use crate::reason::Reason;
-use crate::record::{Record, Span};
+use crate::record::{Record, Sent, Span};
 use crate::request::{Field, Instant, Precision};
 use crate::time::{self, SECOND, Stamp, Zone};
 use crate::value::{
@@ -91,7 +91,7 @@ impl Draft {
             Meaning::UserAgent => self.field(plan, Field::UserAgent, text, escape),
             Meaning::Referer => self.field(plan, Field::Referer, text, escape),
             Meaning::Status => self.record.head.status = status(text)?,
-            Meaning::Sent => self.record.head.sent = sent(text)?,
+            Meaning::Sent => self.record.head.sent = Sent::of(sent(text)?),
             Meaning::Time(form, instant) => {
                 self.instant = Some(*instant);
                 self.stamp = Some(self.time(form, text).ok_or(Reason::Time)?);

@@ -3,6 +3,7 @@
 use crate::attribute::{Attribute, Source, TimeField};
 use crate::meaning::{Meaning, Names};
 use crate::options::Options;
+use crate::record::Kept;
 use crate::request::{Field, Instant};
 
 /// What is taken from each line, whatever the format.
@@ -56,6 +57,14 @@ impl Plan {
 
     pub(crate) fn slots(&self) -> usize {
         self.forwarded() + 1
+    }
+
+    /// The slots that requests have in the end.
+    pub(crate) fn kept(&self) -> Kept {
+        let is_replaced = |field| self.replaced().any(|(replaced, _)| replaced == field);
+        let fields = Field::ALL.into_iter().filter(|field| self.wants(*field) || is_replaced(*field));
+        let attributes = (0..self.attributes.len()).map(Self::slot);
+        fields.map(|field| field as usize).chain(attributes).collect()
     }
 
     /// The slot of an attribute.

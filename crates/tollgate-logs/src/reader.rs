@@ -1,5 +1,6 @@
 //! Reading: a thread that reads and parses, and the requests that it sends.
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -70,6 +71,22 @@ impl Reader {
     ///
     /// If the logs cannot be read any further. [`Error::Unparsed`] comes after the last request.
     pub fn read(&mut self) -> Result<Option<Request<'_>>, Error> {
+        Ok(self.read_some(1)?.next())
+    }
+
+    /// Returns the next requests, at most so many; none after the last one.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub fn read_some(&mut self, most: usize) -> Result<impl Iterator<Item = Request<'_>>, Error> {
+        let (bucket, places) = self.next(most)?;
+        let bucket = self.batch.get(bucket);
+        Ok(places.filter_map(move |place| bucket?.request(place)))
+    }
+
+    /// The places of the next requests, all of which are in one bucket.
+    fn next(&mut self, most: usize) -> Result<(usize, Range<usize>), Error> {
         while self.next.1 >= self.batch.get(self.next.0).map_or(0, |bucket| bucket.heads.len()) {
             if self.next.0 + 1 < self.batch.len() {
                 self.next = (self.next.0 + 1, 0);
@@ -83,13 +100,14 @@ impl Reader {
                     self.batch.clear();
                     result?;
                 }
-                Err(_) if self.has_ended => return Ok(None),
+                Err(_) if self.has_ended => return Ok((0, 0..0)),
                 Err(_) => return Err(Error::Panicked),
             }
         }
-        let (bucket, place) = self.next;
-        self.next.1 += 1;
-        Ok(self.batch.get(bucket).and_then(|bucket| bucket.request(place)))
+        let (bucket, first) = self.next;
+        let length = self.batch.get(bucket).map_or(0, |bucket| bucket.heads.len());
+        self.next.1 = length.min(first.saturating_add(most.max(1)));
+        Ok((bucket, first..self.next.1))
     }
 
     /// How far reading has come. It is ahead of [`Reader::read`].

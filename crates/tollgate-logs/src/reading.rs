@@ -104,7 +104,7 @@ enum Read {
 impl Reading {
     pub(crate) fn new(options: Options, counts: Arc<Counts>, sender: SyncSender<Message>) -> Self {
         let plan = Plan::new(&options);
-        let (tally, buckets) = (Tally::default(), Buckets::default());
+        let (tally, buckets) = (Tally::default(), Buckets::new(plan.kept()));
         Self {
             options,
             plan,

@@ -1,5 +1,8 @@
 //! Requests as they are kept in memory: their texts in one piece, and where each begins.
 
+use std::num::NonZeroU64;
+use std::sync::Arc;
+
 use crate::request::{Field, Precision, Request};
 
 /// A line that has been read, and the place where the next one is read into.
@@ -17,11 +20,11 @@ pub(crate) struct Head {
     /// Microseconds since the epoch.
     pub(crate) time: i64,
     pub(crate) line: u64,
-    pub(crate) sent: Option<u64>,
+    pub(crate) sent: Sent,
     /// Where its bytes begin in the bucket.
-    start: usize,
+    start: u32,
     /// Which record of the bucket it was when it came.
-    place: usize,
+    place: u32,
     pub(crate) file: u32,
     pub(crate) status: Option<u16>,
     pub(crate) precision: Precision,
@@ -29,8 +32,25 @@ pub(crate) struct Head {
 
 impl Default for Head {
     fn default() -> Self {
-        let precision = Precision::Micros;
-        Self { time: 0, line: 0, sent: None, start: 0, place: 0, file: 0, status: None, precision }
+        let (precision, sent) = (Precision::Micros, Sent::default());
+        Self { time: 0, line: 0, sent, start: 0, place: 0, file: 0, status: None, precision }
+    }
+}
+
+/// A number of bytes, if it is known. It takes 8 bytes itself, so the greatest number of all is not known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Sent(Option<NonZeroU64>);
+
+impl Sent {
+    pub(crate) const fn of(bytes: Option<u64>) -> Self {
+        match bytes {
+            Some(bytes) => Self(NonZeroU64::new(bytes.wrapping_add(1))),
+            None => Self(None),
+        }
+    }
+
+    pub(crate) fn get(self) -> Option<u64> {
+        self.0.map(|next| next.get() - 1)
     }
 }
 
@@ -75,10 +95,11 @@ impl Record {
 impl Record {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let head = &self.head;
-        let flags = [head.precision as u8, u8::from(head.sent.is_some()), u8::from(head.status.is_some()), 0];
+        let flags =
+            [head.precision as u8, u8::from(head.sent.get().is_some()), u8::from(head.status.is_some()), 0];
         out.extend_from_slice(&head.time.to_le_bytes());
         out.extend_from_slice(&head.line.to_le_bytes());
-        out.extend_from_slice(&head.sent.unwrap_or(0).to_le_bytes());
+        out.extend_from_slice(&head.sent.get().unwrap_or(0).to_le_bytes());
         out.extend_from_slice(&head.file.to_le_bytes());
         out.extend_from_slice(&u32::from(head.status.unwrap_or(0)).to_le_bytes());
         out.extend_from_slice(&flags);
@@ -104,7 +125,7 @@ impl Record {
             1 => Precision::Millis,
             _ => Precision::Seconds,
         };
-        let (sent, status) = ((has_sent == 1).then_some(sent), (has_status == 1).then_some(status));
+        let (sent, status) = (Sent::of((has_sent == 1).then_some(sent)), (has_status == 1).then_some(status));
         self.head = Head { time, line, sent, file, status, precision, start: 0, place: 0 };
         self.spans.clear();
         for _ in 0..u32::from_le_bytes(take(from)?) {
@@ -129,15 +150,24 @@ pub(crate) struct Bucket {
     pub(crate) heads: Vec<Head>,
     spans: Vec<Span>,
     bytes: Vec<u8>,
-    /// How many spans each request has.
-    slots: usize,
+    kept: Kept,
 }
 
+/// The slots that are kept of each record, in order.
+pub(crate) type Kept = Arc<[usize]>;
+
 impl Bucket {
+    pub(crate) fn new(kept: Kept) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
     pub(crate) fn push(&mut self, record: &Record) {
-        self.slots = record.spans.len();
-        self.heads.push(Head { start: self.bytes.len(), place: self.heads.len(), ..record.head });
-        self.spans.extend_from_slice(&record.spans);
+        // A bucket has a gibibyte at most.
+        let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let (start, place) = (number(self.bytes.len()), number(self.heads.len()));
+        self.heads.push(Head { start, place, ..record.head });
+        let spans = self.kept.iter().map(|slot| record.spans.get(*slot).copied().unwrap_or(Span::NONE));
+        self.spans.extend(spans);
         self.bytes.extend_from_slice(&record.bytes);
     }
 
@@ -147,11 +177,9 @@ impl Bucket {
     }
 
     pub(crate) fn text(&self, head: &Head, slot: usize) -> Option<&[u8]> {
-        if slot >= self.slots {
-            return None;
-        }
-        let span = self.spans.get(head.place * self.slots + slot)?;
-        span.of(self.bytes.get(head.start..)?)
+        let kept = self.kept.iter().position(|kept| *kept == slot)?;
+        let span = self.spans.get(head.place as usize * self.kept.len() + kept)?;
+        span.of(self.bytes.get(head.start as usize..)?)
     }
 
     pub(crate) fn request(&self, place: usize) -> Option<Request<'_>> {

@@ -88,7 +88,7 @@ impl<'a> Request<'a> {
     /// The bytes that were sent to the client: with headers or without, as the format counts them.
     #[must_use]
     pub fn bytes(&self) -> Option<u64> {
-        self.head.sent
+        self.head.sent.get()
     }
 
     /// A text field by its name.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::record::{Bucket, Record};
+use crate::record::{Bucket, Kept, Record};
 use crate::request::Precision;
 use crate::time::SECOND;
 
@@ -19,6 +19,7 @@ pub(crate) struct Buckets {
     bytes: usize,
     /// Seconds before this one are closed.
     open_from: Option<i64>,
+    kept: Kept,
 }
 
 /// The second of a request is closed: it comes too late.
@@ -26,6 +27,11 @@ pub(crate) struct Buckets {
 pub(crate) struct Closed;
 
 impl Buckets {
+    /// Without requests, of which these slots will be kept.
+    pub(crate) fn new(kept: Kept) -> Self {
+        Self { kept, ..Self::default() }
+    }
+
     pub(crate) fn push(&mut self, record: &Record) -> Result<(), Closed> {
         let second = record.head.time.div_euclid(SECOND);
         if self.open_from.is_some_and(|open| second < open) {
@@ -33,7 +39,10 @@ impl Buckets {
         }
         if self.current.as_ref().is_none_or(|(current, _)| *current != second) {
             self.put_away();
-            self.current = Some((second, self.waiting.remove(&second).unwrap_or_default()));
+            self.current = Some((
+                second,
+                self.waiting.remove(&second).unwrap_or_else(|| Bucket::new(self.kept.clone())),
+            ));
         }
         if let Some((_, bucket)) = &mut self.current {
             self.bytes -= bucket.size();
