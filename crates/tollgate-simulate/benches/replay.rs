@@ -13,6 +13,9 @@ use tollgate_simulate::{Hit, Options, Replay};
 
 const REQUESTS: u64 = 4_000_000;
 
+/// As the command does it.
+const AT_ONCE: u64 = 16;
+
 const POLICIES: &str = "policies:
   - { name: login, match: { path: /login }, key: [ip], quotas: [5/1m] }
   - { name: pages, match: { path: { not: /login } }, key: [ip], quotas: [60/1m] }
@@ -37,19 +40,23 @@ fn measure(clients: u32, requests: u64) {
         (0..clients).map(|client| Ipv4Addr::from_bits(0x0a00_0000 + client).to_string()).collect();
     let (mut last, mut slowest) = (Instant::now(), 0_f64);
     let start = last;
-    for number in 0..requests {
-        let name = &names[(f64::from(clients) * random.f64().powi(3)) as usize];
-        let path = PATHS[random.usize(0..PATHS.len())];
-        let hit = Hit {
-            // 2,000 requests a second.
-            time: Timestamp::from_unix_millis(1_700_000_000_000 + (number / 2) as i64),
-            attributes: [("ip", name.as_str()), ("path", path)].into_iter().collect(),
-            status: Some(200),
-            user_agent: Some("Mozilla/5.0"),
-            path: Some(path),
-        };
-        replay.request(&hit).unwrap();
-        if number % 1_000_000 == 999_999 {
+    for first in (0..requests).step_by(AT_ONCE as usize) {
+        let hits = (first..first + AT_ONCE).map(|number| {
+            let name = &names[(f64::from(clients) * random.f64().powi(3)) as usize];
+            let path = PATHS[random.usize(0..PATHS.len())];
+            Hit {
+                // 2,000 requests a second.
+                time: Timestamp::from_unix_millis(1_700_000_000_000 + (number / 2) as i64),
+                attributes: [("ip", name.as_str()), ("path", path)].into_iter().collect(),
+                status: Some(200),
+                user_agent: Some("Mozilla/5.0"),
+                path: Some(path),
+                damaged: None,
+            }
+        });
+        let hits: Vec<Hit<'_>> = hits.collect();
+        replay.requests(&hits).unwrap();
+        if first % 1_000_000 == 1_000_000 - AT_ONCE {
             slowest = slowest.max(last.elapsed().as_secs_f64());
             last = Instant::now();
         }

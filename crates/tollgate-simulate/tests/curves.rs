@@ -24,6 +24,7 @@ fn replay(text: &str, options: Options, requests: &[(i64, &str, Option<&str>)]) 
             status: None,
             user_agent: None,
             path: None,
+            damaged: None,
         };
         replay.request(&hit).unwrap();
     }

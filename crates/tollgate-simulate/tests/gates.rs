@@ -74,6 +74,7 @@ fn replay(policies: Policies, baseline: Policies, options: Options, clients: &[S
             status: None,
             user_agent: None,
             path: None,
+            damaged: None,
         };
         replay.request(&hit).unwrap();
     }

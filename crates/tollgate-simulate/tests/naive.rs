@@ -84,7 +84,7 @@ use self::naive::{Line, Policy, Quota};
 use proptest::prelude::*;
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies};
-use tollgate_simulate::{Basis, Hit, Options, Replay, Report};
+use tollgate_simulate::{Answer, Basis, Hit, Options, Replay, Report};
 
 /// An instant that is the start of a minute, and of no window of most of these quotas.
 const START: i64 = 1_700_000_040_000;
@@ -127,6 +127,7 @@ fn replay(text: &str, lines: &[Line], options: Options) -> (Report, Vec<usize>) 
                 status: None,
                 user_agent: None,
                 path: Some(path),
+                damaged: None,
             })
             .unwrap();
         if replay.denied() > before {
@@ -134,6 +135,26 @@ fn replay(text: &str, lines: &[Line], options: Options) -> (Report, Vec<usize>) 
         }
     }
     (replay.report(), denied)
+}
+
+/// Replays all lines in one call.
+fn replay_at_once(text: &str, lines: &[Line], options: Options) -> Report {
+    let texts: Vec<(String, String)> =
+        lines.iter().map(|(_, client, _, cost)| (format!("192.0.2.{client}"), cost.to_string())).collect();
+    let hits = lines.iter().zip(&texts).map(|((time, _, is_login, _), (ip, cost))| {
+        let path = if *is_login { "/login" } else { "/search" };
+        Hit {
+            time: Timestamp::from_unix_millis(*time),
+            attributes: [("ip", ip.as_str()), ("path", path), ("units", cost)].into_iter().collect(),
+            status: None,
+            user_agent: None,
+            path: Some(path),
+            damaged: None,
+        }
+    });
+    let mut replay = Replay::new(policies(text), None, options).unwrap();
+    replay.requests(&hits.collect::<Vec<_>>()).unwrap();
+    replay.report()
 }
 
 fn lines(costs: std::ops::Range<u32>) -> impl Strategy<Value = Vec<Line>> {
@@ -179,6 +200,16 @@ proptest! {
         let of_policies: Vec<u64> = report.policies.iter().map(|policy| policy.denied).collect();
         prop_assert_eq!(of_policies, expected.of_policies);
         prop_assert!(report.most_denied.iter().map(|client| client.denied).sum::<u64>() == report.denied);
+    }
+
+    /// Several requests in one call, also if some of their clients are not followed any more.
+    #[test]
+    fn requests_at_once_come_to_the_same(policies in any_policies(), lines in lines(1..4), most in 1_usize..7) {
+        let options = || Options { rungs: 1, max_clients: most.try_into().unwrap(), ..Options::default() };
+        let (report, _) = replay(&written(&policies), &lines, options());
+        let at_once = replay_at_once(&written(&policies), &lines, options());
+        let json = |report| Answer::new(report, Vec::new()).json();
+        prop_assert_eq!(json(at_once), json(report));
     }
 
     /// One quota, one unit a request: every point of the curve is what the engine denies under that limit.

@@ -35,6 +35,7 @@ fn replay_by(
             status: Some(if *second == 0 { 429 } else { 200 }),
             user_agent: Some(agent),
             path: Some("/login"),
+            damaged: None,
         };
         replay.request(&hit).unwrap();
     }
@@ -172,6 +173,7 @@ fn a_client_may_be_in_several_classes_and_denied_in_some() {
             status: None,
             user_agent: None,
             path: None,
+            damaged: None,
         };
         replay.request(&hit).unwrap();
     }
@@ -222,6 +224,7 @@ fn a_value_that_is_too_long_cannot_be_decided_on() {
             status: None,
             user_agent: None,
             path: None,
+            damaged: None,
         };
         replay.request(&hit).unwrap();
         let report = replay.report();
@@ -250,6 +253,7 @@ fn long_names_of_clients_are_cut_and_stay_different() {
             status: None,
             user_agent: Some(agent),
             path: None,
+            damaged: None,
         };
         replay.request(&hit).unwrap();
     }

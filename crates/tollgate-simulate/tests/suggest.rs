@@ -41,6 +41,7 @@ fn suggest(mut requests: Vec<(i64, u32, &str, u16)>, options: SurveyOptions) -> 
             status: Some(status),
             user_agent: Some(program),
             path: Some("/"),
+            damaged: None,
         });
     }
     survey.suggest()

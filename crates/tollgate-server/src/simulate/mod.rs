@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use tollgate_policy::{Config, Identity, Policies};
-use tollgate_simulate::{Answer, Classes, Held, Known, Options, Replay, Report, code};
+use tollgate_simulate::{Answer, Classes, Held, Known, Options, Replay, Report};
 
 pub use self::failure::Failure;
 use self::requests::Requests;
@@ -51,13 +51,7 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     let mut replay = Replay::new(policies, baseline, options)?;
     replay.expect_gates(&args.fail_if)?;
     let requests = Requests::open(&args.logs, &args.log, &decisive, &others)?;
-    let (read, notes) = requests.each(|hit, damaged| match damaged {
-        None => Ok(replay.request(hit)?),
-        Some(name) => {
-            replay.refuse(hit, format!("{} is not UTF-8", code(name)));
-            Ok(())
-        }
-    })?;
+    let (read, notes) = requests.each(|hits| Ok(replay.requests(hits)?))?;
     let mut report = replay.report();
     report.read = Some(read);
     report.notes.splice(0..0, notes);
@@ -78,15 +72,18 @@ fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result
     let gates = args.fail_if.iter().map(|gate| gate.check(&report, args.min_requests.get()));
     let gates = gates.collect::<Result<Vec<_>, _>>()?;
     let is_read_by_people = !args.json && !args.md && io::stdout().is_terminal();
-    let shown = report.clone();
+    let shown = is_read_by_people.then(|| report.clone());
     if !args.log.show_keys {
         report.hide_keys();
     }
     let hidden = Answer::new(report, gates);
-    let answer = if is_read_by_people { Answer::new(shown, hidden.gates.clone()) } else { hidden.clone() };
     if let Some(page) = page {
         page.write(&hidden.html())?;
     }
+    let answer = match shown {
+        Some(report) => Answer::new(report, hidden.gates),
+        None => hidden,
+    };
     let status = match answer.held() {
         _ if answer.report.requests == 0 => NO_DECISION,
         Held::Held => SUCCESS,

@@ -11,13 +11,13 @@ use crate::stopwatch::Stopwatch;
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Requests after which the time is looked at.
-const STRIDE: u32 = 4_096;
+const STRIDE: usize = 4_096;
 
 /// A line on standard error that is written over and over, if that is a terminal.
 pub(super) struct ProgressLine {
     started: Stopwatch,
     written: Option<Duration>,
-    left: u32,
+    left: usize,
     is_terminal: bool,
 }
 
@@ -27,9 +27,9 @@ impl ProgressLine {
         Self { started: Stopwatch::start(), written: None, left: STRIDE, is_terminal }
     }
 
-    /// Notes one more request. Writes the line if it is time.
-    pub(super) fn request(&mut self, progress: impl FnOnce() -> Progress) {
-        self.left -= 1;
+    /// Notes so many more requests. Writes the line if it is time.
+    pub(super) fn requests(&mut self, count: usize, progress: impl FnOnce() -> Progress) {
+        self.left = self.left.saturating_sub(count);
         if self.left > 0 {
             return;
         }

@@ -1,6 +1,7 @@
 //! The requests of logs, as policies see them.
 
 use std::borrow::Cow;
+use std::cell::Cell;
 use std::collections::BTreeSet;
 
 use jiff::tz::TimeZone;
@@ -37,7 +38,16 @@ struct Wanted {
     /// Whether decisions depend on it.
     is_decisive: bool,
     /// Whether any request has had it.
-    is_seen: bool,
+    is_seen: Cell<bool>,
+}
+
+/// Requests that are taken at once: as many as a replay looks at together.
+const AT_ONCE: usize = 16;
+
+/// The texts of a request that reports show.
+struct Texts<'a> {
+    user_agent: Option<Cow<'a, str>>,
+    path: Option<Cow<'a, str>>,
 }
 
 /// Where a request of a log has it.
@@ -62,7 +72,7 @@ impl Requests {
             name: name.clone(),
             source: Source::of(name, args),
             is_decisive,
-            is_seen: false,
+            is_seen: Cell::new(false),
         };
         let of_decisions = decisive.iter().map(|name| wanted(name, true));
         let of_others = others.difference(decisive).map(|name| wanted(name, false));
@@ -103,11 +113,10 @@ impl Requests {
         })
     }
 
-    /// Calls back for each request, in the order of time, with the name of a decisive attribute that is not UTF-8, if there
-    /// is one. Returns what was read, with notes about it.
+    /// Calls back for some requests at once, in the order of time. Returns what was read, with notes about it.
     pub(super) fn each(
         mut self,
-        mut take: impl FnMut(&Hit<'_>, Option<&str>) -> Result<(), Failure>,
+        mut take: impl FnMut(&[Hit<'_>]) -> Result<(), Failure>,
     ) -> Result<(ReadReport, Vec<String>), Failure> {
         self.refuse_sample()?;
         let mut progress = ProgressLine::new();
@@ -164,46 +173,55 @@ impl Requests {
     fn take_all(
         &mut self,
         progress: &mut ProgressLine,
-        take: &mut impl FnMut(&Hit<'_>, Option<&str>) -> Result<(), Failure>,
+        take: &mut impl FnMut(&[Hit<'_>]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
+        let (from, to) = (self.from, self.to);
+        let is_within = |request: &Request<'_>| {
+            let time = time(request);
+            from.is_none_or(|from| time >= from) && to.is_none_or(|to| time < to)
+        };
+        let mut count = 0;
         loop {
-            progress.request(|| self.reader.progress());
+            progress.requests(count, || self.reader.progress());
             let show_keys = self.show_keys;
-            let request = self.reader.read().map_err(|error| told(error, show_keys))?;
-            let Some(request) = request else { return Ok(()) };
-            let time = Timestamp::from_unix_millis(request.time_micros().div_euclid(1_000));
-            if self.from.is_some_and(|from| time < from) || self.to.is_some_and(|to| time >= to) {
-                continue;
+            let some = self.reader.read_some(AT_ONCE).map_err(|error| told(error, show_keys))?;
+            let requests: Vec<Request<'_>> = some.collect();
+            if requests.is_empty() {
+                return Ok(());
             }
-            self.gaps.note(request.time_micros());
-            self.taken += 1;
-            let (mut attributes, mut damaged) = (Attributes::default(), None);
-            for Wanted { name, source, is_decisive, is_seen } in &mut self.wanted {
-                if let Some((value, is_text)) = source.value(&request) {
-                    *is_seen = true;
-                    attributes.push(name.as_str(), value);
-                    damaged = damaged.or(Some(name.as_str()).filter(|_| *is_decisive && !is_text));
+            count = requests.len();
+            let texts: Vec<Texts<'_>> = requests.iter().map(Texts::of).collect();
+            let mut hits = Vec::with_capacity(count);
+            for (request, texts) in requests.iter().zip(&texts).filter(|(request, _)| is_within(request)) {
+                self.gaps.note(request.time_micros());
+                self.taken += 1;
+                let (mut attributes, mut damaged) = (Attributes::default(), None);
+                for Wanted { name, source, is_decisive, is_seen } in &self.wanted {
+                    if let Some((value, is_text)) = source.value(request) {
+                        is_seen.set(true);
+                        attributes.push(name.as_str(), value);
+                        damaged = damaged.or(Some(name.as_str()).filter(|_| *is_decisive && !is_text));
+                    }
                 }
+                hits.push(Hit {
+                    time: time(request),
+                    attributes,
+                    status: request.status(),
+                    user_agent: texts.user_agent.as_deref(),
+                    path: texts.path.as_deref(),
+                    damaged,
+                });
             }
-            let user_agent = request.user_agent().map(String::from_utf8_lossy);
-            let path = request.path().map(String::from_utf8_lossy);
-            let hit = Hit {
-                time,
-                attributes,
-                status: request.status(),
-                user_agent: user_agent.as_deref(),
-                path: path.as_deref(),
-            };
-            take(&hit, damaged)?;
+            take(&hits)?;
         }
     }
 
     fn notes(&self, read: &ReadReport) -> Vec<String> {
         let mut notes = Vec::new();
-        let missing = self.wanted.iter().filter(|wanted| !wanted.is_seen && read.lines > 0);
+        let missing = self.wanted.iter().filter(|wanted| !wanted.is_seen.get() && read.lines > 0);
         for Wanted { name, .. } in missing {
             notes.push(format!(
-                "No request in the logs has {}, which the policies go by. {} says where the log has it.",
+                "No request in the logs has {}, which is asked for here. {} says where the log has it.",
                 code(name),
                 code(&format!("--attr {name}=SOURCE"))
             ));
@@ -239,6 +257,22 @@ fn told(error: LogError, show_keys: bool) -> Failure {
         crate::output::complain(format_args!("  {name}:{}: {}", nearest.line.line, nearest.line.text));
     }
     error.into()
+}
+
+/// When a request began.
+fn time(request: &Request<'_>) -> Timestamp {
+    Timestamp::from_unix_millis(request.time_micros().div_euclid(1_000))
+}
+
+impl<'a> Texts<'a> {
+    fn of(request: &Request<'a>) -> Self {
+        Self { user_agent: request.user_agent().map(text), path: request.path().map(text) }
+    }
+}
+
+/// The text of bytes, which nearly always are one. For those, this is much faster than only to replace what is none.
+fn text(bytes: &[u8]) -> Cow<'_, str> {
+    std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
 impl Source {

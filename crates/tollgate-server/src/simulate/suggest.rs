@@ -46,11 +46,8 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         conditions: args.matching.clone(),
         zone: args.log.tz.clone().unwrap_or(TimeZone::UTC),
     });
-    let (read, notes) = requests.each(|hit, damaged| {
-        // The service refuses what is not UTF-8, and does not count it.
-        if damaged.is_none() {
-            survey.request(hit);
-        }
+    let (read, notes) = requests.each(|hits| {
+        hits.iter().for_each(|hit| survey.request(hit));
         Ok(())
     })?;
     let mut suggestion = survey.suggest();

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tollgate::Timestamp;
 
-use super::subjects::keep;
+use super::packed::Packed;
+use super::per_client::PerClient;
 
 /// Most admissions that are remembered: 128 MiB.
 const MOST: usize = 8 << 20;
@@ -17,8 +18,8 @@ const MOST: usize = 8 << 20;
 pub(super) struct Burst {
     /// Admissions of the last window's length, the oldest first.
     recent: VecDeque<(Timestamp, u32, u32)>,
-    /// Units among them, by client.
-    of_clients: Vec<u64>,
+    /// Units among them, by client: fewer than twice the greatest limit.
+    of_clients: PerClient<Packed<6>>,
     most: u64,
     is_lost: bool,
 }
@@ -47,7 +48,7 @@ impl Burst {
 
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
-        keep(&mut self.of_clients, kept);
+        self.of_clients.keep(kept);
         self.recent = std::mem::take(&mut self.recent)
             .into_iter()
             .filter_map(|(time, client, units)| {
@@ -57,19 +58,25 @@ impl Burst {
             .collect();
     }
 
+    /// Requests the memory of a client.
+    pub(super) fn touch(&self, client: u32) -> u64 {
+        self.of_clients.get(client).map_or(0, |units| units.get())
+    }
+
+    /// Requests the memory of the clients whose admissions are the oldest.
+    pub(super) fn touch_oldest(&self, count: usize) -> u64 {
+        self.recent.iter().take(count).fold(0, |all, (_, client, _)| all ^ self.touch(*client))
+    }
+
     /// The most units; `None` if there were more admissions in a window's length than are remembered.
     pub(super) fn most(&self) -> Option<u64> {
         (!self.is_lost).then_some(self.most)
     }
 
     fn add(&mut self, client: u32, change: impl Fn(u64) -> u64) -> u64 {
-        let place = client as usize;
-        if place >= self.of_clients.len() {
-            self.of_clients.resize(place + 1, 0);
-        }
-        let Some(of_client) = self.of_clients.get_mut(place) else { return 0 };
-        *of_client = change(*of_client);
-        *of_client
+        let Some(of_client) = self.of_clients.of(client) else { return 0 };
+        *of_client = Packed::of(change(of_client.get()));
+        of_client.get()
     }
 }
 

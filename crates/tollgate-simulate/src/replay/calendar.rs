@@ -19,16 +19,28 @@ pub(super) struct Share {
     pub(super) denied: u64,
 }
 
+/// Where requests of a quarter of an hour are counted.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Among the days that are told apart.
+    day: usize,
+    /// From Monday.
+    weekday: usize,
+    hour: usize,
+}
+
 /// When requests came.
 #[derive(Debug)]
 pub(super) struct Calendar {
     zone: TimeZone,
     /// The quarter of an hour that was looked up last.
     quarter: i64,
-    place: Option<(Date, usize, usize)>,
+    place: Option<Place>,
     /// By weekday, from Monday, and hour.
     pub(super) week: [[Share; 24]; 7],
-    pub(super) days: BTreeMap<Date, Share>,
+    /// Where each day is among the next.
+    days: BTreeMap<Date, usize>,
+    of_days: Vec<Share>,
     last: Option<Timestamp>,
 }
 
@@ -46,6 +58,7 @@ impl Calendar {
             place: None,
             week: Default::default(),
             days: BTreeMap::new(),
+            of_days: Vec::new(),
             last: None,
         }
     }
@@ -65,13 +78,8 @@ impl Calendar {
             (self.quarter, self.place) = (quarter, self.place(now));
         }
         // Beyond the years of the calendar there are no days.
-        let Some((date, weekday, hour)) = self.place else { return };
-        let is_known = self.days.contains_key(&date) || self.days.len() < MAX_DAYS;
-        let day = if is_known {
-            Some(self.days.entry(date).or_default())
-        } else {
-            self.days.values_mut().next_back()
-        };
+        let Some(Place { day, weekday, hour }) = self.place else { return };
+        let day = self.of_days.get_mut(day);
         let hour = self.week.get_mut(weekday).and_then(|day| day.get_mut(hour));
         for share in [day, hour].into_iter().flatten() {
             share.requests += 1;
@@ -79,9 +87,22 @@ impl Calendar {
         }
     }
 
-    fn place(&self, now: Timestamp) -> Option<(Date, usize, usize)> {
+    /// The days on which requests came, in order.
+    pub(super) fn days(&self) -> impl Iterator<Item = (Date, Share)> {
+        self.days.iter().filter_map(|(date, place)| Some((*date, *self.of_days.get(*place)?)))
+    }
+
+    fn place(&mut self, now: Timestamp) -> Option<Place> {
         let time = jiff::Timestamp::from_millisecond(now.as_unix_millis()).ok()?.to_zoned(self.zone.clone());
         let weekday = usize::try_from(time.weekday().to_monday_zero_offset()).ok()?;
-        Some((time.date(), weekday, usize::try_from(time.hour()).ok()?))
+        let hour = usize::try_from(time.hour()).ok()?;
+        let known = self.days.get(&time.date()).copied();
+        let last = || self.days.values().next_back().copied().filter(|_| self.days.len() >= MAX_DAYS);
+        let day = known.or_else(last).unwrap_or_else(|| {
+            self.of_days.push(Share::default());
+            self.days.insert(time.date(), self.of_days.len() - 1);
+            self.of_days.len() - 1
+        });
+        Some(Place { day, weekday, hour })
     }
 }

@@ -2,11 +2,24 @@
 
 use tollgate::Timestamp;
 
-use super::subjects::keep;
+use super::bits::Bits;
+use super::packed::{Count, Moment};
+use super::per_client::PerClient;
 
 /// What became of the requests of each client.
 #[derive(Debug, Default)]
-pub(super) struct Clients(Vec<Client>);
+pub(super) struct Clients(PerClient<Compact>);
+
+/// A [`Client`] in 30 bytes.
+#[derive(Debug, Clone, Copy, Default)]
+struct Compact {
+    first: Moment,
+    last: Moment,
+    requests: Count,
+    denied: Count,
+    denied_before: Count,
+    class: u8,
+}
 
 /// What became of the requests of one client.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -22,76 +35,81 @@ pub(super) struct Client {
     pub(super) class: u8,
 }
 
-/// How many requests of each client one policy matched and denied. There is one for each policy, so it is small.
+/// Which clients one policy matched and denied.
 #[derive(Debug, Default)]
-pub(super) struct Counts(Vec<Count>);
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Count {
-    requests: u32,
-    denied: u32,
+pub(super) struct Met {
+    all: Bits,
+    denied: Bits,
 }
 
-impl Counts {
+impl Met {
     pub(super) fn note(&mut self, number: u32, is_denied: bool) {
-        let place = number as usize;
-        if place >= self.0.len() {
-            self.0.resize(place + 1, Count::default());
+        self.all.insert(number);
+        if is_denied {
+            self.denied.insert(number);
         }
-        let Some(count) = self.0.get_mut(place) else { return };
-        count.requests = count.requests.saturating_add(1);
-        count.denied = count.denied.saturating_add(u32::from(is_denied));
     }
 
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
-        keep(&mut self.0, kept);
+        self.all.keep(kept);
+        self.denied.keep(kept);
     }
 
     /// How many clients made a request.
     pub(super) fn all(&self) -> u64 {
-        self.0.iter().filter(|count| count.requests > 0).count() as u64
+        self.all.count()
     }
 
     /// How many clients were denied one.
     pub(super) fn denied(&self) -> u64 {
-        self.0.iter().filter(|count| count.denied > 0).count() as u64
+        self.denied.count()
     }
 }
 
 impl Clients {
-    /// Changes the figures of a client at the time of a request of it.
-    pub(super) fn note(&mut self, number: u32, now: Timestamp, change: impl FnOnce(&mut Client)) {
-        let place = number as usize;
-        if place >= self.0.len() {
-            self.0.resize(place + 1, Client::default());
+    /// Notes a request of a client: whether it is denied, whether the policies to compare with deny it, and its class.
+    pub(super) fn note(&mut self, number: u32, now: Timestamp, is_denied: bool, was_denied: bool, class: u8) {
+        let Some(client) = self.0.of(number) else { return };
+        client.last = Moment::at(now);
+        if client.requests == Count::default() {
+            client.first = client.last;
         }
-        let Some(client) = self.0.get_mut(place) else { return };
-        if client.requests == 0 {
-            client.first = now;
+        client.requests.add(1);
+        if is_denied {
+            client.denied.add(1);
         }
-        (client.requests, client.last) = (client.requests + 1, now);
-        change(client);
+        if was_denied {
+            client.denied_before.add(1);
+        }
+        if client.class == 0 {
+            client.class = class;
+        }
     }
 
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
-        keep(&mut self.0, kept);
+        self.0.keep(kept);
     }
 
     /// The clients that made requests, with their numbers.
-    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Client)> {
-        (0..).zip(&self.0).filter(|(_, client)| client.requests > 0)
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Client)> {
+        (0..).zip(self.0.iter().map(Client::of)).filter(|(_, client)| client.requests > 0)
     }
 
     pub(super) fn count(&self, is_counted: impl Fn(&Client) -> bool) -> u64 {
         self.iter().filter(|(_, client)| is_counted(client)).count() as u64
     }
 
+    /// Requests the memory of a client.
+    pub(super) fn touch(&self, number: u32) -> u64 {
+        self.0.get(number).map_or(0, |client| u64::from(client.class))
+    }
+
     /// The clients that were denied most often, the first of them first.
     pub(super) fn most_denied(&self, most: usize) -> Vec<(u32, Client)> {
         let denied = self.iter().filter(|(_, client)| client.denied > 0);
-        let mut denied: Vec<(u32, Client)> = denied.map(|(number, client)| (number, *client)).collect();
+        let mut denied: Vec<(u32, Client)> = denied.collect();
         // Numbers are in the order of first requests, and the same for the same log.
         let order = |(number, client): &(u32, Client)| (std::cmp::Reverse(client.denied), *number);
         if denied.len() > most {
@@ -100,5 +118,13 @@ impl Clients {
         }
         denied.sort_unstable_by_key(order);
         denied
+    }
+}
+
+impl Client {
+    fn of(compact: &Compact) -> Self {
+        let Compact { first, last, requests, denied, denied_before, class } = *compact;
+        let (requests, denied, denied_before) = (requests.get(), denied.get(), denied_before.get());
+        Self { requests, denied, denied_before, first: first.time(), last: last.time(), class }
     }
 }

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use tollgate::{ManualClock, MemoryStore, Verdict};
+use tollgate::{Counter, ManualClock, MemoryStore, Verdict};
 use tollgate_policy::{
     Attributes, CheckError, Policies, Policy, PolicyDecision, PolicyLimiter, PolicySet, TrialKind,
 };
@@ -37,6 +37,11 @@ impl Engine {
 
     pub(super) fn policies(&self) -> &Policies {
         self.set.policies()
+    }
+
+    /// Requests the memory of these counters.
+    pub(super) fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
+        self.limiter.store().prefetch(counters);
     }
 
     /// Decides on a request at the time that the clock shows; `None` if the request lacks something, and then live it

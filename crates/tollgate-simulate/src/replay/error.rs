@@ -9,7 +9,9 @@ use tollgate_policy::PolicyError;
 #[non_exhaustive]
 pub enum ReplayError {
     /// There are more live counters than memory is kept for.
-    #[error("the counters of the replay: {0}")]
+    #[error(
+        "the counters of the replay: {0}; there is room for eight of each client that --max-clients allows"
+    )]
     Store(StoreError),
     /// A store in memory always answers; this is a defect of Tollgate.
     #[error("the counters of the replay gave no answer")]

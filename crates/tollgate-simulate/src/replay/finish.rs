@@ -7,7 +7,7 @@ use tollgate::Timestamp;
 use tollgate_policy::{Policies, Policy, PolicyKind};
 
 use super::clients::{Client, Clients};
-use super::policy_track::PolicyTrack;
+use super::policy_track::{CLIENT, PolicyTrack};
 use super::quota_track::QuotaTrack;
 use super::rungs::{self, Rung};
 use super::subjects::Subjects;
@@ -42,7 +42,7 @@ impl Replay {
 
     /// The figures so far, without the windows that are open.
     fn figures(&self) -> Report {
-        let one_client_in = self.subjects.get(self.client).map_or(1, Subjects::one_in);
+        let one_client_in = self.subjects.get(CLIENT).map_or(1, Subjects::one_in);
         let all = &self.all;
         let verdicts = all.verdicts;
         let mut undecided_reasons: Vec<Reason> = all
@@ -125,11 +125,7 @@ impl Replay {
             let example = self.all.examples.of(number);
             let class = usize::from(client.class).checked_sub(1).and_then(|place| names.get(place));
             DeniedClient {
-                client: self
-                    .subjects
-                    .get(self.client)
-                    .map_or("", |subjects| subjects.name(number))
-                    .to_owned(),
+                client: self.subjects.get(CLIENT).map_or("", |subjects| subjects.name(number)).to_owned(),
                 requests: client.requests,
                 denied: client.denied,
                 denied_before: client.denied_before,
@@ -146,7 +142,7 @@ impl Replay {
 
     /// The window that exceeds its limit most, of policies that count by the same key.
     fn fullest(&self, client: u32) -> Option<FullestWindow> {
-        let tracks = self.tracks.iter().filter(|track| track.subject == self.client);
+        let tracks = self.tracks.iter().filter(|track| track.subject == CLIENT);
         let windows = tracks.flat_map(|track| track.quotas.iter().map(move |quota| (track, quota)));
         let windows = windows.filter_map(|(track, quota)| {
             let (start, asked) = quota.fullest(client)?;
@@ -167,11 +163,8 @@ impl Replay {
         let is_newly_denied = |client: &Client| client.denied > 0 && client.denied_before == 0;
         let is_newly_allowed = |client: &Client| client.denied == 0 && client.denied_before > 0;
         let clients: &Clients = &self.all.clients;
-        let mut newly: Vec<(u32, Client)> = clients
-            .iter()
-            .filter(|(_, client)| is_newly_denied(client))
-            .map(|(number, client)| (number, *client))
-            .collect();
+        let mut newly: Vec<(u32, Client)> =
+            clients.iter().filter(|(_, client)| is_newly_denied(client)).collect();
         newly.sort_unstable_by_key(|(number, client)| (std::cmp::Reverse(client.denied), *number));
         newly.truncate(self.options.listed_clients);
         Compared {
@@ -191,7 +184,7 @@ impl Replay {
     }
 
     fn days(&self) -> Vec<DayReport> {
-        let days = self.all.calendar.days.iter().map(|(day, share)| DayReport {
+        let days = self.all.calendar.days().map(|(day, share)| DayReport {
             day: day.to_string(),
             requests: share.requests,
             denied: share.denied,

@@ -4,9 +4,15 @@ use tollgate::PolicyQuota;
 use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
 
 use super::Role;
-use super::clients::Counts;
+use super::clients::Met;
 use super::outcome::ByClass;
 use super::quota_track::{QuotaTrack, Seen};
+
+/// The kind of key of the clients of figures over all policies.
+pub(super) const CLIENT: usize = 0;
+
+/// Quotas whose memory is requested early. A request may match none of them.
+const MOST_NEAR: usize = 4;
 
 /// What one policy came to in one role.
 #[derive(Debug)]
@@ -23,7 +29,7 @@ pub(super) struct PolicyTrack {
     pub(super) denied_by_quotas: u64,
     /// Requests that it denies and that the policies to compare with do not.
     pub(super) newly_denied: u64,
-    pub(super) clients: Counts,
+    pub(super) clients: Met,
     pub(super) classes: ByClass,
     pub(super) quotas: Vec<QuotaTrack>,
 }
@@ -34,6 +40,8 @@ pub(super) struct Tracks {
     tracks: Vec<PolicyTrack>,
     /// Where each quota is counted, by the place in memory of the policies' own quotas.
     places: Vec<(usize, (usize, usize))>,
+    /// Quotas that count the clients of figures over all policies, if they are few: most requests have one of them.
+    near: Vec<(usize, usize)>,
     /// Policies whose charges were begun, with the client and whether the request is newly denied.
     begun: Vec<Noted>,
 }
@@ -61,7 +69,7 @@ impl PolicyTrack {
             denied: 0,
             denied_by_quotas: 0,
             newly_denied: 0,
-            clients: Counts::default(),
+            clients: Met::default(),
             classes: ByClass::new(classes),
             quotas: Vec::new(),
         }
@@ -97,6 +105,12 @@ impl Tracks {
                 all.add(PolicyTrack::new(place, policy, Role::Candidate, subject, classes), policy);
             }
         }
+        let tracks = all.tracks.iter().enumerate().filter(|(_, track)| track.subject == CLIENT);
+        let near = tracks.flat_map(|(number, track)| {
+            let own = track.quotas.iter().take_while(|quota| quota.of_override.is_none());
+            own.enumerate().map(move |(place, _)| (number, place))
+        });
+        all.near = near.take(MOST_NEAR).collect();
         all.places.sort_unstable();
         all
     }
@@ -127,7 +141,7 @@ impl Tracks {
             own.is_some_and(|own| own.quota.shares_counters_with(quota))
         };
         let found = self.places.binary_search_by_key(&address(quota), |(address, _)| *address).ok();
-        let found = found.and_then(|found| self.places.get(found)).map(|(_, place)| *place).filter(same);
+        let found = found.and_then(|found| self.places.get(found)).map(|(_, place)| *place);
         found.or_else(|| self.places.iter().map(|(_, place)| *place).find(same))
     }
 
@@ -187,6 +201,25 @@ impl Tracks {
         if let Some(client) = client {
             track.clients.note(client, is_denied);
         }
+    }
+
+    /// Requests the memory of a client.
+    pub(super) fn touch(&self, client: u32) -> u64 {
+        self.near_tracks().fold(0, |all, quota| all ^ quota.touch(client))
+    }
+
+    /// Requests the memory of the clients whose admissions are the next to be forgotten.
+    pub(super) fn touch_oldest(&self, count: usize) -> u64 {
+        self.near_tracks().fold(0, |all, quota| all ^ quota.burst.touch_oldest(count))
+    }
+
+    /// The quotas whose memory is requested early.
+    pub(super) fn near(&self) -> impl Iterator<Item = &PolicyQuota> {
+        self.near_tracks().map(|quota| &quota.quota)
+    }
+
+    fn near_tracks(&self) -> impl Iterator<Item = &QuotaTrack> {
+        self.near.iter().filter_map(|(track, place)| self.tracks.get(*track)?.quotas.get(*place))
     }
 
     /// Keeps the clients of this kind of key that had these numbers.

@@ -5,7 +5,8 @@ use std::time::Duration;
 use tollgate::{Anchor, PolicyQuota, QuotaState, Timestamp};
 
 use super::burst::Burst;
-use super::subjects::keep;
+use super::packed::{Count, Moment};
+use super::per_client::PerClient;
 use crate::Histogram;
 
 /// What one quota of a policy came to.
@@ -22,18 +23,18 @@ pub(super) struct QuotaTrack {
     pub(super) windows: Histogram,
     pub(super) longest_wait: Duration,
     pub(super) burst: Burst,
-    clients: Vec<Client>,
+    clients: PerClient<Client>,
 }
 
-/// The windows of one client.
+/// The windows of one client, in 25 bytes.
 #[derive(Debug, Clone, Copy, Default)]
 struct Client {
     /// The window that was asked about last.
-    start: Timestamp,
-    asked: u64,
+    start: Moment,
+    asked: Count,
     is_denied: bool,
-    most: u64,
-    most_at: Timestamp,
+    most: Count,
+    most_at: Moment,
 }
 
 /// A request as a quota saw it.
@@ -58,7 +59,7 @@ impl QuotaTrack {
             windows: Histogram::default(),
             longest_wait: Duration::ZERO,
             burst: Burst::default(),
-            clients: Vec::new(),
+            clients: PerClient::default(),
         }
     }
 
@@ -78,31 +79,28 @@ impl QuotaTrack {
         if state.has_room() && state.units() > 0 {
             self.burst.admitted(state.now(), number, state.units(), window.length());
         }
-        let place = number as usize;
-        if place >= self.clients.len() {
-            self.clients.resize(place + 1, Client::default());
-        }
-        let Some(client) = self.clients.get_mut(place) else { return };
-        if client.start != window.start() || client.asked == 0 {
+        let Some(client) = self.clients.of(number) else { return };
+        let start = Moment::at(window.start());
+        if client.start != start || client.asked == Count::default() {
             client.close(one_in, &mut self.windows, &mut self.denied_windows);
-            client.start = window.start();
+            client.start = start;
         }
-        client.asked = client.asked.saturating_add(u64::from(cost));
+        client.asked.add(u64::from(cost));
         client.is_denied |= !state.has_room();
-        if client.asked > client.most {
+        if client.asked.get() > client.most.get() {
             (client.most, client.most_at) = (client.asked, client.start);
         }
     }
 
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
-        keep(&mut self.clients, kept);
+        self.clients.keep(kept);
         self.burst.keep(kept);
     }
 
     /// Counts the windows that are still open.
     pub(super) fn close(&mut self, one_in: u64) {
-        for client in &mut self.clients {
+        for client in self.clients.iter_mut() {
             client.close(one_in, &mut self.windows, &mut self.denied_windows);
         }
     }
@@ -110,24 +108,30 @@ impl QuotaTrack {
     /// The most units that each client asked for in one window, of the clients that are followed.
     pub(super) fn maxima(&self) -> Histogram {
         let mut maxima = Histogram::default();
-        let asking = self.clients.iter().filter(|client| client.most > 0);
-        asking.for_each(|client| maxima.add(client.most));
+        let most = self.clients.iter().map(|client| client.most.get());
+        most.filter(|most| *most > 0).for_each(|most| maxima.add(most));
         maxima
     }
 
     /// The window in which a client asked for the most, and how much that was.
     pub(super) fn fullest(&self, client: u32) -> Option<(Timestamp, u64)> {
-        let client = self.clients.get(client as usize).filter(|client| client.most > 0)?;
-        Some((client.most_at, client.most))
+        let client = self.clients.get(client).filter(|client| client.most.get() > 0)?;
+        Some((client.most_at.time(), client.most.get()))
+    }
+
+    /// Requests the memory of a client.
+    pub(super) fn touch(&self, client: u32) -> u64 {
+        let of_client = self.clients.get(client).map_or(0, |client| u64::from(client.is_denied));
+        of_client ^ self.burst.touch(client)
     }
 }
 
 impl Client {
     fn close(&mut self, one_in: u64, windows: &mut Histogram, denied: &mut u64) {
-        if self.asked > 0 {
-            windows.add_times(self.asked, one_in);
+        if self.asked.get() > 0 {
+            windows.add_times(self.asked.get(), one_in);
             *denied += if self.is_denied { one_in } else { 0 };
         }
-        (self.asked, self.is_denied) = (0, false);
+        (self.asked, self.is_denied) = (Count::default(), false);
     }
 }

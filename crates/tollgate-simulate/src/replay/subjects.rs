@@ -1,12 +1,13 @@
 //! Clients, as one kind of key tells them apart.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hash as _, Hasher};
+use std::hash::Hash as _;
 
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use tollgate::Key;
 use tollgate_policy::{Attributes, Identity};
 
+use super::numbers::Numbers;
 use crate::shortened::shortened;
 
 /// The clients of one kind of key: a number for each, counted from 0.
@@ -16,7 +17,7 @@ use crate::shortened::shortened;
 #[derive(Debug)]
 pub(crate) struct Subjects {
     identity: Identity,
-    numbers: HashMap<u128, u32, BuildHasherDefault<Digested>>,
+    numbers: Numbers,
     /// Names of those that somebody asked for.
     names: HashMap<u32, Box<str>>,
     max: usize,
@@ -37,7 +38,7 @@ pub(crate) enum Found {
 
 impl Subjects {
     pub(crate) fn new(identity: Identity, max: usize) -> Self {
-        Self { identity, numbers: HashMap::default(), names: HashMap::new(), max: max.max(1), halvings: 0 }
+        Self { identity, numbers: Numbers::default(), names: HashMap::new(), max: max.max(1), halvings: 0 }
     }
 
     pub(crate) const fn identity(&self) -> &Identity {
@@ -49,15 +50,26 @@ impl Subjects {
         if !is_followed(digest, self.halvings) {
             return Found::NotFollowed;
         }
-        if let Some(number) = self.numbers.get(&digest) {
-            return Found::Client(*number);
+        if let Some(number) = self.numbers.get(digest) {
+            return Found::Client(number);
         }
         if self.numbers.len() >= self.max {
             return Found::NoRoom;
         }
-        let Ok(number) = u32::try_from(self.numbers.len()) else { return Found::NoRoom };
+        let number = u32::try_from(self.numbers.len()).ok().filter(|number| *number < u32::MAX);
+        let Some(number) = number else { return Found::NoRoom };
         self.numbers.insert(digest, number);
         Found::Client(number)
+    }
+
+    /// Returns the number of the client with this key, if it has one.
+    pub(crate) fn known(&self, digest: u128) -> Option<u32> {
+        self.numbers.get(digest)
+    }
+
+    /// Requests the memory that [finding](Self::find) this key takes.
+    pub(crate) fn touch(&self, digest: u128) -> u64 {
+        self.numbers.touch(digest)
     }
 
     /// Remembers what this client is called, as a request of it says. Names take more memory than all else, and few are
@@ -71,13 +83,12 @@ impl Subjects {
     /// order of their new ones.
     pub(crate) fn halve(&mut self) -> Vec<u32> {
         self.halvings += 1;
-        let mut kept: Vec<(u32, u128)> = std::mem::take(&mut self.numbers)
-            .into_iter()
-            .filter(|(digest, _)| is_followed(*digest, self.halvings))
-            .map(|(digest, number)| (number, digest))
-            .collect();
+        let before = std::mem::take(&mut self.numbers);
+        let followed = before.iter().filter(|(digest, _)| is_followed(*digest, self.halvings));
+        let mut kept: Vec<(u32, u128)> = followed.map(|(digest, number)| (number, digest)).collect();
+        drop(before);
         kept.sort_unstable();
-        self.numbers = (0..).zip(&kept).map(|(number, (_, digest))| (*digest, number)).collect();
+        (0..).zip(&kept).for_each(|(number, (_, digest))| self.numbers.insert(*digest, number));
         let kept: Vec<u32> = kept.into_iter().map(|(number, _)| number).collect();
         let mut names = std::mem::take(&mut self.names);
         self.names =
@@ -116,36 +127,17 @@ pub(crate) fn keep<T>(items: &mut Vec<T>, places: &[u32]) {
     items.shrink_to_fit();
 }
 
-/// Returns 128 bits that stand for the key. That two of ten million clients meet has a chance of less than 10^-24.
+/// Returns 128 bits that stand for the key, of which 96 tell clients apart. That two of ten million meet has a chance of
+/// less than 10^-15.
 pub(crate) fn digest(key: &Key<'_>) -> u128 {
     let mut hasher = SipHasher13::new();
     key.hash(&mut hasher);
     hasher.finish128().as_u128()
 }
 
-/// The high bits decide. A table finds its places by the low ones.
+/// The high bits decide.
 const fn is_followed(digest: u128, halvings: u32) -> bool {
     digest.leading_zeros() >= halvings
-}
-
-/// Takes the digest for the hash that it is.
-#[derive(Debug, Default)]
-struct Digested(u64);
-
-impl Hasher for Digested {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = self.0.rotate_left(8) ^ u64::from(*byte);
-        }
-    }
-
-    fn write_u128(&mut self, digest: u128) {
-        self.0 = digest as u64;
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
 }
 
 #[cfg(test)]

@@ -85,6 +85,9 @@ impl Survey {
 
     /// Counts a request. One that lies before another is counted at the time of that one.
     pub fn request(&mut self, hit: &Hit<'_>) {
+        if hit.damaged.is_some() {
+            return;
+        }
         if self.options.matching.len() > 0 && self.options.matching.of(&hit.attributes) == 0 {
             return;
         }

@@ -58,7 +58,14 @@ pub(crate) fn report(policies: &str, baseline: Option<&str>) -> Report {
     for (second, ip, agent, path) in requests() {
         let attributes = [("ip", ip.as_str()), ("path", path), ("user_agent", agent)].into_iter().collect();
         let time = Timestamp::from_unix_millis(MONDAY + second * 1_000);
-        let hit = Hit { time, attributes, status: Some(200), user_agent: Some(agent), path: Some(path) };
+        let hit = Hit {
+            time,
+            attributes,
+            status: Some(200),
+            user_agent: Some(agent),
+            path: Some(path),
+            damaged: None,
+        };
         replay.request(&hit).unwrap();
     }
     replay.report()
