@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::command::{CommandLine, command, target_directory};
-use crate::{servers, system};
+use crate::{servers, system, tools};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -58,6 +58,12 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
+    /// Lines of logs that are replayed a second, beside GoAccess and DuckDB
+    Simulate {
+        /// A part of the names of the cases to run, then options: see `-- --help`
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
     /// What the script of a shared store costs beyond a plain one, and for what
     Script {
         /// Options: see `-- --help`
@@ -101,6 +107,15 @@ impl Bench {
                 .argument(service)
                 .arguments(arguments)
                 .run()
+            }
+            Self::Simulate { arguments } => {
+                system::GOACCESS.require()?;
+                let python = tools::python_with_duckdb()?;
+                let service = build_service()?;
+                let cargo = binary("simulate").argument("--tollgate").argument(service);
+                let cargo = cargo.argument("--python").argument(python);
+                let folder = target_directory()?.join("bench-logs");
+                cargo.argument("--folder").argument(folder).arguments(arguments).run()
             }
             Self::Script { arguments } => {
                 servers::require()?;

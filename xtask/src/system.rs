@@ -20,6 +20,7 @@ pub(crate) const PYTHON_VENV: Package =
 /// For limitador's Redis client.
 pub(crate) const OPENSSL: Package =
     Package { name: "libssl-dev pkg-config", probe: "pkg-config --exists openssl" };
+pub(crate) const GOACCESS: Package = Package { name: "goaccess", probe: "command -v goaccess" };
 pub(crate) const H2LOAD: Package = Package { name: "nghttp2-client", probe: "command -v h2load" };
 pub(crate) const WRK: Package = Package { name: "wrk", probe: "command -v wrk" };
 

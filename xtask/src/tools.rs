@@ -11,6 +11,7 @@ use crate::system;
 /// Files with exact versions and digests, so that only the reviewed files are installed, and their folders.
 const TOOLS: (&str, &str) = ("xtask/tools.txt", "tools");
 const PROXIES: (&str, &str) = ("xtask/proxies.txt", "proxies");
+const PEERS: (&str, &str) = ("xtask/peers.txt", "peers");
 
 /// Returns the path of an installed tool. Installs the tools if they are missing or have changed.
 pub(crate) fn tool(name: &str) -> Result<PathBuf> {
@@ -27,6 +28,11 @@ pub(crate) fn envoy() -> Result<PathBuf> {
 /// Returns the path of Traefik. Installs the proxies if they are missing or have changed.
 pub(crate) fn traefik() -> Result<PathBuf> {
     Ok(install(PROXIES)?.join("bin/traefik"))
+}
+
+/// Returns the path of a Python that has DuckDB. Installs the peers of the benches if they are missing or have changed.
+pub(crate) fn python_with_duckdb() -> Result<PathBuf> {
+    Ok(install(PEERS)?.join("bin/python"))
 }
 
 /// Installs what a file requires, and returns the folder.
