@@ -55,6 +55,14 @@ pub enum Error {
         /// A line that shows why.
         nearest: Option<Nearest>,
     },
+    /// The format that was given reads none of the first lines of a file.
+    #[error("{name}: the format that you gave does not fit line {}, of the shape: {}", line.line, line.shape())]
+    OtherFormat {
+        /// The file.
+        name: String,
+        /// One of these lines.
+        line: Example,
+    },
     /// A format has no field with the time, or none that an attribute asks for.
     #[error("{name}: lines of the format {format} have no field {field}{}", hint(field))]
     NoField {

@@ -86,7 +86,9 @@ fn look(
         Example::new(file, line as u64 + 1, text)
     };
     let name = log.name.clone();
+    let first = copies.iter().position(|line| !line.trim_ascii().is_empty()).unwrap_or(0);
     let detected = detect(&copies, given, &plan, zone).map_err(|miss| match miss {
+        Miss::Nothing if given.is_some() => Error::OtherFormat { name, line: example(first) },
         Miss::Nothing => Error::UnknownFormat { name, nearest: None },
         Miss::NoRequest(line) => {
             Error::UnknownFormat { name, nearest: Some(Nearest { format: None, line: example(line) }) }

@@ -7,7 +7,10 @@ pub fn text(is_verbose: bool) -> String {
     if !is_verbose {
         return format!("tollgate {version}\n");
     }
-    let libc = if cfg!(target_feature = "crt-static") { "crt-static" } else { "none" };
+    let features =
+        [("crt-static", cfg!(target_feature = "crt-static")), ("simulate", cfg!(feature = "simulate"))];
+    let features: Vec<_> = features.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
+    let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
     let (commit, target) = (env!("TOLLGATE_BUILT_COMMIT"), env!("TOLLGATE_BUILT_TARGET"));
-    format!("tollgate {version}\ncommit    {commit}\nfeatures  {libc}\ntarget    {target}\n")
+    format!("tollgate {version}\ncommit    {commit}\nfeatures  {features}\ntarget    {target}\n")
 }

@@ -148,8 +148,9 @@ fn a_named_format_may_leave_many_first_lines_unread() {
     assert_eq!((requests.len(), summary.unparsed_lines()), (100, 300));
     let (.., result) = read_all(vec![log(&text)], options(0.5));
     assert!(matches!(result, Err(Error::Unparsed { unparsed: 300, lines: 400, .. })));
-    let (.., result) = read_all(vec![log("bad\n")], options(1.0));
-    assert!(matches!(result, Err(Error::UnknownFormat { .. })));
+    let (.., result) = read_all(vec![log("\nbad\n")], options(1.0));
+    let error = result.unwrap_err().to_string();
+    assert_eq!(error, "test.log: the format that you gave does not fit line 2, of the shape: a");
 }
 
 /// The user can correct a wrong path, and cannot correct damaged data.

@@ -440,6 +440,10 @@ impl<S: ServedStore + 'static> Operations<S> {
                  envoy-ratelimit`): ask at `/json`, or over gRPC"
                     .to_owned()
             }
+            (None, _) if path == dialects::ENVOY_PATH => {
+                "this path is answered with `serve --import envoy-ratelimit`; with policies, ask at `/v1/check`, or over gRPC"
+                    .to_owned()
+            }
             (None, Some(dialect)) => format!("this path is answered with `serve --answers {}`", dialect.name),
             (None, None) => {
                 "nothing is answered at this path; `/openapi.json` of the admin listener has all paths"

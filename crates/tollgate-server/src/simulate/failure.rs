@@ -47,6 +47,7 @@ impl From<LogError> for Failure {
             | LogError::Open { .. }
             | LogError::StdinTwice
             | LogError::UnknownFormat { .. }
+            | LogError::OtherFormat { .. }
             | LogError::NoField { .. }
             | LogError::NoZone { .. } => Self::usage(error),
             _ => Self::no_answer(error),

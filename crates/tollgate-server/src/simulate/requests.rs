@@ -251,10 +251,13 @@ impl Requests {
 
 /// The failure. Quotes the line that an error of a format is about, if somebody may see it.
 fn told(error: LogError, show_keys: bool) -> Failure {
-    if let LogError::UnknownFormat { name, nearest: Some(nearest) } = &error
-        && show_keys
-    {
-        crate::output::complain(format_args!("  {name}:{}: {}", nearest.line.line, nearest.line.text));
+    let quoted = match &error {
+        LogError::UnknownFormat { name, nearest: Some(nearest) } => Some((name, &nearest.line)),
+        LogError::OtherFormat { name, line } => Some((name, line)),
+        _ => None,
+    };
+    if let Some((name, line)) = quoted.filter(|_| show_keys) {
+        crate::output::complain(format_args!("  {name}:{}: {}", line.line, line.text));
     }
     error.into()
 }

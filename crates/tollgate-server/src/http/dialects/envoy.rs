@@ -18,6 +18,9 @@ use crate::caller::Caller;
 use crate::scope::Scope;
 use crate::store::ServedStore;
 
+/// Where decisions are asked for.
+pub(in super::super) const PATH: &str = "/json";
+
 /// The operations of a service that was started with its configuration.
 pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 2] {
     [
@@ -25,7 +28,7 @@ pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 2] {
             operation: Operation {
                 id: "checkAsEnvoy",
                 summary: "Decide on descriptors, as envoyproxy/ratelimit does",
-                path: "/json",
+                path: PATH,
                 method: Method::POST,
                 effect: Effect::Changes,
                 scope: Some(Scope::Check),

@@ -19,7 +19,7 @@ use hyper::body::Incoming;
 use tollgate_policy::{Attributes, Identity, PolicyDecision};
 use tollgate_tower::headers::{HeaderFormat, PolicyHeaders};
 
-pub(super) use self::envoy::rows as envoy_rows;
+pub(super) use self::envoy::{PATH as ENVOY_PATH, rows as envoy_rows};
 use self::parameters::Parameters;
 pub(crate) use self::rlaas::DIALECT as RLAAS;
 use super::operation::SchemaOf;
