@@ -144,7 +144,11 @@ impl Error {
 
 /// What to do about a field that is missing.
 fn hint(field: &str) -> &'static str {
-    if field == "time" { "; --time names the one that has it, such as --time created" } else { "" }
+    if field == "time" {
+        "; in JSON lines and tables, --time names the one that has it, such as --time created"
+    } else {
+        ""
+    }
 }
 
 /// A share as a percentage with at most two digits behind the point.

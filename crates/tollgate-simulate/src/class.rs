@@ -26,8 +26,11 @@ pub enum ClassError {
     #[error("class `{0}`: expected NAME=CONDITIONS, such as bot='user_agent: \"*bot*\"'")]
     Form(String),
     /// The conditions are not valid.
-    #[error("{0}")]
+    #[error(transparent)]
     Conditions(#[from] ConfigError),
+    /// Reports have a class of this name of their own.
+    #[error("class `{0}`: this name is taken")]
+    Reserved(String),
     /// There are more than 250.
     #[error("250 classes are possible at most")]
     TooMany,
@@ -80,6 +83,9 @@ impl Classes {
             let (name, conditions) = class.split_once('=').ok_or_else(form)?;
             if conditions.contains('\n') {
                 return Err(form());
+            }
+            if name == "others" || name == "known" && known.is_some() {
+                return Err(ClassError::Reserved(name.to_owned()));
             }
             text += &class_line(name, conditions);
         }

@@ -166,9 +166,9 @@ impl Measured {
         Self { part, all, of: "client", is_estimate: one_in > 1, because_of }
     }
 
-    /// Whether there are such requests and none of the clients that are followed made them. It was another one.
+    /// Whether such requests exist, but none of them has a client that is counted.
     const fn is_missed(&self) -> bool {
-        self.is_estimate && self.part == 0 && self.because_of > 0
+        self.part == 0 && self.because_of > 0
     }
 }
 
@@ -190,28 +190,32 @@ impl Gate {
             Comparison::Below => order.is_lt(),
             Comparison::AtMost => order.is_le(),
         };
+        let is_sample = of != "line" && report.read.as_ref().is_some_and(|read| read.is_sample);
         let held = match is_met {
             _ if is_missed || all == 0 || requests < least.max(1) => Held::NoAnswer,
             true => Held::Failed,
+            // A sample shows fewer denials than there were.
+            false if is_sample && matches!(self.comparison, Comparison::Above | Comparison::AtLeast) => {
+                Held::NoAnswer
+            }
             false => Held::Held,
         };
-        let is_sample = report.read.as_ref().is_some_and(|read| read.is_sample);
         let about = match (is_estimate, is_sample) {
             (true, _) => ", estimated",
-            (false, true) => ", in a sample",
+            (false, true) => ", perhaps in a sample",
             (false, false) => "",
         };
         let measured = match held {
             Held::NoAnswer if is_missed => {
                 format!(
-                    "{}, of none of the {of}s that are followed; --max-clients follows more",
+                    "{}, of none of the {of}s that are counted: they lack the key, or --max-clients left theirs out",
                     counted(because_of, "request")
                 )
             }
-            Held::NoAnswer if requests >= least.max(1) => counted(0, of),
-            Held::NoAnswer => {
+            Held::NoAnswer if requests < least.max(1) => {
                 format!("{}, of at least {} needed", counted(requests, "request"), grouped(least.max(1)))
             }
+            Held::NoAnswer if all == 0 => counted(0, of),
             _ => format!("{} ({} of {}{about})", percent(part, all), grouped(part), counted(all, of)),
         };
         Ok(GateResult { gate: self.text.clone(), held, measured, allowed: self.allowed() })
@@ -282,7 +286,9 @@ impl Gate {
             Measure::NewlyAllowed => requests(compared()?.newly_allowed),
             Measure::NewlyDeniedClients => {
                 let compared = compared()?;
-                clients(compared.newly_denied_clients, compared.newly_denied)
+                // Those who were denied other requests before are not new, so only an estimate misses anybody.
+                let because_of = if report.one_client_in > 1 { compared.newly_denied } else { 0 };
+                clients(compared.newly_denied_clients, because_of)
             }
             Measure::Unparsed => lines(report.read.as_ref().map_or(0, |read| read.unparsed_lines)),
             Measure::Late => lines(report.read.as_ref().map_or(0, |read| read.late)),

@@ -12,6 +12,9 @@ use tollgate_simulate::{Answer, Gate, Held, Hit, Options, Replay, Report};
 
 use self::common::{OLD, POLICIES, report};
 
+const KEYLESS: &str =
+    "1 request, of none of the clients that are counted: they lack the key, or --max-clients left theirs out";
+
 fn held(gate: &str) -> Held {
     let gate: Gate = gate.parse().unwrap();
     gate.check(&report(POLICIES, Some(OLD)), 1).unwrap().held
@@ -107,7 +110,7 @@ fn policies_that_deny_without_a_count_are_measured() {
     }
     // Nobody has the key that the policy counts by.
     let result = "user.denied_clients > 0".parse::<Gate>().unwrap().check(&report, 1).unwrap();
-    assert_eq!((result.held, result.measured.as_str()), (Held::NoAnswer, "0 clients"));
+    assert_eq!((result.held, result.measured.as_str()), (Held::NoAnswer, KEYLESS));
 }
 
 /// One client of 200 is denied. If it is not among those that are followed, gates held as if nobody were.
@@ -182,6 +185,15 @@ fn a_gate_over_nothing_has_no_answer() {
     let few: Gate = "denied > 0".parse().unwrap();
     assert_eq!(few.check(&none, 10_000).unwrap().held, Held::NoAnswer);
     assert_eq!(few.check(&none, 1).unwrap().held, Held::Held);
+}
+
+/// Nobody can be named, so no client was denied, and the gate held.
+#[test]
+fn denials_without_a_key_are_no_answer_about_clients() {
+    let policies = "policies: [{ name: api, key: [user], quotas: [1/1m], on_missing_key: deny }]";
+    let keyless = report(policies, None);
+    let held = |gate: &str| gate.parse::<Gate>().unwrap().check(&keyless, 1).unwrap().held;
+    assert_eq!((held("api.denied > 0"), held("api.denied_clients > 0")), (Held::Failed, Held::NoAnswer));
 }
 
 #[test]

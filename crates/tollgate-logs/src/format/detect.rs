@@ -121,14 +121,15 @@ pub(crate) fn detect(
             let detected = Detected { format: format.clone(), prefix, seen };
             if seen.fits() {
                 let Shape::Objects(objects) = &format.shape else { return Ok(detected) };
-                // Servers share names of fields. Names of no one server go before if the user says where the time is.
+                // Servers share names of fields, so the format with most known fields wins. If several have as many and
+                // `--time` is given, the one of no server wins.
                 let rank = (seen.known_fields, objects.is_open && plan.time.is_some());
                 if best.as_ref().is_none_or(|(highest, _)| rank > *highest) {
                     best = Some((rank, detected));
                 }
                 continue;
             }
-            if seen.has_no_time {
+            if seen.has_no_time && !matches!(format.shape, Shape::Template(_)) {
                 let field = plan.time.as_ref().map_or("time", |time| &time.field).to_owned();
                 missing = Some(Miss::NoField { format: format.name.clone(), field });
             }
@@ -163,8 +164,8 @@ fn is_candidate(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
     }
 }
 
-/// Whether the first line is like the header of a table of this format: nothing but names. A first line of values would
-/// lack the name of the time as well, and nobody meant it for a header.
+/// Whether the first line is like the header of a table of this format: nothing but names. Without
+/// this, every table without a header would be reported as lacking a time.
 fn has_header(lines: &[&[u8]], format: &Format, prefix: Prefix) -> bool {
     let Shape::Table(Style::Separated(separator)) = format.shape else { return true };
     let first = lines.iter().find_map(|line| prefix.strip(line)).unwrap_or_default();

@@ -518,8 +518,9 @@ fn a_log_without_a_time_is_told_what_is_missing() {
         result.unwrap_err().to_string()
     };
     for (text, format) in [(csv, "csv"), (&csv.replace(',', "\t"), "tsv"), (json, "json"), (w3c, "w3c")] {
-        let expected =
-            format!("test.log: lines of the format {format} have no field time; --time names the one");
+        let expected = format!(
+            "test.log: lines of the format {format} have no field time; in JSON lines and tables, --time names"
+        );
         for given in [None, Some(format)] {
             let error = error(text, given, None);
             assert!(error.starts_with(&expected), "{error}");

@@ -23,8 +23,8 @@ pub(super) fn percentage(text: &str) -> Result<f64, Expected> {
 
 /// The share of all requests that a log holds: more than none.
 pub(super) fn sample_rate(text: &str) -> Result<f64, Expected> {
-    let share = percentage(text).ok().filter(|share| *share > 0.0);
-    share.ok_or("expected a share above 0% and up to 100%, such as 10%")
+    let share = percentage(text).ok().filter(|share| *share >= 0.000_001);
+    share.ok_or("expected a share from 0.0001% to 100%, such as 10%")
 }
 
 /// A share of clients that may be denied: neither none nor all.

@@ -200,7 +200,7 @@ pub struct LogArgs {
     #[arg(long, value_name = "SHARE", value_parser = log_value::sample_rate)]
     pub sample_rate: Option<f64>,
 
-    /// Also take logs that hold only a sample of all requests, or may do so. What they show of each client is too little
+    /// Also take logs that hold only a sample of all requests, or may do so. Each client then seems to ask for less than it did
     #[arg(long)]
     pub estimate: bool,
 

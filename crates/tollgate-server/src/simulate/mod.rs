@@ -63,7 +63,8 @@ fn classes(classes: &[String], list: Option<&Path>, attribute: &str) -> Result<C
     let Some(list) = list else { return Ok(Classes::parse(classes, None)?) };
     let text =
         Config::read(list).map_err(|error| Failure::usage(anyhow::Error::new(error).context("--known")))?;
-    let file = list.to_string_lossy();
+    // Tables are named without a folder.
+    let file = list.file_name().unwrap_or_default().to_string_lossy();
     Ok(Classes::parse(classes, Some(Known { attribute, file: &file, text: &text }))?)
 }
 

@@ -53,7 +53,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
     let mut suggestion = survey.suggest();
     suggestion.read = Some(read);
     suggestion.notes.splice(0..0, notes);
-    let is_read_by_people = !args.json && io::stdout().is_terminal();
+    let is_read_by_people = !args.json && !args.yaml && io::stdout().is_terminal();
     if !args.log.show_keys && !is_read_by_people {
         suggestion.hide_keys();
     }

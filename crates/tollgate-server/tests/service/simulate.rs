@@ -436,15 +436,19 @@ fn samples_are_refused_unless_somebody_asks_for_estimates() {
         let (_, said, error) = run("access.log", &["--sample-rate", "10%", "--estimate"]);
         assert!(error.is_empty() && said.contains("there were about 120."), "{error}{said}");
     }
-    let (_, said, _) = folder.simulate(&["--sample-rate", "10%", "--estimate", "--fail-if", "denied > 60%"]);
-    assert!(said.contains("58.3 % (7 of 12 requests, in a sample)"), "{said}");
+    let gate = |gate: &str| folder.simulate(&["--sample-rate", "10%", "--estimate", "--fail-if", gate]);
+    for (text, expected) in [("denied > 60%", 3), ("denied < 50%", 0), ("denied > 50%", 1)] {
+        let (status, said, _) = gate(text);
+        assert_eq!(status, Some(expected), "{text}: {said}");
+        assert!(said.contains("58.3 % (7 of 12 requests, perhaps in a sample)"), "{said}");
+    }
 }
 
 #[test]
 fn known_clients_are_shown_apart_and_have_gates() {
     let folder = Folder::new();
     folder.write("known.txt", "# our office\n192.0.2.1\n");
-    let simulate = |gate: &str| folder.simulate(&["--known", "known.txt", "--fail-if", gate]);
+    let simulate = |gate: &str| folder.simulate(&["--known", "./known.txt", "--fail-if", gate]);
     let (status, said, error) = simulate("login.denied_clients{known} > 0");
     assert_eq!(status, Some(0), "{error}");
     let has = |said: &str, row: &str| said.lines().any(|line| line.split_whitespace().eq(row.split(' ')));
@@ -460,7 +464,9 @@ fn known_clients_are_shown_apart_and_have_gates() {
     assert!(has(&said, "known clients 2 12 0 2 10 10"), "{error}{said}");
     folder.write("known.txt", "alice\n");
     let (status, _, error) = simulate("denied > 0");
-    assert_eq!((status, error.contains("known.txt:1")), (Some(2), true), "{error}");
+    assert_eq!((status, error.matches("known.txt:1").count()), (Some(2), 1), "{error}");
+    let (status, _, error) = folder.simulate(&["--class", "others=path: /login"]);
+    assert_eq!((status, error.contains("class `others`: this name is taken")), (Some(2), true), "{error}");
     let (status, _, error) = folder.simulate(&["--known", "nowhere.txt"]);
     assert_eq!((status, error.contains("--known: cannot read nowhere.txt")), (Some(2), true), "{error}");
 }

@@ -29,13 +29,12 @@ pub fn percent(part: u64, all: u64) -> String {
     }
 }
 
-/// Writes a share of 1 as [`percent`] does.
+/// Writes a share of 1 as a percentage, with up to nine decimals.
 ///
 /// ```
 /// assert_eq!(tollgate_simulate::percentage(0.007), "0.7 %");
 /// ```
 #[must_use]
 pub fn percentage(share: f64) -> String {
-    const WHOLE: u64 = 1_000_000_000;
-    percent((share * WHOLE as f64).round() as u64, WHOLE)
+    format!("{} %", (share * 100.0 * 1e9).round() / 1e9)
 }

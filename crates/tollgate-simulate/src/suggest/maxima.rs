@@ -116,7 +116,7 @@ impl Maxima {
         span
     }
 
-    /// The days of these parts, in UTC, each with its parts. A part of more than a day is one by itself.
+    /// About the days of these parts, in UTC, each with its parts. A part of more than a day is one by itself.
     pub(super) fn days(&self, parts: std::ops::Range<u8>) -> Vec<std::ops::Range<u8>> {
         const DAY: i64 = 86_400_000;
         let day = |part: u8| {
@@ -133,12 +133,12 @@ impl Maxima {
         days
     }
 
-    /// The most of each client that asked in one of the parts that are drawn.
-    pub(super) fn of_drawn(&self, is_drawn: &[bool; 256]) -> Histogram {
+    /// The most of each client that asked in one of the parts that count.
+    pub(super) fn of_parts(&self, is_counted: &[bool; 256]) -> Histogram {
         let mut maxima = Histogram::default();
         for client in &self.clients {
-            let drawn = client.most.iter().filter(|(part, _)| is_drawn[usize::from(*part)]);
-            if let Some(most) = drawn.map(|(_, most)| *most).max() {
+            let counted = client.most.iter().filter(|(part, _)| is_counted[usize::from(*part)]);
+            if let Some(most) = counted.map(|(_, most)| *most).max() {
                 maxima.add(u64::from(most));
             }
         }

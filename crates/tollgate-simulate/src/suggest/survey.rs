@@ -149,13 +149,13 @@ impl Survey {
         let companion = self.short.as_ref().zip(self.options.companion.as_ref());
         let companion = companion.map(|(short, window)| self.quota(short, window));
         let short_limit = companion.as_ref().and_then(|companion| companion.limit);
-        let is_shorter = self
+        let is_nested = self
             .options
             .companion
             .as_ref()
-            .is_some_and(|short| millis(short) <= millis(&self.options.window));
+            .is_some_and(|short| millis(&self.options.window) % millis(short).max(1) == 0);
         let is_companion_idle =
-            is_shorter && short_limit.zip(quota.limit).is_some_and(|(short, limit)| short >= limit);
+            is_nested && short_limit.zip(quota.limit).is_some_and(|(short, limit)| short >= limit);
         let of_clients: Vec<(u32, u64, Kind)> = self
             .long
             .of_clients(0..u8::MAX)

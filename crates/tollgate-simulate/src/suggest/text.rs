@@ -74,10 +74,10 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                 counted(*fitted_clients, "client"),
                 limit as f64 / bound.max(1) as f64
             )?;
-            if let Some(Band { low, high, .. }) = quota.band {
+            if let Some(Band { low, high }) = quota.band {
                 writeln!(
                     f,
-                    "  days drawn at random from these, with repeats, give {} to {} in 9 of 10 draws",
+                    "  without one of the days, the bound would be {} to {}",
                     grouped(low),
                     grouped(high)
                 )?;
@@ -133,8 +133,8 @@ impl Suggestion {
         {
             writeln!(
                 f,
-                "  Without robots and clients with mostly errors, the bound would be {} in place of {}. If you limit them \
-                 apart, --match leaves them out here.",
+                "  Without robots and clients with mostly errors, the bound would be {} in place of {}. --match can \
+                 leave out robots by user_agent.",
                 grouped(without),
                 self.quota.bound.map_or_else(|| "none".to_owned(), grouped)
             )?;
