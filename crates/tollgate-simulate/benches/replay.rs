@@ -45,13 +45,14 @@ fn measure(clients: u32, requests: u64) {
             let name = &names[(f64::from(clients) * random.f64().powi(3)) as usize];
             let path = PATHS[random.usize(0..PATHS.len())];
             Hit {
-                // 2,000 requests a second.
-                time: Timestamp::from_unix_millis(1_700_000_000_000 + (number / 2) as i64),
-                attributes: [("ip", name.as_str()), ("path", path)].into_iter().collect(),
                 status: Some(200),
                 user_agent: Some("Mozilla/5.0"),
                 path: Some(path),
-                damaged: None,
+                // 2,000 requests a second.
+                ..Hit::new(
+                    Timestamp::from_unix_millis(1_700_000_000_000 + (number / 2) as i64),
+                    [("ip", name.as_str()), ("path", path)].into_iter().collect(),
+                )
             }
         });
         let hits: Vec<Hit<'_>> = hits.collect();

@@ -65,7 +65,7 @@ enum Comparison {
     AtMost,
 }
 
-/// A gate that cannot be understood, or asks for what there is not. The user can correct it.
+/// A gate is invalid, or asks about something that the report does not have. The user can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GateError {

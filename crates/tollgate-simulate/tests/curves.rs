@@ -18,14 +18,10 @@ fn replay(text: &str, options: Options, requests: &[(i64, &str, Option<&str>)]) 
     let mut replay = Replay::new(policies, None, options).unwrap();
     for (second, ip, user) in requests {
         let user = user.map(|user| ("user", user));
-        let hit = Hit {
-            time: Timestamp::from_unix_millis(MONDAY + second * 1_000),
-            attributes: [("ip", *ip), ("path", "/login")].into_iter().chain(user).collect(),
-            status: None,
-            user_agent: None,
-            path: None,
-            damaged: None,
-        };
+        let hit = Hit::new(
+            Timestamp::from_unix_millis(MONDAY + second * 1_000),
+            [("ip", *ip), ("path", "/login")].into_iter().chain(user).collect(),
+        );
         replay.request(&hit).unwrap();
     }
     replay.report()

@@ -71,14 +71,10 @@ fn policies(text: &str) -> Policies {
 fn replay(policies: Policies, baseline: Policies, options: Options, clients: &[String]) -> Report {
     let mut replay = Replay::new(policies, Some(baseline), options).unwrap();
     for (second, ip) in (0..).zip(clients) {
-        let hit = Hit {
-            time: Timestamp::from_unix_millis(common::MONDAY + second),
-            attributes: [("ip", ip.as_str()), ("path", "/login")].into_iter().collect(),
-            status: None,
-            user_agent: None,
-            path: None,
-            damaged: None,
-        };
+        let hit = Hit::new(
+            Timestamp::from_unix_millis(common::MONDAY + second),
+            [("ip", ip.as_str()), ("path", "/login")].into_iter().collect(),
+        );
         replay.request(&hit).unwrap();
     }
     replay.report()

@@ -122,12 +122,11 @@ fn replay(text: &str, lines: &[Line], options: Options) -> (Report, Vec<usize>) 
         let before = replay.denied();
         replay
             .request(&Hit {
-                time: Timestamp::from_unix_millis(*time),
-                attributes: [("ip", ip.as_str()), ("path", path), ("units", &cost)].into_iter().collect(),
-                status: None,
-                user_agent: None,
                 path: Some(path),
-                damaged: None,
+                ..Hit::new(
+                    Timestamp::from_unix_millis(*time),
+                    [("ip", ip.as_str()), ("path", path), ("units", &cost)].into_iter().collect(),
+                )
             })
             .unwrap();
         if replay.denied() > before {
@@ -144,12 +143,11 @@ fn replay_at_once(text: &str, lines: &[Line], options: Options) -> Report {
     let hits = lines.iter().zip(&texts).map(|((time, _, is_login, _), (ip, cost))| {
         let path = if *is_login { "/login" } else { "/search" };
         Hit {
-            time: Timestamp::from_unix_millis(*time),
-            attributes: [("ip", ip.as_str()), ("path", path), ("units", cost)].into_iter().collect(),
-            status: None,
-            user_agent: None,
             path: Some(path),
-            damaged: None,
+            ..Hit::new(
+                Timestamp::from_unix_millis(*time),
+                [("ip", ip.as_str()), ("path", path), ("units", cost)].into_iter().collect(),
+            )
         }
     });
     let mut replay = Replay::new(policies(text), None, options).unwrap();

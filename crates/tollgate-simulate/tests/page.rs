@@ -1,6 +1,7 @@
 //! The page of a report in a real browser: its script, its accessibility, and that it fetches nothing.
 //!
-//! `cargo xtask test` installs the tools, sets `TOLLGATE_LOOK_AT_PAGE` to the path of `look.mjs` beside them, and runs this.
+//! `cargo xtask test` installs the tools and runs this. `TOLLGATE_LOOK_AT_PAGE` is the path of the copy of `look.mjs` that
+//! lies next to them.
 //! With a folder in `TOLLGATE_PICTURES`, pictures of the page are kept there.
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]

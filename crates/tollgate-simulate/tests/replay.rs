@@ -30,12 +30,13 @@ fn replay_by(
     for (second, ip) in requests {
         let agent = if ip.starts_with('9') { "crawler-bot/1.0" } else { "Mozilla/5.0" };
         let hit = Hit {
-            time: Timestamp::from_unix_millis(MONDAY + second * 1_000),
-            attributes: [("ip", *ip), ("path", "/login"), ("user_agent", agent)].into_iter().collect(),
             status: Some(if *second == 0 { 429 } else { 200 }),
             user_agent: Some(agent),
             path: Some("/login"),
-            damaged: None,
+            ..Hit::new(
+                Timestamp::from_unix_millis(MONDAY + second * 1_000),
+                [("ip", *ip), ("path", "/login"), ("user_agent", agent)].into_iter().collect(),
+            )
         };
         replay.request(&hit).unwrap();
     }
@@ -167,14 +168,10 @@ fn a_client_may_be_in_several_classes_and_denied_in_some() {
     let policies = policies("policies: [{ name: odd, match: { path: /odd }, key: [ip], quotas: [1/1h] }]");
     let mut replay = Replay::new(policies, None, Options { classes, ..Options::default() }).unwrap();
     for (second, path) in (0..).zip(["/even", "/odd", "/odd", "/odd", "/"]) {
-        let hit = Hit {
-            time: Timestamp::from_unix_millis(MONDAY + second),
-            attributes: [("ip", "192.0.2.1"), ("path", path)].into_iter().collect(),
-            status: None,
-            user_agent: None,
-            path: None,
-            damaged: None,
-        };
+        let hit = Hit::new(
+            Timestamp::from_unix_millis(MONDAY + second),
+            [("ip", "192.0.2.1"), ("path", path)].into_iter().collect(),
+        );
         replay.request(&hit).unwrap();
     }
     let report = replay.report();
@@ -218,14 +215,10 @@ fn a_value_that_is_too_long_cannot_be_decided_on() {
         let policies = policies("policies: [{ name: all, key: [path], quotas: [5/1h] }]");
         let mut replay = Replay::new(policies, None, options).unwrap();
         let path = "/".to_owned() + &"a".repeat(bytes - 1);
-        let hit = Hit {
-            time: Timestamp::from_unix_millis(MONDAY),
-            attributes: [("ip", "192.0.2.1"), ("path", path.as_str())].into_iter().collect(),
-            status: None,
-            user_agent: None,
-            path: None,
-            damaged: None,
-        };
+        let hit = Hit::new(
+            Timestamp::from_unix_millis(MONDAY),
+            [("ip", "192.0.2.1"), ("path", path.as_str())].into_iter().collect(),
+        );
         replay.request(&hit).unwrap();
         let report = replay.report();
         (report.undecided, report.undecided_reasons.first().map(|reason| reason.reason.clone()))
@@ -248,12 +241,11 @@ fn long_names_of_clients_are_cut_and_stay_different() {
     let agents = ["a", "b"].map(|last| "x".repeat(900) + last);
     for agent in [&agents[0], &agents[0], &agents[1], &agents[1], &agents[1]] {
         let hit = Hit {
-            time: Timestamp::from_unix_millis(MONDAY),
-            attributes: [("ip", "192.0.2.1"), ("user_agent", agent.as_str())].into_iter().collect(),
-            status: None,
             user_agent: Some(agent),
-            path: None,
-            damaged: None,
+            ..Hit::new(
+                Timestamp::from_unix_millis(MONDAY),
+                [("ip", "192.0.2.1"), ("user_agent", agent.as_str())].into_iter().collect(),
+            )
         };
         replay.request(&hit).unwrap();
     }

@@ -36,12 +36,13 @@ fn suggest(mut requests: Vec<(i64, u32, &str, u16)>, options: SurveyOptions) -> 
     for (second, client, program, status) in requests {
         let ip = std::net::Ipv4Addr::from_bits(0x0a00_0000 + client).to_string();
         survey.request(&Hit {
-            time: Timestamp::from_unix_millis(MONDAY + second * 1_000),
-            attributes: [("ip", ip.as_str()), ("path", "/")].into_iter().collect(),
             status: Some(status),
             user_agent: Some(program),
             path: Some("/"),
-            damaged: None,
+            ..Hit::new(
+                Timestamp::from_unix_millis(MONDAY + second * 1_000),
+                [("ip", ip.as_str()), ("path", "/")].into_iter().collect(),
+            )
         });
     }
     survey.suggest()
@@ -250,16 +251,19 @@ fn a_short_limit_that_denies_nothing_is_left_out_of_the_policy() {
             requests
                 .extend((0..9).map(|number| (start + number * length, client as u32, "Mozilla/5.0", 200)));
         }
-        suggest(requests, options(0.05))
+        requests
     };
-    let at_once = bursts(0);
+    let at_once = suggest(bursts(0), options(0.05));
     assert_eq!(at_once.companion.as_ref().unwrap().limit, Some(10));
     assert!(
         at_once.is_companion_idle && at_once.policy().unwrap().contains("candidate: [10/1m]"),
         "{at_once}"
     );
     assert!(at_once.to_string().contains("the policy leaves it out"), "{at_once}");
-    let spread = bursts(1);
+    // A window of seven seconds that crosses a minute has room in both of its minutes.
+    let uneven = SurveyOptions { companion: Some("1/7s".parse().unwrap()), ..options(0.05) };
+    assert!(!suggest(bursts(0), uneven).is_companion_idle);
+    let spread = suggest(bursts(1), options(0.05));
     assert!(
         !spread.is_companion_idle && spread.policy().unwrap().contains("candidate: [10/1m, 1/1s]"),
         "{spread}"

@@ -204,7 +204,7 @@ pub struct LogArgs {
     #[arg(long)]
     pub estimate: bool,
 
-    /// Name clients by their keys everywhere, and quote lines that cannot be read
+    /// Show the keys of clients and unreadable lines in all output, not only on a terminal
     #[arg(long)]
     pub show_keys: bool,
 }

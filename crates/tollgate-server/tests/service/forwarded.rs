@@ -154,7 +154,7 @@ unmatched: allow
     assert_eq!(ask(&server, "/forward-auth?user=alice&x=%zz", &LOGIN).status, 200);
 }
 
-/// All attributes were the key: whoever asked for another path each time was never denied.
+/// All attributes together were the key, so a client that asked for another path each time was never denied.
 #[test]
 fn without_a_key_a_client_is_counted_by_its_address() {
     let server = Server::start(&["--limit", "2/1d@first_hit"]);

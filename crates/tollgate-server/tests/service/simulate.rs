@@ -215,7 +215,7 @@ fn gaps_are_in_the_zone_and_between_the_requests_that_are_replayed() {
     assert_eq!(gaps(&["--to", "2026-11-23T01:00:00Z"]), [[""; 2]; 0]);
 }
 
-/// Lines that cannot be read hold addresses as well.
+/// Unreadable lines contain addresses as well.
 #[test]
 fn unreadable_lines_are_hidden_with_the_keys() {
     let folder = Folder::new();
@@ -414,7 +414,7 @@ fn requests_with_long_values_cannot_be_decided_on() {
     assert!(said.contains("10 `ip` is longer than 9 bytes"), "{said}");
 }
 
-/// A log of a sample shows too little of each client, whoever says that it is one.
+/// In a sampled log, each client seems to ask for less than it did.
 #[test]
 fn samples_are_refused_unless_somebody_asks_for_estimates() {
     let folder = Folder::new();

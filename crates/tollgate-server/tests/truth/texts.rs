@@ -14,7 +14,7 @@ pub(crate) struct Texts {
     pub(crate) bytes: usize,
 }
 
-/// A client: what the server is told of it, and how a report names it.
+/// A client: its headers and address, and its name in a report.
 pub(crate) struct Client {
     pub(crate) forwarded: Option<&'static str>,
     pub(crate) over_ipv6: bool,

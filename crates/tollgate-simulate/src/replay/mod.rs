@@ -68,6 +68,14 @@ pub struct Hit<'a> {
     pub damaged: Option<&'a str>,
 }
 
+impl<'a> Hit<'a> {
+    /// A request with nothing but what the policies know of it.
+    #[must_use]
+    pub const fn new(time: Timestamp, attributes: Attributes<'a>) -> Self {
+        Self { time, attributes, status: None, user_agent: None, path: None, damaged: None }
+    }
+}
+
 /// What a replay is told besides the policies.
 #[derive(Debug)]
 pub struct Options {
@@ -133,14 +141,9 @@ pub enum Role {
 /// let policies = Config::parse("tollgate.yaml", text)?.into_policies();
 /// let mut replay = Replay::new(policies, None, Options::default())?;
 /// for second in 0..5 {
-///     replay.request(&Hit {
-///         time: Timestamp::from_unix_millis(1_700_000_040_000 + second * 1_000),
-///         attributes: [("ip", "192.0.2.7"), ("path", "/login")].into_iter().collect(),
-///         status: Some(200),
-///         user_agent: None,
-///         path: Some("/login"),
-///         damaged: None,
-///     })?;
+///     let time = Timestamp::from_unix_millis(1_700_000_040_000 + second * 1_000);
+///     let attributes = [("ip", "192.0.2.7"), ("path", "/login")].into_iter().collect();
+///     replay.request(&Hit::new(time, attributes))?;
 /// }
 /// let report = replay.report();
 /// assert_eq!((report.requests, report.denied), (5, 3));

@@ -85,8 +85,7 @@ pub struct SuggestedQuota {
     /// With a confidence of 95 %, at most the budget's share of clients ask for more than this in any window. `None` if
     /// there are too few clients.
     pub bound: Option<u64>,
-    /// Where the bound lies if days are drawn at random from those by which it is found. `None` in a period of less than a
-    /// week.
+    /// Where the bound lies if one of the days by which it is found is left out. `None` in a period of less than a week.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<Band>,
     /// The bound, rounded up to 1, 2 or 5 times a power of ten.

@@ -59,12 +59,10 @@ pub(crate) fn report(policies: &str, baseline: Option<&str>) -> Report {
         let attributes = [("ip", ip.as_str()), ("path", path), ("user_agent", agent)].into_iter().collect();
         let time = Timestamp::from_unix_millis(MONDAY + second * 1_000);
         let hit = Hit {
-            time,
-            attributes,
             status: Some(200),
             user_agent: Some(agent),
             path: Some(path),
-            damaged: None,
+            ..Hit::new(time, attributes)
         };
         replay.request(&hit).unwrap();
     }

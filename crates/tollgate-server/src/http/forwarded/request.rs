@@ -83,7 +83,7 @@ impl Form {
     }
 }
 
-/// What policies are told of a request.
+/// The attributes of a request that policies see.
 #[derive(Clone, Copy)]
 pub(super) enum Told {
     Everything,
