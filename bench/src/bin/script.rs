@@ -8,7 +8,7 @@ use clap::Parser;
 use redis::{cmd, pipe};
 use tollgate_bench_harness::affinity::pin_this_thread;
 use tollgate_bench_harness::samples::{Samples, figure};
-use tollgate_testkit::servers::{Connection, Server, Software};
+use tollgate_testkit::servers::{Connection, Server, Software, cluster_of_one};
 
 /// Measures parts of the script on a server of its own.
 #[derive(Debug, Parser)]
@@ -16,6 +16,9 @@ struct Args {
     /// The store is valkey-server instead of redis-server
     #[arg(long)]
     valkey: bool,
+    /// The store is a node of a Cluster, which checks the slot of each key that a script names
+    #[arg(long)]
+    slots: bool,
     /// Rounds; the figure is their median
     #[arg(long, default_value_t = 7)]
     rounds: u32,
@@ -58,7 +61,7 @@ fn main() -> Result<()> {
     let software = if args.valkey { Software::Valkey } else { Software::Redis };
     // The server's threads inherit it.
     pin_this_thread(0)?;
-    let server = Server::start(software);
+    let server = if args.slots { cluster_of_one(software) } else { Server::start(software) };
     pin_this_thread(1)?;
     let packed_reply = PLAIN.replace("return { 1, used }", "return cmsgpack.pack({ 1, used })");
     let scripts = [

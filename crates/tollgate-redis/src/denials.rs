@@ -96,11 +96,11 @@ impl Denials {
         }
     }
 
-    /// The remembered count, if any.
-    pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<Remembered> {
+    /// The remembered count, if any, and whether it should be renewed.
+    pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<(Remembered, bool)> {
         let places = self.bucket(counter).filter(|bucket| bucket.mark.is_used())?.places();
         let place = places.iter().flatten().find(|place| place.count.counter == counter)?;
-        (at < place.count.believed_until()).then_some(place.count)
+        (at < place.count.believed_until()).then(|| (place.count, place.is_due(at)))
     }
 
     /// Whether this caller should renew the remembered count.
@@ -113,14 +113,6 @@ impl Denials {
         let is_due = place.is_due(at);
         place.is_renewed |= is_due;
         is_due
-    }
-
-    /// Whether the remembered count should be renewed.
-    pub(crate) fn is_due(&self, counter: Id, at: Instant) -> bool {
-        let Some(bucket) = self.bucket(counter) else { return true };
-        let places = bucket.places();
-        let place = places.iter().flatten().find(|place| place.count.counter == counter);
-        place.is_none_or(|place| place.is_due(at))
     }
 
     /// Returns the bucket's version; read it before sending a request whose answer may be remembered.
@@ -311,11 +303,12 @@ mod tests {
     fn one_request_renews_while_the_others_are_denied() {
         let (denials, sent) = (Denials::new(16), instant());
         denials.remember(in_an_hour(1, sent), denials.version(1));
-        assert!(!denials.is_to_renew(1, sent + millis(899)) && !denials.is_due(1, sent + millis(899)));
+        let is_due = |at| denials.recall(1, at).expect("it is remembered").1;
+        assert!(!denials.is_to_renew(1, sent + millis(899)) && !is_due(sent + millis(899)));
         // Asking whether it is due claims nothing.
-        assert!(denials.is_due(1, sent + millis(900)) && denials.is_due(1, sent + millis(900)));
+        assert!(is_due(sent + millis(900)) && is_due(sent + millis(900)));
         assert!(denials.is_to_renew(1, sent + millis(900)));
-        assert!(!denials.is_to_renew(1, sent + millis(901)) && !denials.is_due(1, sent + millis(901)));
+        assert!(!denials.is_to_renew(1, sent + millis(901)) && !is_due(sent + millis(901)));
         denials.remember(in_an_hour(1, sent + RENEWED), denials.version(1));
         assert!(denials.is_to_renew(1, sent + RENEWED * 2));
     }
@@ -337,7 +330,7 @@ mod tests {
     fn nobody_is_told_of_less_than_somebody_was_told_before() {
         let (denials, sent) = (Denials::new(16), instant());
         let count = |used, after| Remembered { used, ..in_an_hour(1, sent + millis(after)) };
-        let used = || denials.recall(1, sent + millis(60)).map(|count| count.used);
+        let used = || denials.recall(1, sent + millis(60)).map(|(count, _)| count.used);
         denials.update(count(5, 0), denials.version(1));
         assert_eq!(used(), None, "only a denial is worth a place");
         denials.remember(count(5, 0), denials.version(1));
@@ -359,7 +352,7 @@ mod tests {
         let window = Window::new(start, start + Duration::from_secs(3_600));
         let back = Remembered { window, now, ..remembered(1, sent + millis(50)) };
         denials.remember(back, denials.version(1));
-        assert_eq!(denials.recall(1, sent + millis(90)).map(|count| count.window), Some(window));
+        assert_eq!(denials.recall(1, sent + millis(90)).map(|(count, _)| count.window), Some(window));
     }
 
     /// A denial and a unit that was admitted after it were under way at once, and the unit's answer came first. The
@@ -368,7 +361,7 @@ mod tests {
     fn a_denial_from_before_an_admission_is_not_remembered() {
         let (denials, sent) = (Denials::new(16), instant());
         let count = |used, after| Remembered { used, ..in_an_hour(1, sent + millis(after)) };
-        let used = || denials.recall(1, sent + millis(60)).map(|count| count.used);
+        let used = || denials.recall(1, sent + millis(60)).map(|(count, _)| count.used);
         let version = denials.version(1);
         denials.update(count(1, 0), version);
         denials.remember(count(0, 0), version);

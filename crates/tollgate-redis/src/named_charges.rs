@@ -40,6 +40,8 @@ pub(crate) type KeyIndices = SmallVec<[usize; 4]>;
 pub(crate) enum Asked {
     /// Takes the units, if all counters have room.
     Charge,
+    /// The same, of counters that are remembered to have none.
+    Renewal,
     /// Takes the units without asking for room.
     Record,
     /// Takes nothing, but counts denials where they count. For requests that are denied elsewhere.
@@ -175,7 +177,10 @@ impl<'a> NamedCharges<'a> {
             on_counter().filter(counts).map(Charge::limit).min().unwrap_or(0)
         };
         let step = match asked {
-            Asked::Charge => Step::Charge { units, limit: limit(), counted: counted() },
+            Asked::Charge | Asked::Renewal => {
+                let is_renewal = asked == Asked::Renewal;
+                Step::Charge { units, limit: limit(), counted: counted(), is_renewal }
+            }
             Asked::Record => Step::Record { units },
             Asked::Deny => Step::Deny { units, counted: counted() },
             Asked::Look => Step::Look,

@@ -84,7 +84,8 @@ impl Argument {
 impl Step {
     const fn name(self) -> &'static str {
         match self {
-            Self::Charge { .. } => "charge",
+            Self::Charge { is_renewal: false, .. } => "charge",
+            Self::Charge { is_renewal: true, .. } => "renew",
             Self::Record { .. } => "record",
             Self::Deny { .. } => "deny",
             Self::Look => "look",
@@ -97,7 +98,9 @@ impl Step {
     /// Its units, and two numbers besides.
     const fn arguments(self) -> (u64, [i64; 2]) {
         match self {
-            Self::Charge { units, limit, counted } => (units, [limit.cast_signed(), counted.cast_signed()]),
+            Self::Charge { units, limit, counted, .. } => {
+                (units, [limit.cast_signed(), counted.cast_signed()])
+            }
             Self::Record { units } => (units, [0, 0]),
             Self::Deny { units, counted } => (units, [0, counted.cast_signed()]),
             Self::Look | Self::Reset => (0, [0, 0]),

@@ -30,8 +30,9 @@ pub(crate) struct Shape {
 /// and `counted` the least limit among charges that count their denials and can pass; 0 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// Takes the units, if all counters of the request have room.
-    Charge { units: u64, limit: u64, counted: u64 },
+    /// Takes the units, if all counters of the request have room. A renewal is likely to be denied, so the script looks
+    /// first and a denial writes nothing; otherwise it takes the units first, and gives them back if there was no room.
+    Charge { units: u64, limit: u64, counted: u64, is_renewal: bool },
     /// Takes the units, room or not.
     Record { units: u64 },
     /// Takes nothing, but counts the denial if denials are counted. For requests that are denied elsewhere.
@@ -123,12 +124,12 @@ impl Shape {
             |one: u64, other: u64| if one == 0 || other == 0 { one.max(other) } else { one.min(other) };
         let step = match (self.step, other.step) {
             (
-                Step::Charge { units, limit, counted },
-                Step::Charge { units: more, limit: second, counted: third },
+                Step::Charge { units, limit, counted, is_renewal },
+                Step::Charge { units: more, limit: second, counted: third, .. },
             ) => {
                 let units = units + more;
                 let counted = Some(lesser(counted, third)).filter(|counted| *counted >= units).unwrap_or(0);
-                Step::Charge { units, limit: limit.min(second), counted }
+                Step::Charge { units, limit: limit.min(second), counted, is_renewal }
             }
             (Step::Deny { units, counted }, Step::Deny { units: more, counted: other }) => {
                 let units = units + more;

@@ -68,7 +68,8 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
     }
     for counters in [1, 2] {
         for windows in [Windows::FirstHit { length: 60_000 }, Windows::Grid { origin: 0, length: 60_000 }] {
-            let charge = Shape { step: Step::Charge { units: 1, limit: 9, counted: 0 }, windows };
+            let charge =
+                Shape { step: Step::Charge { units: 1, limit: 9, counted: 0, is_renewal: false }, windows };
             let request = Request {
                 shapes: [charge; 2][..counters].into(),
                 keys: keys[..counters].iter().cloned().collect(),
@@ -92,7 +93,7 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
 fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     let mut connection = connect();
     let now = server().time().as_unix_millis();
-    let one = Step::Charge { units: 1, limit: 5, counted: 0 };
+    let one = Step::Charge { units: 1, limit: 5, counted: 0, is_renewal: false };
     let shape = |start, end| Shape { step: one, windows: Windows::Given { start, end } };
     let first_hit = Shape { step: one, windows: Windows::FirstHit { length: 1_000 } };
     let request = |shapes: &[Shape], keys: &[&str]| Request {
@@ -156,6 +157,7 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
 #[derive(Debug, Clone, Copy)]
 enum Kind {
     Charge,
+    Renewal,
     Record,
     Deny,
     Look,
@@ -178,7 +180,8 @@ fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
     (units, limit, counts, windows).prop_map(move |(units, limit, counts, windows)| {
         let counted = if counts && limit >= units { limit } else { 0 };
         let step = match kind {
-            Kind::Charge => Step::Charge { units, limit, counted },
+            Kind::Charge => Step::Charge { units, limit, counted, is_renewal: false },
+            Kind::Renewal => Step::Charge { units, limit, counted, is_renewal: true },
             Kind::Record => Step::Record { units },
             Kind::Deny => Step::Deny { units, counted },
             Kind::Look => Step::Look,
@@ -195,6 +198,7 @@ fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
 fn requests() -> impl Strategy<Value = Vec<Request>> {
     let kind = prop_oneof![
         8 => Just(Kind::Charge),
+        2 => Just(Kind::Renewal),
         1 => Just(Kind::Record),
         1 => Just(Kind::Deny),
         2 => Just(Kind::Look),
@@ -203,7 +207,7 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
         1 => Just(Kind::Reset),
     ];
     let shapes = kind.prop_flat_map(|kind| {
-        let most = if matches!(kind, Kind::Charge | Kind::Deny | Kind::Look) { 3 } else { 1 };
+        let most = if matches!(kind, Kind::Charge | Kind::Renewal | Kind::Deny | Kind::Look) { 3 } else { 1 };
         prop::collection::vec(shape(kind), 1..=most)
     });
     let kinds = prop::collection::vec(shapes, 1..=3);
@@ -293,7 +297,7 @@ proptest! {
 fn a_reply_that_makes_no_sense_is_an_error() {
     let windows = Windows::Grid { origin: 0, length: 1_000 };
     let request = Request {
-        shapes: [Shape { step: Step::Charge { units: 1, limit: 5, counted: 0 }, windows }]
+        shapes: [Shape { step: Step::Charge { units: 1, limit: 5, counted: 0, is_renewal: false }, windows }]
             .into_iter()
             .collect(),
         keys: [b"key".as_slice().into()].into_iter().collect(),

@@ -5,13 +5,13 @@
 -- into one text, because ten arguments cost more than the work on them. Words end with a zero, integers have eight
 -- bytes, the lowest first:
 --
---   op        charge, record, deny, look, set, refund or reset
+--   op        charge, renew, record, deny, look, set, refund or reset; renew is a charge that is likely to be denied
 --   times     how often each request is taken; 0 for `look`
 --   counters  the number of keys of a request
 --   requests  the number of requests
 --   and for each counter of a request:
 --     units, one, other
---              charge: the units to take, as a word of digits; their limit; the least limit that counts denials, or 0
+--              charge, renew: the units to take, as a word of digits; their limit; the least limit that counts denials, or 0
 --              record: the units to take, room or not;  deny: the denied units, 0, and as with charge
 --              set: 0, and the count to write
 --              refund: the units to give back, and the start of their window
@@ -212,7 +212,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
   local function bound(op, limit)
     if op == 'record' then return math.huge end
     if op == 'deny' then return -1 end
-    if op == 'charge' or op == 'look' then return limit end
+    if op == 'charge' or op == 'renew' or op == 'look' then return limit end
     error('there is no operation ' .. op)
   end
 
@@ -273,37 +273,36 @@ for group = 1, #ARGV do
       asked[i] = { unit, one, other, windows, expiry, length }
     end
   end
-  if not stale and not asked and (op == 'charge' or op == 'look') then
+  if not stale and not asked and (op == 'charge' or op == 'renew' or op == 'look') then
     local limit, counted = one, other
-    -- All keys differ. One command for all is a third of the work. For types other than strings it answers nil, as if the
-    -- key did not exist.
-    local values = requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     local all = unit * times
     if times > 1 then spelt = string.format('%.0f', all) end
-    local room = limit - all
-    local is_usual = expiry and all > 0 and room >= 0
+    local is_usual = op == 'charge' and expiry and all > 0 and all <= limit
+    -- All keys differ. One command for all is a third of the work. For types other than strings it answers nil, as if the
+    -- key did not exist.
+    local values = not is_usual and requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     for i = 1, requests do
-      local name, value = KEYS[key + i], nil
-      local ends = key + i == 1 and first_ends
-      if values then
-        value = values[i]
-      else
-        value = ends ~= -2 and try('GET', name)
-      end
-      local count = tonumber(value)
-      -- The fast path: a counter that exists and has room, or a new one. INCRBY and SET NX leave a value that is not a
-      -- count unchanged.
-      local is_taken = false
-      if is_usual and count then
-        if count >= 0 and count <= room and (ends or call('PEXPIRETIME', name)) == expiry then
-          is_taken = try('INCRBY', name, spelt) == count + all
+      local name, value, count = KEYS[key + i], values and values[i], nil
+      -- The fast path: a new counter, or one of this window. The latter is charged before it is read, which is one
+      -- command less; if it had no room, the units are given back in this same step. INCRBY leaves a value that is not
+      -- an integer unchanged.
+      if is_usual then
+        local ends = key + i == 1 and first_ends or call('PEXPIRETIME', name)
+        if ends == -2 then
+          call('SET', name, spelt, 'PXAT', expiry)
+          count = 0
+        elseif ends == expiry then
+          local after = tonumber(try('INCRBY', name, spelt))
+          count = after and after - all
+          if count and (count < 0 or after > limit) then
+            call('INCRBY', name, '-' .. spelt)
+            count, value = nil, string.format('%.0f', count)
+          end
         end
-      elseif is_usual and not value then
-        is_taken = call('SET', name, spelt, 'PXAT', expiry, 'NX')
       end
-      if is_taken then
+      if count then
         said = said + 1
-        reply[said] = count or 0
+        reply[said] = count
       else
         others = others or unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
         said = others.charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)

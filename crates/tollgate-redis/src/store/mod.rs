@@ -320,10 +320,8 @@ impl Inner {
         }
         let named = NamedCharges::new(charges, &self.names);
         if self.may_deny(&named) {
-            let at = instant();
-            let is_due = |named: &NamedCharges<'_>| named.ids().any(|id| self.denials.is_due(id, at));
-            let known = self.recall(&named, at);
-            if let Some(denied) = known.filter(|known| !known.is_admitted() && !is_due(&named)) {
+            let known = self.recall(&named, instant());
+            if let Some((denied, _)) = known.filter(|(known, is_due)| !known.is_admitted() && !is_due) {
                 return Prepared::Known(denied);
             }
         }
@@ -338,11 +336,13 @@ impl Inner {
             Prepared::Named(named) => named,
         };
         let begun = instant();
-        let denied = if self.may_deny(&named) { self.deny_locally(&named, begun) } else { None };
-        match denied {
-            Some(denied) => Begun::Known(denied),
-            None => Begun::Asked(self.send(named, Asked::Charge, begun, company)),
-        }
+        let known = if self.may_deny(&named) { self.recall(&named, begun) } else { None };
+        let asked = match known.filter(|(known, _)| !known.is_admitted()) {
+            Some((denied, _)) if !self.is_to_renew(&named, begun) => return Begun::Known(denied),
+            Some(_) => Asked::Renewal,
+            None => Asked::Charge,
+        };
+        Begun::Asked(self.send(named, asked, begun, company))
     }
 
     /// Whether something is remembered by which these charges may be denied here.
@@ -389,7 +389,7 @@ impl Inner {
         let taken = Taken::try_from(self.answer(named, asked, begun, sent).await?)?;
         let is_denied = match asked {
             Asked::Deny => true,
-            Asked::Charge | Asked::Record => named.is_denied(&taken.found),
+            Asked::Charge | Asked::Renewal | Asked::Record => named.is_denied(&taken.found),
             _ => false,
         };
         // Nearly always nobody was denied and nothing is known.
@@ -411,24 +411,23 @@ impl Inner {
         Ok(taken)
     }
 
-    /// The denial that the store would give, if what is remembered of all counters says so for sure.
-    fn deny_locally(&self, named: &NamedCharges<'_>, at: Instant) -> Option<Counted> {
-        self.recall(named, at).filter(|known| !known.is_admitted() && !self.is_to_renew(named, at))
-    }
-
     /// Whether whoever asks is to ask the store, so that what is remembered stays true.
     fn is_to_renew(&self, named: &NamedCharges<'_>, at: Instant) -> bool {
         named.ids().any(|id| self.denials.is_to_renew(id, at))
     }
 
-    /// Where the quotas stand, if all their counters are remembered.
-    fn recall(&self, named: &NamedCharges<'_>, at: Instant) -> Option<Counted> {
-        let recall = |id| self.denials.recall(id, at);
-        let known: SmallVec<[Remembered; 1]> = named.ids().map(recall).collect::<Option<_>>()?;
+    /// Where the quotas stand, if all their counters are remembered, and whether some of them should be renewed.
+    fn recall(&self, named: &NamedCharges<'_>, at: Instant) -> Option<(Counted, bool)> {
+        let (mut known, mut is_due) = (SmallVec::<[Remembered; 1]>::new(), false);
+        for id in named.ids() {
+            let (count, is_due_itself) = self.denials.recall(id, at)?;
+            known.push(count);
+            is_due |= is_due_itself;
+        }
         // Each is at most the server's time; so is the latest.
         let now = known.iter().map(|count| count.now_at(at)).max()?;
         let counted = named.states(|index| (known[index].used, known[index].used, known[index].window), now);
-        Some(counted.iter().map(|state| state.with_source(Source::Local)).collect())
+        Some((counted.iter().map(|state| state.with_source(Source::Local)).collect(), is_due))
     }
 
     fn changing<'a, 'q>(&'a self, named: &'a NamedCharges<'q>) -> Changing<'a, 'q> {

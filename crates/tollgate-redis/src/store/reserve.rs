@@ -211,7 +211,7 @@ impl Reservation<'_, '_> {
     /// all the time does not keep taking units of others and giving them back.
     async fn foresee(&self) -> Result<Option<Counted>, StoreError> {
         let (at, inner) = (instant(), self.inner);
-        let known: Vec<_> = self.parts.iter().map(|part| inner.recall(&part.named, at)).collect();
+        let known: Vec<_> = self.parts.iter().map(|part| Some(inner.recall(&part.named, at)?.0)).collect();
         let is_foreseen = known.iter().flatten().any(|counted| !counted.is_admitted());
         if !self.denials_are_free() || !is_foreseen {
             return Ok(None);
