@@ -296,6 +296,14 @@ impl fmt::Debug for StoreUrl {
 }
 
 impl StoreUrl {
+    /// The addresses of its servers, for errors.
+    pub(crate) fn servers(&self) -> String {
+        match &self.place {
+            Place::Single(address) => address.to_string(),
+            Place::Sentinel { sentinels: servers, .. } | Place::Cluster { seeds: servers } => list(servers),
+        }
+    }
+
     /// The user, and that there is a password.
     fn credentials(&self) -> String {
         let password = if self.password.is_some() { ":***" } else { "" };

@@ -39,6 +39,8 @@ const SEARCHED: u64 = 5 * slot::SLOTS as u64;
 pub struct RedisStore(Arc<Inner>);
 
 struct Inner {
+    /// The addresses in errors.
+    servers: Arc<str>,
     committer: Committer,
     names: Names,
     denials: Denials,
@@ -95,13 +97,14 @@ struct Changing<'a, 'q> {
 impl RedisStore {
     pub(crate) fn new(
         topology: Topology,
+        servers: &str,
         timeout: Duration,
         names: Names,
         denials: Denials,
         across_slots: AcrossSlots,
     ) -> Self {
         let committer = Committer::new(Arc::new(topology), timeout);
-        Self(Arc::new(Inner { committer, names, denials, across_slots }))
+        Self(Arc::new(Inner { servers: servers.into(), committer, names, denials, across_slots }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -165,10 +168,11 @@ impl Store for RedisStore {
             _ => None,
         };
         tollgate::Answer::Later(async move {
-            match prepared {
+            let answer = match prepared {
                 Some(prepared) => self.0.charge(prepared).await,
                 None => self.0.step(step, instant()).await,
-            }
+            };
+            answer.map_err(|error| error.at(&self.0.servers))
         })
     }
 
@@ -176,7 +180,10 @@ impl Store for RedisStore {
         &'a self,
         steps: &'a [Step<'a>],
     ) -> tollgate::Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
-        tollgate::Answer::Later(self.0.step_each(steps))
+        tollgate::Answer::Later(async move {
+            let answers = self.0.step_each(steps).await.into_iter();
+            answers.map(|answer| answer.map_err(|error| error.at(&self.0.servers))).collect()
+        })
     }
 }
 

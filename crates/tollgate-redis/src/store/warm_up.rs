@@ -47,7 +47,7 @@ impl RedisStore {
         loop {
             match self.step_on_each_connection(deadline).await {
                 Ok(()) => return Ok(()),
-                Err(error) if instant() + AGAIN >= deadline => return Err(error),
+                Err(error) if instant() + AGAIN >= deadline => return Err(error.at(&self.0.servers)),
                 Err(_) => sleep(AGAIN).await,
             }
         }

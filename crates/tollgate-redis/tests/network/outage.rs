@@ -54,6 +54,29 @@ async fn a_server_that_is_killed_is_missed_at_once_and_found_again() {
     }
 }
 
+/// An error said that "the store" cannot be reached, and a program with two stores could not tell which.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_error_names_the_address_of_the_store_and_no_password() {
+    let server = Server::start(Software::Redis);
+    server.kill();
+    let address = server.address();
+    let store = patient_builder(&format!("redis://app:s3cret@{address}")).build().unwrap();
+    let quota = PolicyQuota::new("test", Quota::per_minute(1));
+    let key = Key::from("alice");
+    let charges = [Charge::new(&quota, &key, 1)];
+    let (charge, peek) = (Step::Charge(&charges), Step::Peek(&charges));
+    let mut errors = store.step_each(&[charge, peek]).await;
+    errors.extend([store.step(charge).await, store.step(peek).await]);
+    let mut errors: Vec<_> = errors.into_iter().map(Result::unwrap_err).collect();
+    errors.push(store.warm_up(Duration::ZERO).await.unwrap_err());
+    for error in errors {
+        assert_eq!(error.to_string(), format!("the store at {address} could not count"));
+        let shown = format!("{error:?}");
+        assert!(shown.contains("Unreachable") && shown.contains(&address.to_string()), "{shown}");
+        assert!(!shown.contains("s3cret") && !shown.contains("app"), "{shown}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_away_at_first_keeps_nobody_from_starting() {
     let server = Server::start(Software::Redis);

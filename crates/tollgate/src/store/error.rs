@@ -21,6 +21,8 @@ pub enum StoreError {
         source: Arc<dyn Error + Send + Sync>,
         /// Whether units may have been charged without an answer.
         may_have_charged: bool,
+        /// Where the store is, such as `10.0.0.1:6379`, if it is elsewhere.
+        place: Option<Arc<str>>,
     },
     /// The store can never count this request, whatever its state; the text says why. The fault of the
     /// caller or of the configuration. A retry does not help, and no policy for trouble applies.
@@ -54,20 +56,39 @@ pub enum AnswerError {
 impl StoreError {
     /// Trouble after which nothing was charged.
     pub fn trouble(source: impl Error + Send + Sync + 'static) -> Self {
-        Self::Trouble { source: Arc::new(source), may_have_charged: false }
+        Self::Trouble { source: Arc::new(source), may_have_charged: false, place: None }
     }
 
     /// Trouble after which it is unknown whether something was charged.
     pub fn unknown(source: impl Error + Send + Sync + 'static) -> Self {
-        Self::Trouble { source: Arc::new(source), may_have_charged: true }
+        Self::Trouble { source: Arc::new(source), may_have_charged: true, place: None }
     }
 
     /// Marks the error of a request whose earlier steps were taken: counters were changed.
     #[must_use]
     pub fn after_others(self) -> Self {
         match self {
-            Self::Trouble { source, .. } => Self::Trouble { source, may_have_charged: true },
+            Self::Trouble { source, place, .. } => Self::Trouble { source, may_have_charged: true, place },
             certain => Self::unknown(certain),
+        }
+    }
+
+    /// Names the place of the store in trouble, for operators: host and port, without user and password. Other errors
+    /// stay the same.
+    ///
+    /// ```
+    /// use tollgate::{AnswerError, StoreError};
+    ///
+    /// let error = StoreError::trouble(AnswerError::Late).at(&"10.0.0.1:6379".into());
+    /// assert_eq!(error.to_string(), "the store at 10.0.0.1:6379 could not count");
+    /// ```
+    #[must_use]
+    pub fn at(self, named: &Arc<str>) -> Self {
+        match self {
+            Self::Trouble { source, may_have_charged, place: None } => {
+                Self::Trouble { source, may_have_charged, place: Some(Arc::clone(named)) }
+            }
+            other => other,
         }
     }
 
@@ -102,9 +123,14 @@ impl StoreError {
 impl fmt::Display for StoreError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Trouble { may_have_charged: false, .. } => f.write_str("the store could not count"),
-            Self::Trouble { may_have_charged: true, .. } => {
-                f.write_str("whether the store counted is unknown")
+            Self::Trouble { may_have_charged, place, .. } => {
+                let at = if place.is_some() { " at " } else { "" };
+                let place = place.as_deref().unwrap_or_default();
+                if *may_have_charged {
+                    write!(f, "whether the store{at}{place} counted is unknown")
+                } else {
+                    write!(f, "the store{at}{place} could not count")
+                }
             }
             Self::Uncountable(reason) => write!(f, "the store can never count this request: {reason}"),
             Self::Full => Full.fmt(f),
