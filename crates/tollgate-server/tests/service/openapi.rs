@@ -183,6 +183,35 @@ fn a_status_of_denials_and_problems_is_described_as_both() {
     std::fs::remove_file(file).expect("removed");
 }
 
+/// The description forbade a batch with an entry like this one, but only its entry is answered with an error.
+#[test]
+fn what_an_entry_of_a_batch_may_say_is_not_forbidden_to_the_batch() {
+    let server = Server::start(&["--limit", "5/1d@first_hit", "--key", "user", "--caller-quotas"]);
+    let schemas = server.admin_get("/openapi.json").json()["components"]["schemas"].clone();
+    let fields = |name: &str| {
+        let properties = &schemas[name]["properties"];
+        (properties["quotas"]["minItems"].clone(), properties["policy"]["pattern"].is_string())
+    };
+    let entry = |policy: &str, quotas: &str| {
+        format!(r#"{{"attributes": {{"user": "alice"}}, "policy": "{policy}", "quotas": {quotas}}}"#)
+    };
+    for wrong in [entry("own", "[]"), entry("a b", r#"["5/1d"]"#)] {
+        assert_eq!(server.post("/v1/check", &wrong).status, 400, "{wrong}");
+        let batch = format!(r#"{{"requests": [{wrong}, {{"attributes": {{"user": "alice"}}}}]}}"#);
+        let reply = server.post("/v1/check/batch", &batch);
+        assert_eq!(reply.status, 200, "{wrong}");
+        let decisions = reply.json()["decisions"].clone();
+        assert_eq!(
+            (&decisions[0]["status"], &decisions[1]["allowed"]),
+            (&json!(400), &json!(true)),
+            "{wrong}"
+        );
+        assert_described(&schemas, "Problem", &decisions[0]);
+    }
+    assert_eq!(fields("CheckRequest"), (json!(1), true));
+    assert_eq!(fields("BatchEntryRequest"), (Value::Null, false));
+}
+
 /// Every operation with a body can be answered 503 for want of memory, but batches had no 503 in the description.
 #[test]
 fn describes_503_for_want_of_memory() {

@@ -15,9 +15,9 @@ use crate::receipts::Receipts;
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
 
-/// Defines a request that may bring limits of its caller's own.
+/// Defines a request that may bring limits of its caller's own, with the schemas of their name and of their quotas.
 macro_rules! may_bring_limits {
-    ($(#[$doc:meta])* struct $name:ident<'a> { $($fields:tt)* }) => {
+    ($(#[$doc:meta])* struct $name:ident<'a> with $policy:literal, $quotas:literal { $($fields:tt)* }) => {
         $(#[$doc])*
         #[derive(Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
@@ -25,11 +25,11 @@ macro_rules! may_bring_limits {
             $($fields)*
             /// The name under which `quotas` are counted.
             #[serde(default, deserialize_with = "json::some")]
-            #[schemars(with = "CallerName")]
+            #[schemars(with = $policy)]
             pub(in crate::http) policy: Option<Box<str>>,
             /// Limits of the caller, in place of the policies, if the service allows them (`--caller-quotas`).
             #[serde(default, deserialize_with = "json::some")]
-            #[schemars(with = "CallerQuotas")]
+            #[schemars(with = $quotas)]
             pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
         }
     };
@@ -37,7 +37,7 @@ macro_rules! may_bring_limits {
 
 may_bring_limits! {
     /// A check: attributes and cost of a request.
-    struct CheckRequest<'a> {
+    struct CheckRequest<'a> with "CallerName", "CallerQuotas" {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "KeyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
@@ -53,7 +53,7 @@ may_bring_limits! {
 
 may_bring_limits! {
     /// A peek: attributes and cost of a request.
-    struct PeekRequest<'a> {
+    struct PeekRequest<'a> with "CallerName", "CallerQuotas" {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "KeyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
@@ -75,8 +75,8 @@ pub(in crate::http) struct BatchRequest<'a> {
 }
 
 may_bring_limits! {
-    /// One of many requests. If it lacks an attribute, its own answer says so.
-    struct BatchEntryRequest<'a> {
+    /// One of many requests. If it lacks an attribute, or its limits are invalid, its own answer says so.
+    struct BatchEntryRequest<'a> with "String", "Vec<String>" {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "AnyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
