@@ -42,6 +42,20 @@ pub enum NewTokenError {
         /// The error of the system.
         source: io::Error,
     },
+    /// A principal of the file has the name.
+    #[error(
+        "`--tokens`: {}:{line}: the name `{name}` is taken: choose another name; or to replace its token, run the \
+         command without `--tokens`, and put the line that it prints in the place of line {line}",
+        path.display()
+    )]
+    NameTaken {
+        /// The path of the file.
+        path: Box<Path>,
+        /// The line of the principal.
+        line: usize,
+        /// Its name.
+        name: Box<str>,
+    },
     /// The file of principals cannot be read, or would not be valid with the new line.
     #[error("`--tokens`: {}", WithSources(.0))]
     Invalid(ConfigError),
@@ -51,8 +65,8 @@ pub enum NewTokenError {
 ///
 /// # Errors
 ///
-/// If the system returns no random bytes, the file of the token exists, or a file cannot be written. Also if the file
-/// of principals would not be valid with the line, because it has the name already, for example.
+/// If the system returns no random bytes, the file of the token exists, or a file cannot be written. Also if the name
+/// is taken, or the file of principals is invalid.
 pub fn run(args: &NewTokenArgs) -> Result<String, NewTokenError> {
     let token = principals::generate()?;
     let policies = (!args.policies.is_empty()).then_some(&args.policies[..]);
@@ -84,7 +98,7 @@ fn readable(args: &NewTokenArgs, token: &str, line: &str) -> String {
 /// Writes both files, or neither.
 fn write(args: &NewTokenArgs, token: &str, line: &str) -> Result<(), NewTokenError> {
     // Opened first, so that one path for both files is refused, however it is spelled.
-    let tokens = args.tokens.as_deref().map(|path| Tokens::open(path, line)).transpose()?;
+    let tokens = args.tokens.as_deref().map(|path| Tokens::open(path, &args.name, line)).transpose()?;
     let token_file = args.token_file.as_deref().map(|path| created(path, token).map(|()| path)).transpose();
     match (tokens, token_file) {
         (None, token_file) => token_file.map(drop),
@@ -119,12 +133,15 @@ struct Tokens<'a> {
 }
 
 impl<'a> Tokens<'a> {
-    fn open(path: &'a Path, line: &str) -> Result<Self, NewTokenError> {
+    fn open(path: &'a Path, principal: &str, line: &str) -> Result<Self, NewTokenError> {
         let fails = |source| NewTokenError::Tokens { path: path.into(), source };
         let (file, is_new) = locked(path).map_err(fails)?;
         let length = file.metadata().map_err(fails)?.len();
         let name = path.display().to_string();
         let text = Config::read_from(&name, &file).map_err(NewTokenError::Invalid)?;
+        if let Some(line) = principals::line_of(principal, &text) {
+            return Err(NewTokenError::NameTaken { path: path.into(), line, name: principal.into() });
+        }
         let addition = principals::addition(&name, &text, line).map_err(NewTokenError::Invalid)?;
         Ok(Self { path, file, length, is_new, addition })
     }

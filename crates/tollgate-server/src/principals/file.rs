@@ -224,6 +224,14 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigErro
     Err(ConfigError::invalid(file, problems))
 }
 
+/// Returns the line of the principal with this name.
+pub(crate) fn line_of(name: &str, text: &str) -> Option<usize> {
+    let mut lines = text.lines().zip(1..).filter(|(line, _)| !is_skipped(line));
+    lines
+        .find(|(line, _)| read(line).is_ok_and(|principal| *principal.name == *name))
+        .map(|(_, number)| number)
+}
+
 /// Returns what to append to the text of a file so that it has this line as well.
 ///
 /// # Errors

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use arc_swap::ArcSwap;
 use tollgate::Timestamp;
 
-pub(crate) use self::file::{Line, PrincipalFile, addition};
+pub(crate) use self::file::{Line, PrincipalFile, addition, line_of};
 pub(crate) use self::last_token::LastToken;
 pub(crate) use self::live::LivePrincipals;
 use self::token::Digest;

@@ -81,7 +81,11 @@ fn overwrites_nothing_and_leaves_nothing_behind_if_it_fails() {
     fails("web", &token, &folder.path("no/tokens"), "cannot write");
     assert_eq!(new("web", &token, &tokens, &[]).0, Some(0));
     let (before, second) = (read(&tokens), folder.path("second.txt"));
-    fails("web", &second, &tokens, ":2:2: the principal `web` is here already, in line 1");
+    let taken = format!(
+        "`--tokens`: {tokens}:1: the name `web` is taken: choose another name; or to replace its token, run the \
+         command without `--tokens`, and put the line that it prints in the place of line 1"
+    );
+    fails("web", &second, &tokens, &taken);
     assert!(fs::metadata(&second).is_err(), "there is a token without a line");
     assert_eq!(read(&tokens), before);
 }
@@ -129,7 +133,7 @@ fn two_runs_at_once_take_turns() {
     file.unlock().expect("it is locked");
     let output = run.wait_with_output().expect("it ends");
     let error = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success() && error.contains("the principal `api` is here already"), "{error}");
+    assert!(!output.status.success() && error.contains("the name `api` is taken"), "{error}");
     assert!(fs::metadata(&second).is_err(), "there is a token without a line");
     assert_eq!(read(&tokens).lines().count(), 2);
 }
