@@ -6,8 +6,9 @@ use std::{env, fs};
 fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     println!("cargo::rerun-if-env-changed=TOLLGATE_COMMIT");
-    println!("cargo::rustc-env=TOLLGATE_BUILT_COMMIT={}", commit());
-    println!("cargo::rustc-env=TOLLGATE_BUILT_TARGET={}", env::var("TARGET").unwrap_or_default());
+    // `cargo run` passes these on to the service, which warns of unknown variables that begin with `TOLLGATE_`.
+    println!("cargo::rustc-env=BUILT_COMMIT={}", commit());
+    println!("cargo::rustc-env=BUILT_TARGET={}", env::var("TARGET").unwrap_or_default());
 }
 
 /// The commit that is built, as far as it is known.

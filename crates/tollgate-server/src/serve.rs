@@ -71,6 +71,9 @@ struct Server {
     /// The path of a request to try, if there is one.
     example: Option<String>,
     caps: Caps,
+    max_connections: u32,
+    /// The most files that the process may have open.
+    open_files: Option<u64>,
     drain_delay: Option<Duration>,
     log_format: LogFormat,
     phase: Phase,
@@ -202,15 +205,6 @@ impl Server {
         let open_files = descriptors::raise_limit();
         let others = 1 + u32::from(metrics_listen.is_some());
         let caps = Caps::fitted(max_connections, others, 1 + u32::from(grpc.is_some()), open_files);
-        if caps.public < max_connections {
-            let Caps { public, admin } = caps;
-            warn!(
-                open_files,
-                public,
-                admin,
-                "fewer connections than --max-connections: raise the limit of open files (ulimit -n)"
-            );
-        }
         let public = socket::listen_on(listen, "--listen")?;
         let admin = socket::listen_on(admin_listen, "--admin-listen")?;
         let metrics_only = metrics_listen.map(|address| socket::listen_on(address, "--metrics-listen"));
@@ -375,6 +369,8 @@ impl Server {
         Ok(Self {
             acceptors,
             caps,
+            max_connections,
+            open_files,
             drain_delay,
             background,
             public: public_listener,
@@ -392,9 +388,9 @@ impl Server {
         })
     }
 
-    /// Announces the addresses in a log line and, for people, on standard output.
+    /// Announces the addresses: for people on standard output, otherwise in a log line. Warnings come after them.
     fn announce(&self) {
-        let Self { public, admin, metrics_only, grpc, rule, example, .. } = self;
+        let Self { public, admin, metrics_only, grpc, rule, example, open_files, max_connections, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let certificates = match public.security {
             Security::Plain => "",
@@ -405,7 +401,8 @@ impl Server {
         let try_it = example
             .as_ref()
             .map(|example| format!("curl -i {certificates}{token}'{}{example}'", public.url()));
-        if self.log_format == LogFormat::Text {
+        let mut is_printed = self.log_format == LogFormat::Text;
+        if is_printed {
             let line = |name: &str, listener: &Option<Listener>| {
                 let line = listener.as_ref().map(|listener| format!("{name:<7} {}\n", listener.url()));
                 line.unwrap_or_default()
@@ -423,25 +420,38 @@ impl Server {
                 admin.url()
             );
             if let Err(error) = output::answer(&text) {
+                is_printed = false;
                 warn!(%error, "cannot write to standard output: the addresses are in the log alone");
             }
         }
         // The system may allow less than was requested.
         let backlog = socket::backlog();
         let Caps { public: connections, admin: admin_connections } = self.caps;
-        info!(
-            version,
-            checks = %public.address,
-            admin = %admin.address,
-            metrics = metrics_only.as_ref().map(|it| display(it.address)),
-            grpc = grpc.as_ref().map(|it| display(it.address)),
-            rule,
-            try_it,
-            connections,
-            admin_connections,
-            backlog,
-            "started"
-        );
+        if is_printed {
+            info!(connections, admin_connections, backlog, "started");
+        } else {
+            info!(
+                version,
+                checks = %public.address,
+                admin = %admin.address,
+                metrics = metrics_only.as_ref().map(|it| display(it.address)),
+                grpc = grpc.as_ref().map(|it| display(it.address)),
+                rule,
+                try_it,
+                connections,
+                admin_connections,
+                backlog,
+                "started"
+            );
+        }
+        if connections < *max_connections {
+            warn!(
+                open_files,
+                max_connections,
+                "the service accepts fewer connections than --max-connections, because it may not open enough files: \
+                 raise that limit (`ulimit -n`, in systemd `LimitNOFILE=`)"
+            );
+        }
         if self.is_open && !admin.address.ip().to_canonical().is_loopback() {
             warn!(admin = %admin.address, "whoever reaches the admin listener can change counters: --insecure-admin");
         }

@@ -11,6 +11,6 @@ pub fn text(is_verbose: bool) -> String {
         [("crt-static", cfg!(target_feature = "crt-static")), ("simulate", cfg!(feature = "simulate"))];
     let features: Vec<_> = features.iter().filter(|(_, is_on)| *is_on).map(|(name, _)| *name).collect();
     let features = if features.is_empty() { "none".to_owned() } else { features.join(", ") };
-    let (commit, target) = (env!("TOLLGATE_BUILT_COMMIT"), env!("TOLLGATE_BUILT_TARGET"));
+    let (commit, target) = (env!("BUILT_COMMIT"), env!("BUILT_TARGET"));
     format!("tollgate {version}\ncommit    {commit}\nfeatures  {features}\ntarget    {target}\n")
 }

@@ -39,9 +39,22 @@ fn suggests_no_request_that_would_tell_a_secret_or_count_nothing() {
     let text = "policies: [{ name: a, match: { key: s3cret }, key: [user], quotas: [5/1d] }]\n";
     let server = Server::start(&["--config", &folder.write("secret.yaml", text)]);
     assert!(server.said.iter().all(|line| !line.starts_with("try")), "{:?}", server.said);
+}
+
+/// The addresses, the limits and the request to try were printed, and logged again in the next line of the terminal.
+#[test]
+fn says_each_fact_of_its_start_once() {
+    let flags = ["--limit", "5/1d@first_hit", "--key", "user", "--metrics-listen", "127.0.0.1:0"];
+    let server = Server::start(&flags);
+    let facts = [server.public, server.admin, server.metrics.expect("an address")].map(|it| it.to_string());
+    let said = server.said.join("\n");
     server.signal("TERM");
-    let log = server.wait().1;
-    assert!(log.contains("started") && !log.contains("try_it"), "{log}");
+    let (_, log) = server.wait();
+    assert!(log.contains("started"), "{log}");
+    for fact in facts.iter().map(String::as_str).chain(["5/1d@first_hit", "curl", env!("CARGO_PKG_VERSION")])
+    {
+        assert!(said.contains(fact) && !log.contains(fact), "{fact}: {said}\n{log}");
+    }
 }
 
 #[test]
@@ -541,8 +554,12 @@ fn keeps_descriptors_for_administrators() {
     drop(crowd);
     server.signal("TERM");
     let (_, log) = server.wait();
-    assert!(log.contains("open_files=100 public=28 admin=8"), "{log}");
-    assert!(log.contains("connections=28 admin_connections=8"), "{log}");
+    let mut lines = log.lines().skip_while(|line| !line.contains("started"));
+    let mut next = || lines.next().unwrap_or_default();
+    assert!(next().contains("started connections=28 admin_connections=8"), "{log}");
+    let warning = next();
+    assert!(warning.contains("fewer connections than --max-connections"), "{log}");
+    assert!(warning.contains("open_files=100 max_connections=10000"), "{log}");
 }
 
 /// The usual soft limit of 1,024 stayed, although the hard limit is far higher.

@@ -97,8 +97,12 @@ fn starts_and_logs_it_if_standard_output_is_full() {
         .expect("it starts");
     let log = BufReader::new(child.stderr.take().expect("its log is piped"));
     let lines = log.lines().map(|line| line.expect("text"));
-    let before: Vec<String> = lines.take_while(|line| !line.contains("started")).collect();
-    assert!(before.iter().any(|line| line.contains("cannot write to standard output")), "{before:?}");
+    let mut warned = false;
+    let started = lines
+        .inspect(|line| warned |= line.contains("cannot write to standard output"))
+        .find(|line| line.contains("started"));
+    let started = started.expect("a line of its start");
+    assert!(warned && started.contains("checks=127.0.0.1:") && started.contains("rule="), "{started}");
     let _ = child.kill();
     let _ = child.wait();
 }
