@@ -156,6 +156,17 @@ impl DeniedBy {
 }
 
 impl Decided {
+    /// What the store counted, unless it had no room for it.
+    pub(crate) fn counted(&self) -> Option<&Counted> {
+        match self {
+            #[cfg(feature = "policy")]
+            Self::Allowed(Allowed { decision: Some(decision), .. }) if decision.is_without_room() => None,
+            Self::Allowed(allowed) => allowed.counted.as_ref(),
+            Self::Denied(_, by) => Some(by.quotas()?.0),
+            _ => None,
+        }
+    }
+
     /// What the request took that may be given back.
     pub(crate) fn into_taken(self) -> Option<Box<HeldReceipt>> {
         match self {

@@ -18,6 +18,7 @@ use tollgate::{QuotaState, StoreError, whole_seconds};
 use crate::after::After;
 use crate::engine::{Allowed, Decided, DeniedBy, Engine, Later, Takes};
 use crate::headers::{HeaderFormats, LimitHeaders, exposed};
+use crate::outage_log::OutageLog;
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::warning::{Warning, Warnings};
 use crate::{Denial, Head, reply};
@@ -67,6 +68,7 @@ pub(crate) struct Gate {
     pub(crate) on_invalid: OnInvalid,
     pub(crate) on_store_error: OnStoreError,
     pub(crate) when_full: OnStoreError,
+    pub(crate) outages: OutageLog,
     pub(crate) settings: Arc<Settings>,
 }
 
@@ -91,6 +93,7 @@ impl Gate {
         let decided = match &self.engine {
             Engine::ByKey(by_key) => {
                 let allow = |counted, taken, extensions: &mut Extensions| {
+                    self.outages.decided(&counted);
                     After::counted(self, counted, None, taken, extensions)
                 };
                 match by_key.decide(request, cost, &self.takes, allow) {
@@ -123,6 +126,7 @@ impl Gate {
     #[inline(never)]
     pub(crate) fn ruled(&self, head: Head<'_>, decided: Decided) -> Result<Allowed, Box<Response<Bytes>>> {
         let headers = head.headers();
+        self.outages.note(&decided);
         let reply = match decided {
             Decided::Allowed(allowed) => return Ok(allowed),
             Decided::Missing(_) if self.on_missing == OnMissing::Skip => return Ok(Allowed::default()),

@@ -86,6 +86,8 @@ pub mod headers;
 mod held_receipt;
 pub mod key;
 mod layer;
+pub mod outage;
+mod outage_log;
 mod reply;
 mod reservation;
 mod reserving;

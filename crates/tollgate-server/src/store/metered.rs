@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::time;
 use tollgate::{
     Answer, AnswerError, Charge, Clock, Counted, Counter, QuotaState, Source, Step, Store, StoreError,
-    SystemClock, Timestamp,
+    SystemClock,
 };
 use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus};
 use tracing::{info, warn};
@@ -149,14 +149,14 @@ impl<S: Store> Metered<S> {
                     }
                 }
             }
-            Concern::Store => self.note_outage(&error, trouble.and_then(|trouble| trouble.advice()), now),
+            Concern::Store => self.note_outage(&error, trouble.and_then(|trouble| trouble.advice())),
         }
     }
 
     /// If the store answers but cannot help, the log line has advice with the error.
-    fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>, now: Timestamp) {
+    fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>) {
         self.metrics.answers(false);
-        if self.outages.failed(now) {
+        if self.outages.failed() {
             if let Some(advice) = advice.as_ref().map(with_flags) {
                 warn!(%error, advice, "the store does not answer in time: `on_store_failure` of each policy decides");
                 return;

@@ -14,6 +14,7 @@ use crate::by_key::ByKey;
 use crate::engine::{Engine, Takes};
 use crate::gate::{Exposes, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
 use crate::headers::{HeaderFormats, LimitHeaders};
+use crate::outage_log::OutageLog;
 use crate::route::{Route, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
 use crate::warning::{Warning, Warnings};
@@ -254,6 +255,7 @@ pub(super) fn gate(
         on_invalid: on_invalid.unwrap_or(OnInvalid::AsFound),
         on_store_error: rule.on_store_error.or(others.on_store_error).unwrap_or(OnStoreError::Refuse),
         when_full: rule.when_full.or(others.when_full).unwrap_or(OnStoreError::Refuse),
+        outages: OutageLog::default(),
         settings: Arc::clone(settings),
     })))
 }

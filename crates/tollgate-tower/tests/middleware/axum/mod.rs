@@ -8,6 +8,8 @@ mod keys;
 #[cfg(all(feature = "jwt", feature = "policy", feature = "tonic"))]
 mod one_view;
 #[cfg(feature = "policy")]
+mod outages;
+#[cfg(feature = "policy")]
 mod policies;
 mod routes;
 mod setup;

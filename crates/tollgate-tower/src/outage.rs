@@ -1,0 +1,208 @@
+//! Outages of a store, for the log.
+//!
+//! An outage has one line when it begins and one when it ends. Outages that begin within ten seconds of such a first
+//! line share one line after that time, so a store that comes and goes does not flood the log.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use tollgate::{Clock, SystemClock, Timestamp};
+
+/// How long further outages are gathered after the first line of one.
+pub const GAP: Duration = Duration::from_secs(10);
+
+/// The outages of one store. It says when to log a line; the caller writes it.
+#[derive(Debug, Default)]
+pub struct Outages {
+    /// Whether an answer can be followed by a line. Readable without the lock, so that a store that works costs nothing
+    /// else.
+    is_awaiting: AtomicBool,
+    story: Mutex<Story>,
+}
+
+/// What was logged, and what is still to be logged.
+#[derive(Debug, Default)]
+struct Story {
+    is_away: bool,
+    /// Whether the last line said that the store does not answer.
+    is_told_away: bool,
+    /// Outages that begin before this time are gathered.
+    quiet_until: Option<Timestamp>,
+    /// Outages that were not logged yet.
+    untold: u64,
+    /// Failed steps since the last line.
+    failed: u64,
+}
+
+/// A log line about outages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum OutageLine {
+    /// An outage begins.
+    Gone,
+    /// The last logged outage has ended.
+    Back {
+        /// The steps that failed during it.
+        failed: u64,
+    },
+    /// Outages were gathered since the last line.
+    Again {
+        /// Their number.
+        outages: u64,
+        /// The steps that failed.
+        failed: u64,
+        /// Whether the last one continues.
+        is_away: bool,
+    },
+}
+
+impl Outages {
+    /// Notes a failed step. Returns the line to log, if there is one.
+    pub fn failed(&self) -> Option<OutageLine> {
+        self.change(|story| story.failed(SystemClock.now()))
+    }
+
+    /// Notes an answered step. Returns the line to log, if there is one.
+    #[inline]
+    pub fn answered(&self) -> Option<OutageLine> {
+        // Relaxed: the flag guards no other memory, and the next step sees what this one misses.
+        if self.is_awaiting.load(Ordering::Relaxed) {
+            return self.change(|story| story.answered(SystemClock.now()));
+        }
+        None
+    }
+
+    /// Returns the line about gathered outages, if there are any, before their time is up.
+    pub fn gathered(&self) -> Option<OutageLine> {
+        self.change(|story| story.told(SystemClock.now()))
+    }
+
+    /// Whether outages are gathered that were not logged yet.
+    pub fn are_gathered(&self) -> bool {
+        self.story.lock().unwrap_or_else(PoisonError::into_inner).untold > 0
+    }
+
+    #[cold]
+    fn change(&self, change: impl FnOnce(&mut Story) -> Option<OutageLine>) -> Option<OutageLine> {
+        // No change under this lock can be left half made.
+        let mut story = self.story.lock().unwrap_or_else(PoisonError::into_inner);
+        let line = change(&mut story);
+        self.is_awaiting.store(story.is_away || story.untold > 0, Ordering::Relaxed);
+        line
+    }
+}
+
+impl Story {
+    fn failed(&mut self, now: Timestamp) -> Option<OutageLine> {
+        let begins = !self.is_away;
+        self.is_away = true;
+        if begins && self.untold == 0 && !self.is_quiet(now) {
+            *self = Self { is_away: true, is_told_away: true, failed: 1, ..Self::quiet_from(now) };
+            return Some(OutageLine::Gone);
+        }
+        self.failed += 1;
+        self.untold += u64::from(begins);
+        self.due(now)
+    }
+
+    fn answered(&mut self, now: Timestamp) -> Option<OutageLine> {
+        self.is_away = false;
+        if !self.is_told_away {
+            return self.due(now);
+        }
+        self.is_told_away = false;
+        let failed = std::mem::take(&mut self.failed);
+        Some(OutageLine::Back { failed })
+    }
+
+    /// The line about gathered outages, once their time is up.
+    fn due(&mut self, now: Timestamp) -> Option<OutageLine> {
+        if self.is_quiet(now) { None } else { self.told(now) }
+    }
+
+    fn told(&mut self, now: Timestamp) -> Option<OutageLine> {
+        let Self { is_away, untold: outages, failed, .. } = *self;
+        if outages == 0 {
+            return None;
+        }
+        *self = Self { is_away, is_told_away: is_away, ..Self::quiet_from(now) };
+        Some(OutageLine::Again { outages, failed, is_away })
+    }
+
+    fn is_quiet(&self, now: Timestamp) -> bool {
+        self.quiet_until.is_some_and(|until| now < until)
+    }
+
+    fn quiet_from(now: Timestamp) -> Self {
+        Self { quiet_until: Some(now + GAP), ..Self::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::OutageLine::{Again, Back, Gone};
+    use super::*;
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_unix_millis(1_700_000_040_000) + Duration::from_secs(seconds)
+    }
+
+    /// A second outage within ten seconds of the last line was not logged at all, neither its beginning nor its end.
+    #[test]
+    fn outages_within_the_gap_are_logged_together() {
+        let mut story = Story::default();
+        assert_eq!(story.failed(at(0)), Some(Gone));
+        assert_eq!(story.failed(at(1)), None);
+        assert_eq!(story.answered(at(1)), Some(Back { failed: 2 }));
+        for second in [2, 4] {
+            assert_eq!(story.failed(at(second)), None);
+            assert_eq!(story.failed(at(second)), None);
+            assert_eq!(story.answered(at(second)), None);
+        }
+        assert_eq!(story.told(at(12)), Some(Again { outages: 2, failed: 4, is_away: false }));
+        assert_eq!(story.told(at(24)), None, "it is told once");
+        assert_eq!(story.failed(at(13)), None, "a line about many is a line as well");
+        assert_eq!(story.told(at(23)), Some(Again { outages: 1, failed: 1, is_away: true }));
+        assert_eq!(story.failed(at(30)), None);
+        assert_eq!(story.answered(at(30)), Some(Back { failed: 1 }), "one that is told ends with a line");
+    }
+
+    #[test]
+    fn an_outage_after_the_gap_has_lines_of_its_own() {
+        let mut story = Story::default();
+        assert_eq!(story.failed(at(0)), Some(Gone));
+        assert_eq!(story.answered(at(1)), Some(Back { failed: 1 }));
+        assert_eq!(story.failed(at(10)), Some(Gone));
+        assert_eq!(story.answered(at(11)), Some(Back { failed: 1 }));
+        assert_eq!(story.answered(at(12)), None);
+    }
+
+    /// Where no timer tells of gathered outages, the first step after the gap does.
+    #[test]
+    fn gathered_outages_are_logged_by_the_first_step_after_the_gap() {
+        for fails in [true, false] {
+            let mut story = Story::default();
+            story.failed(at(0));
+            story.answered(at(0));
+            story.failed(at(8));
+            assert_eq!(story.answered(at(9)), None);
+            let line = if fails { story.failed(at(11)) } else { story.answered(at(11)) };
+            let (outages, failed) = if fails { (2, 2) } else { (1, 1) };
+            assert_eq!(line, Some(Again { outages, failed, is_away: fails }));
+        }
+    }
+
+    #[test]
+    fn an_answer_looks_at_the_story_only_if_it_may_end_an_outage() {
+        let outages = Outages::default();
+        let is_awaiting = || outages.is_awaiting.load(Ordering::Relaxed);
+        assert_eq!((outages.answered(), is_awaiting()), (None, false));
+        assert_eq!((outages.failed(), is_awaiting()), (Some(Gone), true));
+        assert_eq!((outages.answered(), is_awaiting()), (Some(Back { failed: 1 }), false));
+        assert_eq!((outages.failed(), outages.answered()), (None, None));
+        assert!(is_awaiting() && outages.are_gathered(), "a line is still to come");
+        assert_eq!(outages.gathered(), Some(Again { outages: 1, failed: 1, is_away: false }));
+        assert!(!is_awaiting() && !outages.are_gathered());
+    }
+}

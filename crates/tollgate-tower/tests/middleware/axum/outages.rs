@@ -1,0 +1,176 @@
+//! What the log says of a store that stops answering.
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::routing::get as on_get;
+use tollgate::{
+    Answer, Counted, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, SharedLimiter, Step,
+    Store, StoreError,
+};
+use tollgate_policy::{Config, PolicyLimiter, WhenFull};
+use tollgate_testkit::{Fault, FaultyStore, Unreachable};
+use tollgate_tower::key::{Header, PeerAddress};
+use tollgate_tower::{AttributeSources, OnStoreError, RateLimitLayer, Rule};
+use tracing::subscriber::DefaultGuard;
+
+use crate::support::{a_day, get, send, serve};
+
+/// What is logged while it lives, on this thread: that of the test and of the services that it starts.
+struct Log {
+    text: Arc<Mutex<Vec<u8>>>,
+    _guard: DefaultGuard,
+}
+
+#[derive(Clone)]
+struct Lines(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Lines {
+    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap().extend_from_slice(line);
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn start() -> Self {
+        let text = Arc::<Mutex<Vec<u8>>>::default();
+        let lines = Lines(Arc::clone(&text));
+        let subscriber =
+            tracing_subscriber::fmt().with_writer(move || lines.clone()).with_ansi(false).without_time();
+        Self { text, _guard: tracing::subscriber::set_default(subscriber.finish()) }
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let text = String::from_utf8(self.text.lock().unwrap().clone()).unwrap();
+        text.lines().map(|line| line.split_once(": ").unwrap().1.to_owned()).collect()
+    }
+}
+
+type Shared = FaultyStore<MemoryStore>;
+type Of = fn(Shared) -> Rule;
+
+fn shared() -> Shared {
+    FaultyStore::new(MemoryStore::new())
+}
+
+fn rule<S: Store + 'static>(store: S) -> Rule {
+    let limiter: SharedLimiter<S> = Limiter::builder("search").quota(a_day(40)).build_shared(store).unwrap();
+    Rule::new(limiter).key(Header::new("x-user".parse().unwrap()))
+}
+
+fn policies(store: Shared, on_failure: &str) -> Rule {
+    let limits = format!(
+        "policies: [{{ name: a, key: [ip], quotas: [9/1d@first_hit], on_store_failure: {on_failure} }}]"
+    );
+    let policies = Config::parse("limits.yaml", &limits).unwrap().into_policies();
+    let limiter = PolicyLimiter::new(store, policies, "limits.yaml").when_full(WhenFull::Allow);
+    Rule::policies(&Arc::new(limiter), AttributeSources::new().with("ip", PeerAddress::new()))
+}
+
+fn app(rule: Rule) -> Router {
+    let layer = RateLimitLayer::builder(rule).build().unwrap();
+    Router::new().route("/", on_get(|| async {})).layer(layer)
+}
+
+/// The manual told users to look at the log of the layer, which was silent through an outage.
+#[tokio::test]
+async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
+    let by_rule = "the store does not answer: `Rule::on_store_error` decides \
+                   error=\"the store at 10.0.0.1:6379 could not count: the store cannot be reached\"";
+    let by_fallback = "the store does not answer: the fallback decides";
+    let rules: [(Of, &str); 6] = [
+        (rule, by_rule),
+        (|store| rule(store).on_store_error(OnStoreError::Admit), by_rule),
+        (|store| rule(FallbackStore::new(store, OnStoreFailure::Open)), by_fallback),
+        (
+            |store| rule(FallbackStore::new(store, OnStoreFailure::Local(LocalShare::new(1, 1).unwrap()))),
+            by_fallback,
+        ),
+        (|store| policies(store, "closed"), by_rule),
+        (|store| policies(store, "open"), by_fallback),
+    ];
+    for (of, gone) in rules {
+        let (log, store) = (Log::start(), shared());
+        let address = serve(app(of(store.clone()))).await;
+        let ask = async || send(address, "GET /", &[("x-user", "s3cret")]).await;
+        ask().await;
+        assert_eq!(log.lines(), [""; 0]);
+        let Fault::Fails(error) = Fault::unreachable() else { panic!("another fault") };
+        store.begin(Fault::Fails(error.at(&"10.0.0.1:6379".into())));
+        for _ in 0..5 {
+            ask().await;
+        }
+        assert_eq!(log.lines(), [gone]);
+        store.end();
+        for _ in 0..5 {
+            ask().await;
+        }
+        assert_eq!(log.lines(), [gone, "the store answers again failed=5"]);
+        // A store that comes and goes has no line each time.
+        for _ in 0..5 {
+            store.begin(Fault::unreachable());
+            ask().await;
+            store.end();
+            ask().await;
+        }
+        assert_eq!(log.lines().len(), 2);
+    }
+}
+
+/// A store that answers at once, if it answers.
+#[derive(Clone)]
+struct AtOnce {
+    store: Arc<MemoryStore>,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Store for AtOnce {
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        if self.is_away.load(Ordering::Relaxed) {
+            return Answer::Now(Err(StoreError::trouble(Unreachable)));
+        }
+        self.store.step(step)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        self.store.step_each(steps)
+    }
+}
+
+#[tokio::test]
+async fn an_outage_of_a_store_that_answers_at_once_ends_with_a_line() {
+    let (log, is_away) = (Log::start(), Arc::new(AtomicBool::new(true)));
+    let store = AtOnce { store: Arc::default(), is_away: Arc::clone(&is_away) };
+    let address = serve(app(rule(store))).await;
+    for away in [true, false] {
+        is_away.store(away, Ordering::Relaxed);
+        send(address, "GET /", &[("x-user", "alice")]).await;
+    }
+    assert_eq!(log.lines().last().map(String::as_str), Some("the store answers again failed=1"));
+}
+
+/// A full store is no outage. Its requests are refused or admitted by a choice of their own.
+#[tokio::test]
+async fn a_full_store_is_no_outage() {
+    for of in [|store| rule(store).when_full(OnStoreError::Admit), |store| policies(store, "open")] {
+        let (log, store) = (Log::start(), shared());
+        let address = serve(app(of(store.clone()))).await;
+        store.begin(Fault::Fails(StoreError::Full));
+        get(address, "/").await;
+        assert_eq!(send(address, "GET /", &[("x-user", "alice")]).await.status, 200);
+        assert_eq!(log.lines(), [""; 0]);
+    }
+}
