@@ -2,8 +2,6 @@
 //!
 //! Then, six times: `curl -i http://127.0.0.1:3000/`
 
-mod listen;
-
 use std::convert::Infallible;
 use std::error::Error;
 
@@ -15,6 +13,7 @@ use hyper::server::conn::http1;
 use hyper::service::{Service, service_fn};
 use hyper_util::rt::TokioIo;
 use hyper_util::service::TowerToHyperService;
+use tokio::net::TcpListener;
 use tollgate::{Limiter, Quota};
 use tollgate_tower::RateLimitLayer;
 use tollgate_tower::key::{Peer, PeerAddress};
@@ -26,7 +25,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // The layer wraps a service of tower, and hyper calls its own kind.
     let limited = TowerToHyperService::new(layer.layer(tower::service_fn(hello)));
 
-    let listener = listen::here().await?;
+    let listener = TcpListener::bind("127.0.0.1:3000").await?;
     loop {
         let (stream, peer) = listener.accept().await?;
         let limited = limited.clone();

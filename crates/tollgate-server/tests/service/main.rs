@@ -28,6 +28,7 @@ mod new_token;
 mod one_view;
 mod openapi;
 mod output;
+mod readme;
 mod real_browser;
 mod simulate;
 #[path = "../support/mod.rs"]
