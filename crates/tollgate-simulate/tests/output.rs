@@ -88,3 +88,15 @@ fn the_page_stays_below_a_megabyte() {
     let length = answer.html().len();
     assert!(length < 1_000_000, "{length}");
 }
+
+/// Whoever reads the page or a comment of a pull request does not have the manual at hand.
+#[test]
+fn the_marks_of_curves_are_explained_wherever_they_are_printed() {
+    let answer = answer();
+    let texts = [answer.to_string(), answer.markdown(), answer.html()];
+    let curves = answer.report.policies.iter().flat_map(|policy| &policy.quotas).count();
+    for text in texts {
+        let words = "today is the limit in the policies that were replayed";
+        assert_eq!(text.matches(words).count(), curves, "{text}");
+    }
+}

@@ -347,10 +347,56 @@ fn denials_before_a_window_opens_are_no_windows() {
     assert_eq!(report.most_denied[0].fullest, None);
     let said = Answer::new(report, Vec::new()).to_string();
     assert!(
-        said.contains("login 0/1m@first_hit\n  denies 7 requests, none of which opens a window"),
+        said.contains(
+            "login 0/1m@first_hit\n  denies 7 requests for more than the whole limit; waiting does not help\n"
+        ),
         "{said}"
     );
     assert!(said.contains("what other limits would deny"), "{said}");
+}
+
+/// They were told to wait for 0 seconds.
+#[test]
+fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
+    let text = "policies: [{ name: login, key: [ip], quotas: [3/1m], cost: 4 }]";
+    let said = |text: &str, requests: &[(i64, &str)]| {
+        Answer::new(replay(text, None, Options::default(), requests), Vec::new()).to_string()
+    };
+    let above = said(text, &REQUESTS);
+    let line = "  denies 7 requests for more than the whole limit; waiting does not help\n";
+    assert!(above.contains(&format!("  denies in 3 of 3 windows\n{line}")), "{above}");
+    let cost = text.replace("cost: 4", "cost: { attribute: units, max: 9 }");
+    let mut replay = Replay::new(policies(&cost), None, Options::default()).unwrap();
+    for (second, units) in [(30, "2"), (31, "2"), (32, "4"), (33, "9")] {
+        let attributes = [("ip", "192.0.2.1"), ("units", units)].into_iter().collect();
+        replay.request(&Hit::new(Timestamp::from_unix_millis(MONDAY + second * 1_000), attributes)).unwrap();
+    }
+    let both = Answer::new(replay.report(), Vec::new()).to_string();
+    let lines =
+        "  denies in 1 of 1 window; the longest wait is 29 seconds\n  denies 2 requests for more than";
+    assert!(both.contains(lines), "{both}");
+}
+
+/// It said that no denied request opened a window. They had windows, but nobody counted them.
+#[test]
+fn denials_of_clients_that_are_not_followed_are_said_to_be() {
+    let options = || Options { max_clients: NonZeroUsize::MIN, ..Options::default() };
+    let reports = (1..=20).map(|denied| {
+        let mut requests: Vec<(i64, String)> =
+            (1..=20).map(|client| (i64::from(client), format!("192.0.2.{client}"))).collect();
+        requests.extend((30..35).map(|second| (second, format!("192.0.2.{denied}"))));
+        let requests: Vec<(i64, &str)> = requests.iter().map(|(second, ip)| (*second, ip.as_str())).collect();
+        replay(TWO, None, options(), &requests)
+    });
+    let is_left_out = |report: &Report| report.policies[0].quotas[0].denied_windows == 0;
+    let (left_out, followed): (Vec<_>, Vec<_>) = reports.partition(is_left_out);
+    assert!(left_out.len() >= 15 && left_out.len() + followed.len() == 20, "{}", left_out.len());
+    for report in left_out {
+        let said = Answer::new(report, Vec::new()).to_string();
+        let line =
+            "  denies 4 requests of clients that --max-clients leaves out; the longest wait is 29 seconds\n";
+        assert!(said.contains(line), "{said}");
+    }
 }
 
 /// They had a curve of one point, and no word about it.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use super::escape::Text;
 use crate::output::number::{counted, grouped};
+use crate::output::text::legend;
 use crate::report::{DayReport, TimeShare};
 use crate::{Curve, Point};
 
@@ -60,7 +61,7 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
         HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * ((number + 1) as f64).ln() / ((top + 1) as f64).ln()
     };
     let description = format!(
-        "Requests and clients that are denied, by the limit. At today's limit of {}: {}.",
+        "Requests and clients that are denied, by the limit. At the limit of the policy, {}: {}.",
         grouped(curve.today),
         curve.at(curve.today).map_or("not known".to_owned(), |point| {
             format!("{} of {}", counted(point.denied, "request"), counted(point.denied_clients, "client"))
@@ -97,10 +98,21 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
     line(&mut svg, "here", &[(0.0, TOP - 4.0), (0.0, HEIGHT - BOTTOM)]);
     line(&mut svg, "one", &series(|point| point.denied));
     line(&mut svg, "two", &series(|point| point.denied_clients));
-    svg.push_str(
-        "</svg>\n<p class=\"soft\">Solid: denied requests. Dashed: clients with a denied request.</p>\n",
+    let _ = write!(
+        svg,
+        "</svg>\n<p class=\"soft\">Solid: denied requests. Dashed: clients with a denied request.{}</p>\n",
+        explained(curve)
     );
     svg
+}
+
+/// What the marks on the chart mean, in sentences.
+fn explained(curve: &Curve) -> String {
+    let mut said: String = legend(curve).iter().map(|legend| format!(" Of the marks, {legend}.")).collect();
+    if curve.suggested.is_some() {
+        said += " The suggested limit denies at most 1 client in 1,000, with 95 % confidence.";
+    }
+    said
 }
 
 /// A square for each hour of the week; the darker, the more.

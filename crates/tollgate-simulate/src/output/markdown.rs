@@ -6,7 +6,7 @@ use tollgate_policy::Printable;
 
 use super::number::{counted, grouped, lasting};
 use super::table::Table;
-use super::text::marks;
+use super::text::{legend, marks};
 use super::{Answer, code};
 use crate::{Held, percent};
 
@@ -127,7 +127,11 @@ impl Answer {
                         ]);
                     }
                 }
-                let _ = writeln!(text, "{}\n</details>\n", table.markdown());
+                let _ = writeln!(text, "{}", table.markdown());
+                if let Some(legend) = legend(&quota.curve) {
+                    let _ = writeln!(text, "{legend}\n");
+                }
+                let _ = writeln!(text, "</details>\n");
             }
         }
     }

@@ -166,21 +166,37 @@ fn tightness(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaRep
             writeln!(f, "  other quotas denied what it would have denied")?;
         }
     }
-    if quota.denied > 0 && quota.windows == 0 {
-        writeln!(f, "  denies {}, none of which opens a window", counted(quota.denied, "request"))?;
-    } else if quota.denied > 0 {
-        writeln!(
-            f,
-            "  denies in {} of {}; the longest wait is {}",
-            grouped(quota.denied_windows),
-            counted(quota.windows, "window"),
-            lasting(quota.longest_wait)
-        )?;
-    }
+    denials(f, policy, quota)?;
     if let Some(burst) = quota.burst {
         writeln!(f, "  the most admitted in any interval of a window's length: {burst:.2} of the limit")?;
     }
     curve(f, &quota.curve, policy)
+}
+
+/// In how many windows it denies, how long clients wait, and whether waiting helps.
+fn denials(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaReport) -> fmt::Result {
+    let QuotaReport { denied, above_limit, denied_windows, windows, longest_wait, .. } = *quota;
+    let waiting = denied.saturating_sub(above_limit);
+    if denied_windows > 0 {
+        write!(f, "  denies in {} of {}", grouped(denied_windows), counted(windows, "window"))?;
+        match waiting {
+            0 => writeln!(f)?,
+            _ => writeln!(f, "; the longest wait is {}", lasting(longest_wait))?,
+        }
+    } else if waiting > 0 {
+        let whose = match policy.one_client_in {
+            1 => "",
+            // Without a client there is no window.
+            _ => " of clients that --max-clients leaves out",
+        };
+        let (waiting, wait) = (counted(waiting, "request"), lasting(longest_wait));
+        writeln!(f, "  denies {waiting}{whose}; the longest wait is {wait}")?;
+    }
+    if above_limit > 0 {
+        let requests = counted(above_limit, "request");
+        writeln!(f, "  denies {requests} for more than the whole limit; waiting does not help")?;
+    }
+    Ok(())
 }
 
 fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fmt::Result {
@@ -212,7 +228,11 @@ fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fm
         ]);
     }
     let text = table.left(0).to_string();
-    text.lines().try_for_each(|line| writeln!(f, "  {line}"))
+    text.lines().try_for_each(|line| writeln!(f, "  {line}"))?;
+    match legend(curve) {
+        Some(legend) => writeln!(f, "    {legend}"),
+        None => Ok(()),
+    }
 }
 
 /// What a limit of a curve is, besides a number.
@@ -223,6 +243,14 @@ pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
         (curve.knee, "knee"),
     ];
     marks.into_iter().filter(|(mark, _)| *mark == Some(limit)).map(|(_, name)| name).collect()
+}
+
+/// Says what the marks of a curve mean, if it has any that do not say it themselves.
+pub(crate) fn legend(curve: &Curve) -> Option<String> {
+    let today = curve.at(curve.today).map(|_| "today is the limit in the policies that were replayed");
+    let knee = curve.knee.map(|_| "knee is where the curve bends most, and no advice");
+    let said: Vec<&str> = today.into_iter().chain(knee).collect();
+    (!said.is_empty()).then(|| said.join("; "))
 }
 
 /// The points to show: those with a mark, and others at about equal distances.

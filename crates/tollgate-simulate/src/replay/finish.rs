@@ -257,6 +257,7 @@ fn quota_report(
         of_override_in_line: quota.of_override,
         requests: quota.requests,
         denied: quota.denied,
+        above_limit: quota.above_limit,
         windows: quota.windows.count(),
         denied_windows: quota.denied_windows,
         longest_wait: quota.longest_wait.as_secs_f64(),

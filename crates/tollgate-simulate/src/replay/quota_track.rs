@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Anchor, PolicyQuota, QuotaState, Timestamp};
+use tollgate::{Anchor, PolicyQuota, QuotaState, Reason, Timestamp};
 
 use super::burst::Burst;
 use super::packed::{Count, Moment};
@@ -18,6 +18,8 @@ pub(super) struct QuotaTrack {
     /// Requests that it was asked about, and those for which it had no room.
     pub(super) requests: u64,
     pub(super) denied: u64,
+    /// Requests that ask for more than the limit: no window has room for them.
+    pub(super) above_limit: u64,
     pub(super) denied_windows: u64,
     /// Units asked for in each window that is over. If only some clients are followed, each stands for several.
     pub(super) windows: Histogram,
@@ -55,6 +57,7 @@ impl QuotaTrack {
             of_override,
             requests: 0,
             denied: 0,
+            above_limit: 0,
             denied_windows: 0,
             windows: Histogram::default(),
             longest_wait: Duration::ZERO,
@@ -68,6 +71,7 @@ impl QuotaTrack {
         self.requests += 1;
         if !state.has_room() {
             self.denied += 1;
+            self.above_limit += u64::from(state.reason() == Some(Reason::CostExceedsLimit));
             self.longest_wait = self.longest_wait.max(state.retry_after().unwrap_or_default());
         }
         // This quota or another one denied the request, so no window was opened, and the one in the state begins now.

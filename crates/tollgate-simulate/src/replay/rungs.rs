@@ -95,7 +95,7 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
     let mut notes = Vec::new();
     if asked == 0 && !wanted.is_empty() {
         notes.push(
-            "Where several quotas decide together, only today's limit was tried; --try-limits tries others."
+            "Where several quotas decide together, only the limit of the policies was tried; --try-limits tries others."
                 .to_owned(),
         );
     } else if tried < wanted.len() {

@@ -115,6 +115,8 @@ pub struct QuotaReport {
     pub requests: u64,
     /// Requests for which it has no room.
     pub denied: u64,
+    /// Those that ask for more than the limit, so that waiting does not help.
+    pub above_limit: u64,
     /// Windows of clients with a request.
     pub windows: u64,
     /// Windows in which a request is denied.
