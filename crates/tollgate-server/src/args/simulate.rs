@@ -47,12 +47,13 @@ pub struct SimulateArgs {
     #[arg(value_parser = value::positive::<NonZeroU64>, allow_negative_numbers = true)]
     pub min_requests: NonZeroU64,
 
-    /// Class of clients: a name, and conditions as in the `match` of a policy, such as bot='user_agent: "*bot*"'
+    /// Class of clients: a name, and conditions as in the `match` of a policy, such as bot='user_agent: "*bot*"'. There are
+    /// at most 250 classes
     #[arg(long = "class", value_name = "NAME=CONDITIONS")]
     pub classes: Vec<String>,
 
-    /// File of known clients, such as customers and offices: a value of --client a line, addresses also as networks. Their
-    /// requests are the class `known`, whatever other class they would be in
+    /// File of known clients, such as customers and offices: a value of --client a line, addresses also as networks, up to
+    /// 16 MiB. Their requests are the class `known`, whatever other class they would be in
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
 
@@ -61,7 +62,8 @@ pub struct SimulateArgs {
     pub client: String,
 
     /// Most clients that are followed, for each kind of key. If there are more, some of them stand for all, and figures
-    /// about clients are estimates
+    /// about clients are estimates. The engine has room for eight live counters of each: 16 million by default, and at
+    /// least 1 and at most 67 million. If the log needs more, the command fails
     #[arg(long, value_name = "COUNT", default_value = "2000000")]
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_clients: NonZeroUsize,
@@ -71,8 +73,8 @@ pub struct SimulateArgs {
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_attribute_bytes: NonZeroUsize,
 
-    /// How many other limits are tried for each quota that does not decide alone, from 0 to 12. Each takes as long as the
-    /// replay itself
+    /// How many other limits are tried for each quota that does not decide alone, from 0 to 12, and at most 32 of all quotas
+    /// together. Each takes as long as the replay itself. One that needs more than 8 million live counters is left out
     #[arg(long, value_name = "COUNT", default_value = "4", value_parser = log_value::rungs)]
     pub try_limits: usize,
 
@@ -124,8 +126,8 @@ pub struct SuggestArgs {
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = log_value::budget)]
     pub budget: f64,
 
-    /// File of known clients, such as customers and offices: a value of the first --key a line, addresses also as networks.
-    /// They are counted, and shown apart
+    /// File of known clients, such as customers and offices: a value of the first --key a line, addresses also as networks,
+    /// up to 16 MiB. They are counted, and shown apart
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
 
@@ -187,11 +189,12 @@ pub struct LogArgs {
     #[arg(long, value_name = "TIME", value_parser = value::instant, allow_negative_numbers = true)]
     pub to: Option<Timestamp>,
 
-    /// Sort all requests by time first. Without it, requests that lie more than a minute behind are left out
+    /// Sort all requests by time first. Without it, requests that lie more than a minute behind are left out, and at most
+    /// 512 files may overlap in time
     #[arg(long)]
     pub sort: bool,
 
-    /// Share of lines that may be unreadable
+    /// Share of lines that may be unreadable, as those longer than 64 KiB are
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = log_value::percentage)]
     pub max_unparsed: f64,
 
