@@ -134,12 +134,17 @@ pub enum SettingsError {
         Flag("--grpc-limit-headers")
     )]
     NeedlessLimitHeaders,
-    /// The limits of envoyproxy/ratelimit, which have their own answers, and those of another system.
+    /// The flag is about paths that ask policies, and the limits of envoyproxy/ratelimit take their place.
     #[error(
-        "`{}` does not go with the limits of envoyproxy/ratelimit: they answer over gRPC and at `/json`",
-        Flag("--answers")
+        "`{}` does not go with the limits of envoyproxy/ratelimit: they answer over gRPC and at `/json`{effect}",
+        Flag(flag)
     )]
-    NeedlessAnswers,
+    NeedlessForDomains {
+        /// The flag.
+        flag: &'static str,
+        /// What it would be for.
+        effect: &'static str,
+    },
     /// Names of metrics that are about the limits of envoyproxy/ratelimit, and none of these.
     #[error(
         "`{}` is about the limits of envoyproxy/ratelimit: start with `--import envoy-ratelimit`",
@@ -302,8 +307,8 @@ impl Settings {
         if envoy.is_some() && args.grpc_args.grpc_limit_headers {
             return Err(SettingsError::NeedlessLimitHeaders);
         }
-        if envoy.is_some() && args.answers.is_some() {
-            return Err(SettingsError::NeedlessAnswers);
+        if envoy.is_some() {
+            check_needless_for_domains(&args)?;
         }
         if envoy.is_none() && args.metric_aliases == Some(MetricAliases::EnvoyRatelimit) {
             return Err(SettingsError::AliasesOfDomains);
@@ -384,6 +389,19 @@ fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
         return Ok(());
     }
     Err(SettingsError::OpenAdmin(args.admin_listen))
+}
+
+/// Checks that no flag is about paths that ask policies.
+fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
+    let flags = [
+        ("--answers", args.answers.is_some(), ""),
+        ("--receipt-secret-file", args.receipt_secret_file.is_some(), ", without receipts"),
+        ("--trusted-proxy", !args.trusted_proxies.is_empty(), ", and nobody asks at `/forward-auth`"),
+    ];
+    match flags.into_iter().find(|(_, is_set, _)| *is_set) {
+        Some((flag, _, effect)) => Err(SettingsError::NeedlessForDomains { flag, effect }),
+        None => Ok(()),
+    }
 }
 
 /// The settings that depend on where the policies come from.

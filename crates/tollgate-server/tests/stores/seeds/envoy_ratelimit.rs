@@ -276,8 +276,16 @@ fn invalid_settings_stop_the_start() {
     let headers = [&import[..], &["--grpc", "127.0.0.1:0", "--grpc-limit-headers"]].concat();
     let said = refused(&[], &headers);
     assert!(said.contains("set LIMIT_RESPONSE_HEADERS_ENABLED=true"), "{said}");
-    let said = refused(&[], &[&import[..], &["--answers", "rlaas"]].concat());
-    assert!(said.contains("`--answers` does not go with the limits of envoyproxy/ratelimit"), "{said}");
+    let secret = folder.join("secret").to_str().expect("a path in UTF-8").to_owned();
+    fs::write(&secret, "0123456789abcdef0123456789abcdef").expect("a file can be written");
+    let needless =
+        [("--answers", "rlaas"), ("--trusted-proxy", "10.0.0.0/8"), ("--receipt-secret-file", &secret)];
+    for (flag, value) in needless {
+        let said = refused(&[], &[&import[..], &[flag, value]].concat());
+        let expected =
+            format!("`{flag}` does not go with the limits of envoyproxy/ratelimit: they answer over");
+        assert!(said.contains(&expected), "{said}");
+    }
     let layout = [&import[..], &["--store", "redis://127.0.0.1", "--store-layout", "rlaas"]].concat();
     let said = refused(&[], &layout);
     assert!(said.contains("`--store-layout` does not go with the limits of envoyproxy/ratelimit"), "{said}");
