@@ -31,7 +31,7 @@ use crate::exit_status::{FAILURE, NO_DECISION, SUCCESS};
 pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     let policies = Config::load(&args.policies)?.into_policies();
     let baseline = args.baseline.as_ref().map(Config::load).transpose()?.map(Config::into_policies);
-    let classes = classes(&args.classes, args.known.as_deref(), &args.client)?;
+    let classes = classes(&args.classes, args.known.as_deref(), ("--client", &args.client))?;
     let client = Identity::of_word(&args.client).ok_or_else(|| {
         Failure::usage(anyhow::anyhow!("--client: no attribute can be named `{}`", args.client))
     })?;
@@ -58,9 +58,18 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     finish(args, report, page)
 }
 
-/// Classes, with the clients of a list that have these values of an attribute.
-fn classes(classes: &[String], list: Option<&Path>, attribute: &str) -> Result<Classes, Failure> {
+/// Classes, with the clients of a list that have these values of the attribute that a flag names.
+fn classes(
+    classes: &[String],
+    list: Option<&Path>,
+    (flag, attribute): (&str, &str),
+) -> Result<Classes, Failure> {
     let Some(list) = list else { return Ok(Classes::parse(classes, None)?) };
+    if Identity::of_word(attribute) == Some(Identity::Global) {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "--known: {flag} {attribute} counts all clients as one, so none of them can be told by a list"
+        )));
+    }
     let text =
         Config::read(list).map_err(|error| Failure::usage(anyhow::Error::new(error).context("--known")))?;
     // Tables are named without a folder.

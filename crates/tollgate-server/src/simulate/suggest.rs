@@ -31,7 +31,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
     let matching = Classes::parse(&classes, None)
         .map_err(|error| Failure::usage(anyhow::Error::new(error).context("--match")))?;
     let first_key = args.key.first().map_or("ip", String::as_str);
-    let known = super::classes(&[], args.known.as_deref(), first_key)?;
+    let known = super::classes(&[], args.known.as_deref(), ("--key", first_key))?;
     let conditions = matching.attributes().chain(known.attributes());
     let names: BTreeSet<String> = conditions.map(str::to_owned).chain(args.key.iter().cloned()).collect();
     let requests = Requests::open(&args.logs, &args.log, &names, &BTreeSet::new())?;

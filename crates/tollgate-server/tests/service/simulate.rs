@@ -471,6 +471,55 @@ fn known_clients_are_shown_apart_and_have_gates() {
     assert_eq!((status, error.contains("--known: cannot read nowhere.txt")), (Some(2), true), "{error}");
 }
 
+/// A list with the wrong values was taken without a word.
+#[test]
+fn lists_of_known_clients_that_name_nobody_are_told() {
+    let folder = Folder::new();
+    folder.write("known.txt", "198.51.100.7\n");
+    let note = "no `ip` of the log is in that list";
+    let suggest =
+        |more: &[&str]| folder.run(&[&["suggest", "access.log", "--known", "known.txt"], more].concat());
+    for form in [&[][..], &["--json"]] {
+        let (_, said, error) = suggest(form);
+        assert!(said.contains(note), "{error}{said}");
+    }
+    // Known clients that --match leaves out are not counted.
+    folder.write("known.txt", "192.0.2.66\n");
+    assert!(suggest(&["--match", "path: /other"]).1.contains(note));
+    assert!(!suggest(&[]).1.contains(note));
+    for (arguments, flag) in [
+        (&["suggest", "access.log", "--key", "global"][..], "--key"),
+        (&["simulate", "policies.yaml", "access.log", "--client", "global"], "--client"),
+    ] {
+        let (status, said, error) = folder.run(&[arguments, &["--known", "known.txt"]].concat());
+        let expected = format!("--known: {flag} global counts all clients as one");
+        assert_eq!((status, said.as_str(), error.contains(&expected)), (Some(2), "", true), "{error}");
+    }
+}
+
+/// Somebody who met a bound had to read the source to know it.
+#[test]
+fn bounds_are_in_the_help() {
+    let help = |command: &str| {
+        let (status, said, _) = Folder::new().run(&[command, "--help"]);
+        assert_eq!(status, Some(0));
+        said.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    let simulate = help("simulate");
+    for bound in [
+        "eight live counters of each: 16 million by default",
+        "32 of all quotas together",
+        "at most 250 classes",
+    ] {
+        assert!(simulate.contains(bound), "{bound}: {simulate}");
+    }
+    for said in [simulate, help("suggest")] {
+        for bound in ["longer than 64 KiB", "up to 16 MiB", "more than a minute behind"] {
+            assert!(said.contains(bound), "{bound}: {said}");
+        }
+    }
+}
+
 /// It said nothing of what it had read, and so nothing of lines that it could not read.
 #[test]
 fn suggest_says_what_it_has_read() {

@@ -13,7 +13,7 @@ use super::maxima::Maxima;
 use super::{GreatClient, HeldOut, KindReport, Outliers, SuggestedQuota, Suggestion};
 use crate::replay::{Found, Subjects, digest, keep, mix, written};
 use crate::report::Spread;
-use crate::{Classes, Histogram, Hit};
+use crate::{Classes, Histogram, Hit, code};
 
 /// The shortest part of a period, in milliseconds.
 const PART: i64 = 60_000;
@@ -59,6 +59,8 @@ pub struct Survey {
     short: Option<Maxima>,
     requests: u64,
     without_key: u64,
+    /// Whether a client of the list has made a request that is counted.
+    has_known: bool,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
     fingerprint: u128,
@@ -76,6 +78,7 @@ impl Survey {
             short: options.companion.as_ref().map(maxima),
             requests: 0,
             without_key: 0,
+            has_known: false,
             first: None,
             last: None,
             fingerprint: 0,
@@ -100,6 +103,8 @@ impl Survey {
             return;
         };
         self.fingerprint = mix(self.fingerprint, digest, now);
+        let is_known = self.options.known.of(&hit.attributes) > 0;
+        self.has_known |= is_known;
         let Some(client) = self.client(digest) else { return };
         let place = client as usize;
         if place >= self.traits.len() {
@@ -110,7 +115,7 @@ impl Survey {
                 // Who asks for the most is known only at the end.
                 self.subjects.remember_name(client, &hit.attributes);
             }
-            traits.is_known |= self.options.known.of(&hit.attributes) > 0;
+            traits.is_known |= is_known;
             traits.note(hit.status, hit.user_agent);
         }
         let one_in = self.subjects.one_in();
@@ -185,7 +190,17 @@ impl Survey {
             fingerprint: self.fingerprint,
         };
         suggestion.notes = notes(&suggestion);
+        suggestion.notes.extend(self.nobody_known());
         suggestion
+    }
+
+    /// A note, if the list of known clients is of no use.
+    fn nobody_known(&self) -> Option<String> {
+        let attribute = self.options.known.attributes().next().filter(|_| !self.has_known)?;
+        Some(format!(
+            "No request that is counted is from a client of --known: no {} of the log is in that list.",
+            code(attribute)
+        ))
     }
 
     fn kind(&self, client: u32) -> Kind {
