@@ -16,6 +16,7 @@ pub(crate) struct Known {
     pub(crate) log: Log,
     /// `None` if it has no lines.
     pub(crate) detected: Option<Detected>,
+    may_be_sampled: bool,
     /// Its place in the summary.
     pub(crate) file: usize,
 }
@@ -29,8 +30,11 @@ impl Known {
         options: &Options,
         counts: &Arc<Counts>,
     ) -> Result<Self, Error> {
-        let detected = look(&mut log, file, most, options, counts)?;
-        Ok(Self { log, detected, file })
+        let (detected, may_be_sampled) = match look(&mut log, file, most, options, counts)? {
+            Some((detected, may_be_sampled)) => (Some(detected), may_be_sampled),
+            None => (None, false),
+        };
+        Ok(Self { log, detected, may_be_sampled, file })
     }
 
     /// The earliest time in the first lines.
@@ -46,21 +50,21 @@ impl Known {
             format: detected.map(Detected::name),
             instant: detected.and_then(|detected| detected.seen.instant),
             precision: detected.and_then(|detected| detected.seen.precision),
-            may_be_sampled: detected.is_some_and(|detected| detected.format.may_be_sampled()),
+            may_be_sampled: self.may_be_sampled,
             lines: 0,
             requests: 0,
         }
     }
 }
 
-/// Finds the format of a log by its first lines.
+/// Finds the format of a log by its first lines, and whether it may hold only a sample of all requests.
 fn look(
     log: &mut Log,
     file: usize,
     most: usize,
     options: &Options,
     counts: &Arc<Counts>,
-) -> Result<Option<Detected>, Error> {
+) -> Result<Option<(Detected, bool)>, Error> {
     let first = log.first_lines(most, counts)?;
     let mut lines = Lines::new(first.as_slice());
     let mut copies: Vec<Vec<u8>> = Vec::new();
@@ -102,5 +106,6 @@ fn look(
     if detected.seen.has_no_zone {
         return Err(Error::NoZone { name: log.name.clone() });
     }
-    Ok(Some(detected))
+    let may_be_sampled = detected.may_be_sampled(&copies);
+    Ok(Some((detected, may_be_sampled)))
 }

@@ -153,7 +153,7 @@ impl Reading {
     }
 
     fn open(&self, known: Known) -> Result<Open, Error> {
-        let Known { mut log, detected, file } = known;
+        let Known { mut log, detected, file, .. } = known;
         let parser =
             detected.as_ref().map(|detected| {
                 let zone = self.options.zone.as_ref();

@@ -55,7 +55,8 @@ pub struct LogFile {
     pub instant: Option<Instant>,
     /// How exactly the format tells the time.
     pub precision: Option<Precision>,
-    /// Whether such logs may hold a sample of the requests alone, as those of load balancers of Google Cloud do.
+    /// Whether the log may hold only a sample of all requests: its first lines have the fields of Cloudflare's Logpush, or
+    /// of load balancers of Google Cloud.
     pub may_be_sampled: bool,
     /// All its lines.
     pub lines: u64,

@@ -4,6 +4,7 @@ use jiff::tz::TimeZone;
 
 use super::prefix::Prefix;
 use super::rows::ROWS;
+use super::sampled::is_sampled;
 use super::table::{Style, may_be_header};
 use super::{Format, Parser, Shape};
 use crate::plan::Plan;
@@ -70,6 +71,11 @@ impl Detected {
     /// Its name, with what stands around its lines.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", self.format.name, self.prefix.suffix())
+    }
+
+    /// Whether the log may hold only a sample of all requests, as these first lines show, or its format.
+    pub(crate) fn may_be_sampled(&self, lines: &[&[u8]]) -> bool {
+        self.format.may_be_sampled || is_sampled(&self.format, self.prefix, lines)
     }
 }
 

@@ -7,6 +7,7 @@ mod nginx;
 mod parser;
 mod prefix;
 mod rows;
+mod sampled;
 mod table;
 mod template;
 
@@ -89,10 +90,6 @@ impl Format {
     /// The names of all known formats.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ROWS.iter().map(|row| row.name)
-    }
-
-    pub(crate) fn may_be_sampled(&self) -> bool {
-        self.may_be_sampled
     }
 
     fn pasted(name: String, template: Template) -> Self {

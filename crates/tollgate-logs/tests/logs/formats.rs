@@ -251,6 +251,59 @@ fn known_formats_are_detected_and_read() {
     }
 }
 
+/// A sample was replayed as if it were whole where another format read it: with fields that somebody added, under a name
+/// in front, in a table, or as a named format.
+#[test]
+fn samples_are_told_by_their_fields_whatever_reads_them() {
+    const OWN: &str = r#""time":"2026-11-23T16:00:00Z","ip":"192.0.2.7","method":"GET","path":"/a","status":200,"bytes":1,"host":"a","user":"b","user_agent":"c","referer":"d","#;
+    const GOOGLE: &str = r#""timestamp":"2026-11-23T16:00:00Z","httpRequest":{"requestMethod":"GET","requestUrl":"/a","remoteIp":"192.0.2.7","status":200}"#;
+    const CLOUDFLARE: &str = r#""EdgeStartTimestamp":"2026-11-23T16:00:00Z","ClientIP":"192.0.2.7","ClientRequestMethod":"GET","ClientRequestURI":"/a""#;
+    const ENVOY: &str = r#""start_time":"2026-11-23T16:00:00Z","downstream_remote_address":"192.0.2.7","x_forwarded_for":"192.0.2.7","method":"GET","path":"/a","authority":"a","user_agent":"b","referer":"c","response_code":200,"bytes_sent":1,"#;
+    let named = |format: &str| Options { format: Some(format.parse().unwrap()), ..Options::default() };
+    let timed = |time: &str| Options { time: Some(time.parse().unwrap()), ..Options::default() };
+    let usual = Options::default;
+    let cases = [
+        (format!("{{{OWN}{GOOGLE}}}"), usual(), "json"),
+        (format!("{{{OWN}{CLOUDFLARE}}}"), usual(), "json"),
+        (format!("{{{ENVOY}{GOOGLE}}}"), usual(), "envoy-json"),
+        (format!("app-1  | {{{OWN}{GOOGLE}}}"), usual(), "json in compose"),
+        (format!("{{{OWN}\"data\" : {{{GOOGLE}}}}}"), usual(), "json"),
+        (format!("{{{OWN}{}}}", CLOUDFLARE.to_ascii_lowercase()), usual(), "json"),
+        (r#"{"EdgeEndTimestamp":"2026-11-23T16:00:00Z"}"#.into(), timed("/EdgeEndTimestamp:iso"), "json"),
+        (format!("{{{OWN}{GOOGLE}}}"), named("json"), "json"),
+        (format!("{{{ENVOY}{GOOGLE}}}"), named("envoy-json"), "envoy-json"),
+        ("time,ip,httpRequest.requestUrl\n2026-11-23T16:00:00Z,192.0.2.7,/a".into(), usual(), "csv"),
+        (
+            "\"EdgeStartTimestamp\"\tClientIP\tRayID\r\n2026-11-23T16:00:00Z\t192.0.2.7\tr\r\n".into(),
+            timed("EdgeStartTimestamp:iso"),
+            "tsv",
+        ),
+    ];
+    let read = |text: &str, options| {
+        let (_, summary, _) = read_all(vec![log(text)], options);
+        let [file] = &summary.files[..] else { panic!("one file: {text}") };
+        (file.format.clone().unwrap_or_default(), file.may_be_sampled)
+    };
+    for (text, options, format) in cases {
+        assert_eq!(read(&text, options), (format.to_owned(), true), "{text}");
+    }
+    let names =
+        r#""note":"\"httpRequest\": \"requestUrl\":","requestUrl":"httpRequest","ClientIP":"192.0.2.7""#;
+    let firewall =
+        r#""timestamp":1795449600000,"httpRequest":{"clientIp":"192.0.2.7","uri":"/a","httpMethod":"GET"}"#;
+    let pasted = r#"log_format a escape=json '{"httpRequest":{"requestMethod":"$request_method","remoteIp":"$remote_addr","time":"$time_iso8601"}}';"#;
+    let line =
+        r#"{"httpRequest":{"requestMethod":"GET","remoteIp":"192.0.2.7","time":"2026-11-23T16:00:00Z"}}"#;
+    for (text, options, format) in [
+        (format!("{{{OWN}{names}}}"), usual(), "json"),
+        (format!("{{{OWN}{firewall}}}"), usual(), "json"),
+        (line.into(), named(pasted), "log_format a"),
+        ("time,ip,requestUrl\n2026-11-23T16:00:00Z,192.0.2.7,httpRequest".into(), usual(), "csv"),
+    ] {
+        assert_eq!(read(&text, options), (format.to_owned(), false), "{text}");
+    }
+}
+
 #[test]
 fn a_format_that_is_named_reads_what_it_detects() {
     for case in CASES {

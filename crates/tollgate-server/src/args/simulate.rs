@@ -199,7 +199,7 @@ pub struct LogArgs {
     pub max_unparsed: f64,
 
     /// Share of all requests that the logs hold, such as 10%, if the server logs a sample. With 100%, logs that may be one,
-    /// as those of Google Cloud, are taken as whole
+    /// as those of Cloudflare and Google Cloud, are taken as whole
     #[arg(long, value_name = "SHARE", value_parser = log_value::sample_rate)]
     pub sample_rate: Option<f64>,
 

@@ -153,7 +153,9 @@ impl Requests {
                 let mut files = self.reader.summary().files.iter();
                 let file = files.find(|file| file.may_be_sampled)?;
                 let name = &file.name;
-                Some(format!("{name}: logs of this format may hold only a sample of all requests"))
+                Some(format!(
+                    "{name}: logs of Cloudflare and Google Cloud may hold only a sample of all requests"
+                ))
             }
         }
     }

@@ -420,11 +420,18 @@ fn samples_are_refused_unless_somebody_asks_for_estimates() {
     let folder = Folder::new();
     let google = r#"{"timestamp":"2026-11-23T12:00:00Z","httpRequest":{"requestMethod":"GET","requestUrl":"http://a/login","status":200,"remoteIp":"192.0.2.1"}}"#;
     folder.write("google.log", &format!("{google}\n").repeat(12));
+    let own = r#"{"ip":"192.0.2.1","method":"GET","path":"/","status":200,"user":"a","host":"b","bytes":1,"#;
+    folder.write("enriched.log", &format!("{}\n", google.replacen('{', own, 1)).repeat(12));
     for command in [&["simulate", "policies.yaml"][..], &["suggest"]] {
         let run = |log, flags: &[&str]| folder.run(&[command, &[log], flags].concat());
         let (status, said, error) = run("google.log", &[]);
         assert_eq!((status, said.as_str()), (Some(3), ""));
-        assert!(error.contains("google.log: logs of this format may hold only a sample"), "{error}");
+        let why = "logs of Cloudflare and Google Cloud may hold only a sample";
+        assert!(error.contains(&format!("google.log: {why}")), "{error}");
+        // With fields of its own, it is read as plain JSON.
+        let (status, said, error) = run("enriched.log", &[]);
+        assert_eq!((status, said.as_str()), (Some(3), ""));
+        assert!(error.contains(&format!("enriched.log: {why}")), "{error}");
         assert!(error.contains("--estimate") && error.contains("--sample-rate 100%"), "{error}");
         let (_, said, error) = run("google.log", &["--sample-rate", "100%"]);
         assert!(error.is_empty() && !said.contains("sample"), "{error}{said}");
