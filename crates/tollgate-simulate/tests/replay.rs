@@ -393,8 +393,7 @@ fn denials_of_clients_that_are_not_followed_are_said_to_be() {
     assert!(left_out.len() >= 15 && left_out.len() + followed.len() == 20, "{}", left_out.len());
     for report in left_out {
         let said = Answer::new(report, Vec::new()).to_string();
-        let line =
-            "  denies 4 requests of clients that --max-clients leaves out; the longest wait is 29 seconds\n";
+        let line = "  denies 4 requests of clients that are not followed; the longest wait is 29 seconds\n";
         assert!(said.contains(line), "{said}");
     }
 }

@@ -48,7 +48,7 @@ pub struct SimulateArgs {
     pub min_requests: NonZeroU64,
 
     /// Class of clients: a name, and conditions as in the `match` of a policy, such as bot='user_agent: "*bot*"'. There are
-    /// at most 250 classes
+    /// at most 250 classes, and policies times classes are at most 100,000
     #[arg(long = "class", value_name = "NAME=CONDITIONS")]
     pub classes: Vec<String>,
 

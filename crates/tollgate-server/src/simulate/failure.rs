@@ -57,7 +57,10 @@ impl From<LogError> for Failure {
 
 impl From<ReplayError> for Failure {
     fn from(error: ReplayError) -> Self {
-        Self::no_answer(error)
+        match error {
+            ReplayError::TooManyPairs { .. } => Self::usage(error),
+            _ => Self::no_answer(error),
+        }
     }
 }
 

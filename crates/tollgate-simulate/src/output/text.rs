@@ -187,7 +187,7 @@ fn denials(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaRepor
         let whose = match policy.one_client_in {
             1 => "",
             // Without a client there is no window.
-            _ => " of clients that --max-clients leaves out",
+            _ => " of clients that are not followed",
         };
         let (waiting, wait) = (counted(waiting, "request"), lasting(longest_wait));
         writeln!(f, "  denies {waiting}{whose}; the longest wait is {wait}")?;

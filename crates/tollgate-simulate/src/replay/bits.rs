@@ -1,22 +1,61 @@
 //! One bit for each client.
 
 /// A set of clients, by their numbers.
+///
+/// It lies in pages. There are many sets, and one with few clients takes little, whatever their numbers are.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Bits(Vec<u64>);
+pub(super) struct Bits {
+    pages: Vec<Option<Box<Page>>>,
+    bytes: usize,
+}
+
+/// The bits of 4,096 clients.
+type Page = [u64; WORDS];
+
+const WORDS: usize = 64;
+
+/// The page of a client, its word there and its bit.
+const fn place(client: u32) -> (usize, usize, u64) {
+    let word = client as usize / 64;
+    (word / WORDS, word % WORDS, 1 << (client % 64))
+}
 
 impl Bits {
     pub(super) fn insert(&mut self, client: u32) {
-        let place = client as usize / 64;
-        if place >= self.0.len() {
-            self.0.resize(place + 1, 0);
+        let (page, word, bit) = place(client);
+        let Some(Some(page)) = self.pages.get_mut(page) else { return self.insert_with_page(client) };
+        if let Some(word) = page.get_mut(word) {
+            *word |= bit;
         }
-        if let Some(word) = self.0.get_mut(place) {
-            *word |= 1 << (client % 64);
+    }
+
+    #[cold]
+    fn insert_with_page(&mut self, client: u32) {
+        let (page, ..) = place(client);
+        let before = self.pages.capacity();
+        if page >= self.pages.len() {
+            self.pages.resize(page + 1, None);
+        }
+        if let Some(free) = self.pages.get_mut(page) {
+            *free = Some(Box::new([0; WORDS]));
+            let grown = self.pages.capacity() - before;
+            self.bytes += grown * size_of::<Option<Box<Page>>>() + size_of::<Page>();
+            self.insert(client);
         }
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+        self.pages
+            .iter()
+            .flatten()
+            .flat_map(|page| page.iter())
+            .map(|word| u64::from(word.count_ones()))
+            .sum()
+    }
+
+    /// The memory that it takes.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
     }
 
     /// Keeps the clients that had these numbers.
@@ -28,7 +67,9 @@ impl Bits {
     }
 
     fn contains(&self, client: u32) -> bool {
-        self.0.get(client as usize / 64).is_some_and(|word| word >> (client % 64) & 1 == 1)
+        let (page, word, bit) = place(client);
+        let page = self.pages.get(page).and_then(Option::as_ref);
+        page.and_then(|page| page.get(word)).is_some_and(|word| word & bit != 0)
     }
 }
 
@@ -39,10 +80,25 @@ mod tests {
     #[test]
     fn kept_clients_have_new_numbers() {
         let mut bits = Bits::default();
-        [1, 63, 64, 200].into_iter().for_each(|client| bits.insert(client));
-        assert_eq!(bits.count(), 4);
-        bits.keep(&[0, 63, 100, 200]);
+        [1, 63, 64, 200, 70_000].into_iter().for_each(|client| bits.insert(client));
+        assert_eq!(bits.count(), 5);
+        bits.keep(&[0, 63, 100, 200, 70_000]);
         let kept: Vec<u32> = (0..300).filter(|client| bits.contains(*client)).collect();
-        assert_eq!(kept, [1, 3]);
+        assert_eq!(kept, [1, 3, 4]);
+    }
+
+    /// One late client took as much as all before it.
+    #[test]
+    fn a_set_takes_memory_for_its_own_clients() {
+        let mut bits = Bits::default();
+        assert_eq!(bits.bytes(), 0);
+        bits.insert(2_000_000);
+        assert!(bits.contains(2_000_000) && !bits.contains(1_999_999));
+        assert!((512..8_192).contains(&bits.bytes()), "{}", bits.bytes());
+        (0..2_000_000).for_each(|client| bits.insert(client));
+        assert_eq!(bits.count(), 2_000_001);
+        assert!((250_000..270_000).contains(&bits.bytes()), "{}", bits.bytes());
+        bits.keep(&[]);
+        assert_eq!(bits.bytes(), 0);
     }
 }

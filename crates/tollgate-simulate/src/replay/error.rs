@@ -4,6 +4,8 @@ use thiserror::Error;
 use tollgate::StoreError;
 use tollgate_policy::PolicyError;
 
+use super::by_class::ByClass;
+
 /// Why requests cannot be replayed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -13,6 +15,17 @@ pub enum ReplayError {
         "the counters of the replay: {0}; there is room for eight of each client that --max-clients allows"
     )]
     Store(StoreError),
+    /// The clients of each class are counted for each policy, and there is not enough memory for so many.
+    #[error(
+        "{policies} policies times {classes} classes are more than {} pairs; give fewer classes",
+        ByClass::MAX_PAIRS
+    )]
+    TooManyPairs {
+        /// The policies.
+        policies: usize,
+        /// The classes.
+        classes: usize,
+    },
     /// A store in memory always answers; this is a defect of Tollgate.
     #[error("the counters of the replay gave no answer")]
     NoAnswer,

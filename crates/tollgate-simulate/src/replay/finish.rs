@@ -213,8 +213,14 @@ impl Replay {
         }
         let one_in = self.subjects.iter().map(Subjects::one_in).max().unwrap_or(1);
         if one_in > 1 {
+            let why = if self.is_short_of_class_bytes {
+                "Fewer clients are followed than --max-clients allows: there are too many policies and classes to follow \
+                 more."
+            } else {
+                "There are more clients than --max-clients."
+            };
             notes.push(format!(
-                "There are more clients than --max-clients. Figures about clients and windows, and what other limits would \
+                "{why} Figures about clients and windows, and what other limits would \
                  deny by these, are estimates from one client in {one_in}; requests that are denied are counted exactly."
             ));
         }

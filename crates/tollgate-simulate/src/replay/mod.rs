@@ -9,6 +9,7 @@
 
 mod bits;
 mod burst;
+mod by_class;
 mod calendar;
 mod clients;
 mod engine;
@@ -23,6 +24,8 @@ mod policy_track;
 mod quota_track;
 mod rungs;
 mod subjects;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashMap;
 use std::hint::black_box;
@@ -36,6 +39,7 @@ use tollgate_policy::{
     TrialKind,
 };
 
+use self::by_class::ByClass;
 use self::calendar::Calendar;
 use self::clients::Clients;
 use self::engine::Engine;
@@ -160,6 +164,9 @@ pub struct Replay {
     tracks: Tracks,
     rungs: Vec<Rung>,
     all: All,
+    /// The most memory for the clients of classes, and whether it did not suffice.
+    max_class_bytes: usize,
+    is_short_of_class_bytes: bool,
     options: Options,
 }
 
@@ -176,7 +183,7 @@ struct All {
     undecided: HashMap<String, u64>,
     unlimited: u64,
     clients: Clients,
-    classes: outcome::ByClass,
+    classes: ByClass,
     calendar: Calendar,
     examples: Examples,
     /// Depends on every request: whoever does not have the log cannot guess it.
@@ -202,12 +209,18 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// If policies with other limits are not valid, which does not happen.
+    /// If there are so many policies and classes that memory is short, or policies with other limits are not valid, which
+    /// does not happen.
     pub fn new(
         policies: Policies,
         baseline: Option<Policies>,
         options: Options,
     ) -> Result<Self, ReplayError> {
+        let classes = options.classes.len();
+        let pairs = policies.as_slice().len().saturating_mul(classes);
+        if pairs > ByClass::MAX_PAIRS {
+            return Err(ReplayError::TooManyPairs { policies: policies.as_slice().len(), classes });
+        }
         let clock = ManualClock::default();
         let max_counters = options.max_clients.get().saturating_mul(COUNTERS_PER_CLIENT);
         let max_counters = max_counters.clamp(MAX_COUNTERS / 64, MAX_COUNTERS);
@@ -215,7 +228,6 @@ impl Replay {
         let (engine, baseline) = (new(policies), baseline.map(new));
         let max = options.max_clients.get();
         let mut subjects = vec![Subjects::new(options.client.clone(), max)];
-        let classes = options.classes.len();
         let tracks = Tracks::new(engine.policies(), classes, |identity| {
             let known = subjects.iter().position(|other| other.identity() == identity);
             known.unwrap_or_else(|| {
@@ -225,8 +237,20 @@ impl Replay {
         });
         let rungs = rungs::all(engine.policies(), &tracks, &clock, &options)?;
         let calendar = Calendar::new(options.zone.clone());
-        let all = All { calendar, classes: outcome::ByClass::new(classes), ..All::default() };
-        Ok(Self { clock, now: None, engine, baseline, subjects, tracks, rungs, all, options })
+        let all = All { calendar, classes: ByClass::new(classes), ..All::default() };
+        Ok(Self {
+            clock,
+            now: None,
+            engine,
+            baseline,
+            subjects,
+            tracks,
+            rungs,
+            all,
+            max_class_bytes: ByClass::MAX_BYTES,
+            is_short_of_class_bytes: false,
+            options,
+        })
     }
 
     /// Decides on a request, as it would have been decided on at its time.
@@ -302,6 +326,7 @@ impl Replay {
             let client = request.numbers.get(subject).copied().flatten().flatten();
             rung.decide(&hit.attributes, client);
         }
+        self.bound_classes();
         Ok(())
     }
 
@@ -480,6 +505,19 @@ impl Replay {
             *of_subject = Some(number);
         }
         number
+    }
+
+    /// Follows fewer clients while those of classes take too much memory: of the kind that takes most.
+    fn bound_classes(&mut self) {
+        while self.all.classes.bytes() + self.tracks.class_bytes() > self.max_class_bytes {
+            let taken = |subject: &usize| {
+                let of_all = if *subject == CLIENT { self.all.classes.bytes() } else { 0 };
+                of_all + self.tracks.class_bytes_of(*subject)
+            };
+            let Some(subject) = (0..self.subjects.len()).max_by_key(taken) else { return };
+            self.is_short_of_class_bytes = true;
+            self.halve(subject);
+        }
     }
 
     fn halve(&mut self, subject: usize) {

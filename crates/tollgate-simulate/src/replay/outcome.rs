@@ -2,10 +2,6 @@
 
 use tollgate_policy::{CheckError, PolicyDecision};
 
-use super::bits::Bits;
-use crate::Classes;
-use crate::report::ClassReport;
-
 /// What became of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
@@ -26,60 +22,6 @@ pub(super) struct Verdicts {
     pub(super) newly_allowed: u64,
     /// Requests that only one of both could decide on.
     pub(super) incomparable: u64,
-}
-
-/// Requests of each class, and the clients that made them. Those that are in no class come first.
-#[derive(Debug, Default)]
-pub(super) struct ByClass(Vec<OfClass>);
-
-#[derive(Debug, Default)]
-struct OfClass {
-    requests: u64,
-    denied: u64,
-    clients: Bits,
-    denied_clients: Bits,
-}
-
-impl ByClass {
-    /// For so many classes. Without any, nothing is counted.
-    pub(super) fn new(classes: usize) -> Self {
-        let counted = if classes == 0 { 0 } else { classes + 1 };
-        Self(std::iter::repeat_with(OfClass::default).take(counted).collect())
-    }
-
-    /// Notes a request of a class, counted from 1, and of a client, if it is followed.
-    pub(super) fn note(&mut self, class: u8, client: Option<u32>, is_denied: bool) {
-        let Some(of_class) = self.0.get_mut(usize::from(class)) else { return };
-        of_class.requests += 1;
-        of_class.denied += u64::from(is_denied);
-        let Some(client) = client else { return };
-        of_class.clients.insert(client);
-        if is_denied {
-            of_class.denied_clients.insert(client);
-        }
-    }
-
-    /// Keeps the clients that had these numbers.
-    pub(super) fn keep(&mut self, kept: &[u32]) {
-        for of_class in &mut self.0 {
-            of_class.clients.keep(kept);
-            of_class.denied_clients.keep(kept);
-        }
-    }
-
-    /// The figures of classes with these names; those in no class are `others`, and last.
-    pub(super) fn reports(&self, classes: &Classes, one_client_in: u64) -> Vec<ClassReport> {
-        let names = classes.names().chain(["others"]).map(str::to_owned);
-        let figures = self.0.iter().skip(1).chain(self.0.first());
-        let reports = names.zip(figures).map(|(class, figures)| ClassReport {
-            class,
-            requests: figures.requests,
-            denied: figures.denied,
-            clients: figures.clients.count() * one_client_in,
-            denied_clients: figures.denied_clients.count() * one_client_in,
-        });
-        reports.collect()
-    }
 }
 
 impl Verdict {

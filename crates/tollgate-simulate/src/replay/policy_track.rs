@@ -4,8 +4,8 @@ use tollgate::PolicyQuota;
 use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
 
 use super::Role;
+use super::by_class::ByClass;
 use super::clients::Met;
-use super::outcome::ByClass;
 use super::quota_track::{QuotaTrack, Seen};
 
 /// The kind of key of the clients of figures over all policies.
@@ -44,6 +44,8 @@ pub(super) struct Tracks {
     near: Vec<(usize, usize)>,
     /// Policies whose charges were begun, with the client and whether the request is newly denied.
     begun: Vec<Noted>,
+    /// The memory for the clients of classes.
+    class_bytes: usize,
 }
 
 /// What a policy made of a request.
@@ -197,7 +199,9 @@ impl Tracks {
         track.requests += 1;
         track.denied += u64::from(is_denied);
         track.newly_denied += u64::from(is_denied && is_new);
+        let before = track.classes.bytes();
         track.classes.note(class, client, is_denied);
+        self.class_bytes += track.classes.bytes() - before;
         if let Some(client) = client {
             track.clients.note(client, is_denied);
         }
@@ -229,5 +233,17 @@ impl Tracks {
             track.classes.keep(kept);
             track.quotas.iter_mut().for_each(|quota| quota.keep(kept));
         }
+        self.class_bytes = self.tracks.iter().map(|track| track.classes.bytes()).sum();
+    }
+
+    /// The memory that the clients of classes take.
+    pub(super) const fn class_bytes(&self) -> usize {
+        self.class_bytes
+    }
+
+    /// Of that, the part of this kind of key.
+    pub(super) fn class_bytes_of(&self, subject: usize) -> usize {
+        let of_subject = self.tracks.iter().filter(|track| track.subject == subject);
+        of_subject.map(|track| track.classes.bytes()).sum()
     }
 }

@@ -1,0 +1,82 @@
+//! Requests and clients of each class.
+
+use super::bits::Bits;
+use crate::Classes;
+use crate::report::ClassReport;
+
+/// Requests of each class, and the clients that made them. Those that are in no class come first.
+#[derive(Debug, Default)]
+pub(super) struct ByClass {
+    classes: Vec<OfClass>,
+    bytes: usize,
+}
+
+#[derive(Debug, Default)]
+struct OfClass {
+    requests: u64,
+    denied: u64,
+    clients: Bits,
+    denied_clients: Bits,
+}
+
+impl ByClass {
+    /// The memory for the clients of all classes and policies together. Where it does not suffice, fewer are followed.
+    pub(super) const MAX_BYTES: usize = 512 << 20;
+
+    /// Policies times classes at most. So many take less than half of the memory as long as 4,096 clients are followed.
+    pub(super) const MAX_PAIRS: usize = 100_000;
+
+    /// For so many classes. Without any, nothing is counted.
+    pub(super) fn new(classes: usize) -> Self {
+        let counted = if classes == 0 { 0 } else { classes + 1 };
+        Self { classes: std::iter::repeat_with(OfClass::default).take(counted).collect(), bytes: 0 }
+    }
+
+    /// Notes a request of a class, counted from 1, and of a client, if it is followed.
+    pub(super) fn note(&mut self, class: u8, client: Option<u32>, is_denied: bool) {
+        let Some(of_class) = self.classes.get_mut(usize::from(class)) else { return };
+        of_class.requests += 1;
+        of_class.denied += u64::from(is_denied);
+        let Some(client) = client else { return };
+        let before = of_class.bytes();
+        of_class.clients.insert(client);
+        if is_denied {
+            of_class.denied_clients.insert(client);
+        }
+        self.bytes += of_class.bytes() - before;
+    }
+
+    /// The memory that clients take.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// Keeps the clients that had these numbers.
+    pub(super) fn keep(&mut self, kept: &[u32]) {
+        for of_class in &mut self.classes {
+            of_class.clients.keep(kept);
+            of_class.denied_clients.keep(kept);
+        }
+        self.bytes = self.classes.iter().map(OfClass::bytes).sum();
+    }
+
+    /// The figures of classes with these names; those in no class are `others`, and last.
+    pub(super) fn reports(&self, classes: &Classes, one_client_in: u64) -> Vec<ClassReport> {
+        let names = classes.names().chain(["others"]).map(str::to_owned);
+        let figures = self.classes.iter().skip(1).chain(self.classes.first());
+        let reports = names.zip(figures).map(|(class, figures)| ClassReport {
+            class,
+            requests: figures.requests,
+            denied: figures.denied,
+            clients: figures.clients.count() * one_client_in,
+            denied_clients: figures.denied_clients.count() * one_client_in,
+        });
+        reports.collect()
+    }
+}
+
+impl OfClass {
+    const fn bytes(&self) -> usize {
+        self.clients.bytes() + self.denied_clients.bytes()
+    }
+}

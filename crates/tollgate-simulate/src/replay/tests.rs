@@ -1,0 +1,90 @@
+//! Bounds of a replay that take gigabytes to reach, tried with small ones.
+
+use std::net::Ipv4Addr;
+
+use tollgate_policy::Config;
+
+use super::*;
+
+const POLICIES: &str = "policies:
+  - { name: a, key: [ip], quotas: [1/1h] }
+  - { name: b, key: [ip], quotas: [2/1h] }
+  - { name: c, key: [user], quotas: [2/1h] }
+";
+
+/// A replay of requests of these clients, each of which is in all classes one after another.
+fn fill(clients: u32, classes: u32, max_class_bytes: usize) -> Replay {
+    let policies = Config::parse("test.yaml", POLICIES).unwrap().into_policies();
+    let classes: Vec<String> = (0..classes).map(|class| format!("c{class}=path: /{class}")).collect();
+    let options =
+        Options { classes: Classes::parse(&classes, None).unwrap(), rungs: 0, ..Options::default() };
+    let mut replay = Replay::new(policies, None, options).unwrap();
+    replay.max_class_bytes = max_class_bytes;
+    for class in 0..classes.len() {
+        for client in 0..clients {
+            let (ip, path) = (Ipv4Addr::from_bits(client).to_string(), format!("/{class}"));
+            let attributes = [("ip", &ip), ("user", &ip), ("path", &path)];
+            let attributes = attributes.into_iter().map(|(name, value)| (name, value.as_str())).collect();
+            replay.request(&Hit::new(Timestamp::EPOCH, attributes)).unwrap();
+            let taken = replay.all.classes.bytes() + replay.tracks.class_bytes();
+            assert!(taken <= max_class_bytes, "{taken}");
+        }
+    }
+    replay
+}
+
+/// With a gate for each policy and class, memory grew with the product of policies, classes and clients.
+#[test]
+fn the_clients_of_classes_take_bounded_memory() {
+    let whole = fill(20_000, 6, usize::MAX);
+    let taken = whole.all.classes.bytes() + whole.tracks.class_bytes();
+    // 4 tables of 6 classes, each with a set of all clients and, except for the first class, of the denied ones.
+    assert!(taken > 4 * 6 * 20_000 / 8, "{taken}");
+    let bounded = fill(20_000, 6, taken / 2);
+    let (whole, bounded) = (whole.report(), bounded.report());
+    let note = "Fewer clients are followed than --max-clients allows";
+    assert!(!whole.notes.join("\n").contains(note));
+    assert!(bounded.notes.join("\n").contains(note), "{:?}", bounded.notes);
+    // Requests stay exact, and clients are estimates.
+    assert_eq!((whole.requests, whole.denied), (bounded.requests, bounded.denied));
+    // Addresses take most, so fewer of them are followed.
+    let one_in: Vec<u64> = bounded.policies.iter().map(|policy| policy.one_client_in).collect();
+    assert!(one_in[0] > 1 && one_in[1] > 1, "{one_in:?}");
+    for (whole, bounded) in whole.policies.iter().zip(&bounded.policies) {
+        for (whole, bounded) in whole.classes.iter().zip(&bounded.classes) {
+            assert_eq!((whole.requests, whole.denied), (bounded.requests, bounded.denied));
+            for (whole, bounded) in
+                [(whole.clients, bounded.clients), (whole.denied_clients, bounded.denied_clients)]
+            {
+                assert!(whole.abs_diff(bounded) * 10 <= whole, "{bounded} of {whole}");
+            }
+        }
+    }
+}
+
+/// All sets of so many pairs fit, so following fewer clients always helps.
+#[test]
+fn more_policies_and_classes_than_memory_bears_are_refused() {
+    let text = |policies: usize| -> String {
+        let lines =
+            (0..policies).map(|policy| format!("  - {{ name: p{policy}, key: [ip], quotas: [1/1h] }}\n"));
+        format!("policies:\n{}", lines.collect::<String>())
+    };
+    let classes: Vec<String> = (0..250).map(|class| format!("c{class}=path: /{class}")).collect();
+    let new = |policies| {
+        let policies = Config::parse("test.yaml", &text(policies)).unwrap().into_policies();
+        let options =
+            Options { classes: Classes::parse(&classes, None).unwrap(), rungs: 0, ..Options::default() };
+        Replay::new(policies, None, options).map(drop)
+    };
+    assert!(new(400).is_ok());
+    let error = new(401).unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "401 policies times 250 classes are more than 100000 pairs; give fewer classes"
+    );
+    let mut set = bits::Bits::default();
+    set.insert(4_095);
+    // A policy and its candidates have two each.
+    assert!(set.bytes() * 4 * ByClass::MAX_PAIRS < ByClass::MAX_BYTES);
+}
