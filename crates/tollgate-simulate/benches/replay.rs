@@ -21,6 +21,12 @@ const POLICIES: &str = "policies:
   - { name: pages, match: { path: { not: /login } }, key: [ip], quotas: [60/1m] }
 ";
 
+/// Neither quota decides alone, so that other limits have to be tried.
+const OVERLAPPING: &str = "policies:
+  - { name: login, match: { path: /login }, key: [ip], quotas: [5/1m] }
+  - { name: all, key: [ip], quotas: [60/1m] }
+";
+
 const PATHS: [&str; 8] =
     ["/", "/login", "/search", "/pages/a", "/pages/b/c", "/app.js", "/api/v1/items", "/1.png"];
 
@@ -28,13 +34,16 @@ fn main() {
     // `cargo test --benches` only has to see that it runs.
     let requests = if std::env::args().any(|word| word == "--bench") { REQUESTS } else { 10_000 };
     for clients in [1_000, 100_000, 1_000_000] {
-        measure(clients, requests);
+        measure("replay", POLICIES, 0, clients, requests);
+    }
+    for rungs in [0, 4] {
+        measure("overlapping", OVERLAPPING, rungs, 100_000, requests / 2);
     }
 }
 
-fn measure(clients: u32, requests: u64) {
-    let policies = Config::parse("bench.yaml", POLICIES).unwrap().into_policies();
-    let mut replay = Replay::new(policies, None, Options::default()).unwrap();
+fn measure(case: &str, policies: &str, rungs: usize, clients: u32, requests: u64) {
+    let policies = Config::parse("bench.yaml", policies).unwrap().into_policies();
+    let mut replay = Replay::new(policies, None, Options { rungs, ..Options::default() }).unwrap();
     let mut random = fastrand::Rng::with_seed(1);
     let names: Vec<String> =
         (0..clients).map(|client| Ipv4Addr::from_bits(0x0a00_0000 + client).to_string()).collect();
@@ -65,7 +74,7 @@ fn measure(clients: u32, requests: u64) {
     let report = replay.report();
     let seconds = start.elapsed().as_secs_f64();
     println!(
-        "RESULT simulate/replay clients={} ns_per_request={:.0} requests_per_second={:.0} slowest_million_s={slowest:.2} \
+        "RESULT simulate/{case} other_limits={rungs} clients={} ns_per_request={:.0} requests_per_second={:.0} slowest_million_s={slowest:.2} \
          denied={}",
         report.clients,
         seconds * 1e9 / requests as f64,

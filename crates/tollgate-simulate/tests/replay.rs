@@ -415,3 +415,35 @@ fn limits_of_overrides_are_said_not_to_be_tried() {
     let none = replay(&text.replace("192.0.2.1 }", "192.0.2.98 }"), None, Options::default(), &REQUESTS);
     assert!(!none.notes.join("\n").contains("overrides"), "{:?}", none.notes);
 }
+
+/// Other limits are tried after a batch, when its clients may have new numbers and the clock shows a later time.
+#[test]
+fn requests_at_once_come_to_the_same_as_one_by_one() {
+    let text = "policies:
+  - { name: login, match: { path: /login }, key: [ip], quotas: [2/1m] }
+  - { name: all, key: [user], quotas: [3/1m, 5/1h] }
+";
+    let clients: Vec<String> = (0..200).map(|client| format!("192.0.2.{client}")).collect();
+    let mut hits = Vec::new();
+    for second in 0..2_000 {
+        let client = clients[second * second % 977 % 200].as_str();
+        let time = Timestamp::from_unix_millis(MONDAY + second as i64 * 1_000);
+        let attributes = [("ip", client), ("user", client), ("path", "/login")].into_iter().collect();
+        let damaged = second.is_multiple_of(13).then_some("path");
+        hits.push(Hit { damaged, ..Hit::new(time, attributes) });
+    }
+    let json = |at_once: usize| {
+        let options = Options { max_clients: NonZeroUsize::new(50).unwrap(), ..Options::default() };
+        let mut replay = Replay::new(policies(text), None, options).unwrap();
+        hits.chunks(at_once).for_each(|hits| replay.requests(hits).unwrap());
+        let report = replay.report();
+        let tried = &report.policies[0].quotas[0].curve;
+        assert!(report.one_client_in > 1 && tried.points.len() > 4, "{tried:?}");
+        assert!(tried.points.iter().any(|point| point.denied_clients > 0), "{tried:?}");
+        Answer::new(report, Vec::new()).json()
+    };
+    let one_by_one = json(1);
+    for at_once in [7, 16, 2_000] {
+        assert_eq!(json(at_once), one_by_one, "{at_once} at once");
+    }
+}

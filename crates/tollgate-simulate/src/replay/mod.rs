@@ -49,7 +49,7 @@ pub(crate) use self::finish::written;
 use self::outcome::Verdict;
 use self::policy_track::{CLIENT, Noted, PolicyTrack, Tracks};
 use self::quota_track::Seen;
-use self::rungs::Rung;
+use self::rungs::{Rung, Untried};
 pub(crate) use self::subjects::{Found, Subjects, digest, keep};
 use crate::class::Classes;
 use crate::code;
@@ -163,6 +163,10 @@ pub struct Replay {
     subjects: Vec<Subjects>,
     tracks: Tracks,
     rungs: Vec<Rung>,
+    /// The clock of the rungs, which are behind by up to a batch.
+    rung_clock: ManualClock,
+    /// The requests of the batch that the rungs have still to decide on; `None` for one that is refused.
+    untried: Vec<Option<Untried>>,
     all: All,
     /// The most memory for the clients of classes, and whether it did not suffice.
     max_class_bytes: usize,
@@ -221,7 +225,7 @@ impl Replay {
         if pairs > ByClass::MAX_PAIRS {
             return Err(ReplayError::TooManyPairs { policies: policies.as_slice().len(), classes });
         }
-        let clock = ManualClock::default();
+        let (clock, rung_clock) = (ManualClock::default(), ManualClock::default());
         let max_counters = options.max_clients.get().saturating_mul(COUNTERS_PER_CLIENT);
         let max_counters = max_counters.clamp(MAX_COUNTERS / 64, MAX_COUNTERS);
         let new = |policies| Engine::new(policies, &clock, max_counters, options.max_attribute_bytes);
@@ -235,7 +239,7 @@ impl Replay {
                 subjects.len() - 1
             })
         });
-        let rungs = rungs::all(engine.policies(), &tracks, &clock, &options)?;
+        let rungs = rungs::all(engine.policies(), &tracks, &rung_clock, &options)?;
         let calendar = Calendar::new(options.zone.clone());
         let all = All { calendar, classes: ByClass::new(classes), ..All::default() };
         Ok(Self {
@@ -246,6 +250,8 @@ impl Replay {
             subjects,
             tracks,
             rungs,
+            rung_clock,
+            untried: Vec::new(),
             all,
             max_class_bytes: ByClass::MAX_BYTES,
             is_short_of_class_bytes: false,
@@ -269,10 +275,13 @@ impl Replay {
     /// As [`request`](Self::request).
     pub fn requests(&mut self, hits: &[Hit<'_>]) -> Result<(), ReplayError> {
         for hits in hits.chunks(BATCH) {
+            // Some are left of a batch that failed.
+            self.untried.clear();
             let digests = self.digests(hits);
             for (hit, digest) in hits.iter().zip(digests) {
                 self.decide(hit, digest)?;
             }
+            self.try_other_limits(hits);
         }
         Ok(())
     }
@@ -321,10 +330,8 @@ impl Replay {
             Ok(decision) => self.note_policies(&mut request, decision, before),
             Err(error) => self.all.note_undecided(error.to_string()),
         }
-        for rung in &mut self.rungs {
-            let subject = self.tracks.of(rung.track).map_or(0, |track| track.subject);
-            let client = request.numbers.get(subject).copied().flatten().flatten();
-            rung.decide(&hit.attributes, client);
+        if !self.rungs.is_empty() {
+            self.untried.push(Some(Untried { now, numbers: request.numbers }));
         }
         self.bound_classes();
         Ok(())
@@ -338,6 +345,28 @@ impl Replay {
             Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
         self.note_all(&mut request, digest, Verdict::Undecided, before);
         self.all.note_undecided(reason);
+        if !self.rungs.is_empty() {
+            self.untried.push(None);
+        }
+    }
+
+    /// Lets each rung decide on all requests of a batch before the next one does: so the memory of its counters is requested
+    /// at once.
+    fn try_other_limits(&mut self, hits: &[Hit<'_>]) {
+        let Some(subjects) = self.subjects.get(CLIENT).filter(|_| !self.rungs.is_empty()) else { return };
+        let keys = hits.iter().filter_map(|hit| subjects.identity().key(&hit.attributes).ok());
+        let keys: SmallVec<[Key<'_>; BATCH]> = keys.filter(|_| hits.len() > 1).collect();
+        for rung in &mut self.rungs {
+            rung.prefetch(
+                keys.iter().flat_map(|key| self.tracks.near().map(move |quota| Counter::new(quota, key))),
+            );
+            let subject = self.tracks.of(rung.track).map_or(CLIENT, |track| track.subject);
+            for (hit, untried) in hits.iter().zip(&self.untried) {
+                let Some(Untried { now, numbers }) = untried else { continue };
+                self.rung_clock.set(*now);
+                rung.decide(&hit.attributes, numbers.get(subject).copied().flatten().flatten());
+            }
+        }
     }
 
     /// Returns how many requests have been denied so far.
@@ -529,6 +558,7 @@ impl Replay {
                 rung.keep(&kept);
             }
         }
+        self.untried.iter_mut().flatten().for_each(|untried| untried.keep(subject, &kept));
         if subject == CLIENT {
             self.all.clients.keep(&kept);
             self.all.examples.keep(&kept);
@@ -551,14 +581,16 @@ struct Denial {
     is_new: bool,
 }
 
+/// For each kind of key the number of its client, if it has been looked for.
+type Numbers = SmallVec<[Option<Option<u32>>; 4]>;
+
 /// A request that is being noted.
 struct Request<'h, 'a> {
     hit: &'h Hit<'a>,
     now: Timestamp,
     /// Its class, counted from 1; 0 if it is in none.
     class: u8,
-    /// For each kind of key the number of its client, if it has been looked for.
-    numbers: SmallVec<[Option<Option<u32>>; 4]>,
+    numbers: Numbers,
 }
 
 impl All {

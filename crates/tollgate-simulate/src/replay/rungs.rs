@@ -3,7 +3,7 @@
 //! Where several quotas go together, where requests cost more than one unit or denied ones are counted, what a limit
 //! denies cannot be calculated from the windows of that quota alone.
 
-use tollgate::{Anchor, CountDenied, ManualClock, PolicyQuota};
+use tollgate::{Anchor, CountDenied, Counter, ManualClock, PolicyQuota, Timestamp};
 use tollgate_policy::{Attributes, Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
 
 use super::bits::Bits;
@@ -11,7 +11,7 @@ use super::engine::{Engine, is_denied_by};
 use super::error::ReplayError;
 use super::policy_track::Tracks;
 use super::quota_track::QuotaTrack;
-use super::{Options, PolicyTrack, Role};
+use super::{Numbers, Options, PolicyTrack, Role};
 use crate::output::number::counted;
 
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
@@ -36,6 +36,12 @@ pub(super) struct Rung {
     engine: Engine,
     policy: usize,
     role: Role,
+}
+
+/// A request that the rungs have still to decide on.
+pub(super) struct Untried {
+    pub(super) now: Timestamp,
+    pub(super) numbers: Numbers,
 }
 
 /// Whether what every limit of this quota denies follows from the windows of its clients.
@@ -185,7 +191,23 @@ fn with_limit(
     })
 }
 
+impl Untried {
+    /// Gives the client of this kind of key the number that it has now, if it is kept.
+    pub(super) fn keep(&mut self, subject: usize, kept: &[u32]) {
+        let Some(Some(number)) = self.numbers.get_mut(subject) else { return };
+        let kept = number.and_then(|number| kept.binary_search(&number).ok());
+        *number = kept.and_then(|number| u32::try_from(number).ok());
+    }
+}
+
 impl Rung {
+    /// Requests the memory of these counters.
+    pub(super) fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
+        if !self.is_lost {
+            self.engine.prefetch(counters);
+        }
+    }
+
     /// Decides on a request, of the client with this number.
     pub(super) fn decide(&mut self, request: &Attributes<'_>, client: Option<u32>) {
         if self.is_lost {
