@@ -94,7 +94,10 @@ impl Clients {
 
     /// The clients that made requests, with their numbers.
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, Client)> {
-        (0..).zip(self.0.iter().map(Client::of)).filter(|(_, client)| client.requests > 0)
+        self.0
+            .iter()
+            .map(|(number, client)| (number, Client::of(client)))
+            .filter(|(_, client)| client.requests > 0)
     }
 
     pub(super) fn count(&self, is_counted: impl Fn(&Client) -> bool) -> u64 {

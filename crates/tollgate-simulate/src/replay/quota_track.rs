@@ -112,7 +112,7 @@ impl QuotaTrack {
     /// The most units that each client asked for in one window, of the clients that are followed.
     pub(super) fn maxima(&self) -> Histogram {
         let mut maxima = Histogram::default();
-        let most = self.clients.iter().map(|client| client.most.get());
+        let most = self.clients.iter().map(|(_, client)| client.most.get());
         most.filter(|most| *most > 0).for_each(|most| maxima.add(most));
         maxima
     }
