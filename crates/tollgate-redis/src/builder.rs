@@ -75,7 +75,8 @@ impl RedisStoreBuilder {
     }
 
     /// Sets how many denied counters are remembered, to deny again without asking the store. The default is 65,536.
-    /// Each takes some 100 bytes, used or not. With 0, the store is asked every time.
+    /// Each takes some 100 bytes, used or not. With 0, the store is asked every time, and most denials are then two writes
+    /// for it and its replicas: units that are taken and given back in one step.
     pub fn local_denials(self, counters: usize) -> Self {
         Self { local_denials: counters, ..self }
     }

@@ -16,7 +16,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], by which calls name it.
-pub(crate) const SHA1: &str = "9635405700dad639fb06209e2e1c26136a7eff48";
+pub(crate) const SHA1: &str = "ac8ab1d8a5ddce529ea8802f93a90fa0aa0c1718";
 
 #[cfg(test)]
 mod tests;

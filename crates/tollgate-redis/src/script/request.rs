@@ -30,8 +30,8 @@ pub(crate) struct Shape {
 /// and `counted` the least limit among charges that count their denials and can pass; 0 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// Takes the units, if all counters of the request have room. A renewal is likely to be denied, so the script looks
-    /// first and a denial writes nothing; otherwise it takes the units first, and gives them back if there was no room.
+    /// Takes the units, if all counters of the request have room. A renewal is likely to be denied, so the script reads
+    /// the counter first. Any other charge of one existing counter is taken first, and undone if there was no room.
     Charge { units: u64, limit: u64, counted: u64, is_renewal: bool },
     /// Takes the units, room or not.
     Record { units: u64 },

@@ -1,5 +1,6 @@
--- Takes many requests in one step, one after another, at one reading of the clock. Each is all or nothing: everything
--- it needs is read and checked before its first write.
+-- Takes many requests in one step, one after another, at one reading of the clock. Each is all or nothing. Several
+-- counters are all read before the first write. A single one may be charged before it is checked; if it had no room, that
+-- is undone in the same step.
 --
 -- KEYS: the counters, request by request. ARGV: groups of requests that differ only in their keys. Each group is packed
 -- into one text, because ten arguments cost more than the work on them. Words end with a zero, integers have eight
@@ -283,9 +284,8 @@ for group = 1, #ARGV do
     local values = not is_usual and requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     for i = 1, requests do
       local name, value, count = KEYS[key + i], values and values[i], nil
-      -- The fast path: a new counter, or one of this window. The latter is charged before it is read, which is one
-      -- command less; if it had no room, the units are given back in this same step. INCRBY leaves a value that is not
-      -- an integer unchanged.
+      -- The fast path: a new counter, or one of this window, which is charged before it is read: one command less.
+      -- INCRBY leaves a value that is not an integer unchanged.
       if is_usual then
         local ends = key + i == 1 and first_ends or call('PEXPIRETIME', name)
         if ends == -2 then
@@ -294,7 +294,8 @@ for group = 1, #ARGV do
         elseif ends == expiry then
           local after = tonumber(try('INCRBY', name, spelt))
           count = after and after - all
-          if count and (count < 0 or after > limit) then
+          local counts = times == 1 and counted > 0 and after and after > counted and after <= MOST
+          if count and (count < 0 or after > limit and not counts) then
             call('INCRBY', name, '-' .. spelt)
             count, value = nil, string.format('%.0f', count)
           end

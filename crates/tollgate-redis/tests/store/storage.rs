@@ -258,6 +258,19 @@ fn a_denial_that_is_renewed_writes_nothing() {
     }
 }
 
+/// Units of a denial that counts were taken, given back and taken again: three writes for replicas.
+#[test]
+fn a_denial_that_counts_is_one_write() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server));
+    let (quota, key) = (quota("5/1h").with_count_denied(CountDenied::Yes), Key::from("alice"));
+    block_on(store.charge(&[Charge::new(&quota, &key, 5)])).unwrap();
+    let written = || server.info("rdb_changes_since_last_save").parse::<u64>().unwrap();
+    let before = written();
+    let denied = block_on(store.charge(&[Charge::new(&quota, &key, 2)])).unwrap()[0];
+    assert_eq!((denied.has_room(), denied.used(), written() - before), (false, 7, 1));
+}
+
 /// A denial that is remembered after a step back is one of the counter's window, which has not begun, and its wait lasts
 /// to the end of that.
 #[test]

@@ -265,7 +265,7 @@ pub struct ServeArgs {
     pub store_args: StoreArgs,
 
     /// How many denied keys the service remembers, to deny them again for at most a second without asking the store;
-    /// with 0 it always asks
+    /// with 0 it always asks, and most denials are then two writes for the store
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_LOCAL_DENIALS", default_value = "65536")]
     #[arg(value_parser = value::local_denials, requires = "shared", allow_negative_numbers = true)]
     #[arg(help_heading = SHARED_STORE)]
