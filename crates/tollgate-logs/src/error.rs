@@ -19,10 +19,16 @@ pub enum Error {
         /// What is wrong with it.
         source: glob::PatternError,
     },
-    /// There is no such file, a folder has no files, or nothing has the pattern. The user can correct it.
+    /// There is no such file, or nothing has the pattern. The user can correct it.
     #[error("{name}: no such file")]
     NoFile {
         /// What was asked for.
+        name: String,
+    },
+    /// A folder has no files. The user can correct it.
+    #[error("{name}: no files in this folder")]
+    EmptyFolder {
+        /// The folder.
         name: String,
     },
     /// The standard input is named more than once.
@@ -86,6 +92,19 @@ pub enum Error {
     Unparsed {
         /// How many cannot be read.
         unparsed: u64,
+        /// Of how many, empty lines and comments not counted.
+        lines: u64,
+        /// The share that is allowed.
+        max_unparsed: f64,
+    },
+    /// Too many requests are late, so they were left out. [`Reader::summary`](crate::Reader::summary) has examples.
+    #[error(
+        "{late} of {lines} lines lie too far behind those before them, which is more than {} %; read them with --sort",
+        percent(*max_unparsed)
+    )]
+    Late {
+        /// How many are late.
+        late: u64,
         /// Of how many, empty lines and comments not counted.
         lines: u64,
         /// The share that is allowed.

@@ -33,7 +33,7 @@ pub struct Options {
     pub attributes: Vec<Attribute>,
     /// The text fields that are wanted. Others are `None`, which saves memory and time. All of them by default.
     pub fields: Vec<Field>,
-    /// The share of lines that may be unreadable, from 0 to 1. By default it is 0.01.
+    /// The share of lines that may be unreadable, and the share that may be late, each from 0 to 1. By default it is 0.01.
     pub max_unparsed: f64,
     /// How requests come into the order of time.
     pub order: Order,

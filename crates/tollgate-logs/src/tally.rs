@@ -43,14 +43,15 @@ impl Tally {
         self.summary.last_micros = Some(last.time);
     }
 
-    /// Whether too many lines could not be read.
+    /// Whether too many lines could not be read, or came too late to be replayed.
     pub(crate) fn check(&self, options: &Options) -> Result<(), Error> {
-        let unparsed = self.summary.unparsed_lines();
-        let lines = unparsed + self.summary.requests + self.summary.late;
-        if unparsed as f64 > options.max_unparsed * lines as f64 {
-            return Err(Error::Unparsed { unparsed, lines, max_unparsed: options.max_unparsed });
+        let (unparsed, late) = (self.summary.unparsed_lines(), self.summary.late);
+        let (lines, max_unparsed) = (unparsed + self.summary.requests + late, options.max_unparsed);
+        let allowed = max_unparsed * lines as f64;
+        if unparsed as f64 > allowed {
+            return Err(Error::Unparsed { unparsed, lines, max_unparsed });
         }
-        Ok(())
+        if late as f64 > allowed { Err(Error::Late { late, lines, max_unparsed }) } else { Ok(()) }
     }
 }
 

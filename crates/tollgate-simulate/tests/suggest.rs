@@ -108,7 +108,9 @@ fn too_few_clients_get_no_number_but_are_told_how_many_more_days_it_takes() {
     assert_eq!(quota.clients_needed, clients_needed(0.001));
     // 350 clients in ten days, of 2,995: some 75 days more.
     assert!((70..=85).contains(&quota.more_days.unwrap()), "{quota:?}");
-    assert!(suggestion.to_string().contains("No limit for 1m"), "{suggestion}");
+    let text = suggestion.to_string();
+    assert!(text.contains("No limit for 1m"), "{suggestion}");
+    assert!(text.contains("There are enough of them for `--budget 0.86%`"), "{suggestion}");
 }
 
 #[test]

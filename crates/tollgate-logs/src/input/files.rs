@@ -89,7 +89,7 @@ impl Found {
         // A folder without files, and not one whose files are known already.
         let is_empty =
             path.is_dir() && before == (self.logs.len(), self.known.len()) && !self.has_any_in(path);
-        if is_empty { Err(Error::NoFile { name: name() }) } else { Ok(()) }
+        if is_empty { Err(Error::EmptyFolder { name: name() }) } else { Ok(()) }
     }
 
     fn has_any_in(&self, folder: &Path) -> bool {

@@ -90,6 +90,22 @@ fn too_many_unreadable_lines_are_an_error_after_the_last_request() {
     }
 }
 
+/// Two logs in one stream, one after the other: half of the requests were left out, and gates held over the rest.
+#[test]
+fn too_many_late_requests_are_an_error_after_the_last_request() {
+    let text = |late: usize| [lines(1_000).replace("16:00:00", "16:30:00"), lines(late)].concat();
+    for (late, is_allowed) in [(10, true), (11, false)] {
+        let (requests, summary, result) = read_all(vec![log(text(late))], Options::default());
+        assert_eq!((requests.len(), summary.late), (1_000, late as u64));
+        assert_eq!(result.is_ok(), is_allowed, "{late}");
+    }
+    let (.., result) = read_all(vec![log(text(11))], Options::default());
+    assert_eq!(
+        result.unwrap_err().to_string(),
+        "11 of 1011 lines lie too far behind those before them, which is more than 1 %; read them with --sort"
+    );
+}
+
 #[test]
 fn an_unknown_format_names_the_nearest_and_a_line() {
     let text = [lines(10), "what is this?\n".to_owned(), lines(5)].concat();
@@ -185,10 +201,11 @@ fn files_folders_and_patterns_are_read_once_each() {
     assert_eq!(names(&["old/deep", "old"]).unwrap(), ["old/deep/c.log", "old/b.log"]);
     assert_eq!(names(&["odd[1]*.log"]).unwrap(), ["odd[1]*.log"]);
     assert_eq!(names(&["old", "old"]).unwrap(), ["old/b.log", "old/deep/c.log"]);
-    for missing in ["nope.log", "nope*", "empty"] {
+    for missing in ["nope.log", "nope*"] {
         let error = names(&[missing]).unwrap_err();
         assert!(matches!(error, Error::NoFile { .. }), "{missing}: {error}");
     }
+    assert!(matches!(names(&["empty"]).unwrap_err(), Error::EmptyFolder { .. }));
     assert!(matches!(names(&["[z-a"]).unwrap_err(), Error::Pattern { .. }));
     let twice = Reader::open(["-", "-"], Options::default());
     assert!(matches!(twice, Err(Error::StdinTwice)));

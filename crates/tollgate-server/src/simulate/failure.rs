@@ -44,6 +44,7 @@ impl From<LogError> for Failure {
         match error {
             LogError::Pattern { .. }
             | LogError::NoFile { .. }
+            | LogError::EmptyFolder { .. }
             | LogError::Open { .. }
             | LogError::StdinTwice
             | LogError::UnknownFormat { .. }

@@ -27,6 +27,10 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
             .ok_or_else(|| Failure::usage(anyhow::anyhow!("--key: no attribute can be named `{name}`")))
     });
     let identity = Identity::of_list(parts.collect::<Result<_, _>>()?);
+    if let Some(matching) = args.matching.iter().find(|matching| !matching.contains(':')) {
+        let expected = "expected conditions as in the `match` of a policy, such as 'path: /login'";
+        return Err(Failure::usage(anyhow::anyhow!("--match: {expected}, found `{matching}`")));
+    }
     let classes: Vec<String> = args.matching.iter().map(|matching| format!("{COUNTED}={matching}")).collect();
     let matching = Classes::parse(&classes, None)
         .map_err(|error| Failure::usage(anyhow::Error::new(error).context("--match")))?;

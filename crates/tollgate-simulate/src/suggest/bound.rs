@@ -59,6 +59,13 @@ pub fn clients_needed(budget: f64) -> u64 {
     if needed.is_finite() && needed > 0.0 { needed as u64 } else { u64::MAX }
 }
 
+/// Returns the least budget that a bound with so many clients can have, rounded up to two digits.
+pub(crate) fn least_budget(clients: u64) -> f64 {
+    let least = -(RISK.ln() / clients as f64).exp_m1();
+    let digit = 10_f64.powf(least.log10().floor() - 1.0);
+    (least / digit).ceil() * digit
+}
+
 /// Returns the bound on the most of each client; `None` if there are too few clients.
 #[must_use]
 pub(crate) fn suggested(maxima: &Histogram, budget: f64) -> Option<u64> {
@@ -94,6 +101,15 @@ mod tests {
         for budget in [0.000_1, 0.001, 0.01, 0.05, 0.5] {
             let needed = clients_needed(budget);
             assert_eq!((rank(needed - 1, budget), rank(needed, budget)), (None, Some(needed)), "{budget}");
+        }
+    }
+
+    #[test]
+    fn the_least_budget_is_one_that_so_many_clients_bear() {
+        for clients in [2, 59, 299, 1_861, 2_995, 1_000_000] {
+            let least = least_budget(clients);
+            assert!(rank(clients, least).is_some(), "{clients}");
+            assert_eq!(rank(clients, least * 0.9), None, "{clients}");
         }
     }
 

@@ -4,6 +4,7 @@ use std::fmt;
 
 use tollgate_policy::Printable;
 
+use super::bound::least_budget;
 use super::{Band, KindReport, SuggestedQuota, Suggestion};
 use crate::output::number::{counted, grouped, most_in_a_window};
 use crate::output::table::Table;
@@ -85,7 +86,10 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
         }
         None if quota.fitted_until.is_none() => {
             writeln!(f, "\nNo limit for {window}")?;
-            writeln!(f, "  The period is too short: 30 % of it is kept to try a limit on.")?;
+            match suggestion.requests {
+                0 => writeln!(f, "  No request was counted.")?,
+                _ => writeln!(f, "  The period is too short: 30 % of it is kept to try a limit on.")?,
+            }
         }
         None => {
             writeln!(f, "\nNo limit for {window}")?;
@@ -97,7 +101,16 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                 grouped(*fitted_clients)
             )?;
             if let Some(days) = quota.more_days {
-                writeln!(f, "  About {} more of such traffic would bring them.", counted(days, "day"))?;
+                writeln!(
+                    f,
+                    "  If new clients come as fast as so far, {} more would bring them.",
+                    counted(days, "day")
+                )?;
+            }
+            let least = least_budget(*fitted_clients);
+            if least <= 0.5 {
+                let least = percentage(least).replace(' ', "");
+                writeln!(f, "  There are enough of them for `--budget {least}`.")?;
             }
         }
     }
