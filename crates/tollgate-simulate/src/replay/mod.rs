@@ -280,6 +280,7 @@ impl Replay {
             let digests = self.digests(hits);
             for (hit, digest) in hits.iter().zip(digests) {
                 self.decide(hit, digest)?;
+                self.bound_classes();
             }
             self.try_other_limits(hits);
         }
@@ -333,7 +334,6 @@ impl Replay {
         if !self.rungs.is_empty() {
             self.untried.push(Some(Untried { now, numbers: request.numbers }));
         }
-        self.bound_classes();
         Ok(())
     }
 

@@ -12,8 +12,9 @@ const POLICIES: &str = "policies:
   - { name: c, key: [user], quotas: [2/1h] }
 ";
 
-/// A replay of requests of these clients, each of which is in all classes one after another.
-fn fill(clients: u32, classes: u32, max_class_bytes: usize) -> Replay {
+/// A replay of requests of these clients, each of which is in all classes one after another. An attribute of theirs may be
+/// damaged.
+fn fill(clients: u32, classes: u32, max_class_bytes: usize, damaged: Option<&str>) -> Replay {
     let policies = Config::parse("test.yaml", POLICIES).unwrap().into_policies();
     let classes: Vec<String> = (0..classes).map(|class| format!("c{class}=path: /{class}")).collect();
     let options =
@@ -25,7 +26,7 @@ fn fill(clients: u32, classes: u32, max_class_bytes: usize) -> Replay {
             let (ip, path) = (Ipv4Addr::from_bits(client).to_string(), format!("/{class}"));
             let attributes = [("ip", &ip), ("user", &ip), ("path", &path)];
             let attributes = attributes.into_iter().map(|(name, value)| (name, value.as_str())).collect();
-            replay.request(&Hit::new(Timestamp::EPOCH, attributes)).unwrap();
+            replay.request(&Hit { damaged, ..Hit::new(Timestamp::EPOCH, attributes) }).unwrap();
             let taken = replay.all.classes.bytes() + replay.tracks.class_bytes();
             assert!(taken <= max_class_bytes, "{taken}");
         }
@@ -36,11 +37,11 @@ fn fill(clients: u32, classes: u32, max_class_bytes: usize) -> Replay {
 /// With a gate for each policy and class, memory grew with the product of policies, classes and clients.
 #[test]
 fn the_clients_of_classes_take_bounded_memory() {
-    let whole = fill(20_000, 6, usize::MAX);
+    let whole = fill(20_000, 6, usize::MAX, None);
     let taken = whole.all.classes.bytes() + whole.tracks.class_bytes();
     // 4 tables of 6 classes, each with a set of all clients and, except for the first class, of the denied ones.
     assert!(taken > 4 * 6 * 20_000 / 8, "{taken}");
-    let bounded = fill(20_000, 6, taken / 2);
+    let bounded = fill(20_000, 6, taken / 2, None);
     let (whole, bounded) = (whole.report(), bounded.report());
     let note = "Fewer clients are followed than --max-clients allows";
     assert!(!whole.notes.join("\n").contains(note));
@@ -60,6 +61,15 @@ fn the_clients_of_classes_take_bounded_memory() {
             }
         }
     }
+}
+
+/// They are refused before any policy is asked, and passed the bound.
+#[test]
+fn the_clients_of_damaged_requests_take_bounded_memory() {
+    let whole = fill(20_000, 6, usize::MAX, Some("path"));
+    let bounded = fill(20_000, 6, whole.all.classes.bytes() / 2, Some("path"));
+    assert!(bounded.is_short_of_class_bytes);
+    assert_eq!((bounded.all.verdicts.requests, bounded.all.verdicts.undecided), (120_000, 120_000));
 }
 
 /// All sets of so many pairs fit, so following fewer clients always helps.
