@@ -73,9 +73,9 @@ impl Detected {
         format!("{}{}", self.format.name, self.prefix.suffix())
     }
 
-    /// Whether the log may hold only a sample of all requests, as these first lines show, or its format.
+    /// Whether the log may hold only a sample of all requests, as these first lines show.
     pub(crate) fn may_be_sampled(&self, lines: &[&[u8]]) -> bool {
-        self.format.may_be_sampled || is_sampled(&self.format, self.prefix, lines)
+        is_sampled(&self.format, self.prefix, lines)
     }
 }
 

@@ -41,7 +41,6 @@ use crate::escape::Escape;
 pub struct Format {
     name: String,
     shape: Shape,
-    may_be_sampled: bool,
 }
 
 /// How lines of a format are read.
@@ -93,7 +92,7 @@ impl Format {
     }
 
     fn pasted(name: String, template: Template) -> Self {
-        Self { name, shape: Shape::Template(template), may_be_sampled: false }
+        Self { name, shape: Shape::Template(template) }
     }
 }
 

@@ -12,7 +12,6 @@ use crate::plan::Dialect;
 pub(crate) struct Row {
     pub(crate) name: &'static str,
     text: Text,
-    may_be_sampled: bool,
     /// Whether it can be told from others by its lines.
     pub(crate) is_detected: bool,
     /// A field, and the value that it has in lines about requests of the server itself.
@@ -40,11 +39,11 @@ impl Row {
             Text::Objects(objects) => Shape::Objects(*objects),
             Text::Table(style) => Shape::Table(*style),
         };
-        Ok(Format { name: self.name.to_owned(), shape, may_be_sampled: self.may_be_sampled })
+        Ok(Format { name: self.name.to_owned(), shape })
     }
 
     const fn new(name: &'static str, text: Text) -> Self {
-        Self { name, text, may_be_sampled: false, is_detected: true, own: None }
+        Self { name, text, is_detected: true, own: None }
     }
 
     const fn by_name(self) -> Self {
@@ -53,10 +52,6 @@ impl Row {
 
     const fn without(self, field: &'static str, value: &'static [u8]) -> Self {
         Self { own: Some((field, value)), ..self }
-    }
-
-    const fn sampled(self) -> Self {
-        Self { may_be_sampled: true, ..self }
     }
 }
 
@@ -95,9 +90,8 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new("caddy", CADDY_OBJECTS),
     Row::new("traefik-json", objects(TRAEFIK, |name| Some(format!("/request_{}", capitals(name))))),
     Row::new("envoy-json", objects(ENVOY, |name| Some(name.to_ascii_lowercase().replace('-', "_")))),
-    Row::new("cloudflare", objects(CLOUDFLARE, |name| Some(format!("/RequestHeaders/{}", name.to_ascii_lowercase()))))
-        .sampled(),
-    Row::new("google", objects(GOOGLE, |_| None)).sampled(),
+    Row::new("cloudflare", objects(CLOUDFLARE, |name| Some(format!("/RequestHeaders/{}", name.to_ascii_lowercase())))),
+    Row::new("google", objects(GOOGLE, |_| None)),
     Row::new("json", USUAL_OBJECTS),
     Row::new("w3c", Text::Table(Style::W3c)),
     Row::new(
