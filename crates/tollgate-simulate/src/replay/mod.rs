@@ -582,7 +582,7 @@ struct Denial {
 }
 
 /// For each kind of key the number of its client, if it has been looked for.
-type Numbers = SmallVec<[Option<Option<u32>>; 4]>;
+type ClientNumbers = SmallVec<[Option<Option<u32>>; 4]>;
 
 /// A request that is being noted.
 struct Request<'h, 'a> {
@@ -590,7 +590,7 @@ struct Request<'h, 'a> {
     now: Timestamp,
     /// Its class, counted from 1; 0 if it is in none.
     class: u8,
-    numbers: Numbers,
+    numbers: ClientNumbers,
 }
 
 impl All {

@@ -11,7 +11,7 @@ use super::engine::{Engine, is_denied_by};
 use super::error::ReplayError;
 use super::policy_track::Tracks;
 use super::quota_track::QuotaTrack;
-use super::{Numbers, Options, PolicyTrack, Role};
+use super::{ClientNumbers, Options, PolicyTrack, Role};
 use crate::output::number::counted;
 
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
@@ -41,7 +41,7 @@ pub(super) struct Rung {
 /// A request that the rungs have still to decide on.
 pub(super) struct Untried {
     pub(super) now: Timestamp,
-    pub(super) numbers: Numbers,
+    pub(super) numbers: ClientNumbers,
 }
 
 /// Whether what every limit of this quota denies follows from the windows of its clients.
