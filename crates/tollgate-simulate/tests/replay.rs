@@ -377,6 +377,23 @@ fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
     assert!(both.contains(lines), "{both}");
 }
 
+/// The page said that they wait for 0 seconds, and not how many they are.
+#[test]
+fn the_page_tells_requests_above_the_limit_apart() {
+    let page = |text: &str| {
+        let page = Answer::new(replay(text, None, Options::default(), &REQUESTS), Vec::new()).html();
+        let start = page.find("<caption>Quotas").unwrap();
+        page[start..].split("</table>").next().unwrap().to_owned()
+    };
+    let cells = |cells: &[&str]| -> String { cells.iter().map(|cell| format!("<td>{cell}</td>")).collect() };
+    let title = "<th scope=\"col\">above the limit</th>";
+    let above = page("policies: [{ name: login, key: [ip], quotas: [3/1m], cost: 4 }]");
+    // Of 7 denied requests all are above the limit, in all of 3 windows.
+    assert!(above.contains(title) && above.contains(&cells(&["7", "7", "3", "3", ""])), "{above}");
+    let waiting = page(TWO);
+    assert!(!waiting.contains(title) && waiting.contains("57 seconds"), "{waiting}");
+}
+
 /// It said that no denied request opened a window. They had windows, but nobody counted them.
 #[test]
 fn denials_of_clients_that_are_not_followed_are_said_to_be() {

@@ -177,10 +177,11 @@ fn policies(page: &mut String, report: &Report) {
         table.row(&[&[policy.title(), policy.key.clone()][..], &requests, &clients].concat());
     }
     page.push_str(&table.html());
-    let titles = [
-        "policy",
-        "quota",
-        "denied",
+    let has_above_limit = quotas(report).any(|(_, quota)| quota.above_limit > 0);
+    let above_limit = has_above_limit.then_some("above the limit");
+    let mut titles = vec!["policy", "quota", "denied"];
+    titles.extend(above_limit);
+    titles.extend([
         "windows",
         "denied windows",
         "longest wait",
@@ -190,20 +191,21 @@ fn policies(page: &mut String, report: &Report) {
         "p99.9",
         "max",
         "burst",
-    ];
+    ]);
     let caption = "Quotas: how tight they are. p50 to max are the most that each client asks for in one window; burst is \
                    the most admitted in any interval as long as a window, as a multiple of the limit";
     let mut table = Table::new(caption, &titles, 2);
     for (policy, quota) in quotas(report).take(MAX_ROWS) {
         let spread = quota.most.map(|most| [most.p50, most.p90, most.p99, most.p999, most.max].map(grouped));
         let [p50, p90, p99, p999, max] = spread.unwrap_or_default();
-        table.row(&[
-            policy.title(),
-            quota.title(),
-            grouped(quota.denied),
+        let mut cells = vec![policy.title(), quota.title(), grouped(quota.denied)];
+        cells.extend(above_limit.map(|_| grouped(quota.above_limit)));
+        // Those above the limit wait in vain.
+        let wait = (quota.denied > quota.above_limit).then(|| lasting(quota.longest_wait));
+        cells.extend([
             grouped(quota.windows),
             grouped(quota.denied_windows),
-            lasting(quota.longest_wait),
+            wait.unwrap_or_default(),
             p50,
             p90,
             p99,
@@ -211,6 +213,7 @@ fn policies(page: &mut String, report: &Report) {
             max,
             quota.burst.map(|burst| format!("{burst:.2}")).unwrap_or_default(),
         ]);
+        table.row(&cells);
     }
     page.push_str(&table.html());
 }
