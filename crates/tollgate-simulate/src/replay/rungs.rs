@@ -12,12 +12,13 @@ use super::error::ReplayError;
 use super::policy_track::Tracks;
 use super::quota_track::QuotaTrack;
 use super::{ClientNumbers, Options, PolicyTrack, Role};
+use crate::code;
 use crate::output::number::counted;
 
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
 const MAX_RUNGS: usize = 32;
 
-/// Live counters of each at most. A rung that has more gives no point.
+/// Live counters of each at most. A rung that needs more gives no point, and a note tells it.
 const MAX_COUNTERS: usize = 8 << 20;
 
 /// Limits as shares of today's; of 10, if today's is 0.
@@ -33,7 +34,7 @@ pub(super) struct Rung {
     pub(super) is_lost: bool,
     /// Those that it denied.
     clients: Bits,
-    engine: Engine,
+    pub(super) engine: Engine,
     policy: usize,
     role: Role,
 }
@@ -109,6 +110,19 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
             "Other limits were tried for {tried} of {} quotas that do not decide alone: each takes as long as the replay \
              itself, so there are {MAX_RUNGS} at most.",
             wanted.len()
+        ));
+    }
+    let lost = rungs.iter().filter(|rung| rung.is_lost).filter_map(|rung| {
+        let track = tracks.of(rung.track)?;
+        let policy = policies.as_slice().get(track.policy)?;
+        let quota = track.quotas.get(rung.quota)?.quota.quota();
+        Some(format!("{} with {} in place of {quota}", code(policy.name()), rung.limit))
+    });
+    let lost: Vec<String> = lost.collect();
+    if !lost.is_empty() {
+        notes.push(format!(
+            "Limits that need more than 8 million live counters are missing from the curves: {}.",
+            lost.join(", ")
         ));
     }
     let of_overrides = tracks.iter().flat_map(|track| &track.quotas);

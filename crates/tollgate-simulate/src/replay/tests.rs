@@ -72,6 +72,27 @@ fn the_clients_of_damaged_requests_take_bounded_memory() {
     assert_eq!((bounded.all.verdicts.requests, bounded.all.verdicts.undecided), (120_000, 120_000));
 }
 
+/// Their points were missing from the curve, and nobody was told why.
+#[test]
+fn limits_that_run_out_of_counters_are_said_to_be_left_out() {
+    let text = "policies: [{ name: a, key: [ip], quotas: [2/1m, 10/1h] }]";
+    let policies = || Config::parse("test.yaml", text).unwrap().into_policies();
+    let options = Options { rungs: 1, ..Options::default() };
+    let mut replay = Replay::new(policies(), None, options).unwrap();
+    let [rung, _] = &mut replay.rungs[..] else { panic!("one for each quota") };
+    rung.engine = Engine::new(policies(), &replay.rung_clock, 1, MAX_ATTRIBUTE_BYTES);
+    for client in 0..1_000 {
+        let ip = Ipv4Addr::from_bits(client).to_string();
+        let attributes = [("ip", ip.as_str())].into_iter().collect();
+        replay.request(&Hit::new(Timestamp::EPOCH, attributes)).unwrap();
+    }
+    let report = replay.report();
+    let points: Vec<usize> = report.policies[0].quotas.iter().map(|quota| quota.curve.points.len()).collect();
+    assert_eq!(points, [1, 2]);
+    let note = "Limits that need more than 8 million live counters are missing from the curves: `a` with 3 in place of 2/1m.";
+    assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
+}
+
 /// All sets of so many pairs fit, so following fewer clients always helps.
 #[test]
 fn more_policies_and_classes_than_memory_bears_are_refused() {
