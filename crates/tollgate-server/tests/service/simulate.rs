@@ -483,7 +483,7 @@ fn known_clients_are_shown_apart_and_have_gates() {
 fn lists_of_known_clients_that_name_nobody_are_told() {
     let folder = Folder::new();
     folder.write("known.txt", "198.51.100.7\n");
-    let note = "no `ip` of the log is in that list";
+    let note = "No counted request is from a client of --known: none has its `ip` in that list.";
     let suggest =
         |more: &[&str]| folder.run(&[&["suggest", "access.log", "--known", "known.txt"], more].concat());
     for form in [&[][..], &["--json"]] {

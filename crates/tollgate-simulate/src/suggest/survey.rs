@@ -198,7 +198,7 @@ impl Survey {
     fn nobody_known(&self) -> Option<String> {
         let attribute = self.options.known.attributes().next().filter(|_| !self.has_known)?;
         Some(format!(
-            "No request that is counted is from a client of --known: no {} of the log is in that list.",
+            "No counted request is from a client of --known: none has its {} in that list.",
             code(attribute)
         ))
     }
