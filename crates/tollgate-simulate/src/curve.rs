@@ -18,7 +18,7 @@ pub struct Curve {
     pub today: u64,
     /// In the order of their limits.
     pub points: Vec<Point>,
-    /// The limit at which the curve bends most, on logarithmic axes: a mark for the eye, no advice.
+    /// The limit at which the curve bends most, on logarithmic axes: a mark for the eye, not advice.
     pub knee: Option<u64>,
     /// The least limit that, with a confidence of 95 %, denies at most one client in 1,000. `None` if there are too few
     /// clients for a number.

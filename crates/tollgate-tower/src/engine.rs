@@ -156,7 +156,7 @@ impl DeniedBy {
 }
 
 impl Decided {
-    /// What the store counted, unless it had no room for it.
+    /// The counts behind the decision, unless the store was full.
     pub(crate) fn counted(&self) -> Option<&Counted> {
         match self {
             #[cfg(feature = "policy")]

@@ -74,7 +74,7 @@ pub struct SimulateArgs {
     pub max_attribute_bytes: NonZeroUsize,
 
     /// How many other limits are tried for each quota that does not decide alone, from 0 to 12, and at most 32 of all quotas
-    /// together. Each takes as long as the replay itself. One that needs more than 8 million live counters is left out
+    /// together. Each takes as long as the replay itself. A limit that needs more than 8 million live counters is left out
     #[arg(long, value_name = "COUNT", default_value = "4", value_parser = log_value::rungs)]
     pub try_limits: usize,
 
@@ -194,7 +194,7 @@ pub struct LogArgs {
     #[arg(long)]
     pub sort: bool,
 
-    /// Share of lines that may be unreadable, as those longer than 64 KiB are
+    /// Share of lines that may be unreadable; lines above 64 KiB always are
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = log_value::percentage)]
     pub max_unparsed: f64,
 

@@ -524,7 +524,7 @@ fn bounds_are_in_the_help() {
         assert!(simulate.contains(bound), "{bound}: {simulate}");
     }
     for said in [simulate, help("suggest")] {
-        for bound in ["longer than 64 KiB", "up to 16 MiB", "more than a minute behind"] {
+        for bound in ["lines above 64 KiB", "up to 16 MiB", "more than a minute behind"] {
             assert!(said.contains(bound), "{bound}: {said}");
         }
     }

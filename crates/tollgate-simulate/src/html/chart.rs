@@ -108,7 +108,7 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
 
 /// What the marks on the chart mean, in sentences.
 fn explained(curve: &Curve) -> String {
-    let mut said: String = legend(curve).iter().map(|legend| format!(" Of the marks, {legend}.")).collect();
+    let mut said: String = legend(curve).iter().map(|legend| format!(" Marks: {legend}.")).collect();
     if curve.suggested.is_some() {
         said += " The suggested limit denies at most 1 client in 1,000, with 95 % confidence.";
     }

@@ -248,7 +248,7 @@ pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
 /// Says what the marks of a curve mean, if it has any that do not say it themselves.
 pub(crate) fn legend(curve: &Curve) -> Option<String> {
     let today = curve.at(curve.today).map(|_| "today is the limit in the policies that were replayed");
-    let knee = curve.knee.map(|_| "knee is where the curve bends most, and no advice");
+    let knee = curve.knee.map(|_| "knee is where the curve bends most; it is not advice");
     let said: Vec<&str> = today.into_iter().chain(knee).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
