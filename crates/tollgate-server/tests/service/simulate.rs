@@ -491,7 +491,8 @@ fn lists_of_known_clients_that_name_nobody_are_told() {
         assert!(said.contains(note), "{error}{said}");
     }
     // The error named a column of a text that the user had not written.
-    let expected = "--match: expected conditions as in the `match` of a policy, such as 'path: /login', found `/login`";
+    let expected =
+        "--match: expected conditions as in the `match` of a policy, such as 'path: /login', found `/login`";
     assert!(suggest(&["--match", "/login"]).2.contains(expected));
     // Known clients that --match leaves out are not counted.
     folder.write("known.txt", "192.0.2.66\n");
