@@ -16,6 +16,8 @@ use crate::doctor::advice::NEARER;
 /// assert!(error.may_have_charged());
 /// assert_eq!(RedisError::of(&error), Some(&RedisError::TimedOut));
 /// assert_eq!(RedisError::of(&StoreError::Full), None);
+/// // The store counts other keys.
+/// assert!(error.is_outage() && !StoreError::from(RedisError::WrongType).is_outage());
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
@@ -102,6 +104,10 @@ impl RedisError {
 
 impl From<RedisError> for StoreError {
     fn from(error: RedisError) -> Self {
-        if error.may_have_charged() { Self::unknown(error) } else { Self::trouble(error) }
+        match error {
+            RedisError::WrongType => Self::trouble(error).for_one_key(),
+            error if error.may_have_charged() => Self::unknown(error),
+            error => Self::trouble(error),
+        }
     }
 }

@@ -19,8 +19,7 @@ impl OutageLog {
     /// Notes the outcome for a request.
     pub(crate) fn note(&self, decided: &Decided) {
         match decided {
-            // A full store, and quotas that do not fit the store, are no outage.
-            Decided::Failed(error @ StoreError::Trouble { .. }) => self.failed(Some(error)),
+            Decided::Failed(error) if error.is_outage() => self.failed(Some(error)),
             decided => {
                 if let Some(counted) = decided.counted() {
                     self.decided(counted);
@@ -61,7 +60,7 @@ fn log(line: OutageLine, error: Option<&StoreError>) {
                 let error = with_causes(error);
                 warn!(error, "the store does not answer: `Rule::on_store_error` decides");
             }
-            None => warn!("the store does not answer: the fallback decides"),
+            None => warn!("the fallback decided on a request"),
         },
         OutageLine::Back { failed } => info!(failed, "the store answers again"),
         OutageLine::Again { outages, failed, is_away } => {

@@ -272,10 +272,10 @@ enum Concern {
 
 impl Concern {
     fn of(error: &StoreError) -> Self {
-        match (error, RedisError::of(error)) {
-            (StoreError::Uncountable(_), _) => Self::Request,
-            (StoreError::Full, _) | (_, Some(RedisError::WrongType)) => Self::Key,
-            (StoreError::Trouble { .. }, _) => Self::Store,
+        match error {
+            StoreError::Uncountable(_) => Self::Request,
+            error if error.is_outage() => Self::Store,
+            _ => Self::Key,
         }
     }
 }

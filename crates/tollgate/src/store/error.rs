@@ -21,6 +21,8 @@ pub enum StoreError {
         source: Arc<dyn Error + Send + Sync>,
         /// Whether units may have been charged without an answer.
         may_have_charged: bool,
+        /// Whether other requests probably fail as well. If not, the trouble concerns only this request or its key.
+        is_outage: bool,
         /// Where the store is, such as `10.0.0.1:6379`, if it is elsewhere.
         place: Option<Arc<str>>,
     },
@@ -56,25 +58,41 @@ pub enum AnswerError {
 impl StoreError {
     /// Trouble after which nothing was charged.
     pub fn trouble(source: impl Error + Send + Sync + 'static) -> Self {
-        Self::Trouble { source: Arc::new(source), may_have_charged: false, place: None }
+        Self::Trouble { source: Arc::new(source), may_have_charged: false, is_outage: true, place: None }
     }
 
     /// Trouble after which it is unknown whether something was charged.
     pub fn unknown(source: impl Error + Send + Sync + 'static) -> Self {
-        Self::Trouble { source: Arc::new(source), may_have_charged: true, place: None }
+        Self::Trouble { source: Arc::new(source), may_have_charged: true, is_outage: true, place: None }
     }
 
     /// Marks the error of a request whose earlier steps were taken: counters were changed.
     #[must_use]
     pub fn after_others(self) -> Self {
         match self {
-            Self::Trouble { source, place, .. } => Self::Trouble { source, may_have_charged: true, place },
-            certain => Self::unknown(certain),
+            Self::Trouble { source, is_outage, place, .. } => {
+                Self::Trouble { source, may_have_charged: true, is_outage, place }
+            }
+            certain => Self::unknown(certain).for_one_key(),
+        }
+    }
+
+    /// Marks trouble that concerns only the requested key: the store counts others, so this is no
+    /// [outage](Self::is_outage). Other errors stay the same.
+    #[must_use]
+    pub fn for_one_key(self) -> Self {
+        match self {
+            Self::Trouble { source, may_have_charged, place, .. } => {
+                Self::Trouble { source, may_have_charged, is_outage: false, place }
+            }
+            other => other,
         }
     }
 
     /// Names the place of the store in trouble, for operators: host and port, without user and password. Other errors
     /// stay the same.
+    ///
+    /// The message of the error, and of every error that shows it, then names the place. Do not send it to clients.
     ///
     /// ```
     /// use tollgate::{AnswerError, StoreError};
@@ -85,8 +103,8 @@ impl StoreError {
     #[must_use]
     pub fn at(self, named: &Arc<str>) -> Self {
         match self {
-            Self::Trouble { source, may_have_charged, place: None } => {
-                Self::Trouble { source, may_have_charged, place: Some(Arc::clone(named)) }
+            Self::Trouble { source, may_have_charged, is_outage, place: None } => {
+                Self::Trouble { source, may_have_charged, is_outage, place: Some(Arc::clone(named)) }
             }
             other => other,
         }
@@ -103,6 +121,22 @@ impl StoreError {
     #[must_use]
     pub const fn may_have_charged(&self) -> bool {
         matches!(self, Self::Trouble { may_have_charged: true, .. })
+    }
+
+    /// Whether the store is in trouble that other requests probably meet as well: it is unreachable, late or the like.
+    /// A full store, a request that can never be counted, and trouble of [one key](Self::for_one_key) are no outage.
+    ///
+    /// ```
+    /// use tollgate::{AnswerError, StoreError};
+    ///
+    /// let error = StoreError::trouble(AnswerError::Nonsense);
+    /// assert!(error.is_outage());
+    /// assert!(!error.for_one_key().is_outage());
+    /// assert!(!StoreError::Full.is_outage() && !StoreError::Full.after_others().is_outage());
+    /// ```
+    #[must_use]
+    pub const fn is_outage(&self) -> bool {
+        matches!(self, Self::Trouble { is_outage: true, .. })
     }
 
     /// The cause of the trouble, if it is an error of this type.

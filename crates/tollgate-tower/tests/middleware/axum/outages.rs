@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::routing::get as on_get;
 use tollgate::{
-    Answer, Counted, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, SharedLimiter, Step,
-    Store, StoreError,
+    Answer, AnswerError, Counted, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure,
+    SharedLimiter, Step, Store, StoreError,
 };
 use tollgate_policy::{Config, PolicyLimiter, WhenFull};
 use tollgate_testkit::{Fault, FaultyStore, Unreachable};
@@ -84,7 +84,7 @@ fn app(rule: Rule) -> Router {
 async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
     let by_rule = "the store does not answer: `Rule::on_store_error` decides \
                    error=\"the store at 10.0.0.1:6379 could not count: the store cannot be reached\"";
-    let by_fallback = "the store does not answer: the fallback decides";
+    let by_fallback = "the fallback decided on a request";
     let rules: [(Of, &str); 6] = [
         (rule, by_rule),
         (|store| rule(store).on_store_error(OnStoreError::Admit), by_rule),
@@ -160,6 +160,24 @@ async fn an_outage_of_a_store_that_answers_at_once_ends_with_a_line() {
         send(address, "GET /", &[("x-user", "alice")]).await;
     }
     assert_eq!(log.lines().last().map(String::as_str), Some("the store answers again failed=1"));
+}
+
+/// One overwritten counter beside healthy ones logged an outage and its end every ten seconds, for as long as it stayed.
+#[tokio::test]
+async fn trouble_of_one_key_is_no_outage() {
+    for of in
+        [rule, |store| rule(store).on_store_error(OnStoreError::Admit), |store| policies(store, "closed")]
+    {
+        let of: Of = of;
+        let (log, store) = (Log::start(), shared());
+        let address = serve(app(of(store.clone()))).await;
+        let error = StoreError::trouble(AnswerError::Nonsense).for_one_key();
+        store.begin(Fault::Fails(error));
+        send(address, "GET /", &[("x-user", "alice")]).await;
+        store.end();
+        send(address, "GET /", &[("x-user", "bob")]).await;
+        assert_eq!(log.lines(), [""; 0]);
+    }
 }
 
 /// A full store is no outage. Its requests are refused or admitted by a choice of their own.
