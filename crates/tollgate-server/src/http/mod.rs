@@ -29,13 +29,14 @@ mod reply;
 mod scraping;
 mod wire;
 
+use std::error::Error;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::Incoming;
-use tollgate::OnStoreFailure;
+use tollgate::{OnStoreFailure, StoreError};
 use tollgate_policy::{Mode, Policy, PolicyKind, PolicySet};
 use tollgate_tower::headers::PolicyHeaders;
 
@@ -61,7 +62,6 @@ use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
 use crate::reload::Reread;
 use crate::store::{ServedStore, Servers, StoreState};
-use crate::with_sources::WithSources;
 
 /// An answer, complete in memory.
 type Reply = Response<Bytes>;
@@ -221,18 +221,14 @@ impl<S: ServedStore + 'static> Edge<S> {
                 "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
                  on_store_failure ({}): {}\n",
                 self.without_store(&live).join(", "),
-                WithSources(&error)
+                cause(&error)
             ),
             StoreState::Fails(error) => {
                 let words = self.without_store(&live);
                 if words == [OnStoreFailure::Closed.name()] {
                     return Err(Rejection::store(&error));
                 }
-                format!(
-                    "ready; decisions by on_store_failure ({}): {}\n",
-                    words.join(", "),
-                    WithSources(&error)
-                )
+                format!("ready; decisions by on_store_failure ({}): {}\n", words.join(", "), cause(&error))
             }
         };
         if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {
@@ -257,6 +253,11 @@ impl<S: ServedStore + 'static> Edge<S> {
         words.dedup();
         words
     }
+}
+
+/// Returns the cause of an error. The error itself names the address of the store, which is not for everybody.
+fn cause(error: &StoreError) -> String {
+    error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// Returns the same head, with the length of the body that is left out.

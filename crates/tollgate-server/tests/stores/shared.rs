@@ -172,6 +172,8 @@ fn a_store_that_is_down_at_the_start_is_used_once_it_is_up() {
             assert_eq!(ready.status, 200);
             let said = format!("ready; decisions by on_store_failure ({})", policy[0]);
             assert!(text.starts_with(&said) && text.contains("cannot be reached"), "{text}");
+            // Everybody may ask this.
+            assert!(!text.contains(&store.address().to_string()), "{text}");
             assert_eq!((reply.status, source(&reply)), (200, json!("fallback")));
         }
         store.start_again(Data::Lost);

@@ -111,7 +111,8 @@ impl RateLimitLayerBuilder {
 
     /// Changes or replaces the response to a request that the store could not decide, because it is [in
     /// trouble](Rule::on_store_error) or [full](Rule::when_full), or can never count it. Responses of gRPC are
-    /// unchanged. The error and its [source](std::error::Error::source) are for logs; callers cannot use them.
+    /// unchanged. The error and its [source](std::error::Error::source) are for logs, and name the
+    /// address of the store.
     #[must_use]
     pub fn on_trouble(
         self,
