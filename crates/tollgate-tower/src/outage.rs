@@ -4,7 +4,7 @@
 //! line share one line after that time, so a store that comes and goes does not flood the log.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
@@ -60,33 +60,53 @@ pub enum OutageLine {
 impl Outages {
     /// Notes a failed step. Returns the line to log, if there is one.
     pub fn failed(&self) -> Option<OutageLine> {
-        self.change(|story| story.failed(SystemClock.now()))
+        self.change(self.story(), |story| story.failed(SystemClock.now()))
     }
 
     /// Notes an answered step. Returns the line to log, if there is one.
     #[inline]
     pub fn answered(&self) -> Option<OutageLine> {
         // Relaxed: the flag guards no other memory, and the next step sees what this one misses.
-        if self.is_awaiting.load(Ordering::Relaxed) {
-            return self.change(|story| story.answered(SystemClock.now()));
-        }
-        None
+        if self.is_awaiting.load(Ordering::Relaxed) { self.answered_at_last() } else { None }
+    }
+
+    /// Returns the line about gathered outages, if there are any and their time is up.
+    pub fn due(&self) -> Option<OutageLine> {
+        self.change(self.story(), |story| story.due(SystemClock.now()))
     }
 
     /// Returns the line about gathered outages, if there are any, before their time is up.
     pub fn gathered(&self) -> Option<OutageLine> {
-        self.change(|story| story.told(SystemClock.now()))
+        self.change(self.story(), |story| story.told(SystemClock.now()))
     }
 
     /// Whether outages are gathered that were not logged yet.
     pub fn are_gathered(&self) -> bool {
-        self.story.lock().unwrap_or_else(PoisonError::into_inner).untold > 0
+        self.story().untold > 0
     }
 
     #[cold]
-    fn change(&self, change: impl FnOnce(&mut Story) -> Option<OutageLine>) -> Option<OutageLine> {
+    fn answered_at_last(&self) -> Option<OutageLine> {
+        // While outages are gathered, every answered step comes here. If the lock is taken, the step does not wait for
+        // it: a later one notes the same.
+        let story = match self.story.try_lock() {
+            Ok(story) => story,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        self.change(story, |story| story.answered(SystemClock.now()))
+    }
+
+    fn story(&self) -> MutexGuard<'_, Story> {
         // No change under this lock can be left half made.
-        let mut story = self.story.lock().unwrap_or_else(PoisonError::into_inner);
+        self.story.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(
+        &self,
+        mut story: MutexGuard<'_, Story>,
+        change: impl FnOnce(&mut Story) -> Option<OutageLine>,
+    ) -> Option<OutageLine> {
         let line = change(&mut story);
         self.is_awaiting.store(story.is_away || story.untold > 0, Ordering::Relaxed);
         line
@@ -131,7 +151,8 @@ impl Story {
     }
 
     fn is_quiet(&self, now: Timestamp) -> bool {
-        self.quiet_until.is_some_and(|until| now < until)
+        // A clock that was set back does not make it quiet for longer.
+        self.quiet_until.is_some_and(|until| now < until && until <= now + GAP)
     }
 
     fn quiet_from(now: Timestamp) -> Self {
@@ -141,6 +162,9 @@ impl Story {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::mpsc;
+    use std::thread;
+
     use super::OutageLine::{Again, Back, Gone};
     use super::*;
 
@@ -178,6 +202,15 @@ mod tests {
         assert_eq!(story.answered(at(12)), None);
     }
 
+    /// The clock was set back by an hour. For that hour, neither outages nor gathered ones were logged.
+    #[test]
+    fn a_clock_that_was_set_back_hides_no_outage() {
+        let mut story = Story::default();
+        story.failed(at(7_200));
+        story.answered(at(7_200));
+        assert_eq!(story.failed(at(3_600)), Some(Gone));
+    }
+
     /// Where no timer tells of gathered outages, the first step after the gap does.
     #[test]
     fn gathered_outages_are_logged_by_the_first_step_after_the_gap() {
@@ -191,6 +224,24 @@ mod tests {
             let (outages, failed) = if fails { (2, 2) } else { (1, 1) };
             assert_eq!(line, Some(Again { outages, failed, is_away: fails }));
         }
+    }
+
+    /// While outages were gathered, all answered steps of all threads waited for one lock.
+    #[test]
+    fn an_answer_does_not_wait_for_another() {
+        let outages = Outages::default();
+        outages.failed();
+        let (sender, answers) = mpsc::channel();
+        let answer = thread::scope(|scope| {
+            let story = outages.story();
+            scope.spawn(|| sender.send(outages.answered()));
+            // If it waits, it would wait for ever.
+            let answer = answers.recv_timeout(Duration::from_secs(60));
+            drop(story);
+            answer
+        });
+        assert_eq!(answer, Ok(None));
+        assert_eq!(outages.answered(), Some(Back { failed: 1 }));
     }
 
     #[test]
