@@ -69,6 +69,11 @@ impl ByKey {
         self.extractor.counts_peers()
     }
 
+    /// The name of the limiter's policy, which all its quotas have.
+    pub(crate) fn policy(&self) -> &str {
+        self.limiter.quotas().first().map_or("", PolicyQuota::policy)
+    }
+
     #[cold]
     #[inline(never)]
     fn not_allowed(

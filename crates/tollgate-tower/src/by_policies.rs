@@ -53,6 +53,10 @@ impl<S: Store + 'static, C: Clock + 'static> PolicyEngine for ByPolicies<S, C> {
     fn counts_peers(&self) -> bool {
         self.0.sources.tells_peers() && self.0.limiter.live().policies().attributes().contains("ip")
     }
+
+    fn source(&self) -> Box<str> {
+        self.0.limiter.live().source().into()
+    }
 }
 
 impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {

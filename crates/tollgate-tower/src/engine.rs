@@ -42,6 +42,9 @@ pub(crate) trait PolicyEngine: Send + Sync {
 
     /// Whether requests are counted by the address of their connection.
     fn counts_peers(&self) -> bool;
+
+    /// Where the policies are from, for the log.
+    fn source(&self) -> Box<str>;
 }
 
 /// The rest of a decision that has to wait for a value or the store. Nothing was taken yet.
@@ -104,6 +107,15 @@ impl Engine {
             Self::ByKey(by_key) => by_key.counts_peers(),
             #[cfg(feature = "policy")]
             Self::ByPolicies(policies) => policies.counts_peers(),
+        }
+    }
+
+    /// The name of the limiter's policy, or where the policies are from: what tells the rule in the log.
+    pub(crate) fn name(&self) -> Box<str> {
+        match self {
+            Self::ByKey(by_key) => by_key.policy().into(),
+            #[cfg(feature = "policy")]
+            Self::ByPolicies(policies) => policies.source(),
         }
     }
 }

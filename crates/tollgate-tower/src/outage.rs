@@ -8,11 +8,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
+use tracing::{info, warn};
 
 /// How long further outages are gathered after the first line of one.
 pub const GAP: Duration = Duration::from_secs(10);
 
-/// The outages of one store. It says when to log a line; the caller writes it.
+/// The outages of one store. It says when to log a line.
 #[derive(Debug, Default)]
 pub struct Outages {
     /// Whether an answer can be followed by a line. Readable without the lock, so that a store that works costs nothing
@@ -110,6 +111,22 @@ impl Outages {
         let line = change(&mut story);
         self.is_awaiting.store(story.is_away || story.untold > 0, Ordering::Relaxed);
         line
+    }
+}
+
+impl OutageLine {
+    /// Logs the line, with the rule if there are several. The line about the [beginning](Self::Gone) is up to the
+    /// caller, who knows the reason and what decides now.
+    #[cold]
+    pub fn log(self, rule: Option<&str>) {
+        match self {
+            Self::Gone => {}
+            Self::Back { failed } => info!(rule, failed, "the store answers again"),
+            Self::Again { outages, failed, is_away } => {
+                let store = if is_away { "is away" } else { "answers" };
+                warn!(rule, outages, failed, store, "the store was away again since the last line about it");
+            }
+        }
     }
 }
 

@@ -1,21 +1,29 @@
 //! Logs when the store of a rule stops answering, and when it answers again.
 //!
-//! The lines name no key. They are those of the service.
+//! The lines name the rule and no key. They are those of the service.
 
 use std::error::Error;
 use std::iter;
 
 use tollgate::{Counted, QuotaState, Source, StoreError};
-use tracing::{info, warn};
+use tracing::warn;
 
 use crate::engine::Decided;
 use crate::outage::{OutageLine, Outages};
 
 /// See the [module](self).
-#[derive(Debug, Default)]
-pub(crate) struct OutageLog(Outages);
+#[derive(Debug)]
+pub(crate) struct OutageLog {
+    rule: Box<str>,
+    outages: Outages,
+}
 
 impl OutageLog {
+    /// Makes a log that names the rule so.
+    pub(crate) fn new(rule: impl Into<Box<str>>) -> Self {
+        Self { rule: rule.into(), outages: Outages::default() }
+    }
+
     /// Notes the outcome for a request.
     pub(crate) fn note(&self, decided: &Decided) {
         match decided {
@@ -33,8 +41,8 @@ impl OutageLog {
     pub(crate) fn decided(&self, counted: &Counted) {
         match counted.first().map(QuotaState::source) {
             Some(Source::Store) => {
-                if let Some(line) = self.0.answered() {
-                    log(line, None);
+                if let Some(line) = self.outages.answered() {
+                    line.log(Some(&self.rule));
                 }
             }
             Some(Source::Fallback) => self.failed(None),
@@ -46,26 +54,15 @@ impl OutageLog {
     /// The error is unknown if a fallback has decided.
     #[cold]
     fn failed(&self, error: Option<&StoreError>) {
-        if let Some(line) = self.0.failed() {
-            log(line, error);
-        }
-    }
-}
-
-#[cold]
-fn log(line: OutageLine, error: Option<&StoreError>) {
-    match line {
-        OutageLine::Gone => match error {
-            Some(error) => {
+        let rule = &*self.rule;
+        match (self.outages.failed(), error) {
+            (Some(OutageLine::Gone), Some(error)) => {
                 let error = with_causes(error);
-                warn!(error, "the store does not answer: `Rule::on_store_error` decides");
+                warn!(rule, error, "the store does not answer: `Rule::on_store_error` decides");
             }
-            None => warn!("the fallback decided on a request"),
-        },
-        OutageLine::Back { failed } => info!(failed, "the store answers again"),
-        OutageLine::Again { outages, failed, is_away } => {
-            let store = if is_away { "is away" } else { "answers" };
-            warn!(outages, failed, store, "the store was away again since the last line about it");
+            (Some(OutageLine::Gone), None) => warn!(rule, "the fallback decided on a request"),
+            (Some(line), _) => line.log(Some(rule)),
+            (None, _) => {}
         }
     }
 }

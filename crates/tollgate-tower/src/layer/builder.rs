@@ -246,6 +246,7 @@ pub(super) fn gate(
     let on_missing = rule.on_missing.clone().or_else(|| others.on_missing.clone());
     let on_invalid = rule.on_invalid.clone().or_else(|| others.on_invalid.clone());
     Some(Some(Arc::new(Gate {
+        outages: OutageLog::new(engine.name()),
         engine,
         limit_headers,
         cost: rule.cost.clone(),
@@ -256,7 +257,6 @@ pub(super) fn gate(
         on_invalid: on_invalid.unwrap_or(OnInvalid::AsFound),
         on_store_error: rule.on_store_error.or(others.on_store_error).unwrap_or(OnStoreError::Refuse),
         when_full: rule.when_full.or(others.when_full).unwrap_or(OnStoreError::Refuse),
-        outages: OutageLog::default(),
         settings: Arc::clone(settings),
     })))
 }

@@ -82,21 +82,24 @@ fn app(rule: Rule) -> Router {
 /// The manual told users to look at the log of the layer, which was silent through an outage.
 #[tokio::test]
 async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
-    let by_rule = "the store does not answer: `Rule::on_store_error` decides \
+    let by_rule = "the store does not answer: `Rule::on_store_error` decides rule=\"RULE\" \
                    error=\"the store at 10.0.0.1:6379 could not count: the store cannot be reached\"";
-    let by_fallback = "the fallback decided on a request";
-    let rules: [(Of, &str); 6] = [
-        (rule, by_rule),
-        (|store| rule(store).on_store_error(OnStoreError::Admit), by_rule),
-        (|store| rule(FallbackStore::new(store, OnStoreFailure::Open)), by_fallback),
+    let by_fallback = "the fallback decided on a request rule=\"RULE\"";
+    let rules: [(Of, &str, &str); 6] = [
+        (rule, by_rule, "search"),
+        (|store| rule(store).on_store_error(OnStoreError::Admit), by_rule, "search"),
+        (|store| rule(FallbackStore::new(store, OnStoreFailure::Open)), by_fallback, "search"),
         (
             |store| rule(FallbackStore::new(store, OnStoreFailure::Local(LocalShare::new(1, 1).unwrap()))),
             by_fallback,
+            "search",
         ),
-        (|store| policies(store, "closed"), by_rule),
-        (|store| policies(store, "open"), by_fallback),
+        (|store| policies(store, "closed"), by_rule, "limits.yaml"),
+        (|store| policies(store, "open"), by_fallback, "limits.yaml"),
     ];
-    for (of, gone) in rules {
+    for (of, gone, name) in rules {
+        let gone = gone.replace("RULE", name);
+        let back = format!("the store answers again rule=\"{name}\" failed=5");
         let (log, store) = (Log::start(), shared());
         let address = serve(app(of(store.clone()))).await;
         let ask = async || send(address, "GET /", &[("x-user", "s3cret")]).await;
@@ -107,12 +110,12 @@ async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
         for _ in 0..5 {
             ask().await;
         }
-        assert_eq!(log.lines(), [gone]);
+        assert_eq!(log.lines(), [&*gone]);
         store.end();
         for _ in 0..5 {
             ask().await;
         }
-        assert_eq!(log.lines(), [gone, "the store answers again failed=5"]);
+        assert_eq!(log.lines(), [&*gone, &back]);
         // A store that comes and goes has no line each time.
         for _ in 0..5 {
             store.begin(Fault::unreachable());
@@ -159,7 +162,10 @@ async fn an_outage_of_a_store_that_answers_at_once_ends_with_a_line() {
         is_away.store(away, Ordering::Relaxed);
         send(address, "GET /", &[("x-user", "alice")]).await;
     }
-    assert_eq!(log.lines().last().map(String::as_str), Some("the store answers again failed=1"));
+    assert_eq!(
+        log.lines().last().map(String::as_str),
+        Some("the store answers again rule=\"search\" failed=1")
+    );
 }
 
 /// One overwritten counter beside healthy ones logged an outage and its end every ten seconds, for as long as it stayed.
