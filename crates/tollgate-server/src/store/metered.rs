@@ -15,7 +15,7 @@ use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus};
 use tracing::{info, warn};
 
 use super::advice::with_flags;
-use super::{Outages, patience};
+use super::{OutageLog, patience};
 use crate::log_gap::LogGap;
 use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
@@ -38,7 +38,7 @@ pub(crate) struct Metered<S> {
     store: S,
     limit: Duration,
     metrics: Arc<StoreMetrics>,
-    outages: Arc<Outages>,
+    outages: Arc<OutageLog>,
     /// How log lines show a key.
     identity: Identity,
     key_logged: LogGap,
@@ -64,7 +64,7 @@ impl<S: Store> Metered<S> {
     }
 
     /// Returns the outages, for the log.
-    pub(crate) fn outages(&self) -> Arc<Outages> {
+    pub(crate) fn outages(&self) -> Arc<OutageLog> {
         Arc::clone(&self.outages)
     }
 

@@ -10,14 +10,14 @@
 
 mod advice;
 mod metered;
-mod outages;
+mod outage_log;
 mod patience;
 mod setup;
 mod state;
 
 pub(crate) use self::advice::with_flags;
 pub(crate) use self::metered::{Metered, warm_up};
-pub(crate) use self::outages::Outages;
+pub(crate) use self::outage_log::OutageLog;
 pub(crate) use self::patience::with_patience;
 pub(crate) use self::setup::{DEFAULT_PREFIX, StoreSetup};
 pub(crate) use self::state::{ServedStore, Servers, StoreState};

@@ -4,17 +4,16 @@
 
 use tokio::sync::Notify;
 use tokio::time;
-use tollgate_tower::outage::{self, OutageLine};
-use tracing::{info, warn};
+use tollgate_tower::outage::{self, OutageLine, Outages};
 
 /// See the [module](self).
 #[derive(Debug, Default)]
-pub(crate) struct Outages {
-    outages: outage::Outages,
+pub(crate) struct OutageLog {
+    outages: Outages,
     gathered: Notify,
 }
 
-impl Outages {
+impl OutageLog {
     /// Notes a failed step. Returns whether to log the beginning of an outage, with its reason.
     pub(super) fn failed(&self) -> bool {
         let line = self.outages.failed();
@@ -34,25 +33,49 @@ impl Outages {
     pub(crate) async fn keep_telling(&self) {
         loop {
             self.gathered.notified().await;
-            time::sleep(outage::GAP).await;
-            self.tell();
+            // A step may have logged a line meanwhile, with a gap of its own.
+            while self.outages.are_gathered() {
+                time::sleep(outage::GAP).await;
+                log(self.outages.due());
+            }
         }
     }
 
-    /// Logs the gathered outages.
+    /// Logs the gathered outages before their time is up.
     pub(crate) fn tell(&self) {
         log(self.outages.gathered());
     }
 }
 
-/// Logs a line that needs no reason.
 fn log(line: Option<OutageLine>) {
-    match line {
-        Some(OutageLine::Back { failed }) => info!(failed, "the store answers again"),
-        Some(OutageLine::Again { outages, failed, is_away }) => {
-            let store = if is_away { "is away" } else { "answers" };
-            warn!(outages, failed, store, "the store was away again since the last line about it");
+    if let Some(line) = line {
+        line.log(None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Clock, SystemClock};
+
+    use super::*;
+
+    /// The timer logged outages that were gathered since a step's line, less than ten seconds after that line.
+    #[tokio::test(start_paused = true)]
+    async fn the_timer_logs_nothing_within_the_gap() {
+        loop {
+            let (log, begun) = (OutageLog::default(), SystemClock.now());
+            log.failed();
+            log.answered();
+            log.failed();
+            // The timer's clock runs ahead, and that of the outages stands nearly still.
+            let told = time::timeout(6 * outage::GAP, log.keep_telling()).await;
+            assert!(told.is_err(), "it keeps telling");
+            let are_gathered = log.outages.are_gathered();
+            // On a machine that stood still, the gap was over.
+            if SystemClock.now() < begun + outage::GAP {
+                assert!(are_gathered);
+                break;
+            }
         }
-        _ => {}
     }
 }
