@@ -198,9 +198,9 @@ impl RedisStoreBuilder {
         self.check_identity()?;
         let timeout = self.settings.timeout;
         let names = self.names();
-        let servers = self.settings.url.servers();
+        let place = self.settings.url.place();
         let topology = Topology::start(self.settings, script::TEXT)?;
         let denials = Denials::new(self.local_denials);
-        Ok(RedisStore::new(topology, &servers, timeout, names, denials, self.across_slots))
+        Ok(RedisStore::new(topology, &place, timeout, names, denials, self.across_slots))
     }
 }

@@ -280,10 +280,10 @@ impl fmt::Display for StoreUrl {
             }
             Place::Sentinel { sentinels, primary } => {
                 write!(f, "{scheme}+sentinel://{}", self.credentials())?;
-                write!(f, "{}/{primary}/{}", list(sentinels), self.database)
+                write!(f, "{}/{primary}/{}", list(sentinels, ","), self.database)
             }
             Place::Cluster { seeds } => {
-                write!(f, "{scheme}+cluster://{}{}", self.credentials(), list(seeds))
+                write!(f, "{scheme}+cluster://{}{}", self.credentials(), list(seeds, ","))
             }
         }
     }
@@ -296,11 +296,13 @@ impl fmt::Debug for StoreUrl {
 }
 
 impl StoreUrl {
-    /// The addresses of its servers, for errors.
-    pub(crate) fn servers(&self) -> String {
+    /// The place of the store as configured, for errors. The addresses of Sentinels and seeds do not tell which server
+    /// failed, so the text says what they are.
+    pub(crate) fn place(&self) -> String {
         match &self.place {
             Place::Single(address) => address.to_string(),
-            Place::Sentinel { sentinels: servers, .. } | Place::Cluster { seeds: servers } => list(servers),
+            Place::Sentinel { sentinels, .. } => format!("Sentinels {}", list(sentinels, ", ")),
+            Place::Cluster { seeds } => format!("Cluster of {}", list(seeds, ", ")),
         }
     }
 
@@ -315,8 +317,8 @@ impl StoreUrl {
     }
 }
 
-fn list(addresses: &[Address]) -> String {
-    addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(",")
+fn list(addresses: &[Address], separator: &str) -> String {
+    addresses.iter().map(Address::to_string).collect::<Vec<_>>().join(separator)
 }
 
 #[cfg(test)]
@@ -345,6 +347,19 @@ mod tests {
             let parsed: StoreUrl = url.parse().unwrap_or_else(|error| panic!("{url}: {error}"));
             assert_eq!(parsed.to_string(), shown, "{url}");
             assert_eq!(format!("{parsed:?}"), format!("StoreUrl({shown})"));
+        }
+    }
+
+    /// With Sentinels and on a Cluster, errors read as if all servers of the URL had failed.
+    #[test]
+    fn the_place_says_what_its_addresses_are() {
+        for (url, place) in [
+            ("redis://u:p@h", "h:6379"),
+            ("unix:///run/redis.sock?db=3", "unix:/run/redis.sock"),
+            ("redis+sentinel://u:p@s1,s2/main", "Sentinels s1:26379, s2:26379"),
+            ("redis+cluster://u:p@a,b", "Cluster of a:6379, b:6379"),
+        ] {
+            assert_eq!(url.parse::<StoreUrl>().unwrap().place(), place);
         }
     }
 

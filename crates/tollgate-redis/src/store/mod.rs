@@ -40,7 +40,7 @@ pub struct RedisStore(Arc<Inner>);
 
 struct Inner {
     /// The addresses in errors.
-    servers: Arc<str>,
+    place: Arc<str>,
     committer: Committer,
     names: Names,
     denials: Denials,
@@ -97,14 +97,14 @@ struct Changing<'a, 'q> {
 impl RedisStore {
     pub(crate) fn new(
         topology: Topology,
-        servers: &str,
+        place: &str,
         timeout: Duration,
         names: Names,
         denials: Denials,
         across_slots: AcrossSlots,
     ) -> Self {
         let committer = Committer::new(Arc::new(topology), timeout);
-        Self(Arc::new(Inner { servers: servers.into(), committer, names, denials, across_slots }))
+        Self(Arc::new(Inner { place: place.into(), committer, names, denials, across_slots }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -172,7 +172,7 @@ impl Store for RedisStore {
                 Some(prepared) => self.0.charge(prepared).await,
                 None => self.0.step(step, instant()).await,
             };
-            answer.map_err(|error| error.at(&self.0.servers))
+            answer.map_err(|error| error.at(Arc::clone(&self.0.place)))
         })
     }
 
@@ -182,7 +182,7 @@ impl Store for RedisStore {
     ) -> tollgate::Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         tollgate::Answer::Later(async move {
             let answers = self.0.step_each(steps).await.into_iter();
-            answers.map(|answer| answer.map_err(|error| error.at(&self.0.servers))).collect()
+            answers.map(|answer| answer.map_err(|error| error.at(Arc::clone(&self.0.place)))).collect()
         })
     }
 }

@@ -1,5 +1,6 @@
 //! A store that is warm before it is used.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use smallvec::smallvec;
@@ -47,7 +48,9 @@ impl RedisStore {
         loop {
             match self.step_on_each_connection(deadline).await {
                 Ok(()) => return Ok(()),
-                Err(error) if instant() + AGAIN >= deadline => return Err(error.at(&self.0.servers)),
+                Err(error) if instant() + AGAIN >= deadline => {
+                    return Err(error.at(Arc::clone(&self.0.place)));
+                }
                 Err(_) => sleep(AGAIN).await,
             }
         }

@@ -23,7 +23,8 @@ pub enum StoreError {
         may_have_charged: bool,
         /// Whether other requests probably fail as well. If not, the trouble concerns only this request or its key.
         is_outage: bool,
-        /// Where the store is, such as `10.0.0.1:6379`, if it is elsewhere.
+        /// Where the store is, such as `10.0.0.1:6379`, if it is elsewhere: as configured. Of several servers, it does
+        /// not say which one failed.
         place: Option<Arc<str>>,
     },
     /// The store can never count this request, whatever its state; the text says why. The fault of the
@@ -97,14 +98,14 @@ impl StoreError {
     /// ```
     /// use tollgate::{AnswerError, StoreError};
     ///
-    /// let error = StoreError::trouble(AnswerError::Late).at(&"10.0.0.1:6379".into());
+    /// let error = StoreError::trouble(AnswerError::Late).at("10.0.0.1:6379");
     /// assert_eq!(error.to_string(), "the store at 10.0.0.1:6379 could not count");
     /// ```
     #[must_use]
-    pub fn at(self, named: &Arc<str>) -> Self {
+    pub fn at(self, place: impl Into<Arc<str>>) -> Self {
         match self {
             Self::Trouble { source, may_have_charged, is_outage, place: None } => {
-                Self::Trouble { source, may_have_charged, is_outage, place: Some(Arc::clone(named)) }
+                Self::Trouble { source, may_have_charged, is_outage, place: Some(place.into()) }
             }
             other => other,
         }

@@ -106,7 +106,7 @@ async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
         ask().await;
         assert_eq!(log.lines(), [""; 0]);
         let Fault::Fails(error) = Fault::unreachable() else { panic!("another fault") };
-        store.begin(Fault::Fails(error.at(&"10.0.0.1:6379".into())));
+        store.begin(Fault::Fails(error.at("10.0.0.1:6379")));
         for _ in 0..5 {
             ask().await;
         }
