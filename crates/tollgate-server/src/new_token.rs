@@ -45,7 +45,8 @@ pub enum NewTokenError {
     /// A principal of the file has the name.
     #[error(
         "`--tokens`: {}:{line}: the name `{name}` is taken: choose another name; or to replace its token, run the \
-         command without `--tokens`, and put the line that it prints in the place of line {line}",
+         command without `--tokens`, with the flags that line {line} was made with, and put the line that it prints in \
+         its place",
         path.display()
     )]
     NameTaken {

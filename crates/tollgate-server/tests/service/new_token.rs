@@ -83,7 +83,8 @@ fn overwrites_nothing_and_leaves_nothing_behind_if_it_fails() {
     let (before, second) = (read(&tokens), folder.path("second.txt"));
     let taken = format!(
         "`--tokens`: {tokens}:1: the name `web` is taken: choose another name; or to replace its token, run the \
-         command without `--tokens`, and put the line that it prints in the place of line 1"
+         command without `--tokens`, with the flags that line 1 was made with, and put the line that it prints in \
+         its place"
     );
     fails("web", &second, &tokens, &taken);
     assert!(fs::metadata(&second).is_err(), "there is a token without a line");
