@@ -75,8 +75,8 @@ impl Receipt {
         &self.0
     }
 
-    /// Gives back up to `units` of each item on the store that they were taken from; the rest stays taken. `u32::MAX`
-    /// gives back everything. Limiters have this as `refund`.
+    /// Gives back up to `units` of each item on the store that they were taken from; the rest stays in the receipt.
+    /// `u32::MAX` gives back everything. Limiters have this as `refund`.
     ///
     /// It calls the store once, with a step for each item. Only items whose step was provably not taken stay in the
     /// receipt.
@@ -88,10 +88,39 @@ impl Receipt {
     ///
     /// # Cancel safety
     ///
-    /// The items leave the receipt before the call. If the future is dropped, they may or may not have been given back,
-    /// and no later call gives them back.
+    /// What is given back leaves the receipt before the call. If the future is dropped, it may or may not have been given
+    /// back, and no later call gives it back.
     pub async fn refund(&mut self, store: &impl Store, units: u32) -> Result<Counted, ReceiptError> {
-        self.use_up(store, |item| item.refund(units)).await
+        let mut parts = self.split_off(units);
+        let refunded = parts.use_up(store, |item| Some(item.step_back(item.units))).await;
+        for part in parts.0 {
+            self.put_back(part);
+        }
+        refunded
+    }
+
+    /// Moves up to `units` of each item into a receipt of their own.
+    pub(crate) fn split_off(&mut self, units: u32) -> Self {
+        let mut parts = Self::default();
+        for mut item in mem::take(&mut self.0) {
+            if item.units > units {
+                parts.0.push(item.split_off(units));
+                self.0.push(item);
+            } else if item.units > 0 {
+                parts.0.push(item);
+            }
+        }
+        parts
+    }
+
+    fn put_back(&mut self, part: ReceiptItem) {
+        match self.0.iter_mut().find(|item| item.counter() == part.counter() && item.mark == part.mark) {
+            Some(item) => {
+                item.units += part.units;
+                item.cost = item.cost.zip(part.cost).map(|(cost, of_part)| cost.saturating_add(of_part));
+            }
+            None => self.0.push(part),
+        }
     }
 
     /// Settles each item at the actual cost, on the store that it was taken from. Units above the cost are given back.
@@ -218,8 +247,23 @@ impl ReceiptItem {
     /// The step that gives back `units`, at most those that were taken. `None` if none were.
     #[must_use]
     pub fn refund(&self, units: u32) -> Option<Step<'_>> {
-        let charge = Charge::new(&self.quota, &self.key, units.min(self.units));
-        (self.units > 0).then_some(Step::Refund { charge, mark: self.mark })
+        (self.units > 0).then(|| self.step_back(units.min(self.units)))
+    }
+
+    fn step_back(&self, units: u32) -> Step<'_> {
+        Step::Refund { charge: Charge::new(&self.quota, &self.key, units), mark: self.mark }
+    }
+
+    fn counter(&self) -> Counter<'_> {
+        Counter::new(&self.quota, &self.key)
+    }
+
+    /// Moves `units`, of which it has more, into an item of their own.
+    fn split_off(&mut self, units: u32) -> Self {
+        self.units -= units;
+        let rest = self.cost.map(|cost| cost.saturating_sub(units));
+        let cost = mem::replace(&mut self.cost, rest).and(Some(units));
+        Self { quota: self.quota.clone(), key: self.key.clone(), units, mark: self.mark, cost }
     }
 
     /// The step that settles the item at the actual cost: it gives back the rest, or charges missing units without

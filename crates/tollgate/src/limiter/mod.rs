@@ -6,8 +6,8 @@ mod builder;
 mod reservation;
 mod shared;
 
+use std::fmt;
 use std::sync::Arc;
-use std::{fmt, mem};
 
 use smallvec::SmallVec;
 
@@ -245,7 +245,7 @@ impl<C: Clock> Limiter<C> {
         self.refund_units(receipt, u32::MAX)
     }
 
-    /// As [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays taken.
+    /// As [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays in the receipt.
     ///
     /// # Examples
     ///
@@ -257,14 +257,15 @@ impl<C: Clock> Limiter<C> {
     /// let refunded = limiter.refund_units(&mut receipt, 5);
     /// assert_eq!(refunded[0].units(), 5);
     /// assert_eq!(limiter.peek("alice")?.remaining(), 7);
+    /// assert_eq!(receipt.items()[0].units(), 3);
     /// # Ok::<(), tollgate::Full>(())
     /// ```
     pub fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Counted {
         let give_back = |item: &ReceiptItem| {
-            let charge = Charge::new(item.quota(), item.key(), units.min(item.units()));
+            let charge = Charge::new(item.quota(), item.key(), item.units());
             self.store.refund(&charge, item.mark())
         };
-        mem::take(receipt).items().iter().filter(|item| item.units() > 0).map(give_back).collect()
+        receipt.split_off(units).items().iter().map(give_back).collect()
     }
 
     /// Settles a check at its actual cost. Units above the cost are given back. Missing units are charged without

@@ -176,7 +176,7 @@ impl<S: Store> SharedLimiter<S> {
         self.refund_units(receipt, u32::MAX).await
     }
 
-    /// As [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays taken.
+    /// As [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays in the receipt.
     ///
     /// # Errors
     ///
