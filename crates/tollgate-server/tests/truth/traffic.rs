@@ -145,14 +145,15 @@ impl Stage<'_> {
         let sleep_until =
             |at: i64| thread::sleep(Duration::from_micros((at - micros()).max(0).unsigned_abs()));
         let requests = self.requests(random);
-        let long = Request { wait: Duration::from_millis(2_000), ..Request::to("/slow/long") };
+        let long = Request { wait: Duration::from_millis(3_000), ..Request::to("/slow/long") };
         let aborted =
             Request { wait: Duration::from_millis(500), is_aborted: true, ..Request::to("/slow/left") };
         thread::scope(|scope| {
             sleep_until(start + 700_000);
             self.ask(&aborted, "path=/slow/left");
             (0..3).for_each(|_| self.ask(&Request::to("/slow/left"), "path=/slow/left"));
-            // In every other window, long requests take all of a limit and end in the next one.
+            // In every other window, long requests take all of a limit and end in the next one. If the duration were
+            // subtracted from their begin, they would lie in the one before.
             if round.is_multiple_of(2) {
                 (0..3).for_each(|_| self.ask(&Request::to("/slow/long"), "path=/slow/long"));
             }
