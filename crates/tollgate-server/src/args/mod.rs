@@ -344,7 +344,7 @@ pub struct CheckArgs {
     #[arg(value_parser = value::cost, allow_negative_numbers = true)]
     pub cost: u32,
 
-    /// Only peek, and take nothing
+    /// Only peek, and take nothing. `tollgate explain` says which policies match, and why
     #[arg(long)]
     pub peek: bool,
 

@@ -45,7 +45,8 @@ pub struct CheckConfigArgs {
 /// Flags of `tollgate explain`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The command asks no service and counts nothing, so it does not know how much is used."
+    after_help = "The command asks no service and counts nothing, so it does not know how much is used: `tollgate check --peek` \
+                  asks a service."
 )]
 pub struct ExplainArgs {
     /// The file of policies, or a folder of them

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tollgate_policy::Printable;
 
-use super::report::{ChargeReport, PolicyReport, Report, WindowReport};
+use super::report::{ChargeReport, PolicyReport, QuotasFrom, Report, WindowReport};
 
 /// Prints the outcome first, then the policies that count the request, then the others.
 impl fmt::Display for Report<'_> {
@@ -34,8 +34,8 @@ impl fmt::Display for PolicyReport<'_> {
             None if self.denies => writeln!(f, " denies the request")?,
             None => writeln!(f, " exempts the request")?,
         }
-        if let Some(over) = &self.over {
-            writeln!(f, "  by the override in line {}: {}", over.line, Printable(over.when.join(", ")))?;
+        if let Some(QuotasFrom { line, when }) = &self.quotas_from {
+            writeln!(f, "  uses the quotas in line {line}, for {}", Printable(when.join(", ")))?;
         }
         if self.charges.is_empty() && self.trials.is_empty() && self.counts.is_some() {
             writeln!(f, "  unlimited")?;

@@ -37,8 +37,9 @@ pub(super) struct PolicyReport<'a> {
     pub(super) because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) counts: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none", rename = "override")]
-    pub(super) over: Option<OverrideReport>,
+    /// The override or tier that gives the quotas, if it is not the policy itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) quotas_from: Option<QuotasFrom>,
     /// The charges that decide, all or nothing with those of all policies.
     pub(super) charges: Vec<ChargeReport>,
     /// The trials that are counted after the decision.
@@ -46,7 +47,7 @@ pub(super) struct PolicyReport<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct OverrideReport {
+pub(super) struct QuotasFrom {
     pub(super) line: usize,
     pub(super) when: Vec<String>,
 }
@@ -137,7 +138,7 @@ impl<'a> Request<'a, '_> {
             denies: policy.kind() == PolicyKind::Deny,
             because: self.why_not(policy),
             counts: None,
-            over: None,
+            quotas_from: None,
             charges: Vec::new(),
             trials: Vec::new(),
         };
@@ -239,7 +240,7 @@ impl<'a> Request<'a, '_> {
 
     fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &Matched<'a>) {
         report.counts = policy.identity().describe(self.attributes).ok();
-        report.over = policy.override_for(self.attributes).ok().flatten().map(|over| OverrideReport {
+        report.quotas_from = policy.override_for(self.attributes).ok().flatten().map(|over| QuotasFrom {
             line: over.at().line,
             when: match over.table() {
                 None => over.when().map(lines).unwrap_or_default(),

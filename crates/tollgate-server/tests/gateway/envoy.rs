@@ -6,6 +6,7 @@ use std::process::Command;
 use std::thread;
 
 use crate::free_address;
+use crate::manual::{Addresses, file};
 use crate::proxy::{Proxy, program};
 use crate::support::folder::Folder;
 use crate::support::{Connection, Reply, Server, until};
@@ -51,16 +52,21 @@ impl Envoy {
             .collect();
         let clusters = [cluster("upstream", upstream, ""), cluster("tollgate", service, HTTP2)].concat();
         let text = format!("static_resources:\n  listeners:{listeners}\n  clusters:{clusters}\n");
-        let mut command = Command::new(program("TOLLGATE_ENVOY"));
-        command.args(["--config-path", &folder.write("envoy.yaml", &text)]).args([
-            "--concurrency",
-            "1",
-            "--disable-hot-restart",
-            "--log-level",
-            "warning",
-        ]);
-        Self { _process: Proxy::start(command, folder, &[open, closed]), open, closed }
+        Self { _process: start(folder, &text, &[open, closed]), open, closed }
     }
+}
+
+/// An Envoy with this configuration.
+fn start(folder: &Folder, text: &str, addresses: &[SocketAddr]) -> Proxy {
+    let mut command = Command::new(program("TOLLGATE_ENVOY"));
+    command.args(["--config-path", &folder.write("envoy.yaml", text)]).args([
+        "--concurrency",
+        "1",
+        "--disable-hot-restart",
+        "--log-level",
+        "warning",
+    ]);
+    Proxy::start(command, folder, addresses)
 }
 
 const HTTP2: &str = "
@@ -154,6 +160,25 @@ fn get(address: SocketAddr, path: &str, user: &str) -> Reply {
 fn asked(address: SocketAddr, path: &str, user: &str) -> (u16, Option<u32>) {
     let reply = get(address, path, user);
     (reply.status, reply.header("x-ratelimit-remaining").and_then(|left| left.parse().ok()))
+}
+
+#[test]
+#[ignore = "it needs Envoy, which `cargo xtask prove gateway` installs"]
+fn the_configuration_in_the_manual_denies() {
+    let (folder, upstream, proxy) = (Folder::new(), Upstream::start(), free_address());
+    let addresses = |tollgate| Addresses { proxy, tollgate, upstream: upstream.address };
+    let policies = folder.write("limits.yaml", &file("grpc.md", "limits.yaml", addresses(proxy)));
+    let server = Server::start(&["--config", &policies, "--grpc", "127.0.0.1:0"]);
+    let page = file("grpc.md", "envoy.yaml", addresses(server.grpc.expect("its address")));
+    // The debug build may need longer than Envoy's 20 ms.
+    let _envoy = start(&folder, &page.replace("timeout: 0.02s", "timeout: 10s"), &[proxy]);
+
+    let logins = || (0..4).map(|_| asked(proxy, "/login", "alice").0).collect::<Vec<_>>();
+    // Two windows have room for four, but not three.
+    let denied = [logins(), logins(), logins()].concat().iter().filter(|status| **status == 429).count();
+    assert!(denied >= 8, "{denied}");
+    let (status, left) = asked(proxy, "/", "alice");
+    assert!(status == 200 && left.is_some_and(|left| (95..=99).contains(&left)), "{status}, {left:?}");
 }
 
 #[test]

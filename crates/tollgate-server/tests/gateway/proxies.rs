@@ -61,7 +61,7 @@ impl Stage {
 
     /// Copies a file from the manual.
     fn copy(&self, name: &str) -> String {
-        self.folder.write(name, &file(name, self.addresses))
+        self.folder.write(name, &file("proxies.md", name, self.addresses))
     }
 
     fn start(&self, command: Command) -> Proxy {
@@ -192,7 +192,7 @@ fn stand_still(server: &Server) -> bool {
 fn nginx(stage: &Stage, change: impl Fn(String) -> String) -> Proxy {
     let own = "http {\n    access_log off;\n    client_body_temp_path body;\n    proxy_temp_path proxy;\n    \
                fastcgi_temp_path fastcgi;\n    uwsgi_temp_path uwsgi;\n    scgi_temp_path scgi;\n";
-    let text = change(file("nginx.conf", stage.addresses)).replacen("http {\n", own, 1);
+    let text = change(file("proxies.md", "nginx.conf", stage.addresses)).replacen("http {\n", own, 1);
     stage.folder.write("nginx.conf", &text);
     let mut command = Command::new(program("TOLLGATE_NGINX"));
     command.args(["-p", stage.folder.root().to_str().expect("text"), "-c", "nginx.conf", "-e", "error.log"]);
@@ -297,7 +297,7 @@ fn prove_nginx_with_original_headers() {
 #[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]
 fn prove_nginx_that_lets_through_while_nobody_answers() {
     let stage = Stage::new();
-    let open = file("open.conf", stage.addresses);
+    let open = file("proxies.md", "open.conf", stage.addresses);
     let _nginx = nginx(&stage, |text| {
         let asks = "            internal;\n            proxy_pass http://tollgate";
         assert!(text.contains(asks));
@@ -321,7 +321,7 @@ fn prove_nginx_that_lets_through_while_nobody_answers() {
 /// With one of the files in the manual.
 fn caddy(name: &str, made: &Made) {
     let stage = Stage::new();
-    let config = stage.folder.write("Caddyfile", &file(name, stage.addresses));
+    let config = stage.folder.write("Caddyfile", &file("proxies.md", name, stage.addresses));
     let mut command = Command::new(program("TOLLGATE_CADDY"));
     command.args(["run", "--config", &config, "--adapter", "caddyfile"]);
     let folder = stage.folder.root();

@@ -262,7 +262,7 @@ writes (line 27) does not match: method: { not: GET } does not hold of `GET`; no
     ));
     let own = ["path=/api/x", "method=PUT", "user=alice", "ip=192.0.2.1", "tier=own"];
     let said = explain(&[&own[..], &["quota=300"]].concat());
-    assert!(said.contains("\n  by the override in line 34: tier: own\n  takes 1 of 300/1m, "), "{said}");
+    assert!(said.contains("\n  uses the quotas in line 34, for tier: own\n  takes 1 of 300/1m, "), "{said}");
     let said = explain(&own);
     assert!(
         said.starts_with("refused as the caller's error: policy `writes`: the attribute `quota` says"),
@@ -273,7 +273,7 @@ writes (line 27) does not match: method: { not: GET } does not hold of `GET`; no
     ));
     let said = explain(&["path=/api/x", "method=PUT", "user=alice", "ip=192.0.2.1", "tier=gold"]);
     assert!(said.contains(
-        "\nwrites (line 27) counts user=alice\n  by the override in line 32: any: [{ plan: pro }, { tier: gold, path: \
+        "\nwrites (line 27) counts user=alice\n  uses the quotas in line 32, for any: [{ plan: pro }, { tier: gold, path: \
          /api/* }]\n  takes 1 of 70/1m, "
     ));
 
@@ -290,7 +290,7 @@ writes (line 27) does not match: method: { not: GET } does not hold of `GET`; no
     assert!(
         said.contains(
             "search (line 3) counts ip=192.0.2.1/32
-  by the override in line 8: tier: gold
+  uses the quotas in line 8, for tier: gold
   takes 3 of 100/1s, from 2026-11-21T16:00:00Z to 2026-11-21T16:00:01Z
   tries 3 of 50/1s@first_hit, from the first request on; if it is this one until 2026-11-21T16:00:01Z (candidate)
 "
