@@ -232,7 +232,25 @@ impl Problem {
     pub const fn kind(&self) -> &ProblemKind {
         &self.kind
     }
+
+    /// Returns what is wrong in words, on one line. A message repeats what is written, which may be a whole file: of a long
+    /// one, the middle is left out.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let whole = Printable(&self.kind).to_string();
+        let begin = whole.char_indices().nth(MESSAGE_BEGIN).map_or(whole.len(), |(end, _)| end);
+        let end = whole.char_indices().rev().nth(MESSAGE_END).map_or(0, |(begin, _)| begin);
+        match (whole.get(..begin), whole.get(end..)) {
+            (Some(begin), Some(end)) if begin.len() + end.len() < whole.len() => format!("{begin} ... {end}"),
+            _ => whole,
+        }
+    }
 }
+
+/// Characters that are kept of the begin of a long message, and about as many as of its end: more than any message has
+/// that repeats no more than a line.
+const MESSAGE_BEGIN: usize = 400;
+const MESSAGE_END: usize = 200;
 
 impl Hint {
     /// A word is taken for a misspelling of the nearest, if they differ in at most two fifths of the longer one.
@@ -266,7 +284,7 @@ impl fmt::Display for Hint {
 /// `line:column: what is wrong`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.at, Printable(&self.kind))
+        write!(f, "{}: {}", self.at, self.message())
     }
 }
 

@@ -89,7 +89,7 @@ impl FoundError {
     fn new(problem: &Problem, files: &[Box<str>]) -> Self {
         let at = problem.at();
         let file = files.get(at.file as usize).map(ToString::to_string).unwrap_or_default();
-        Self { file, line: at.line, column: at.column, message: problem.kind().to_string() }
+        Self { file, line: at.line, column: at.column, message: problem.message() }
     }
 }
 

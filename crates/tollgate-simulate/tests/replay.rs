@@ -6,7 +6,9 @@ use std::num::NonZeroUsize;
 
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies, Policy};
-use tollgate_simulate::{Answer, ClassReport, Classes, Hit, Known, Options, Replay, Report, Role};
+use tollgate_simulate::{
+    Answer, ClassReport, Classes, DeniedClient, Hit, Known, Options, Replay, Report, Role,
+};
 
 /// 2026-11-23 00:00 UTC, a Monday.
 const MONDAY: i64 = 1_795_392_000_000;
@@ -73,6 +75,29 @@ fn says_who_is_denied_when_and_for_how_long() {
     assert_eq!(quota.burst, Some(1.0));
     assert_eq!((report.week[0][0].requests, report.week[0][0].denied), (6, 2));
     assert_eq!((report.week[0][1].requests, report.days.len()), (1, 1));
+}
+
+/// What is denied anyway is not what a trial would add.
+#[test]
+fn says_whom_policies_on_trial_would_deny_that_are_allowed() {
+    const SHADOW: &str = "policies:
+      - { name: login, match: { path: /login }, key: [ip], quotas: [3/1m] }
+      - { name: shadow, mode: shadow, match: { path: /login }, key: [ip], quotas: [1/1m] }";
+    let mut report = replay(SHADOW, None, Options::default(), &REQUESTS);
+    let listed = |clients: &[DeniedClient]| {
+        let listed = clients.iter().map(|client| (client.client.clone(), client.requests, client.denied));
+        listed.collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&report.most_denied), [("ip=192.0.2.1".to_owned(), 4, 1)]);
+    let on_trial = [("ip=192.0.2.1".to_owned(), 4, 2), ("ip=192.0.2.2".to_owned(), 2, 1)];
+    assert_eq!(listed(&report.most_denied_on_trial), on_trial);
+    let title = "Clients that policies on trial would deny most often, of requests that are allowed";
+    let answer = Answer::new(report.clone(), Vec::new());
+    assert!(answer.to_string().contains(title) && answer.html().contains(title));
+    report.hide_keys();
+    assert!(!serde_json::to_string(&report).unwrap().contains("192.0.2."));
+    let report = replay(TWO, None, Options::default(), &REQUESTS);
+    assert_eq!(report.most_denied_on_trial, []);
 }
 
 #[test]

@@ -174,9 +174,9 @@ fn the_limit_is_found_in_the_first_part_and_reported_on_the_rest() {
 #[test]
 fn robots_are_counted_shown_apart_and_said_to_be_far_above_all_others() {
     let suggestion = suggest(week(), options(0.05));
-    let kinds: Vec<(Kind, u64, u64)> =
+    let kinds: Vec<(Kind, u64, Option<u64>)> =
         suggestion.kinds.iter().map(|kind| (kind.kind, kind.clients, kind.above_limit)).collect();
-    assert_eq!(kinds, [(Kind::Single, 400, 0), (Kind::Robot, 1, 1)]);
+    assert_eq!(kinds, [(Kind::Single, 400, Some(0)), (Kind::Robot, 1, Some(1))]);
     assert_eq!((suggestion.greatest[0].kind, suggestion.greatest[0].most), (Kind::Robot, 90));
     let outliers = suggestion.outliers.unwrap();
     assert_eq!((outliers.clients, outliers.from, outliers.others_up_to), (1, 90, 10));

@@ -28,7 +28,7 @@ pub(crate) fn holds(text: &str) {
     }
 }
 
-/// Checks that each problem has a place in the text, is one line, and repeats no value of a variable.
+/// Checks that each problem has a place in the text, is one line of a bounded length, and repeats no value of a variable.
 fn is_told(error: &ConfigError, text: &str) {
     let ConfigError::Invalid { problems, .. } = error else { panic!("{error}") };
     assert!(!problems.is_empty());
@@ -36,6 +36,7 @@ fn is_told(error: &ConfigError, text: &str) {
     for problem in problems {
         let (at, told) = (problem.at(), problem.to_string());
         assert!((1..=lines + 1).contains(&at.line) && at.column >= 1, "{told}");
+        assert!(told.chars().count() < 700 && !told.contains('\n'), "{told}");
         assert!(!told.contains("[*a, &b {c}]") || text.contains("[*a, &b {c}]"), "{told}");
     }
 }

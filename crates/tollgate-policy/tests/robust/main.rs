@@ -12,6 +12,8 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select};
 use proptest::test_runner::TestRunner;
 
+use tollgate_policy::Config;
+
 use self::holds::holds;
 
 /// Pieces to insert: YAML, and the language of the file.
@@ -88,6 +90,24 @@ fn every_seed_is_read() {
     let seeds = seeds();
     assert!(seeds.len() > 10, "{}", seeds.len());
     seeds.iter().for_each(|text| holds(text));
+}
+
+#[test]
+fn a_message_repeats_a_bounded_part_of_the_text() {
+    let long = "x".repeat(100_000);
+    let quota = |quota| format!("policies: [{{ name: all, key: [a], quotas: [{quota}] }}]");
+    let texts = [
+        long.clone(),
+        format!("{long}: 1"),
+        format!("mode: {long}"),
+        format!("mode: '${{{long}}}'"),
+        quota(long.clone()),
+        quota(format!("{{ limit: 1, window: {long} }}")),
+    ];
+    texts.iter().for_each(|text| {
+        assert!(Config::parse("any.yaml", text).is_err());
+        holds(text);
+    });
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::io::{self, IsTerminal as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use tollgate_policy::{Config, Identity, Policies};
+use tollgate_policy::{Config, ConfigError, Identity, Policies};
 use tollgate_simulate::{Answer, Classes, Held, Known, Options, Replay, Report};
 
 pub use self::failure::Failure;
@@ -29,7 +29,7 @@ use crate::exit_status::{FAILURE, NO_DECISION, SUCCESS};
 ///
 /// If the arguments are wrong, or the logs give no answer.
 pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
-    let policies = Config::load(&args.policies)?.into_policies();
+    let policies = Config::load(&args.policies).map_err(|error| unread(error, args))?.into_policies();
     let baseline = args.baseline.as_ref().map(Config::load).transpose()?.map(Config::into_policies);
     let classes = classes(&args.classes, args.known.as_deref(), ("--client", &args.client))?;
     let client = Identity::of_word(&args.client).ok_or_else(|| {
@@ -56,6 +56,17 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     report.read = Some(read);
     report.notes.splice(0..0, notes);
     finish(args, report, page)
+}
+
+/// The error, which says more if a log and the policies have changed places.
+fn unread(error: ConfigError, args: &SimulateArgs) -> Failure {
+    let is_yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
+    let logs = args.logs.iter().any(|log| is_yaml(Path::new(log)));
+    if logs && !is_yaml(&args.policies) {
+        let expected = "the first argument is the file of policies, and the logs follow it";
+        return Failure::usage(anyhow::Error::new(error).context(expected));
+    }
+    error.into()
 }
 
 /// Classes, with the clients of a list that have these values of the attribute that a flag names.

@@ -142,7 +142,7 @@ fn nginx(folder: &Folder, at: Addresses, variables: &[(String, String)]) -> (Com
          uwsgi_temp_path uwsgi;\n    scgi_temp_path scgi;\n    {NGINX_SECONDS}\n    {NGINX_JSON}\n    \
          access_log seconds.log seconds;\n    access_log json.log json;\n"
     );
-    let text = replace(kept + &file("nginx.conf", at), "http {\n", &own);
+    let text = replace(kept + &file("proxies.md", "nginx.conf", at), "http {\n", &own);
     let listen = format!("listen 127.0.0.1:{port};");
     let text = replace(text, &listen, &format!("{listen} listen [::1]:{port};"));
     let text = replace(text, "X-Forwarded-For $remote_addr", "X-Forwarded-For $proxy_add_x_forwarded_for");
@@ -192,7 +192,7 @@ fn apache(folder: &Folder, at: Addresses) -> (Command, Vec<Log>) {
 fn caddy(folder: &Folder, at: Addresses) -> (Command, Vec<Log>) {
     let bind = "\tbind 127.0.0.1\n";
     let log = format!("\tbind 127.0.0.1 ::1\n\tlog {{\n\t\toutput file {}\n\t}}\n", folder.path("caddy.log"));
-    let text = replace(file("Caddyfile", at), bind, &log);
+    let text = replace(file("proxies.md", "Caddyfile", at), bind, &log);
     let asks = "\t\t\tmethod GET\n";
     let text = replace(text, asks, &format!("{asks}\t\t\ttrusted_proxies 127.0.0.0/8\n"));
     let config = folder.write("Caddyfile", &text);
@@ -208,9 +208,9 @@ fn caddy(folder: &Folder, at: Addresses) -> (Command, Vec<Log>) {
 fn haproxy(folder: &Folder, at: Addresses, asks: bool) -> (Command, Vec<Log>) {
     let port = at.proxy.port();
     let log = syslog(&folder.path("haproxy.log"));
-    folder.write("tollgate.lua", &file("tollgate.lua", at));
+    folder.write("tollgate.lua", &file("proxies.md", "tollgate.lua", at));
     let text = replace(
-        file("haproxy.cfg", at),
+        file("proxies.md", "haproxy.cfg", at),
         "global\n",
         &format!("global\n    nbthread 1\n    log {log} len 32768 format rfc3164 local0\n"),
     );

@@ -11,6 +11,7 @@ use std::fmt::Write as _;
 use self::escape::Text;
 use self::table::Table;
 use crate::output::number::{counted, grouped, lasting, shares};
+use crate::output::text::ON_TRIAL;
 use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report};
 use crate::{Answer, Held, percent};
 
@@ -238,9 +239,11 @@ fn compared(page: &mut String, report: &Report) {
 }
 
 fn clients(page: &mut String, report: &Report) {
-    if !report.most_denied.is_empty() {
+    let (denied, on_trial) = (&report.most_denied, &report.most_denied_on_trial);
+    if !denied.is_empty() || !on_trial.is_empty() {
         page.push_str("<h2>To whom</h2>\n");
-        client_table(page, "Clients that are denied most often", &report.most_denied);
+        client_table(page, "Clients that are denied most often", denied);
+        client_table(page, ON_TRIAL, on_trial);
     }
 }
 
@@ -248,7 +251,8 @@ fn client_table(page: &mut String, caption: &str, clients: &[DeniedClient]) {
     if clients.is_empty() {
         return;
     }
-    let titles = ["client", "program", "path", "requests", "denied", "share", "most in one window"];
+    let titles =
+        ["client", "program", "first denied path", "requests", "denied", "share", "most in one window"];
     let mut table = Table::new(caption, &titles, 3);
     for client in clients {
         let fullest = client.fullest.as_ref();

@@ -20,6 +20,10 @@ const GAPS: usize = 3;
 /// Characters of a text of a client that are shown.
 pub(crate) const WIDE: usize = 48;
 
+/// The title of a table.
+pub(crate) const ON_TRIAL: &str =
+    "Clients that policies on trial would deny most often, of requests that are allowed";
+
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 impl fmt::Display for Answer {
@@ -38,6 +42,7 @@ impl fmt::Display for Answer {
         }
         week(f, report)?;
         clients(f, "Clients that are denied most often", &report.most_denied)?;
+        clients(f, ON_TRIAL, &report.most_denied_on_trial)?;
         classes(f, report)?;
         compared(f, report)?;
         writeln!(f, "\nLimits of this answer")?;
@@ -95,6 +100,9 @@ fn span(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 
 fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Report { requests, denied, clients, denied_clients, undecided, .. } = report;
+    if *requests == 0 {
+        return writeln!(f, "\nThere is no request to replay, so there is no answer.");
+    }
     writeln!(
         f,
         "\nOf {}, {} would be denied ({}).",
@@ -168,7 +176,7 @@ fn tightness(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaRep
     }
     denials(f, policy, quota)?;
     if let Some(burst) = quota.burst {
-        writeln!(f, "  the most admitted in any interval of a window's length: {burst:.2} of the limit")?;
+        writeln!(f, "  the most admitted in any interval of a window's length: {burst:.2} times the limit")?;
     }
     curve(f, &quota.curve, policy)
 }
@@ -306,7 +314,8 @@ fn clients(f: &mut fmt::Formatter<'_>, title: &str, clients: &[DeniedClient]) ->
     }
     writeln!(f, "\n{title}")?;
     let mut table =
-        Table::new(["client", "program", "path", "requests", "denied", "", "most at once"]).left(3);
+        Table::new(["client", "program", "first denied path", "requests", "denied", "", "most at once"])
+            .left(3);
     for client in clients {
         let fullest = client.fullest.as_ref();
         let fullest = fullest.map(|window| format!("{} of {}", grouped(window.asked), window.quota));

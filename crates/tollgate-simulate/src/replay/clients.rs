@@ -109,19 +109,22 @@ impl Clients {
         self.0.get(number).map_or(0, |client| u64::from(client.class))
     }
 
-    /// The clients that were denied most often, the first of them first.
+    /// The clients that were denied most often.
     pub(super) fn most_denied(&self, most: usize) -> Vec<(u32, Client)> {
-        let denied = self.iter().filter(|(_, client)| client.denied > 0);
-        let mut denied: Vec<(u32, Client)> = denied.collect();
-        // Numbers are in the order of first requests, and the same for the same log.
-        let order = |(number, client): &(u32, Client)| (std::cmp::Reverse(client.denied), *number);
-        if denied.len() > most {
-            denied.select_nth_unstable_by_key(most, order);
-            denied.truncate(most);
-        }
-        denied.sort_unstable_by_key(order);
-        denied
+        most_denied(self.iter().filter(|(_, client)| client.denied > 0).collect(), most)
     }
+}
+
+/// Those of the clients that were denied most often, the first of them first.
+pub(super) fn most_denied(mut clients: Vec<(u32, Client)>, most: usize) -> Vec<(u32, Client)> {
+    // Numbers are in the order of first requests, and the same for the same log.
+    let order = |(number, client): &(u32, Client)| (std::cmp::Reverse(client.denied), *number);
+    if clients.len() > most {
+        clients.select_nth_unstable_by_key(most, order);
+        clients.truncate(most);
+    }
+    clients.sort_unstable_by_key(order);
+    clients
 }
 
 impl Client {

@@ -6,7 +6,8 @@ use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 use tollgate_policy::{Policies, Policy, PolicyKind};
 
-use super::clients::{Client, Clients};
+use super::clients::{Client, Clients, most_denied};
+use super::example::Examples;
 use super::policy_track::{CLIENT, PolicyTrack};
 use super::quota_track::QuotaTrack;
 use super::rungs::{self, Rung};
@@ -69,7 +70,8 @@ impl Replay {
             denied_clients: all.clients.count(|client| client.denied > 0) * one_client_in,
             one_client_in,
             policies: self.policies(),
-            most_denied: self.listed(all.clients.most_denied(self.options.listed_clients)),
+            most_denied: self.listed(all.clients.most_denied(self.options.listed_clients), &all.examples),
+            most_denied_on_trial: self.most_denied_on_trial(),
             classes: all.classes.reports(&self.options.classes, one_client_in),
             compared: self.baseline.as_ref().map(|_| self.compared(one_client_in)),
             week: self.week(),
@@ -119,10 +121,18 @@ impl Replay {
         reports.collect()
     }
 
-    fn listed(&self, clients: Vec<(u32, Client)>) -> Vec<DeniedClient> {
+    fn most_denied_on_trial(&self) -> Vec<DeniedClient> {
+        let clients = self.all.clients.iter().filter_map(|(number, client)| {
+            let denied = self.all.tried.get(number).copied().filter(|times| *times > 0)?;
+            Some((number, Client { denied: denied.into(), ..client }))
+        });
+        self.listed(most_denied(clients.collect(), self.options.listed_clients), &self.all.tried_examples)
+    }
+
+    fn listed(&self, clients: Vec<(u32, Client)>, examples: &Examples) -> Vec<DeniedClient> {
         let names: Vec<&str> = self.options.classes.names().collect();
         let listed = clients.into_iter().map(|(number, client)| {
-            let example = self.all.examples.of(number);
+            let example = examples.of(number);
             let class = usize::from(client.class).checked_sub(1).and_then(|place| names.get(place));
             DeniedClient {
                 client: self.subjects.get(CLIENT).map_or("", |subjects| subjects.name(number)).to_owned(),
@@ -163,10 +173,8 @@ impl Replay {
         let is_newly_denied = |client: &Client| client.denied > 0 && client.denied_before == 0;
         let is_newly_allowed = |client: &Client| client.denied == 0 && client.denied_before > 0;
         let clients: &Clients = &self.all.clients;
-        let mut newly: Vec<(u32, Client)> =
-            clients.iter().filter(|(_, client)| is_newly_denied(client)).collect();
-        newly.sort_unstable_by_key(|(number, client)| (std::cmp::Reverse(client.denied), *number));
-        newly.truncate(self.options.listed_clients);
+        let newly = clients.iter().filter(|(_, client)| is_newly_denied(client)).collect();
+        let newly = most_denied(newly, self.options.listed_clients);
         Compared {
             denied_before: verdicts.denied_before,
             newly_denied: verdicts.newly_denied,
@@ -174,7 +182,7 @@ impl Replay {
             incomparable: verdicts.incomparable,
             newly_denied_clients: clients.count(is_newly_denied) * one_client_in,
             newly_allowed_clients: clients.count(is_newly_allowed) * one_client_in,
-            most_newly_denied: self.listed(newly),
+            most_newly_denied: self.listed(newly, &self.all.examples),
         }
     }
 

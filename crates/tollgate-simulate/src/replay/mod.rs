@@ -36,7 +36,7 @@ use smallvec::SmallVec;
 use tollgate::{Counter, Key, ManualClock, PolicyQuota, QuotaState, Timestamp};
 use tollgate_policy::{
     Attributes, Ground, Identity, Outcome, Policies, Policy, PolicyDecision, QuotaStanding, TrialAnswer,
-    TrialKind,
+    TrialDecision, TrialKind,
 };
 
 use self::by_class::ByClass;
@@ -47,6 +47,7 @@ pub use self::error::ReplayError;
 use self::example::Examples;
 pub(crate) use self::finish::written;
 use self::outcome::Verdict;
+use self::per_client::PerClient;
 use self::policy_track::{CLIENT, Noted, PolicyTrack, Tracks};
 use self::quota_track::Seen;
 use self::rungs::{Rung, Untried};
@@ -190,6 +191,9 @@ struct All {
     classes: ByClass,
     calendar: Calendar,
     examples: Examples,
+    /// Of each client, how often a policy on trial would deny a request that is allowed, and the first of these.
+    tried: PerClient<u32>,
+    tried_examples: Examples,
     /// Depends on every request: whoever does not have the log cannot guess it.
     fingerprint: u128,
 }
@@ -328,7 +332,10 @@ impl Replay {
             Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
         self.note_all(&mut request, digest, verdict, before);
         match &decision {
-            Ok(decision) => self.note_policies(&mut request, decision, before),
+            Ok(decision) => {
+                self.note_policies(&mut request, decision, before);
+                self.note_tried(&request, decision);
+            }
             Err(error) => self.all.note_undecided(error.to_string()),
         }
         if !self.rungs.is_empty() {
@@ -487,6 +494,22 @@ impl Replay {
         }
     }
 
+    /// Notes whose request is allowed, and would be denied by a policy on trial.
+    fn note_tried(&mut self, request: &Request<'_, '_>, decision: &PolicyDecision) {
+        let denies = |trial: TrialDecision<'_>| trial.answer.verdict() == Some(tollgate::Verdict::Denied);
+        if !decision.is_allowed() || !decision.trials().any(denies) {
+            return;
+        }
+        let Some(number) = request.numbers.get(CLIENT).copied().flatten().flatten() else { return };
+        if let Some(times) = self.all.tried.of(number) {
+            *times = times.saturating_add(1);
+        }
+        self.all.tried_examples.note(number, request.hit);
+        if let Some(subjects) = self.subjects.get_mut(CLIENT) {
+            subjects.remember_name(number, &request.hit.attributes);
+        }
+    }
+
     /// Notes the charges of policies, each of which has its charges together.
     fn note_charges<'c, K: FnOnce() -> Option<u128>>(
         &mut self,
@@ -562,6 +585,8 @@ impl Replay {
         if subject == CLIENT {
             self.all.clients.keep(&kept);
             self.all.examples.keep(&kept);
+            self.all.tried.keep(&kept);
+            self.all.tried_examples.keep(&kept);
             self.all.classes.keep(&kept);
         }
     }
@@ -615,6 +640,15 @@ impl Role {
         match kind {
             TrialKind::Shadow => Self::Shadow,
             TrialKind::Candidate => Self::Candidate,
+        }
+    }
+
+    /// A policy's name, with this role if it does not decide: `login`, `login (shadow)`, `login:candidate`.
+    pub(crate) fn title(self, policy: &str) -> String {
+        match self {
+            Self::Enforced => policy.to_owned(),
+            Self::Shadow => format!("{policy} (shadow)"),
+            Self::Candidate => format!("{policy}:candidate"),
         }
     }
 

@@ -116,7 +116,7 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
         let track = tracks.of(rung.track)?;
         let policy = policies.as_slice().get(track.policy)?;
         let quota = track.quotas.get(rung.quota)?.quota.quota();
-        Some(format!("{} with {} in place of {quota}", code(policy.name()), rung.limit))
+        Some(format!("{} with {} in place of {quota}", code(&track.role.title(policy.name())), rung.limit))
     });
     let lost: Vec<String> = lost.collect();
     if !lost.is_empty() {

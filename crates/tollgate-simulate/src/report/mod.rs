@@ -47,6 +47,9 @@ pub struct Report {
     pub policies: Vec<PolicyReport>,
     /// The clients that are denied most often.
     pub most_denied: Vec<DeniedClient>,
+    /// The clients of which policies on trial would deny most requests that are allowed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub most_denied_on_trial: Vec<DeniedClient>,
     /// Requests and clients of each class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassReport>,
@@ -156,7 +159,7 @@ pub struct DeniedClient {
     pub client: String,
     /// Its requests.
     pub requests: u64,
-    /// Those that are denied.
+    /// Those that are denied; in the list of trials, those that are allowed and that a trial would deny.
     pub denied: u64,
     /// Those that the policies to compare with deny.
     pub denied_before: u64,
@@ -266,7 +269,7 @@ impl Report {
         self.read.iter_mut().for_each(ReadReport::hide_lines);
         let key = self.fingerprint;
         let newly = self.compared.iter_mut().flat_map(|compared| &mut compared.most_newly_denied);
-        for client in self.most_denied.iter_mut().chain(newly) {
+        for client in self.most_denied.iter_mut().chain(&mut self.most_denied_on_trial).chain(newly) {
             client.client = hidden(key, &client.client);
         }
     }
@@ -299,10 +302,6 @@ impl PolicyReport {
     /// Its name, and its role if it does not decide: `login`, `login:candidate`.
     #[must_use]
     pub fn title(&self) -> String {
-        match self.role {
-            Role::Enforced => self.policy.clone(),
-            Role::Shadow => format!("{} (shadow)", self.policy),
-            Role::Candidate => format!("{}:candidate", self.policy),
-        }
+        self.role.title(&self.policy)
     }
 }

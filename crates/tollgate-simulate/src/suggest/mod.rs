@@ -78,9 +78,9 @@ pub struct Suggestion {
 pub struct SuggestedQuota {
     /// The window, as in a file: `1m`.
     pub window: String,
-    /// Clients in the first 70 % of the period, by which the limit is found.
+    /// Clients in about the first 70 % of the period, by which the limit is found.
     pub fitted_clients: u64,
-    /// The last instant of these 70 %.
+    /// The last instant of this part.
     pub fitted_until: Option<String>,
     /// With a confidence of 95 %, at most the budget's share of clients ask for more than this in any window. `None` if
     /// there are too few clients.
@@ -94,7 +94,7 @@ pub struct SuggestedQuota {
     pub clients_needed: u64,
     /// About how many more days of such traffic would bring them, if there are too few.
     pub more_days: Option<u64>,
-    /// What the limit does in the last 30 % of the period.
+    /// What the limit does in the rest of the period.
     pub held_out: Option<HeldOut>,
     /// The most that each client asks for in one window, in the whole period.
     pub most: Option<Spread>,
@@ -124,8 +124,8 @@ pub struct KindReport {
     pub clients: u64,
     /// Their requests.
     pub requests: u64,
-    /// Those that ask for more than the suggested limit in some window.
-    pub above_limit: u64,
+    /// Those that ask for more than the suggested limit in some window. `None` if no limit is suggested.
+    pub above_limit: Option<u64>,
     /// The most that each asks for in one window.
     pub most: Option<Spread>,
 }

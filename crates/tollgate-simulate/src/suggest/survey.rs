@@ -275,7 +275,7 @@ impl Survey {
                 kind,
                 clients: maxima.count() * one_in,
                 requests: requests * one_in,
-                above_limit: limit.map_or(0, |limit| maxima.above(limit)) * one_in,
+                above_limit: limit.map(|limit| maxima.above(limit) * one_in),
                 most: Spread::of(&maxima),
             }
         });

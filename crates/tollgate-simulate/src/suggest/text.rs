@@ -57,7 +57,7 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             if let Some(held_out) = quota.held_out {
                 writeln!(
                     f,
-                    "  on the last 30 % of the period: denies {} of {} ({}), and {} of {} ({})",
+                    "  on the rest of the period: denies {} of {} ({}), and {} of {} ({})",
                     grouped(held_out.denied_clients),
                     counted(held_out.clients, "client"),
                     percent(held_out.denied_clients, held_out.clients),
@@ -68,8 +68,9 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             }
             writeln!(
                 f,
-                "  found on the first 70 %: with a confidence of 95 %, at most {} of clients ask for more than {} in one\n  \
-                 window ({}); rounded up by a factor of {:.1}",
+                "  found on about the first 70 %, until {}:\n  with a confidence of 95 %, at most {} of clients ask for more \
+                 than {} in one window ({});\n  rounded up by a factor of {:.1}",
+                quota.fitted_until.as_deref().unwrap_or_default(),
                 percentage(suggestion.budget),
                 grouped(bound),
                 counted(*fitted_clients, "client"),
@@ -95,7 +96,7 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             writeln!(f, "\nNo limit for {window}")?;
             writeln!(
                 f,
-                "  To say that at most {} of clients are denied takes {} in the first 70 % of the period; there are {}.",
+                "  To say that at most {} of clients are denied takes {} in about the first 70 % of the period; there are {}.",
                 percentage(suggestion.budget),
                 counted(*clients_needed, "client"),
                 grouped(*fitted_clients)
@@ -129,16 +130,17 @@ impl Suggestion {
         let titles =
             ["kind", "clients", "requests", "above the limit", "half at most", "99 % at most", "all at most"];
         let mut table = Table::new(titles);
-        let mut row = |name: &str, clients, requests, above, most: Option<Spread>| {
+        let mut row = |name: &str, clients, requests, above: Option<u64>, most: Option<Spread>| {
+            let above = above.map_or("-".to_owned(), grouped);
             let most = most.map(|most| [most.p50, most.p99, most.max].map(grouped));
             let [p50, p99, max] = most.unwrap_or_default();
-            table.row([name.to_owned(), grouped(clients), grouped(requests), grouped(above), p50, p99, max]);
+            table.row([name.to_owned(), grouped(clients), grouped(requests), above, p50, p99, max]);
         };
         for KindReport { kind, clients, requests, above_limit, most } in &self.kinds {
             row(kind.words(), *clients, *requests, *above_limit, *most);
         }
-        let sum = |figure: fn(&KindReport) -> u64| self.kinds.iter().map(figure).sum::<u64>();
-        let (requests, above) = (sum(|kind| kind.requests), sum(|kind| kind.above_limit));
+        let requests = self.kinds.iter().map(|kind| kind.requests).sum();
+        let above = self.kinds.iter().map(|kind| kind.above_limit).sum();
         row("together", self.clients, requests, above, self.quota.most);
         write!(f, "{table}")?;
         if let Some(without) =
