@@ -29,17 +29,17 @@ pub(crate) struct Load {
     /// How busy a core may be at the peak, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0.6", value_parser = busy)]
     load: f64,
-    /// Microseconds of the store's core for a decision; 6.6 on a Cluster, 2.7 on one server
+    /// Microseconds of the store's core for a decision; 4.4 on a Cluster, 1.8 on one server
     #[arg(long, value_name = "MICROSECONDS", value_parser = amount)]
     store: Option<f64>,
-    /// Microseconds of the core that asks the store; 4.5 on a Cluster, 1.5 on one server
-    #[arg(long, value_name = "MICROSECONDS", value_parser = amount)]
-    ask: Option<f64>,
+    /// Microseconds of the core that asks the store
+    #[arg(long, value_name = "MICROSECONDS", default_value = "1.8", value_parser = amount)]
+    ask: f64,
     /// Microseconds of the store's core for a decision on a hot key
-    #[arg(long, value_name = "MICROSECONDS", default_value = "0.7", value_parser = amount)]
+    #[arg(long, value_name = "MICROSECONDS", default_value = "0.5", value_parser = amount)]
     hot_store: f64,
-    /// Microseconds of the service's core for a decision over HTTP, with the store on one server
-    #[arg(long, value_name = "MICROSECONDS", default_value = "11.7", value_parser = amount)]
+    /// Microseconds of the service's core for a decision over HTTP, with what asking the store takes
+    #[arg(long, value_name = "MICROSECONDS", default_value = "10.1", value_parser = amount)]
     service: f64,
     /// Bytes of the store's memory for a counter
     #[arg(long, value_name = "BYTES", default_value = "149", value_parser = amount)]
@@ -65,9 +65,6 @@ struct Size {
     bytes: f64,
 }
 
-/// Microseconds of the core that asks one server.
-const ASK: f64 = 1.5;
-
 impl Load {
     pub(crate) fn print(&self) -> Result<()> {
         if self.regions > 1 {
@@ -78,24 +75,21 @@ impl Load {
     }
 
     fn size(&self) -> Size {
-        let [store, ask] = match self.servers {
-            Servers::One => [2.7, ASK],
-            Servers::Cluster => [6.6, 4.5],
-        };
-        let (store, ask) = (self.store.unwrap_or(store), self.ask.unwrap_or(ask));
+        let store = self.store.unwrap_or(match self.servers {
+            Servers::One => 1.8,
+            Servers::Cluster => 4.4,
+        });
         let regions = f64::from(self.regions);
         let (decisions, counters) = (self.decisions / regions, self.counters / regions);
         let cores = |per_second: f64, micros: f64| per_second * micros / 1e6 / self.load;
         let asked = decisions * (1.0 - self.known_denials);
         let store_cores = cores(asked, (1.0 - self.hot) * store + self.hot * self.hot_store);
-        // The constant of the service has in it what asking one server takes.
-        let on_cluster = if self.servers == Servers::Cluster { ask - ASK } else { 0.0 };
         Size {
             servers: self.servers,
             store_cores,
             primaries: store_cores.ceil().max(1.0),
-            caller_cores: cores(asked, ask),
-            service_cores: cores(decisions, self.service + on_cluster),
+            caller_cores: cores(asked, self.ask),
+            service_cores: cores(decisions, self.service),
             bytes: counters * self.bytes,
         }
     }
@@ -199,9 +193,8 @@ mod tests {
             |arguments: &str| size(&format!("sizing --decisions 1000000 --counters 1 --load 1 {arguments}"));
         in_row("`store`", format!("{:.1} us", one("--servers one").store_cores));
         in_row("`store-slot`", format!("{:.1} us", one("").store_cores));
-        in_row("`ask`", format!("{:.1} us", one("--servers one").caller_cores));
-        in_row("`ask`", format!("on a Cluster {:.1} us", one("").caller_cores));
-        in_row("`service`", format!("{:.1} us", one("--servers one").service_cores));
+        in_row("`ask`", format!("{:.1} us", one("").caller_cores));
+        in_row("`service`", format!("{:.1} us", one("").service_cores));
         in_row("`hot`", format!("{:.1} us", one("--hot 1").store_cores));
         in_row("`bytes`", format!("{:.0}", one("").bytes));
     }
