@@ -85,11 +85,16 @@ fn says_whom_policies_on_trial_would_deny_that_are_allowed() {
       - { name: shadow, mode: shadow, match: { path: /login }, key: [ip], quotas: [1/1m] }";
     let mut report = replay(SHADOW, None, Options::default(), &REQUESTS);
     let listed = |clients: &[DeniedClient]| {
-        let listed = clients.iter().map(|client| (client.client.clone(), client.requests, client.denied));
+        let listed = clients.iter().map(|client| {
+            let DeniedClient { client, requests, denied, fullest, .. } = client.clone();
+            (client, requests, denied, fullest.unwrap().policy)
+        });
         listed.collect::<Vec<_>>()
     };
-    assert_eq!(listed(&report.most_denied), [("ip=192.0.2.1".to_owned(), 4, 1)]);
-    let on_trial = [("ip=192.0.2.1".to_owned(), 4, 2), ("ip=192.0.2.2".to_owned(), 2, 1)];
+    let client =
+        |ip: &str, requests, denied, policy: &str| (format!("ip={ip}"), requests, denied, policy.into());
+    assert_eq!(listed(&report.most_denied), [client("192.0.2.1", 4, 1, "login")]);
+    let on_trial = [client("192.0.2.1", 4, 2, "shadow"), client("192.0.2.2", 2, 1, "shadow")];
     assert_eq!(listed(&report.most_denied_on_trial), on_trial);
     let title = "Clients that policies on trial would deny most often, of requests that are allowed";
     let answer = Answer::new(report.clone(), Vec::new());

@@ -98,8 +98,8 @@ pub struct SimulateArgs {
 /// Flags of `tollgate suggest`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The limit is found in the first 70 % of the period and tried on the rest. If there are too few clients \
-                        for the budget, there is no number: the status is 3, and the text says how many more days it takes.\n\n\
+    after_help = "The limit is found in about the first 70 % of the period and tried on the rest. If there are too few \
+                        clients for the budget, there is no number: the status is 3, and the text says how many more days it takes.\n\n\
                         Names of clients are printed on a terminal. Everywhere else they are replaced by digests, unless \
                         --show-keys is given."
 )]

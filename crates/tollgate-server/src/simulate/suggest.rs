@@ -66,7 +66,11 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         _ if args.json => suggestion.json(),
         Some(policy) if args.yaml => policy,
         // What explains the missing policy is no policy.
-        None if args.yaml => return Err(Failure::no_answer(anyhow::anyhow!("no limit: {suggestion}"))),
+        None if args.yaml => {
+            return Err(Failure::no_answer(anyhow::anyhow!(
+                "there is no limit to suggest, and this is why:\n\n{suggestion}"
+            )));
+        }
         _ => suggestion.to_string(),
     };
     Ok((text, status))

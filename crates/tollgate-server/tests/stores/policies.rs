@@ -681,6 +681,8 @@ policies:
         [(200, json!(0), json!(1)), (200, json!(0), json!(2)), (429, json!(0), json!(2))],
         "only what says local is counted, against its share"
     );
+    let detail = check("/open-local").json()["detail"].to_string();
+    assert!(detail.contains("has 0 of this process's 2 left"), "{detail}");
     let closed = check("/closed");
     closed.assert_problem(503, None);
     assert_eq!(closed.json()["type"], "urn:problem-type:tollgate:store-unavailable");
@@ -689,7 +691,7 @@ policies:
     assert_eq!(server.metric(r#"tollgate_failed_checks_total{policy="dark"}"#), None);
     assert_eq!(
         server.metric(r#"tollgate_fallback_decisions_total{policy="local",verdict="denied"}"#),
-        Some(1.0)
+        Some(2.0)
     );
     let ready = server.get("/readyz");
     let text = String::from_utf8_lossy(&ready.body).into_owned();

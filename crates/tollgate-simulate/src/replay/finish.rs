@@ -12,7 +12,7 @@ use super::policy_track::{CLIENT, PolicyTrack};
 use super::quota_track::QuotaTrack;
 use super::rungs::{self, Rung};
 use super::subjects::Subjects;
-use super::{Replay, calendar};
+use super::{Replay, Role, calendar};
 use crate::report::{
     Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report, Spread,
     TimeShare,
@@ -70,7 +70,11 @@ impl Replay {
             denied_clients: all.clients.count(|client| client.denied > 0) * one_client_in,
             one_client_in,
             policies: self.policies(),
-            most_denied: self.listed(all.clients.most_denied(self.options.listed_clients), &all.examples),
+            most_denied: self.listed(
+                all.clients.most_denied(self.options.listed_clients),
+                &all.examples,
+                Role::is_enforced,
+            ),
             most_denied_on_trial: self.most_denied_on_trial(),
             classes: all.classes.reports(&self.options.classes, one_client_in),
             compared: self.baseline.as_ref().map(|_| self.compared(one_client_in)),
@@ -126,10 +130,17 @@ impl Replay {
             let denied = self.all.tried.get(number).copied().filter(|times| *times > 0)?;
             Some((number, Client { denied: denied.into(), ..client }))
         });
-        self.listed(most_denied(clients.collect(), self.options.listed_clients), &self.all.tried_examples)
+        let clients = most_denied(clients.collect(), self.options.listed_clients);
+        self.listed(clients, &self.all.tried_examples, |role| !role.is_enforced())
     }
 
-    fn listed(&self, clients: Vec<(u32, Client)>, examples: &Examples) -> Vec<DeniedClient> {
+    /// The clients as the report lists them, with their fullest windows under policies of some roles.
+    fn listed(
+        &self,
+        clients: Vec<(u32, Client)>,
+        examples: &Examples,
+        is_of_interest: fn(Role) -> bool,
+    ) -> Vec<DeniedClient> {
         let names: Vec<&str> = self.options.classes.names().collect();
         let listed = clients.into_iter().map(|(number, client)| {
             let example = examples.of(number);
@@ -141,7 +152,7 @@ impl Replay {
                 denied_before: client.denied_before,
                 first: self.written(client.first),
                 last: self.written(client.last),
-                fullest: self.fullest(number),
+                fullest: self.fullest(number, is_of_interest),
                 class: class.map(|class| (*class).to_owned()),
                 user_agent: example.user_agent.map(String::from),
                 path: example.path.map(String::from),
@@ -151,8 +162,8 @@ impl Replay {
     }
 
     /// The window that exceeds its limit most, of policies that count by the same key.
-    fn fullest(&self, client: u32) -> Option<FullestWindow> {
-        let tracks = self.tracks.iter().filter(|track| track.subject == CLIENT);
+    fn fullest(&self, client: u32, is_of_interest: fn(Role) -> bool) -> Option<FullestWindow> {
+        let tracks = self.tracks.iter().filter(|track| track.subject == CLIENT && is_of_interest(track.role));
         let windows = tracks.flat_map(|track| track.quotas.iter().map(move |quota| (track, quota)));
         let windows = windows.filter_map(|(track, quota)| {
             let (start, asked) = quota.fullest(client)?;
@@ -182,7 +193,7 @@ impl Replay {
             incomparable: verdicts.incomparable,
             newly_denied_clients: clients.count(is_newly_denied) * one_client_in,
             newly_allowed_clients: clients.count(is_newly_allowed) * one_client_in,
-            most_newly_denied: self.listed(newly, &self.all.examples),
+            most_newly_denied: self.listed(newly, &self.all.examples, Role::is_enforced),
         }
     }
 

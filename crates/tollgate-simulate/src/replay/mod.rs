@@ -643,6 +643,10 @@ impl Role {
         }
     }
 
+    const fn is_enforced(self) -> bool {
+        matches!(self, Self::Enforced)
+    }
+
     /// A policy's name, with this role if it does not decide: `login`, `login (shadow)`, `login:candidate`.
     pub(crate) fn title(self, policy: &str) -> String {
         match self {

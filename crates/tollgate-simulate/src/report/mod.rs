@@ -167,7 +167,8 @@ pub struct DeniedClient {
     pub first: String,
     /// Its last request.
     pub last: String,
-    /// The window in which it asks for the most, if a policy counts by the same key.
+    /// The window in which it exceeds a limit most, if a policy counts by the same key. In the list of trials, it is one of a
+    /// trial, else one of a quota that decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fullest: Option<FullestWindow>,
     /// The first class that a request of it is in.

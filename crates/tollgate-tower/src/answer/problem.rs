@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tollgate::{Counted, whole_seconds};
+use tollgate::{Counted, Source, whole_seconds};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Ground, PolicyDecision};
 
@@ -92,9 +92,11 @@ fn quota_exceeded(counted: &Counted, limit_headers: &LimitHeaders) -> String {
         return "denied".to_owned();
     };
     let (quota, remaining, limit) = (quota.quota(), state.remaining(), state.limit());
+    // Of a failing store's policy, the limit is a share.
+    let of = if state.source() == Source::Fallback { "this process's " } else { "" };
     match state.retry_after() {
         Some(wait) => format!(
-            "{quota} has {remaining} of {limit} left, less than the request takes; the next window starts in {} s",
+            "{quota} has {remaining} of {of}{limit} left, less than the request takes; the next window starts in {} s",
             whole_seconds(wait)
         ),
         None if limit == 0 => "the limit is 0: everything is denied".to_owned(),
