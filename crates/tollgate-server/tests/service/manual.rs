@@ -47,6 +47,36 @@ fn the_page_of_the_http_api_is_current() {
     expect_reference("http.md", &reference);
 }
 
+/// By the first words that a line has whatever it is about.
+#[test]
+fn the_page_of_warnings_has_every_line_of_the_log() {
+    let page = fs::read_to_string(page("warnings.md")).unwrap();
+    let mut lines = 0;
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()) {
+            if entry.is_dir() {
+                folders.push(entry);
+                continue;
+            }
+            if entry.extension().is_none_or(|extension| extension != "rs") {
+                continue;
+            }
+            let source = fs::read_to_string(&entry).unwrap();
+            for call in source.split("warn!(").skip(1).chain(source.split("error!(").skip(1)) {
+                // A variable or a colon ends its words.
+                let Some(message) = call.split('"').nth(1) else { continue };
+                let words = message.split(['{', '}', '\\', ';', ',']).flat_map(|part| part.split(": "));
+                let mut words = words.map(|words| words.get(..28).unwrap_or(words).trim());
+                let Some(words) = words.find(|words| words.len() > 10) else { continue };
+                lines += 1;
+                assert!(page.contains(words), "{}: {words}", entry.display());
+            }
+        }
+    }
+    assert!(lines > 25, "{lines}");
+}
+
 #[test]
 fn the_page_of_metrics_is_current() {
     let scrapes = scrapes();
