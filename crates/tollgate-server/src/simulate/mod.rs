@@ -61,8 +61,8 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
 /// The error, which says more if a log and the policies have changed places.
 fn unread(error: ConfigError, args: &SimulateArgs) -> Failure {
     let is_yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-    let logs = args.logs.iter().any(|log| is_yaml(Path::new(log)));
-    if logs && !is_yaml(&args.policies) {
+    let has_yaml_log = args.logs.iter().any(|log| is_yaml(Path::new(log)));
+    if has_yaml_log && !is_yaml(&args.policies) {
         let expected = "the first argument is the file of policies, and the logs follow it";
         return Failure::usage(anyhow::Error::new(error).context(expected));
     }
