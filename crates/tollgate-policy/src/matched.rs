@@ -133,13 +133,22 @@ struct Limited {
 
 /// What has to be known of a request, each with what stands before it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Needed {
-    /// The key: enough to forget a counter or to set it.
-    Counters,
+pub(crate) enum Needed<'a> {
+    /// The key of this policy or, if none is named, of all: enough to forget a counter or to set it.
+    Counters { of: Option<&'a str> },
     /// The cost: enough to charge it without asking for room, or to give it back.
     Cost,
     /// The limits.
     Limits,
+}
+
+impl Needed<'_> {
+    pub(crate) fn is_about(self, policy: &Policy) -> bool {
+        match self {
+            Self::Counters { of: Some(name) } => name == policy.name(),
+            _ => true,
+        }
+    }
 }
 
 /// What a request does not say that a policy needs to know to count it.
@@ -262,7 +271,7 @@ impl<'a> Entry<'a> {
         number: u32,
         view: &'a V,
         cost: u32,
-        needed: Needed,
+        needed: Needed<'_>,
     ) -> Result<Self, Lack<'a>> {
         let key = policy.identity.key(view).map_err(Lack::Key)?;
         let cost = match policy.cost.of(view, cost) {

@@ -96,7 +96,7 @@ impl Policies {
         &'a self,
         view: &'a V,
         cost: u32,
-        needed: Needed,
+        needed: Needed<'_>,
     ) -> Result<Outcome<'a>, Refusal> {
         let mut matched = Matched::default();
         // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
@@ -133,6 +133,7 @@ impl Policies {
                     matched.is_any = true;
                     continue;
                 }
+                PolicyKind::Count if !needed.is_about(policy) => continue,
                 PolicyKind::Count => {}
             }
             match Entry::of(policy, candidate.number(), view, cost, needed) {

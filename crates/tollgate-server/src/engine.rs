@@ -184,23 +184,25 @@ impl<S: ServedStore> Engine<S> {
         Ok(self.limiter.refund_receipt(receipt, cost).await?)
     }
 
-    /// Resets the usage of the selected quotas.
+    /// Resets the usage of the selected quotas, of this policy or of all.
     pub(crate) async fn reset(
         &self,
         attributes: &CallerAttributes<'_>,
+        policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<Changed<QuotaState>, CheckError> {
-        self.limiter.reset(attributes.as_attributes(), is_meant).await
+        self.limiter.reset(attributes.as_attributes(), policy, is_meant).await
     }
 
-    /// Sets the usage of the selected quotas in the current window.
+    /// Sets the usage of the selected quotas in the current window, of this policy or of all.
     pub(crate) async fn set(
         &self,
         attributes: &CallerAttributes<'_>,
         used: u64,
+        policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<Changed<QuotaState>, CheckError> {
-        self.limiter.set(attributes.as_attributes(), used, is_meant).await
+        self.limiter.set(attributes.as_attributes(), used, policy, is_meant).await
     }
 
     /// Charges each request without asking for room.

@@ -272,6 +272,25 @@ fn a_short_limit_that_denies_nothing_is_left_out_of_the_policy() {
     );
 }
 
+/// Rounded up, `100/1m` had more room than `1/1s` leaves in a minute.
+#[test]
+fn a_long_limit_that_denies_nothing_is_left_out_of_the_policy() {
+    let requests = (0..400_i64).flat_map(|client| {
+        let start = client * 8 * DAY / 400 / 60 * 60;
+        (0..60).map(move |second| (start + second, client as u32, "Mozilla/5.0", 200))
+    });
+    let suggestion = suggest(requests.collect(), options(0.05));
+    assert_eq!((suggestion.quota.limit, suggestion.is_companion_idle), (Some(100), false));
+    assert!(
+        suggestion.is_limit_idle && suggestion.policy().unwrap().contains("candidate: [1/1s]"),
+        "{suggestion}"
+    );
+    assert!(
+        suggestion.to_string().contains("as the limit for 1s is lower: the policy leaves it out"),
+        "{suggestion}"
+    );
+}
+
 #[test]
 fn keys_can_be_hidden() {
     let mut suggestion = suggest(week(), options(0.05));

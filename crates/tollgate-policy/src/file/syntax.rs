@@ -10,7 +10,8 @@ const ADVICE: &[(&str, &str)] = &[
     ("tabs", "indent with spaces"),
     (
         "mapping values are not allowed",
-        "does a space follow each `:` here and in the line before, and is a text with `: ` in it in quotes?",
+        "are braces missing, as in `match: { path: /search }`, is there no space after a `:`, or are there no quotes around a \
+         text with `: ` in it?",
     ),
     ("illegal placement of ':'", "is a bracket or a quote not closed in a line before?"),
     (

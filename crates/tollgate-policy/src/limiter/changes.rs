@@ -202,7 +202,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(taken.into_iter().zip(&states).map(refund).collect())
     }
 
-    /// Forgets the usage of every quota that applies and is selected. Attributes with limits or costs are optional.
+    /// Forgets the usage of every quota that applies and is selected, of this policy or of all. Attributes with limits or
+    /// costs are optional, and those that only other policies need.
     ///
     /// # Errors
     ///
@@ -211,14 +212,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     pub async fn reset(
         &self,
         attributes: &Attributes<'_>,
+        policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<Changed<QuotaState>, CheckError> {
         #[expect(clippy::redundant_closure, reason = "the variant takes one lifetime, and not any")]
-        self.assign(attributes, is_meant, |counter| Step::Reset(counter)).await
+        self.assign(attributes, policy, is_meant, |counter| Step::Reset(counter)).await
     }
 
-    /// Sets the usage of every quota that applies and is selected, in its current window. Attributes with limits or
-    /// costs are optional.
+    /// Sets the usage of every quota that applies and is selected, of this policy or of all, in its current window.
+    /// Attributes with limits or costs are optional, and those that only other policies need.
     ///
     /// # Errors
     ///
@@ -228,19 +230,21 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         attributes: &Attributes<'_>,
         used: u64,
+        policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
     ) -> Result<Changed<QuotaState>, CheckError> {
-        self.assign(attributes, is_meant, |counter| Step::Set { counter, used }).await
+        self.assign(attributes, policy, is_meant, |counter| Step::Set { counter, used }).await
     }
 
     async fn assign(
         &self,
         attributes: &Attributes<'_>,
+        policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
         step: impl Fn(Counter<'_>) -> Step<'_>,
     ) -> Result<Changed<QuotaState>, CheckError> {
         let set = self.live();
-        let matched = self.matched(&set, attributes, 0, Needed::Counters)?;
+        let matched = self.matched(&set, attributes, 0, Needed::Counters { of: policy })?;
         let counters = matched.enforced().map(|charge| charge.counter());
         let steps = counters.map(|counter| is_meant(counter.quota()).then(|| step(counter)));
         let values = self.change(steps).await?;
@@ -295,7 +299,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         set: &'a PolicySet,
         attributes: &'a Attributes<'_>,
         cost: u32,
-        needed: Needed,
+        needed: Needed<'_>,
     ) -> Result<Matched<'a>, CheckError> {
         match self.outcome(set, attributes, cost, needed)? {
             Outcome::Charge(matched) => Ok(matched),

@@ -473,7 +473,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         set: &'a PolicySet,
         view: &'a V,
         cost: u32,
-        needed: Needed,
+        needed: Needed<'_>,
     ) -> Result<Outcome<'a>, Refusal> {
         let is_long = |texts: Texts<'_>| texts.iter().any(|text| text.len() > self.max_value);
         let mut pairs = view.pairs();

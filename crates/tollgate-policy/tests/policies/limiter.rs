@@ -161,12 +161,38 @@ fn refunds_a_charge_under_a_limit_of_the_request() {
     let refund: Vec<(String, u64)> =
         changed.iter().map(|(_, quota, refund)| (quota.quota().to_string(), refund.state.used())).collect();
     assert_eq!(refund, [("4/1m@first_hit".to_owned(), 2)]);
-    let set = block_on(limiter.set(&attributes(&[("user", "alice"), ("quota", "7")]), 6, |_| true)).unwrap();
+    let set =
+        block_on(limiter.set(&attributes(&[("user", "alice"), ("quota", "7")]), 6, None, |_| true)).unwrap();
     assert_eq!(set.iter().map(|(_, _, state)| state.remaining()).collect::<Vec<_>>(), [1]);
 }
 
 /// To reset a user, an administrator had to invent the attribute with the limit, on which no counter depends. The same
 /// went for the attribute with the cost, which a reset does not have.
+/// Whoever resets a user's counter need not know the user's address.
+#[test]
+fn a_change_of_one_policy_needs_nothing_of_the_others() {
+    let limiter = limiter(
+        "  - { name: users, key: [user], quotas: [5/1m] }
+  - { name: addresses, key: [ip], quotas: [5/1m] }
+  - { name: costs, key: [user], cost: { attribute: tokens, max: 9 }, quotas: [5/1m] }",
+    );
+    let alice = attributes(ALICE);
+    let used = |changed: Changed<QuotaState>| {
+        let changed = changed.iter().map(|(policy, _, state)| (policy.name().to_owned(), state.used()));
+        changed.collect::<Vec<_>>()
+    };
+    block_on(async {
+        let of_users = |used: u64| [("users".to_owned(), used)];
+        assert_eq!(used(limiter.set(&alice, 4, Some("users"), |_| true).await.unwrap()), of_users(4));
+        assert_eq!(used(limiter.reset(&alice, Some("users"), |_| true).await.unwrap()), of_users(0));
+        assert_eq!(used(limiter.reset(&alice, Some("none"), |_| true).await.unwrap()), []);
+        for policy in [None, Some("addresses")] {
+            let error = limiter.reset(&alice, policy, |_| true).await.unwrap_err();
+            assert!(error.to_string().contains("`addresses`"), "{error}");
+        }
+    });
+}
+
 #[test]
 fn a_change_needs_no_limit_and_a_reset_no_cost() {
     let limiter = limiter(
@@ -187,9 +213,9 @@ fn a_change_needs_no_limit_and_a_reset_no_cost() {
         let window = ChargedWindow::from(limiter.peek(&known, 1).await.unwrap().quota().unwrap());
         let refunded = limiter.refund(&asked, 1, &[window]).await.unwrap();
         assert_eq!(refunded.iter().map(|(.., refund)| refund.state.used()).collect::<Vec<_>>(), [0]);
-        assert_eq!(states(limiter.set(&alice, 4, |_| true).await.unwrap()), [(4, 10)]);
-        assert_eq!(states(limiter.set(&known, 4, |_| true).await.unwrap()), [(4, 5)]);
-        assert_eq!(states(limiter.reset(&alice, |_| true).await.unwrap()), [(0, 10)]);
+        assert_eq!(states(limiter.set(&alice, 4, None, |_| true).await.unwrap()), [(4, 10)]);
+        assert_eq!(states(limiter.set(&known, 4, None, |_| true).await.unwrap()), [(4, 5)]);
+        assert_eq!(states(limiter.reset(&alice, None, |_| true).await.unwrap()), [(0, 10)]);
     });
 }
 
@@ -656,10 +682,10 @@ fn administrators_change_every_quota_that_applies() {
     let states = |changed: tollgate_policy::Changed<QuotaState>| -> Vec<u64> {
         changed.iter().map(|(_, _, state)| state.used()).collect()
     };
-    assert_eq!(states(block_on(limiter.set(&alice, 7, |_| true)).unwrap()), [7, 7]);
+    assert_eq!(states(block_on(limiter.set(&alice, 7, None, |_| true)).unwrap()), [7, 7]);
     assert_eq!(used(&check(&limiter, ALICE)), [("a", 8), ("b", 12)]);
-    assert_eq!(states(block_on(limiter.reset(&alice, |_| true)).unwrap()), [0, 0]);
-    let nobody = block_on(limiter.reset(&Attributes::default(), |_| true)).unwrap_err();
+    assert_eq!(states(block_on(limiter.reset(&alice, None, |_| true)).unwrap()), [0, 0]);
+    let nobody = block_on(limiter.reset(&Attributes::default(), None, |_| true)).unwrap_err();
     assert!(matches!(nobody, CheckError::Refused(Refusal::MissingKey { .. })));
 }
 
@@ -683,8 +709,8 @@ fn a_request_that_matches_a_policy_of_others_changes_nothing() {
         assert!(is_refused(block_on(limiter.check(&request, 1)).unwrap_err(), policy));
         assert!(is_refused(limiter.check_at_once(&request, 1).unwrap().unwrap_err(), policy));
         assert!(is_refused(block_on(limiter.peek(&request, 1)).unwrap_err(), policy));
-        assert!(is_refused(block_on(limiter.reset(&request, |_| true)).unwrap_err(), policy));
-        assert!(is_refused(block_on(limiter.set(&request, 4, |_| true)).unwrap_err(), policy));
+        assert!(is_refused(block_on(limiter.reset(&request, None, |_| true)).unwrap_err(), policy));
+        assert!(is_refused(block_on(limiter.set(&request, 4, None, |_| true)).unwrap_err(), policy));
         let refund = block_on(limiter.refund(&request, 1, &[])).unwrap_err();
         assert!(matches!(refund, RefundError::Check(ref error) if is_refused(error.clone(), policy)));
         let both = [(&request, 1), (&as_me("/"), 0)];
@@ -857,14 +883,14 @@ fn an_error_after_a_part_may_have_charged() {
                 "reset",
                 Box::new(|| {
                     begin(spared);
-                    told(block_on(limiter.reset(&alice, |_| true)).unwrap_err())
+                    told(block_on(limiter.reset(&alice, None, |_| true)).unwrap_err())
                 }),
             ),
             (
                 "set",
                 Box::new(|| {
                     begin(spared);
-                    told(block_on(limiter.set(&alice, 3, |_| true)).unwrap_err())
+                    told(block_on(limiter.set(&alice, 3, None, |_| true)).unwrap_err())
                 }),
             ),
             (
@@ -933,9 +959,9 @@ fn a_call_over_several_quotas_has_one_deadline() {
         hanging.begin(Fault::Hangs);
         limiter.refund_receipt(&mut receipt, 1).await.unwrap_err();
         assert_eq!(made(), 1, "a refund by receipt");
-        limiter.reset(&alice, |_| true).await.unwrap_err();
+        limiter.reset(&alice, None, |_| true).await.unwrap_err();
         assert_eq!(made(), 1, "a reset");
-        limiter.set(&alice, 3, |_| true).await.unwrap_err();
+        limiter.set(&alice, 3, None, |_| true).await.unwrap_err();
         assert_eq!(made(), 1, "a set");
     });
 }

@@ -79,14 +79,16 @@ impl<S: ServedStore> Edge<S> {
         let body = body::read(request, &self.budget).await?;
         let ResetRequest { attributes, policy, quota } = json::read(&body)?;
         let meant = Meant { policy, quota };
-        meant.counts(self.engine.reset(&caller.asks(attributes), |quota| meant.is(quota)).await)
+        let policy = meant.policy.as_deref();
+        meant.counts(self.engine.reset(&caller.asks(attributes), policy, |quota| meant.is(quota)).await)
     }
 
     pub(super) async fn set(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
         let meant = Meant { policy, quota };
-        meant.counts(self.engine.set(&caller.asks(attributes), used.value(), |quota| meant.is(quota)).await)
+        let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
+        meant.counts(self.engine.set(&attributes, used.value(), policy, |quota| meant.is(quota)).await)
     }
 
     pub(super) async fn record(
@@ -142,8 +144,7 @@ impl Meant {
         let is_windows = |WrittenQuota(meant): &WrittenQuota| {
             quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))
         };
-        self.policy.as_deref().is_none_or(|policy| policy == quota.policy())
-            && self.quota.as_ref().is_none_or(is_windows)
+        self.quota.as_ref().is_none_or(is_windows)
     }
 
     fn counts(&self, changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {

@@ -57,6 +57,9 @@ pub struct Suggestion {
     pub companion: Option<SuggestedQuota>,
     /// Whether the short limit would never deny anything, because the other one is as low. Then the policy leaves it out.
     pub is_companion_idle: bool,
+    /// Whether the other limit would never deny anything, because short windows with their limits add up to no more. Then
+    /// the policy leaves that one out.
+    pub is_limit_idle: bool,
     /// The same for each kind of client.
     pub kinds: Vec<KindReport>,
     /// The bound if robots and clients with mostly errors are left out.

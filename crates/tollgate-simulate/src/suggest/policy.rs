@@ -13,9 +13,9 @@ impl Suggestion {
     pub fn policy(&self) -> Option<String> {
         let written = |quota: &SuggestedQuota| Some(format!("{}/{}", quota.limit?, quota.window));
         let companion = self.companion.as_ref().filter(|_| !self.is_companion_idle);
-        let quotas: Vec<String> =
-            [written(&self.quota), companion.and_then(written)].into_iter().flatten().collect();
         written(&self.quota)?;
+        let quotas: Vec<&SuggestedQuota> =
+            [Some(&self.quota).filter(|_| !self.is_limit_idle), companion].into_iter().flatten().collect();
         let mut text = String::new();
         // Writing into a string does not fail.
         let _ = writeln!(
@@ -27,7 +27,7 @@ impl Suggestion {
             self.first.as_deref().unwrap_or_default(),
             self.last.as_deref().unwrap_or_default()
         );
-        for quota in [Some(&self.quota), companion].into_iter().flatten() {
+        for quota in &quotas {
             let Some((bound, limit)) = quota.bound.zip(quota.limit) else { continue };
             let _ = writeln!(
                 text,
@@ -61,7 +61,8 @@ impl Suggestion {
             word => writeln!(text, "    key: [{word}]\n    on_missing_key: skip"),
         };
         text.push_str("    quotas: unlimited\n");
-        let _ = writeln!(text, "    candidate: [{}]", quotas.join(", "));
+        let written: Vec<String> = quotas.into_iter().filter_map(written).collect();
+        let _ = writeln!(text, "    candidate: [{}]", written.join(", "));
         Some(text)
     }
 }

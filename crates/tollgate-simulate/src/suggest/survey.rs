@@ -161,6 +161,18 @@ impl Survey {
             .is_some_and(|short| millis(&self.options.window) % millis(short).max(1) == 0);
         let is_companion_idle =
             is_nested && short_limit.zip(quota.limit).is_some_and(|(short, limit)| short >= limit);
+        let short_windows = self
+            .options
+            .companion
+            .as_ref()
+            .map(|short| (millis(&self.options.window) / millis(short).max(1)).unsigned_abs());
+        // All of its windows together have room for less.
+        let is_limit_idle = is_nested
+            && !is_companion_idle
+            && short_limit
+                .zip(short_windows)
+                .zip(quota.limit)
+                .is_some_and(|((short, windows), limit)| short.saturating_mul(windows) <= limit);
         let of_clients: Vec<(u32, u64, Kind)> = self
             .long
             .of_clients(0..u8::MAX)
@@ -186,6 +198,7 @@ impl Survey {
             quota,
             companion,
             is_companion_idle,
+            is_limit_idle,
             notes: Vec::new(),
             fingerprint: self.fingerprint,
         };

@@ -29,6 +29,13 @@ impl fmt::Display for Suggestion {
         )?;
         quota(f, self, &self.quota)?;
         if let Some(companion) = &self.companion {
+            if self.is_limit_idle {
+                writeln!(
+                    f,
+                    "  It would never deny anything, as the limit for {} is lower: the policy leaves it out.",
+                    companion.window
+                )?;
+            }
             quota(f, self, companion)?;
             if self.is_companion_idle {
                 writeln!(
