@@ -10,11 +10,9 @@
 
 use std::borrow::Cow;
 use std::fmt::Write;
-use std::hash::Hasher;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use sha2::{Digest, Sha256};
-use siphasher::sip128::{Hasher128, SipHasher13};
 use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
 
 use crate::Identity;
@@ -143,12 +141,13 @@ impl Names {
     pub(crate) fn id(&self, quota: &PolicyQuota, who: &Who) -> u128 {
         let scope = match self {
             Self::Layout(naming) if !naming.names_policy() => naming.length(quota),
-            _ => scope(quota),
+            _ => quota.scope_digest(),
         };
         who.digest ^ scope
     }
 
-    /// Returns the name of the counter, and its window at this time.
+    /// Returns the name of the counter, and its window at this time. Most windows do not depend on it, and do not ask for
+    /// it.
     ///
     /// # Errors
     ///
@@ -157,13 +156,13 @@ impl Names {
         &self,
         counter: &Counter<'_>,
         who: &Who,
-        now: Timestamp,
+        now: impl FnOnce() -> Timestamp,
     ) -> Result<(KeyText, Windows), StoreError> {
         let quota = counter.quota();
         match self {
             Self::Own { head, .. } => Ok((own(head, quota, who.tag.as_bytes()), Windows::of(counter, now))),
             Self::Layout(naming) => {
-                let window = naming.window(quota, now)?;
+                let window = naming.window(quota, now())?;
                 let name = naming.name(quota, who.tag.values(), window)?;
                 let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
                 Ok((name, Windows::Named { start, end }))
@@ -205,15 +204,36 @@ fn own(head: &[u8], quota: &PolicyQuota, tag: &[u8]) -> KeyText {
 /// Every byte that is no letter, no digit and none of `-._~/@+` becomes `%` and two digits.
 fn escape(text: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
+    // Nearly always.
+    if bytes.iter().all(|byte| IS_PLAIN[usize::from(*byte)]) {
+        text.extend_from_slice(bytes);
+        return;
+    }
     for &byte in bytes {
-        match byte {
-            b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' | b'-' | b'.' | b'_' | b'~' | b'/' | b'@' | b'+' => {
-                text.push(byte);
-            }
-            _ => text.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]),
+        if IS_PLAIN[usize::from(byte)] {
+            text.push(byte);
+        } else {
+            text.extend([b'%', DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]]);
         }
     }
 }
+
+/// Whether a byte is not escaped. A table: this is asked of every byte of a name.
+const IS_PLAIN: [bool; 256] = {
+    let mut table = [false; 256];
+    let mut byte = 0;
+    while byte < table.len() {
+        table[byte] = (byte as u8).is_ascii_alphanumeric();
+        byte += 1;
+    }
+    let marks = b"-._~/@+";
+    let mut at = 0;
+    while at < marks.len() {
+        table[marks[at] as usize] = true;
+        at += 1;
+    }
+    table
+};
 
 /// Of values as a layout writes them.
 fn digest_of_texts(texts: &[Text]) -> u128 {
@@ -241,15 +261,6 @@ pub(crate) fn base64url(bits: u128) -> [u8; 22] {
         }
     }
     text
-}
-
-/// A digest of policy and windows. Both come from the operator, so an unkeyed hash is enough.
-fn scope(quota: &PolicyQuota) -> u128 {
-    let mut hasher = SipHasher13::new();
-    hasher.write_usize(quota.policy().len());
-    hasher.write(quota.policy().as_bytes());
-    hasher.write(quota.windows().as_bytes());
-    hasher.finish128().as_u128()
 }
 
 /// Writes the values in these canonical bytes as [`Identity::Plain`] does.
@@ -315,7 +326,7 @@ mod tests {
     }
 
     fn named(names: &Names, quota: &PolicyQuota, key: &Key<'_>) -> KeyText {
-        names.of(&Counter::new(quota, key), &names.who(key), Timestamp::EPOCH).unwrap().0
+        names.of(&Counter::new(quota, key), &names.who(key), || Timestamp::EPOCH).unwrap().0
     }
 
     /// Names of live counters, which the next version has to find again.

@@ -94,7 +94,7 @@ impl<'a> NamedCharges<'a> {
     }
 
     /// Returns the request to the script, and the index of each counter's key in it. Only calendar windows, and windows
-    /// in keys, depend on `now`, the server's time.
+    /// in keys, depend on `now`, the server's time, so only they ask for it.
     ///
     /// # Errors
     ///
@@ -103,14 +103,14 @@ impl<'a> NamedCharges<'a> {
         &self,
         asked: Asked,
         names: &Names,
-        now: Timestamp,
+        now: impl Fn() -> Timestamp,
     ) -> Result<(Request, KeyIndices), StoreError> {
         let mut request = Request { shapes: SmallVec::new(), keys: SmallVec::new() };
         let mut indices = KeyIndices::new();
         // If the key contains the window, it is the refund's.
-        let now = match asked {
+        let now = || match asked {
             Asked::Refund(mark) if names.say_windows() => mark.time(),
-            _ => now,
+            _ => now(),
         };
         for (index, named) in self.counters.iter().enumerate() {
             let (key, windows) = names.of(&named.counter, &named.who, now)?;
@@ -157,7 +157,7 @@ impl<'a> NamedCharges<'a> {
     ) -> Result<Vec<(Id, Request)>, StoreError> {
         let refund = |((id, (index, named)), window): ((Id, (usize, &Named<'_>)), Window)| {
             let asked = Asked::Refund(Mark::at(window.start()));
-            let (key, windows) = names.of(&named.counter, &named.who, now)?;
+            let (key, windows) = names.of(&named.counter, &named.who, || now)?;
             let shapes = smallvec![self.shape(index, asked, windows)];
             Ok((id, Request { shapes, keys: smallvec![key] }))
         };

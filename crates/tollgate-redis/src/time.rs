@@ -8,6 +8,26 @@ use std::sync::atomic::{AtomicI64, Ordering};
 pub(crate) use tokio::time::Instant;
 use tollgate::{Clock, SystemClock, Timestamp};
 
+/// When a call began, and the time now: for a new call, one reading of the clock.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CallTime {
+    pub(crate) begun: Instant,
+    pub(crate) now: Instant,
+}
+
+impl CallTime {
+    /// The time of a call that begins now.
+    pub(crate) fn begins() -> Self {
+        let now = instant();
+        Self { begun: now, now }
+    }
+
+    /// The time of a call that has begun at this time.
+    pub(crate) fn now(begun: Instant) -> Self {
+        Self { begun, now: instant() }
+    }
+}
+
 /// The monotonic clock.
 #[expect(clippy::disallowed_methods, reason = "this is the clock")]
 pub(crate) fn instant() -> Instant {

@@ -116,9 +116,13 @@ impl PolicyQuota {
         self.scope == other.scope
     }
 
-    /// The digest of policy and windows. Policies come from the operator, so an unkeyed hash of 128 bits tells them
-    /// apart.
-    pub(crate) const fn scope_digest(&self) -> u128 {
+    /// Returns a digest of policy and windows, so of all that identifies a counter besides its key. For stores, which can
+    /// tell counters apart by it without the texts.
+    ///
+    /// Policies come from the operator, so an unkeyed hash of 128 bits is enough. Another version may return another
+    /// digest: do not keep it.
+    #[must_use]
+    pub const fn scope_digest(&self) -> u128 {
         self.scope_digest
     }
 }

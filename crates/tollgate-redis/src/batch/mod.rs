@@ -39,7 +39,7 @@ pub(crate) use crate::lane::Awaited;
 use crate::lane::{Batch, Driver, Entry, HeldUp, Lane, Next, Waiter};
 use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
-use crate::time::{Instant, instant};
+use crate::time::{CallTime, Instant, instant};
 use crate::topology::Topology;
 use crate::trouble::Trouble;
 
@@ -90,12 +90,14 @@ impl Committer {
         lane: Arc<Lane>,
         slot: Slot,
         request: Request,
-        begun: Instant,
+        time: CallTime,
         company: Company,
     ) -> Result<Awaited, StoreError> {
-        let (now, deadline) = (instant(), self.deadline(begun));
+        let CallTime { begun, now } = time;
+        let deadline = self.deadline(begun);
         if deadline <= now {
-            return Err(RedisError::Overloaded.into());
+            // Earlier steps of the call have used it up.
+            return Err(Trouble::Late.into());
         }
         let (waiter, mut awaited) = Waiter::new(deadline);
         // A driver may be busy with requests that came earlier and may take longer.
@@ -320,8 +322,10 @@ mod tests {
         let topology = Arc::new(Topology::start(settings, script::TEXT).unwrap());
         let committer = Committer::new(Arc::clone(&topology), HOUR);
         let request = Request { shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
-        let submit =
-            |begun| committer.submit(topology.lane(Slot(0)), Slot(0), request.clone(), begun, Company::Alone);
+        let submit = |begun| {
+            let time = CallTime::now(begun);
+            committer.submit(topology.lane(Slot(0)), Slot(0), request.clone(), time, Company::Alone)
+        };
         let call_begun = instant();
         tokio::time::sleep(HOUR / 2).await;
         let _busy = [submit(instant()).unwrap(), submit(instant()).unwrap()];
@@ -329,6 +333,6 @@ mod tests {
         assert_eq!(RedisError::of(&step.received().await.unwrap_err()), Some(&RedisError::TimedOut));
         assert_eq!(call_begun.elapsed().as_secs(), HOUR.as_secs());
         let refused = submit(call_begun).unwrap_err();
-        assert_eq!(RedisError::of(&refused), Some(&RedisError::Overloaded));
+        assert_eq!(RedisError::of(&refused), Some(&RedisError::Unreachable), "it says that nothing was sent");
     }
 }

@@ -80,14 +80,18 @@ impl Reply {
         let mut found = SmallVec::<[Found; 1]>::new();
         for shape in &request.shapes {
             let mut used = self.integer()?;
-            if used == CLOSED && !matches!(shape.windows, Windows::Named { .. }) {
+            if used == CLOSED && !matches!(shape.windows, Windows::Named { .. } | Windows::Ahead { .. }) {
                 (used, is_closed) = (self.integer()?, true);
             }
             let mut says_end = matches!(shape.windows, Windows::FirstHit { .. });
             if used == LATER && !says_end {
                 (used, says_end) = (self.integer()?, true);
             }
-            let end = if says_end { Some(Timestamp::from_unix_millis(self.integer()?)) } else { None };
+            let end = match shape.windows {
+                _ if says_end => Some(Timestamp::from_unix_millis(self.integer()?)),
+                Windows::Ahead { end } => Some(Timestamp::from_unix_millis(end)),
+                _ => None,
+            };
             match u64::try_from(used) {
                 Ok(used) => {
                     let used = used.min(Quota::MAX_LIMIT);

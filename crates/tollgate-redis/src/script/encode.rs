@@ -117,6 +117,8 @@ impl Windows {
             Self::FirstHit { length } => ("first_hit", 0, length.cast_signed()),
             Self::Given { start, end } => ("given", start, end),
             Self::Named { start, end } => ("named", start, end),
+            // The script uses the start of such a window only to refuse what is too early.
+            Self::Ahead { end } => ("named", 0, end),
         }
     }
 }

@@ -58,6 +58,8 @@ pub(crate) enum Windows {
     Given { start: i64, end: i64 },
     /// As `Given`, but the key contains the window, so its expiry does not tell it.
     Named { start: i64, end: i64 },
+    /// As `Named`, but the window may not have begun by the server's clock.
+    Ahead { end: i64 },
 }
 
 impl Step {
@@ -95,7 +97,7 @@ impl Step {
 
 impl Windows {
     /// Those of a counter whose key does not say them. Of a calendar the one that is open at `now`.
-    pub(crate) fn of(counter: &Counter<'_>, now: Timestamp) -> Self {
+    pub(crate) fn of(counter: &Counter<'_>, now: impl FnOnce() -> Timestamp) -> Self {
         let quota = counter.quota().quota();
         let window_at = |time| quota.window_at(counter.key(), time);
         match (quota.anchor(), quota.window()) {
@@ -106,7 +108,7 @@ impl Windows {
             }
             (Anchor::FirstHit, WindowLength::Fixed(length)) => Self::FirstHit { length: millis(length) },
             _ => {
-                let window = window_at(now);
+                let window = window_at(now());
                 Self::Given { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
             }
         }
@@ -151,12 +153,31 @@ impl Shape {
 
 impl Request {
     /// Whether all windows that it names are open then.
-    pub(crate) fn is_open_at(&self, now: Timestamp) -> bool {
-        let now = now.as_unix_millis();
+    pub(crate) fn is_open_at(&self, now: impl Fn() -> Timestamp) -> bool {
         self.shapes.iter().all(|shape| match shape.windows {
             Windows::Grid { .. } | Windows::FirstHit { .. } => true,
-            Windows::Given { start, end } | Windows::Named { start, end } => (start..end).contains(&now),
+            Windows::Given { start, end } | Windows::Named { start, end } => {
+                (start..end).contains(&now().as_unix_millis())
+            }
+            Windows::Ahead { end } => now().as_unix_millis() < end,
         })
+    }
+
+    /// Whether a window that it names has not begun then.
+    pub(crate) fn is_early_at(&self, now: Timestamp) -> bool {
+        self.shapes.iter().any(|shape| match shape.windows {
+            Windows::Given { start, .. } | Windows::Named { start, .. } => now.as_unix_millis() < start,
+            Windows::Grid { .. } | Windows::FirstHit { .. } | Windows::Ahead { .. } => false,
+        })
+    }
+
+    /// Takes the windows that its keys contain also if they have not begun.
+    pub(crate) fn go_ahead(&mut self) {
+        for shape in &mut self.shapes {
+            if let Windows::Named { end, .. } = shape.windows {
+                shape.windows = Windows::Ahead { end };
+            }
+        }
     }
 
     /// Whether two of them are one step taken twice.

@@ -1,5 +1,7 @@
 //! The store: takes charges and returns counts.
 
+mod ask;
+mod decide;
 mod reserve;
 mod warm_up;
 
@@ -10,25 +12,19 @@ use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use smallvec::{SmallVec, smallvec};
-use tollgate::{
-    Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Source, Step, Store, StoreError, Timestamp,
-    Window,
-};
+use smallvec::smallvec;
+use tollgate::{Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Step, Store, StoreError};
 
+use self::ask::{Pending, Taken};
 use self::reserve::{groups, in_order, parts};
-use crate::batch::{Awaited, Committer, Company};
-use crate::denials::{Denials, Remembered, Version};
-use crate::keys::{Names, Slot};
-use crate::named_charges::{self, Asked, KeyIndices, NamedCharges};
-use crate::script::{Answer, Found, Outcome, Request};
-use crate::time::{Instant, instant};
+use crate::batch::{Committer, Company};
+use crate::denials::Denials;
+use crate::keys::Names;
+use crate::named_charges::{self, Asked, NamedCharges};
+use crate::script::{Found, Outcome};
+use crate::time::{CallTime, Instant, instant};
 use crate::topology::{Share, StoreStatus, Topology, slot};
 use crate::{AcrossSlots, RedisError};
-
-/// How often a request is sent when the calendar window it names is not open: once for an estimate that was off,
-/// and again where a window ended on the way.
-const TRIES: usize = 4;
 
 /// Keys that are looked at for one in each share: enough for a share of one slot to be found nearly always, which takes
 /// milliseconds. Usual shares take a few.
@@ -47,18 +43,12 @@ struct Inner {
     across_slots: AcrossSlots,
 }
 
-/// The result of a step, and its time.
-struct Taken {
-    now: Timestamp,
-    found: SmallVec<[Found; 1]>,
-}
-
-/// A request to charge, of which nothing is under way.
+/// A request to charge that is not under way.
 enum Prepared<'a> {
     Known(Counted),
     Named(NamedCharges<'a>),
     /// Lies in several slots.
-    Across(&'a [Charge<'a>]),
+    Across,
 }
 
 /// A request to charge.
@@ -66,32 +56,9 @@ enum Prepared<'a> {
     clippy::large_enum_variant,
     reason = "nearly all steps are asked, and a box for each would cost more"
 )]
-enum Begun<'a> {
+enum Begun {
     Known(Counted),
-    Asked(Pending<'a>),
-    /// Lies in several slots, and is not begun yet.
-    Across(&'a [Charge<'a>]),
-}
-
-/// Charges that are under way.
-struct Pending<'a> {
-    named: NamedCharges<'a>,
-    asked: Asked,
-    begun: Instant,
-    versions: SmallVec<[Version; 1]>,
-    sent: Result<Sent, StoreError>,
-}
-
-/// A request that is under way.
-struct Sent {
-    awaited: Awaited,
-    indices: KeyIndices,
-}
-
-/// While a counter is being changed, nothing is remembered of it.
-struct Changing<'a, 'q> {
-    denials: &'a Denials,
-    named: &'a NamedCharges<'q>,
+    Asked(Pending),
 }
 
 impl RedisStore {
@@ -122,8 +89,7 @@ impl RedisStore {
         while let (false, Some(number)) = (shares.is_empty(), numbers.next()) {
             let key = self.probe(number);
             let counter = Counter::new(quota, &key);
-            let Ok((name, _)) =
-                names.of(&counter, &names.who(&key), self.0.committer.topology().time_at(instant()))
+            let Ok((name, _)) = names.of(&counter, &names.who(&key), || self.topology().time_at(instant()))
             else {
                 break;
             };
@@ -168,9 +134,9 @@ impl Store for RedisStore {
             _ => None,
         };
         tollgate::Answer::Later(async move {
-            let answer = match prepared {
-                Some(prepared) => self.0.charge(prepared).await,
-                None => self.0.step(step, instant()).await,
+            let answer = match &prepared {
+                Some(Prepared::Named(named)) => self.0.charge(named).await,
+                _ => self.0.step(step, instant()).await,
             };
             answer.map_err(|error| error.at(Arc::clone(&self.0.place)))
         })
@@ -190,47 +156,60 @@ impl Store for RedisStore {
 impl Inner {
     async fn step_each<'a>(self: &'a Arc<Self>, steps: &'a [Step<'a>]) -> Vec<Result<Counted, StoreError>> {
         let call_begun = instant();
-        // All charges are sent before the first answer is awaited.
-        let begun: Vec<Option<Begun<'_>>> = steps
+        let prepared: Vec<Option<Prepared<'_>>> = steps
             .iter()
             .map(|step| match step {
-                Step::Charge(charges) => Some(self.begin(self.prepare(charges), Company::Others)),
+                Step::Charge(charges) => Some(self.prepare(charges)),
+                _ => None,
+            })
+            .collect();
+        // All charges are sent before the first answer is awaited.
+        let begun: Vec<Option<Begun>> = prepared
+            .iter()
+            .map(|prepared| match prepared {
+                Some(Prepared::Named(named)) => Some(self.begin(named, Company::Others)),
                 _ => None,
             })
             .collect();
         let mut answers = Vec::with_capacity(begun.len());
-        let (mut across, mut others) = (Vec::new(), Vec::new());
-        for (place, begun) in begun.into_iter().enumerate() {
-            answers.push(match begun {
-                Some(Begun::Known(counted)) => Ok(counted),
-                Some(Begun::Asked(mut pending)) => self.counted(&mut pending).await,
-                Some(Begun::Across(_)) => {
-                    across.push(place);
+        // The places of steps that are taken later, in turn.
+        let (mut across, mut others) = (Vec::<(usize, &[Charge<'_>])>::new(), Vec::new());
+        for (place, ((prepared, begun), step)) in prepared.into_iter().zip(begun).zip(steps).enumerate() {
+            answers.push(match (prepared, begun, step) {
+                (Some(Prepared::Known(counted)), ..) | (_, Some(Begun::Known(counted)), _) => Ok(counted),
+                (Some(Prepared::Named(named)), Some(Begun::Asked(mut pending)), _) => {
+                    self.counted(&named, &mut pending).await
+                }
+                (.., Step::Charge(charges)) => {
+                    across.push((place, charges));
                     Err(RedisError::TimedOut.into())
                 }
-                None => {
-                    others.push(place);
+                _ => {
+                    others.push(vec![place]);
                     Err(RedisError::TimedOut.into())
                 }
             });
         }
-        let steps_of = |place: &usize| self.step(steps[*place], call_begun);
-        for (place, answer) in others.iter().zip(all(others.iter().map(steps_of)).await) {
-            answers[*place] = answer;
-        }
-        // One after another, once nothing else is under way: no charge across slots is denied because of what another
-        // gives back.
-        for place in across {
-            answers[place] = self.step(steps[place], call_begun).await;
+        // Only once nothing else is under way: no charge across slots is denied because of what another gives back.
+        for turns in [others, apart(&across)] {
+            let in_turn = async |places: &Vec<usize>| {
+                let mut taken = Vec::with_capacity(places.len());
+                for place in places {
+                    taken.push((*place, self.step(steps[*place], call_begun).await));
+                }
+                taken
+            };
+            for (place, answer) in all(turns.iter().map(in_turn)).await.into_iter().flatten() {
+                answers[place] = answer;
+            }
         }
         answers
     }
 
-    async fn charge(self: &Arc<Self>, prepared: Prepared<'_>) -> Result<Counted, StoreError> {
-        match self.begin(prepared, Company::Alone) {
+    async fn charge(&self, named: &NamedCharges<'_>) -> Result<Counted, StoreError> {
+        match self.begin(named, Company::Alone) {
             Begun::Known(counted) => Ok(counted),
-            Begun::Asked(mut pending) => self.counted(&mut pending).await,
-            Begun::Across(charges) => self.reserve(charges, instant()).await,
+            Begun::Asked(mut pending) => self.counted(named, &mut pending).await,
         }
     }
 
@@ -255,20 +234,22 @@ impl Inner {
             return Ok(Counted::from_iter([]));
         }
         if self.reserves(charges) {
-            let groups = groups(charges, &self.names, self.committer.topology().time_at(instant()))?;
+            let now = self.committer.topology().time_at(instant());
+            let groups = groups(charges, &self.names, now)?;
             let parts = parts(&groups, &self.names);
             let looked = self.ask_each(&parts, Asked::Look, begun).await?;
             return Ok(in_order(&parts, &looked));
         }
         let named = NamedCharges::new(charges, &self.names);
-        self.counted(&mut self.send(named, Asked::Look, begun, Company::Alone)).await
+        let mut pending = self.send(&named, Asked::Look, CallTime::now(begun), Company::Alone);
+        self.counted(&named, &mut pending).await
     }
 
     async fn record(&self, charge: &Charge<'_>, begun: Instant) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let named = NamedCharges::new(&charges, &self.names);
-        let mut pending = self.send(named, Asked::Record, begun, Company::Alone);
-        let taken = self.note(&mut pending).await?;
+        let mut pending = self.send(&named, Asked::Record, CallTime::now(begun), Company::Alone);
+        let taken = self.note(&named, &mut pending).await?;
         let Found { before, after, .. } = taken.only()?;
         let units = named_charges::units(charge, after.saturating_sub(before));
         Ok(taken.state(&charge.counter())?.with_units(units))
@@ -284,7 +265,7 @@ impl Inner {
         let named = NamedCharges::new(&charges, &self.names);
         let answer = {
             let _changing = self.changing(&named);
-            self.ask(&named, Asked::Refund(mark), begun).await?
+            self.ask(&named, Asked::Refund(mark), CallTime::now(begun)).await?
         };
         let taken = match answer.outcome {
             Outcome::Closed(Some(found)) => {
@@ -292,7 +273,8 @@ impl Inner {
             }
             // The window that is open now is under another key.
             Outcome::Closed(None) => {
-                return self.take(&named, Asked::Look, begun).await?.state(&charge.counter());
+                let looked = self.take(&named, Asked::Look, CallTime::now(begun)).await?;
+                return looked.state(&charge.counter());
             }
             _ => Taken::try_from(answer)?,
         };
@@ -314,7 +296,7 @@ impl Inner {
         let charges = [Charge::new(counter.quota(), counter.key(), 0)];
         let named = NamedCharges::new(&charges, &self.names);
         let _changing = self.changing(&named);
-        self.take(&named, asked, begun).await?.state(counter)
+        self.take(&named, asked, CallTime::now(begun)).await?.state(counter)
     }
 
     /// The answer, if it is known here; else what is to be asked.
@@ -323,7 +305,7 @@ impl Inner {
             return Prepared::Known(Counted::from_iter([]));
         }
         if self.reserves(charges) {
-            return Prepared::Across(charges);
+            return Prepared::Across;
         }
         let named = NamedCharges::new(charges, &self.names);
         if self.may_deny(&named) {
@@ -336,31 +318,15 @@ impl Inner {
     }
 
     /// The answer, if it is known here; else the charges are under way.
-    fn begin<'a>(&self, prepared: Prepared<'a>, company: Company) -> Begun<'a> {
-        let named = match prepared {
-            Prepared::Known(counted) => return Begun::Known(counted),
-            Prepared::Across(charges) => return Begun::Across(charges),
-            Prepared::Named(named) => named,
-        };
-        let begun = instant();
-        let known = if self.may_deny(&named) { self.recall(&named, begun) } else { None };
+    fn begin(&self, named: &NamedCharges<'_>, company: Company) -> Begun {
+        let time = CallTime::begins();
+        let known = if self.may_deny(named) { self.recall(named, time.begun) } else { None };
         let asked = match known.filter(|(known, _)| !known.is_admitted()) {
-            Some((denied, _)) if !self.is_to_renew(&named, begun) => return Begun::Known(denied),
+            Some((denied, _)) if !self.is_to_renew(named, time.begun) => return Begun::Known(denied),
             Some(_) => Asked::Renewal,
             None => Asked::Charge,
         };
-        Begun::Asked(self.send(named, asked, begun, company))
-    }
-
-    /// Whether something is remembered by which these charges may be denied here.
-    fn may_deny(&self, named: &NamedCharges<'_>) -> bool {
-        named.denials_are_free() && named.ids().all(|id| self.denials.may_know(id))
-    }
-
-    /// Awaits the answer, and gives where the quotas stand.
-    async fn counted(&self, pending: &mut Pending<'_>) -> Result<Counted, StoreError> {
-        let taken = self.note(pending).await?;
-        Ok(pending.named.counted(taken.now, &taken.found))
+        Begun::Asked(self.send(named, asked, time, company))
     }
 
     /// Whether the charges may lie in several slots, and are then taken slot by slot.
@@ -374,160 +340,24 @@ impl Inner {
             && self.committer.topology().is_cluster()
             && counters.any(lies_elsewhere)
     }
+}
 
-    /// Asks these counters in the next batch, for a decision that has begun then.
-    fn send<'a>(
-        &self,
-        named: NamedCharges<'a>,
-        asked: Asked,
-        begun: Instant,
-        company: Company,
-    ) -> Pending<'a> {
-        let versions = named.ids().map(|id| self.denials.version(id)).collect();
-        let sent = self.submit(&named, asked, begun, None, company);
-        Pending { named, asked, begun, versions, sent }
-    }
-
-    /// Awaits the answer and notes what it says of counters that deny.
-    async fn note(&self, pending: &mut Pending<'_>) -> Result<Taken, StoreError> {
-        let Pending { named, asked, begun, versions, sent } = pending;
-        let (named, asked, begun) = (&*named, *asked, *begun);
-        let sent = sent.as_mut().map_err(|error| error.clone())?;
-        let taken = Taken::try_from(self.answer(named, asked, begun, sent).await?)?;
-        let is_denied = match asked {
-            Asked::Deny => true,
-            Asked::Charge | Asked::Renewal | Asked::Record => named.is_denied(&taken.found),
-            _ => false,
-        };
-        // Nearly always nobody was denied and nothing is known.
-        if is_denied || !named.ids().all(|id| self.denials.note_unknown(id)) {
-            let received = instant();
-            let windows = named.windows(taken.now, &taken.found);
-            for (((counter, window), found), version) in
-                named.ids().zip(windows).zip(&taken.found).zip(&*versions)
-            {
-                let (used, now) = (found.after, taken.now);
-                let count = Remembered { counter, used, window, now, sent: begun, received };
-                if is_denied {
-                    self.denials.remember(count, *version);
-                } else {
-                    self.denials.update(count, *version);
-                }
-            }
+/// The places of these requests, those with common counters in one list, in their order.
+fn apart(requests: &[(usize, &[Charge<'_>])]) -> Vec<Vec<usize>> {
+    let mut lists: Vec<(Vec<usize>, Vec<Counter<'_>>)> = Vec::new();
+    for (place, charges) in requests {
+        let mut list = (vec![*place], charges.iter().map(Charge::counter).collect::<Vec<_>>());
+        let has_common =
+            |(_, counters): &mut (_, Vec<Counter<'_>>)| list.1.iter().any(|own| counters.contains(own));
+        let joined: Vec<_> = lists.extract_if(.., has_common).collect();
+        for (places, counters) in joined {
+            list.0.extend(places);
+            list.1.extend(counters);
         }
-        Ok(taken)
+        list.0.sort_unstable();
+        lists.push(list);
     }
-
-    /// Whether whoever asks is to ask the store, so that what is remembered stays true.
-    fn is_to_renew(&self, named: &NamedCharges<'_>, at: Instant) -> bool {
-        named.ids().any(|id| self.denials.is_to_renew(id, at))
-    }
-
-    /// Where the quotas stand, if all their counters are remembered, and whether some of them should be renewed.
-    fn recall(&self, named: &NamedCharges<'_>, at: Instant) -> Option<(Counted, bool)> {
-        let (mut known, mut is_due) = (SmallVec::<[Remembered; 1]>::new(), false);
-        for id in named.ids() {
-            let (count, is_due_itself) = self.denials.recall(id, at)?;
-            known.push(count);
-            is_due |= is_due_itself;
-        }
-        // Each is at most the server's time; so is the latest.
-        let now = known.iter().map(|count| count.now_at(at)).max()?;
-        let counted = named.states(|index| (known[index].used, known[index].used, known[index].window), now);
-        Some((counted.iter().map(|state| state.with_source(Source::Local)).collect(), is_due))
-    }
-
-    fn changing<'a, 'q>(&'a self, named: &'a NamedCharges<'q>) -> Changing<'a, 'q> {
-        let changing = Changing { denials: &self.denials, named };
-        changing.forget();
-        changing
-    }
-
-    async fn take(
-        &self,
-        named: &NamedCharges<'_>,
-        asked: Asked,
-        begun: Instant,
-    ) -> Result<Taken, StoreError> {
-        self.ask(named, asked, begun).await?.try_into()
-    }
-
-    async fn ask(
-        &self,
-        named: &NamedCharges<'_>,
-        asked: Asked,
-        begun: Instant,
-    ) -> Result<Answer, StoreError> {
-        let mut sent = self.submit(named, asked, begun, None, Company::Alone)?;
-        self.answer(named, asked, begun, &mut sent).await
-    }
-
-    /// Awaits the answer, and asks again where the window it named was not open.
-    async fn answer(
-        &self,
-        named: &NamedCharges<'_>,
-        asked: Asked,
-        begun: Instant,
-        sent: &mut Sent,
-    ) -> Result<Answer, StoreError> {
-        let mut tries = 1;
-        loop {
-            let answer = sent.awaited.received().await?;
-            match answer.outcome {
-                Outcome::Stale if tries < TRIES => tries += 1,
-                Outcome::Taken(found) => {
-                    let outcome = Outcome::Taken(named.found(found, &sent.indices));
-                    return Ok(Answer { outcome, ..answer });
-                }
-                _ => return Ok(answer),
-            }
-            // By the time that this very answer gave: what is known of the servers' time may be another server's.
-            *sent = self.submit(named, asked, begun, Some(answer.now), Company::Others)?;
-        }
-    }
-
-    /// Asks these counters in the next batch of the server that counts, as of this server's time, or else of what it is
-    /// believed to be.
-    fn submit(
-        &self,
-        named: &NamedCharges<'_>,
-        asked: Asked,
-        begun: Instant,
-        now: Option<Timestamp>,
-        company: Company,
-    ) -> Result<Sent, StoreError> {
-        let topology = self.committer.topology();
-        let (mut request, mut indices) =
-            named.request(asked, &self.names, now.unwrap_or_else(|| topology.time_at(begun)))?;
-        let mut slot = self.slot(&request)?;
-        let mut lane = topology.lane(slot);
-        // On a Cluster each server has a time of its own, and which of them counts is known by the key.
-        if now.is_none() && topology.is_cluster() && !matches!(asked, Asked::Refund(_)) {
-            let now = lane.time().estimate_at(begun);
-            if !request.is_open_at(now) {
-                (request, indices) = named.request(asked, &self.names, now)?;
-                slot = self.slot(&request)?;
-                lane = topology.lane(slot);
-            }
-        }
-        let awaited = self.committer.submit(lane, slot, request, begun, company)?;
-        Ok(Sent { awaited, indices })
-    }
-
-    /// Where the keys of the request lie.
-    fn slot(&self, request: &Request) -> Result<Slot, StoreError> {
-        if !self.committer.topology().is_cluster() {
-            return Ok(Slot(0));
-        }
-        let mut slots = request.keys.iter().map(|key| slot::of(key));
-        let first = slots.next().unwrap_or(0);
-        if slots.any(|slot| slot != first) {
-            return Err(StoreError::Uncountable(
-                "on a cluster, all quotas of a request have to count the same key, and a layout to put it into one slot, unless the store reserves across slots",
-            ));
-        }
-        Ok(Slot(first))
-    }
+    lists.into_iter().map(|(places, _)| places).collect()
 }
 
 /// Awaits the futures side by side, and returns their outputs in order.
@@ -548,42 +378,21 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     outputs.into_iter().flatten().collect()
 }
 
-impl TryFrom<Answer> for Taken {
-    type Error = StoreError;
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-    fn try_from(answer: Answer) -> Result<Self, StoreError> {
-        match answer.outcome {
-            Outcome::Taken(found) => Ok(Self { now: answer.now, found }),
-            Outcome::NoCount => Err(RedisError::WrongType.into()),
-            // Its time and ours do not come together.
-            Outcome::Stale => Err(RedisError::NotReady.into()),
-            Outcome::Closed(_) => Err(RedisError::BadReply.into()),
-        }
-    }
-}
-
-impl Taken {
-    fn only(&self) -> Result<Found, StoreError> {
-        self.found.first().copied().ok_or_else(|| RedisError::BadReply.into())
-    }
-
-    /// Where the only counter stands, of which nothing was asked.
-    fn state(&self, counter: &Counter<'_>) -> Result<QuotaState, StoreError> {
-        let found = self.only()?;
-        let window: Window = found.window(counter, self.now);
-        Ok(QuotaState::in_window(counter.quota().quota(), found.after, window, self.now, None))
-    }
-}
-
-impl Changing<'_, '_> {
-    fn forget(&self) {
-        self.named.ids().for_each(|id| self.denials.forget(id));
-    }
-}
-
-/// What was asked before the change and answered during it is forgotten too.
-impl Drop for Changing<'_, '_> {
-    fn drop(&mut self) {
-        self.forget();
+    /// All reservations of a batch were taken one after another, so the last of many had no time left.
+    #[test]
+    fn only_reservations_with_common_counters_are_taken_in_turn() {
+        let quota = PolicyQuota::new("api", "9/1m".parse().unwrap());
+        let keys: Vec<Key<'_>> = (0..6_u64).map(Key::from).collect();
+        let charges = |chosen: &[usize]| -> Vec<Charge<'_>> {
+            chosen.iter().map(|key| Charge::new(&quota, &keys[*key], 1)).collect()
+        };
+        let requests = [[0, 1], [2, 3], [4, 5], [3, 4], [0, 1]].map(|chosen| charges(&chosen));
+        let placed: Vec<_> = requests.iter().enumerate().map(|(place, it)| (place + 10, &it[..])).collect();
+        assert_eq!(apart(&placed[..3]), [[10], [11], [12]]);
+        assert_eq!(apart(&placed), [vec![11, 12, 13], vec![10, 14]]);
     }
 }

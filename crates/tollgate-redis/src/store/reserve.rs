@@ -21,7 +21,8 @@ use tokio::sync::oneshot;
 use tokio::time::timeout_at;
 use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
 
-use super::{Inner, Pending, Taken};
+use super::Inner;
+use super::ask::{Pending, Taken};
 use crate::RedisError;
 use crate::backoff::Backoff;
 use crate::batch::Company;
@@ -29,7 +30,7 @@ use crate::denials::Id;
 use crate::keys::{KeyText, Names, Slot};
 use crate::named_charges::{Asked, NamedCharges};
 use crate::script::{Answer, Outcome, Request};
-use crate::time::{Instant, instant};
+use crate::time::{CallTime, Instant, instant};
 use crate::topology::slot;
 
 /// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
@@ -85,7 +86,7 @@ pub(super) fn groups<'a>(
     let mut groups = BTreeMap::<(u16, Option<KeyText>), SlotGroup<'a>>::new();
     for (place, charge) in charges.iter().enumerate() {
         let counter = charge.counter();
-        let (name, _) = names.of(&counter, &names.who(counter.key()), now)?;
+        let (name, _) = names.of(&counter, &names.who(counter.key()), || now)?;
         let slot = slot::of(&name);
         let group = groups.entry((slot, (!names.have_slot_for_each_key()).then_some(name))).or_default();
         group.charges.push(*charge);
@@ -145,17 +146,18 @@ impl Inner {
     }
 
     /// Asks all parts at once, and gives what each counted.
-    pub(super) async fn ask_each<'a>(
+    pub(super) async fn ask_each(
         &self,
-        parts: &[Part<'a>],
+        parts: &[Part<'_>],
         asked: Asked,
         begun: Instant,
     ) -> Result<Vec<Counted>, StoreError> {
-        let send = |part: &Part<'a>| self.send(part.named.clone(), asked, begun, Company::Others);
-        let pending: Vec<Pending<'a>> = parts.iter().map(send).collect();
+        let time = CallTime::now(begun);
+        let pending: Vec<Pending> =
+            parts.iter().map(|part| self.send(&part.named, asked, time, Company::Others)).collect();
         let mut counted = Vec::with_capacity(parts.len());
-        for mut pending in pending {
-            counted.push(self.counted(&mut pending).await?);
+        for (part, mut pending) in parts.iter().zip(pending) {
+            counted.push(self.counted(&part.named, &mut pending).await?);
         }
         Ok(counted)
     }
@@ -165,10 +167,11 @@ impl Inner {
         self.denials.forget(units.counter);
         let lane = self.committer.topology().lane(units.slot);
         let refund = units.refund.clone();
-        let answer = match self.committer.submit(lane, units.slot, refund, instant(), Company::Others) {
-            Ok(mut awaited) => awaited.received().await,
-            Err(error) => Err(error),
-        };
+        let answer =
+            match self.committer.submit(lane, units.slot, refund, CallTime::begins(), Company::Others) {
+                Ok(mut awaited) => awaited.received().await,
+                Err(error) => Err(error),
+            };
         self.denials.forget(units.counter);
         answer
     }
@@ -192,8 +195,9 @@ impl Reservation<'_, '_> {
         }
         let mut charged = Vec::with_capacity(self.parts.len());
         for part in self.parts {
-            let mut pending = self.inner.send(part.named.clone(), Asked::Charge, self.begun, Company::Others);
-            match self.inner.note(&mut pending).await {
+            let time = CallTime::now(self.begun);
+            let mut pending = self.inner.send(&part.named, Asked::Charge, time, Company::Others);
+            match self.inner.note(&part.named, &mut pending).await {
                 Ok(taken) if part.counted(&taken).is_admitted() => charged.push(taken),
                 Ok(taken) => return self.deny(charged, &part.counted(&taken)).await,
                 Err(error) => return Err(self.fail(charged, error).await),
@@ -300,6 +304,10 @@ async fn give_back(inner: Arc<Inner>, units: Units) -> Result<Option<u64>, Store
         match inner.give_back_once(&units).await {
             Ok(Answer { outcome: Outcome::Taken(found), .. }) => {
                 return Ok(found.first().map(|found| found.after));
+            }
+            // After a step back of the clock, its window has not begun, and the units may have moved with the counter.
+            Ok(Answer { outcome: Outcome::Stale, now }) if units.refund.is_early_at(now) => {
+                return Err(RedisError::TimedOut.into());
             }
             // Its window has closed, or somebody has written something else in its place.
             Ok(_) => return Ok(None),

@@ -64,7 +64,7 @@ impl RedisStore {
         for key in self.key_on_each_server(&quota) {
             let charges = [Charge::new(&quota, &key, 0)];
             let named = NamedCharges::new(&charges, names);
-            let (request, _) = named.request(Asked::Look, names, topology.time_at(instant()))?;
+            let (request, _) = named.request(Asked::Look, names, || topology.time_at(instant()))?;
             let server = topology.server(self.0.slot(&request)?).ok_or(RedisError::NotReady)?;
             let group = Group { shapes: &request.shapes, times: 1, requests: smallvec![&request.keys[..]] };
             let mut call = Calls::default();

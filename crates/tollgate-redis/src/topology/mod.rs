@@ -100,7 +100,7 @@ impl Topology {
     /// Returns the server of the slot, if it is known.
     pub(crate) fn server(&self, slot: Slot) -> Option<Arc<Node>> {
         match &self.servers {
-            Servers::Single(single) => Some(single.node()),
+            Servers::Single(single) => Some(Arc::clone(single.node())),
             Servers::Sentinel(sentinel) => sentinel.primary_already(),
             Servers::Cluster(cluster) => cluster.serving_already(slot.0),
         }
@@ -109,7 +109,7 @@ impl Topology {
     /// The server that has all of these slots, as far as is known now. None if there are several.
     pub(crate) fn server_of_all(&self, slots: impl Iterator<Item = Slot>) -> Option<Arc<Node>> {
         match &self.servers {
-            Servers::Single(single) => Some(single.node()),
+            Servers::Single(single) => Some(Arc::clone(single.node())),
             Servers::Sentinel(sentinel) => sentinel.primary_already(),
             Servers::Cluster(cluster) => cluster.serving_all(slots.map(|slot| slot.0)),
         }
@@ -117,6 +117,9 @@ impl Topology {
 
     /// Where requests of this slot wait.
     pub(crate) fn lane(&self, slot: Slot) -> Arc<Lane> {
+        if let Servers::Single(single) = &self.servers {
+            return Arc::clone(single.node().lane());
+        }
         self.server(slot).map_or_else(|| Arc::clone(&self.unrouted), |server| Arc::clone(server.lane()))
     }
 
@@ -205,7 +208,7 @@ impl Topology {
     /// The server that has the slot. Waits for the first attempt to find out who that is.
     async fn serving(&self, slot: Slot, deadline: Instant) -> Result<Arc<Node>, Trouble> {
         match &self.servers {
-            Servers::Single(single) => Ok(single.node()),
+            Servers::Single(single) => Ok(Arc::clone(single.node())),
             Servers::Sentinel(sentinel) => sentinel.primary(deadline).await,
             Servers::Cluster(cluster) => cluster.serving(slot.0, deadline).await,
         }
@@ -267,7 +270,7 @@ impl Topology {
     /// Returns which servers are connected.
     pub(crate) fn status(&self) -> StoreStatus {
         let servers = match &self.servers {
-            Servers::Single(single) => vec![ServerStatus::of(&single.node())],
+            Servers::Single(single) => vec![ServerStatus::of(single.node())],
             Servers::Sentinel(sentinel) => vec![sentinel.status()],
             Servers::Cluster(cluster) => cluster.status(),
         };

@@ -15,7 +15,7 @@ impl Single {
         Self { node: Arc::new(Node::start(address, checked)) }
     }
 
-    pub(super) fn node(&self) -> Arc<Node> {
-        self.node.clone()
+    pub(super) const fn node(&self) -> &Arc<Node> {
+        &self.node
     }
 }

@@ -69,3 +69,33 @@ async fn windows_that_a_caller_names_are_those_of_the_server_that_counts() {
         every_server_counts_by_its_own_clock(&cluster, builder, quota).await;
     }
 }
+
+/// The counter of the next window lay on a server whose clock was behind, and the two servers referred to each other until
+/// no try was left. The store was then said not to be ready, and `open` admitted without a count.
+#[tokio::test(flavor = "multi_thread")]
+async fn windows_of_one_key_on_servers_with_other_times_are_counted() {
+    let cluster = cluster();
+    let url = format!("redis+cluster://{}", cluster.nodes()[0].address());
+    for layout in ["skew:{user}:{windows}:{window}", "{prefix}:{user}:{window}"] {
+        let layout: KeyLayout = layout.parse().unwrap();
+        let store = patient_builder(&url).layout(layout).build().unwrap();
+        until("all servers", async || (store.status().is_connected()).then_some(())).await;
+        let quota = PolicyQuota::new("skew", "3/1h".parse().unwrap());
+        for key in 0..KEYS {
+            let key = Key::from(key);
+            let (mut admitted, mut ends) = (0, Vec::new());
+            for _ in 0..9 {
+                let counted = store.charge(&[Charge::new(&quota, &key, 1)]).await.unwrap();
+                admitted += u64::from(counted.is_admitted());
+                ends.push(counted[0].reset_at());
+            }
+            ends.dedup();
+            assert!(admitted >= 3, "key {key:?}: what fits is admitted");
+            // Windows that a clock is ahead of are others, and each has a full limit.
+            assert!(
+                admitted <= 3 * ends.len() as u64,
+                "{admitted} were admitted in windows that end at {ends:?}"
+            );
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What this process decides without the store: denials that it remembers.
+
+use smallvec::SmallVec;
+use tollgate::{Counted, Source};
+
+use super::Inner;
+use crate::denials::{Denials, Remembered};
+use crate::named_charges::NamedCharges;
+use crate::time::Instant;
+
+/// While a counter is being changed, nothing is remembered of it.
+pub(super) struct Changing<'a, 'q> {
+    denials: &'a Denials,
+    named: &'a NamedCharges<'q>,
+}
+
+impl Inner {
+    /// Whether something is remembered that may deny these charges.
+    pub(super) fn may_deny(&self, named: &NamedCharges<'_>) -> bool {
+        named.denials_are_free() && named.ids().all(|id| self.denials.may_know(id))
+    }
+
+    /// Whether whoever asks is to ask the store, so that what is remembered stays true.
+    pub(super) fn is_to_renew(&self, named: &NamedCharges<'_>, at: Instant) -> bool {
+        named.ids().any(|id| self.denials.is_to_renew(id, at))
+    }
+
+    /// Where the quotas stand, if all their counters are remembered, and whether some of them should be renewed.
+    pub(super) fn recall(&self, named: &NamedCharges<'_>, at: Instant) -> Option<(Counted, bool)> {
+        let (mut known, mut is_due) = (SmallVec::<[Remembered; 1]>::new(), false);
+        for id in named.ids() {
+            let (count, is_due_itself) = self.denials.recall(id, at)?;
+            known.push(count);
+            is_due |= is_due_itself;
+        }
+        // Each is at most the server's time; so is the latest.
+        let now = known.iter().map(|count| count.now_at(at)).max()?;
+        let counted = named.states(|index| (known[index].used, known[index].used, known[index].window), now);
+        Some((counted.iter().map(|state| state.with_source(Source::Local)).collect(), is_due))
+    }
+
+    /// Forgets these counters now, and once more when the result is dropped.
+    pub(super) fn changing<'a, 'q>(&'a self, named: &'a NamedCharges<'q>) -> Changing<'a, 'q> {
+        let changing = Changing { denials: &self.denials, named };
+        changing.forget();
+        changing
+    }
+}
+
+impl Changing<'_, '_> {
+    fn forget(&self) {
+        self.named.ids().for_each(|id| self.denials.forget(id));
+    }
+}
+
+/// What was asked before the change and answered during it is forgotten too.
+impl Drop for Changing<'_, '_> {
+    fn drop(&mut self) {
+        self.forget();
+    }
+}
