@@ -126,7 +126,7 @@ def burst(theme):
 
 def request(theme):
     """The stages of a request, each with its place, and the crate that they belong to."""
-    picture = Picture(1000, 218, "The way of a request from bytes to reply", theme)
+    picture = Picture(1000, 218, "How a request flows, from bytes to reply", theme)
     stages = [
         [("protocol", "bytes", "http/connection.rs"), ("operation", "a row of a table", "http/operations.rs"),
          ("attributes", "what callers send", "attributes.rs")],
@@ -149,7 +149,7 @@ def request(theme):
                 picture.arrow(x - 10, 104, x, 104)
             x += 124
     picture.text(500, 184, "The library begins at the charges and ends at the decision. Only the store reads the time.", "faint", 13)
-    picture.text(500, 206, "The middleware enters at the policies, or at the charges, and replies itself.", "faint", 13)
+    picture.text(500, 206, "The middleware starts at the policies or the charges, and sends the reply itself.", "faint", 13)
     return picture
 
 
