@@ -10,13 +10,13 @@ use crate::{servers, system, tools};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Decisions a second in one process, beside governor
+    /// Decisions a second in one process, compared with governor
     Memory {
         /// A part of the names of the cases to run, then options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Resident bytes a live key and the longest pause of a charge, beside governor
+    /// Resident bytes a live key and the longest pause of a charge, compared with governor
     MemorySize {
         /// A part of the names of the limiters to measure, then options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -34,7 +34,7 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// CPU, throughput and latency of the service, beside a bare hyper server
+    /// CPU, throughput and latency of the service, compared with a bare hyper server
     Http {
         /// A part of the names of the cases to run, then options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -46,19 +46,19 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Finding the policies of a request in files of 100 and 10,000, beside limitador
+    /// Finding the policies of a request in files of 100 and 10,000, compared with limitador
     Policy {
         /// Options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// What limits add to a request in process, beside tower_governor
+    /// What limits add to a request in process, compared with tower_governor
     Tower {
         /// Options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Lines of logs that are replayed a second, beside GoAccess and DuckDB
+    /// Lines of logs that are replayed a second, compared with GoAccess and DuckDB
     Simulate {
         /// A part of the names of the cases to run, then options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -70,7 +70,7 @@ pub(crate) enum Bench {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
     },
-    /// Decisions in a shared store, beside plain scripts and limitador
+    /// Decisions in a shared store, compared with plain scripts and limitador
     Redis {
         /// A part of the names of the cases to run, then options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
