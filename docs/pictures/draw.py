@@ -86,7 +86,7 @@ def architecture(theme):
         picture.text(284, 92 + 34 * row, step, "text", 13, "start")
     picture.line(284, 178, 518, 178, "mark", 1, "4 4")
     picture.text(284, 202, "allowed", "good", 13, "start", 600)
-    picture.text(348, 202, "with what is left", "faint", 13, "start")
+    picture.text(348, 202, "with the remaining units", "faint", 13, "start")
     picture.text(284, 224, "denied", "bad", 13, "start", 600)
     picture.text(348, 224, "with the time to wait", "faint", 13, "start")
     picture.line(534, 131, 562, 131)

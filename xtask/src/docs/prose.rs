@@ -6,7 +6,7 @@ use super::Pages;
 use super::page::Page;
 
 /// Turns of phrase that make readers stumble, in lower case, each with a replacement.
-const TURNS: [(&str, &str); 11] = [
+const TURNS: [(&str, &str); 24] = [
     ("who is counted", "name the key"),
     ("whom it counts", "name the key"),
     ("who comes back", "\"clients that return\""),
@@ -18,6 +18,19 @@ const TURNS: [(&str, &str); 11] = [
     ("what there is to say", "name the content"),
     ("sees to it", "\"ensures\""),
     ("is not to be had", "\"is unavailable\""),
+    ("for want of", "\"without\" or \"because there is no\""),
+    ("tells of", "\"reports\""),
+    ("told of", "\"reported\""),
+    ("beside", "\"next to\" or \"compared with\""),
+    ("takes the place", "\"replaces\""),
+    ("in the place of", "\"instead of\""),
+    ("anew", "\"again\", \"start over\""),
+    ("on its way", "\"in flight\""),
+    ("under way", "\"in flight\""),
+    ("is away", "\"is down\""),
+    ("counts apart", "\"counts separately\""),
+    ("what is left", "\"the remaining units\""),
+    ("at its start", "\"at startup\""),
 ];
 
 /// What a sentence ends with.
