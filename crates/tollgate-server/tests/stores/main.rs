@@ -7,6 +7,7 @@ mod grpc;
 #[path = "../support/grpc.rs"]
 mod grpc_client;
 mod policies;
+mod readme;
 mod seeds;
 mod shared;
 #[path = "../support/mod.rs"]

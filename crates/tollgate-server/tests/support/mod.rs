@@ -5,6 +5,7 @@
 
 pub(crate) mod folder;
 pub(crate) mod http2;
+pub(crate) mod shell;
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{SocketAddr, TcpStream};
