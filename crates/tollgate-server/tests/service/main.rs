@@ -5,6 +5,7 @@
 mod admin;
 mod answers;
 mod asking;
+mod asking_page;
 mod authorization;
 mod bounds;
 mod browsers;

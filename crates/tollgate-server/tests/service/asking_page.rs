@@ -1,0 +1,71 @@
+//! Every command of `docs/asking.md`, in the order of the page.
+
+#![allow(clippy::expect_used, reason = "this is a test")]
+
+use serde_json::{Value, json};
+use tollgate_testkit::manual::{blocks, inline_code};
+
+use crate::support::folder::Folder;
+use crate::support::shell::{self, Curl};
+use crate::support::{Server, quotas};
+
+const PAGE: &str = include_str!("../../../../docs/asking.md");
+const POLICIES: &str = include_str!("../../../../docs/policies.md");
+
+/// Plays the commands of a section on this service, and returns the answers. A variable keeps what `sed` leaves.
+fn played(section: &str, server: &Server) -> Vec<Value> {
+    let mut receipt = None::<String>;
+    let mut answers = Vec::new();
+    for block in blocks(section) {
+        assert_eq!(block.language, "sh", "{}", block.text);
+        let command = block.text.trim();
+        let kept = command.strip_prefix("receipt=$(");
+        let asked = kept.map_or(command, |kept| kept.split(" | sed ").next().expect("a first part"));
+        let asked = match &receipt {
+            Some(receipt) => asked.replace("'$receipt'", receipt),
+            None => asked.to_owned(),
+        };
+        let reply = Curl::parse(&asked).send(server);
+        assert_eq!(reply.status, 200, "{asked}: {}", reply.json());
+        let answer = reply.json();
+        if kept.is_some() {
+            receipt = answer["receipt"].as_str().map(str::to_owned);
+        }
+        answers.push(answer);
+    }
+    answers
+}
+
+fn start(section: &str) -> Server {
+    let is_service = |code: &&str| code.starts_with("tollgate serve --limit");
+    let own = inline_code(section).into_iter().find(is_service);
+    let command = own.or_else(|| inline_code(PAGE).into_iter().find(is_service));
+    let arguments = command.and_then(shell::arguments).expect("the page names a service");
+    Server::start(&arguments[1..].iter().map(String::as_str).collect::<Vec<_>>())
+}
+
+#[test]
+fn the_commands_of_the_page_answer_as_it_says() {
+    let sections: Vec<&str> = PAGE.split("\n## ").skip(1).collect();
+    let [receipts, given, records, narrowed] = sections[..] else { panic!("{} sections", sections.len()) };
+
+    let answers = shell::within_a_minute(|| played(receipts, &start(receipts)));
+    let [_, refunded] = &answers[..] else { panic!("a check and a refund") };
+    assert_eq!(quotas(refunded)[0]["given"], 3, "{refunded}");
+
+    let [answer] = &played(given, &start(given))[..] else { panic!("a check with limits") };
+    let limits = quotas(answer);
+    assert_eq!([&limits[0]["limit"], &limits[1]["limit"]], [&json!(5), &json!(100)]);
+    assert_eq!(answer["policy"], "downloads:caller");
+
+    let [answer] = &played(records, &start(records))[..] else { panic!("a record") };
+    assert_eq!(quotas(answer)[0]["used"], 3, "{answer}");
+
+    let folder = Folder::new();
+    let file = blocks(POLICIES).into_iter().find(|block| block.language == "yaml");
+    let file = folder.write("tollgate.yaml", file.expect("a first file").text);
+    let server = Server::start(&["--config", &file]);
+    let [answer] = &played(narrowed, &server)[..] else { panic!("one quota is set") };
+    let set = quotas(answer);
+    assert_eq!((set.len(), &set[0]["quota"], &set[0]["used"]), (1, &json!("100/1m"), &json!(3)), "{answer}");
+}
