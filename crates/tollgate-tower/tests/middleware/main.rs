@@ -15,6 +15,8 @@ mod headers;
 mod keys;
 #[cfg(feature = "axum")]
 mod older_headers;
+#[cfg(all(feature = "axum", feature = "policy"))]
+mod programs;
 mod service;
 #[cfg(feature = "axum")]
 mod spring_starter;
