@@ -50,6 +50,32 @@ fn version(text: &Value) -> Option<[u32; 3]> {
 mod tests {
     use super::*;
 
+    /// Without both, docs.rs does not mark what needs a feature.
+    #[test]
+    fn every_published_crate_with_features_has_badges_for_them() {
+        let metadata = command("cargo metadata --format-version 1 --locked --no-deps").read().unwrap();
+        let metadata: Value = serde_json::from_str(&metadata).unwrap();
+        let packages = metadata["packages"].as_array().unwrap().iter();
+        let with_features = packages.filter(|package| {
+            package["publish"].is_null() && package["features"].as_object().is_some_and(|all| !all.is_empty())
+        });
+        let mut names = Vec::new();
+        for package in with_features {
+            let name = package["name"].as_str().unwrap();
+            let docs = &package["metadata"]["docs"]["rs"];
+            assert_eq!(docs["all-features"], true, "{name}");
+            assert_eq!(docs["rustdoc-args"], serde_json::json!(["--cfg", "docsrs"]), "{name}");
+            let targets = package["targets"].as_array().unwrap().iter();
+            let mut libraries = targets.filter(|target| target["kind"] == serde_json::json!(["lib"]));
+            let source = libraries.next().and_then(|library| library["src_path"].as_str()).unwrap();
+            let source = std::fs::read_to_string(source).unwrap();
+            assert!(source.contains("\n#![cfg_attr(docsrs, feature(doc_cfg))]\n"), "{name}");
+            names.push(name);
+        }
+        names.sort_unstable();
+        assert_eq!(names, ["tollgate", "tollgate-policy", "tollgate-server", "tollgate-tower"]);
+    }
+
     #[test]
     fn versions_are_compared_as_numbers() {
         let of = |text: &str| version(&Value::from(text));

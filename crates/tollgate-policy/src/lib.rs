@@ -53,6 +53,8 @@
 //! The manual in `docs/` of the repository continues: `policies.md` explains every key of a file, with recipes,
 //! `file.md` lists them, and `warnings.md` explains the codes of warnings.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod attributes;
 mod builder;
 mod changes;

@@ -15,6 +15,8 @@
 //! knows no HTTP, the `http` modules know no counters, and everything works over any [`Store`](tollgate::Store);
 //! `store` has those that the service can be started with.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod accept;
 mod announced;
 pub mod args;

@@ -69,6 +69,8 @@
 //! The manual in `docs/` of the repository continues: `middleware.md` lists the examples, `policies.md` explains files
 //! of policies, and `warnings.md` the codes of warnings and problems.
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 mod after;
 pub mod answer;
 #[cfg(feature = "policy")]

@@ -43,6 +43,8 @@
 //! | `serde` | quotas as strings in configuration |
 //! | `testing` | for your own tests: a limiter with a clock that stands still, a store that denies nobody, and assertions |
 
+#![cfg_attr(docsrs, feature(doc_cfg))]
+
 #[cfg(feature = "calendar")]
 mod calendar;
 mod charge;
