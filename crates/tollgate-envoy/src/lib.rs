@@ -1,5 +1,39 @@
 //! Envoy's rate-limit service: the configuration of envoyproxy/ratelimit, and decisions by it.
 //!
+//! Use this crate if your own server answers Envoy by the files of envoyproxy/ratelimit. `tollgate serve --import
+//! envoy-ratelimit --grpc` is such a server.
+//!
+//! ```
+//! use tollgate::MemoryStore;
+//! use tollgate_envoy::{Code, Descriptor, Domains, EnvoyLimiter, Request, SameDomain, Settings};
+//! use tollgate_policy::Sources;
+//!
+//! let text = "
+//! domain: shop
+//! descriptors:
+//!   - { key: user, rate_limit: { unit: day, requests_per_unit: 5 } }
+//! ";
+//! let domains = Domains::parse(&Sources::of("shop.yaml", text), SameDomain::Refuse)?;
+//! let limiter = EnvoyLimiter::new(MemoryStore::new(), domains, Settings::default());
+//!
+//! let descriptors = [Descriptor::new([("user", "alice")])].into_iter().collect();
+//! let request = Request { domain: "shop", descriptors, hits_addend: 3 };
+//! # tollgate_testkit::block_on(async {
+//! assert_eq!(limiter.decide(&request).await?.overall, Code::Ok);
+//! // Two of five units are left, less than the three that the request takes.
+//! assert_eq!(limiter.decide(&request).await?.overall, Code::OverLimit);
+//! # Ok::<(), tollgate_envoy::DecideError>(())
+//! # })?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! Counters are in memory, or in any other [`Store`](tollgate::Store), such as that of `tollgate-redis`.
+//!
+//! The crate has no optional features. The manual in `docs/` of the repository continues: `envoy.md` explains the move
+//! from envoyproxy/ratelimit, with all differences, and `grpc.md` the service for Envoy.
+//!
+//! # The way of a request
+//!
 //! This crate has no network. A listener decodes Envoy's message into a [`Request`], and an [`EnvoyLimiter`] answers with
 //! a [`Response`] by the [`Domains`] that files describe.
 //!
@@ -9,8 +43,6 @@
 //!            of each    each    step     used      metadata
 //!            descriptor asks
 //! ```
-//!
-//! `docs/envoy.md` of the repository is the manual.
 
 mod digest;
 mod domains;

@@ -3,13 +3,6 @@
 //! A [`Reader`] reads files, folders and pipes, compressed or not, of web servers, proxies, load balancers and CDNs.
 //! Their formats are detected, named, or pasted from the server's configuration. It knows nothing of limits.
 //!
-//! ```text
-//! inputs ─▶ lines ─▶ format ─▶ record ─▶ buckets ─▶ Request
-//!           bytes    fields    one       the order
-//!           until    of a      time in   of time
-//!           a feed   line      UTC
-//! ```
-//!
 //! ```no_run
 //! use tollgate_logs::{Options, Reader};
 //!
@@ -19,6 +12,18 @@
 //! }
 //! println!("{} lines could not be read", reader.summary().unparsed_lines());
 //! # Ok::<(), tollgate_logs::Error>(())
+//! ```
+//!
+//! The crate has no optional features. The manual in `docs/` of the repository continues: `simulate.md` lists the
+//! formats and names the fields that become attributes. The example `busiest` lists the clients that asked most often.
+//!
+//! # The way of a line
+//!
+//! ```text
+//! inputs ─▶ lines ─▶ format ─▶ record ─▶ buckets ─▶ Request
+//!           bytes    fields    one       the order
+//!           until    of a      time in   of time
+//!           a feed   line      UTC
 //! ```
 
 mod attribute;

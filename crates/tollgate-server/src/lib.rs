@@ -1,5 +1,32 @@
 //! The rate-limit service behind the `tollgate` binary: exact fixed windows over HTTP.
 //!
+//! Most users need only the binary. This crate is for a program that starts the service itself:
+//!
+//! ```no_run
+//! use tollgate_server::args::{Args, Command};
+//! use tollgate_server::{Settings, serve};
+//!
+//! // The program is started as `tollgate` is, such as with `serve --limit 5/1m`.
+//! let Some(Command::Serve(args)) = Args::from_process()?.command else {
+//!     return Err("this program has the command `serve` alone".into());
+//! };
+//! let runtime = tokio::runtime::Runtime::new()?;
+//! // Until SIGTERM or Ctrl-C, and then until open connections have finished.
+//! runtime.block_on(serve(Settings::new(*args)?))?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The manual in `docs/` of the repository continues: `service.md` begins with the first answers, `cli.md` lists every
+//! flag, and `http.md` every operation.
+//!
+//! # Features
+//!
+//! | Feature | Adds |
+//! |---|---|
+//! | `simulate` (default) | the commands `simulate` and `suggest`, a tenth of the binary |
+//!
+//! # The way of a request
+//!
 //! A request takes this way through the modules:
 //!
 //! ```text

@@ -1,5 +1,37 @@
 //! What limits would do to traffic: requests of the past, replayed through policies.
 //!
+//! Use this crate to see whom a limit would deny before it denies anybody. `tollgate simulate` and `tollgate suggest`
+//! are its commands.
+//!
+//! ```
+//! use tollgate::Timestamp;
+//! use tollgate_policy::Config;
+//! use tollgate_simulate::{Gate, Held, Hit, Options, Replay};
+//!
+//! let text = "
+//! policies:
+//!   - { name: login, match: { path: /login }, key: [ip], quotas: [2/1m] }
+//! ";
+//! let policies = Config::parse("tollgate.yaml", text)?.into_policies();
+//! let mut replay = Replay::new(policies, None, Options::default())?;
+//! for second in 0..5 {
+//!     let time = Timestamp::from_unix_millis(1_700_000_040_000 + second * 1_000);
+//!     let attributes = [("ip", "192.0.2.7"), ("path", "/login")].into_iter().collect();
+//!     replay.request(&Hit::new(time, attributes))?;
+//! }
+//! let report = replay.report();
+//! assert_eq!((report.requests, report.denied), (5, 3));
+//!
+//! let gate: Gate = "denied > 10%".parse()?;
+//! assert_eq!(gate.check(&report, 1)?.held, Held::Failed);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The crate has no optional features. It knows no format of logs and reads no files; `tollgate-logs` does. The manual
+//! in `docs/` of the repository continues: `simulate.md` explains reports, gates and suggestions.
+//!
+//! # The way of a request
+//!
 //! A [`Replay`] decides on each request with the engine that decides live, under a clock that the requests drive. Its
 //! [`Report`] says which requests and which clients would have been denied, when, by which quota, and what other limits
 //! would have done. A [`Gate`] holds a report against what is allowed. [`suggest`] goes the other way: from traffic and a
@@ -10,8 +42,6 @@
 //!                           │
 //!                           └──────▶ Gate
 //! ```
-//!
-//! The crate knows no format of logs and reads no files.
 
 mod class;
 mod curve;
