@@ -85,6 +85,12 @@ impl Step {
         Self { name, lane: Lane::Build, after: None, limit: STEP_LIMIT, action }
     }
 
+    /// What the page about the tests calls it.
+    #[cfg(test)]
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
     /// Moves the step to the other lane.
     pub(crate) fn beside(self) -> Self {
         Self { lane: Lane::Run, ..self }

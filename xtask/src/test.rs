@@ -202,3 +202,19 @@ fn advisories() -> Result<Checked> {
 fn deny(words: &str) -> Result<CommandLine> {
     Ok(program(&tools::tool("cargo-deny")?).arguments(words.split_whitespace()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_about_the_tests_lists_every_step() {
+        let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/proofs.md");
+        let page = fs::read_to_string(page).unwrap();
+        let (_, table) = page.split_once("\n| Step | Checks |\n|---|---|\n").unwrap();
+        let rows = table.lines().map_while(|row| row.strip_prefix("| ")?.split(" | ").next());
+        let listed: BTreeSet<&str> = rows.flat_map(|names| names.split(", ")).collect();
+        let run: BTreeSet<&str> = steps().iter().map(Step::name).collect();
+        assert_eq!(listed, run);
+    }
+}
