@@ -209,9 +209,32 @@ def terminal(theme, lines):
     return picture
 
 
+def badge(label, value):
+    """Two words on grounds of their own, so that it is the same on light and dark pages."""
+    # As wide as a wide letter of the fonts, because no font is measured here.
+    left, right = (round(7 * len(words) + 12) for words in (label, value))
+    theme = {"text": "#ffffff", "left": "#444c56", "right": "#0969da"}
+    picture = Picture(left + right, 20, f"{label}: {value}", theme)
+    for x, width, fill, words in [(0, left, "left", label), (left, right, "right", value)]:
+        picture.parts.append(f'<rect x="{x}" width="{width}" height="20" fill="{theme[fill]}"/>')
+        picture.text(x + width / 2, 14, words, "text", 11)
+    return picture
+
+
+def badges():
+    """What Cargo.toml says of the whole workspace."""
+    manifest = (HERE / "../../Cargo.toml").read_text()
+    field = lambda name: re.search(rf'^{name} = "(.*)"$', manifest, re.MULTILINE)[1]
+    named = {f"license-{name.lower()}": ("license", name) for name in field("license").split(" OR ")}
+    named["rust"] = ("rust", field("rust-version") + "+")
+    return {f"badge-{name}": badge(*words) for name, words in named.items()}
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
+    for what, picture in badges().items():
+        (HERE / f"{what}.svg").write_text(str(picture))
     lines = session(sys.argv[1])
     for name, theme in THEMES.items():
         pictures = {

@@ -2,6 +2,9 @@
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
+use std::fs;
+use std::path::Path;
+
 use serde_json::Value;
 use tollgate_testkit::manual::{blocks, inline_code};
 
@@ -143,6 +146,34 @@ pub(crate) fn assert_shown(reply: &Reply, lines: &[&str]) {
         let is_so = if name.ends_with("_ms") { real[name].is_u64() } else { real[name] == *shown };
         assert!(is_so, "{name} is not {shown} in {real}");
     }
+}
+
+/// They are drawn by a script, which somebody has to run.
+#[test]
+fn the_badges_of_the_readme_are_those_of_the_manifest() {
+    let licenses = env!("CARGO_PKG_LICENSE").split(" OR ");
+    let licenses = licenses.map(|name| (format!("license-{}", name.to_lowercase()), name.to_owned()));
+    let rust = ("rust".to_owned(), concat!(env!("CARGO_PKG_RUST_VERSION"), "+").to_owned());
+    let badges: Vec<_> = licenses.chain([rust]).collect();
+    for (name, value) in &badges {
+        assert!(README.contains(&format!("docs/pictures/badge-{name}.svg)](")), "no badge {name}");
+        let badge = texts(&format!("badge-{name}.svg"));
+        assert_eq!(badge[1..], [value.as_str()], "run docs/pictures/draw.py");
+    }
+    assert_eq!(README.matches("/badge-").count(), badges.len(), "a badge that is not of the manifest");
+}
+
+/// Returns the texts of a picture, in their order.
+fn texts(picture: &str) -> Vec<String> {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures").join(picture);
+    let picture = fs::read_to_string(file).expect("the picture is there");
+    let texts = picture.lines().filter_map(|line| line.strip_prefix("<text ")?.split_once('>'));
+    let text = |(_, text): (&str, &str)| {
+        let text = text.strip_suffix("</text>").expect("the end of a text");
+        let signs = [("&lt;", "<"), ("&gt;", ">"), ("&quot;", "\""), ("&#x27;", "'"), ("&amp;", "&")];
+        signs.iter().fold(text.to_owned(), |text, (sign, letter)| text.replace(sign, letter))
+    };
+    texts.map(text).collect()
 }
 
 #[test]
