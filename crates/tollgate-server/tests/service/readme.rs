@@ -163,6 +163,33 @@ fn the_badges_of_the_readme_are_those_of_the_manifest() {
     assert_eq!(README.matches("/badge-").count(), badges.len(), "a badge that is not of the manifest");
 }
 
+/// `docs/pictures/draw.py` has played it, but perhaps with another version.
+#[test]
+fn the_terminal_of_the_readme_shows_what_the_service_answers() {
+    let lines = texts("terminal-light.svg");
+    assert_eq!(texts("terminal-dark.svg"), lines);
+    let mut commands = lines.split(String::is_empty);
+    let [started, banner] = commands.next().expect("a start") else { panic!("{lines:?}") };
+    let started = started.strip_prefix("$ ").and_then(|started| started.strip_suffix(" &"));
+    let arguments = started.and_then(shell::arguments).expect("it starts the service");
+    let in_readme = blocks(README).into_iter().find(|block| block.language == "sh");
+    assert_eq!(started, in_readme.map(|block| block.text.trim()));
+    let asked: Vec<&[String]> = commands.collect();
+    assert_eq!(asked.len(), 3);
+
+    let arguments: Vec<&str> = arguments.iter().skip(1).map(String::as_str).collect();
+    let (said, replies) = shell::within_a_minute(|| {
+        let server = Server::start(&arguments);
+        let ask = |lines: &&[String]| Curl::parse(&lines[0]["$ ".len()..]).send(&server);
+        (server.said[0].clone(), asked.iter().map(ask).collect::<Vec<_>>())
+    });
+    let without_version = |line: &str| line.split_once(':').map(|(_, limits)| limits.to_owned());
+    assert_eq!(without_version(&said), without_version(banner));
+    for (reply, lines) in replies.iter().zip(asked) {
+        assert_shown(reply, &lines[1..].iter().map(String::as_str).collect::<Vec<_>>());
+    }
+}
+
 /// Returns the texts of a picture, in their order.
 fn texts(picture: &str) -> Vec<String> {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures").join(picture);
