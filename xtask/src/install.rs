@@ -1,5 +1,5 @@
-//! `cargo xtask prove install`: runs the static binary in an empty root, as the image does, and the service of the package
-//! for Debian. Builds and runs the image where a container engine is there.
+//! `cargo xtask prove install`: runs the static binary in an empty root, as the image does, the service of the package
+//! for Debian, and what `cargo install` makes. Builds and runs the image where a container engine is there.
 
 use std::fs;
 use std::io::{Read, Write};
@@ -67,7 +67,22 @@ pub(crate) fn prove() -> Result<()> {
     );
     dist::build()?;
     start_from_package()?;
+    install_from_source()?;
     build_image()
+}
+
+/// Runs the command of the README, but into a folder of its own.
+fn install_from_source() -> Result<()> {
+    let root = target_directory()?.join("installed");
+    let _ = fs::remove_dir_all(&root);
+    command("cargo install --locked --path crates/tollgate-server")
+        .argument("--root")
+        .argument(&root)
+        .run()?;
+    let said = program(&root.join("bin/tollgate")).argument("--version").read()?;
+    ensure!(said.trim() == format!("tollgate {}", env!("CARGO_PKG_VERSION")), "it is {said}");
+    println!("cargo install: {}", said.trim());
+    fs::remove_dir_all(&root).with_context(|| format!("cannot remove {}", root.display()))
 }
 
 /// The limit is that of the settings that come with the package.
