@@ -1,25 +1,31 @@
 //! Tests on node, with packages from npm in the versions and with the content that lock files name.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use crate::command::{command, target_directory};
 use crate::steps::Checked;
 use crate::system;
 
-/// A script with its manifest and its lock file.
+/// Scripts with the manifest and the lock file of their packages.
 struct Tool {
     source: &'static str,
-    script: &'static str,
+    /// The first is in the same folder.
+    scripts: &'static [&'static str],
 }
 
 /// Reads headers by a parser of others.
-const HEADERS: Tool = Tool { source: "crates/tollgate-tower/tests/node", script: "read.mjs" };
+const HEADERS: Tool = Tool { source: "crates/tollgate-tower/tests/node", scripts: &["read.mjs"] };
 
-/// Looks at a report in a browser, with the rules of axe-core.
-const PAGE: Tool = Tool { source: "crates/tollgate-simulate/tests/page", script: "look.mjs" };
+/// Looks at a report in a browser, with the rules of axe-core, and at the picture of the boundary burst.
+const PAGE: Tool =
+    Tool { source: "crates/tollgate-simulate/tests/page", scripts: &["look.mjs", BOUNDARY_PICTURE] };
+
+/// From the folder of the report's script.
+const BOUNDARY_PICTURE: &str = "../../../../docs/pictures/look_at_burst.mjs";
 
 /// Installs the packages under the target directory, and node if it is missing.
 pub(crate) fn install() -> Result<Checked> {
@@ -48,22 +54,35 @@ pub(crate) fn report_page() -> Result<Checked> {
         .map(|()| Checked::Passed)
 }
 
+/// Lets the browser open the interactive picture of `docs/choosing.md`.
+pub(crate) fn boundary_picture() -> Result<Checked> {
+    let script = PAGE.directory()?.join(file_name(BOUNDARY_PICTURE)?);
+    let page = std::env::current_dir()?.join("docs/choosing.md");
+    let wrong = command("node").argument(&script).argument(&page).read()?;
+    ensure!(wrong.trim() == "[]", "the picture of the boundary burst: {wrong}");
+    Ok(Checked::Passed)
+}
+
+fn file_name(path: &str) -> Result<&OsStr> {
+    Path::new(path).file_name().with_context(|| format!("{path} names no file"))
+}
+
 impl Tool {
     fn install(&self) -> Result<()> {
         let directory = self.directory()?;
         fs::create_dir_all(&directory)?;
-        for name in ["package.json", "package-lock.json", self.script] {
+        for name in ["package.json", "package-lock.json"].iter().chain(self.scripts) {
             let source = Path::new(self.source).join(name);
-            fs::copy(&source, directory.join(name))
+            fs::copy(&source, directory.join(file_name(name)?))
                 .with_context(|| format!("cannot copy {}", source.display()))?;
         }
         // Fails if a package differs from the lock file.
         command("npm ci --ignore-scripts --no-audit --no-fund --prefer-offline").directory(directory).run()
     }
 
-    /// Where the script lies beside its packages.
+    /// Where the first script lies beside its packages.
     fn installed(&self) -> Result<PathBuf> {
-        Ok(self.directory()?.join(self.script))
+        Ok(self.directory()?.join(self.scripts[0]))
     }
 
     fn directory(&self) -> Result<PathBuf> {

@@ -59,6 +59,7 @@ fn steps() -> Vec<Step> {
         Step::check("supply chain", supply_chain).beside(),
         Step::check("advisories", advisories).beside(),
         Step::check("manual", docs::check_and_build).beside(),
+        Step::check("boundary picture", node::boundary_picture).beside(),
         Step::check("proxies", proxies::install).beside(),
         Step::check("openssl", || system::OPENSSL.require().map(|()| Checked::Passed)).beside(),
         Step::check("test build", build_tests),
