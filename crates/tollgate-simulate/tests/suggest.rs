@@ -121,6 +121,51 @@ fn a_period_that_cannot_be_divided_gets_no_number() {
     assert!(suggestion.to_string().contains("The period is too short"), "{suggestion}");
 }
 
+/// 70 % of a period that a wrong clock made decades long had all requests: the limit was tried on one client, or found in
+/// one.
+#[test]
+fn a_wrong_clock_does_not_move_the_held_out_part() {
+    let usual: Vec<(i64, u32, &str, u16)> =
+        (0..5_000).map(|client| (i64::from(client) * 10 * DAY / 5_000, client, "Mozilla/5.0", 200)).collect();
+    let right = suggest(usual.clone(), options(0.01));
+    let held_out = right.quota.held_out.unwrap();
+    assert!((1_450..=1_600).contains(&held_out.clients), "{held_out:?}");
+    assert!(!right.to_string().contains("Without a request are"), "{right}");
+    // 2099, 1970, and a second log 200 days later with one client in 10 hours.
+    let day = |second: i64| second / DAY;
+    for wrong in [26_700 * DAY, -MONDAY / 1_000, 210 * DAY] {
+        let mut requests = usual.clone();
+        requests.push((wrong, 9_999, "Mozilla/5.0", 200));
+        let suggestion = suggest(requests, options(0.01));
+        assert_eq!(suggestion.quota.limit, right.quota.limit, "{wrong}");
+        let clients = suggestion.quota.held_out.unwrap().clients;
+        assert!(clients.abs_diff(held_out.clients) <= 100, "{wrong}: {clients}");
+        assert!((9.9..=10.1).contains(&suggestion.days), "{}", suggestion.days);
+        let gap = if wrong < 0 { -day(wrong) } else { day(wrong) - 10 };
+        let text = suggestion.to_string();
+        assert!(text.contains(&format!("Without a request are {gap}.0 days")), "{text}");
+    }
+    // Too few clients: how many more days it takes is told by the days with traffic.
+    let mut few: Vec<_> = usual.into_iter().step_by(25).collect();
+    few.push((-MONDAY / 1_000, 9_999, "Mozilla/5.0", 200));
+    let quota = suggest(few, options(0.01)).quota;
+    assert_eq!(quota.bound, None);
+    assert!((8..=12).contains(&quota.more_days.unwrap()), "{quota:?}");
+}
+
+/// Where nearly nobody is left in it, nobody can exceed the limit.
+#[test]
+fn a_held_out_part_without_clients_is_said_to_be_no_test() {
+    let mut requests: Vec<(i64, u32, &str, u16)> =
+        (0..4_000).map(|client| (i64::from(client) * 6 * DAY / 4_000, client, "Mozilla/5.0", 200)).collect();
+    // A monitor that asks every minute.
+    requests.extend((0..10 * DAY / 60).map(|minute| (minute * 60, 9_999, "monitor/1", 200)));
+    let suggestion = suggest(requests, options(0.01));
+    assert_eq!(suggestion.quota.held_out.unwrap().clients, 1);
+    let text = suggestion.to_string();
+    assert!(text.contains("The held-out part has only 1 client, too few to try a limit on."), "{text}");
+}
+
 /// Windows that ended before clients became too many were counted once for each client, and multiplied all the same.
 #[test]
 fn held_out_requests_are_not_multiplied_twice() {

@@ -6,18 +6,24 @@ use tollgate::Timestamp;
 use crate::Histogram;
 
 /// Parts of the period at most. With a power of two, two parts always become one.
-const MOST_PARTS: u32 = 128;
+const MOST_PARTS: usize = 128;
 
 /// The most requests of each client in one window, for each part of the period.
 ///
-/// How long the period is nobody knows before its end. So parts begin short and become twice as long whenever there are
-/// too many of them.
+/// Time is cut into slots, and only those with requests count: a long gap, or one clock that is years off, is no part of
+/// the period. How many slots it has is known only at its end. So parts begin with one slot, and have twice as many whenever
+/// there are too many parts.
 #[derive(Debug)]
 pub(super) struct Maxima {
     window: i64,
-    /// The start of the first part, and the length of each: a multiple of the window's.
-    origin: Option<i64>,
+    /// The length of a slot: a multiple of the window's.
     length: i64,
+    /// The start of the current slot.
+    slot: Option<i64>,
+    /// The start of each part.
+    starts: Vec<i64>,
+    /// The slots of each part but the last one, and those of the last one.
+    slots: (u64, u64),
     clients: Vec<Client>,
     /// Requests in each window of each client, by part. If only some clients are followed, each stands for several.
     windows: Vec<Histogram>,
@@ -27,6 +33,8 @@ pub(super) struct Maxima {
 struct Client {
     start: i64,
     requests: u32,
+    /// The part that has the window.
+    part: u8,
     /// The most in each part in which it asked.
     most: SmallVec<[(u8, u32); 2]>,
 }
@@ -41,37 +49,55 @@ pub(super) struct Span {
 }
 
 impl Maxima {
-    /// For windows of so many milliseconds. Parts are at least so long.
-    pub(super) fn new(window: i64, part: i64) -> Self {
+    /// For windows of so many milliseconds. Slots are at least as long as `slot`.
+    pub(super) fn new(window: i64, slot: i64) -> Self {
         let window = window.max(1);
-        let length = window.saturating_mul((part / window).max(1));
-        Self { window, origin: None, length, clients: Vec::new(), windows: Vec::new() }
+        let length = window.saturating_mul((slot / window).max(1));
+        let (clients, windows) = (Vec::new(), Vec::new());
+        Self { window, length, slot: None, starts: Vec::new(), slots: (1, 0), clients, windows }
     }
 
-    /// Notes a request of a client that stands for `one_in`. Times never go back.
+    /// Notes that there was a request, of a client that is followed or not. Times never go back.
+    pub(super) fn pass(&mut self, now: Timestamp) {
+        let now = now.as_unix_millis();
+        if self.slot.is_some_and(|start| now < start.saturating_add(self.length)) {
+            return;
+        }
+        let start = now.saturating_sub(now.rem_euclid(self.length));
+        self.slot = Some(start);
+        if !self.starts.is_empty() && self.slots.1 < self.slots.0 {
+            self.slots.1 += 1;
+            return;
+        }
+        if self.starts.len() == MOST_PARTS {
+            self.double();
+        }
+        self.starts.push(start);
+        self.slots.1 = 1;
+    }
+
+    /// Notes a request of a client that stands for `one_in`, at the time of the last pass.
     pub(super) fn note(&mut self, now: Timestamp, client: u32, one_in: u64) {
         let now = now.as_unix_millis();
         let start = now.saturating_sub(now.rem_euclid(self.window));
-        let origin = *self.origin.get_or_insert(start);
-        while start.saturating_sub(origin) / self.length >= i64::from(MOST_PARTS) {
-            self.double();
-        }
         let place = client as usize;
         if place >= self.clients.len() {
             self.clients.resize(place + 1, Client::default());
         }
-        let (length, windows) = (self.length, &mut self.windows);
+        let (part, windows) = (self.starts.len().saturating_sub(1) as u8, &mut self.windows);
         let Some(client) = self.clients.get_mut(place) else { return };
         if client.requests == 0 || client.start != start {
-            client.close(origin, length, one_in, windows);
-            client.start = start;
+            client.close(one_in, windows);
+            (client.start, client.part) = (start, part);
         }
         client.requests = client.requests.saturating_add(1);
     }
 
     fn double(&mut self) {
-        self.length = self.length.saturating_mul(2);
+        self.slots = (self.slots.0.saturating_mul(2), self.slots.0.saturating_mul(2));
+        self.starts = self.starts.iter().copied().step_by(2).collect();
         for client in &mut self.clients {
+            client.part /= 2;
             let mut merged = SmallVec::<[(u8, u32); 2]>::new();
             for (part, most) in client.most.drain(..) {
                 match merged.last_mut() {
@@ -92,17 +118,16 @@ impl Maxima {
 
     /// Counts the windows that are still open.
     pub(super) fn close(&mut self, one_in: u64) {
-        let (Some(origin), length) = (self.origin, self.length) else { return };
-        for client in &mut self.clients {
-            client.close(origin, length, one_in, &mut self.windows);
-        }
+        self.clients.iter_mut().for_each(|client| client.close(one_in, &mut self.windows));
     }
 
-    /// The part that holds this time, and when it starts.
-    pub(super) fn part(&self, time: i64) -> (u8, i64) {
-        let origin = self.origin.unwrap_or_default();
-        let part = time.saturating_sub(origin).div_euclid(self.length).clamp(0, i64::from(MOST_PARTS));
-        (part as u8, origin.saturating_add(part.saturating_mul(self.length)))
+    /// The part that holds the end of this share of the slots, and when it starts. `None` if it is the first part.
+    pub(super) fn split(&self, share: f64) -> Option<(u8, i64)> {
+        let (each, last) = self.slots;
+        let slots = (self.starts.len() as u64).saturating_sub(1) * each + last;
+        let part = (slots as f64 * share) as u64 / each;
+        let start = self.starts.get(part as usize).filter(|_| part > 0)?;
+        Some((part as u8, *start))
     }
 
     /// What clients did in these parts.
@@ -119,10 +144,7 @@ impl Maxima {
     /// About the days of these parts, in UTC, each with its parts. A part of more than a day is one by itself.
     pub(super) fn days(&self, parts: std::ops::Range<u8>) -> Vec<std::ops::Range<u8>> {
         const DAY: i64 = 86_400_000;
-        let day = |part: u8| {
-            let start = self.length.saturating_mul(part.into());
-            self.origin.unwrap_or_default().saturating_add(start).div_euclid(DAY)
-        };
+        let day = |part: u8| self.starts.get(usize::from(part)).map(|start| start.div_euclid(DAY));
         let mut days: Vec<std::ops::Range<u8>> = Vec::new();
         for part in parts {
             match days.last_mut() {
@@ -160,12 +182,11 @@ impl Maxima {
 }
 
 impl Client {
-    fn close(&mut self, origin: i64, length: i64, one_in: u64, windows: &mut Vec<Histogram>) {
+    fn close(&mut self, one_in: u64, windows: &mut Vec<Histogram>) {
         if self.requests == 0 {
             return;
         }
-        let part = (self.start.saturating_sub(origin) / length.max(1)).clamp(0, i64::from(MOST_PARTS) - 1);
-        let (place, part) = (part as usize, part as u8);
+        let place = usize::from(self.part);
         if place >= windows.len() {
             windows.resize_with(place + 1, Histogram::default);
         }
@@ -173,8 +194,8 @@ impl Client {
             windows.add_times(u64::from(self.requests), one_in);
         }
         match self.most.last_mut() {
-            Some((last, most)) if *last == part => *most = self.requests.max(*most),
-            _ => self.most.push((part, self.requests)),
+            Some((last, most)) if *last == self.part => *most = self.requests.max(*most),
+            _ => self.most.push((self.part, self.requests)),
         }
         self.requests = 0;
     }
@@ -182,7 +203,7 @@ impl Client {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
+    use std::collections::{BTreeMap, BTreeSet};
 
     use super::*;
 
@@ -198,6 +219,7 @@ mod tests {
             for _ in 0..3_000 {
                 now += random.i64(0..longest);
                 let client = random.u32(0..20);
+                maxima.pass(Timestamp::from_unix_millis(now));
                 maxima.note(Timestamp::from_unix_millis(now), client, 1);
                 *counts.entry((client, now / 50)).or_default() += 1;
             }
@@ -206,7 +228,12 @@ mod tests {
             let mut expected = Histogram::default();
             counts.values().for_each(|count| expected.add(u64::from(*count)));
             assert_eq!(span.windows, expected);
-            let (split, start) = maxima.part(1_234_567 + (now - 1_234_567) * 7 / 10);
+            let (split, start) = maxima.split(0.7).unwrap();
+            // Of 100 slots, the part that holds the 70th begins at most a part before it, and parts are 64 at least.
+            let slots: BTreeSet<i64> = counts.keys().map(|(_, window)| window * 50 / 100).collect();
+            let before = slots.iter().filter(|slot| **slot * 100 < start).count();
+            let share = before as f64 / slots.len() as f64;
+            assert!((0.68..=0.7).contains(&share), "{longest} {share}");
             for (parts, is_within) in [(0..split, true), (split..u8::MAX, false)] {
                 let mut most: BTreeMap<u32, u32> = BTreeMap::new();
                 for ((client, window), count) in &counts {

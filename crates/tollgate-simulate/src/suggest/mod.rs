@@ -48,7 +48,7 @@ pub struct Suggestion {
     pub first: Option<String>,
     /// When the last request was made.
     pub last: Option<String>,
-    /// The length of the period in days.
+    /// The length of the period in days, without gaps of more than three days.
     pub days: f64,
     /// The limit for the window that was asked for.
     pub quota: SuggestedQuota,

@@ -1,6 +1,7 @@
 //! How much each client asks for.
 
 use std::num::NonZeroUsize;
+use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tollgate::{Quota, Timestamp};
@@ -11,15 +12,22 @@ use super::bound::{self, clients_needed};
 use super::kind::{Kind, Traits};
 use super::maxima::Maxima;
 use super::{GreatClient, HeldOut, KindReport, Outliers, SuggestedQuota, Suggestion};
+use crate::output::number::counted;
 use crate::replay::{Found, Subjects, digest, keep, mix, written};
 use crate::report::Spread;
 use crate::{Classes, Histogram, Hit, code};
 
-/// The shortest part of a period, in milliseconds.
-const PART: i64 = 60_000;
+/// The shortest slot of a period, in milliseconds.
+const SLOT: i64 = 60_000;
 
 /// The share of the period by which a limit is found.
 const FITTED: f64 = 0.7;
+
+/// The longest time without a request that belongs to the period: a long weekend.
+const GAP: Duration = Duration::from_secs(3 * 86_400);
+
+/// The held-out part has at least one in so many of the clients that the limit is found by, or a note says so.
+const WITNESSES: u64 = 10;
 
 /// Clients that are listed.
 const LISTED: usize = 12;
@@ -63,6 +71,9 @@ pub struct Survey {
     has_known: bool,
     first: Option<Timestamp>,
     last: Option<Timestamp>,
+    /// Gaps that are no part of the period, together, and the longest: how long it is and when it begins.
+    gaps: Duration,
+    longest_gap: Option<(Duration, Timestamp)>,
     fingerprint: u128,
 }
 
@@ -70,7 +81,7 @@ impl Survey {
     /// Begins a survey.
     #[must_use]
     pub fn new(options: SurveyOptions) -> Self {
-        let maxima = |quota: &Quota| Maxima::new(millis(quota), PART);
+        let maxima = |quota: &Quota| Maxima::new(millis(quota), SLOT);
         Self {
             subjects: Subjects::new(options.identity.clone(), options.max_clients.get()),
             traits: Vec::new(),
@@ -81,6 +92,8 @@ impl Survey {
             has_known: false,
             first: None,
             last: None,
+            gaps: Duration::ZERO,
+            longest_gap: None,
             fingerprint: 0,
             options,
         }
@@ -96,7 +109,13 @@ impl Survey {
         }
         let now = self.last.map_or(hit.time, |last| last.max(hit.time));
         self.first.get_or_insert(now);
-        self.last = Some(now);
+        if let Some(last) = self.last.replace(now) {
+            self.gap(last, now);
+        }
+        self.long.pass(now);
+        if let Some(short) = &mut self.short {
+            short.pass(now);
+        }
         self.requests += 1;
         let Ok(digest) = self.options.identity.key(&hit.attributes).map(|key| digest(&key)) else {
             self.without_key += 1;
@@ -122,6 +141,17 @@ impl Survey {
         self.long.note(now, client, one_in);
         if let Some(short) = &mut self.short {
             short.note(now, client, one_in);
+        }
+    }
+
+    /// Notes the time between two requests, if it is no part of the period.
+    fn gap(&mut self, from: Timestamp, to: Timestamp) {
+        let gap = to.since(from);
+        if gap > GAP {
+            self.gaps = self.gaps.saturating_add(gap);
+            if self.longest_gap.is_none_or(|(longest, _)| gap > longest) {
+                self.longest_gap = Some((gap, from));
+            }
         }
     }
 
@@ -178,7 +208,6 @@ impl Survey {
             .of_clients(0..u8::MAX)
             .map(|(number, most)| (number, u64::from(most), self.kind(number)))
             .collect();
-        let days = self.seconds() / 86_400.0;
         let mut suggestion = Suggestion {
             read: None,
             key: self.options.identity.to_string(),
@@ -190,7 +219,7 @@ impl Survey {
             one_client_in,
             first: self.first.map(|first| written(first, &self.options.zone)),
             last: self.last.map(|last| written(last, &self.options.zone)),
-            days,
+            days: self.days(),
             kinds: self.kinds(&of_clients, quota.limit),
             bound_without_suspects: self.bound_without_suspects(),
             greatest: self.greatest(&of_clients),
@@ -203,6 +232,7 @@ impl Survey {
             fingerprint: self.fingerprint,
         };
         suggestion.notes = notes(&suggestion);
+        suggestion.notes.splice(0..0, self.gaps());
         suggestion.notes.extend(self.nobody_known());
         suggestion
     }
@@ -220,23 +250,29 @@ impl Survey {
         self.traits.get(client as usize).map_or(Kind::Single, Traits::kind)
     }
 
-    fn seconds(&self) -> f64 {
-        self.first.zip(self.last).map_or(0.0, |(first, last)| last.since(first).as_secs_f64())
+    /// The length of the period, without its long gaps.
+    fn days(&self) -> f64 {
+        let whole = self.first.zip(self.last).map(|(first, last)| last.since(first));
+        whole.unwrap_or_default().saturating_sub(self.gaps).as_secs_f64() / 86_400.0
     }
 
-    /// Which parts the limit is found by: those before the one that holds the end of the first 70 %.
-    fn split(&self, maxima: &Maxima) -> Option<(u8, i64)> {
-        let (first, last) = self.first.zip(self.last)?;
-        let at = first.as_unix_millis() as f64 + (self.seconds() * 1_000.0 * FITTED).floor();
-        let (part, start) = maxima.part(at as i64);
-        // With a single part there is nothing to hold out.
-        (part > 0 && start < last.as_unix_millis()).then_some((part, start))
+    /// A note, if the period has long gaps.
+    fn gaps(&self) -> Option<String> {
+        let (longest, from) = self.longest_gap?;
+        Some(format!(
+            "Without a request are {:.1} days, {:.1} of them from {} on. They are not counted as part of the period. If a \
+             clock was wrong there, leave it out by --from and --to.",
+            self.gaps.as_secs_f64() / 86_400.0,
+            longest.as_secs_f64() / 86_400.0,
+            written(from, &self.options.zone)
+        ))
     }
 
     fn quota(&self, maxima: &Maxima, window: &Quota) -> SuggestedQuota {
         let all = maxima.within(0..u8::MAX);
-        let split = self.split(maxima);
-        let days = self.seconds() / 86_400.0;
+        // The limit is found by the parts before the one that holds the end of the first 70 %.
+        let split = maxima.split(FITTED);
+        let days = self.days();
         let fitted = split.map(|(part, _)| maxima.within(0..part)).unwrap_or_default().maxima;
         // A client that is followed is a draw; those that are not add no evidence.
         let bound = bound::suggested(&fitted, self.options.budget);
@@ -296,7 +332,7 @@ impl Survey {
     }
 
     fn bound_without_suspects(&self) -> Option<u64> {
-        let (part, _) = self.split(&self.long)?;
+        let (part, _) = self.long.split(FITTED)?;
         let mut maxima = Histogram::default();
         for (number, most) in self.long.of_clients(0..part) {
             if !self.kind(number).is_suspect() {
@@ -367,6 +403,14 @@ fn notes(suggestion: &Suggestion) -> Vec<String> {
         notes.push(format!(
             "The period has {:.1} days. Traffic differs between weekdays and weekends: take a week or more.",
             suggestion.days
+        ));
+    }
+    if let Some(held_out) = suggestion.quota.held_out
+        && held_out.clients < suggestion.quota.fitted_clients * suggestion.one_client_in / WITNESSES
+    {
+        notes.push(format!(
+            "The held-out part has only {}, too few to try a limit on.",
+            counted(held_out.clients, "client")
         ));
     }
     if suggestion.without_key > 0 {
