@@ -98,6 +98,8 @@ pub(crate) const NGINX: Names = &[
     ("document_uri", Path),
     ("args", Query),
     ("query_string", Query),
+    // Both variables, one after the other.
+    ("is_args$args", Query),
     ("host", Host),
     ("http_host", Host),
     ("server_name", Host),

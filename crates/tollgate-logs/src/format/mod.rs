@@ -74,7 +74,8 @@ pub enum FormatError {
     /// A `%` stands before something that is no directive.
     #[error("invalid directive {0:?}")]
     Directive(String),
-    /// Two fields have nothing between them, so nobody can tell where the first one ends.
+    /// Two fields have nothing between them, so nobody can tell where the first one ends. A path after a host or a port
+    /// can be told by its `/`, and a query after a path by its `?`.
     #[error("there is nothing between {0} and {1}, so the end of {0} cannot be found")]
     Adjacent(String, String),
 }

@@ -1,7 +1,7 @@
 //! `log_format` of nginx, as it stands in the configuration.
 
 use super::FormatError;
-use super::template::{Part, Tail, Template};
+use super::template::{ARGS, Part, Tail, Template};
 use crate::escape::Escape;
 use crate::meaning::NGINX;
 use crate::plan::Dialect;
@@ -47,7 +47,12 @@ pub(super) fn template(text: &str, escape: Escape, tail: Tail) -> Result<Templat
         if name.is_empty() || !name.chars().all(is_name) {
             return Err(FormatError::Variable(from.chars().take(20).collect()));
         }
-        parts.push(Part::Field(name.to_owned()));
+        match parts.last_mut() {
+            Some(Part::Field(last)) if last == "is_args" && matches!(name, "args" | "query_string") => {
+                ARGS.clone_into(last);
+            }
+            _ => parts.push(Part::Field(name.to_owned())),
+        }
         rest = after;
     }
     Template::push_text(&mut parts, rest.as_bytes());

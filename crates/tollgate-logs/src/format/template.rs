@@ -38,6 +38,15 @@ pub(crate) enum Tail {
     More,
 }
 
+/// Fields of ports: `$server_port` and `%p`.
+const PORTS: [&str; 2] = ["server_port", "p"];
+
+/// The query together with `$is_args`, which is `?` if there is one.
+pub(super) const ARGS: &str = "is_args$args";
+
+/// Fields of a query that begin with `?`, or are empty: `$is_args$args` and `%q`.
+const QUERIES: [&str; 2] = [ARGS, "q"];
+
 /// A template with what is taken from its fields.
 #[derive(Debug)]
 pub(crate) struct Scanner {
@@ -69,6 +78,9 @@ enum End {
     BeforeTime,
     /// By the text after it has occurred so often within the field, as blanks do in times of a pattern.
     After(usize),
+    /// By this byte, with which the next field begins. It is looked for within the fields up to the place of the last one
+    /// that has no text before it.
+    Before(u8, usize),
     /// By the end of the line.
     Line,
 }
@@ -83,12 +95,35 @@ impl Template {
         }
     }
 
-    /// The names of two fields with nothing between them, which no reader can tell apart.
+    /// The names of two fields with nothing between them, if no reader can tell them apart.
     pub(crate) fn adjacent(&self) -> Option<(&str, &str)> {
         self.parts.windows(2).find_map(|pair| match pair {
-            [Part::Field(first), Part::Field(second)] => Some((first.as_str(), second.as_str())),
+            [Part::Field(first), Part::Field(second)] if self.split(first, second).is_none() => {
+                Some((first.as_str(), second.as_str()))
+            }
             _ => None,
         })
+    }
+
+    /// The byte with which the second of two adjacent fields begins, and which the first one cannot have: a path begins
+    /// with `/` after a host or a port, and a query with `?` after a path.
+    fn split(&self, first: &str, second: &str) -> Option<u8> {
+        let meaning = |name: &str| {
+            let known = self.dialect.names.iter().find(|(known, _)| *known == name);
+            known.map(|(_, meaning)| meaning.clone())
+        };
+        match (meaning(first), meaning(second)?) {
+            (Some(Meaning::Host), Meaning::Path | Meaning::Target) => Some(b'/'),
+            (None, Meaning::Path | Meaning::Target) if PORTS.contains(&first) => Some(b'/'),
+            (Some(Meaning::Path), Meaning::Query) if QUERIES.contains(&second) => Some(b'?'),
+            _ => None,
+        }
+    }
+
+    /// How many fields follow that at this place with nothing between them.
+    fn adjacent_after(&self, place: usize) -> usize {
+        let after = self.parts.get(place + 1..).unwrap_or_default();
+        after.iter().take_while(|part| matches!(part, Part::Field(_))).count()
     }
 
     /// The form of a field that is a time.
@@ -138,14 +173,19 @@ impl Template {
                         Some(Part::Text(text)) => text.as_slice(),
                         _ => b"",
                     };
+                    let next = match self.parts.get(place + 1) {
+                        Some(Part::Field(next)) => self.split(name, next),
+                        _ => None,
+                    };
                     let is_quoted = before.ends_with(b"\"") && until.starts_with(b"\"");
-                    let end = match () {
-                        () if until.is_empty() => End::Line,
-                        () if is_quoted && self.escape != Escape::None => End::Quote,
-                        () if is_quoted => End::First,
-                        () if inside(time(place), until) > 0 => End::After(inside(time(place), until)),
-                        () if time(place + 2).is_some() => End::BeforeTime,
-                        () => End::First,
+                    let end = match next {
+                        Some(byte) => End::Before(byte, scanner.fields.len() + self.adjacent_after(place)),
+                        None if until.is_empty() => End::Line,
+                        None if is_quoted && self.escape != Escape::None => End::Quote,
+                        None if is_quoted => End::First,
+                        None if inside(time(place), until) > 0 => End::After(inside(time(place), until)),
+                        None if time(place + 2).is_some() => End::BeforeTime,
+                        None => End::First,
                     };
                     scanner.fields.push(Piece { used, own, until: until.to_vec(), end });
                 }
@@ -187,6 +227,16 @@ impl Scanner {
                 starts_with(rest.get(end..)?, until).then_some(end)
             }
             End::First => ends(rest, until).next(),
+            End::Before(byte, last) => {
+                let whole = self.end(self.fields.get(last)?, rest, may_grow)?;
+                let group = rest.get(..whole)?;
+                // Without it, the second one is absent, or `*` of OPTIONS.
+                memchr(byte, group).or_else(|| {
+                    let is_other =
+                        byte == b'/' && group.len() > 1 && matches!(group.last(), Some(b'-' | b'*'));
+                    Some(group.len() - usize::from(is_other))
+                })
+            }
             End::After(count) => ends(rest, until).nth(count),
             End::BeforeTime => ends(rest, until)
                 .find(|end| rest.get(end + until.len()..).is_some_and(begins_with_time))

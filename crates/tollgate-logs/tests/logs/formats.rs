@@ -387,7 +387,7 @@ fn formats_of_apache_are_pasted() {
         (
             r#"LogFormat "%{end:usec}t\t%h\t%m\t%U%q\t%s\t%B\t%{us}T\t%{X-Api-Key}i" tabs"#,
             "1795449600250000\t192.0.2.7\tGET\t/a?b=c\t200\t5\t250000\t-",
-            "",
+            "2026-11-23T16:00:00Z 192.0.2.7 GET /a?b=c 200 5 0=-",
         ),
         (
             r#"LogFormat "%{end:usec}t\t%h\t%m\t%U\t%q\t%s\t%B\t%{us}T\t%{X-Api-Key}i" tabs"#,
@@ -406,20 +406,49 @@ fn formats_of_apache_are_pasted() {
         ),
     ];
     for (format, line, expected) in cases {
-        let parsed = format.parse::<Format>();
-        if expected.is_empty() {
-            assert_eq!(
-                parsed.unwrap_err().to_string(),
-                "there is nothing between %U and %q, so the end of %U cannot be found"
-            );
-            continue;
-        }
         let options = Options {
-            format: Some(parsed.unwrap()),
+            format: Some(format.parse().unwrap()),
             attributes: vec!["key=header:X-Api-Key".parse().unwrap()],
             ..Options::default()
         };
         assert_eq!(requests(line, options), [expected], "{format}");
+    }
+}
+
+/// Usual formats were refused, because there is nothing between these fields.
+#[test]
+fn a_path_after_a_host_and_a_query_after_a_path_are_told_by_their_first_byte() {
+    let nginx = r#"$time_iso8601 "$request_method $scheme://$host$request_uri $server_protocol" $status"#;
+    let parts = "$time_iso8601 $host:$server_port$uri$is_args$query_string|$status";
+    let quoted = r#"$time_iso8601 "$http_host$uri$is_args$args" $status"#;
+    let apache = r#"%{%Y-%m-%dT%H:%M:%SZ}t "%m %U%q %H" %>s"#;
+    let whole = "%{%Y-%m-%dT%H:%M:%SZ}t %V%U%q %>s";
+    let at = "2026-11-23T16:00:00Z";
+    let cases = [
+        (nginx, r#""GET https://a.example/x?y=/ HTTP/2.0" 200"#, "- GET /x?y=/ 200 - host=a.example"),
+        (nginx, r#""GET https://a.example/ HTTP/1.1" 200"#, "- GET / 200 - host=a.example"),
+        // A request without a target, and OPTIONS.
+        (nginx, r#""GET http://a.example- HTTP/1.1" 400"#, "- GET - 400 - host=a.example"),
+        (nginx, r#""OPTIONS http://a.example* HTTP/1.1" 200"#, "- OPTIONS * 200 - host=a.example"),
+        (parts, "a.example:443/x?y=?|200", "- - /x?y=? 200 - host=a.example"),
+        (parts, "a.example:443/x|200", "- - /x 200 - host=a.example"),
+        (quoted, r#""a.example/x\x22 y?z" 200"#, r#"- - /x\" y?z 200 - host=a.example"#),
+        (quoted, r#""/x" 200"#, "- - /x 200 -"),
+        (apache, r#""GET /x?y=z HTTP/1.1" 200"#, "- GET /x?y=z 200 -"),
+        (apache, r#""GET /x HTTP/1.1" 200"#, "- GET /x 200 -"),
+        (whole, "a.example/x?y 200", "- - /x?y 200 - host=a.example"),
+        (whole, "a.example/ 200", "- - / 200 - host=a.example"),
+    ];
+    for (format, line, expected) in cases {
+        let format_of = Some(format.parse().unwrap());
+        let options =
+            Options { format: format_of, zone: Some(jiff::tz::TimeZone::UTC), ..Options::default() };
+        let expected = format!("2026-11-23T16:00:00.5Z {expected}");
+        assert_eq!(requests(format!("{at} {line}"), options), [expected], "{format}: {line}");
+    }
+    for format in ["log_format a '$uri$args'", "log_format a '$uri$request_uri'", "LogFormat \"%h%U\" a"] {
+        let error = format.parse::<Format>().unwrap_err().to_string();
+        assert!(error.starts_with("there is nothing between"), "{error}");
     }
 }
 
