@@ -71,6 +71,9 @@ struct Piece {
 enum End {
     /// By the first text that may end it.
     First,
+    /// By the first text that may end it and is not between two values: of several upstreams that were tried, nginx writes
+    /// `a, b`, and after an internal redirect `a : b`.
+    List,
     /// By the first quote that is not escaped.
     Quote,
     /// By the first text that may end it and stands before a time. Names of users may contain blanks and brackets, but
@@ -177,10 +180,12 @@ impl Template {
                         Some(Part::Field(next)) => self.split(name, next),
                         _ => None,
                     };
+                    let is_list = name.starts_with("upstream_") && until.starts_with(b" ");
                     let is_quoted = before.ends_with(b"\"") && until.starts_with(b"\"");
                     let end = match next {
                         Some(byte) => End::Before(byte, scanner.fields.len() + self.adjacent_after(place)),
                         None if until.is_empty() => End::Line,
+                        None if is_list => End::List,
                         None if is_quoted && self.escape != Escape::None => End::Quote,
                         None if is_quoted => End::First,
                         None if inside(time(place), until) > 0 => End::After(inside(time(place), until)),
@@ -227,6 +232,7 @@ impl Scanner {
                 starts_with(rest.get(end..)?, until).then_some(end)
             }
             End::First => ends(rest, until).next(),
+            End::List => ends(rest, until).find(|&end| !is_between(rest, end)),
             End::Before(byte, last) => {
                 let whole = self.end(self.fields.get(last)?, rest, may_grow)?;
                 let group = rest.get(..whole)?;
@@ -244,6 +250,12 @@ impl Scanner {
                 .or_else(|| ends(rest, until).next()),
         }
     }
+}
+
+/// Whether the blank at this place stands between two values of a list.
+fn is_between(rest: &[u8], blank: usize) -> bool {
+    let (before, after) = rest.split_at(blank.min(rest.len()));
+    before.ends_with(b",") || before.ends_with(b" :") || after.starts_with(b" : ")
 }
 
 /// How often the text that ends a time occurs in it.

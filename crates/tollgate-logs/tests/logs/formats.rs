@@ -452,6 +452,23 @@ fn a_path_after_a_host_and_a_query_after_a_path_are_told_by_their_first_byte() {
     }
 }
 
+/// Lines of requests for which nginx tried a second upstream could not be read, and 1 % of them refused the log.
+#[test]
+fn values_of_several_upstreams_are_one_field() {
+    let format = r#"$remote_addr [$time_iso8601] $upstream_addr $upstream_status $upstream_response_time $request_time $status "$request""#;
+    let cases = [
+        "10.0.0.1:80 200 0.001",
+        "10.0.0.1:80, 10.0.0.2:80 502, 200 0.001, 0.002",
+        "10.0.0.1:80 : 10.0.0.2:80, 10.0.0.3:80 302 : 502, 200 0.001 : 0.000, 0.002",
+        "- - -",
+    ];
+    for upstreams in cases {
+        let options = Options { format: Some(format.parse().unwrap()), ..Options::default() };
+        let line = format!(r#"192.0.2.7 [2026-11-23T16:00:00Z] {upstreams} 2.000 200 "GET /a HTTP/1.1""#);
+        assert_eq!(requests(line, options), ["2026-11-23T15:59:58.5Z 192.0.2.7 GET /a 200 -"], "{upstreams}");
+    }
+}
+
 #[test]
 fn what_is_no_format_says_why() {
     let cases = [
