@@ -42,6 +42,17 @@ impl Known {
         self.detected.as_ref().and_then(|detected| detected.seen.first).unwrap_or(i64::MIN)
     }
 
+    /// The files that a server writes one after the other have the same series: it is the name without the number or the
+    /// day that tells them apart. Only files that begin in an hour that exists twice have one that matters.
+    pub(crate) fn series(&self) -> String {
+        series(&self.log.name)
+    }
+
+    /// Whether it begins in an hour that exists twice.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        self.detected.as_ref().is_some_and(|detected| detected.seen.is_ambiguous)
+    }
+
     /// What the summary tells of it before it is read.
     pub(crate) fn summary(&self) -> LogFile {
         let detected = self.detected.as_ref();
@@ -55,6 +66,26 @@ impl Known {
             requests: 0,
         }
     }
+}
+
+/// `access.log`, `access.log.1` and `access.log-2026102502.gz` are `access.log`; `web1-3.log` is `web1.log`.
+fn series(name: &str) -> String {
+    let name = [".gz", ".zst", ".bz2"].iter().find_map(|end| name.strip_suffix(end)).unwrap_or(name);
+    let file = name.rfind(['/', '\\']).map_or(0, |at| at + 1);
+    let is_digit = |character: char| character.is_ascii_digit();
+    let Some(last) = name.rfind(is_digit).filter(|last| *last >= file) else { return name.to_owned() };
+    let (before, after) = name.split_at(last + 1);
+    let mut kept = before
+        .trim_end_matches(|character| is_digit(character) || matches!(character, '-' | '_' | '.'))
+        .len()
+        .max(file);
+    // The number in `web1-3` tells the server, and that in `h1` is the only one.
+    let number = before.get(kept..).unwrap_or_default();
+    let digits = number.len() - number.trim_start_matches(is_digit).len();
+    if digits < number.len() && kept > file {
+        kept += digits;
+    }
+    format!("{}{after}", before.get(..kept).unwrap_or_default())
 }
 
 /// Finds the format of a log by its first lines, and whether it may hold only a sample of all requests.
@@ -108,4 +139,20 @@ fn look(
     }
     let may_be_sampled = detected.may_be_sampled(&copies);
     Ok(Some((detected, may_be_sampled)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rotated_files_are_one_series() {
+        let names = ["a/access.log", "a/access.log.1", "a/access.log.2.gz", "a/access.log-2026102502.zst"];
+        assert!(names.iter().all(|name| series(name) == "a/access.log"));
+        assert_eq!(series("web1-2026-10-25_02.log"), "web1.log");
+        assert_eq!(series("web2-2026-10-25_02.log"), "web2.log");
+        assert_eq!(series("web1/access.log"), "web1/access.log");
+        assert_eq!(series("web1/2026-10-25-02.log"), "web1/.log");
+        assert_eq!((series("h1.log"), series("h2.log")), ("h.log".into(), "h.log".into()));
+    }
 }

@@ -1,5 +1,6 @@
 //! The thread that reads: logs, their formats, their lines, the order of requests.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::mpsc::SyncSender;
 
@@ -17,6 +18,7 @@ use crate::reason::{Kind, Reason};
 use crate::record::Bucket;
 use crate::request::Precision;
 use crate::tally::Tally;
+use crate::time::Fold;
 
 /// Reads all logs, and sends their requests in the order of time.
 pub(crate) struct Reading {
@@ -27,6 +29,8 @@ pub(crate) struct Reading {
     buckets: Buckets,
     /// How far a request may lie behind, in microseconds.
     window: i64,
+    /// For each series, what its last file said of an hour that exists twice.
+    folds: HashMap<String, Fold>,
     /// Where requests are put first, if all are sorted.
     sorter: Option<Sorter>,
     sender: SyncSender<Message>,
@@ -70,6 +74,7 @@ impl From<std::io::Error> for Stop {
 /// A log that is being read.
 struct Open {
     name: String,
+    series: String,
     lines: Lines<Stream>,
     parser: Option<Parser>,
     precision: Precision,
@@ -101,6 +106,12 @@ enum Read {
     End,
 }
 
+/// Whether a file begins in an hour that exists twice, and one before it in its series is still being read: its end tells
+/// which hour is meant.
+fn is_continued(open: &[Open], next: &Known) -> bool {
+    next.is_ambiguous() && open.iter().any(|open| open.series == next.series())
+}
+
 impl Reading {
     pub(crate) fn new(options: Options, counts: Arc<Counts>, sender: SyncSender<Message>) -> Self {
         let plan = Plan::new(&options);
@@ -112,6 +123,7 @@ impl Reading {
             tally,
             buckets,
             window: 0,
+            folds: HashMap::new(),
             sorter: None,
             sender,
             batch: Vec::new(),
@@ -139,6 +151,7 @@ impl Reading {
             self.tally.summary.files.push(known.summary());
             all.push(known);
         }
+        all.sort_by_key(|known| (known.first(), known.file));
         match self.options.order {
             Order::Nearly { window, requests } => {
                 self.window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
@@ -153,6 +166,7 @@ impl Reading {
     }
 
     fn open(&self, known: Known) -> Result<Open, Error> {
+        let series = known.series();
         let Known { mut log, detected, file, .. } = known;
         let parser =
             detected.as_ref().map(|detected| {
@@ -161,12 +175,17 @@ impl Reading {
                     Error::NoField { name: log.name.clone(), format: detected.name(), field }
                 })
             });
+        let mut parser = parser.transpose()?;
+        if let (Some(parser), Some(fold)) = (&mut parser, self.folds.get(&series)) {
+            parser.go_on(*fold);
+        }
         let lines = log.open(&self.counts)?;
         let precision = detected.and_then(|detected| detected.seen.precision).unwrap_or(Precision::Seconds);
         Ok(Open {
             name: log.name,
+            series,
             lines,
-            parser: parser.transpose()?,
+            parser,
             precision,
             file,
             requests: 0,
@@ -178,13 +197,14 @@ impl Reading {
     /// Reads all files side by side, always on in the one that lies back furthest.
     fn merge(&mut self, mut ahead: Vec<Known>, most: usize) -> Result<(), Stop> {
         // The earliest is taken first, from the end.
-        ahead.sort_by_key(|known| std::cmp::Reverse((known.first(), known.file)));
+        ahead.reverse();
         let mut open: Vec<Open> = Vec::new();
         loop {
             let back = open.iter().map(|open| open.latest).min();
-            while let Some(known) =
-                ahead.pop_if(|next| back.is_none_or(|back| next.first() <= back) || open.is_empty())
-            {
+            while let Some(known) = ahead.pop_if(|next| {
+                let is_due = back.is_none_or(|back| next.first() <= back) && !is_continued(&open, next);
+                is_due || open.is_empty()
+            }) {
                 if open.len() == Error::FILES {
                     return Err(Error::Overlap.into());
                 }
@@ -335,6 +355,9 @@ impl Reading {
     fn end(&mut self, open: &Open) {
         if let Some(file) = self.tally.summary.files.get_mut(open.file) {
             (file.lines, file.requests) = (open.lines.number(), open.requests);
+        }
+        if let Some(fold) = open.parser.as_ref().and_then(Parser::fold) {
+            self.folds.insert(open.series.clone(), fold);
         }
         self.tally.summary.ambiguous += open.parser.as_ref().map_or(0, Parser::ambiguous);
     }

@@ -37,6 +37,8 @@ pub(crate) struct Seen {
     known_fields: u64,
     /// The earliest time.
     pub(crate) first: Option<i64>,
+    /// Whether a time existed twice, at the end of summer time.
+    pub(crate) is_ambiguous: bool,
     /// The finest that was seen. Times that end with zeros may look coarser.
     pub(crate) precision: Option<Precision>,
     pub(crate) instant: Option<Instant>,
@@ -227,5 +229,6 @@ fn try_format(
             }
         }
     }
+    seen.is_ambiguous = parser.ambiguous() > 0;
     Ok(seen)
 }

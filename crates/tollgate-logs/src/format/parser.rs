@@ -12,7 +12,7 @@ use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
 use crate::record::Record;
 use crate::request::Instant;
-use crate::time::Zone;
+use crate::time::{Fold, Zone};
 
 /// Reads the lines of one file, from the first on.
 #[derive(Debug)]
@@ -89,6 +89,16 @@ impl Parser {
             Form::Table(table) => table.missing.as_deref().unwrap_or_default(),
             _ => "",
         }
+    }
+
+    /// What the log has said so far of an hour that exists twice.
+    pub(crate) fn fold(&self) -> Option<Fold> {
+        self.zone.as_ref().and_then(Zone::fold)
+    }
+
+    /// Goes on where the file before it in its series ended.
+    pub(crate) fn go_on(&mut self, fold: Fold) {
+        self.zone.iter_mut().for_each(|zone| zone.go_on(fold));
     }
 
     /// How many times existed twice, at the end of summer time.

@@ -4,7 +4,7 @@ mod form;
 mod zone;
 
 pub(crate) use self::form::{Stamp, day_of, micros_of_day, parse};
-pub(crate) use self::zone::Zone;
+pub(crate) use self::zone::{Fold, Zone};
 
 /// A second.
 pub(crate) const SECOND: i64 = 1_000_000;

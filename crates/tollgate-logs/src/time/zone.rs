@@ -6,6 +6,9 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::SECOND;
 
+/// The latest time of the hour that exists twice, and whether the second one has begun.
+pub(crate) type Fold = (i64, bool);
+
 /// The zone of one log, and where in the log its clock was turned back.
 ///
 /// At the end of summer time, the clock shows an hour twice, and on Lord Howe Island half an hour. A log tells which one is
@@ -16,8 +19,7 @@ pub(crate) struct Zone {
     zone: TimeZone,
     /// Rules are the same within a minute: the minute that was asked last, and its offset.
     minute: Option<(i64, i64)>,
-    /// The latest time of the hour that exists twice, and whether the second one has begun.
-    fold: Option<(i64, bool)>,
+    fold: Option<Fold>,
     /// How many times existed twice.
     pub(crate) ambiguous: u64,
 }
@@ -28,6 +30,16 @@ const FOLD: i64 = 12 * 3600 * SECOND;
 impl Zone {
     pub(crate) fn new(zone: TimeZone) -> Self {
         Self { zone, minute: None, fold: None, ambiguous: 0 }
+    }
+
+    /// What the log said at its end of an hour that exists twice.
+    pub(crate) fn fold(&self) -> Option<Fold> {
+        self.fold
+    }
+
+    /// Goes on where another log of the same series ended.
+    pub(crate) fn go_on(&mut self, fold: Fold) {
+        self.fold = Some(fold);
     }
 
     /// Microseconds since the epoch in UTC, of what the clock on the wall showed. A time that the clock skips is that of

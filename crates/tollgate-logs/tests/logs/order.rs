@@ -3,7 +3,7 @@
 use std::fmt::Write;
 use std::time::Duration;
 
-use tollgate_logs::{Gap, Options, Order};
+use tollgate_logs::{Gap, Input, Options, Order};
 
 use crate::{log, read_all, requests};
 
@@ -187,4 +187,44 @@ fn the_hour_that_exists_twice_is_read_in_the_order_of_the_file() {
     let expected = ["23:59:59 /0", "00:30:00 /1", "00:59:59 /2", "01:00:00 /3", "01:30:00 /4", "02:00:00 /5"];
     assert_eq!(times(&found), expected);
     assert_eq!(summary.ambiguous, 4);
+}
+
+/// A file for each hour: the second hour was read as the first one, because no file has a jump of its clock.
+#[test]
+fn the_hour_that_exists_twice_is_told_by_the_files_of_a_series() {
+    let named = |name: &str, times: &[&str]| {
+        let line = |time: &&str| {
+            format!(
+                "::1:80 [25/Oct/2026:{time}.000] f b/s 0/0/0/0/0 200 5 - - ---- 1/1/0/0/0 0/0 \"GET /x HTTP/1.1\"\n"
+            )
+        };
+        let text: String = times.iter().map(line).collect();
+        Input::Read(name.to_owned(), Box::new(std::io::Cursor::new(text)))
+    };
+    let zone = Some(jiff::tz::TimeZone::get("Europe/Berlin").unwrap());
+    let many = ["02:05:00"; 600];
+    let expected = ["23:30:00", "00:05:00", "00:50:00", "01:01:00", "01:30:00", "02:00:00"];
+    for order in [Order::default(), Order::SORT] {
+        let read = |inputs| {
+            let (found, summary, result) =
+                read_all(inputs, Options { zone: zone.clone(), order, ..Options::default() });
+            result.unwrap();
+            assert_eq!(summary.late, 0);
+            let mut times: Vec<String> =
+                found.iter().map(|request| request.split(['T', 'Z']).nth(1).unwrap().to_owned()).collect();
+            times.dedup();
+            times
+        };
+        for names in [["h1.log", "h2.log"], ["a/access.log.1", "a/access.log"]] {
+            let first = [&["01:30:00"][..], &["02:05:00"], &["02:50:00"]].concat();
+            let second = ["02:01:00", "02:30:00", "03:00:00"];
+            assert_eq!(read(vec![named(names[1], &second), named(names[0], &first)]), expected, "{names:?}");
+            // The first file is still being read when the second one seems to begin.
+            let first = [&["01:30:00"][..], &many, &many, &["02:50:00"]].concat();
+            assert_eq!(read(vec![named(names[1], &second), named(names[0], &first)]), expected, "{names:?}");
+        }
+        // Two servers side by side do not follow each other.
+        let both = read(vec![named("a/access.log", &["02:50:00"]), named("b/access.log", &["02:01:00"])]);
+        assert_eq!(both, ["00:01:00", "00:50:00"]);
+    }
 }
