@@ -5,6 +5,7 @@ mod detect;
 mod json;
 mod nginx;
 mod parser;
+mod parts;
 mod prefix;
 mod rows;
 mod sampled;

@@ -3,6 +3,7 @@
 use jiff::tz::TimeZone;
 
 use super::json::Fields;
+use super::parts::Parts;
 use super::prefix::Prefix;
 use super::table::Table;
 use super::template::Scanner;
@@ -18,6 +19,7 @@ use crate::time::{Fold, Zone};
 #[derive(Debug)]
 pub(crate) struct Parser {
     prefix: Prefix,
+    parts: Parts,
     form: Form,
     zone: Option<Zone>,
     draft: Draft,
@@ -45,7 +47,8 @@ impl Parser {
             Shape::Objects(objects) => Form::Objects(Fields::new(objects, plan)?),
             Shape::Table(style) => Form::Table(Table::new(*style)),
         };
-        Ok(Self { prefix, form, zone: zone.cloned().map(Zone::new), draft: Draft::default() })
+        let (parts, draft) = (Parts::default(), Draft::default());
+        Ok(Self { prefix, parts, form, zone: zone.cloned().map(Zone::new), draft })
     }
 
     /// Reads a line. If it is a [`Kind::Request`], that is [`Parser::record`] now.
@@ -53,7 +56,28 @@ impl Parser {
         if line.trim_ascii().is_empty() {
             return Ok(Kind::Other);
         }
-        let line = self.prefix.strip(line).ok_or(Reason::Prefix)?;
+        match self.prefix.strip(line) {
+            Some(text) if self.parts.is_empty() => self.whole(plan, text),
+            text => self.part(plan, line, text),
+        }
+    }
+
+    /// Reads a line of a log driver that may be a part of one: its text is that of the last part, or `None`.
+    fn part(&mut self, plan: &Plan, line: &[u8], text: Option<&[u8]>) -> Result<Kind, Reason> {
+        match (self.prefix.part(line), text) {
+            (Some((stream, _)), Some(last)) => {
+                let whole = self.parts.end(stream, last)?;
+                self.whole(plan, &whole)
+            }
+            (Some((stream, Some(part))), None) => {
+                self.parts.push(stream, part);
+                Ok(Kind::Other)
+            }
+            _ => Err(Reason::Prefix),
+        }
+    }
+
+    fn whole(&mut self, plan: &Plan, line: &[u8]) -> Result<Kind, Reason> {
         self.draft.clear(plan);
         let kind = match &mut self.form {
             Form::Template(scanner) => scanner.read(plan, line, &mut self.draft),

@@ -2,6 +2,7 @@
 
 use memchr::{memchr, memmem};
 
+use super::parts::Stream;
 use crate::attribute::TimeForm;
 use crate::time;
 
@@ -41,15 +42,25 @@ impl Prefix {
             Self::Syslog => syslog(line),
         }
     }
+
+    /// The stream of a line, and its text if more parts of it follow.
+    pub(crate) fn part(self, line: &[u8]) -> Option<(Stream, Option<&[u8]>)> {
+        let (stream, rest) = cri_stream(line).filter(|_| self == Self::Cri)?;
+        Some((stream, rest.strip_prefix(b" P ")))
+    }
 }
 
 fn cri(line: &[u8]) -> Option<&[u8]> {
+    let (_, rest) = cri_stream(line)?;
+    rest.strip_prefix(b" F ")
+}
+
+fn cri_stream(line: &[u8]) -> Option<(Stream, &[u8])> {
     let (time, rest) = line.split_at(memchr(b' ', line)?);
     time::parse(&TimeForm::Iso, time)?;
     let rest = rest.strip_prefix(b" std")?;
-    let rest = rest.strip_prefix(b"out").or_else(|| rest.strip_prefix(b"err"))?;
-    // Lines above 16 KiB come in parts (`P`), which are no lines.
-    rest.strip_prefix(b" F ")
+    let out = rest.strip_prefix(b"out").map(|rest| (Stream::Out, rest));
+    out.or_else(|| rest.strip_prefix(b"err").map(|rest| (Stream::Err, rest)))
 }
 
 fn compose(line: &[u8]) -> Option<&[u8]> {

@@ -507,6 +507,40 @@ fn prefixes_of_log_drivers_are_cut_off() {
     }
 }
 
+/// Kubernetes splits lines above 16 KiB. Their parts could not be read.
+#[test]
+fn parts_of_lines_are_joined() {
+    let at = "2026-11-23T16:00:11.1Z";
+    let line = |path: &str| {
+        format!(r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET /{path} HTTP/1.1" 200 615 "-" "-""#)
+    };
+    let long = line(&"x".repeat(40_000));
+    let (first, rest) = long.split_at(16_384);
+    let (second, third) = rest.split_at(16_384);
+    let short = line("a");
+    let text = [
+        format!("{at} stdout F {short}"),
+        format!("{at} stdout P {first}"),
+        format!("{at} stderr F {short}"),
+        format!("{at} stdout P {second}"),
+        format!("{at} stdout F {third}"),
+        format!("{at} stdout F {short}"),
+        // Altogether, it is too long.
+        format!("{at} stdout P {first}"),
+        format!("{at} stdout P {}", "x".repeat(60_000)),
+        format!("{at} stdout F {third}"),
+    ];
+    let text = text.join("\n") + &format!("\n{at} stdout F {short}").repeat(40);
+    let options = Options { max_unparsed: 0.05, ..Options::default() };
+    let (requests, summary, result) = read_all(vec![log(text)], options);
+    result.unwrap();
+    let paths: Vec<usize> = requests.iter().map(|request| request.split(' ').nth(3).unwrap().len()).collect();
+    assert_eq!(paths[..4], [2, 2, 40_001, 2]);
+    assert_eq!(paths.len(), 4 + 40);
+    assert_eq!((summary.others, summary.unparsed_lines()), (4, 1));
+    assert_eq!(summary.unparsed[0].reason, "the line has more than 64 KiB");
+}
+
 #[test]
 fn attributes_are_taken_from_fields_and_their_parts() {
     let line = r#"{"time":"2026-11-23T16:00:10Z","ip":"10.0.0.2","path":"/a?x=1&api%5Fkey=a%20b+c&api_key=d","status":200,"user":{"id":7,"~/":[null,"z"]},"ok":true,"x_forwarded_for":"203.0.113.9, 192.0.2.1:80, 10.0.0.3"}"#;

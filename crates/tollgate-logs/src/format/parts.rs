@@ -1,0 +1,40 @@
+//! Lines that Kubernetes has split: those above 16 KiB come in parts.
+
+use crate::lines::LONGEST;
+use crate::reason::Reason;
+
+/// The begins of lines of which more parts follow, for each of the two streams of a container.
+#[derive(Debug, Default)]
+pub(crate) struct Parts {
+    begun: [Vec<u8>; 2],
+}
+
+/// Which of its streams a container has written a line to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stream {
+    Out,
+    Err,
+}
+
+impl Parts {
+    /// Whether no line is begun, as in nearly all logs.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.begun.iter().all(Vec::is_empty)
+    }
+
+    /// Keeps a part. Of a line that is too long, no more is kept than shows that.
+    pub(crate) fn push(&mut self, stream: Stream, part: &[u8]) {
+        let [out, err] = &mut self.begun;
+        let begun = if stream == Stream::Out { out } else { err };
+        let room = (LONGEST + 1).saturating_sub(begun.len());
+        begun.extend_from_slice(part.get(..room).unwrap_or(part));
+    }
+
+    /// Ends a line by its last part, and returns all of it.
+    pub(crate) fn end(&mut self, stream: Stream, part: &[u8]) -> Result<Vec<u8>, Reason> {
+        self.push(stream, part);
+        let [out, err] = &mut self.begun;
+        let whole = std::mem::take(if stream == Stream::Out { out } else { err });
+        if whole.len() > LONGEST { Err(Reason::TooLong) } else { Ok(whole) }
+    }
+}
