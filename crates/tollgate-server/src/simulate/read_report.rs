@@ -29,6 +29,7 @@ pub(super) fn read_report(summary: &Summary, gaps: &Gaps, zone: &TimeZone) -> Re
         unparsed_lines: summary.unparsed_lines(),
         unparsed: unparsed.collect(),
         late: summary.late,
+        late_examples: summary.late_examples.iter().map(example).collect(),
         gaps: gaps.collect(),
         ambiguous: summary.ambiguous,
         is_sample: false,

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 use tollgate_logs::{Error as LogError, Field, Gaps, Order, Reader, Request};
 use tollgate_policy::Attributes;
-use tollgate_simulate::{Hit, ReadReport, code, percentage};
+use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
 use super::failure::Failure;
 use super::progress::ProgressLine;
@@ -129,11 +129,10 @@ impl Requests {
                 read.hide_lines();
             }
             for unread in &read.unparsed {
-                crate::output::complain(format_args!("{} lines: {}", unread.lines, unread.reason));
-                unread
-                    .examples
-                    .iter()
-                    .for_each(|example| crate::output::complain(format_args!("  {example}")));
+                complain_of(unread.lines, &unread.reason, &unread.examples);
+            }
+            if read.late > 0 {
+                complain_of(read.late, "too far behind those before them", &read.late_examples);
             }
             return Err(failure);
         }
@@ -249,6 +248,12 @@ impl Requests {
         }
         notes
     }
+}
+
+/// Prints how many lines were left out and why, with some of them.
+fn complain_of(lines: u64, reason: &str, examples: &[UnreadLine]) {
+    crate::output::complain(format_args!("{lines} lines: {reason}"));
+    examples.iter().for_each(|example| crate::output::complain(format_args!("  {example}")));
 }
 
 /// The failure. Quotes the line that an error of a format is about, if somebody may see it.

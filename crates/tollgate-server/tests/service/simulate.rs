@@ -661,3 +661,28 @@ fn the_gates_of_the_workflow_work() {
     );
     assert!(said.contains("| held | `newly_denied_clients > 0` |"), "{said}");
 }
+
+/// They were counted alone, so nobody could see which lines were meant.
+#[test]
+fn late_lines_are_shown_as_unreadable_ones_are() {
+    let folder = Folder::new();
+    let mut log: String = (0..600).map(|_| line("192.0.2.1", 59, "/", 200)).collect();
+    log += &line("192.0.2.1", 59, "/", 200).replace(":12:", ":13:").repeat(600);
+    log += &line("192.0.2.66", 7, "/late?token=abc", 200);
+    folder.write("access.log", &log);
+    let (status, said, _) = folder.simulate(&[]);
+    assert_eq!(status, Some(0), "{said}");
+    let shown = "  1 late line, too far behind those before them:\n    access.log:1201, of the shape: 0.0.0.0 - - [0/a/0:0:0:0 +0] ";
+    assert!(said.contains(shown) && !said.contains("token"), "{said}");
+    let (_, said, _) = folder.simulate(&["--show-keys"]);
+    assert!(said.contains("    access.log:1201: 192.0.2.66 - - ") && said.contains("token=abc"), "{said}");
+    let (_, said, _) = folder.simulate(&["--json"]);
+    let report: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(report["read"]["late_examples"][0]["place"], "access.log:1201");
+    assert_eq!(report["read"]["late_examples"][0]["text"], Value::Null);
+    // Too many of them.
+    let (status, _, error) = folder.simulate(&["--max-unparsed", "0%"]);
+    assert_eq!(status, Some(3));
+    let shown = "1 lines: too far behind those before them\n  access.log:1201, of the shape: ";
+    assert!(error.contains(shown) && !error.contains("token"), "{error}");
+}

@@ -19,6 +19,8 @@ pub struct ReadReport {
     pub unparsed: Vec<UnreadLines>,
     /// Requests that were left out because later ones had been replayed already.
     pub late: u64,
+    /// Some of them.
+    pub late_examples: Vec<UnreadLine>,
     /// The longest times without requests, of those that were replayed.
     pub gaps: Vec<ReadGap>,
     /// Requests whose local time exists twice.
@@ -28,10 +30,10 @@ pub struct ReadReport {
 }
 
 impl ReadReport {
-    /// Leaves of unreadable lines their shape alone.
+    /// Leaves of unreadable and late lines their shape alone.
     pub fn hide_lines(&mut self) {
         let examples = self.unparsed.iter_mut().flat_map(|unread| &mut unread.examples);
-        examples.for_each(|example| example.text = None);
+        examples.chain(&mut self.late_examples).for_each(|example| example.text = None);
     }
 }
 
@@ -63,7 +65,7 @@ pub struct UnreadLines {
     pub examples: Vec<UnreadLine>,
 }
 
-/// A line that could not be read.
+/// A line that could not be read, or was left out.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct UnreadLine {
     /// Its file and its number: `access.log:12`.
