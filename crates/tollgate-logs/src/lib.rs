@@ -56,7 +56,7 @@ pub use self::format::{Format, FormatError};
 pub use self::gaps::{Gap, Gaps};
 pub use self::input::Input;
 pub use self::options::{Options, Order};
-pub use self::progress::Progress;
+pub use self::progress::{Progress, Watch};
 pub use self::reader::Reader;
 pub use self::request::{Field, Instant, Precision, Request};
 pub use self::summary::{Example, LogFile, Summary, Unparsed};

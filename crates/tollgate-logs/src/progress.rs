@@ -1,5 +1,6 @@
 //! How far reading has come.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// How far reading has come.
@@ -12,6 +13,21 @@ pub struct Progress {
     pub of: Option<u64>,
     /// The lines that have been read, of every kind.
     pub lines: u64,
+}
+
+/// Tells how far a [`Reader`](crate::Reader) has come, from any thread and while the reader waits.
+#[derive(Debug, Clone)]
+pub struct Watch {
+    pub(crate) counts: Arc<Counts>,
+    pub(crate) of: Option<u64>,
+}
+
+impl Watch {
+    /// How far reading has come.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        self.counts.progress(self.of)
+    }
 }
 
 /// What the thread that reads has counted. It is for display alone, so no order between them matters.

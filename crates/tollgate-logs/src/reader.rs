@@ -8,7 +8,7 @@ use std::thread;
 use crate::error::Error;
 use crate::input::{Input, expand};
 use crate::options::Options;
-use crate::progress::{Counts, Progress};
+use crate::progress::{Counts, Progress, Watch};
 use crate::reading::Reading;
 use crate::record::Bucket;
 use crate::request::Request;
@@ -114,6 +114,12 @@ impl Reader {
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.counts.progress(self.of)
+    }
+
+    /// Tells how far reading has come, which is ahead of [`Reader::read`].
+    #[must_use]
+    pub fn watch(&self) -> Watch {
+        Watch { counts: Arc::clone(&self.counts), of: self.of }
     }
 
     /// What has been read. It is empty until [`Reader::read`] has returned `None` or an error.

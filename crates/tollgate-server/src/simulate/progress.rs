@@ -1,53 +1,92 @@
 //! How far reading has come, on a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-use tollgate_logs::Progress;
+use tollgate_logs::{Progress, Watch};
 
 use crate::stopwatch::Stopwatch;
 
 /// How often the line is written again.
 const INTERVAL: Duration = Duration::from_millis(250);
 
-/// Requests after which the time is looked at.
-const STRIDE: usize = 4_096;
-
 /// A line on standard error that is written over and over, if that is a terminal.
+///
+/// A timer writes it: while logs are sorted, no request is replayed for minutes.
 pub(super) struct ProgressLine {
-    started: Stopwatch,
-    written: Option<Duration>,
-    left: usize,
-    is_terminal: bool,
+    /// Requests that were replayed. It is for display alone.
+    replayed: Arc<AtomicU64>,
+    timer: Option<Timer>,
+}
+
+/// Calls back at an interval, on a thread of its own, until it is dropped.
+struct Timer {
+    /// It is dropped to end the thread.
+    running: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl ProgressLine {
-    pub(super) fn new() -> Self {
-        let is_terminal = io::stderr().is_terminal();
-        Self { started: Stopwatch::start(), written: None, left: STRIDE, is_terminal }
+    /// Begins to write. If all requests are sorted first, this has two steps.
+    pub(super) fn start(watch: Watch, is_sorted: bool) -> Self {
+        let replayed = Arc::new(AtomicU64::new(0));
+        let (started, seen) = (Stopwatch::start(), Arc::clone(&replayed));
+        let mut sorted_after = Duration::ZERO;
+        let timer = io::stderr().is_terminal().then(|| {
+            Timer::start(INTERVAL, move || {
+                let (elapsed, progress) = (started.elapsed(), watch.progress());
+                let replayed = Some(seen.load(Ordering::Relaxed)).filter(|_| is_sorted);
+                let text = match replayed {
+                    None => line(progress.lines, share(&progress), elapsed),
+                    Some(0) => {
+                        sorted_after = elapsed;
+                        line(progress.lines, share(&progress), elapsed) + " (read, to be sorted)"
+                    }
+                    Some(replayed) => sorted(replayed, progress.lines, elapsed.saturating_sub(sorted_after)),
+                };
+                // If it cannot be written, nobody waits for it.
+                let _ = write!(io::stderr(), "\r{text}\x1b[K");
+            })
+        });
+        Self { replayed, timer: timer.flatten() }
     }
 
-    /// Notes so many more requests. Writes the line if it is time.
-    pub(super) fn requests(&mut self, count: usize, progress: impl FnOnce() -> Progress) {
-        self.left = self.left.saturating_sub(count);
-        if self.left > 0 {
-            return;
-        }
-        self.left = STRIDE;
-        let elapsed = self.started.elapsed();
-        if self.is_terminal && elapsed >= self.written.unwrap_or_default() + INTERVAL {
-            self.written = Some(elapsed);
-            // If it cannot be written, nobody waits for it.
-            let progress = progress();
-            let _ = write!(io::stderr(), "\r{}\x1b[K", line(progress.lines, share(&progress), elapsed));
-        }
+    /// Notes that so many more requests have been replayed.
+    pub(super) fn replayed(&self, count: usize) {
+        self.replayed.fetch_add(count as u64, Ordering::Relaxed);
     }
 
     /// Removes the line.
-    pub(super) fn end(&self) {
-        if self.written.is_some() {
+    pub(super) fn end(self) {
+        if let Some(timer) = self.timer {
+            drop(timer);
             let _ = write!(io::stderr(), "\r\x1b[K");
         }
+    }
+}
+
+impl Timer {
+    /// `None` if the system starts no thread.
+    fn start(interval: Duration, mut tick: impl FnMut() + Send + 'static) -> Option<Self> {
+        let (running, end) = channel::<()>();
+        let thread = thread::Builder::new().name("progress".to_owned()).spawn(move || {
+            while end.recv_timeout(interval) == Err(RecvTimeoutError::Timeout) {
+                tick();
+            }
+        });
+        Some(Self { running: Some(running), thread: Some(thread.ok()?) })
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        self.running = None;
+        // A panic of the thread has been printed.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 
@@ -69,6 +108,12 @@ fn line(lines: u64, share: Option<f64>, elapsed: Duration) -> String {
     }
 }
 
+/// The second step: nearly all lines are requests.
+fn sorted(replayed: u64, lines: u64, elapsed: Duration) -> String {
+    let share = (replayed as f64 / lines.max(1) as f64).min(1.0);
+    line(replayed, Some(share), elapsed) + " (sorted)"
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +123,21 @@ mod tests {
         let after = Duration::from_secs(2);
         assert_eq!(line(5_000, Some(0.25), after), "5000 lines, 2500 lines/s, 25 %, 6 s left");
         assert_eq!(line(5_000, None, after), "5000 lines, 2500 lines/s");
+        assert_eq!(sorted(5_000, 20_000, after), "5000 lines, 2500 lines/s, 25 %, 6 s left (sorted)");
+    }
+
+    /// The line was written between requests. While logs were sorted there is none, and so there was no line.
+    #[test]
+    fn a_timer_needs_no_requests_and_ends_with_its_owner() {
+        let (ticks, ticked) = channel();
+        let timer = Timer::start(Duration::from_millis(1), move || {
+            let _ = ticks.send(());
+        });
+        for _ in 0..3 {
+            ticked.recv_timeout(Duration::from_secs(60)).unwrap();
+        }
+        drop(timer);
+        // It ends when the thread has dropped its end.
+        ticked.iter().for_each(drop);
     }
 }

@@ -24,6 +24,8 @@ pub(super) struct Requests {
     sample_rate: Option<f64>,
     estimate: bool,
     show_keys: bool,
+    /// Whether all requests are sorted first.
+    is_sorted: bool,
     zone: TimeZone,
     /// Requests that were passed on.
     taken: u64,
@@ -107,6 +109,7 @@ impl Requests {
             sample_rate: args.sample_rate,
             estimate: args.estimate,
             show_keys: args.show_keys,
+            is_sorted: args.sort,
             zone: args.tz.clone().unwrap_or(TimeZone::UTC),
             taken: 0,
             gaps: Gaps::default(),
@@ -119,8 +122,8 @@ impl Requests {
         mut take: impl FnMut(&[Hit<'_>]) -> Result<(), Failure>,
     ) -> Result<(ReadReport, Vec<String>), Failure> {
         self.refuse_sample()?;
-        let mut progress = ProgressLine::new();
-        let ended = self.take_all(&mut progress, &mut take);
+        let progress = ProgressLine::start(self.reader.watch(), self.is_sorted);
+        let ended = self.take_all(&progress, &mut take);
         progress.end();
         let mut read = read_report(self.reader.summary(), &self.gaps, &self.zone);
         read.is_sample = self.sample().is_some();
@@ -173,7 +176,7 @@ impl Requests {
 
     fn take_all(
         &mut self,
-        progress: &mut ProgressLine,
+        progress: &ProgressLine,
         take: &mut impl FnMut(&[Hit<'_>]) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let (from, to) = (self.from, self.to);
@@ -181,18 +184,16 @@ impl Requests {
             let time = time(request);
             from.is_none_or(|from| time >= from) && to.is_none_or(|to| time < to)
         };
-        let mut count = 0;
         loop {
-            progress.requests(count, || self.reader.progress());
             let show_keys = self.show_keys;
             let some = self.reader.read_some(AT_ONCE).map_err(|error| told(error, show_keys))?;
             let requests: Vec<Request<'_>> = some.collect();
             if requests.is_empty() {
                 return Ok(());
             }
-            count = requests.len();
+            progress.replayed(requests.len());
             let texts: Vec<Texts<'_>> = requests.iter().map(Texts::of).collect();
-            let mut hits = Vec::with_capacity(count);
+            let mut hits = Vec::with_capacity(requests.len());
             for (request, texts) in requests.iter().zip(&texts).filter(|(request, _)| is_within(request)) {
                 self.gaps.note(request.time_micros());
                 self.taken += 1;
