@@ -336,6 +336,23 @@ fn a_long_limit_that_denies_nothing_is_left_out_of_the_policy() {
     );
 }
 
+/// They were dropped without a word, or counted although the service answers them as errors.
+#[test]
+fn requests_with_damaged_or_long_attributes_are_not_counted_and_a_note_says_so() {
+    let mut survey = Survey::new(options(0.05));
+    let at = Timestamp::from_unix_millis(MONDAY);
+    let hit = |path| Hit::new(at, [("ip", "192.0.2.1"), ("path", path)].into_iter().collect());
+    let (long, longest) = ("x".repeat(1_025), "x".repeat(1_024));
+    survey.request(&Hit { damaged: Some("path"), ..hit("/\u{fffd}") });
+    survey.request(&hit(&long));
+    survey.request(&hit(&longest));
+    let suggestion = survey.suggest();
+    assert_eq!((suggestion.requests, suggestion.undecided), (1, 2));
+    let note = "  - 2 requests are not counted, because the service answers them as errors: an attribute is not UTF-8, or has more \
+                than 1,024 bytes.\n";
+    assert!(suggestion.to_string().contains(note), "{suggestion}");
+}
+
 #[test]
 fn keys_can_be_hidden() {
     let mut suggestion = suggest(week(), options(0.05));

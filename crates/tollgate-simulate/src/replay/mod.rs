@@ -204,7 +204,7 @@ const COUNTERS_PER_CLIENT: usize = 8;
 const MAX_COUNTERS: usize = 64 << 20;
 
 /// The default of `tollgate serve`.
-const MAX_ATTRIBUTE_BYTES: NonZeroUsize = NonZeroUsize::new(1_024).expect("it is not 0");
+pub(crate) const MAX_ATTRIBUTE_BYTES: NonZeroUsize = NonZeroUsize::new(1_024).expect("it is not 0");
 
 /// Reasons that are told apart.
 const MAX_REASONS: usize = 64;

@@ -40,7 +40,10 @@ pub struct Suggestion {
     pub requests: u64,
     /// Requests without the key.
     pub without_key: u64,
-    /// Clients that made them.
+    /// Requests that the service would answer as errors, so that they are not counted: an attribute is not UTF-8, or is too
+    /// long.
+    pub undecided: u64,
+    /// Clients that made the counted ones.
     pub clients: u64,
     /// One client in so many was followed.
     pub one_client_in: u64,

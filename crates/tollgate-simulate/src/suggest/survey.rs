@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tollgate::{Quota, Timestamp};
-use tollgate_policy::Identity;
+use tollgate_policy::{Identity, Texts};
 
 use super::band::Band;
 use super::bound::{self, clients_needed};
 use super::kind::{Kind, Traits};
 use super::maxima::Maxima;
 use super::{GreatClient, HeldOut, KindReport, Outliers, SuggestedQuota, Suggestion};
-use crate::output::number::counted;
-use crate::replay::{Found, Subjects, digest, keep, mix, written};
+use crate::output::number::{counted, grouped};
+use crate::replay::{Found, MAX_ATTRIBUTE_BYTES, Subjects, digest, keep, mix, written};
 use crate::report::Spread;
 use crate::{Classes, Histogram, Hit, code};
 
@@ -67,6 +67,7 @@ pub struct Survey {
     short: Option<Maxima>,
     requests: u64,
     without_key: u64,
+    undecided: u64,
     /// Whether a client of the list has made a request that is counted.
     has_known: bool,
     first: Option<Timestamp>,
@@ -89,6 +90,7 @@ impl Survey {
             short: options.companion.as_ref().map(maxima),
             requests: 0,
             without_key: 0,
+            undecided: 0,
             has_known: false,
             first: None,
             last: None,
@@ -99,9 +101,13 @@ impl Survey {
         }
     }
 
-    /// Counts a request. One that lies before another is counted at the time of that one.
+    /// Counts a request, with the attributes that the policy will go by. One that lies before another is counted at the time
+    /// of that one.
     pub fn request(&mut self, hit: &Hit<'_>) {
-        if hit.damaged.is_some() {
+        let is_too_long =
+            |(_, texts): (&str, Texts<'_>)| texts.iter().any(|text| text.len() > MAX_ATTRIBUTE_BYTES.get());
+        if hit.damaged.is_some() || hit.attributes.iter().any(is_too_long) {
+            self.undecided += 1;
             return;
         }
         if self.options.matching.len() > 0 && self.options.matching.of(&hit.attributes) == 0 {
@@ -215,6 +221,7 @@ impl Survey {
             budget: self.options.budget,
             requests: self.requests,
             without_key: self.without_key,
+            undecided: self.undecided,
             clients: of_clients.len() as u64 * one_client_in,
             one_client_in,
             first: self.first.map(|first| written(first, &self.options.zone)),
@@ -417,6 +424,14 @@ fn notes(suggestion: &Suggestion) -> Vec<String> {
         notes.push(format!(
             "{} requests have no {}, and are not counted.",
             suggestion.without_key, suggestion.key
+        ));
+    }
+    if suggestion.undecided > 0 {
+        notes.push(format!(
+            "{} requests are not counted, because the service answers them as errors: an attribute is not UTF-8, or has \
+             more than {} bytes.",
+            grouped(suggestion.undecided),
+            grouped(MAX_ATTRIBUTE_BYTES.get() as u64)
         ));
     }
     if suggestion.one_client_in > 1 {
