@@ -404,6 +404,22 @@ fn requests_with_damaged_or_long_attributes_are_not_counted_and_a_note_says_so()
     assert!(suggestion.to_string().contains(note), "{suggestion}");
 }
 
+/// Ten working days are more than a week, and say nothing of a weekend.
+#[test]
+fn a_period_without_weekends_is_said_to_have_none() {
+    let note = |counts: fn(i64) -> bool| {
+        let days = (0..14).filter(|day| counts(day % 7));
+        let requests = days.flat_map(|day| {
+            (0..400).map(move |client| (day * DAY + i64::from(client) * 200, client, "Mozilla/5.0", 200))
+        });
+        let notes = suggest(requests.collect(), options(0.05)).notes;
+        notes.into_iter().find(|note| note.starts_with("Nearly all minutes"))
+    };
+    let workdays = "Nearly all minutes with requests are from Monday to Friday. Traffic at weekends may differ: take a log of both.";
+    assert_eq!(note(|day| day < 5).as_deref(), Some(workdays));
+    assert_eq!(note(|_| true), None);
+}
+
 #[test]
 fn keys_can_be_hidden() {
     let mut suggestion = suggest(week(), options(0.05));

@@ -3,6 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
+use jiff::civil::Weekday;
 use jiff::tz::TimeZone;
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Identity, Texts};
@@ -25,6 +26,12 @@ const FITTED: f64 = 0.7;
 
 /// The longest time without a request that belongs to the period: a long weekend.
 const GAP: Duration = Duration::from_secs(3 * 86_400);
+
+/// Days of a week, the shortest period that has all kinds of days.
+const WEEK: f64 = 7.0;
+
+/// One in so many of the minutes with requests is at a weekend, or a note says that they are missing.
+const WEEKENDS: u64 = 20;
 
 /// The held-out part has at least one in so many of the clients that the limit is found by, or a note says so.
 const WITNESSES: u64 = 10;
@@ -75,6 +82,9 @@ pub struct Survey {
     /// Gaps that are no part of the period, together, and the longest: how long it is and when it begins.
     gaps: Duration,
     longest_gap: Option<(Duration, Timestamp)>,
+    /// The last minute with a request, and how many there are on workdays and at weekends.
+    minute: Option<i64>,
+    minutes: [u64; 2],
     fingerprint: u128,
 }
 
@@ -96,6 +106,8 @@ impl Survey {
             last: None,
             gaps: Duration::ZERO,
             longest_gap: None,
+            minute: None,
+            minutes: [0; 2],
             fingerprint: 0,
             options,
         }
@@ -118,6 +130,7 @@ impl Survey {
         if let Some(last) = self.last.replace(now) {
             self.gap(last, now);
         }
+        self.weekday(now);
         self.long.pass(now);
         if let Some(short) = &mut self.short {
             short.pass(now);
@@ -159,6 +172,19 @@ impl Survey {
                 self.longest_gap = Some((gap, from));
             }
         }
+    }
+
+    /// Notes on what kind of day a minute with requests is.
+    fn weekday(&mut self, now: Timestamp) {
+        let minute = now.as_unix_millis().div_euclid(60_000);
+        if self.minute.replace(minute) == Some(minute) {
+            return;
+        }
+        let Ok(time) = jiff::Timestamp::from_millisecond(now.as_unix_millis()) else { return };
+        let weekday = self.options.zone.to_datetime(time).weekday();
+        let [workdays, weekends] = &mut self.minutes;
+        let is_weekend = matches!(weekday, Weekday::Saturday | Weekday::Sunday);
+        *if is_weekend { weekends } else { workdays } += 1;
     }
 
     fn client(&mut self, digest: u128) -> Option<u32> {
@@ -239,6 +265,7 @@ impl Survey {
             fingerprint: self.fingerprint,
         };
         suggestion.notes = notes(&suggestion);
+        suggestion.notes.splice(0..0, self.no_weekends());
         suggestion.notes.splice(0..0, self.gaps());
         suggestion.notes.extend(self.nobody_known());
         suggestion
@@ -273,6 +300,16 @@ impl Survey {
             longest.as_secs_f64() / 86_400.0,
             written(from, &self.options.zone)
         ))
+    }
+
+    /// A note, if a period of a week or more has nearly nothing but workdays. One of weekends alone has long gaps, and so
+    /// counts as shorter.
+    fn no_weekends(&self) -> Option<String> {
+        let [workdays, weekends] = self.minutes;
+        let is_missing = self.days() >= WEEK && weekends * WEEKENDS < workdays + weekends;
+        let note = "Nearly all minutes with requests are from Monday to Friday. Traffic at weekends may differ: take a log of \
+                    both.";
+        is_missing.then(|| note.to_owned())
     }
 
     fn quota(&self, maxima: &Maxima, window: &Quota) -> SuggestedQuota {
@@ -406,7 +443,7 @@ fn outliers(clients: &[(u32, u64, Kind)]) -> Option<Outliers> {
 
 fn notes(suggestion: &Suggestion) -> Vec<String> {
     let mut notes = Vec::new();
-    if suggestion.days < 7.0 {
+    if suggestion.days < WEEK {
         notes.push(format!(
             "The period has {:.1} days. Traffic differs between weekdays and weekends: take a week or more.",
             suggestion.days
