@@ -15,6 +15,16 @@ pub(crate) fn plain(mut input: impl Read + Send + 'static) -> io::Result<Box<dyn
     let mut first = Vec::with_capacity(ZSTD.len());
     (&mut input).take(ZSTD.len() as u64).read_to_end(&mut first)?;
     let (is_gzip, is_zstd) = (first.starts_with(&GZIP), first == ZSTD);
+    let other = match first.as_slice() {
+        // The digit is the size of its blocks.
+        [b'B', b'Z', b'h', b'1'..=b'9'] => Some("bzcat"),
+        [0xfd, b'7', b'z', b'X'] => Some("xzcat"),
+        _ => None,
+    };
+    if let Some(program) = other {
+        let hint = format!("only gzip and zstd are read; pipe it: {program} FILE | tollgate ... -");
+        return Err(io::Error::new(io::ErrorKind::InvalidData, hint));
+    }
     let whole = Cursor::new(first).chain(input);
     Ok(match () {
         () if is_gzip => Box::new(MultiGzDecoder::new(BufReader::with_capacity(64 << 10, whole))),
@@ -136,8 +146,17 @@ mod tests {
 
     #[test]
     fn short_texts_are_no_compressed_ones() {
-        for bytes in [&b""[..], b"\x1f", b"\x28\xb5\x2f", b"a\n"] {
+        for bytes in [&b""[..], b"\x1f", b"\x28\xb5\x2f", b"a\n", b"BZh", b"BZhost.example - -"] {
             assert_eq!(read(bytes.to_vec()).unwrap(), bytes);
+        }
+    }
+
+    /// They were said to have no known format, with the shape of their bytes.
+    #[test]
+    fn other_compressions_are_told_how_to_be_read() {
+        for (bytes, program) in [(&b"BZh91AY&SY"[..], "bzcat"), (b"\xfd7zXZ\0", "xzcat")] {
+            let hint = format!("only gzip and zstd are read; pipe it: {program} FILE | tollgate ... -");
+            assert_eq!(read(bytes.to_vec()).unwrap_err().to_string(), hint);
         }
     }
 
