@@ -11,7 +11,7 @@ use std::num::NonZeroUsize;
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Identity};
-use tollgate_simulate::suggest::{Kind, Suggestion, Survey, SurveyOptions, clients_needed};
+use tollgate_simulate::suggest::{Kind, Per, Suggestion, Survey, SurveyOptions, clients_needed};
 use tollgate_simulate::{Classes, Hit};
 
 /// 2026-11-23 00:00 UTC, a Monday.
@@ -25,6 +25,7 @@ fn options(budget: f64) -> SurveyOptions {
         window: "1/1m".parse().unwrap(),
         companion: Some("1/1s".parse().unwrap()),
         budget,
+        budget_per: Per::Client,
         max_clients: NonZeroUsize::new(1_000_000).unwrap(),
         matching: Classes::default(),
         conditions: None,
@@ -418,6 +419,37 @@ fn a_period_without_weekends_is_said_to_have_none() {
     let workdays = "Nearly all minutes with requests are from Monday to Friday. Traffic at weekends may differ: take a log of both.";
     assert_eq!(note(|day| day < 5).as_deref(), Some(workdays));
     assert_eq!(note(|_| true), None);
+}
+
+/// A client that asks for much on one of ten days is one of ten client-days.
+#[test]
+fn a_budget_can_be_one_of_client_days() {
+    let mut requests = Vec::new();
+    for day in 0..10_i64 {
+        for client in 0..40_u32 {
+            let most = if i64::from(client % 10) == day { 30 } else { 3 };
+            let start = day * DAY + i64::from(client) * 2_000;
+            requests.extend((0..most).map(|second| (start + second, client, "Mozilla/5.0", 200)));
+        }
+    }
+    let per_client = suggest(requests.clone(), options(0.2));
+    assert_eq!((per_client.clients, per_client.quota.bound), (40, Some(30)));
+    let per_day = SurveyOptions { budget_per: Per::ClientDay, ..options(0.2) };
+    let suggestion = suggest(requests, per_day);
+    assert_eq!((suggestion.clients, suggestion.quota.bound), (400, Some(3)));
+    assert_eq!(
+        suggestion.kinds.iter().map(|kind| (kind.kind, kind.clients)).collect::<Vec<_>>(),
+        [(Kind::Single, 400)]
+    );
+    let held_out = suggestion.quota.held_out.unwrap();
+    // The last three days, and a minute of the day before.
+    assert!((120..=122).contains(&held_out.clients), "{held_out:?}");
+    assert!((12..=13).contains(&held_out.denied_clients), "{held_out:?}");
+    let text = suggestion.to_string();
+    for said in ["of 400 client-days by ip", "at most 20 % of client-days ask for more than 3"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    Config::parse("suggested.yaml", &suggestion.policy().unwrap()).unwrap();
 }
 
 #[test]

@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 use tollgate::{Quota, Timestamp};
 use tollgate_logs::{Attribute, Format, TimeField};
 use tollgate_simulate::Gate;
+use tollgate_simulate::suggest::Per;
 
 use super::{log_value, value};
 
@@ -125,6 +126,10 @@ pub struct SuggestArgs {
     /// Share of clients that may ever be denied
     #[arg(long, value_name = "SHARE", default_value = "0.1%", value_parser = log_value::budget)]
     pub budget: f64,
+
+    /// What the budget is a share of: `client`, or `client-day`, a client on one day
+    #[arg(long, value_name = "UNIT", default_value = "client")]
+    pub budget_per: Per,
 
     /// File of known clients, such as customers and offices: a value of the first --key a line, addresses also as networks,
     /// up to 16 MiB. They are counted, and shown apart

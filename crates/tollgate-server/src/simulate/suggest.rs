@@ -44,6 +44,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         window: args.window.clone(),
         companion: args.companion.0.clone(),
         budget: args.budget,
+        budget_per: args.budget_per,
         max_clients: args.max_clients,
         matching,
         known,

@@ -14,6 +14,8 @@ mod policy;
 mod survey;
 mod text;
 
+use std::str::FromStr;
+
 use serde::Serialize;
 
 pub use self::band::Band;
@@ -21,6 +23,44 @@ pub use self::bound::{BUDGET, RISK, clients_needed, rank};
 pub use self::kind::Kind;
 pub use self::survey::{Survey, SurveyOptions};
 use crate::report::{ReadReport, Spread};
+
+/// What the budget is a share of.
+///
+/// ```
+/// use tollgate_simulate::suggest::Per;
+///
+/// assert_eq!("client-day".parse(), Ok(Per::ClientDay));
+/// ```
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Per {
+    /// Clients: few of them are ever denied in the period.
+    #[default]
+    Client,
+    /// Clients on each day on which they ask for something: few of them are denied on a day. Days are those of the zone.
+    ClientDay,
+}
+
+impl Per {
+    /// In words.
+    #[must_use]
+    pub const fn words(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::ClientDay => "client-day",
+        }
+    }
+}
+
+/// `client` or `client-day`.
+impl FromStr for Per {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let all = [Self::Client, Self::ClientDay];
+        all.into_iter().find(|per| per.words() == text).ok_or("expected client or client-day")
+    }
+}
 
 /// A limit that denies few clients, with what it rests on.
 #[derive(Debug, Clone, Serialize)]
@@ -36,6 +76,8 @@ pub struct Suggestion {
     pub matching: Option<String>,
     /// The share of clients that may ever be denied.
     pub budget: f64,
+    /// What it is a share of. All that is said here of clients is said of client-days, if it is that.
+    pub budget_per: Per,
     /// Requests that were counted.
     pub requests: u64,
     /// Requests without the key.

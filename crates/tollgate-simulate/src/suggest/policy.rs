@@ -16,11 +16,12 @@ impl Suggestion {
         written(&self.quota)?;
         let quotas: Vec<&SuggestedQuota> =
             [Some(&self.quota).filter(|_| !self.is_limit_idle), companion].into_iter().flatten().collect();
+        let client = self.budget_per.words();
         let mut text = String::new();
         // Writing into a string does not fail.
         let _ = writeln!(
             text,
-            "# Limits for clients by {}, found by `tollgate suggest` in {} requests of {} clients,\n# from {} to {}.",
+            "# Limits for clients by {}, found by `tollgate suggest` in {} requests of {} {client}s,\n# from {} to {}.",
             self.key,
             grouped(self.requests),
             grouped(self.clients),
@@ -31,8 +32,8 @@ impl Suggestion {
             let Some((bound, limit)) = quota.bound.zip(quota.limit) else { continue };
             let _ = writeln!(
                 text,
-                "# {limit}/{}: with a confidence of 95 %, at most {} of clients ever ask for more than {bound} in one\n\
-                 # window (from {} clients until {}); rounded up to {limit}.",
+                "# {limit}/{}: with a confidence of 95 %, at most {} of {client}s ever ask for more than {bound} in one\n\
+                 # window (from {} {client}s until {}); rounded up to {limit}.",
                 quota.window,
                 percentage(self.budget),
                 grouped(quota.fitted_clients),
@@ -41,7 +42,7 @@ impl Suggestion {
             if let Some(held_out) = quota.held_out {
                 let _ = writeln!(
                     text,
-                    "# In the rest of the period it denies {} of {} clients ({}).",
+                    "# In the rest of the period it denies {} of {} {client}s ({}).",
                     grouped(held_out.denied_clients),
                     grouped(held_out.clients),
                     percent(held_out.denied_clients, held_out.clients)

@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::time::Duration;
 
-use jiff::civil::Weekday;
+use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Identity, Texts};
@@ -12,7 +12,7 @@ use super::band::Band;
 use super::bound::{self, clients_needed};
 use super::kind::{Kind, Traits};
 use super::maxima::Maxima;
-use super::{GreatClient, HeldOut, KindReport, Outliers, SuggestedQuota, Suggestion};
+use super::{GreatClient, HeldOut, KindReport, Outliers, Per, SuggestedQuota, Suggestion};
 use crate::output::number::{counted, grouped};
 use crate::replay::{Found, MAX_ATTRIBUTE_BYTES, Subjects, digest, keep, mix, written};
 use crate::report::Spread;
@@ -53,6 +53,8 @@ pub struct SurveyOptions {
     pub companion: Option<Quota>,
     /// The share of clients that may ever be denied.
     pub budget: f64,
+    /// What that is a share of.
+    pub budget_per: Per,
     /// How many clients are followed.
     pub max_clients: NonZeroUsize,
     /// The requests that are counted, as one class; without classes, all.
@@ -85,6 +87,9 @@ pub struct Survey {
     /// The last minute with a request, and how many there are on workdays and at weekends.
     minute: Option<i64>,
     minutes: [u64; 2],
+    /// The last day with a request, and how many there have been.
+    day: Option<Date>,
+    days: u64,
     fingerprint: u128,
 }
 
@@ -108,6 +113,8 @@ impl Survey {
             longest_gap: None,
             minute: None,
             minutes: [0; 2],
+            day: None,
+            days: 0,
             fingerprint: 0,
             options,
         }
@@ -143,6 +150,11 @@ impl Survey {
         self.fingerprint = mix(self.fingerprint, digest, now);
         let is_known = self.options.known.of(&hit.attributes) > 0;
         self.has_known |= is_known;
+        // On another day, it is another one.
+        let digest = match self.options.budget_per {
+            Per::Client => digest,
+            Per::ClientDay => mix(digest, self.days.into(), Timestamp::EPOCH),
+        };
         let Some(client) = self.client(digest) else { return };
         let place = client as usize;
         if place >= self.traits.len() {
@@ -181,9 +193,10 @@ impl Survey {
             return;
         }
         let Ok(time) = jiff::Timestamp::from_millisecond(now.as_unix_millis()) else { return };
-        let weekday = self.options.zone.to_datetime(time).weekday();
+        let day = self.options.zone.to_datetime(time).date();
+        self.days += u64::from(self.day.replace(day) != Some(day));
         let [workdays, weekends] = &mut self.minutes;
-        let is_weekend = matches!(weekday, Weekday::Saturday | Weekday::Sunday);
+        let is_weekend = matches!(day.weekday(), Weekday::Saturday | Weekday::Sunday);
         *if is_weekend { weekends } else { workdays } += 1;
     }
 
@@ -245,6 +258,7 @@ impl Survey {
             key: self.options.identity.to_string(),
             matching: self.options.conditions.clone(),
             budget: self.options.budget,
+            budget_per: self.options.budget_per,
             requests: self.requests,
             without_key: self.without_key,
             undecided: self.undecided,
@@ -454,7 +468,7 @@ fn notes(suggestion: &Suggestion) -> Vec<String> {
     {
         notes.push(format!(
             "The held-out part has only {}, too few to try a limit on.",
-            counted(held_out.clients, "client")
+            counted(held_out.clients, suggestion.budget_per.words())
         ));
     }
     if suggestion.without_key > 0 {

@@ -23,7 +23,7 @@ impl fmt::Display for Suggestion {
             f,
             "{} of {} by {}, from {first} to {last}: {:.1} days",
             counted(self.requests, "request"),
-            counted(self.clients, "client"),
+            counted(self.clients, self.budget_per.words()),
             Printable(&self.key),
             self.days
         )?;
@@ -58,6 +58,7 @@ impl fmt::Display for Suggestion {
 
 fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQuota) -> fmt::Result {
     let SuggestedQuota { window, fitted_clients, clients_needed, .. } = quota;
+    let client = suggestion.budget_per.words();
     match quota.limit.zip(quota.bound) {
         Some((limit, bound)) => {
             writeln!(f, "\nLimit {}/{window}", grouped(limit))?;
@@ -66,7 +67,7 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                     f,
                     "  on the rest of the period: denies {} of {} ({}), and {} of {} ({})",
                     grouped(held_out.denied_clients),
-                    counted(held_out.clients, "client"),
+                    counted(held_out.clients, client),
                     percent(held_out.denied_clients, held_out.clients),
                     grouped(held_out.denied),
                     counted(held_out.requests, "request"),
@@ -75,12 +76,12 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             }
             writeln!(
                 f,
-                "  found on about the first 70 %, until {}:\n  with a confidence of 95 %, at most {} of clients ask for more \
+                "  found on about the first 70 %, until {}:\n  with a confidence of 95 %, at most {} of {client}s ask for more \
                  than {} in one window ({});\n  rounded up by a factor of {:.1}",
                 quota.fitted_until.as_deref().unwrap_or_default(),
                 percentage(suggestion.budget),
                 grouped(bound),
-                counted(*fitted_clients, "client"),
+                counted(*fitted_clients, client),
                 limit as f64 / bound.max(1) as f64
             )?;
             if let Some(Band { low, high }) = quota.band {
@@ -103,15 +104,15 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             writeln!(f, "\nNo limit for {window}")?;
             writeln!(
                 f,
-                "  To say that at most {} of clients are denied takes {} in about the first 70 % of the period; there are {}.",
+                "  To say that at most {} of {client}s are denied takes {} in about the first 70 % of the period; there are {}.",
                 percentage(suggestion.budget),
-                counted(*clients_needed, "client"),
+                counted(*clients_needed, client),
                 grouped(*fitted_clients)
             )?;
             if let Some(days) = quota.more_days {
                 writeln!(
                     f,
-                    "  If new clients come as fast as so far, {} more would bring them.",
+                    "  If new {client}s come as fast as so far, {} more would bring them.",
                     counted(days, "day")
                 )?;
             }
@@ -130,12 +131,14 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
 
 impl Suggestion {
     fn kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let client = self.budget_per.words();
         writeln!(
             f,
-            "\nKinds of clients, with the most that each client asks for in one window; all are counted"
+            "\nKinds of {client}s, with the most that each {client} asks for in one window; all are counted"
         )?;
+        let clients = format!("{client}s");
         let titles =
-            ["kind", "clients", "requests", "above the limit", "half at most", "99 % at most", "all at most"];
+            ["kind", &clients, "requests", "above the limit", "half at most", "99 % at most", "all at most"];
         let mut table = Table::new(titles);
         let mut row = |name: &str, clients, requests, above: Option<u64>, most: Option<Spread>| {
             let above = above.map_or("-".to_owned(), grouped);
