@@ -7,7 +7,7 @@ use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
 /// Parts of the names that programs give themselves, in lower case.
-const ROBOTS: [&str; 24] = [
+const ROBOTS: [&str; 32] = [
     "bot",
     "crawl",
     "spider",
@@ -32,6 +32,15 @@ const ROBOTS: [&str; 24] = [
     "pingdom",
     "preview",
     "feed",
+    "scan",
+    "check",
+    "fetch",
+    "archive",
+    "validator",
+    "-google",
+    // Where one reads about the robot.
+    "http://",
+    "https://",
 ];
 
 /// Programs after which one address seems to be shared by many people.
@@ -132,6 +141,26 @@ mod tests {
         let mut traits = Traits::default();
         requests.iter().for_each(|(status, program)| traits.note(Some(*status), Some(program)));
         traits.kind()
+    }
+
+    /// Of a list that others keep, two fifths were taken for people.
+    #[test]
+    fn most_known_robots_are_told_and_browsers_are_none() {
+        let known = include_str!("../../tests/robots/user-agents.txt");
+        let (robots, others): (Vec<&str>, Vec<&str>) = known.lines().partition(|line| is_robot(line));
+        assert!(robots.len() >= 4 * others.len(), "{} are told, {} are not", robots.len(), others.len());
+        let browsers = [
+            "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0",
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36",
+            "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/142.0.0.0 Safari/537.36 \
+             Edg/142.0.0.0",
+            "Mozilla/5.0 (iPhone; CPU iPhone OS 18_6 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.6 \
+             Mobile/15E148 Safari/604.1",
+            "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) SamsungBrowser/28.0 Chrome/130.0.0.0 \
+             Mobile Safari/537.36",
+            "Opera/9.80 (Windows NT 6.1; WOW64) Presto/2.12.388 Version/12.18",
+        ];
+        assert!(browsers.iter().all(|browser| !is_robot(browser)));
     }
 
     #[test]
