@@ -193,7 +193,7 @@ impl Domains {
         if let (Some(known), SameDomain::Refuse) = (self.by_name.get(&name.value.0), same) {
             let first = Place::seen_from(name.at, known.at, files);
             let problem = format!(
-                "the domain `{}` is here already, in {first}: write it once, or set MERGE_DOMAIN_CONFIG=true",
+                "duplicate domain `{}`, already given in {first}: write it once, or set MERGE_DOMAIN_CONFIG=true",
                 name.value.0
             );
             problems.add(name.at, ProblemKind::Other(problem.into()));

@@ -52,7 +52,7 @@ pub enum Error {
     },
     /// No known format reads the first lines of a file.
     #[error(
-        "{name}: no known format reads these lines; name one (nginx: --format 'log_format ...', Apache: --format \
+        "{name}: no known format fits these lines; name one (nginx: --format 'log_format ...', Apache: --format \
          'LogFormat ...'){}", nearest.as_ref().map_or(String::new(), |nearest| format!("; {nearest}"))
     )]
     UnknownFormat {
@@ -62,7 +62,7 @@ pub enum Error {
         nearest: Option<Nearest>,
     },
     /// The format that was given reads none of the first lines of a file.
-    #[error("{name}: the format that you gave does not fit line {}, of the shape: {}", line.line, line.shape())]
+    #[error("{name}: the given format does not fit line {}, of the shape: {}", line.line, line.shape())]
     OtherFormat {
         /// The file.
         name: String,
@@ -81,7 +81,7 @@ pub enum Error {
     },
     /// Times have no zone, and no zone is set.
     #[error(
-        "{name}: the times in this log have no zone; name theirs, such as --tz Europe/Berlin or --tz UTC"
+        "{name}: the times in this log have no time zone; give it, such as --tz Europe/Berlin or --tz UTC"
     )]
     NoZone {
         /// The file.
@@ -99,7 +99,7 @@ pub enum Error {
     },
     /// Too many requests are late, so they were left out. [`Reader::summary`](crate::Reader::summary) has examples.
     #[error(
-        "{late} of {lines} lines lie too far behind those before them, which is more than {} %; read them with --sort",
+        "{late} of {lines} lines are too far out of order, which is more than {} %; use --sort",
         percent(*max_unparsed)
     )]
     Late {
@@ -113,17 +113,17 @@ pub enum Error {
     /// One second of the log has more requests than the memory for it holds.
     #[error("more than {} MiB of requests in one second of the log", Error::SECOND >> 20)]
     Dense,
-    /// More files have to be read at once than is allowed. Sorting reads one after the other.
-    #[error("more than {} files overlap in time; read them with --sort", Error::FILES)]
+    /// More files must be read at the same time than allowed. Sorting reads one after the other.
+    #[error("more than {} files overlap in time; use --sort", Error::FILES)]
     Overlap,
     /// There is no room for temporary files, or they cannot be written.
     #[error("sorting: a temporary file failed")]
     Temporary(#[source] io::Error),
     /// The system starts no thread.
-    #[error("the thread that reads cannot be started")]
+    #[error("the reader thread cannot be started")]
     Thread(#[source] io::Error),
     /// The thread that reads has panicked, which is a bug: here, or in an [`Input::Read`](crate::Input::Read).
-    #[error("the thread that reads has panicked")]
+    #[error("the reader thread panicked")]
     Panicked,
 }
 
@@ -144,11 +144,11 @@ impl fmt::Display for Nearest {
         let (line, shape) = (example.line, example.shape());
         match format {
             Some(format) => {
-                write!(f, "the format {format} reads many, but not line {line}, of the shape: {shape}")
+                write!(f, "the format {format} fits many lines, but not line {line}, of the shape: {shape}")
             }
             None => write!(
                 f,
-                "line {line} is JSON without a request; --time and --attr name the fields of one; its shape: {shape}"
+                "line {line} is JSON without a request; name its fields with --time and --attr; its shape: {shape}"
             ),
         }
     }
@@ -164,7 +164,7 @@ impl Error {
 /// What to do about a field that is missing.
 fn hint(field: &str) -> &'static str {
     if field == "time" {
-        "; in JSON lines and tables, --time names the one that has it, such as --time created"
+        "; in JSON lines and tables, name the field with the time, such as --time created"
     } else {
         ""
     }

@@ -21,8 +21,8 @@ pub(crate) enum Reason {
 impl Reason {
     pub(crate) const fn text(self) -> &'static str {
         match self {
-            Self::TooLong => "the line has more than 64 KiB",
-            Self::Shape => "the line does not have the shape of the format",
+            Self::TooLong => "the line is longer than 64 KiB",
+            Self::Shape => "the line does not match the format",
             Self::Json => "the line is not a JSON object",
             Self::Columns => "the line does not have the columns of the header",
             Self::NoTime => "the line has no time",
@@ -31,7 +31,7 @@ impl Reason {
             Self::NoField => "the header lacks a column",
             Self::Status => "the status is invalid",
             Self::Number => "the number of bytes or the duration is invalid",
-            Self::Prefix => "what the log driver writes before each line is missing",
+            Self::Prefix => "the log driver's prefix is missing",
         }
     }
 }

@@ -36,16 +36,16 @@ pub enum PolicyError {
     #[error("policy `{0}`: an attribute's name has 1 to {max} characters", max = Attributes::MAX_NAME)]
     AttributeName(Box<str>),
     /// A cost whose minimum is above its maximum.
-    #[error("policy `{0}`: the least cost is above the most")]
+    #[error("policy `{0}`: the minimum cost is above the maximum")]
     CostRange(Box<str>),
     /// A limit for a missing attribute that is above the maximum.
-    #[error("policy `{0}`: the limit of requests that do not say theirs is above the most")]
+    #[error("policy `{0}`: the limit for requests without the attribute is above the maximum")]
     LimitRange(Box<str>),
     /// An empty list in a condition or a key: it would match nothing, or count all requests together.
-    #[error("policy `{0}`: a list of a condition or of a key is empty")]
+    #[error("policy `{0}`: a list in a condition or a key is empty")]
     EmptyList(Box<str>),
     /// An HTTP status that is not an error.
-    #[error("policy `{policy}`: a denial has a status from 400 to 599, and not {status}")]
+    #[error("policy `{policy}`: a denial must have a status from 400 to 599, not {status}")]
     DenyStatus {
         /// The policy's name.
         policy: Box<str>,

@@ -46,25 +46,25 @@ pub enum ConfigError {
         source: io::Error,
     },
     /// The file is larger than [`Config::MAX_BYTES`].
-    #[error("{} is larger than 16 MiB, and no file of policies", Printable(file))]
+    #[error("{} is larger than 16 MiB, too large for a policy file", Printable(file))]
     TooLarge {
         /// The file.
         file: Box<str>,
     },
     /// A folder has no file that is read.
-    #[error("{} has no file that ends in .yaml or .yml", Printable(folder))]
+    #[error("{} contains no file that ends in .yaml or .yml", Printable(folder))]
     NoFile {
         /// The folder.
         folder: Box<str>,
     },
     /// There are more files than [`Sources::MAX_FILES`].
-    #[error("{} is one file too many: 1000 can be read together", Printable(file))]
+    #[error("{} is one file too many: at most 1000 can be read together", Printable(file))]
     TooMany {
         /// The first file that is one too many.
         file: Box<str>,
     },
     /// The files together are larger than [`Config::MAX_BYTES`].
-    #[error("with {} the files are larger than 16 MiB together", Printable(file))]
+    #[error("with {}, the files together are larger than 16 MiB", Printable(file))]
     TooLargeTogether {
         /// The file with which they become larger.
         file: Box<str>,

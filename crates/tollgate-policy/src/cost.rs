@@ -60,15 +60,15 @@ pub enum OnMissingCost {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum CostError {
-    /// There is no such attribute.
-    #[error("the attribute `{0}` says the cost and is missing")]
+    /// The attribute is missing.
+    #[error("the attribute `{0}`, which sets the cost, is missing")]
     Missing(Box<str>),
-    /// The attribute is no whole number.
-    #[error("the attribute `{0}` says the cost and must be a whole number")]
+    /// The attribute is not a whole number.
+    #[error("the attribute `{0}` sets the cost and must be a whole number")]
     NoNumber(Box<str>),
-    /// The attribute says more than the policy takes. It is an error and not cut down, because then less would be
-    /// counted than was used.
-    #[error("the attribute `{name}` says the cost and may be at most {max}")]
+    /// The attribute is above the policy's maximum. It is an error and not cut down, because then less would be counted
+    /// than was used.
+    #[error("the attribute `{name}` sets the cost and may be at most {max}")]
     AboveMaximum {
         /// The attribute's name.
         name: Box<str>,
@@ -76,7 +76,7 @@ pub enum CostError {
         max: u32,
     },
     /// The value of the attribute is not known.
-    #[error("the attribute `{name}` says the cost and {unknown}")]
+    #[error("the attribute `{name}` sets the cost, but {unknown}")]
     Unknown {
         /// The attribute's name.
         name: Box<str>,

@@ -62,7 +62,7 @@ pub enum KeyFault {
     #[error("is a list")]
     List,
     /// It is not an address, but an address is needed.
-    #[error("is no address")]
+    #[error("is not an address")]
     NoAddress,
     /// Its value is not known.
     #[error("{0}")]
@@ -149,7 +149,7 @@ impl Identity {
     /// As [`key`](Self::key).
     pub fn describe<'a, V: View>(&'a self, view: &'a V) -> Result<String, NoKey<'a>> {
         match self {
-            Self::Global => Ok("everybody".to_owned()),
+            Self::Global => Ok("all requests".to_owned()),
             Self::Every => {
                 self.key(view)?;
                 let pairs = all(view)?.into_iter().map(|(name, value)| format!("{name}={value}"));
@@ -380,7 +380,7 @@ mod tests {
         let pair = Identity::All([Identity::Attribute("user".into()), address()].into());
         assert_eq!(key(&pair, &[("ip", "192.0.2.1")]), Err("user is missing".into()));
         assert_eq!(key(&pair, &[("user", ""), ("ip", "192.0.2.1")]), Err("user is empty".into()));
-        assert_eq!(key(&pair, &[("user", "a"), ("ip", "unknown")]), Err("ip is no address".into()));
+        assert_eq!(key(&pair, &[("user", "a"), ("ip", "unknown")]), Err("ip is not an address".into()));
     }
 
     /// A gateway that admits what is an error needs a key for every request.
@@ -411,7 +411,7 @@ mod tests {
         for (pairs, said) in [
             (&[("user", "a"), ("ip", "2001:db8::1")][..], Ok("user=a, ip=2001:db8::/64")),
             (&[("user", "a"), ("ip", "x"), ("device", "d1")], Ok("device=d1")),
-            (&[("user", "a"), ("ip", "x"), ("device", "")], Err("ip is no address")),
+            (&[("user", "a"), ("ip", "x"), ("device", "")], Err("ip is not an address")),
             (&[("ip", "2001:db8::1"), ("device", "")], Err("device is empty")),
             (&[("user", "")], Err("user is empty")),
         ] {
@@ -421,7 +421,7 @@ mod tests {
             assert_eq!(described.as_deref().ok(), said.ok());
             assert_eq!(key(&choice, pairs).err().as_deref(), said.err());
         }
-        assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("everybody"));
+        assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("all requests"));
     }
 
     /// Only the first choice was named, and whoever sent neither was told to send the first.

@@ -57,17 +57,17 @@ pub enum OnMissingLimit {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum LimitError {
-    /// There is no such attribute. The caller's fault.
-    #[error("the attribute `{0}` says the limit and is missing")]
+    /// The attribute is missing. The caller's fault.
+    #[error("the attribute `{0}`, which sets the limit, is missing")]
     Missing(Box<str>),
-    /// The attribute is no whole number. The caller's fault.
-    #[error("the attribute `{0}` says the limit and must be a whole number")]
+    /// The attribute is not a whole number. The caller's fault.
+    #[error("the attribute `{0}` sets the limit and must be a whole number")]
     NoNumber(Box<str>),
     /// Clients could invent the attribute. The fault of the service's author.
-    #[error("the attribute `{0}` says the limit, and the client could invent it")]
+    #[error("the attribute `{0}` sets the limit, but the client could invent its value")]
     Unverified(Box<str>),
     /// The value of the attribute is not known.
-    #[error("the attribute `{name}` says the limit and {unknown}")]
+    #[error("the attribute `{name}` sets the limit, but {unknown}")]
     Unknown {
         /// The attribute's name.
         name: Box<str>,

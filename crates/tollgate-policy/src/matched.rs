@@ -65,7 +65,7 @@ pub enum Refusal {
         error: LimitError,
     },
     /// A policy would count the request that it [may not touch](crate::Attributes::within).
-    #[error("policy `{policy}` matches, and the caller may not touch it")]
+    #[error("policy `{policy}` matches, but the caller may not use it")]
     OtherPolicy {
         /// The policy's name.
         policy: Box<str>,

@@ -51,7 +51,7 @@ pub enum ProblemKind {
     #[error("nested more than {0} deep")]
     TooDeep(usize),
     /// The file has more than one document.
-    #[error("a second document begins here, and a file has one")]
+    #[error("a second document begins here, but a file has only one")]
     SecondDocument,
     /// A value of another shape.
     #[error("expected {expected}, found {found}")]
@@ -82,7 +82,7 @@ pub enum ProblemKind {
         hint: Hint,
     },
     /// The same key twice in one mapping, or in several files that are read as one.
-    #[error("`{key}` is here already, in {first}: keep one of them")]
+    #[error("duplicate key `{key}`, already given in {first}: keep one of them")]
     DuplicateKey {
         /// The key.
         key: Box<str>,
@@ -134,15 +134,15 @@ pub enum ProblemKind {
     /// `on_store_failure: local` without a share.
     #[error("`on_store_failure: local` needs `local_share`, such as 1/3 for one of three processes")]
     MissingShare,
-    /// A share for what has none.
-    #[error("`local_share` goes with `on_store_failure: local` only")]
+    /// A share without `on_store_failure: local`.
+    #[error("`local_share` is only valid with `on_store_failure: local`")]
     NeedlessShare,
     /// A name that a policy cannot have.
     #[error("a policy's name has 1 to 64 letters, digits, `-`, `_` and `.`")]
     PolicyName,
     /// Two policies of one name.
     #[error(
-        "the policy `{name}` is here already, in {first}: counters and metrics tell policies apart by their names"
+        "duplicate policy name `{name}`, already used in {first}: counters and metrics identify policies by name"
     )]
     DuplicatePolicy {
         /// The name as it is written.
@@ -154,7 +154,7 @@ pub enum ProblemKind {
     #[error("an attribute's name has 1 to {} characters", Attributes::MAX_NAME)]
     AttributeName,
     /// The same part twice in one key.
-    #[error("this is part of the key already, at {first}")]
+    #[error("duplicate part of the key, already given at {first}")]
     RepeatedIdentity {
         /// Where it stands first.
         first: Position,
@@ -180,30 +180,30 @@ pub enum ProblemKind {
     #[error("the files have more than {MAX_EXPRESSIONS} regular expressions")]
     TooManyExpressions,
     /// A cost whose minimum is above its maximum.
-    #[error("`min` is above `max`, so that no request has a cost")]
+    #[error("`min` is above `max`, so no cost would be valid")]
     CostRange,
     /// A limit for a missing attribute that is above the maximum.
     #[error("`on_missing` must not be above `max`")]
     LimitRange,
-    /// A condition that asks for nothing but what a variable stands for, which is empty.
-    #[error("the variable stands for an empty text, and the test would fit what it was not meant for")]
+    /// A condition that is only a variable, which is empty.
+    #[error("the variable is empty, so the test would match more than intended")]
     EmptyVariable,
     /// A `*` or `?` of a variable among others that are written.
     #[error(
-        "the variable stands for a text with `*` or `?`, which cannot be told from those that are written here"
+        "the value of the variable contains `*` or `?`, which would be read as wildcards like those written here"
     )]
     SpecialVariable,
     /// A prefix that every text has.
-    #[error("every text begins so: write {{ present: true }} if that is meant")]
+    #[error("an empty prefix matches every text: write {{ present: true }} if that is what you mean")]
     EmptyPrefix,
     /// What whoever uses the file found wrong with it, in their words.
     #[error("{0}")]
     Other(Box<str>),
     /// An environment variable that is not set.
-    #[error("the environment variable `{0}` is not set (`$${{` stands for `${{` itself)")]
+    #[error("the environment variable `{0}` is not set (write `$${{` for a literal `${{`)")]
     UnsetVariable(Box<str>),
-    /// `${` that is no environment variable.
-    #[error("expected an environment variable such as ${{REDIS_URL}} (`$${{` stands for `${{` itself)")]
+    /// `${` without an environment variable.
+    #[error("expected an environment variable such as ${{REDIS_URL}} (write `$${{` for a literal `${{`)")]
     Variable,
 }
 

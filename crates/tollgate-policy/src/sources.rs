@@ -12,7 +12,7 @@ use crate::{Config, ConfigError};
 
 /// The texts of one or several files of policies, as they were at one moment.
 ///
-/// Several files mean what one file with all their policies would mean. There is no text in `Debug`, because it may hold
+/// Several files mean the same as one file with all their policies. `Debug` shows no text, because it may contain
 /// secrets.
 ///
 /// # Examples
@@ -25,8 +25,8 @@ use crate::{Config, ConfigError};
 /// let error = Config::parse_sources(&sources, |_| Vec::new()).unwrap_err();
 /// assert_eq!(
 ///     error.to_string(),
-///     "login.yaml:1:12: the policy `api` is here already, in line 1 of api.yaml: counters and metrics tell policies \
-///      apart by their names"
+///     "login.yaml:1:12: duplicate policy name `api`, already used in line 1 of api.yaml: counters and metrics identify \
+///      policies by name"
 /// );
 /// ```
 #[derive(Clone, PartialEq, Eq, Default)]
@@ -36,14 +36,14 @@ pub struct Sources {
     tables: Vec<Table>,
 }
 
-/// A text and what messages call its file.
+/// A text, and the name of its file in messages.
 #[derive(Clone, PartialEq, Eq)]
 struct Source {
     name: Box<str>,
     text: String,
 }
 
-/// A table in a file beside those that name it, or why it cannot be read.
+/// A table in the folder of the files that name it, or the reason why it cannot be read.
 #[derive(Clone, PartialEq, Eq)]
 struct Table {
     path: PathBuf,
@@ -51,10 +51,11 @@ struct Table {
 }
 
 impl Sources {
-    /// How many files may be read together. More are no files of policies but a folder that was meant to be another.
+    /// The maximum number of files that are read together. More than this suggests the wrong folder, not a set of
+    /// policy files.
     pub const MAX_FILES: usize = 1_000;
 
-    /// The text of a file that messages call `name`.
+    /// Returns the text of a file that messages call `name`.
     #[must_use]
     pub fn of(name: &str, text: impl Into<String>) -> Self {
         Self::default().and(name, text)
@@ -67,8 +68,8 @@ impl Sources {
         self
     }
 
-    /// Adds the text of a table that lies beside the file of this name, for `values_from: TABLE` and for lists such as
-    /// `cidr_from: TABLE`.
+    /// Adds the text of a table in the folder of the file with this name, for `values_from: TABLE` and for lists such
+    /// as `cidr_from: TABLE`.
     #[must_use]
     pub fn with_table(mut self, file: &str, table: &str, text: impl Into<String>) -> Self {
         self.tables.push(Table { path: beside(file, table), text: Ok(text.into()) });
@@ -80,8 +81,8 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// If one of them cannot be read or is no text, a folder has none, or they are more than
-    /// [`MAX_FILES`](Self::MAX_FILES) or larger than [`Config::MAX_BYTES`] together.
+    /// If one of them cannot be read or is not text, if a folder contains none, or if they are more than
+    /// [`MAX_FILES`](Self::MAX_FILES) or together larger than [`Config::MAX_BYTES`].
     pub fn read<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, ConfigError> {
         Self::read_by(paths, |path| File::open(path))
     }
@@ -90,7 +91,7 @@ impl Sources {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The same as [`read`](Self::read).
     pub fn read_by<P: AsRef<Path>, R: io::Read>(
         paths: impl IntoIterator<Item = P>,
         mut open: impl FnMut(&Path) -> io::Result<R>,
@@ -118,8 +119,8 @@ impl Sources {
         Ok(sources)
     }
 
-    /// Returns whether a file of a folder is read, by its name. Kubernetes keeps links that begin with dots beside its
-    /// files, and editors keep files that do.
+    /// Returns whether a file of a folder is read, by its name. Kubernetes keeps links that begin with dots next to its
+    /// files, and editors keep such files.
     #[must_use]
     pub fn takes(file: &Path) -> bool {
         let is_yaml = file.extension().is_some_and(|extension| extension == "yaml" || extension == "yml");
@@ -138,7 +139,7 @@ impl Sources {
         Ok(text)
     }
 
-    /// Returns what messages call the files.
+    /// Returns the names of the files in messages.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.files.iter().map(|source| source.name.as_ref())
     }
@@ -153,13 +154,13 @@ impl Sources {
         self.files.iter().map(|source| source.text.as_str())
     }
 
-    /// What messages call all files, those of tables last.
+    /// Returns the names of all files in messages, those of tables last.
     pub(crate) fn all_names(&self) -> impl Iterator<Item = Box<str>> {
         let tables = self.tables.iter().map(|table| table.path.display().to_string().into());
         self.files.iter().map(|source| source.name.clone()).chain(tables)
     }
 
-    /// The table of this name beside a file, with its number among all files.
+    /// Returns the table of this name in the folder of a file, with its number among all files.
     pub(crate) fn table(&self, file: u32, name: &str) -> Result<(u32, &str), Box<str>> {
         let path = beside(self.files.get(file as usize).map_or("", |source| &source.name), name);
         let found = (self.files.len() as u32..).zip(&self.tables).find(|(_, table)| table.path == path);
@@ -169,14 +170,14 @@ impl Sources {
         table.text.as_deref().map(|text| (number, text)).map_err(Clone::clone)
     }
 
-    /// Returns how long all texts are together.
+    /// Returns the total length of all texts.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.texts().map(str::len).sum()
     }
 }
 
-/// Where a table lies that the file names.
+/// Returns the path of a table that the file names.
 fn beside(file: &str, table: &str) -> PathBuf {
     Path::new(file).with_file_name(table)
 }

@@ -41,7 +41,7 @@ pub enum RedisError {
     /// The server answers, but only after the deadline: its last replies came too late. Whether it charged, or still
     /// will, is unknown: a retry may charge twice. The fault of a slow server or network, or of a deadline that is too
     /// short for them.
-    #[error("the store answers too late: whether it charged is unknown")]
+    #[error("the store answered too late: whether it charged is unknown")]
     TooSlow,
     /// The key of a counter holds something other than a count. The fault of the program that wrote it; a retry helps
     /// once the counter is reset.
@@ -51,17 +51,17 @@ pub enum RedisError {
     /// has room.
     #[error("the store is out of memory")]
     OutOfMemory,
-    /// The server wants another user or password, or the user lacks rights for counting. The fault of the configuration
-    /// on either side; a retry helps once that is changed.
-    #[error("the store denies access: wrong user or password, or a right is missing")]
-    AccessDenied,
-    /// The server or its URL is not set up for counting; the text says what is wrong. The fault of the configuration on
+    /// The user or the password is wrong, or the user lacks rights for counting. The fault of the configuration on
     /// either side; a retry helps once that is changed.
+    #[error("the store denies access: the user or password is wrong, or a right is missing")]
+    AccessDenied,
+    /// The server or its URL is not set up for counting; the text describes the problem. The fault of the configuration
+    /// on either side; a retry helps once that is changed.
     #[error("the store is misconfigured: {0}")]
     Misconfigured(&'static str),
     /// The server refuses the script that counts, or stopped it half way. The fault of its configuration or ours;
     /// a retry does not help. Whether it charged is unknown.
-    #[error("the store refuses the script that counts")]
+    #[error("the store rejects the counting script")]
     ScriptRefused,
     /// The answer makes no sense. The fault of the server, or of something else that listens at its address; a
     /// retry seldom helps. Whether it charged is unknown.

@@ -67,7 +67,7 @@ pub enum IdentitySecretError {
     },
     /// Every user of the machine may read or write the file.
     #[error(
-        "every user of this machine may use the secret in the file {path} (its mode is {mode:o}): run `chmod o= {path}`"
+        "every user of this machine can access the secret in the file {path} (its mode is {mode:o}): run `chmod o= {path}`"
     )]
     Exposed {
         /// The file's name.
@@ -77,7 +77,7 @@ pub enum IdentitySecretError {
     },
     /// It could be guessed.
     #[error(
-        "the secret{} has {bytes} bytes, and needs at least {}: `openssl rand -base64 32` makes one",
+        "the secret{} has {bytes} bytes, and needs at least {}: `openssl rand -base64 32` creates one",
         .path.as_ref().map(|path| format!(" in the file {}", path.display())).unwrap_or_default(),
         IdentitySecret::LEAST_BYTES
     )]
@@ -88,10 +88,7 @@ pub enum IdentitySecretError {
         bytes: usize,
     },
     /// It is some other file.
-    #[error(
-        "the file {path} has more than {} bytes, and so holds something else than a secret",
-        IdentitySecret::MOST_BYTES
-    )]
+    #[error("the file {path} has more than {} bytes, too many for a secret", IdentitySecret::MOST_BYTES)]
     Long {
         /// The file's name.
         path: Box<Path>,

@@ -71,19 +71,19 @@ pub enum SettingsError {
     #[error(transparent)]
     Tls(#[from] TlsError),
     /// There is a user but no password.
-    #[error("the store's URL names a user, but there is no password")]
+    #[error("the store's URL names a user, but no password is set")]
     PasswordMissing,
     /// There is a user for the Sentinels but no password.
-    #[error("there is a user for the Sentinels, but no password")]
+    #[error("a user for the Sentinels is set, but no password")]
     SentinelPasswordMissing,
     /// There is a login for Sentinels, but the URL names none.
-    #[error("there is a login for Sentinels, but the store's URL names none: use redis+sentinel://")]
+    #[error("a login for Sentinels is set, but the store's URL names no Sentinels: use redis+sentinel://")]
     SentinelsMissing,
-    /// There is a secret for digests of keys, and a layout writes keys as they are.
-    #[error("there is a secret for digests of keys, and the layout of keys shows them as they are")]
+    /// There is a secret for digests of keys, but the layout writes keys without digests.
+    #[error("a secret for key digests is set, but the key layout writes keys without digests")]
     NeedlessIdentitySecret,
-    /// There are certificates, but the URL does not ask for TLS.
-    #[error("there are certificates, but the store's URL does not ask for TLS: use rediss:// or valkeys://")]
+    /// There are certificates, but the URL does not use TLS.
+    #[error("certificates are set, but the store's URL does not use TLS: use rediss:// or valkeys://")]
     TlsUnused,
 }
 

@@ -65,10 +65,10 @@ pub enum TlsError {
         source: pem::Error,
     },
     /// The system has no trusted certificates, and none was given.
-    #[error("the system has no certificates to trust: give the one that signed the server's")]
+    #[error("the system has no trusted certificates: configure the one that signed the server's")]
     NobodyTrusted,
     /// A certificate or key cannot be used for TLS.
-    #[error("a certificate or key is unfit")]
+    #[error("a certificate or key cannot be used")]
     Unfit(#[from] rustls::Error),
 }
 

@@ -69,19 +69,19 @@ pub(crate) enum Transport {
 pub enum UrlError {
     /// It does not begin with one of the known schemes.
     #[error(
-        "the store's URL has to begin with redis://, rediss://, valkey:// or valkeys://, the same with +sentinel or +cluster, or unix:"
+        "the store's URL must begin with redis://, rediss://, valkey:// or valkeys://, the same with +sentinel or +cluster, or unix:"
     )]
     Scheme,
     /// It holds a blank or a control character.
-    #[error("the store's URL holds a blank or a control character")]
+    #[error("the store's URL contains a space or a control character")]
     Character,
     /// It has a fragment, or an `@` behind the servers.
     #[error(
-        "the store's URL holds a # or an @ in the wrong place: in user and password, / ? # @ : % are written as %2F %3F %23 %40 %3A %25"
+        "the store's URL contains a # or an @ in the wrong place: in the user and password, write / ? # @ : % as %2F %3F %23 %40 %3A %25"
     )]
     Escape,
-    /// User, password or primary are no text when decoded.
-    #[error("the store's URL holds percent-encoded bytes that are not UTF-8")]
+    /// User, password or primary are not text when decoded.
+    #[error("the store's URL contains percent-encoded bytes that are not UTF-8")]
     Utf8,
     /// A server has no host.
     #[error("server {server} in the store's URL has no host")]
@@ -114,13 +114,13 @@ pub enum UrlError {
     #[error("the database in the store's URL is not a number")]
     Database,
     /// A cluster has one database, number 0.
-    #[error("the store's URL names a database other than 0, but a Cluster has only that")]
+    #[error("the store's URL names a database other than 0, but a Cluster has only database 0")]
     ClusterDatabase,
     /// There is text after the database.
     #[error("the store's URL has text after the database")]
     Path,
     /// It has an unknown query.
-    #[error("the store's URL has a query; only unix: has one, ?db=number")]
+    #[error("the store's URL has a query; only unix: URLs can have one, ?db=number")]
     Query,
 }
 

@@ -128,7 +128,7 @@ impl<P: Protocol> Acceptor<P> {
             let listener = self.connections.open.listener();
             warn!(
                 listener,
-                "a client has all connections of --max-connections-per-peer: further ones are closed"
+                "a client has all connections of --max-connections-per-peer open: further ones are closed"
             );
         }
     }
@@ -137,7 +137,7 @@ impl<P: Protocol> Acceptor<P> {
         self.connections.open.full();
         if self.full_logged.passes(SystemClock.now(), LOG_GAP) {
             let (listener, max_connections) = (self.connections.open.listener(), self.max_connections);
-            warn!(listener, max_connections, "every connection is taken: further ones wait until one ends");
+            warn!(listener, max_connections, "all connections are in use: further ones wait until one ends");
         }
     }
 

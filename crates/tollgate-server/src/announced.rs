@@ -11,7 +11,7 @@ pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
             let quotas: Vec<String> = policy.quotas().iter().map(|quota| quota.quota().to_string()).collect();
             let whom = match policy.identity() {
                 Identity::Every => "set of attributes".to_owned(),
-                Identity::Global => return format!("{} for everybody together", quotas.join(" and ")),
+                Identity::Global => return format!("{} for all requests together", quotas.join(" and ")),
                 identity => names(identity).join(" + "),
             };
             format!("{} for each {whom}", quotas.join(" and "))

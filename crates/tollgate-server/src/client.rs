@@ -38,7 +38,7 @@ const TIME_LIMIT: Duration = Duration::from_secs(5);
 const MAX_ANSWER: usize = 1024 * 1024;
 
 /// Describes an answer that cannot be read.
-const NO_SERVICE: &str = "this is no answer of a tollgate service";
+const NO_SERVICE: &str = "this is not an answer from a tollgate service";
 
 /// The answer of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,21 +69,21 @@ pub enum ClientError {
     #[error("{}", WithSources(.0))]
     Certificate(#[from] TlsError),
     /// Certificates and keys for a service without TLS; the fault of the arguments.
-    #[error("--ca, --client-cert and --client-key go with https:// alone, and {server} is asked without TLS")]
+    #[error(
+        "--ca, --client-cert and --client-key require an https:// URL, but {server} is called without TLS"
+    )]
     NeedlessCertificate {
         /// Its URL.
         server: String,
     },
-    /// The service demands a client certificate. It took nothing.
-    #[error("{server} wants a client certificate: name one with --client-cert and --client-key")]
+    /// The service demands a client certificate. Nothing was charged.
+    #[error("{server} requires a client certificate: name one with --client-cert and --client-key")]
     NoCertificate {
         /// Its URL.
         server: String,
     },
     /// The authority of the service's certificate is not trusted here.
-    #[error(
-        "the certificate of {server} is of an authority that is not trusted: name the authority with --ca"
-    )]
+    #[error("the certificate of {server} is from an untrusted authority: name the authority with --ca")]
     UnknownAuthority {
         /// Its URL.
         server: String,
@@ -119,7 +119,7 @@ pub enum ClientError {
         server: String,
     },
     /// The service refused the request; the fault of the arguments.
-    #[error("the service does not take the request: {}", Printable(detail))]
+    #[error("the service rejected the request: {}", Printable(detail))]
     Rejected {
         /// In the service's words.
         detail: String,
@@ -133,7 +133,7 @@ pub enum ClientError {
         source: io::Error,
     },
     /// The file cannot hold a token.
-    #[error("`{}`: {} does not hold one token and nothing else", Flag("--token-file"), path.display())]
+    #[error("`{}`: {} must contain one token and nothing else", Flag("--token-file"), path.display())]
     NoToken {
         /// The path of the file.
         path: Box<Path>,
@@ -317,7 +317,7 @@ fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
     if let Some(mode) = public_mode(&file.metadata().map_err(unreadable)?) {
         let file = path.display();
         output::complain(format_args!(
-            "warning: everybody on this machine can read the token in {file} (its mode is {mode:o}): run `chmod 600 {file}`"
+            "warning: every user of this machine can read the token in {file} (its mode is {mode:o}): run `chmod 600 {file}`"
         ));
     }
     let mut text = String::new();
@@ -425,7 +425,7 @@ fn decision(server: &str, status: StatusCode, body: &[u8], has_token: bool) -> R
     let server = server.to_owned();
     Err(match status {
         StatusCode::UNAUTHORIZED if !has_token => {
-            ClientError::Rejected { detail: format!("{detail}. --token-file names a file with one") }
+            ClientError::Rejected { detail: format!("{detail}. Pass a file with a token as --token-file") }
         }
         StatusCode::BAD_REQUEST
         | StatusCode::UNAUTHORIZED
@@ -451,12 +451,12 @@ fn readable(decision: &Decision) -> String {
             _ => format!("allowed{policy}"),
         },
         (false, Some(wait), _) => format!("denied{policy}: retry in {}", time(wait)),
-        (false, None, Some("missing_key")) => format!("denied{policy}: it does not say whom to count"),
+        (false, None, Some("missing_key")) => format!("denied{policy}: the request has no key"),
         (false, None, _) if decision.limit == Some(0) => {
             format!("denied{policy}: the limit is 0, and everything is denied")
         }
         (false, None, Some("cost_exceeds_limit")) => {
-            format!("denied{policy}: the cost is above the limit and can never pass")
+            format!("denied{policy}: the cost is above the limit and can never be admitted")
         }
         (false, None, _) => format!("denied{policy}"),
     };

@@ -254,8 +254,8 @@ impl<S: ServedStore> Engine<S> {
             && self.unmatched_logged.passes(SystemClock.now(), Duration::from_secs(60))
         {
             warn!(
-                "no policy matches a request, which was admitted uncounted: say `unmatched: allow` or \
-                 `unmatched: deny` in the file of policies"
+                "no policy matches a request, which was admitted uncounted: set `unmatched: allow` or `unmatched: \
+                 deny` in the policy file"
             );
         }
     }

@@ -15,7 +15,7 @@ pub const UNWRITTEN: u8 = 4;
 /// A second signal cut the drain short: 128 plus the number of SIGINT, the convention of shells.
 pub const INTERRUPTED: u8 = 130;
 
-const LOST: (u8, &str) = (UNWRITTEN, "as 0, but standard output did not take the answer");
+const LOST: (u8, &str) = (UNWRITTEN, "like 0, but the answer could not be written to standard output");
 const WRONG_ARGUMENTS: (u8, &str) = (USAGE, "the arguments are wrong");
 const PRINTED: &[(u8, &str)] = &[(SUCCESS, "printed"), WRONG_ARGUMENTS, LOST];
 
@@ -32,16 +32,16 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             (INTERRUPTED, "a second signal stopped `serve` at once"),
         ],
         "serve" => &[
-            (SUCCESS, "stopped by a signal; what was accepted is finished, or its time was up"),
-            (FAILURE, "the service cannot run, such as on an address that is taken"),
+            (SUCCESS, "stopped by a signal; accepted requests were finished, or ran out of time"),
+            (FAILURE, "the service cannot run, for example because an address is in use"),
             (USAGE, "the arguments or the settings in files are wrong"),
             (INTERRUPTED, "a second signal stopped it at once"),
         ],
         "check" => &[
             (SUCCESS, "allowed; with --health, ready"),
             (FAILURE, "denied; with --health, not ready"),
-            (USAGE, "the arguments are wrong, or the service refuses the request"),
-            (NO_DECISION, "no answer, or none that is a decision"),
+            (USAGE, "the arguments are wrong, or the service rejected the request"),
+            (NO_DECISION, "no answer, or one that is not a decision"),
             LOST,
         ],
         "doctor" => &[(SUCCESS, "nothing fails"), (FAILURE, "something fails"), WRONG_ARGUMENTS, LOST],
@@ -52,7 +52,7 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
             LOST,
         ],
         "explain" => &[
-            (SUCCESS, "the request is explained, whatever becomes of it"),
+            (SUCCESS, "the request is explained, whatever its verdict"),
             (FAILURE, "the file is not valid"),
             (USAGE, "the arguments are wrong, or the file cannot be read"),
             LOST,
@@ -72,7 +72,7 @@ pub(crate) fn of(name: &str) -> &'static [(u8, &'static str)] {
         ],
         "new" => &[
             (SUCCESS, "made"),
-            (FAILURE, "the system gives no random bytes, or a file cannot be written"),
+            (FAILURE, "the system provides no random bytes, or a file cannot be written"),
             WRONG_ARGUMENTS,
             LOST,
         ],

@@ -25,33 +25,32 @@ pub struct Misfit {
 enum Reason {
     #[error("{quota}: {error}")]
     Quota { quota: Quota, error: LayoutError },
-    #[error("its key has {}, and the layout of keys, `{layout}`, names {named}", counted(*.values))]
+    #[error("its key has {}, but the key layout `{layout}` names {named}", counted(*.values))]
     Values { values: usize, layout: KeyLayout, named: usize },
-    #[error("the number of values in its key varies, and a layout of keys names a fixed number")]
+    #[error("the number of values in its key varies, but a key layout names a fixed number")]
     VaryingValues,
     #[error(
-        "{one} and {other} may share a counter, because the layout of keys, `{layout}`, does not name {{windows}}"
+        "{one} and {other} may share a counter, because the key layout `{layout}` does not contain {{windows}}"
     )]
     SharedByQuotas { layout: KeyLayout, one: Quota, other: Quota },
     #[error(
-        "{quota} and the candidate {candidate} may share a counter, because the layout of keys, `{layout}`, does not \
-         name {{policy}}"
+        "{quota} and the candidate {candidate} may share a counter, because the key layout `{layout}` does not \
+         contain {{policy}}"
     )]
     SharedWithCandidate { layout: KeyLayout, quota: Quota, candidate: Quota },
     #[error(
         "{quota} may share a counter with {other} of policy `{policy}`, which matches the same requests, because the \
-         layout of keys, `{layout}`, does not name {{policy}}"
+         key layout `{layout}` does not contain {{policy}}"
     )]
     SharedWithPolicy { layout: KeyLayout, quota: Quota, other: Quota, policy: Box<str> },
     #[error(
         "its quotas are in several slots of the Cluster; write braces around all values of the layout and nothing else, \
-         such as {{{{{{user}}}}}}, or take the units slot by slot with `across_slots: reserve` \
-         (`--store-across-slots reserve`)"
+         such as {{{{{{user}}}}}}, or charge slot by slot with `across_slots: reserve` (`--store-across-slots reserve`)"
     )]
     Scattered,
     #[error(
         "one request may match it and policy `{other}`, whose counters are in other slots of the Cluster; let `match` \
-         keep them apart, or take the units slot by slot with `across_slots: reserve` (`--store-across-slots reserve`)"
+         keep them apart, or charge slot by slot with `across_slots: reserve` (`--store-across-slots reserve`)"
     )]
     Apart { other: Box<str> },
 }
@@ -150,8 +149,8 @@ impl StoreFit {
         let layout = self.layout.as_ref().filter(|layout| !layout.names_prefix())?;
         let at = config.prefix_at()?;
         let message = format!(
-            "`prefix` would mean nothing: the layout of keys, `{layout}`, does not name {{prefix}}; leave out the \
-             prefix, or name it in a layout of your own"
+            "`prefix` would have no effect: the key layout `{layout}` does not contain {{prefix}}; leave out the \
+             prefix, or use a layout of your own that contains it"
         );
         Some(Problem::new(at, ProblemKind::Other(message.into())))
     }

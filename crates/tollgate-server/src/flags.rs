@@ -23,7 +23,7 @@ pub enum FlagsError {
     #[error("`{}`: an attribute's name must have 1 to {} characters", Flag("--key"), Attributes::MAX_NAME)]
     KeyNameLength,
     /// The same attribute twice.
-    #[error("`{flag}`: {0} is named twice", flag = Flag("--key"))]
+    #[error("`{flag}`: {0} is given twice", flag = Flag("--key"))]
     KeyTwice(Box<str>),
     /// A query string uses this name for the units.
     #[error(

@@ -7,7 +7,7 @@ use tollgate_redis::{KeyLayout, LayoutError};
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(crate) enum UnknownLayout {
     #[error(
-        "unknown layout of keys: expected {}, or a template such as limit:{{user}}:{{window}}",
+        "unknown key layout: expected {}, or a template such as limit:{{user}}:{{window}}",
         KeyLayout::NAMED.map(|(name, _)| name).join(", ")
     )]
     Name,

@@ -57,7 +57,7 @@ impl Listener {
     pub(crate) const fn checks(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {
             name: "checks",
-            purpose: "A caller's own checks",
+            purpose: "Checks by callers",
             flag: "--listen",
             address,
             scopes: Scopes::of([Scope::Check, Scope::Peek]),
@@ -83,7 +83,7 @@ impl Listener {
     pub(crate) const fn admin(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {
             name: "admin",
-            purpose: "What reads or changes more than the caller's own check",
+            purpose: "Operations that read or change more than the caller's own check",
             flag: "--admin-listen",
             address,
             scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Policies]),
@@ -96,7 +96,7 @@ impl Listener {
     pub(crate) const fn metrics(address: SocketAddr, security: Security) -> Self {
         Self {
             name: "metrics",
-            purpose: "Metrics alone, for everybody",
+            purpose: "Only metrics, for everyone",
             flag: "--metrics-listen",
             address,
             scopes: Scopes::of([Scope::Metrics]),

@@ -43,7 +43,7 @@ impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
     fn make_live(&mut self, config: Config) -> Option<String> {
         let Self { limiter, file } = self;
         if file.has_another_store(&config) {
-            warn!(file = file.name(), "`store:` has changed: that counts from the next start on");
+            warn!(file = file.name(), "`store:` has changed; the change takes effect at the next start");
         }
         file.log_warnings(config.warnings());
         let changes = limiter.live().policies().changes(config.policies());

@@ -83,7 +83,7 @@ fn write(mut stderr: File, waiting: &Receiver<Entry>, lost: &AtomicU64) {
         // Only after a successful write: if the report itself were lost, it would cause the next one.
         let lost = lost.swap(0, Ordering::Relaxed);
         if lost > 0 {
-            warn!(lost, "log lines were lost, because standard error did not take them");
+            warn!(lost, "log lines were lost, because they could not be written to standard error");
         }
     }
 }

@@ -44,9 +44,9 @@ pub enum NewTokenError {
     },
     /// A principal of the file has the name.
     #[error(
-        "`--tokens`: {}:{line}: the name `{name}` is taken: choose another name; or to replace its token, run the \
-         command without `--tokens`, with the flags that line {line} was made with, and put the line that it prints in \
-         its place",
+        "`--tokens`: {}:{line}: the name `{name}` is taken: choose another name; or, to replace its token, run the \
+         command without `--tokens`, with the flags that line {line} was created with, and replace that line with \
+         the one that it prints",
         path.display()
     )]
     NameTaken {
@@ -86,7 +86,7 @@ fn json(args: &NewTokenArgs, token: String, line: String) -> String {
 
 fn readable(args: &NewTokenArgs, token: &str, line: &str) -> String {
     let token = match &args.token_file {
-        None => format!("The token, which is shown this once:\n{token}\n"),
+        None => format!("The token, which is only shown this once:\n{token}\n"),
         Some(path) => format!("The token is in {}, which only you can read.\n", path.display()),
     };
     let line = match &args.tokens {

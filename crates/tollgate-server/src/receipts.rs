@@ -33,7 +33,7 @@ pub(crate) struct Receipts {
 
 /// The text is not a receipt of this service, or was sealed with another secret.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-#[error("this is not a receipt of this service, or its secret has changed since")]
+#[error("this is not a receipt of this service, or the service's secret has changed")]
 pub(crate) struct NotAReceipt;
 
 /// Why there is no secret. Whoever configured the file can fix it.
@@ -44,7 +44,7 @@ pub enum ReceiptSecretError {
     #[error("cannot be read")]
     File(#[from] std::io::Error),
     /// The secret is short enough to guess.
-    #[error("has less than {} bytes; `openssl rand -base64 32` makes a secret", Receipts::LEAST_SECRET)]
+    #[error("has fewer than {} bytes; `openssl rand -base64 32` creates a secret", Receipts::LEAST_SECRET)]
     Short,
 }
 

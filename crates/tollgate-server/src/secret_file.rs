@@ -17,6 +17,6 @@ pub(crate) fn public_mode(metadata: &Metadata) -> Option<u32> {
 pub(crate) fn warn_if_public(path: &Path) {
     if let Some(mode) = fs::metadata(path).ok().as_ref().and_then(public_mode) {
         let (file, mode) = (path.display(), format_args!("{mode:o}"));
-        warn!(%file, %mode, "everybody on this machine can read this secret");
+        warn!(%file, %mode, "every user of this machine can read this secret");
     }
 }

@@ -111,13 +111,13 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let metered = Metered::new(shared, timeout, identity, Arc::clone(&metrics));
     match layout {
         None => {
-            info!(store = %url, prefix, "counters are shared with every service of this store and prefix")
+            info!(store = %url, prefix, "counters are shared with every service on this store that has the same prefix")
         }
         Some(layout) if !layout.names_prefix() => {
-            info!(store = %url, %layout, "counters are shared with whoever writes such keys in this store");
+            info!(store = %url, %layout, "counters are shared with every program that writes keys of this layout to this store");
         }
         Some(layout) => {
-            info!(store = %url, prefix, %layout, "counters are shared with whoever writes such keys in this store");
+            info!(store = %url, prefix, %layout, "counters are shared with every program that writes keys of this layout to this store");
         }
     }
     let warm_up = store::warm_up(&warming, connect_timeout, Arc::clone(&metrics));
@@ -421,7 +421,7 @@ impl Server {
             );
             if let Err(error) = output::answer(&text) {
                 is_printed = false;
-                warn!(%error, "cannot write to standard output: the addresses are in the log alone");
+                warn!(%error, "cannot write to standard output: the addresses are only in the log");
             }
         }
         // The system may allow less than was requested.
@@ -448,12 +448,12 @@ impl Server {
             warn!(
                 open_files,
                 max_connections,
-                "the service accepts fewer connections than --max-connections, because it may not open enough files: \
-                 raise that limit (`ulimit -n`, in systemd `LimitNOFILE=`)"
+                "the service accepts fewer connections than --max-connections, because its limit of open files is \
+                 too low: raise it (`ulimit -n`, in systemd `LimitNOFILE=`)"
             );
         }
         if self.is_open && !admin.address.ip().to_canonical().is_loopback() {
-            warn!(admin = %admin.address, "whoever reaches the admin listener can change counters: --insecure-admin");
+            warn!(admin = %admin.address, "anyone who can reach the admin listener can change counters: --insecure-admin");
         }
     }
 

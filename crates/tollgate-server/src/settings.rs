@@ -105,8 +105,9 @@ pub enum SettingsError {
     Tokens(ConfigError),
     /// Other hosts can reach the admin listener, and it accepts everybody.
     #[error(
-        "`{}` is an address that other hosts can reach, and whoever reaches it can change counters: say who may with \
-         `--tokens` or `--tls-client-ca`, or that everybody may with `--insecure-admin`; metrics alone can have `--metrics-listen`",
+        "`{}` can be reached by other hosts, and anyone who reaches it can change counters: restrict access with \
+         `--tokens` or `--tls-client-ca`, or allow everyone with `--insecure-admin`; to expose only metrics, use \
+         `--metrics-listen`",
         FlagWith("--admin-listen", .0)
     )]
     OpenAdmin(SocketAddr),
@@ -130,13 +131,13 @@ pub enum SettingsError {
     },
     /// Limit headers are those of policies, and Envoy's limits decide.
     #[error(
-        "`{}` does not go with the limits of envoyproxy/ratelimit: set LIMIT_RESPONSE_HEADERS_ENABLED=true",
+        "`{}` cannot be used with the limits of envoyproxy/ratelimit: set LIMIT_RESPONSE_HEADERS_ENABLED=true",
         Flag("--grpc-limit-headers")
     )]
     NeedlessLimitHeaders,
     /// The flag is about paths that ask policies, and the limits of envoyproxy/ratelimit take their place.
     #[error(
-        "`{}` does not go with the limits of envoyproxy/ratelimit: they answer over gRPC and at `/json`{effect}",
+        "`{}` cannot be used with the limits of envoyproxy/ratelimit: they answer over gRPC and at `/json`{effect}",
         Flag(flag)
     )]
     NeedlessForDomains {
@@ -153,13 +154,13 @@ pub enum SettingsError {
     AliasesOfDomains,
     /// The layout of keys has no place for descriptors.
     #[error(
-        "`{}` does not go with the limits of envoyproxy/ratelimit: leave it out, or say `envoy-ratelimit`",
+        "`{}` cannot be used with the limits of envoyproxy/ratelimit: leave it out, or use `envoy-ratelimit`",
         Flag("--store-layout")
     )]
     LayoutOfOthers,
     /// `--answers` names another system than `--import`.
     #[error(
-        "`{}` does not go with `{}`, whose callers are answered as there",
+        "`{}` conflicts with `{}`, which already sets the format of the answers",
         FlagWith("--answers", asked),
         FlagWith("--import", imported)
     )]
@@ -171,7 +172,7 @@ pub enum SettingsError {
     },
     /// Requests in the system's format cannot have a key attribute of the policy.
     #[error(
-        "`{}` tells nothing of `{attribute}`, by which the policy `{policy}` counts: no request there \
+        "`{}` does not supply `{attribute}`, which the key of policy `{policy}` needs: no request in this format \
          could be answered",
         FlagWith("--answers", dialect)
     )]
@@ -183,29 +184,29 @@ pub enum SettingsError {
         /// The policy.
         policy: Box<str>,
     },
-    /// The imported system needs a store, and nothing names one.
-    #[error("`{}`: nothing says where the store is: set REDIS_URL, or say `--store`", Flag("--import"))]
+    /// The imported system needs a store, and none is configured.
+    #[error("`{}`: no store is configured: set REDIS_URL or pass `--store`", Flag("--import"))]
     StoreMissing,
     /// The store cannot count a policy.
     #[error("`{flag}`: {0}", flag = Flag("--store-layout"))]
     Misfit(#[from] Misfit),
     /// A layout of keys needs key attributes, and there are none.
     #[error(
-        "`{}` needs `--key`: the attributes that are the values of its keys, such as `--key user`",
+        "`{}` needs `--key`: the attributes whose values fill its keys, such as `--key user`",
         Flag("--store-layout")
     )]
     LayoutWithoutKey,
     /// The prefix would be in no key.
     #[error(
-        "`{prefix}` would mean nothing: the layout of keys, `{0}`, does not name {{prefix}}; leave out the prefix, \
-         or name it in a layout of your own (`{layout}`)",
+        "`{prefix}` would have no effect: the key layout `{0}` does not contain {{prefix}}; leave out the prefix, or \
+         use a layout of your own that contains it (`{layout}`)",
         prefix = Flag("--store-prefix"),
         layout = Flag("--store-layout")
     )]
     NeedlessPrefix(KeyLayout),
     /// Limits of callers need keys of their own, which layouts of other systems do not have.
     #[error(
-        "`{flag}` does not go with a layout of keys (`{0}`): limits of callers could share counters with policies",
+        "`{flag}` cannot be used with a key layout (`{0}`): callers' limits could share counters with policies",
         flag = Flag("--caller-quotas")
     )]
     CallerQuotasUnderLayout(KeyLayout),
@@ -217,7 +218,7 @@ pub enum SettingsError {
     IdentitySecret(#[from] IdentitySecretError),
     /// A secret for digests, although keys are not digests.
     #[error(
-        "`{}` goes with digests only: leave it out, or leave out `{}` or the layout of keys",
+        "`{}` is only valid with digests: leave it out, or leave out `{}` or the key layout",
         Flag("--identity-secret-file"),
         FlagWith("--identity", &"plain")
     )]
@@ -246,14 +247,13 @@ pub enum SettingsError {
     },
     /// The URL has a user, and there is no password.
     #[error(
-        "the store's URL names a user, who needs a password: say `--store-password-file`, or set \
+        "the store's URL names a user, which needs a password: pass `--store-password-file` or set \
          TOLLGATE_STORE_PASSWORD"
     )]
     PasswordMissing,
     /// There is a user for the Sentinels and no password.
     #[error(
-        "`{}` needs a password: say `--store-sentinel-password-file`, or set \
-         TOLLGATE_STORE_SENTINEL_PASSWORD",
+        "`{}` needs a password: pass `--store-sentinel-password-file` or set TOLLGATE_STORE_SENTINEL_PASSWORD",
         Flag("--store-sentinel-user")
     )]
     SentinelPasswordMissing,
@@ -261,7 +261,7 @@ pub enum SettingsError {
     #[error("the store: {}", WithSources(.0))]
     Store(#[from] tollgate_redis::SettingsError),
     /// A share without `--on-store-failure local`.
-    #[error("`{}` goes with `--on-store-failure local` only", Flag("--local-share"))]
+    #[error("`{}` is only valid with `--on-store-failure local`", Flag("--local-share"))]
     NeedlessShare,
     /// `--on-store-failure local` without a share.
     #[error(
@@ -319,7 +319,7 @@ impl Settings {
             let ignored = if dialect.is_starter() { other_spring_variables(&[]) } else { Vec::new() };
             if !ignored.is_empty() {
                 let ignored = ignored.join(", ");
-                policies.notes.push(format!("variables of the starter that mean nothing here: {ignored}"));
+                policies.notes.push(format!("variables of the starter that have no effect here: {ignored}"));
             }
         }
         if let Some(layout) = store.as_ref().and_then(|store| store.layout.clone())
@@ -396,7 +396,7 @@ fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
     let flags = [
         ("--answers", args.answers.is_some(), ""),
         ("--receipt-secret-file", args.receipt_secret_file.is_some(), ", without receipts"),
-        ("--trusted-proxy", !args.trusted_proxies.is_empty(), ", and nobody asks at `/forward-auth`"),
+        ("--trusted-proxy", !args.trusted_proxies.is_empty(), ", and not at `/forward-auth`"),
     ];
     match flags.into_iter().find(|(_, is_set, _)| *is_set) {
         Some((flag, _, effect)) => Err(SettingsError::NeedlessForDomains { flag, effect }),
@@ -515,7 +515,7 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
         (Some(_), None) => None,
     };
     if let (Some(reason), Some(_)) = (needless, &prefix) {
-        notes.push(format!("CACHE_KEY_PREFIX means nothing here: {reason}"));
+        notes.push(format!("CACHE_KEY_PREFIX has no effect here: {reason}"));
     }
     let store = store.map(|store| match (&args.store_args.keys.store_prefix, prefix) {
         (None, Some(prefix)) => store.with_prefix(prefix),

@@ -50,7 +50,7 @@ impl Watch {
         let seen = Arc::new(Seen::default());
         let watcher = watcher(files.iter().map(AsRef::as_ref), Arc::clone(&seen));
         let watcher = watcher.inspect_err(|error| {
-            warn!(?files, %error, "changes are noticed within {INTERVAL:?}, and not at once");
+            warn!(?files, %error, "changes are noticed within {INTERVAL:?}, not at once");
         });
         Self { seen, _watcher: watcher.ok() }
     }

@@ -32,7 +32,7 @@ pub enum ClassError {
     #[error("class `{0}`: this name is taken")]
     Reserved(String),
     /// There are more than 250.
-    #[error("250 classes are possible at most")]
+    #[error("at most 250 classes are possible")]
     TooMany,
 }
 

@@ -114,8 +114,8 @@ pub enum GateError {
         /// The name.
         class: String,
     },
-    /// Nothing is compared.
-    #[error("gate `{0}`: what is new is known only with --baseline")]
+    /// There are no policies to compare with.
+    #[error("gate `{0}`: new denials are only known with --baseline")]
     NoBaseline(String),
 }
 
@@ -208,7 +208,7 @@ impl Gate {
         let measured = match held {
             Held::NoAnswer if is_missed => {
                 format!(
-                    "{}, of none of the {of}s that are counted: they lack the key, or --max-clients left theirs out",
+                    "{}, none of them by a counted {of}: they lack the key, or --max-clients left it out",
                     counted(because_of, "request")
                 )
             }

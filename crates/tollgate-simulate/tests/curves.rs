@@ -105,5 +105,5 @@ fn a_limit_that_requests_state_is_said_not_to_be_tried() {
 ";
     let report = replay(text, Options::default(), &[(0, "192.0.2.1", None)]);
     let said = report.notes.join("\n");
-    assert!(said.contains("limits that requests state") && !said.contains("--try-limits"), "{said}");
+    assert!(said.contains("limits that come from requests") && !said.contains("--try-limits"), "{said}");
 }

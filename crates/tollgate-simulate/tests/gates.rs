@@ -13,7 +13,7 @@ use tollgate_simulate::{Answer, Gate, Held, Hit, Options, Replay, Report};
 use self::common::{OLD, POLICIES, report};
 
 const KEYLESS: &str =
-    "1 request, of none of the clients that are counted: they lack the key, or --max-clients left theirs out";
+    "1 request, none of them by a counted client: they lack the key, or --max-clients left it out";
 
 fn held(gate: &str) -> Held {
     let gate: Gate = gate.parse().unwrap();

@@ -96,7 +96,7 @@ fn the_marks_of_curves_are_explained_wherever_they_are_printed() {
     let texts = [answer.to_string(), answer.markdown(), answer.html()];
     let curves = answer.report.policies.iter().flat_map(|policy| &policy.quotas).count();
     for text in texts {
-        let words = "today is the limit in the policies that were replayed";
+        let words = "today is the limit in the replayed policies";
         assert_eq!(text.matches(words).count(), curves, "{text}");
     }
 }

@@ -96,7 +96,7 @@ fn says_whom_policies_on_trial_would_deny_that_are_allowed() {
     assert_eq!(listed(&report.most_denied), [client("192.0.2.1", 4, 1, "login")]);
     let on_trial = [client("192.0.2.1", 4, 2, "shadow"), client("192.0.2.2", 2, 1, "shadow")];
     assert_eq!(listed(&report.most_denied_on_trial), on_trial);
-    let title = "Clients that policies on trial would deny most often, of requests that are allowed";
+    let title = "Clients whose allowed requests would be denied most often by policies on trial";
     let answer = Answer::new(report.clone(), Vec::new());
     assert!(answer.to_string().contains(title) && answer.html().contains(title));
     report.hide_keys();
@@ -362,7 +362,7 @@ fn a_quota_that_others_spare_is_said_to_be() {
         let report = replay(text, None, Options { rungs: 0, ..Options::default() }, requests);
         Answer::new(report, Vec::new()).to_string()
     };
-    let words = "all 4\n  other quotas denied what it would have denied\n";
+    let words = "all 4\n  other quotas denied everything that it would have denied\n";
     assert_eq!(said(&REQUESTS).matches(words).count(), 1, "{}", said(&REQUESTS));
     assert!(!said(&REQUESTS[..3]).contains("other quotas denied"));
 }
@@ -378,7 +378,7 @@ fn denials_before_a_window_opens_are_no_windows() {
     let said = Answer::new(report, Vec::new()).to_string();
     assert!(
         said.contains(
-            "login 0/1m@first_hit\n  denies 7 requests for more than the whole limit; waiting does not help\n"
+            "login 0/1m@first_hit\n  denies 7 requests that cost more than the whole limit; waiting does not help\n"
         ),
         "{said}"
     );
@@ -393,7 +393,7 @@ fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
         Answer::new(replay(text, None, Options::default(), requests), Vec::new()).to_string()
     };
     let above = said(text, &REQUESTS);
-    let line = "  denies 7 requests for more than the whole limit; waiting does not help\n";
+    let line = "  denies 7 requests that cost more than the whole limit; waiting does not help\n";
     assert!(above.contains(&format!("  denies in 3 of 3 windows\n{line}")), "{above}");
     let cost = text.replace("cost: 4", "cost: { attribute: units, max: 9 }");
     let mut replay = Replay::new(policies(&cost), None, Options::default()).unwrap();
@@ -403,7 +403,7 @@ fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
     }
     let both = Answer::new(replay.report(), Vec::new()).to_string();
     let lines =
-        "  denies in 1 of 1 window; the longest wait is 29 seconds\n  denies 2 requests for more than";
+        "  denies in 1 of 1 window; the longest wait is 29 seconds\n  denies 2 requests that cost more than";
     assert!(both.contains(lines), "{both}");
 }
 

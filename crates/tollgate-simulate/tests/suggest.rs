@@ -383,7 +383,7 @@ fn a_long_limit_that_denies_nothing_is_left_out_of_the_policy() {
         "{suggestion}"
     );
     assert!(
-        suggestion.to_string().contains("as the limit for 1s is lower: the policy leaves it out"),
+        suggestion.to_string().contains("because the limit for 1s is lower; the policy leaves it out"),
         "{suggestion}"
     );
 }

@@ -124,7 +124,7 @@ impl OutageLine {
             Self::Back { failed } => info!(rule, failed, "the store answers again"),
             Self::Again { outages, failed, is_away } => {
                 let store = if is_away { "is away" } else { "answers" };
-                warn!(rule, outages, failed, store, "the store was away again since the last line about it");
+                warn!(rule, outages, failed, store, "the store failed again since the last line about it");
             }
         }
     }

@@ -38,7 +38,7 @@ pub enum RouteErrorKind {
     #[error("expected a path that begins with `/`")]
     NoSlash,
     /// A brace that is not the first or the last of its segment, or nothing between two.
-    #[error("expected a segment to be a text, `{{name}}` or, as the last one, `{{*name}}`")]
+    #[error("expected each segment to be text, `{{name}}` or, as the last one, `{{*name}}`")]
     Braces,
 }
 

@@ -71,28 +71,29 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::PeerIsProxy => {
-                "requests are counted for the address of the connection, which seems to be a proxy's: \
-                 everybody behind it shares one limit"
+                "requests are counted by the address of the connection, which seems to be a proxy's: all clients \
+                 behind it share one limit"
             }
             Self::NoPeerAddress => {
-                "requests are counted for the address of the connection, but no request has one: \
+                "requests are counted by the address of the connection, but no request has one: \
                  with axum, serve `into_make_service_with_connect_info::<SocketAddr>()`"
             }
             Self::NoIdentityBySetup => {
                 "requests are counted by something that none of them has, because a part of the service is missing"
             }
             Self::NoMatchedRoute => {
-                "a rule is for routes with parameters, but a request has no matched route: the rule matches its path, \
-                 which can be spelled in several ways; with axum, add the layer with `Router::layer`"
+                "a rule is for routes with parameters, but a request has no matched route: the rule is matched \
+                 against its path, which can be written in several ways; with axum, add the layer with \
+                 `Router::layer`"
             }
             Self::RefundNotTaken => {
-                "what a request did not use cannot be given back without a Tokio runtime and the feature `tokio`"
+                "the units that a request did not use cannot be given back without a Tokio runtime and the feature `tokio`"
             }
             Self::Uncountable => {
                 "the store can never count some requests, because their quotas do not fit it: they are refused"
             }
             Self::UnverifiedLimit => {
-                "a policy takes a limit from an attribute that clients could invent: take it from a verified token"
+                "a policy takes a limit from an attribute that clients could invent: use one from a verified token"
             }
         })
     }

@@ -71,7 +71,7 @@ pub struct HeaderFormats {
 #[non_exhaustive]
 pub enum HeaderFormatsError {
     /// There is no format. `none` is said explicitly.
-    #[error("expected at least one format of headers, or none")]
+    #[error("expected at least one header format, or none")]
     Empty,
     /// A format is listed twice.
     #[error("`{0}` is listed twice")]

@@ -34,7 +34,7 @@ pub struct Network {
 #[non_exhaustive]
 pub enum NetworkError {
     /// The address is invalid, or the prefix length is.
-    #[error("expected an address with or without a prefix length, such as 10.0.0.0/8")]
+    #[error("expected an address, with or without a prefix length, such as 10.0.0.0/8")]
     Invalid,
     /// Bits are set after the prefix. The field is the network that was probably meant.
     #[error("bits are set after the prefix: did you mean {0}?")]

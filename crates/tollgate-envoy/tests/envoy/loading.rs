@@ -28,8 +28,11 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
         ),
         ("domain: d\ndescriptors: x", "f.yaml:2:14: expected a list, with `- ` before each entry, found `x`"),
         ("domain: d\ndescriptors: [a]", "f.yaml:2:15: expected a mapping for a descriptor"),
-        ("domain: d\ndomain: e", "f.yaml:2:1: `domain` is here already, in line 1: keep one of them"),
-        ("domain: d\n---\ndomain: e", "f.yaml:2:1: a second document begins here, and a file has one"),
+        (
+            "domain: d\ndomain: e",
+            "f.yaml:2:1: duplicate key `domain`, already given in line 1: keep one of them",
+        ),
+        ("domain: d\n---\ndomain: e", "f.yaml:2:1: a second document begins here, but a file has only one"),
         ("", "f.yaml:1:1: expected a mapping for the file, found nothing"),
     ] {
         assert!(error(text).starts_with(expected), "{text}\n{}\n{expected}", error(text));
@@ -107,8 +110,8 @@ fn a_descriptor_is_written_once_in_its_level() {
         "domain: d\ndescriptors:\n- key: a\n- key: a\n- { key: a, value: b }\n- { key: a, value: b }\n";
     assert_eq!(
         error(twice),
-        "f.yaml:4:3: `a` is here already, in line 3: keep one of them\n\
-         f.yaml:6:3: `a: b` is here already, in line 5: keep one of them"
+        "f.yaml:4:3: duplicate key `a`, already given in line 3: keep one of them\n\
+         f.yaml:6:3: duplicate key `a: b`, already given in line 5: keep one of them"
     );
     // By pairs: these are two descriptors.
     assert_eq!(
@@ -161,7 +164,7 @@ fn several_files_have_a_domain_each_unless_domains_are_merged() {
     let error = Domains::parse(&sources, SameDomain::Refuse).unwrap_err().to_string();
     assert_eq!(
         error,
-        "b.yaml:1:9: the domain `d` is here already, in line 1 of a.yaml: write it once, or set \
+        "b.yaml:1:9: duplicate domain `d`, already given in line 1 of a.yaml: write it once, or set \
          MERGE_DOMAIN_CONFIG=true"
     );
     let mut names: Vec<_> = Vec::new();
@@ -171,7 +174,7 @@ fn several_files_have_a_domain_each_unless_domains_are_merged() {
     assert_eq!(names, ["d", "e"]);
     let sources = Sources::of("a.yaml", file("a")).and("b.yaml", file("a"));
     let error = Domains::parse(&sources, SameDomain::Merge).unwrap_err().to_string();
-    assert_eq!(error, "b.yaml:2:15: `a` is here already, in line 2 of a.yaml: keep one of them");
+    assert_eq!(error, "b.yaml:2:15: duplicate key `a`, already given in line 2 of a.yaml: keep one of them");
 }
 
 /// envoyproxy/ratelimit accepts all of these, so they are no errors.

@@ -57,7 +57,7 @@ enum Shape {
 #[non_exhaustive]
 pub enum FormatError {
     /// No format has this name.
-    #[error("unknown format {0:?}; expected {names}, a log_format of nginx, or a LogFormat of Apache",
+    #[error("unknown format {0:?}; expected {names}, an nginx log_format or an Apache LogFormat",
         names = Format::names().collect::<Vec<_>>().join(", "))]
     Unknown(String),
     /// A quote is missing or is never closed.

@@ -652,7 +652,7 @@ fn a_log_without_a_time_is_told_what_is_missing() {
     };
     for (text, format) in [(csv, "csv"), (&csv.replace(',', "\t"), "tsv"), (json, "json"), (w3c, "w3c")] {
         let expected = format!(
-            "test.log: lines of the format {format} have no field time; in JSON lines and tables, --time names"
+            "test.log: lines of the format {format} have no field time; in JSON lines and tables, name the field"
         );
         for given in [None, Some(format)] {
             let error = error(text, given, None);

@@ -59,10 +59,10 @@ fn unreadable_lines_are_counted_by_reason_with_examples() {
     assert_eq!((requests.len(), summary.unparsed_lines()), (1_000, 7));
     let found: Vec<_> = summary.unparsed.iter().map(|unparsed| (unparsed.reason, unparsed.lines)).collect();
     let expected = [
-        ("the line does not have the shape of the format", 4),
+        ("the line does not match the format", 4),
         ("the time is invalid", 1),
         ("the status is invalid", 1),
-        ("the line has more than 64 KiB", 1),
+        ("the line is longer than 64 KiB", 1),
     ];
     assert_eq!(found, expected);
     let examples = &summary.unparsed[0].examples;
@@ -102,7 +102,7 @@ fn too_many_late_requests_are_an_error_after_the_last_request() {
     let (.., result) = read_all(vec![log(text(11))], Options::default());
     assert_eq!(
         result.unwrap_err().to_string(),
-        "11 of 1011 lines lie too far behind those before them, which is more than 1 %; read them with --sort"
+        "11 of 1011 lines are too far out of order, which is more than 1 %; use --sort"
     );
 }
 
@@ -112,12 +112,11 @@ fn an_unknown_format_names_the_nearest_and_a_line() {
     let (.., result) = read_all(vec![log(text)], Options::default());
     let error = result.unwrap_err().to_string();
     assert!(
-        error.starts_with(
-            "test.log: no known format reads these lines; name one (nginx: --format 'log_format"
-        )
+        error
+            .starts_with("test.log: no known format fits these lines; name one (nginx: --format 'log_format")
     );
     assert!(
-        error.ends_with("the format common reads many, but not line 11, of the shape: a a a?"),
+        error.ends_with("the format common fits many lines, but not line 11, of the shape: a a a?"),
         "{error}"
     );
     let (.., result) = read_all(vec![log("what is this?\n")], Options::default());
@@ -135,7 +134,7 @@ fn json_without_requests_is_an_unknown_format() {
             let (.., result) = read_all(vec![log(format!("{line}\n").repeat(3))], options);
             let error = result.unwrap_err();
             assert!(matches!(error, Error::UnknownFormat { .. }), "{format:?}: {error}");
-            let hint = "line 1 is JSON without a request; --time and --attr name the fields of one";
+            let hint = "line 1 is JSON without a request; name its fields with --time and --attr";
             assert!(error.to_string().contains(hint), "{format:?}: {error}");
         }
     }
@@ -166,7 +165,7 @@ fn a_named_format_may_leave_many_first_lines_unread() {
     assert!(matches!(result, Err(Error::Unparsed { unparsed: 300, lines: 400, .. })));
     let (.., result) = read_all(vec![log("\nbad\n")], options(1.0));
     let error = result.unwrap_err().to_string();
-    assert_eq!(error, "test.log: the format that you gave does not fit line 2, of the shape: a");
+    assert_eq!(error, "test.log: the given format does not fit line 2, of the shape: a");
 }
 
 /// The user can correct a wrong path, and cannot correct damaged data.

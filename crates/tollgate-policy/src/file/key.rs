@@ -11,7 +11,7 @@ use crate::problem::Problems;
 use crate::{Attributes, Grouping, Identity, Position, ProblemKind};
 
 section! {
-    /// A key that takes more than a name.
+    /// A key that needs more than a name.
     RawKey("a key") {
         /// The first of these that a request has.
         "first_of" first_of: Vec<At<Identity>>,
@@ -21,9 +21,9 @@ section! {
         /// An attribute whose value is an address.
         #[schemars(length(min = 1, max = Attributes::MAX_NAME))]
         "address" address: Box<str>,
-        /// How many leading bits of an IPv4 address make one client; 32 if left out.
+        /// The number of leading bits of an IPv4 address that identify a client; 32 by default.
         "ipv4" ipv4: Bits<32>,
-        /// How many leading bits of an IPv6 address make one client; 64 if left out.
+        /// The number of leading bits of an IPv6 address that identify a client; 64 by default.
         "ipv6" ipv6: Bits<128>,
     }
 }

@@ -1,4 +1,4 @@
-//! Who is admitted or denied as a whole, as it is written.
+//! Lists of clients that are exempt or denied, as written.
 
 use std::borrow::Cow;
 
@@ -13,11 +13,11 @@ use crate::conditions::ANY;
 use crate::problem::Problems;
 use crate::{Attributes, Condition, Pattern, ProblemKind, Test};
 
-/// Attributes with their values; whoever has one of them is meant.
+/// Attributes with their values; a request that has one of them is on the list.
 #[derive(Debug)]
 pub(crate) struct Listed(pub(crate) Vec<Condition>);
 
-/// What the names of attributes end in whose values are in a file.
+/// The suffix of the names of attributes whose values are in a file.
 pub(crate) const FROM: &str = "_from";
 
 impl Read for Listed {

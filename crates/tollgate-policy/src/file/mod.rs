@@ -1,6 +1,6 @@
-//! What a file says, as it is written: sections whose lines may all be missing.
+//! The contents of a file, as written: sections whose lines may all be missing.
 //!
-//! Here every value is checked alone. What goes with what, and what a missing line means, is in `resolve`.
+//! Every value is checked by itself here. Conflicts between values, and the meaning of missing lines, are in `resolve`.
 
 mod key;
 mod listed;
@@ -35,7 +35,7 @@ section! {
     RawFile("the file") {
         /// The store of counters.
         "store" store: RawStore,
-        /// The most that any policy may do: `shadow` decides nothing, and `off` counts nothing either.
+        /// Limits the modes of all policies: with `shadow`, none decides, and with `off`, none counts either.
         "mode" mode: Mode,
         /// Defaults for policies that do not set them.
         "defaults" defaults: RawDefaults,
@@ -48,7 +48,7 @@ section! {
         "allow" allow: Listed,
         /// Clients that are denied with status 403, unless `allow` or an exempt policy admits them. Written as `allow` is.
         "deny" deny: Listed,
-        /// The policies. All that match apply, and their quotas are charged all or nothing.
+        /// The policies. All matching policies apply, and their quotas are charged all or nothing.
         "policies" policies: Vec<At<RawPolicy>>,
     }
 }
@@ -67,7 +67,7 @@ section! {
         "deny_status" deny_status: Status,
         /// Whether denied requests are charged as well.
         "count_denied" count_denied: bool,
-        /// What happens to a request without a key attribute.
+        /// The handling of requests without a key attribute.
         "on_missing_key" on_missing_key: OnMissingKey,
     }
 }

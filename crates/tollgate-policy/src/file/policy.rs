@@ -1,4 +1,4 @@
-//! One policy as it is written.
+//! One policy as written.
 
 use super::quotas::{PolicyQuotas, QuotaList};
 use super::read::{OneOrMany, Text, section};
@@ -12,7 +12,7 @@ section! {
         /// The name in counters, metrics and decisions. Renaming a policy starts new counters.
         #[schemars(required, regex(pattern = r"^[A-Za-z0-9_.-]{1,64}$"))]
         "name" name: Text,
-        /// What the policy is for.
+        /// The purpose of the policy.
         "description" description: Box<str>,
         /// Tests of attributes, which must all hold. Default: all requests.
         "match" conditions: Conditions,
@@ -24,17 +24,17 @@ section! {
         "candidate" candidate: QuotaList,
         /// Other quotas for some requests; the first that holds replaces the whole list.
         "overrides" overrides: OneOrMany<RawOverride>,
-        /// Whether matching requests are admitted uncounted, whatever other policies say.
+        /// Whether matching requests are admitted without counting, whatever the other policies.
         "exempt" exempt: bool,
         /// Whether the policy is on.
         "enabled" enabled: bool,
         /// Whether the policy decides: `shadow` is counted after the decision and never changes it.
         "mode" mode: Mode,
-        /// Units of a request. Default: as many as the caller requests.
+        /// Units of a request. Default: the units that the caller requests.
         "cost" cost: RawCost,
         /// Whether denied requests are charged as well.
         "count_denied" count_denied: bool,
-        /// What happens to a request without a key attribute.
+        /// The handling of requests without a key attribute.
         "on_missing_key" on_missing_key: OnMissingKey,
         /// What happens while the store cannot answer.
         "on_store_failure" on_store_failure: FailureWord,
@@ -52,7 +52,7 @@ section! {
     RawOverride("an override") {
         /// Tests of attributes, which must all hold.
         "when" when: Conditions,
-        /// The quotas in place of the policy's, or `unlimited`. Quotas with the same windows keep their counters.
+        /// The quotas that replace the policy's, or `unlimited`. Quotas with the same windows keep their counters.
         "quotas" quotas: QuotaList,
         /// Quotas on trial while it holds.
         "candidate" candidate: QuotaList,

@@ -47,10 +47,10 @@ schema!(PolicyQuotas: "PolicyQuotas", generator => {
 /// A quota, and how it is written.
 #[derive(Debug, Clone)]
 pub(crate) struct WrittenQuota {
-    /// If an attribute says the limit, with the most that it may be.
+    /// If an attribute sets the limit, with the maximum limit.
     pub(crate) quota: Quota,
     pub(crate) limit: Option<LimitAttribute>,
-    /// The same for messages, which do not say what variables stand for.
+    /// The same for messages, which do not show the values of variables.
     pub(crate) written: Box<str>,
 }
 
@@ -176,7 +176,7 @@ schema!(WrittenQuota: "Quota", generator => {
     let by_attribute = generator.subschema_for::<RawQuota>();
     json_schema!({ "anyOf": [{
         "type": "string",
-        "description": "At most so many in each window, such as 5/1m, 5/1m@first_hit, 5/1m@staggered or \
+        "description": "At most this many in each window, such as 5/1m, 5/1m@first_hit, 5/1m@staggered or \
                         100/day@Europe/Berlin; or several, such as 10/minute;100/hour.",
         "examples": ["5/1m", "10000/day@Europe/Berlin"],
     }, by_attribute] })

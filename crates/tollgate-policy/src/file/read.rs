@@ -1,4 +1,4 @@
-//! From the tree to typed sections: every problem is noted, and reading goes on.
+//! From the tree to typed sections: every problem is noted, and reading continues.
 
 use std::borrow::Cow;
 
@@ -8,13 +8,13 @@ use super::tree::{Entry, Node, NodeValue};
 use crate::problem::Problems;
 use crate::{Position, ProblemKind};
 
-/// What can be read from a place in a file. `None` only with a problem noted.
+/// A value that can be read from a place in a file. `None` only with a problem noted.
 pub trait Read: Sized {
-    /// Reads it, and notes what is wrong with it.
+    /// Reads it, and notes its problems.
     fn read(node: &Node, problems: &mut Problems) -> Option<Self>;
 }
 
-/// A value, and where it stands.
+/// A value and its place.
 #[derive(Debug, Clone)]
 pub struct At<T> {
     /// Where it begins.
@@ -29,14 +29,14 @@ pub struct At<T> {
 #[derive(Debug, Clone)]
 pub(crate) struct OneOrMany<T>(pub(crate) Vec<At<T>>);
 
-/// A text, and how it is written for messages, which do not say what variables stand for.
+/// A text, and its form in messages, which do not show the values of variables.
 #[derive(Debug, Clone)]
 pub(crate) struct Text {
     pub(crate) text: Box<str>,
     pub(crate) written: Box<str>,
 }
 
-/// What stands where a file is named.
+/// The expected value where a file is named.
 pub(crate) const FILE_BESIDE: &str = "the name of a file in the same folder, such as tenants.csv";
 
 /// The name of a file in the same folder, if it can be one. Files are read before variables are looked up.
@@ -51,7 +51,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If it is not one.
     pub fn text(&self, expected: &str) -> Result<&str, ProblemKind> {
         match &self.value {
             NodeValue::Scalar { text, .. } => Ok(text),
@@ -59,7 +59,7 @@ impl Node {
         }
     }
 
-    /// Returns the scalar as it stands in the file, for a message.
+    /// Returns the scalar as written in the file, for a message.
     #[must_use]
     pub fn written(&self) -> &str {
         match &self.value {
@@ -68,21 +68,21 @@ impl Node {
         }
     }
 
-    /// Whether the scalar is what variables stand for, in whole or in part: then no message may repeat it.
+    /// Returns whether the scalar contains values of variables: no message may repeat it then.
     pub(crate) fn is_filled(&self) -> bool {
         matches!(&self.value, NodeValue::Scalar { filled, .. } if !filled.is_empty())
     }
 
-    /// Returns the text with `read` applied, of which `None` means that something else was expected.
+    /// Returns the text parsed with `read`, which returns `None` for an unexpected one.
     ///
     /// # Errors
     ///
-    /// If there is no text, or not what was expected.
+    /// If there is no text, or an unexpected one.
     pub fn parsed<T>(&self, expected: &str, read: impl FnOnce(&str) -> Option<T>) -> Result<T, ProblemKind> {
         read(self.text(expected)?).ok_or_else(|| self.expected(expected))
     }
 
-    /// The name and the lines of the file that stands here.
+    /// Returns the name and the lines of the file that is named here.
     pub(crate) fn lines(&self) -> Result<(&str, &[Self]), ProblemKind> {
         match &self.value {
             NodeValue::Lines { file, lines } => Ok((file, lines)),
@@ -94,7 +94,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If it is not one.
     pub fn list(&self, expected: &str) -> Result<&[Self], ProblemKind> {
         match &self.value {
             NodeValue::List(nodes) => Ok(nodes),
@@ -106,7 +106,7 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// If it is none.
+    /// If it is not one.
     pub fn mapping(&self, expected: &str) -> Result<&[Entry], ProblemKind> {
         match &self.value {
             NodeValue::Mapping(entries) => Ok(entries),
@@ -121,7 +121,7 @@ impl<T: Read> Read for At<T> {
     }
 }
 
-/// A list; what cannot be read of it is left out.
+/// A list; entries that cannot be read are left out.
 impl<T: Read> Read for Vec<At<T>> {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let nodes = problems.take(node.at, node.list("a list, with `- ` before each entry"))?;
@@ -208,8 +208,8 @@ impl<T: JsonSchema> JsonSchema for OneOrMany<T> {
     }
 }
 
-/// A mapping of the file: its keys, and what they take. It is the one list of them, for the reader, for the
-/// hints and for the JSON Schema.
+/// A mapping of the file: its keys, and their values. It is the one list of them, for the reader, for the hints and for
+/// the JSON Schema.
 #[doc(hidden)]
 #[macro_export]
 macro_rules! section {
@@ -226,7 +226,7 @@ macro_rules! section {
             /// The keys that are there, whether or not their values can be read.
             #[schemars(skip)]
             pub(crate) given: Vec<(&'static str, $crate::Position)>,
-            /// The keys that unknown ones were taken for.
+            /// The keys that were probably meant by unknown ones.
             #[schemars(skip)]
             meant: Vec<&'static str>,
             $( $(#[$field_meta])* #[schemars(rename = $key)] pub(crate) $field: Option<$crate::yaml::At<$type>>, )*
@@ -259,7 +259,7 @@ macro_rules! section {
             /// All keys that it can have.
             pub(crate) const KEYS: &[&str] = &[$($key),*];
 
-            /// Whether the key is there, whether or not its value can be read.
+            /// Returns whether the key is present, even if its value cannot be read.
             #[allow(dead_code, reason = "not every section is asked")]
             pub(crate) fn gives(&self, key: &str) -> bool {
                 self.given.iter().any(|(given, _)| *given == key)
@@ -310,7 +310,7 @@ macro_rules! words {
     };
 }
 
-/// What a value looks like, for editors. Everything that a text can say may come from an environment variable.
+/// The form of a value, for editors. Every value that can be written as text may come from an environment variable.
 macro_rules! schema {
     ($({$($generics:tt)*})? $type:ty: $name:literal, $generator:ident => $schema:expr) => {
         impl$(<$($generics)*>)? JsonSchema for $type {

@@ -13,8 +13,8 @@ section! {
         /// Keys as another system writes them, to share its counters: `rlaas`, `leetdezine`, `spring-starter`,
         /// `user-rate-limit`, `envoy-ratelimit`, or a template such as `limit:{user}:{window}`.
         "layout" layout: Box<str>,
-        /// On a Cluster, a request that counts several keys: `refuse` makes policies that need it an error, `reserve` takes its
-        /// units slot by slot and gives them back if one denies.
+        /// On a Cluster, a request that counts several keys: `refuse` makes policies that need it an error; `reserve`
+        /// charges slot by slot and gives the units back if one slot denies.
         "across_slots" across_slots: AcrossSlots,
     }
 }

@@ -1,6 +1,6 @@
-//! Errors of the YAML parser, with what to look for: it tells what it stumbled over, not what was forgotten.
+//! Errors of the YAML parser, with advice: the parser reports the place where it stopped, not the cause.
 
-/// The parser's words, and what is usually the matter where they are those of a common mistake.
+/// Returns the parser's message, with the usual cause if it is that of a common mistake.
 pub(super) fn explained(words: &str) -> Box<str> {
     let advice = ADVICE.iter().find(|(part, _)| words.contains(part));
     advice.map_or_else(|| words.into(), |(_, advice)| format!("{words}: {advice}").into())

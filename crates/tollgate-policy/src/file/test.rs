@@ -1,4 +1,4 @@
-//! What has to hold of attributes, as it is written.
+//! Conditions on attributes, as written.
 
 use std::borrow::Cow;
 
@@ -20,11 +20,11 @@ pub(crate) struct Cidr(Network);
 #[derive(Debug)]
 pub(crate) struct Literal(Box<str>);
 
-/// What texts begin with.
+/// The prefixes of texts.
 #[derive(Debug)]
 pub(crate) struct Prefix(Box<str>);
 
-/// A regular expression as it is written. What a variable stands for would be special in it.
+/// A regular expression as it is written. The value of a variable would be special in it.
 #[derive(Debug)]
 pub(crate) struct ExpressionText(Box<str>);
 
@@ -73,7 +73,7 @@ section! {
         "one_of" one_of: OneOrMany<Pattern>,
         /// A text with this prefix.
         "prefix" prefix: Prefix,
-        /// A text that matches this pattern: `*` stands for any characters or none, `?` for one.
+        /// A text that matches this pattern: `*` matches any characters or none, `?` one.
         "glob" glob: Pattern,
         /// A regular expression that matches the whole text.
         "regex" regex: ExpressionText,
@@ -128,7 +128,7 @@ fn conditions<'a>(entries: impl IntoIterator<Item = &'a Entry>, problems: &mut P
     conditions
 }
 
-/// Those of which nothing can be read are left out.
+/// Those that cannot be read at all are left out.
 fn alternatives(node: &Node, problems: &mut Problems) -> Vec<Vec<Condition>> {
     let list = node.list("a list of matches such as [{ path: /login }, { path: /token }]");
     let nodes = problems.take(node.at, list).unwrap_or_default();
@@ -296,7 +296,7 @@ impl JsonSchema for Conditions {
             "type": "object",
             "propertyNames": name,
             "properties": { ANY: {
-                "description": "Matches of which one has to hold as a whole.",
+                "description": "Matches, of which at least one must hold in full.",
                 "type": "array",
                 "items": alternative,
                 "minItems": 1,
@@ -326,7 +326,7 @@ impl JsonSchema for Pattern {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
-            "description": "A text; `*` stands for any characters or none, `?` for one.",
+            "description": "A text; `*` matches any characters or none, `?` one.",
             "type": ["string", "number", "boolean"],
         })
     }

@@ -1,4 +1,4 @@
-//! The file as a tree of texts, lists and mappings that know where they stand.
+//! The file as a tree of texts, lists and mappings with their places.
 //!
 //! Scalars stay as they are written: a file means `1.10` and `no` as texts where a text is expected.
 
@@ -14,37 +14,37 @@ use super::variables::{self, Expanded, Variables};
 use crate::problem::Problems;
 use crate::{Place, Position, ProblemKind, Sources};
 
-/// A value, and where it stands.
+/// A value and its place.
 #[derive(Debug)]
 pub struct Node {
     /// Where it begins.
     pub at: Position,
-    /// Where whatever follows it may begin: of a list or a mapping its end, of a scalar still its beginning.
+    /// The earliest place at which the next item can begin: the end of a list or a mapping, but the beginning of a
+    /// scalar.
     pub end: Position,
-    /// What is there.
+    /// The actual value.
     pub value: NodeValue,
 }
 
-/// What stands at a place of a file.
+/// The value at a place in a file.
 #[derive(Debug)]
 pub enum NodeValue {
     /// There is nothing, or `null` or `~`.
     Nothing,
-    /// A word, number or text. What is written is repeated in messages, because what variables stand for may be
-    /// a secret.
+    /// A word, number or text. Messages repeat the text as written, because the values of variables may be secret.
     Scalar {
-        /// With what variables stand for.
+        /// With variables replaced by their values.
         text: Box<str>,
-        /// As it stands in the file.
+        /// As written in the file.
         written: Box<str>,
         /// Whether it is written without quotes.
         is_plain: bool,
-        /// The bytes of the text that stand for variables.
+        /// The bytes of the text that come from variables.
         filled: Box<[Range<usize>]>,
     },
     /// Its nodes, in their order.
     List(Vec<Node>),
-    /// What a file has that is named here.
+    /// The contents of a file that is named here.
     Lines {
         /// Its name.
         file: Box<str>,
@@ -66,7 +66,7 @@ pub struct Entry {
     pub node: Node,
 }
 
-/// What values of a file may stand for, beyond what is written.
+/// Sources of values other than the text of the file.
 #[derive(Clone, Copy)]
 pub(crate) struct Extras<'a> {
     /// The files that it may name.
@@ -85,7 +85,7 @@ pub(crate) const LISTED: &[&str] = &["allow", "deny"];
 const MAX_DEPTH: usize = 32;
 
 impl Node {
-    /// Reads one document in which every value is what is written. `None` only with a problem that ended the reading.
+    /// Reads one document without variables and named files. `None` only with a problem that ended the reading.
     pub fn parse_plain(text: &str, file: u32, problems: &mut Problems) -> Option<Self> {
         Self::parse(text, file, None, problems)
     }
@@ -121,7 +121,7 @@ impl Node {
         Some(root.unwrap_or(Self { at: begin, end: begin, value: NodeValue::Nothing }))
     }
 
-    /// Returns what is there, for a message.
+    /// Returns a description of the value, for a message.
     #[must_use]
     pub fn describe(&self) -> Box<str> {
         match &self.value {
@@ -135,7 +135,7 @@ impl Node {
         }
     }
 
-    /// Returns the problem of a node that is not what was expected.
+    /// Returns the problem of an unexpected node.
     #[must_use]
     pub fn expected(&self, expected: &str) -> ProblemKind {
         ProblemKind::Expected { expected: expected.into(), found: self.describe() }
@@ -153,7 +153,7 @@ struct Reader<'a, 'b> {
 }
 
 impl<'a> Reader<'a, '_> {
-    /// After an error of syntax nothing of the file can be trusted, so reading ends there.
+    /// After a syntax error, nothing in the file can be trusted, so reading ends there.
     fn next(&mut self) -> Option<(Event<'a>, Span)> {
         match self.parser.next_event()? {
             Ok(event) => Some(event),

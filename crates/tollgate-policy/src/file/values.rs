@@ -1,4 +1,4 @@
-//! Values that are checked alone: words, numbers, shares and costs.
+//! Values that are checked by themselves: words, numbers, shares and costs.
 
 use std::borrow::Cow;
 use std::num::NonZeroU32;
@@ -29,7 +29,7 @@ pub(crate) struct FormatWord(pub(crate) HeaderFormat);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FormatWords(pub(crate) HeaderFormats);
 
-/// What happens on a Cluster to a request whose counters lie in several slots.
+/// The handling of a request whose counters are in several slots of a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AcrossSlots {
     Refuse,
@@ -56,7 +56,7 @@ pub(crate) struct Count(pub(crate) u32);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limit(pub(crate) u64);
 
-/// The cost as it is written.
+/// The cost as written.
 #[derive(Debug)]
 pub(crate) enum RawCost {
     Fixed(u32),
@@ -144,7 +144,7 @@ section! {
         "max" max: Number,
         /// The smallest cost; lower values are raised to it. Default: 1.
         "min" min: Count,
-        /// The cost if the attribute is missing or not a whole number: a number, `asked` (as many units as the caller
+        /// The cost if the attribute is missing or not a whole number: a number, `asked` (the units that the caller
         /// requests), or `error` (the caller's error). Default: `error`.
         "on_missing" on_missing: OnMissingCost,
     }

@@ -4,19 +4,19 @@ use std::ops::Range;
 
 use crate::ProblemKind;
 
-/// Where variables are looked up.
+/// The function that looks variables up.
 pub(crate) type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// A text with its variables replaced.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Expanded {
     pub(super) text: Box<str>,
-    /// The bytes of the text that stand for variables, one range for each, empty ones included.
+    /// The bytes of the text that come from variables, one range for each, including empty ones.
     pub(super) filled: Box<[Range<usize>]>,
 }
 
-/// The text with variables replaced by what they stand for; `$${` is `${` itself. What a variable stands for is
-/// not looked through again. As in a shell, a default counts for an empty variable as well.
+/// Returns the text with variables replaced by their values; `$${` is `${` itself. The value of a variable is not
+/// expanded again. As in a shell, a default counts for an empty variable as well.
 pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<Expanded, ProblemKind> {
     let (mut expanded, mut filled) = (String::new(), Vec::new());
     let mut rest = text;

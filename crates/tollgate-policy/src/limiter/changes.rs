@@ -72,8 +72,8 @@ pub enum RefundError {
     /// A reload has changed the policy's key since the window at this place began. These attributes may now have
     /// another counter; a [receipt](PolicyLimiter::refund_receipt) names the one that was charged.
     #[error(
-        "nothing was given back: whom `{policy}` counts has changed since this window began; only the receipt of the \
-         check says who was charged"
+        "nothing was given back: the key of `{policy}` has changed since this window began; only the check's receipt \
+         identifies the counter that was charged"
     )]
     CountsOthers {
         /// The place among those that were named.
@@ -82,7 +82,7 @@ pub enum RefundError {
         policy: Box<str>,
     },
     /// The quota at this place has no window that begins then. The caller's fault.
-    #[error("no window of {quota} begins then")]
+    #[error("no window of {quota} starts at that time")]
     NoWindowStart {
         /// The place among those that were named.
         index: usize,
@@ -91,7 +91,7 @@ pub enum RefundError {
     },
     /// The window at this place would begin later than now, even if the store's clock has just stepped back by a
     /// second. The caller's fault.
-    #[error("this lies in the future")]
+    #[error("this is in the future")]
     FutureStart {
         /// The place among those that were named.
         index: usize,

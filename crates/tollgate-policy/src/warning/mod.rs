@@ -45,13 +45,13 @@ pub enum WarningKind {
         quota: Box<Quota>,
     },
     /// An exempt policy matches everything that this one does.
-    #[error("it is never reached: the exempt policy `{exempt}` matches everything that it matches")]
+    #[error("it never takes effect: the exempt policy `{exempt}` matches everything that it matches")]
     HiddenByExempt {
         /// The exempt policy.
         exempt: Box<str>,
     },
     /// Another policy denies everything that this one matches.
-    #[error("it is never reached: `{deny}` denies everything that it matches")]
+    #[error("it never takes effect: `{deny}` denies everything that it matches")]
     HiddenByDeny {
         /// The policy that denies.
         deny: Box<str>,
@@ -59,7 +59,7 @@ pub enum WarningKind {
     /// A long window has no shorter quota next to it.
     #[error(
         "{quota} has no shorter quota next to it: around the end of a window, {burst} units may be used at once; \
-         a quota with a shorter window prevents that"
+         add a quota with a shorter window to prevent that"
     )]
     LongWindowAlone {
         /// The quota of the shortest window.
@@ -68,14 +68,14 @@ pub enum WarningKind {
         burst: u64,
     },
     /// An earlier override holds whenever this one does.
-    #[error("the override is never reached: the one in line {} holds whenever it does", earlier.line)]
+    #[error("the override never takes effect: the one in line {} applies whenever it would", earlier.line)]
     UnreachableOverride {
         /// Where the earlier one stands.
         earlier: Position,
     },
     /// One choice stands for many clients and another for one, under the same limit.
     #[error(
-        "`first_of` puts identities of very different sizes under one limit: `{wide}` may be many clients, and `{narrow}` is one"
+        "`first_of` puts identities of very different sizes under one limit: `{wide}` may be many clients, while `{narrow}` is one"
     )]
     MixedIdentities {
         /// The choice that many share.

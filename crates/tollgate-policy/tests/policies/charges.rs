@@ -296,7 +296,7 @@ fn lists_of_networks_and_values_come_from_files() {
     assert_eq!(
         error,
         "t/b:3:1: network `10.0.0.1/8`: bits are set after the prefix: did you mean 10.0.0.0/8?
-t/b:4:1: network `here`: expected an address with or without a prefix length, such as 10.0.0.0/8"
+t/b:4:1: network `here`: expected an address, with or without a prefix length, such as 10.0.0.0/8"
     );
 }
 
@@ -354,7 +354,9 @@ fn listed_callers_are_admitted_or_denied_before_anything_is_counted() {
 
     let both = Config::parse("t", "deny: { user: a }\npolicies: [{ name: deny, key: [u], quotas: [5/1m] }]");
     assert!(
-        both.unwrap_err().to_string().starts_with("t:2:12: the policy `deny` is here already, in line 1")
+        both.unwrap_err()
+            .to_string()
+            .starts_with("t:2:12: duplicate policy name `deny`, already used in line 1")
     );
     let other = parse(&LISTED.replace("curl, ", ""));
     assert_eq!(other.changes_since(&config).to_string(), "changed `deny`: match");
@@ -461,10 +463,10 @@ fn a_cost_comes_from_the_caller_the_policy_or_an_attribute() {
     assert_eq!(costs(&[("tokens", "many")], 2), [2, 7, 2]);
     assert_eq!(costs(&[("tokens", "100")], 0), [0, 0, 0], "a peek charges nothing");
     for (tokens, message) in [
-        ("101", "policy `said`: the attribute `tokens` says the cost and may be at most 100"),
+        ("101", "policy `said`: the attribute `tokens` sets the cost and may be at most 100"),
         (
             "99999999999999999999",
-            "policy `said`: the attribute `tokens` says the cost and may be at most 100",
+            "policy `said`: the attribute `tokens` sets the cost and may be at most 100",
         ),
     ] {
         let attributes = attributes(&[("tokens", tokens)]);
@@ -489,15 +491,15 @@ fn a_cost_that_says_nothing_is_no_free_pass() {
             Err(refusal) => Err(refusal.to_string()),
         }
     };
-    let error = |words: &str| Err(format!("policy `a`: the attribute `tokens` says the cost and {words}"));
+    let error = |words: &str| Err(format!("policy `a`: the attribute `tokens`{words}"));
     assert_eq!(cost("", Some("0")), Ok(1));
     assert_eq!(cost("", Some("7")), Ok(7));
     assert_eq!(cost(", min: 5", Some("4")), Ok(5));
     assert_eq!(cost(", min: 0", Some("0")), Ok(0));
-    assert_eq!(cost("", None), error("is missing"));
-    assert_eq!(cost(", min: 0, on_missing: error", None), error("is missing"));
+    assert_eq!(cost("", None), error(", which sets the cost, is missing"));
+    assert_eq!(cost(", min: 0, on_missing: error", None), error(", which sets the cost, is missing"));
     for no_number in ["", "-1", "1.5", "many", " 1"] {
-        assert_eq!(cost("", Some(no_number)), error("must be a whole number"));
+        assert_eq!(cost("", Some(no_number)), error(" sets the cost and must be a whole number"));
         assert_eq!(cost(", on_missing: asked", Some(no_number)), Ok(2));
         assert_eq!(cost(", on_missing: 50", Some(no_number)), Ok(50));
     }

@@ -135,10 +135,10 @@ fn a_limit_from_an_attribute_counts_on_the_same_counter() {
         let more: Vec<_> = quota.map(|quota| ("quota", quota)).into_iter().collect();
         with(&more).unwrap_err().to_string()
     };
-    let error = "policy `api`: the attribute `quota` says the limit and";
-    assert_eq!(refused(None), format!("{error} is missing"));
+    let error = "policy `api`: the attribute `quota`";
+    assert_eq!(refused(None), format!("{error}, which sets the limit, is missing"));
     for odd in ["", "-1", "1.5", "many", " 7"] {
-        assert_eq!(refused(Some(odd)), format!("{error} must be a whole number"), "{odd}");
+        assert_eq!(refused(Some(odd)), format!("{error} sets the limit and must be a whole number"), "{odd}");
     }
     // A trial never fails a request, and is left out if its limit is missing.
     assert_eq!(with(&[("quota", "6")]).unwrap().trials().count(), 0);
@@ -990,18 +990,18 @@ fn policies_made_in_code_are_checked() {
     assert!(priced(&"ä".repeat(128)).is_ok());
     let above = tollgate_policy::CostAttribute::new("tokens", 5).with_min(6).into();
     let above = Policy::builder("a").quota(quota()).cost(above).build();
-    assert_eq!(error(above), "policy `a`: the least cost is above the most");
+    assert_eq!(error(above), "policy `a`: the minimum cost is above the maximum");
     // An empty list counted everybody together, and a status that is not an error became 429.
     let empty = Policy::builder("a").quota(quota()).matching("path", []).build();
-    assert_eq!(error(empty), "policy `a`: a list of a condition or of a key is empty");
+    assert_eq!(error(empty), "policy `a`: a list in a condition or a key is empty");
     let none = || Identity::FirstOf([].into());
     for nobody in [none(), Identity::All([].into()), Identity::All([Identity::Global, none()].into())] {
         let empty = Policy::builder("a").quota(quota()).key(nobody).build();
-        assert_eq!(error(empty), "policy `a`: a list of a condition or of a key is empty");
+        assert_eq!(error(empty), "policy `a`: a list in a condition or a key is empty");
     }
     for status in [0, 200, 399, 600, 9999] {
         let denied = Policy::builder("a").quota(quota()).deny_status(status).build();
-        let expected = format!("policy `a`: a denial has a status from 400 to 599, and not {status}");
+        let expected = format!("policy `a`: a denial must have a status from 400 to 599, not {status}");
         assert_eq!(error(denied), expected);
     }
     let policy = || Policy::builder("a").quota(quota()).build().unwrap();

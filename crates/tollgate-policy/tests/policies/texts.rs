@@ -138,7 +138,7 @@ fn a_file_that_cannot_be_read_or_is_too_large_is_named() {
     let large = Config::load(&path).unwrap_err();
     assert_eq!(
         large.to_string(),
-        format!("{} is larger than 16 MiB, and no file of policies", path.display())
+        format!("{} is larger than 16 MiB, too large for a policy file", path.display())
     );
     file.set_len(Config::MAX_BYTES).unwrap();
     assert_eq!(Config::read(&path).unwrap().len() as u64, Config::MAX_BYTES);
@@ -154,7 +154,10 @@ fn folders_that_cannot_be_read() -> [ConfigError; 3] {
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("folders-{}", std::process::id()));
     std::fs::create_dir_all(folder.join("large")).unwrap();
     let empty = Config::load(&folder).unwrap_err();
-    assert_eq!(empty.to_string(), format!("{} has no file that ends in .yaml or .yml", folder.display()));
+    assert_eq!(
+        empty.to_string(),
+        format!("{} contains no file that ends in .yaml or .yml", folder.display())
+    );
     for name in ["large/a.yaml", "large/b.yaml"] {
         std::fs::File::create(folder.join(name)).unwrap().set_len(Config::MAX_BYTES / 2 + 1).unwrap();
     }
@@ -162,14 +165,14 @@ fn folders_that_cannot_be_read() -> [ConfigError; 3] {
     let second = folder.join("large/b.yaml");
     assert_eq!(
         large.to_string(),
-        format!("with {} the files are larger than 16 MiB together", second.display())
+        format!("with {}, the files together are larger than 16 MiB", second.display())
     );
     let one = folder.join("one.yaml");
     std::fs::write(&one, "policies: []").unwrap();
     let many = Sources::read(std::iter::repeat_n(&one, Sources::MAX_FILES + 1)).unwrap_err();
     assert_eq!(
         many.to_string(),
-        format!("{} is one file too many: 1000 can be read together", one.display())
+        format!("{} is one file too many: at most 1000 can be read together", one.display())
     );
     std::fs::remove_dir_all(&folder).unwrap();
     [empty, large, many]
@@ -243,10 +246,10 @@ fn each_wrong_line_of_a_table_is_reported_with_its_place() {
         error.to_string(),
         "conf/tenants.csv:3:1: expected a value, a comma and quotas, such as acme,10/1s,1000/1h
 conf/tenants.csv:4:5: quota `5/1q`, column 4: unknown unit: expected ms, s, m, h, d or w (or month or year with a zone)
-conf/tenants.csv:5:1: `foo` is here already, in line 4: keep one of them
+conf/tenants.csv:5:1: duplicate key `foo`, already given in line 4: keep one of them
 conf/tenants.csv:6:5: 8/1m has the same window as 7/1m: keep one of them
-conf/tenants.csv:7:1: `bar` is here already, in line 6: keep one of them
-conf/tenants.csv:8:1: `acme` is here already, in line 5 of conf/api.yaml: keep one of them
+conf/tenants.csv:7:1: duplicate key `bar`, already given in line 6: keep one of them
+conf/tenants.csv:8:1: duplicate key `acme`, already given in line 5 of conf/api.yaml: keep one of them
 conf/tenants.csv:10:7: quota ``, column 1: expected `limit/window`, such as 5/1m"
     );
 }
@@ -260,9 +263,9 @@ fn repetition_across_files_is_reported_with_both_places() {
     let policy = "policies: [{ name: api, key: [user], quotas: [5/1m] }]\n";
     assert_eq!(
         said(&[("a.yaml", policy), ("b.yaml", &format!("mode: shadow\n{policy}")), ("c.yaml", "mode: off\nunmatched: deny\nunmatched: deny")]),
-        "b.yaml:2:12: the policy `api` is here already, in line 1 of a.yaml: counters and metrics tell policies apart by their names
-c.yaml:1:1: `mode` is here already, in line 1 of b.yaml: keep one of them
-c.yaml:3:1: `unmatched` is here already, in line 2: keep one of them"
+        "b.yaml:2:12: duplicate policy name `api`, already used in line 1 of a.yaml: counters and metrics identify policies by name
+c.yaml:1:1: duplicate key `mode`, already given in line 1 of b.yaml: keep one of them
+c.yaml:3:1: duplicate key `unmatched`, already given in line 2: keep one of them"
     );
     assert_eq!(
         said(&[("a.yaml", "mode: shadow"), ("b.yaml", "store: { url: x }")]),
@@ -308,7 +311,7 @@ policies:
     assert_eq!(
         error,
         "t:3:58: 7/1m has the same window as ${QUOTA}: keep one of them
-t:4:5: the policy `${NAME}` is here already, in line 3: counters and metrics tell policies apart by their names
+t:4:5: duplicate policy name `${NAME}`, already used in line 3: counters and metrics identify policies by name
 t:4:45: expected a network such as 10.0.0.0/8, found `${NETWORK}`
 t:4:92: ${QUOTA} has the same window as 8/1m: keep one of them"
     );
@@ -330,13 +333,13 @@ fn the_value_of_a_variable_is_never_special() {
     for test in ["'${X}'", "['${X}']", "{ equal: '${X}' }", "{ one_of: ['${X}'] }", "{ glob: '${X}' }"] {
         assert!(fits(test, "a*", "a*").unwrap() && !fits(test, "a*", "ab").unwrap(), "{test}");
         assert!(fits(test, "?", "?").unwrap() && !fits(test, "?", "b").unwrap(), "{test}");
-        assert!(fits(test, "", "").unwrap_err().to_string().contains("an empty text"), "{test}");
+        assert!(fits(test, "", "").unwrap_err().to_string().contains("the variable is empty"), "{test}");
     }
     for test in ["'${X}*'", "{ glob: '${X}*' }", "{ prefix: '${X}' }", "{ not: '${X}*' }"] {
         let is_not = test.contains("not");
         assert_eq!(fits(test, "a*", "a*b").unwrap(), !is_not, "{test}");
         assert_eq!(fits(test, "a*", "abb").unwrap(), is_not, "{test}");
-        assert!(fits(test, "", "b").unwrap_err().to_string().contains("an empty text"), "{test}");
+        assert!(fits(test, "", "b").unwrap_err().to_string().contains("the variable is empty"), "{test}");
     }
     assert!(fits("'/*/${X}'", "a", "/b/a").unwrap());
     assert!(fits("'/*/${X}'", "a*", "/b/a*").unwrap_err().to_string().contains("`*` or `?`"));

@@ -298,7 +298,7 @@ fn a_list_is_no_part_of_a_key_and_no_cost() {
         ask("  - { name: a, key: global, quotas: [5/1m], cost: { attribute: roles, max: 9 } }", &["3"]);
     assert_eq!(
         cost.unwrap_err(),
-        "policy `a`: the attribute `roles` says the cost and must be a whole number"
+        "policy `a`: the attribute `roles` sets the cost and must be a whole number"
     );
     // Of a list, the first text that is in the table counts.
     let table = "  - { name: a, key: [ip], quotas: [5/1m], overrides: { by: roles, values: { b: [6/1m], c: [7/1m] } } }";
@@ -331,7 +331,10 @@ fn only_a_verified_attribute_says_a_limit_and_is_asked_for_late() {
     let mut view =
         Lazy { values: values("/a").into_iter().collect(), unknown: BTreeMap::new(), is_verified: false };
     let refused = policies.charges(&view, 1).unwrap_err().to_string();
-    assert_eq!(refused, "policy `a`: the attribute `quota` says the limit, and the client could invent it");
+    assert_eq!(
+        refused,
+        "policy `a`: the attribute `quota` sets the limit, but the client could invent its value"
+    );
     view.values.insert("path", "/b");
     assert!(!said(&policies.charges(&view, 1).unwrap()).contains("7/1m"), "a trial is left out");
     view.values.insert("path", "/a");

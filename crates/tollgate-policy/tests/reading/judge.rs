@@ -378,7 +378,7 @@ fn passes(test: &Test, texts: &[&str]) -> bool {
 fn who(key: &Key, values: &Values) -> Result<String, Lack> {
     let value = |name: &str| values.text(name)?.ok_or(Lack::Wrong);
     match key {
-        Key::Global => Ok("everybody".to_owned()),
+        Key::Global => Ok("all requests".to_owned()),
         Key::Attribute(name) => {
             let value = value(name)?;
             let is_head = name == "method" && value == "HEAD";

@@ -70,7 +70,7 @@ pub(super) fn on(trouble: &Trouble) -> Advice {
         Trouble::Unconnected(unconnected) => on_unconnected(unconnected),
         Trouble::Refused(refusal) => on_refusal(refusal),
         Trouble::Stopped(_) | Trouble::BadReply => {
-            Advice::new("see that it is Redis 7.0 or Valkey 7.2, or newer")
+            Advice::new("make sure that it is Redis 7.0 or Valkey 7.2, or newer")
         }
         Trouble::Late | Trouble::TimedOut | Trouble::Cut => SILENT,
         Trouble::TooSlow => NEARER,
@@ -78,49 +78,51 @@ pub(super) fn on(trouble: &Trouble) -> Advice {
 }
 
 /// For a server that answers too late.
-pub(crate) const NEARER: Advice =
-    Advice::about(Setting::Deadline, "bring what counts nearer to its store, or give a decision more time");
+pub(crate) const NEARER: Advice = Advice::about(
+    Setting::Deadline,
+    "move the process nearer to its store, or allow more time for a decision",
+);
 
-const SILENT: Advice = Advice::new("see whether it hangs, or the network drops packets");
+const SILENT: Advice = Advice::new("check whether it hangs, or the network drops packets");
 const LOGIN: Advice =
-    Advice::about(Setting::Login, "check the user and the password, in the URL or given beside it");
+    Advice::about(Setting::Login, "check the user and the password, in the URL or in a separate setting");
 const SENTINEL_LOGIN: Advice = Advice::about(
     Setting::SentinelLogin,
-    "Sentinels have a login of their own, which is not in the URL: check their user and password",
+    "Sentinels have their own login, which is not in the URL: check their user and password",
 );
-const WAIT: Advice = Advice::new("wait until it is ready; if it stays so, see its log");
+const WAIT: Advice = Advice::new("wait until it is ready; if it does not become ready, see its log");
 
 pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
     match trouble {
         Unconnected::UnknownHost => {
-            Advice::new("check the host in the URL, and that this machine can look it up")
+            Advice::new("check the host in the URL, and whether this machine can resolve it")
         }
         Unconnected::Io(_) => Advice::new(
-            "check host and port or socket in the URL, and that the server runs and listens there",
+            "check the host and port or the socket in the URL, and whether the server is running and listens there",
         ),
         Unconnected::TimedOut | Unconnected::HungUp => Advice::new(
-            "check host and port, that no firewall is between, and TLS: a server that wants it is rediss://, one without it redis://",
+            "check the host and port, firewalls, and TLS: use rediss:// for a server with TLS, redis:// for one without",
         ),
         Unconnected::Tls(_) => Advice::about(
             Setting::Tls,
-            "give the certificate that signed the server's, and name the host as the server's certificate does",
+            "configure the certificate that signed the server's, and use the host name in the server's certificate",
         ),
         Unconnected::WrongPassword | Unconnected::PasswordWanted => LOGIN,
         Unconnected::OfOldCredentials { trouble, .. } => on_unconnected(trouble),
         Unconnected::NoRight(_) | Unconnected::MissingRights(_) => on_rights(),
         Unconnected::TooOld { .. } => Advice::new("run a newer one"),
         Unconnected::Unfit(_) => {
-            Advice::new("see that the URL names the server, topology and database that is meant")
+            Advice::new("make sure that the URL names the intended server, topology and database")
         }
         Unconnected::Replica => Advice::new(
             "name the primary, or let Sentinels or the Cluster name it: redis+sentinel://, redis+cluster://",
         ),
         Unconnected::NotReady(refusal) => on_refusal(refusal),
         Unconnected::NoPrimary => {
-            Advice::new("check the primary's name in the URL, and SENTINEL MASTERS on the Sentinels")
+            Advice::new("check the primary's name in the URL, and run SENTINEL MASTERS on the Sentinels")
         }
         Unconnected::OfSentinel(_, trouble) => on_sentinel(trouble),
-        Unconnected::SlotUnserved => Advice::new("see `redis-cli --cluster check`"),
+        Unconnected::SlotUnserved => Advice::new("run `redis-cli --cluster check`"),
         Unconnected::Silent | Unconnected::Untried => SILENT,
     }
 }
@@ -138,7 +140,7 @@ fn on_sentinel(trouble: &Unconnected) -> Advice {
 
 pub(super) fn on_rights() -> Advice {
     format!(
-        "give the user the rights that counting takes, on the keys of the store's prefix or layout: {RIGHTS}; {MORE_RIGHTS}"
+        "give the user the rights that counting needs, on the keys of the store's prefix or layout: {RIGHTS}; {MORE_RIGHTS}"
     )
     .into()
 }
@@ -157,8 +159,8 @@ fn on_refusal(refusal: &Refusal) -> Advice {
     match refusal {
         Refusal::NoAuth => LOGIN,
         Refusal::NoPermission => on_rights(),
-        Refusal::ClusterDown => Advice::new("see CLUSTER INFO, and `redis-cli --cluster check`"),
-        Refusal::MaxClients => Advice::new("raise maxclients, or close connections of others"),
+        Refusal::ClusterDown => Advice::new("run CLUSTER INFO, and `redis-cli --cluster check`"),
+        Refusal::MaxClients => Advice::new("raise maxclients, or close other connections"),
         _ => WAIT,
     }
 }

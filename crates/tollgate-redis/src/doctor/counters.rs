@@ -28,14 +28,14 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
         let (next, keys) = match ask::<(String, Vec<Vec<u8>>)>(node, &scan).await {
             Ok(page) => page,
             Err(error) => {
-                return Finding::warn("expiry", error, "allow the user +scan, to have this checked")
+                return Finding::warn("expiry", error, "allow the user +scan, so that this can be checked")
                     .of(node.address());
             }
         };
         for key in keys {
             // A page of keys takes some hundred round trips, which may exceed the scan's time.
             if instant() > until {
-                break 'scan "; there was no time to see all";
+                break 'scan "; there was no time to check them all";
             }
             seen += 1;
             if ask::<i64>(node, &command("PTTL").arg(&key)).await == Ok(-1) {
@@ -48,7 +48,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
             break "";
         }
         if instant() > until {
-            break "; there was no time to see all";
+            break "; there was no time to check them all";
         }
     };
     match endless.first() {
@@ -56,7 +56,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
         Some(first) => Finding::fail(
             "expiry",
             format!("{} of {seen} keys under {pattern} never expire, such as {first}{whole}", endless.len()),
-            "somebody has written or persisted them; a count is mended when it is next charged, anything else is to be deleted",
+            "another program has written or persisted them; a counter is repaired when it is next charged; delete anything else",
         ),
     }
     .of(node.address())
@@ -64,8 +64,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
 
 /// Checks whether concurrent charges pass exactly up to the limit.
 pub(super) async fn exact(store: &RedisStore) -> Finding {
-    const ADVICE: &str =
-        "this must not be: see the lines above, and that nobody else writes under the prefix";
+    const ADVICE: &str = "this should never happen: check the lines above, and make sure that no other program writes keys with this prefix";
     let quota = PolicyQuota::new("tollgate doctor", Quota::per_hour(LIMIT));
     // A unique key, so that concurrent runs do not share a counter.
     let key = store.probe(fastrand::u64(..));
@@ -105,10 +104,10 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
     let found = format!("of {CHARGES} concurrent charges under a limit of {LIMIT}, {passed} passed");
     match used {
         Ok(used) if passed == LIMIT && used == u64::from(LIMIT) => Finding::pass("exact", found),
-        Ok(used) => Finding::fail("exact", format!("{found}, and {used} are counted"), ADVICE),
+        Ok(used) => Finding::fail("exact", format!("{found}, but {used} are counted"), ADVICE),
         Err(error) => {
             let trouble = said(&error);
-            Finding::fail("exact", format!("{found}, and what is counted cannot be told: {trouble}"), ADVICE)
+            Finding::fail("exact", format!("{found}, but the count cannot be read: {trouble}"), ADVICE)
         }
     }
 }
@@ -121,6 +120,6 @@ pub(super) fn too_slow() -> Finding {
     Finding::fail(
         "exact",
         "there was no time for it",
-        "see the lines above: the store is slow, or out of reach",
+        "see the lines above: the store is slow or unreachable",
     )
 }

@@ -23,11 +23,11 @@ pub(super) const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +in
 
 /// Rights that only some setups need.
 pub(super) const MORE_RIGHTS: &str =
-    "a database other than 0 takes +select too, a Cluster +cluster|slots +asking";
+    "a database other than 0 also needs +select, a Cluster +cluster|slots +asking";
 
 /// Advice for commands that the server does not have.
 const RENAMED: &str =
-    "give the commands their names back: `rename-command` in the server's configuration takes them away";
+    "restore the names of these commands: `rename-command` in the server's configuration has removed them";
 
 /// The fields of `INFO`.
 struct Info(HashMap<String, String>);
@@ -42,8 +42,7 @@ pub(super) async fn examine(node: &Node, timeout: Duration, prefix: &str, findin
             findings.extend(cluster(node, &info).await.map(|finding| finding.of(name)));
         }
         Err(error) => {
-            let found =
-                format!("it does not say which version it is, how it evicts and whether it saves: {error}");
+            let found = format!("cannot read its version, eviction policy and persistence settings: {error}");
             findings
                 .push(Finding::warn("version", found, "allow the user the command INFO (+info)").of(name));
         }
@@ -73,8 +72,8 @@ fn version(info: &Info) -> Finding {
     match (info.text("valkey_version"), info.text("redis_version")) {
         ("", "") => Finding::warn(
             "version",
-            "it does not say which version it is",
-            "see that it is Redis 7.0 or Valkey 7.2, or newer",
+            "it does not report its version",
+            "make sure that it is Redis 7.0 or Valkey 7.2, or newer",
         ),
         ("", redis) => Finding::pass("version", format!("Redis {redis}")),
         (valkey, _) => Finding::pass("version", format!("Valkey {valkey}")),
@@ -87,24 +86,24 @@ fn eviction(info: &Info) -> Finding {
     match (policy, most) {
         ("noeviction", 1..) if info.number("used_memory") >= most => Finding::fail(
             "eviction",
-            format!("it is full and takes no new counters: noeviction, at most {most} bytes"),
-            "raise maxmemory, or give the counters a server of their own",
+            format!("it is full and accepts no new counters: noeviction, at most {most} bytes"),
+            "raise maxmemory, or use a separate server for the counters",
         ),
         ("noeviction", 0) => {
-            Finding::pass("eviction", "it forgets no counter: noeviction, without a limit of memory")
+            Finding::pass("eviction", "it evicts no counters: noeviction, without a memory limit")
         }
         ("noeviction", most) => {
-            Finding::pass("eviction", format!("it forgets no counter: noeviction, at most {most} bytes"))
+            Finding::pass("eviction", format!("it evicts no counters: noeviction, at most {most} bytes"))
         }
         (policy, 0) => Finding::warn(
             "eviction",
-            format!("{policy}, and no limit of memory yet"),
-            "set maxmemory-policy noeviction before maxmemory: it would forget live counters, and their limits begin anew",
+            format!("{policy}, and no memory limit yet"),
+            "set maxmemory-policy noeviction before you set maxmemory: otherwise the server evicts live counters, and their limits start over",
         ),
         (policy, most) => Finding::fail(
             "eviction",
-            format!("{policy} at {most} bytes forgets live counters; it has forgotten {evicted} keys"),
-            "set maxmemory-policy noeviction, or give the counters a server of their own",
+            format!("{policy} at {most} bytes evicts live counters; it has evicted {evicted} keys"),
+            "set maxmemory-policy noeviction, or use a separate server for the counters",
         ),
     }
 }
@@ -113,20 +112,20 @@ fn persistence(info: &Info) -> Finding {
     if info.text("rdb_last_bgsave_status") == "err" || info.text("aof_last_write_status") == "err" {
         return Finding::fail(
             "persistence",
-            "it failed to save, and may refuse to write",
+            "it failed to save, and may refuse writes",
             "see its log; often its disk is full or not writable",
         );
     }
     if info.number("aof_enabled") == 1 {
         return Finding::pass(
             "persistence",
-            "it keeps counters over a restart; a crash may cost the last two seconds; nothing with appendfsync always, more with no",
+            "it keeps counters across a restart; a crash may lose the last two seconds (nothing with appendfsync always, more with no)",
         );
     }
     Finding::warn(
         "persistence",
-        "a restart loses what was counted since the last snapshot, or all of it",
-        "set appendonly yes, or accept that limits begin anew with a restart",
+        "a restart loses the counts since the last snapshot, or all counts",
+        "set appendonly yes, or accept that limits start over after a restart",
     )
 }
 
@@ -135,7 +134,7 @@ async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
         return None;
     }
     const ADVICE: &str =
-        "see CLUSTER INFO and CLUSTER SHARDS on each server, and `redis-cli --cluster check`";
+        "run CLUSTER INFO and CLUSTER SHARDS on each server, and `redis-cli --cluster check`";
     let cluster = match ask::<String>(node, &command("CLUSTER").arg("INFO")).await {
         Ok(text) => Info::read(&text),
         Err(error) => return Some(Finding::warn("cluster", error, "allow the user +cluster|info")),
@@ -166,13 +165,13 @@ async fn clock(node: &Node) -> Finding {
     if offset.abs() <= MOST_OFFSET {
         Finding::pass("clock", found)
     } else {
-        Finding::warn("clock", found, "set both machines by NTP: windows begin and end by the server's clock")
+        Finding::warn("clock", found, "synchronise both machines with NTP: windows follow the server's clock")
     }
 }
 
 /// For a server that is too slow to be examined completely.
 pub(super) fn too_slow() -> Finding {
-    Finding::fail("round-trip", "it answers too slowly to be asked everything in time", NEARER)
+    Finding::fail("round-trip", "it answers too slowly for all checks to finish in time", NEARER)
 }
 
 async fn round_trip(node: &Node, timeout: Duration) -> Finding {
@@ -184,7 +183,7 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
             return Finding::fail(
                 "round-trip",
                 "it stopped answering",
-                "see whether it hangs, or the network drops packets",
+                "check whether it hangs, or the network drops packets",
             );
         }
         times.push(instant() - asked);
@@ -246,7 +245,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         return Finding::fail("rights", format!("it has no {}", unknown.join(", ")), RENAMED);
     }
     if missing.is_empty() {
-        Finding::pass("rights", format!("user {user} may do what counting takes"))
+        Finding::pass("rights", format!("user {user} has the rights that counting needs"))
     } else {
         let found = format!("user {user} may not {} under {prefix}*", missing.join(", "));
         let advice = format!("ACL SETUSER {user} ~{prefix}* {RIGHTS}; {MORE_RIGHTS}");
@@ -259,7 +258,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
 async fn unknown_rights(node: &Node, key: &str, whose: &str) -> Finding {
     match ask::<Value>(node, &command("GET").arg(key)).await {
         Ok(_) => {
-            let found = format!("{whose} cannot be asked for; `exact` tells whether they suffice");
+            let found = format!("{whose} cannot be read; `exact` shows whether they suffice");
             Finding::pass("rights", found)
         }
         Err(error) if error.contains("unknown command") => Finding::fail("rights", "it has no GET", RENAMED),

@@ -7,55 +7,53 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum LayoutError {
     /// A brace is unmatched, or a name is invalid.
-    #[error(
-        "layout of keys, column {column}: expected a name in braces; braces themselves are {{{{ and }}}}"
-    )]
+    #[error("key layout, column {column}: expected a name in braces; literal braces are {{{{ and }}}}")]
     Brace {
         /// Where, in bytes, from 1.
         column: usize,
     },
     /// A name occurs twice.
-    #[error("layout of keys, column {column}: this name occurs twice")]
+    #[error("key layout, column {column}: this name occurs twice")]
     Twice {
         /// Where, in bytes, from 1.
         column: usize,
     },
     /// There is no text between two names, so the end of the first is ambiguous.
-    #[error("layout of keys, column {column}: there has to be text between two names")]
+    #[error("key layout, column {column}: two names must have text between them")]
     Unseparated {
         /// Where, in bytes, from 1.
         column: usize,
     },
-    /// The name of a value follows `{*}`, which has taken all values.
-    #[error("layout of keys, column {column}: {{*}} leaves no value for this name")]
+    /// The name of a value follows `{*}`, which takes all values.
+    #[error("key layout, column {column}: {{*}} already takes the value for this name")]
     AfterRest {
         /// Where, in bytes, from 1.
         column: usize,
     },
     /// There is a digit next to a number, so the number's end is ambiguous.
-    #[error("layout of keys, column {column}: there is a digit next to the window")]
+    #[error("key layout, column {column}: a digit must not be next to the window")]
     DigitBesideWindow {
         /// Where, in bytes, from 1.
         column: usize,
     },
     /// Keys could be confused with those of other programs.
-    #[error("layout of keys: it has to begin with text, or with {{prefix}}")]
+    #[error("key layout: it must begin with text or {{prefix}}")]
     NoHead,
     /// No value identifies the client.
-    #[error("layout of keys: it has to name the client, by {{key}} or a name of your own")]
+    #[error("key layout: it must contain the client, as {{key}} or a name of your own")]
     NoValue,
     /// All windows would share one counter.
-    #[error(
-        "layout of keys: it has to name the window, as {{window}}, {{window_start}} or {{window_start_ms}}"
-    )]
+    #[error("key layout: it must contain the window, as {{window}}, {{window_start}} or {{window_start_ms}}")]
     NoWindow,
     /// The windows do not start at multiples of their length since the epoch.
-    #[error("only windows that are aligned to the epoch can be in the layout of keys")]
+    #[error("a key layout can only hold windows that are aligned to the epoch")]
     NotAligned,
     /// The windows could be over before a key has reached the server.
-    #[error("only windows of 100 ms or more can be in the layout of keys")]
+    #[error("a key layout can only hold windows of 100 ms or more")]
     TooShort,
     /// Two windows would start in the same second.
-    #[error("only windows of whole seconds can be in the layout of keys, which says their start in seconds")]
+    #[error(
+        "this key layout can only hold windows of whole seconds, because it writes their start in seconds"
+    )]
     FractionOfSecond,
 }

@@ -40,12 +40,12 @@ enum Braces {
 pub(crate) type Text = Box<[u8]>;
 
 const UNFIT_QUOTA: StoreError =
-    StoreError::Uncountable("the layout of keys does not take windows as those of the quota");
+    StoreError::Uncountable("the key layout does not support the quota's windows");
 const UNFIT_KEY: StoreError = StoreError::Uncountable(
-    "the layout of keys needs a name for every value of a key, and values with a text",
+    "the key layout needs a name for every value of a key, and a text for every value",
 );
 const SEPARATOR: StoreError =
-    StoreError::Uncountable("a value of the key holds a separator of the layout of keys");
+    StoreError::Uncountable("a value of the key contains a separator of the key layout");
 
 impl Naming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {

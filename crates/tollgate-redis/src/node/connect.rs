@@ -205,7 +205,8 @@ fn hello(peer: Peer, checked: &Checked, known: &Known) -> Command {
     hello.arg("SETNAME").arg("tollgate")
 }
 
-const NONSENSE: Unconnected = Unconnected::Unfit("what listens there does not answer as Redis or Valkey do");
+const NONSENSE: Unconnected =
+    Unconnected::Unfit("the program that listens there does not answer like Redis or Valkey");
 
 /// A server's description of itself.
 #[derive(Debug, PartialEq)]
@@ -261,13 +262,13 @@ impl Greeting {
         }
         let unfit = match (peer, place, self.mode) {
             (Peer::Sentinel, _, Mode::Sentinel) => return Ok(()),
-            (Peer::Sentinel, ..) => "a server that is to name the primary is no sentinel",
-            (_, _, Mode::Sentinel) => "the server is a sentinel: say redis+sentinel:// and name the primary",
+            (Peer::Sentinel, ..) => "a server that should name the primary is not a sentinel",
+            (_, _, Mode::Sentinel) => "the server is a sentinel: use redis+sentinel:// and name the primary",
             (_, Place::Cluster { .. }, Mode::Cluster) => return Ok(()),
             (_, Place::Cluster { .. }, Mode::Standalone) => {
-                "the server is not part of a cluster: say redis://"
+                "the server is not part of a cluster: use redis://"
             }
-            (_, _, Mode::Cluster) => "the server is part of a cluster: say redis+cluster://",
+            (_, _, Mode::Cluster) => "the server is part of a cluster: use redis+cluster://",
             (_, _, Mode::Standalone) if !self.is_primary => return Err(Unconnected::Replica),
             (_, _, Mode::Standalone) => return Ok(()),
         };

@@ -281,7 +281,7 @@ fn read(asked: &Address, reply: Value) -> Result<Vec<Told>, Unconnected> {
     ranges.into_iter().map(|range| read_range(asked, range).ok_or(NONSENSE)).collect()
 }
 
-const NONSENSE: Unconnected = Unconnected::Unfit("the server does not tell which slots are where");
+const NONSENSE: Unconnected = Unconnected::Unfit("the server does not report which server has which slot");
 
 fn read_range(asked: &Address, range: Value) -> Option<Told> {
     let Value::Array(fields) = range else { return None };

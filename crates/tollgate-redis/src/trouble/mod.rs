@@ -29,7 +29,7 @@ pub(crate) enum Trouble {
     #[error("no reply in time")]
     TimedOut,
     /// No reply came in time, and the replies before it came too late.
-    #[error("it answers too late")]
+    #[error("it answered too late")]
     TooSlow,
     /// The connection broke before a reply came.
     #[error("the connection broke before the reply")]
@@ -51,33 +51,33 @@ pub(crate) enum Refusal {
     Moved(Address),
     #[error("the key may be at {0}")]
     Ask(Address),
-    #[error("the slot is on its way to another server")]
+    #[error("the slot is being moved to another server")]
     TryAgain,
-    #[error("the cluster is down, or nobody serves the slot")]
+    #[error("the cluster is down, or no server has the slot")]
     ClusterDown,
-    #[error("it loads its data")]
+    #[error("it is loading its data")]
     Loading,
-    #[error("it runs a slow script")]
+    #[error("it is running a slow script")]
     Busy,
     #[error("it is a replica")]
     ReadOnly,
     #[error("it is a replica without its primary")]
     MasterDown,
-    #[error("it cannot save, and refuses to write")]
+    #[error("it cannot save, and refuses writes")]
     NotSaving,
-    #[error("it has too few replicas to write")]
+    #[error("it has too few replicas to accept writes")]
     NoReplicas,
     #[error("it is out of memory")]
     OutOfMemory,
     #[error("it has too many clients")]
     MaxClients,
-    #[error("it wants a password")]
+    #[error("it requires a password")]
     NoAuth,
     #[error("a right is missing")]
     NoPermission,
     #[error("the right to a key is missing")]
     KeyDenied,
-    #[error("a key holds no count")]
+    #[error("a key does not hold a count")]
     WrongType,
     #[error("the keys are in several slots")]
     CrossSlot,

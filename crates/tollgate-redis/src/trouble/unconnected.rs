@@ -22,11 +22,11 @@ pub(crate) enum Unconnected {
     Tls(#[from] rustls::Error),
     #[error("the server hung up")]
     HungUp,
-    #[error("the last calls went unanswered, and it has not answered since")]
+    #[error("the last calls were not answered, and it has not answered since")]
     Silent,
     #[error("wrong user or password")]
     WrongPassword,
-    #[error("the server wants a password")]
+    #[error("the server requires a password")]
     PasswordWanted,
     /// With a password or a certificate that was read before, because its file cannot be used now.
     #[error("{trouble}, with what was read last: {unread}")]
@@ -47,7 +47,7 @@ pub(crate) enum Unconnected {
     NoPrimary,
     #[error("asking the sentinel {0}: {1}")]
     OfSentinel(Address, Box<Self>),
-    #[error("no server of the cluster told which serves the slot")]
+    #[error("no server of the cluster said which one serves the slot")]
     SlotUnserved,
     #[error("not tried yet")]
     Untried,
@@ -89,9 +89,9 @@ impl Unconnected {
             }
             (_, Trouble::Refused(refusal)) => Self::NotReady(refusal),
             _ if error.details().starts_with("AUTH") => {
-                Self::Unfit("there is a password, and the server's default user has none")
+                Self::Unfit("a password is set, but the server's default user has none")
             }
-            _ => Self::Unfit("the server refuses to set up a connection"),
+            _ => Self::Unfit("the server refuses the setup of a connection"),
         }
     }
 }
@@ -122,7 +122,7 @@ impl From<&Unconnected> for RedisError {
             Unconnected::TooOld { .. } => {
                 Self::Misconfigured("its server is older than Redis 7.0 or Valkey 7.2")
             }
-            Unconnected::Tls(_) => Self::Misconfigured("no TLS connection to it can be set up"),
+            Unconnected::Tls(_) => Self::Misconfigured("a TLS connection to it cannot be set up"),
             Unconnected::Unfit(what) => Self::Misconfigured(what),
             Unconnected::OfSentinel(_, trouble) | Unconnected::OfOldCredentials { trouble, .. } => {
                 trouble.as_ref().into()
@@ -167,8 +167,8 @@ mod tests {
             ),
             (
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-                Unconnected::Unfit("there is a password, and the server's default user has none"),
-                RedisError::Misconfigured("there is a password, and the server's default user has none"),
+                Unconnected::Unfit("a password is set, but the server's default user has none"),
+                RedisError::Misconfigured("a password is set, but the server's default user has none"),
             ),
             (
                 "LOADING Redis is loading the dataset in memory",

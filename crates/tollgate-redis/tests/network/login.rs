@@ -35,7 +35,7 @@ async fn refuses_a_server_whose_certificate_nobody_vouches_for() {
     let tls = Tls::new().with_ca_file(&stranger.certificates().authority).unwrap();
     let caller = Caller::new(patient_builder(&url).tls(tls));
     let error = caller.charge("alice").await.unwrap_err();
-    assert_eq!(error, RedisError::Misconfigured("no TLS connection to it can be set up"));
+    assert_eq!(error, RedisError::Misconfigured("a TLS connection to it cannot be set up"));
     let status = caller.store.status();
     let trouble = status.servers()[0].trouble().unwrap();
     assert!(trouble.starts_with("TLS: invalid peer certificate"), "{trouble}");
@@ -117,7 +117,7 @@ async fn a_wrong_password_is_said_and_never_shown() {
     for (url, trouble) in [
         (format!("redis://:Sesame@{}", server.address()), "wrong user or password"),
         (format!("redis://nobody:Sesame@{}", server.address()), "wrong user or password"),
-        (format!("redis://{}", server.address()), "the server wants a password"),
+        (format!("redis://{}", server.address()), "the server requires a password"),
     ] {
         let shown = format!("{:?}", builder(&url));
         assert!(!shown.contains("Sesame"), "{shown}");
@@ -172,9 +172,9 @@ async fn sentinels_have_a_login_of_their_own() {
         assert!(Caller::new(with).charge("alice").await.is_ok());
     }
     for (with, trouble) in [
-        (with_none(), "the server wants a password"),
+        (with_none(), "the server requires a password"),
         // What is the servers' is not sent to the sentinels.
-        (with_none().password(sesame()), "the server wants a password"),
+        (with_none().password(sesame()), "the server requires a password"),
         (with_none().sentinel_password(Password::new("Open")), "wrong user or password"),
     ] {
         let caller = Caller::new(with);
@@ -220,19 +220,19 @@ async fn a_server_of_another_kind_is_refused_with_what_to_say() {
     for (url, what) in [
         (
             format!("redis://{}", cluster.nodes()[0].address()),
-            "the server is part of a cluster: say redis+cluster://",
+            "the server is part of a cluster: use redis+cluster://",
         ),
         (
             format!("redis+cluster://{}", single.address()),
-            "the server is not part of a cluster: say redis://",
+            "the server is not part of a cluster: use redis://",
         ),
         (
             format!("redis://{}", sentinel.address()),
-            "the server is a sentinel: say redis+sentinel:// and name the primary",
+            "the server is a sentinel: use redis+sentinel:// and name the primary",
         ),
         (
             format!("redis+sentinel://{}/tollgate", single.address()),
-            "a server that is to name the primary is no sentinel",
+            "a server that should name the primary is not a sentinel",
         ),
     ] {
         assert_eq!(patient(&url).charge("alice").await, Err(RedisError::Misconfigured(what)), "{url}");

@@ -1,4 +1,4 @@
-//! Environment variables that stand for flags. An empty one counts as unset, and errors name the variable.
+//! Environment variables that act like flags. An empty one counts as unset, and errors name the variable.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -74,12 +74,12 @@ pub fn warn_of_unknown_variables() {
             && !known.contains(&variable)
             && !is_of_kubernetes(variable, value)
         {
-            warn!(variable, meant = meant(variable, &known), "this variable means nothing");
+            warn!(variable, meant = meant(variable, &known), "unknown environment variable");
         }
     }
 }
 
-/// Whether Kubernetes sets the variable, for a Service whose name begins with `tollgate`.
+/// Returns whether Kubernetes sets the variable, for a Service whose name begins with `tollgate`.
 fn is_of_kubernetes(variable: &str, value: &str) -> bool {
     let is_of_service =
         ["TOLLGATE_PORT", "TOLLGATE_SERVICE_"].iter().any(|start| variable.starts_with(start));
@@ -109,16 +109,15 @@ fn without_empty_variable(arg: Arg) -> Arg {
     if variable.is_some_and(|value| value.is_empty()) { arg.env(Resettable::Reset) } else { arg }
 }
 
-/// Rewrites an error so that it names what the user gave: the flag, or its variable.
+/// Rewrites an error so that it names the source of the value: the flag, or its variable.
 fn as_given(mut error: clap::Error, command: &mut Command, words: &[OsString]) -> clap::Error {
     let Some(subcommand) = words.get(1).and_then(|name| command.find_subcommand_mut(name)) else {
         return error;
     };
     let of_store = subcommand.get_arguments().find_map(|arg| of_store(arg, words));
     if let Some(given) = of_store.filter(|_| misses_store(&error)) {
-        let message = format!(
-            "'{given}' is about a store that is shared, and nothing says which that is: add '--store <URL>'"
-        );
+        let message =
+            format!("'{given}' applies to a shared store, and none is configured: add '--store <URL>'");
         return subcommand.error(ErrorKind::MissingRequiredArgument, message);
     }
     for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
@@ -136,7 +135,7 @@ fn as_given(mut error: clap::Error, command: &mut Command, words: &[OsString]) -
     error
 }
 
-/// Whether the error is that no shared store was given.
+/// Returns whether the error is that no shared store was given.
 fn misses_store(error: &clap::Error) -> bool {
     let missing = error.get(ContextKind::InvalidArg);
     error.kind() == ErrorKind::MissingRequiredArgument

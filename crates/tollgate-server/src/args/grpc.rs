@@ -12,13 +12,12 @@ const TRUE: [&str; 6] = ["true", "1", "yes", "on", "y", "t"];
 /// Settings of the gRPC listener.
 #[derive(Debug, clap::Args)]
 pub struct GrpcArgs {
-    /// Add limit headers to answers over gRPC, in the format of the policy that decided; Envoy passes them on to the
-    /// client
+    /// Add limit headers to answers over gRPC, in the format of the deciding policy; Envoy passes them on to the client
     #[arg(long, env = "TOLLGATE_GRPC_LIMIT_HEADERS", value_parser = BoolishValueParser::new())]
     #[arg(help_heading = GRPC, requires_ifs = TRUE.map(|word| (word, "grpc")))]
     pub grpc_limit_headers: bool,
 
-    /// Age at which a gRPC connection is asked to close, from 1s to 365d, up to a tenth later: so clients find new
+    /// Age at which a gRPC connection is asked to close, from 1s to 365d, plus up to a tenth, so that clients find new
     /// processes behind a load balancer [default: none]
     #[arg(long, value_name = "DURATION", env = "TOLLGATE_GRPC_MAX_CONNECTION_AGE")]
     #[arg(help_heading = GRPC, requires = "grpc", value_parser = value::connection_age)]

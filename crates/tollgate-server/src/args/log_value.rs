@@ -6,12 +6,12 @@ use tollgate::{Anchor, Quota};
 use super::Companion;
 use super::value::Expected;
 
-/// A time zone, by its name.
+/// Parses the name of a time zone.
 pub(super) fn zone(text: &str) -> Result<TimeZone, Expected> {
     TimeZone::get(text).map_err(|_| "expected the name of a time zone, such as Europe/Berlin or UTC")
 }
 
-/// A share of a whole.
+/// Parses a share of a whole.
 pub(super) fn percentage(text: &str) -> Result<f64, Expected> {
     let (number, scale) = match text.trim().strip_suffix('%') {
         Some(number) => (number.trim(), 0.01),
@@ -21,31 +21,31 @@ pub(super) fn percentage(text: &str) -> Result<f64, Expected> {
     share.filter(|share| (0.0..=1.0).contains(share)).ok_or("expected a share from 0% to 100%, such as 0.1%")
 }
 
-/// The share of all requests that a log holds: more than none.
+/// Parses the share of all requests that a log holds: more than none.
 pub(super) fn sample_rate(text: &str) -> Result<f64, Expected> {
     let share = percentage(text).ok().filter(|share| *share >= 0.000_001);
     share.ok_or("expected a share from 0.0001% to 100%, such as 10%")
 }
 
-/// A share of clients that may be denied: neither none nor all.
+/// Parses a share of clients that may be denied: neither none nor all.
 pub(super) fn budget(text: &str) -> Result<f64, Expected> {
     let share = percentage(text).ok().filter(|share| (0.000_001..=0.5).contains(share));
     share.ok_or("expected a share from 0.0001% to 50%, such as 0.1%")
 }
 
-/// A window that starts with the clock, as a quota with some limit.
+/// Parses a window that starts with the clock. It is returned as a quota with an arbitrary limit.
 pub(super) fn window(text: &str) -> Result<Quota, Expected> {
     const EXPECTED: Expected = "expected a window, such as 1s, 1m or 1h";
     let quota: Quota = format!("1/{text}").parse().map_err(|_| EXPECTED)?;
     (quota.anchor() == Anchor::Epoch).then_some(quota).ok_or(EXPECTED)
 }
 
-/// A window, or none.
+/// Parses a window, or `none`.
 pub(super) fn companion(text: &str) -> Result<Companion, Expected> {
     if text == "none" { Ok(Companion(None)) } else { window(text).map(|window| Companion(Some(window))) }
 }
 
-/// How many other limits are tried.
+/// Parses the number of other limits to try.
 pub(super) fn rungs(text: &str) -> Result<usize, Expected> {
     text.parse().ok().filter(|rungs| *rungs <= 12).ok_or("expected a whole number from 0 to 12")
 }

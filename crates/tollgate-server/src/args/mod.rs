@@ -1,4 +1,4 @@
-//! Command-line flags, and the environment variables that stand for them.
+//! Command-line flags, and the environment variables that act like them.
 //!
 //! Flags about a shared store are in `store`, about gRPC in `grpc`, about TLS in `tls`, about tokens in `tokens`, those of
 //! commands that read policy files in `policies`, and those of commands that read logs in `simulate`. `value` and `log_value`
@@ -53,7 +53,7 @@ const GRPC: &str = "gRPC";
 #[command(name = "tollgate", max_term_width = 100)]
 #[command(arg_required_else_help = true, args_conflicts_with_subcommands = true)]
 pub struct Args {
-    /// The command; without one, `--version` is given.
+    /// The command. If there is none, `--version` is given.
     #[command(subcommand)]
     pub command: Option<Command>,
 
@@ -69,23 +69,23 @@ pub struct Args {
 /// The commands.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Answer checks over HTTP, with counters in memory or in a store that others share
+    /// Answer checks over HTTP, with counters in memory or in a shared store
     Serve(Box<ServeArgs>),
     /// Ask a running service for a decision, or whether it is ready
     Check(CheckArgs),
     /// Examine a shared store and report its problems
     Doctor(Box<DoctorArgs>),
-    /// Report the errors and warnings of policy files
+    /// Report the errors and warnings in policy files
     CheckConfig(CheckConfigArgs),
     /// Explain which policies match a request, why others do not, and what is charged
     Explain(ExplainArgs),
-    /// Replay access logs through policies, and report who would have been denied
+    /// Replay access logs through policies, and report which clients would have been denied
     #[cfg(feature = "simulate")]
     Simulate(Box<SimulateArgs>),
-    /// Suggest a limit by access logs, such that few clients are ever denied
+    /// Suggest a limit from access logs, so that few clients are ever denied
     #[cfg(feature = "simulate")]
     Suggest(Box<SuggestArgs>),
-    /// Make tokens for the file of `serve --tokens`
+    /// Create tokens for the file of `serve --tokens`
     #[command(subcommand)]
     Token(TokenCommand),
     /// Print a script that completes commands and flags in a shell
@@ -97,35 +97,36 @@ pub enum Command {
 /// Flags of `tollgate serve`.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
-                        TOLLGATE_LIMIT=\"5/1m, 100/1h\". That of a flag without a value takes true or false. An empty \
-                        variable counts as unset; any other stands for its flag, also where flags exclude each other.")]
+                        TOLLGATE_LIMIT=\"5/1m, 100/1h\". The variable of a flag without a value takes true or false. \
+                                         An empty variable counts as unset; any other acts like its flag, including \
+                                         in conflicts between flags.")]
 #[command(group = clap::ArgGroup::new("policies").args(["limits", "config", "import"]).required(true))]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "config", "import"]).multiple(true))]
 pub struct ServeArgs {
-    /// File of policies, or a folder of files that end in .yaml or .yml; for several, repeat the flag. The service
-    /// reloads them when they change. Each policy has its own form of `--key`, `--count-denied`, `--on-store-failure`
-    /// and `--local-share`
+    /// Policy file, or a folder of files that end in .yaml or .yml; for several, repeat the flag. The service reloads
+    /// them when they change. Each policy has its own settings for `--key`, `--count-denied`, `--on-store-failure` and
+    /// `--local-share`
     #[arg(long, value_name = "PATH", env = "TOLLGATE_CONFIG")]
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Vec<PathBuf>,
 
     /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
     /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files of
-    /// envoyproxy/ratelimit. Keys in the store are then those of that system, and its own paths are served. Denials are
-    /// counted. Envoy's limits have our own keys and consume nothing by a denial, unless `--store-layout
-    /// envoy-ratelimit` and `--count-denied` say otherwise
+    /// envoyproxy/ratelimit. The service then uses that system's keys in the store, serves its paths and counts denied
+    /// requests. With Envoy's limits, keys are Tollgate's own and a denial consumes nothing, unless `--store-layout
+    /// envoy-ratelimit` and `--count-denied` are given
     #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
     #[arg(conflicts_with = "key")]
     pub import: Vec<OsString>,
 
     /// Limit, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit. For several limits, repeat the flag or separate
-    /// them by commas: a request needs room in all of them. Notations of other limiters work as well, such as
+    /// them with commas: a request needs room in all of them. Notations of other limiters also work, such as
     /// "10/minute;100/hour" and 5-S
     #[arg(long = "limit", value_name = "QUOTA", env = "TOLLGATE_LIMIT", allow_hyphen_values = true)]
     pub limits: Vec<Limits>,
 
-    /// Attribute of the key, as in the `key` of a file: `ip` is an address (of IPv6, its /64), and `global` counts all
-    /// requests together. For several, repeat the flag or separate them by commas [default: all attributes that the
+    /// Attribute of the key, as in the `key` of a file: `ip` is an address (for IPv6, its /64), and `global` counts all
+    /// requests together. For several, repeat the flag or separate them with commas [default: all attributes that the
     /// caller sends; if a proxy asks, the address of its client]
     #[arg(long = "key", value_name = "NAME", env = "TOLLGATE_KEY", value_delimiter = ',')]
     #[arg(value_parser = value::name)]
@@ -136,13 +137,13 @@ pub struct ServeArgs {
     #[arg(value_parser = value::address)]
     pub listen: SocketAddr,
 
-    /// Address of the listener for changes of counters and for metrics
+    /// Address of the listener for changes to counters and for metrics
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN_LISTEN", default_value = "127.0.0.1:8090")]
     #[arg(value_parser = value::address)]
     pub admin_listen: SocketAddr,
 
-    /// Host name that the admin listener accepts, besides IP addresses and localhost; for several, repeat the flag or
-    /// separate them by commas
+    /// Host name that the admin listener accepts, in addition to IP addresses and localhost; for several, repeat the
+    /// flag or separate them with commas
     #[arg(long = "allowed-host", value_name = "NAME", env = "TOLLGATE_ALLOWED_HOST", value_delimiter = ',')]
     #[arg(value_parser = value::host)]
     pub allowed_hosts: Vec<String>,
@@ -160,7 +161,7 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub grpc_args: GrpcArgs,
 
-    /// File of principals, as `tollgate token new` writes it. Everything but /healthz, /readyz, health over gRPC and
+    /// File of principals, as written by `tollgate token new`. Everything but /healthz, /readyz, health over gRPC and
     /// --metrics-listen then needs a token (`Authorization: Bearer`) or, with --tls-client-ca, a certificate that the
     /// file names. The service reloads it when it changes
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKENS")]
@@ -171,8 +172,8 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_INSECURE_ADMIN", value_parser = BoolishValueParser::new())]
     pub insecure_admin: bool,
 
-    /// Most counters in memory: one for each key of each quota. With a shared store, this bounds local counts during an
-    /// outage
+    /// Maximum number of counters in memory: one for each key of each quota. With a shared store, this bounds local
+    /// counts during an outage
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_COUNTERS", default_value = "1000000")]
     #[arg(value_parser = value::max_counters, allow_negative_numbers = true)]
     pub max_counters: NonZeroUsize,
@@ -185,7 +186,7 @@ pub struct ServeArgs {
     #[arg(long, env = "TOLLGATE_COUNT_DENIED", value_parser = BoolishValueParser::new())]
     pub count_denied: bool,
 
-    /// Accept limits with a request (`policy` and `quotas`; `limit` of Envoy's descriptors), counted apart from all
+    /// Accept limits in a request (`policy` and `quotas`; `limit` of Envoy's descriptors), counted separately from all
     /// policies
     #[arg(long, env = "TOLLGATE_CALLER_QUOTAS", value_parser = BoolishValueParser::new())]
     pub caller_quotas: bool,
@@ -195,8 +196,8 @@ pub struct ServeArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_RECEIPT_SECRET_FILE")]
     pub receipt_secret_file: Option<PathBuf>,
 
-    /// Network of proxies in front of the proxy that asks at /forward-auth, such as 10.0.0.0/8: what they say in
-    /// `X-Forwarded-For` is believed. For several, repeat the flag or separate them by commas [default: none, so the
+    /// Network of proxies in front of the proxy that asks at /forward-auth, such as 10.0.0.0/8; their entries in
+    /// `X-Forwarded-For` are trusted. For several, repeat the flag or separate them with commas [default: none, so the
     /// last entry is the client]
     #[arg(
         long = "trusted-proxy",
@@ -215,14 +216,14 @@ pub struct ServeArgs {
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
     pub metric_aliases: Option<MetricAliases>,
 
-    /// Most open connections on each listener, or fewer if the limit of open files is low; further ones wait, and idle
-    /// ones make room for them
+    /// Maximum number of open connections on each listener, or fewer if the limit of open files is low; further ones
+    /// wait, and idle ones are closed to make room
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS", default_value = "10000")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections: NonZeroU32,
 
-    /// Most open connections of one client address (of IPv6, its /64) on each listener; further ones are closed. Behind
-    /// a proxy, all clients have the proxy's address [default: no limit]
+    /// Maximum number of open connections of one client address (for IPv6, its /64) on each listener; further ones are
+    /// closed. Behind a proxy, all clients have the proxy's address [default: no limit]
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_MAX_CONNECTIONS_PER_PEER")]
     #[arg(value_parser = value::positive::<NonZeroU32>, allow_negative_numbers = true)]
     pub max_connections_per_peer: Option<NonZeroU32>,
@@ -233,14 +234,14 @@ pub struct ServeArgs {
     #[arg(value_parser = value::size, allow_negative_numbers = true)]
     pub body_memory: NonZeroUsize,
 
-    /// Most bytes in the value of an attribute; longer ones are answered 400. Longer values in Envoy's descriptors are
-    /// counted by a digest
+    /// Maximum length of an attribute's value; requests with longer ones are answered 400. Longer values in Envoy's
+    /// descriptors are counted by a digest
     #[arg(long, value_name = "BYTES", env = "TOLLGATE_MAX_ATTRIBUTE_BYTES", default_value = "1024")]
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_attribute_bytes: NonZeroUsize,
 
-    /// How long the service continues after SIGTERM or SIGINT while `/readyz` answers 503, so that load balancers can
-    /// remove it [default: not at all]
+    /// How long the service keeps serving after SIGTERM or SIGINT while `/readyz` answers 503, so that load balancers
+    /// can remove it [default: not at all]
     #[arg(long, value_name = "TIME", env = "TOLLGATE_DRAIN_DELAY", value_parser = value::time)]
     #[arg(allow_hyphen_values = true)]
     pub drain_delay: Option<Duration>,
@@ -254,8 +255,8 @@ pub struct ServeArgs {
     pub tls: TlsArgs,
 
     /// Counters in Redis or Valkey, shared with all processes on the same store, such as redis://HOST,
-    /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that of
-    /// the file, else in memory]
+    /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that
+    /// of the file, else in memory]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
     #[arg(help_heading = SHARED_STORE, value_parser = value::secret)]
     pub store: Option<Secret>,
@@ -264,8 +265,8 @@ pub struct ServeArgs {
     #[command(flatten)]
     pub store_args: StoreArgs,
 
-    /// How many denied keys the service remembers, to deny them again for at most a second without asking the store;
-    /// with 0 it always asks, and most denials are then two writes for the store
+    /// Number of denied keys that the service remembers, to deny them again for at most a second without asking the
+    /// store. With 0, it always asks, and most denials then cost the store two writes
     #[arg(long, value_name = "COUNT", env = "TOLLGATE_LOCAL_DENIALS", default_value = "65536")]
     #[arg(value_parser = value::local_denials, requires = "shared", allow_negative_numbers = true)]
     #[arg(help_heading = SHARED_STORE)]
@@ -305,7 +306,7 @@ pub struct DoctorArgs {
 pub enum WhenFull {
     /// Refuse with status 503.
     Deny,
-    /// Admit without a count.
+    /// Admit without counting.
     Allow,
 }
 
@@ -335,16 +336,16 @@ pub struct CheckArgs {
     #[arg(value_name = "NAME=VALUE", required_unless_present = "health", value_parser = value::attribute)]
     pub attributes: Vec<(String, String)>,
 
-    /// Only ask whether the service is ready (`/readyz`), for probes; this needs no token and takes nothing
+    /// Only ask whether the service is ready (`/readyz`), for probes; needs no token and charges nothing
     #[arg(long, conflicts_with_all = ["attributes", "cost", "peek", "json"])]
     pub health: bool,
 
-    /// Units to take
+    /// Units to charge
     #[arg(long, value_name = "UNITS", default_value = "1")]
     #[arg(value_parser = value::cost, allow_negative_numbers = true)]
     pub cost: u32,
 
-    /// Only peek, and take nothing. `tollgate explain` says which policies match, and why
+    /// Only peek: report the verdict without charging anything. `tollgate explain` shows which policies match, and why
     #[arg(long)]
     pub peek: bool,
 
@@ -353,7 +354,7 @@ pub struct CheckArgs {
     #[arg(value_parser = value::server)]
     pub server: Server,
 
-    /// File with a token of the service, if it asks for one
+    /// File with a token for the service, if it requires one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKEN_FILE")]
     pub token_file: Option<PathBuf>,
 
@@ -422,7 +423,7 @@ mod tests {
         command().debug_assert();
     }
 
-    /// Its help named defaults of the file, and it reads no file.
+    /// Its help named defaults of the file, but it reads no file.
     #[test]
     fn the_doctor_has_no_defaults_of_a_file() {
         let mut args = Args::command();

@@ -1,4 +1,4 @@
-//! Flags of the commands that read a file of policies and need no service.
+//! Flags of the commands that read a policy file and need no service.
 
 use std::path::PathBuf;
 
@@ -9,13 +9,13 @@ use super::{ClusterArgs, SHARED_STORE, Secret, StoreKeyArgs, value};
 /// Flags of `tollgate check-config`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Warnings have stable codes, and change the exit status only with --deny-warnings. They are reported only if \
-                        there are no errors. Whether a store can count the policies depends on its URL, which is the same \
-                        as for serve: --store, else TOLLGATE_STORE, else that of the file."
+    after_help = "Warnings have stable codes, and change the exit status only with --deny-warnings. They are \
+                  reported only if there are no errors. Whether a store can count the policies depends on its URL, \
+                  which comes from the same place as for serve: --store, else TOLLGATE_STORE, else the file."
 )]
 #[command(group = clap::ArgGroup::new("shared").args(["store", "files"]).multiple(true))]
 pub struct CheckConfigArgs {
-    /// Files of policies and folders of them, which are checked as one, as `serve` reads them
+    /// Policy files and folders of them, checked together, as `serve` reads them
     #[arg(value_name = "PATH", required = true)]
     pub files: Vec<PathBuf>,
 
@@ -27,7 +27,7 @@ pub struct CheckConfigArgs {
     #[arg(long)]
     pub json: bool,
 
-    /// The store that has to count the policies, such as redis://HOST or redis+cluster://HOST; it is not connected to
+    /// The store that has to count the policies, such as redis://HOST or redis+cluster://HOST; no connection is made
     /// [default: that of the file, else in memory]
     #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
     #[arg(help_heading = SHARED_STORE, value_parser = value::secret)]
@@ -45,11 +45,11 @@ pub struct CheckConfigArgs {
 /// Flags of `tollgate explain`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The command asks no service and counts nothing, so it does not know how much is used: `tollgate check --peek` \
-                  asks a service."
+    after_help = "The command contacts no service and counts nothing, so it does not know how much is used; \
+                  `tollgate check --peek` asks a service."
 )]
 pub struct ExplainArgs {
-    /// The file of policies, or a folder of them
+    /// The policy file, or a folder of policy files
     #[arg(value_name = "PATH")]
     pub file: PathBuf,
 

@@ -12,21 +12,21 @@ use tollgate_simulate::suggest::Per;
 
 use super::{log_value, value};
 
-/// What flags about it stand under in the help.
+/// The heading of these flags in the help.
 const LOGS: &str = "Logs";
 
 /// Flags of `tollgate simulate`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Gates are conditions under which the command fails: [POLICY.]MEASURE[{CLASS}], a comparison and a \
-                        number or a percentage. Measures are denied, denied_clients, newly_denied, newly_denied_clients, \
-                        newly_allowed, undecided, unparsed and late. POLICY:candidate are the candidates of a policy. Classes \
-                        are those of --class, `known` of --known, and `others`.\n\n\
+    after_help = "Gates are conditions under which the command fails. Each is [POLICY.]MEASURE[{CLASS}], a comparison, \
+                        and a number or a percentage. Measures are denied, denied_clients, newly_denied, \
+                        newly_denied_clients, newly_allowed, undecided, unparsed and late. POLICY:candidate means the \
+                        candidates of a policy. Classes are those given with --class, `known` for --known, and `others`.\n\n\
                         Names of clients are printed on a terminal. Everywhere else they are replaced by digests, unless \
                         --show-keys is given."
 )]
 pub struct SimulateArgs {
-    /// The file of policies, or a folder of them, as `serve --config` takes it
+    /// The policy file, or a folder of policy files, as for `serve --config`
     #[arg(value_name = "POLICIES")]
     pub policies: PathBuf,
 
@@ -38,12 +38,12 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "PATH")]
     pub baseline: Option<PathBuf>,
 
-    /// Fail with status 1 if this is so, such as 'denied > 0.1%', 'login.denied_clients > 0' or 'denied{bot} > 5%'. If there
-    /// is nothing to measure, the status is 3
+    /// Exit with status 1 if this condition holds, such as 'denied > 0.1%', 'login.denied_clients > 0' or
+    /// 'denied{bot} > 5%'. If there is nothing to measure, the status is 3
     #[arg(long = "fail-if", value_name = "GATE")]
     pub fail_if: Vec<Gate>,
 
-    /// Requests that a gate needs for an answer
+    /// Minimum number of requests that a gate needs for an answer
     #[arg(long, value_name = "COUNT", default_value = "1")]
     #[arg(value_parser = value::positive::<NonZeroU64>, allow_negative_numbers = true)]
     pub min_requests: NonZeroU64,
@@ -53,29 +53,30 @@ pub struct SimulateArgs {
     #[arg(long = "class", value_name = "NAME=CONDITIONS")]
     pub classes: Vec<String>,
 
-    /// File of known clients, such as customers and offices: a value of --client a line, addresses also as networks, up to
-    /// 16 MiB. Their requests are the class `known`, whatever other class they would be in
+    /// File of known clients, such as customers and offices: one value of --client per line, or a network in place of
+    /// addresses; at most 16 MiB. Their requests form the class `known`, whatever other class they would be in
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
 
-    /// Attribute that tells clients apart in figures over all policies; `ip` is an address (of IPv6, its /64)
+    /// Attribute that identifies clients in figures over all policies; `ip` is an address (for IPv6, its /64)
     #[arg(long, value_name = "NAME", default_value = "ip", value_parser = value::name)]
     pub client: String,
 
-    /// Most clients that are followed, for each kind of key. If there are more, some of them stand for all, and figures
-    /// about clients are estimates. The engine has room for eight live counters of each: 16 million by default, and at
-    /// least 1 and at most 67 million. If the log needs more, the command fails
+    /// Maximum number of clients to follow, for each kind of key. If there are more, a sample stands for all, and
+    /// figures about clients are estimates. The engine has room for eight live counters per client: 16 million by
+    /// default, and at least 1 and at most 67 million. If the log needs more, the command fails
     #[arg(long, value_name = "COUNT", default_value = "2000000")]
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_clients: NonZeroUsize,
 
-    /// Most bytes in the value of an attribute, as for `serve`. Requests with longer ones are answered as errors
+    /// Maximum length of an attribute's value, as for `serve`. Requests with longer ones count as errors
     #[arg(long, value_name = "BYTES", default_value = "1024")]
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_attribute_bytes: NonZeroUsize,
 
-    /// How many other limits are tried for each quota that does not decide alone, from 0 to 12, and at most 32 of all quotas
-    /// together. Each takes as long as the replay itself. A limit that needs more than 8 million live counters is left out
+    /// How many other limits to try for each quota that does not decide alone: 0 to 12, and at most 32 for all quotas
+    /// together. Each takes as long as the replay itself. A limit that needs more than 8 million live counters is left
+    /// out
     #[arg(long, value_name = "COUNT", default_value = "4", value_parser = log_value::rungs)]
     pub try_limits: usize,
 
@@ -99,8 +100,9 @@ pub struct SimulateArgs {
 /// Flags of `tollgate suggest`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "The limit is found in about the first 70 % of the period and tried on the rest. If there are too few \
-                        clients for the budget, there is no number: the status is 3, and the text says how many more days it takes.\n\n\
+    after_help = "The limit is computed from about the first 70 % of the period and tried on the rest. If there are too \
+                        few clients for the budget, no limit is suggested: the status is 3, and the text says how many more days \
+                        it takes.\n\n\
                         Names of clients are printed on a terminal. Everywhere else they are replaced by digests, unless \
                         --show-keys is given."
 )]
@@ -109,8 +111,8 @@ pub struct SuggestArgs {
     #[arg(value_name = "LOG", required = true)]
     pub logs: Vec<OsString>,
 
-    /// Attribute of the key, as in the `key` of a file: `ip` is an address (of IPv6, its /64). For several, repeat the flag
-    /// or separate them by commas
+    /// Attribute of the key, as in the `key` of a file: `ip` is an address (for IPv6, its /64). For several, repeat the
+    /// flag or separate them with commas
     #[arg(long = "key", value_name = "NAME", value_delimiter = ',', default_value = "ip")]
     #[arg(value_parser = value::name)]
     pub key: Vec<String>,
@@ -131,16 +133,16 @@ pub struct SuggestArgs {
     #[arg(long, value_name = "UNIT", default_value = "client")]
     pub budget_per: Per,
 
-    /// File of known clients, such as customers and offices: a value of the first --key a line, addresses also as networks,
-    /// up to 16 MiB. They are counted, and shown apart
+    /// File of known clients, such as customers and offices: one value of the first --key per line, or a network in
+    /// place of addresses; at most 16 MiB. They are counted, and shown separately
     #[arg(long, value_name = "FILE")]
     pub known: Option<PathBuf>,
 
-    /// Count only requests of which these conditions hold, as in the `match` of a policy, such as 'path: /login'
+    /// Count only requests that meet these conditions, as in the `match` of a policy, such as 'path: /login'
     #[arg(long = "match", value_name = "CONDITIONS")]
     pub matching: Option<String>,
 
-    /// Most clients that are followed. If there are more, the limit is found by some of them
+    /// Maximum number of clients to follow. If there are more, the limit is computed from a sample of them
     #[arg(long, value_name = "COUNT", default_value = "2000000")]
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_clients: NonZeroUsize,
@@ -167,22 +169,23 @@ pub struct Companion(pub Option<Quota>);
 #[command(next_help_heading = LOGS)]
 pub struct LogArgs {
     /// Format of the logs: a name such as nginx-combined, or the directive of the server's configuration, such as
-    /// 'log_format main ...' or 'LogFormat "..."' [default: found out from the first lines of each file]
+    /// 'log_format main ...' or 'LogFormat "..."' [default: detected from the first lines of each file]
     #[arg(long, value_name = "FORMAT")]
     pub format: Option<Format>,
 
-    /// Zone of times that are logged without one, and of hours and days in the report, such as Europe/Berlin [default: none,
-    /// and UTC in the report]
+    /// Time zone of times that are logged without one, and of hours and days in the report, such as Europe/Berlin
+    /// [default: none, and UTC in the report]
     #[arg(long, value_name = "ZONE", value_parser = log_value::zone)]
     pub tz: Option<TimeZone>,
 
-    /// Where the time is in JSON lines and tables with other names than usual, such as ts:unix or 'at:%Y-%m-%d %H:%M:%S'
+    /// Where to find the time in JSON lines and tables that use unusual names, such as ts:unix or 'at:%Y-%m-%d
+    /// %H:%M:%S'
     #[arg(long, value_name = "FIELD:FORM")]
     pub time: Option<TimeField>,
 
-    /// Attribute that policies go by, and where the log has it: user=json:/user/id, api_key=query:key,
-    /// tenant=header:X-Tenant, plan=field:NAME, or ip=xff:10.0.0.0/8 for the client behind these proxies. The attributes
-    /// ip, method, path, query, host, user, user_agent, referer, status and bytes need no flag
+    /// Attribute that policies use, and where to find it in the log: user=json:/user/id, api_key=query:key,
+    /// tenant=header:X-Tenant, plan=field:NAME, or ip=xff:10.0.0.0/8 for the client behind these proxies. The
+    /// attributes ip, method, path, query, host, user, user_agent, referer, status and bytes need no flag
     #[arg(long = "attr", value_name = "NAME=SOURCE")]
     pub attributes: Vec<Attribute>,
 
@@ -190,25 +193,26 @@ pub struct LogArgs {
     #[arg(long, value_name = "TIME", value_parser = value::instant, allow_negative_numbers = true)]
     pub from: Option<Timestamp>,
 
-    /// Time to replay up to, itself not included
+    /// End of the replay; a request at exactly this time is not included
     #[arg(long, value_name = "TIME", value_parser = value::instant, allow_negative_numbers = true)]
     pub to: Option<Timestamp>,
 
-    /// Sort all requests by time first. Without it, requests that lie more than a minute behind are left out, and at most
+    /// Sort all requests by time first. Without it, requests more than a minute out of order are skipped, and at most
     /// 512 files may overlap in time
     #[arg(long)]
     pub sort: bool,
 
-    /// Share of lines that may be unreadable; lines above 64 KiB always are
+    /// Maximum share of unreadable lines; lines longer than 64 KiB always count as unreadable
     #[arg(long, value_name = "SHARE", default_value = "1%", value_parser = log_value::percentage)]
     pub max_unparsed: f64,
 
-    /// Share of all requests that the logs hold, such as 10%, if the server logs a sample. With 100%, logs that may be one,
-    /// as those of Cloudflare and Google Cloud, are taken as whole
+    /// Share of all requests that the logs hold, such as 10%, if the server logs a sample. With 100%, logs that may be
+    /// samples, such as those of Cloudflare and Google Cloud, are taken as complete
     #[arg(long, value_name = "SHARE", value_parser = log_value::sample_rate)]
     pub sample_rate: Option<f64>,
 
-    /// Also take logs that hold only a sample of all requests, or may do so. Each client then seems to ask for less than it did
+    /// Accept logs that hold only a sample of all requests, or may do so. Each client then seems to send fewer requests
+    /// than it did
     #[arg(long)]
     pub estimate: bool,
 

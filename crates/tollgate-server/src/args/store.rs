@@ -28,14 +28,14 @@ pub struct StoreArgs {
     #[command(flatten)]
     pub keys: StoreKeyArgs,
 
-    /// How names of counters in the store show the key
+    /// How the names of counters in the store show the key
     #[arg(long, value_name = "FORM", env = "TOLLGATE_IDENTITY", default_value = "digest")]
     #[arg(requires = "shared")]
     pub identity: IdentityForm,
 
-    /// File with a secret of at least 32 bytes, the same for all processes that count together. Digests of keys are made
-    /// with it, so that nobody without it can test which keys were counted. Another secret means other counters
-    /// [default: none]
+    /// File with a secret of at least 32 bytes, the same for all processes that count together. It goes into the
+    /// digests of keys, so that nobody without it can test which keys were counted. A different secret starts new
+    /// counters [default: none]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_IDENTITY_SECRET_FILE", requires = "shared")]
     pub identity_secret_file: Option<PathBuf>,
 
@@ -43,7 +43,7 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CA", requires = "shared")]
     pub store_ca: Option<PathBuf>,
 
-    /// Certificate (PEM) to show to the store
+    /// Client certificate (PEM) for the store
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CERT", requires_all = ["shared", "store_key"])]
     pub store_cert: Option<PathBuf>,
 
@@ -65,7 +65,7 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_SENTINEL_PASSWORD_FILE", requires = "shared")]
     pub store_sentinel_password_file: Option<PathBuf>,
 
-    /// The value of `TOLLGATE_STORE_PASSWORD`. There is no flag, because everybody on a machine can read flags.
+    /// The value of `TOLLGATE_STORE_PASSWORD`. There is no flag, because every user of a machine can read flags.
     #[arg(skip)]
     pub password: Option<Secret>,
 
@@ -84,8 +84,9 @@ pub struct StoreKeyArgs {
     #[arg(requires = "shared")]
     pub store_prefix: Option<String>,
 
-    /// Keys as another system writes them, to share its counters: rlaas, leetdezine, spring-starter, user-rate-limit,
-    /// envoy-ratelimit, or a template such as limit:{user}:{window} [default: that of the file, else our own]
+    /// Layout of keys, as another system writes them, to share its counters: rlaas, leetdezine, spring-starter,
+    /// user-rate-limit, envoy-ratelimit, or a template such as limit:{user}:{window} [default: that of the file, else
+    /// our own]
     #[arg(long, value_name = "LAYOUT", env = "TOLLGATE_STORE_LAYOUT")]
     #[arg(value_parser = value::layout, requires = "shared")]
     pub store_layout: Option<KeyLayout>,
@@ -95,7 +96,7 @@ pub struct StoreKeyArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct ClusterArgs {
-    /// What becomes of policies that count different keys of one request on a Cluster [default: that of the file, else
+    /// How to handle policies that count different keys of one request on a Cluster [default: that of the file, else
     /// refuse]
     #[arg(long, value_name = "WORD", env = "TOLLGATE_STORE_ACROSS_SLOTS", requires = "shared")]
     pub store_across_slots: Option<AcrossSlots>,
@@ -105,30 +106,30 @@ pub struct ClusterArgs {
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = super::SHARED_STORE)]
 pub struct FailureArgs {
-    /// Answer to checks while the store is in trouble [default: open; with --import, that system's behaviour]
+    /// Answer to checks while the store cannot answer [default: open; with --import, that system's behaviour]
     #[arg(long, value_name = "POLICY", env = "TOLLGATE_ON_STORE_FAILURE", requires = "shared")]
     pub on_store_failure: Option<OnStoreFailure>,
 
-    /// With `--on-store-failure local`: the share of each limit that this process admits then, such as 1/3 for one of
+    /// With `--on-store-failure local`: the share of each limit that this process then admits, such as 1/3 for one of
     /// three
     #[arg(long, value_name = "SHARE", env = "TOLLGATE_LOCAL_SHARE", value_parser = value::share)]
     #[arg(required_if_eq("on_store_failure", "local"), requires = "shared", allow_negative_numbers = true)]
     pub local_share: Option<LocalShare>,
 }
 
-/// How requests are handled whose counters are in several slots of a Cluster.
+/// How to handle requests whose counters are in several slots of a Cluster.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum AcrossSlots {
-    /// Do not start with such policies.
+    /// Refuse to start with such policies.
     Refuse,
-    /// Take the units slot by slot, and give them back if one slot denies.
+    /// Charge slot by slot, and give the units back if one slot denies.
     Reserve,
 }
 
 /// The answer during an outage of the store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum OnStoreFailure {
-    /// Admit without a count.
+    /// Admit without counting.
     Open,
     /// Refuse with status 503.
     Closed,
@@ -141,7 +142,7 @@ pub enum OnStoreFailure {
 pub enum IdentityForm {
     /// Half of its SHA-256, or of its HMAC with a secret.
     Digest,
-    /// Plain text: whoever reads the store can read personal and secret keys.
+    /// Plain text: anyone who can read the store can read personal and secret keys.
     Plain,
 }
 

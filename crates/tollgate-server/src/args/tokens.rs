@@ -8,26 +8,26 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 use super::value;
 use crate::scope::Scope;
 
-/// What is done with tokens.
+/// The commands about tokens.
 #[derive(Debug, Subcommand)]
 pub enum TokenCommand {
-    /// Make a new token, and the line for the file of `serve --tokens` with its SHA-256
+    /// Create a token, and the line with its SHA-256 for the file of `serve --tokens`
     New(NewTokenArgs),
 }
 
 /// Flags of `tollgate token new`.
 #[derive(Debug, clap::Args)]
 pub struct NewTokenArgs {
-    /// Name of the principal, for metrics and the log
+    /// Name of the principal, for metrics and logs
     #[arg(long, value_name = "NAME", value_parser = value::name_of_file)]
     pub name: String,
 
-    /// Scope that it grants. For several, repeat the flag or separate them by commas
+    /// Scope that the token grants. For several, repeat the flag or separate them with commas
     #[arg(long = "scope", value_name = "SCOPE", required = true, value_delimiter = ',')]
     #[arg(value_parser = PossibleValuesParser::new(Scope::ALL.map(word)).try_map(scope))]
     pub scopes: Vec<Scope>,
 
-    /// Policy that it may use. For several, repeat the flag or separate them by commas [default: all]
+    /// Policy that the principal may use. For several, repeat the flag or separate them with commas [default: all]
     #[arg(long = "policy", value_name = "NAME", value_delimiter = ',', value_parser = value::name_of_file)]
     pub policies: Vec<String>,
 
@@ -35,11 +35,11 @@ pub struct NewTokenArgs {
     #[arg(long, value_name = "TIME", value_parser = value::expiry)]
     pub expires: Option<jiff::Timestamp>,
 
-    /// Write the token to this new file, which only you can read, and not to the terminal
+    /// Write the token to this new file, which only you can read, instead of the terminal
     #[arg(long, value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Add the line to this file, which is created if it does not exist. A running service reads it again
+    /// Add the line to this file, which is created if it does not exist. A running service reloads it
     #[arg(long, value_name = "FILE")]
     pub tokens: Option<PathBuf>,
 

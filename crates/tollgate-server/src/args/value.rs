@@ -59,14 +59,14 @@ pub(super) fn host(text: &str) -> Result<String, Expected> {
     Ok(name.to_owned())
 }
 
-/// A network, without the spaces around it.
+/// Parses a network, without the spaces around it.
 pub(super) fn network(text: &str) -> Result<Network, NetworkError> {
     text.trim().parse()
 }
 
 /// Parses a number above zero.
 pub(super) fn positive<N: FromStr>(text: &str) -> Result<N, Expected> {
-    text.parse().map_err(|_| "expected a whole number from 1")
+    text.parse().map_err(|_| "expected a whole number of at least 1")
 }
 
 /// Parses a cap on counters. Each reserves some 38 bytes of address space.
@@ -138,7 +138,7 @@ pub(super) fn layout(text: &str) -> Result<KeyLayout, UnknownLayout> {
     layout::read(text)
 }
 
-/// Parses the units that a request takes.
+/// Parses the cost of a request.
 pub(super) fn cost(text: &str) -> Result<u32, Expected> {
     text.parse().map_err(|_| "expected a whole number from 0 to 4294967295")
 }

@@ -112,7 +112,7 @@ impl<'a> Request<'a, '_> {
                 count => ("charge", format!("allowed if all {count} quotas have room")),
             },
             Ok(Outcome::Deny(policy)) => {
-                ("deny", format!("denied: `{}` denies whatever it matches", policy.name()))
+                ("deny", format!("denied: `{}` denies everything that it matches", policy.name()))
             }
             Ok(Outcome::DenyUnmatched) => {
                 ("deny", "denied: no policy matches it, and `unmatched` is `deny`".to_owned())
@@ -123,7 +123,7 @@ impl<'a> Request<'a, '_> {
             Ok(Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } }) => {
                 ("deny", format!("denied: the key of `{}` needs `{attribute}`, which {fault}", policy.name()))
             }
-            Err(refusal) => ("refuse", format!("refused as the caller's error: {refusal}")),
+            Err(refusal) => ("refuse", format!("refused as a caller error: {refusal}")),
         }
     }
 
@@ -180,7 +180,7 @@ impl<'a> Request<'a, '_> {
             }
             _ => match self.ended_by() {
                 Some(other) if other != policy.name() => {
-                    vec![format!("`{other}` ends the matter before anything is counted")]
+                    vec![format!("`{other}` decides before anything is counted")]
                 }
                 _ => self.what_is_missing(policy).into_iter().collect(),
             },
@@ -212,7 +212,7 @@ impl<'a> Request<'a, '_> {
 
     fn why_it_fails(&self, condition: &Condition) -> String {
         match self.attributes.value(condition.attribute()) {
-            Some(value) => format!("{condition} does not hold of `{value}`"),
+            Some(value) => format!("{condition} does not match `{value}`"),
             None => format!("{condition} does not hold: there is no `{}`", condition.attribute()),
         }
     }
@@ -221,9 +221,11 @@ impl<'a> Request<'a, '_> {
         if let Err(no_key) = policy.identity().key(self.attributes) {
             return Some(match no_key {
                 NoKey { choices: Some(choices), .. } => {
-                    format!("its key needs one of {choices}, and none is there")
+                    format!("its key needs one of {choices}, and the request has none")
                 }
-                NoKey { attribute: "", .. } => "its key needs an attribute, and there is none".to_owned(),
+                NoKey { attribute: "", .. } => {
+                    "its key needs an attribute, and the request has none".to_owned()
+                }
                 NoKey { attribute, fault, .. } => format!("its key needs `{attribute}`, which {fault}"),
             });
         }

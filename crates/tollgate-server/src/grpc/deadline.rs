@@ -73,11 +73,9 @@ pub(super) async fn within<T>(
     }
     let late = |_| {
         let detail = match known {
-            Late::Uncounted => {
-                "the message did not arrive in the time of `grpc-timeout`, and nothing was counted"
-            }
+            Late::Uncounted => "the message did not arrive within `grpc-timeout`; nothing was counted",
             Late::Unknown => {
-                "there was no answer in the time of `grpc-timeout`; whether the call was counted is unknown"
+                "there was no answer within `grpc-timeout`; whether the call was counted is unknown"
             }
         };
         Err(Rejection::new(StatusCode::GATEWAY_TIMEOUT, detail))

@@ -27,7 +27,7 @@ pub(super) struct Health(HealthService);
 impl Health {
     pub(super) async fn answer(&self, asked: HealthCheckRequest) -> Result<HealthCheckResponse, Rejection> {
         let answer = self.0.check(tonic::Request::new(asked)).await;
-        let unknown = |_| Rejection::new(StatusCode::NOT_FOUND, "there is no service of this name");
+        let unknown = |_| Rejection::new(StatusCode::NOT_FOUND, "there is no service with this name");
         answer.map(tonic::Response::into_inner).map_err(unknown)
     }
 }

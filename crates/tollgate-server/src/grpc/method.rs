@@ -184,7 +184,7 @@ impl<S: ServedStore + 'static> Service<S> {
                 ?code,
                 field,
                 reason,
-                "a call is refused, and Envoy lets its request through unless `failure_mode_deny` is set"
+                "a call was refused, and Envoy lets its request through unless `failure_mode_deny` is set"
             );
         }
         self.reject(rejection)
@@ -226,6 +226,6 @@ fn unknown(path: &str) -> Rejection {
     let shown: String = path.chars().take(100).collect();
     Rejection::new(
         StatusCode::NOT_IMPLEMENTED,
-        format!("no method is at `{shown}`; the services are {known}"),
+        format!("there is no method at `{shown}`; the services are {known}"),
     )
 }

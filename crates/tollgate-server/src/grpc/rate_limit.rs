@@ -64,7 +64,8 @@ impl<S: ServedStore> Service<S> {
         index: usize,
     ) -> Result<Asked<'a>, Rejection> {
         if descriptor.is_negative_hits {
-            let detail = "units are given back over HTTP, by the receipt of a check or by an administrator";
+            let detail =
+                "units can only be given back over HTTP, with the receipt of a check or by an administrator";
             return Err(Rejection::bad_field(format!("descriptors[{index}].is_negative_hits"), detail));
         }
         let attributes = attributes(domain, descriptor, index)?;

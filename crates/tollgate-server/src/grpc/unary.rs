@@ -88,7 +88,9 @@ fn decode<M>(body: &[u8], encoding: Encoding, of: Decoder<M>) -> Result<(M, usiz
         (0, _) => of(bytes),
         (1, Encoding::Gzip) => of(&decompressed(bytes)?),
         (1, Encoding::Identity) => {
-            return Err(broken("a message says that it is compressed, and `grpc-encoding` does not say how"));
+            return Err(broken(
+                "a message is marked as compressed, but `grpc-encoding` does not name the compression",
+            ));
         }
         _ => return Err(broken("the first byte of a message must be 0 or 1")),
     };

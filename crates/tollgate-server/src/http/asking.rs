@@ -69,5 +69,5 @@ impl Asking {
 }
 
 fn missing(field: &'static str) -> Rejection {
-    Rejection::bad_field(field, "`policy` and `quotas` go together")
+    Rejection::bad_field(field, "`policy` and `quotas` must be given together")
 }

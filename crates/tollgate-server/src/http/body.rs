@@ -166,7 +166,7 @@ impl Arriving {
         if self.held.resize(bytes) {
             return Ok(());
         }
-        let detail = "there is no memory for a body that is on its way: too many are";
+        let detail = "no memory is left for this body: too many bodies are in flight";
         Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail))
     }
 

@@ -129,7 +129,7 @@ impl Budget {
         let mut held = self.none();
         if !held.resize(bytes) {
             self.note_refusal();
-            let detail = "there is no memory for the answer: too many others wait to be read";
+            let detail = "no memory is left for this answer: clients have not read too many others";
             return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail));
         }
         Ok(Some(Arc::new(held)))
@@ -142,8 +142,7 @@ impl Budget {
         if self.0.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
             warn!(
                 body_memory = self.0.max,
-                "clients hold all of --body-memory with bodies that are on their way and answers that they do not read: \
-                 others are answered 503"
+                "clients hold all of --body-memory with incomplete bodies and unread answers: others are answered 503"
             );
         }
     }

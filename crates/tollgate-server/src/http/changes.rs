@@ -25,7 +25,7 @@ impl<S: ServedStore> Edge<S> {
         let RefundRequest { receipt, attributes, cost, windows } = json::read(&body)?;
         if let Some(receipt) = receipt {
             if attributes.is_some() || windows.is_some() {
-                let detail = "a receipt takes the place of `attributes` and `windows`";
+                let detail = "a receipt replaces `attributes` and `windows`: leave them out";
                 return Err(Rejection::bad_field("receipt", detail));
             }
             return self.refund_by(caller, &receipt, cost).await;

@@ -89,7 +89,7 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
         return Ok(());
     }
     if request.uri().query().is_some() {
-        return Err(Rejection::bad_field("query", "a POST says everything in its body"));
+        return Err(Rejection::bad_field("query", "a POST must send everything in its body"));
     }
     if request
         .headers()
@@ -162,7 +162,7 @@ fn check_site(headers: &HeaderMap, host: Option<&str>) -> Result<(), Rejection> 
     if is_ours {
         return Ok(());
     }
-    Err(Rejection::new(StatusCode::FORBIDDEN, "this is not answered to the pages of other sites"))
+    Err(Rejection::new(StatusCode::FORBIDDEN, "requests from pages of other sites are refused here"))
 }
 
 fn is_json(content_type: &[u8]) -> bool {

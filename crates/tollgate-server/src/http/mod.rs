@@ -218,7 +218,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             StoreState::Answers => "ready\n".to_owned(),
             // Ready even with `closed`, because most decisions come from the other servers.
             StoreState::FailsInPart(error, Servers { failed, all }) => format!(
-                "ready; {failed} of {all} servers of the store fail, and what they count is decided by \
+                "ready; {failed} of {all} servers of the store fail, and their checks are decided by \
                  on_store_failure ({}): {}\n",
                 self.without_store(&live).join(", "),
                 cause(&error)
@@ -228,14 +228,14 @@ impl<S: ServedStore + 'static> Edge<S> {
                 if words == [OnStoreFailure::Closed.name()] {
                     return Err(Rejection::store(&error));
                 }
-                format!("ready; decisions by on_store_failure ({}): {}\n", words.join(", "), cause(&error))
+                format!("ready; decided by on_store_failure ({}): {}\n", words.join(", "), cause(&error))
             }
         };
         if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {
             // Only administrators may see what is wrong with the file.
             text += &match self.envoy {
-                None => format!("the file of policies cannot be used: version {} goes on\n", live.version()),
-                Some(_) => "the files of limits cannot be used: the last valid ones go on\n".to_owned(),
+                None => format!("the policy file cannot be used: version {} stays live\n", live.version()),
+                Some(_) => "the files of limits cannot be used: the last valid ones stay live\n".to_owned(),
             };
         }
         Ok(reply::text(reply::PLAIN, text.into()))

@@ -174,11 +174,13 @@ const BAD_BODY: &[(StatusCode, &str)] = &[
 
 const OF_A_BROWSER: &[(StatusCode, &str)] = &[(
     StatusCode::FORBIDDEN,
-    "A page of another site asks, or a name (`Host`) that `--allowed-host` does not allow",
+    "The request comes from a page of another site, or `--allowed-host` does not allow its `Host`",
 )];
 
-const UNAUTHORIZED: (StatusCode, &str) =
-    (StatusCode::UNAUTHORIZED, "No token, or an unknown or expired one; `scope` names what it needs");
+const UNAUTHORIZED: (StatusCode, &str) = (
+    StatusCode::UNAUTHORIZED,
+    "No token, or an unknown or expired one; `scope` names the scope that it needs",
+);
 
 const OF_PRINCIPALS: &[(StatusCode, &str)] = &[
     UNAUTHORIZED,

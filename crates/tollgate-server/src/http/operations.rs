@@ -28,18 +28,18 @@ pub(super) struct Operations<S> {
 
 const UNAVAILABLE: (StatusCode, &str) = (
     StatusCode::SERVICE_UNAVAILABLE,
-    "The store could not answer: it is full and the key has no counter (`reason` is `store_full`), or it is in \
-     trouble, and the policy for that is to refuse",
+    "The store could not answer: it is full and the key has no counter (`reason` is `store_full`), or it failed, and \
+     the policy is to refuse requests then",
 );
 const UNCOUNTABLE: (StatusCode, &str) = (
     StatusCode::INTERNAL_SERVER_ERROR,
-    "The store can never count this request, and a retry does not help (`reason` is `uncountable`): on a Cluster, \
-     say, its policies count different keys",
+    "The store can never count this request, so a retry does not help (`reason` is `uncountable`); for example, on a \
+     Cluster, its policies count different keys",
 );
 pub(super) const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
 const NOT_READY: &[(StatusCode, &str)] = &[(
     StatusCode::SERVICE_UNAVAILABLE,
-    "The service is about to stop, or its store does not answer and checks are then refused",
+    "The service is about to stop, or its store does not answer and checks are refused then",
 )];
 const OF_A_CHANGE: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
@@ -73,7 +73,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "check",
-                    summary: "Take units, if every quota has room",
+                    summary: "Charge units, if every quota has room",
                     path: "/v1/check",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -87,7 +87,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "checkByQuery",
-                    summary: "Take units, with the request in the query",
+                    summary: "Charge units, with the request in the query",
                     path: "/v1/check",
                     method: Method::GET,
                     effect: Effect::Changes,
@@ -101,7 +101,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "forwardAuth",
-                    summary: "Take a unit for a request that a proxy asks about",
+                    summary: "Charge a unit for a request that a proxy asks about",
                     path: forwarded::PATH,
                     method: Method::GET,
                     effect: Effect::Changes,
@@ -129,7 +129,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "peek",
-                    summary: "Answer as a check would, and take nothing",
+                    summary: "Answer as a check would, but charge nothing",
                     path: "/v1/peek",
                     method: Method::POST,
                     effect: Effect::Reads,
@@ -143,8 +143,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "refund",
-                    summary: "Give back units of open windows; without the scope `change`, by a \
-                              receipt alone",
+                    summary: "Give back units of open windows; without the scope `change`, only with a receipt",
                     path: "/v1/refund",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -156,8 +155,7 @@ impl<S: ServedStore + 'static> Operations<S> {
                         UNAVAILABLE,
                         (
                             StatusCode::CONFLICT,
-                            "A quota that is named does not apply under the policies that are live; nothing was \
-                             given back",
+                            "A named quota does not apply under the live policies; nothing was given back",
                         ),
                     ],
                 },
@@ -167,7 +165,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "refundByReceipt",
-                    summary: "Give back what a check took, by its receipt",
+                    summary: "Give back what a check charged, with its receipt",
                     path: "/v1/refund",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -183,7 +181,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "record",
-                    summary: "Count units without asking for room",
+                    summary: "Count units, whether or not there is room",
                     path: "/v1/record",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -197,7 +195,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "recordBatch",
-                    summary: "Count units of many requests without asking for room",
+                    summary: "Count units of many requests, whether or not there is room",
                     path: "/v1/record/batch",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -211,7 +209,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "reset",
-                    summary: "Forget what is used",
+                    summary: "Reset usage to zero",
                     path: "/v1/reset",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -225,7 +223,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "set",
-                    summary: "Set what is used in the current windows",
+                    summary: "Set the usage of the current windows",
                     path: "/v1/set",
                     method: Method::POST,
                     effect: Effect::Changes,
@@ -256,18 +254,18 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "reload",
-                    summary: "Reload the file of policies",
+                    summary: "Reload the policy file",
                     path: "/v1/policies/reload",
                     method: Method::POST,
                     effect: Effect::Changes,
                     scope: Some(Scope::Policies),
                     asked: Asked::Body(of::<ReloadRequest>()),
-                    success: Success::Json(of::<ReloadReply>(), "The file is valid, and live"),
+                    success: Success::Json(of::<ReloadReply>(), "The file is valid and now live"),
                     rejections: &[
                         (StatusCode::CONFLICT, "The policies are from flags"),
                         (
                             StatusCode::UNPROCESSABLE_ENTITY,
-                            "The file cannot be read or is invalid; nothing has changed",
+                            "The file cannot be read or is invalid; nothing was changed",
                         ),
                         (StatusCode::SERVICE_UNAVAILABLE, "The reload was cut short"),
                     ],
@@ -277,7 +275,7 @@ impl<S: ServedStore + 'static> Operations<S> {
             Row {
                 operation: Operation {
                     id: "policySchema",
-                    summary: "The JSON Schema of a file of policies",
+                    summary: "The JSON Schema of policy files",
                     path: "/v1/policies/schema",
                     method: Method::GET,
                     effect: Effect::Reads,
@@ -355,7 +353,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         Row {
             operation: Operation {
                 id: dialect.operation,
-                summary: "Take a unit, as in another system",
+                summary: "Charge a unit, as in another system",
                 path: dialect.path,
                 method: Method::GET,
                 effect: Effect::Changes,
@@ -433,20 +431,20 @@ impl<S: ServedStore + 'static> Operations<S> {
         }
         let detail = match (listeners.iter().find(|other| granted(other)), Dialect::at(path)) {
             (Some(Listener { name, flag, .. }), _) => {
-                format!("this path is answered on the {name} listener (`serve {flag}`)")
+                format!("this path is served on the {name} listener (`serve {flag}`)")
             }
             (None, _) if self.without_policies.contains(&path) => {
-                "this path asks policies, and the limits of envoyproxy/ratelimit take their place (`serve --import \
-                 envoy-ratelimit`): ask at `/json`, or over gRPC"
+                "this path uses policies, but the limits of envoyproxy/ratelimit replace them (`serve --import \
+                 envoy-ratelimit`): use `/json`, or gRPC"
                     .to_owned()
             }
             (None, _) if path == dialects::ENVOY_PATH => {
-                "this path is answered with `serve --import envoy-ratelimit`; with policies, ask at `/v1/check`, or over gRPC"
+                "this path is only served with `serve --import envoy-ratelimit`; with policies, use `/v1/check`, or gRPC"
                     .to_owned()
             }
-            (None, Some(dialect)) => format!("this path is answered with `serve --answers {}`", dialect.name),
+            (None, Some(dialect)) => format!("this path is only served with `serve --answers {}`", dialect.name),
             (None, None) => {
-                "nothing is answered at this path; `/openapi.json` of the admin listener has all paths"
+                "there is nothing at this path; `/openapi.json` on the admin listener lists all paths"
                     .to_owned()
             }
         };

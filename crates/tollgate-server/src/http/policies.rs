@@ -43,7 +43,7 @@ pub(super) struct PoliciesBody<'a> {
 struct NotLive {
     /// When it was read, in Unix milliseconds.
     since: i64,
-    /// Its problems, one a line, or why it cannot be read.
+    /// Its problems, one per line, or the reason why it cannot be read.
     error: String,
 }
 
@@ -69,7 +69,7 @@ struct PolicyBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     key: Option<String>,
     quotas: Vec<String>,
-    /// Whether it counts nothing, because the file says so in place of `quotas`; those are empty then.
+    /// Whether it counts nothing, because the file has `unlimited` instead of `quotas`, which are empty then.
     unlimited: bool,
     candidate: Vec<String>,
     overrides: Vec<OverrideBody<'a>>,
@@ -83,11 +83,11 @@ struct PolicyBody<'a> {
 struct OverrideBody<'a> {
     /// The attributes of its tests.
     when: Vec<&'a str>,
-    /// How many values the table has that has a list of quotas for each; absent, if there is one list.
+    /// The number of values in a table with a list of quotas for each; absent if there is only one list.
     #[serde(skip_serializing_if = "Option::is_none")]
     values: Option<usize>,
     quotas: Vec<String>,
-    /// Whether it counts nothing, because the file says so in place of `quotas`; those are empty then.
+    /// Whether it counts nothing, because the file has `unlimited` instead of `quotas`, which are empty then.
     unlimited: bool,
     candidate: Vec<String>,
 }
@@ -116,7 +116,7 @@ pub(super) struct ReloadReply {
 }
 
 impl<S: ServedStore + 'static> Edge<S> {
-    /// A caller who may use only some policies sees only these, and no problem of the file, which may name others.
+    /// A caller that may use only some policies sees only these, and no problems of the file, which may name others.
     pub(super) fn policies(&self, caller: &Caller) -> Result<Reply, Rejection> {
         let live = self.engine.live();
         let failure = self.reloads.as_ref().and_then(|reloads| reloads.state().failure());

@@ -62,7 +62,8 @@ impl Rejection {
 
     /// `allow` is the value of the `Allow` header.
     pub(super) fn method_not_allowed(allow: &str) -> Self {
-        let rejection = Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods here are {allow}"));
+        let rejection =
+            Self::new(StatusCode::METHOD_NOT_ALLOWED, format!("the methods allowed here are {allow}"));
         Self { allow: HeaderValue::from_str(allow).ok(), ..rejection }
     }
 
@@ -78,16 +79,16 @@ impl Rejection {
             Unauthorized::NoBearer => (
                 StatusCode::UNAUTHORIZED,
                 format!(
-                    "this needs the scope `{scope}`, and `Authorization` must be `Bearer` and one token, which it is not"
+                    "this needs the scope `{scope}`, but `Authorization` is not `Bearer` followed by one token"
                 ),
             ),
             Unauthorized::Unknown => (
                 StatusCode::UNAUTHORIZED,
-                format!("this needs the scope `{scope}`, and the token in `Authorization` is not known"),
+                format!("this needs the scope `{scope}`, but the token in `Authorization` is unknown"),
             ),
             Unauthorized::Expired => (
                 StatusCode::UNAUTHORIZED,
-                format!("this needs the scope `{scope}`, and the caller's access has expired"),
+                format!("this needs the scope `{scope}`, but the caller's access has expired"),
             ),
             Unauthorized::Scope => (
                 StatusCode::FORBIDDEN,
@@ -105,8 +106,8 @@ impl Rejection {
                 format!("this needs the scope `{scope}`: connect with a client certificate that has it")
             }
             Unauthorized::NoBearer | Unauthorized::Unknown => format!(
-                "this needs the scope `{scope}`, and no token is known here: send no `Authorization`, and connect with \
-                 a client certificate"
+                "this needs the scope `{scope}`, but this service has no tokens: leave `Authorization` out, and \
+                 connect with a client certificate"
             ),
             Unauthorized::Expired | Unauthorized::Scope => {
                 return Self { status: StatusCode::FORBIDDEN, ..Self::unauthorized(reason, scope) };
@@ -117,7 +118,7 @@ impl Rejection {
 
     /// There is no memory for the request, which was not looked at.
     pub(crate) fn no_room() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "there is no memory for another request")
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, "no memory is left for another request")
     }
 
     /// There is no room for a stream, which lasts.
@@ -140,7 +141,7 @@ impl Rejection {
 
     /// The field is a limit, and callers may give none.
     pub(crate) fn no_limits(field: impl Into<String>) -> Self {
-        let detail = "this service takes no limits with a request: it runs without `serve --caller-quotas`";
+        let detail = "this service accepts no limits in a request: it runs without `serve --caller-quotas`";
         Self::bad_field(field, detail)
     }
 
@@ -302,7 +303,7 @@ impl Rejection {
 
 impl From<OtherPolicy> for Rejection {
     fn from(OtherPolicy: OtherPolicy) -> Self {
-        Self::new(StatusCode::FORBIDDEN, "this concerns a policy that the caller may not use")
+        Self::new(StatusCode::FORBIDDEN, "the request needs a policy that the caller may not use")
     }
 }
 

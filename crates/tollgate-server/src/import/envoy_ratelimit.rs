@@ -116,7 +116,7 @@ pub(super) fn read(
     ignored.sort_unstable();
     if !ignored.is_empty() {
         notes.push(format!(
-            "variables of envoyproxy/ratelimit that mean nothing here: {}",
+            "variables of envoyproxy/ratelimit that have no effect here: {}",
             ignored.join(", ")
         ));
     }

@@ -69,7 +69,7 @@ pub enum ImportError {
     #[error(transparent)]
     File(ConfigError),
     /// The file is in Spring's other format.
-    #[error("{0} is a file of properties: only YAML is read; write its settings into an application.yaml")]
+    #[error("{0} is a properties file, and only YAML is read: write its settings into an application.yaml")]
     Properties(Box<str>),
     /// The value of a variable is not valid.
     #[error("{variable}: expected {expected}{}", found.as_deref().map(is_found).unwrap_or_default())]

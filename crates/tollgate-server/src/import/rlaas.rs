@@ -63,12 +63,12 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
     if !ignored.is_empty() {
         let (shown, more) = ignored.split_at(ignored.len().min(SHOWN));
         let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
-        notes.push(format!("settings of {name} that mean nothing here: {}{more}", shown.join(", ")));
+        notes.push(format!("settings of {name} that have no effect here: {}{more}", shown.join(", ")));
     }
     let known: Vec<&str> = VARIABLES.iter().flat_map(|(_, names)| *names).collect();
     let ignored = other_spring_variables(&known);
     if !ignored.is_empty() {
-        notes.push(format!("variables that mean nothing here: {}", ignored.join(", ")));
+        notes.push(format!("variables that have no effect here: {}", ignored.join(", ")));
     }
     Ok(ImportedPolicies {
         policies: Policies::of([policy])?,
@@ -129,10 +129,11 @@ fn algorithm(file: &SpringFile) -> Result<(), Problem> {
     let setting = file.setting(ALGORITHM).ok_or_else(|| missing(file, ALGORITHM))?;
     let message = match setting.resolve(&variable)?.as_str() {
         "fixed-window-algo" => return Ok(()),
-        "sliding-window-algo" => "`sliding-window-algo` is not there: Tollgate counts in fixed windows. Say \
-                                  `fixed-window-algo`, and mind that around the end of a window up to twice \
-                                  `max-requests` pass"
-            .to_owned(),
+        "sliding-window-algo" => {
+            "`sliding-window-algo` is not supported: Tollgate counts in fixed windows. Use \
+         `fixed-window-algo`, but note that up to twice `max-requests` can pass around the end of a window"
+                .to_owned()
+        }
         _ => format!("unknown algorithm `{}`: expected `fixed-window-algo`", setting.text),
     };
     Err(Problem::new(setting.at, ProblemKind::Other(message.into())))

@@ -37,8 +37,8 @@ impl SpringFile {
                 Event::DocumentStart(..) => {
                     documents += 1;
                     if documents > 1 {
-                        let message = "a second document begins here, such as that of a profile: which of them \
-                                       hold is not known here, so write one document that says what holds";
+                        let message = "a second document begins here, such as that of a profile: which documents \
+                                       apply is not known here, so merge them into one";
                         return Err(Problem::new(position(span), ProblemKind::Other(message.into())));
                     }
                 }
@@ -148,7 +148,7 @@ impl<'a> Reader<'a> {
                         _ => {
                             return Err(Problem::new(
                                 position(span),
-                                ProblemKind::Unsupported("keys that are no words"),
+                                ProblemKind::Unsupported("keys that are not words"),
                             ));
                         }
                     };

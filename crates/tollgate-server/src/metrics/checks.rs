@@ -51,7 +51,7 @@ impl CheckSource {
         }
     }
 
-    /// As [`of`](Self::of), for a decision by the limits of Envoy's service.
+    /// Like [`of`](Self::of), but for a decision by the limits of Envoy's service.
     pub(crate) fn of_envoy(response: &Response, on_store_failure: OnStoreFailure) -> Self {
         let is_local = matches!(on_store_failure, OnStoreFailure::Local(_));
         match response.source {
@@ -85,7 +85,7 @@ impl<'a> Undropped<'a> {
         Self(Some(metrics))
     }
 
-    /// The check came to its end, and is counted by what that is.
+    /// Counts the completed check by its outcome.
     pub(crate) fn ended(mut self) {
         self.0 = None;
     }
@@ -111,7 +111,7 @@ impl Checks {
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (name, help) = ("tollgate_checks", "Checks, each counted once, by where the answer comes from");
+        let (name, help) = ("tollgate_checks", "Checks, each counted once, by the source of the answer");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for source in CheckSource::ALL {
             let labels = [("source", source.name())];

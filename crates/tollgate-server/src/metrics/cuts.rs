@@ -17,7 +17,7 @@ const LOG_GAP: Duration = Duration::from_secs(60);
 pub(crate) enum Cut {
     /// The client or the network ended the connection.
     Broken,
-    /// The connection reached its maximum age and did not end when it was told to.
+    /// The connection reached its maximum age and did not end when requested.
     Expired,
     /// A head is too long: answered 431, or 414 if the target alone is too long.
     HeadTooLarge,

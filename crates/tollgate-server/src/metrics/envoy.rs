@@ -16,7 +16,7 @@ pub(crate) struct EnvoyFigures {
     pub(crate) requests: u64,
     /// Requests of domains that no file has.
     pub(crate) unknown_domains: u64,
-    /// Requests that no decision was made on because of the store.
+    /// Requests without a decision because of the store.
     pub(crate) store_errors: u64,
     /// Invalid requests.
     pub(crate) invalid: u64,
@@ -40,7 +40,7 @@ impl EnvoyFigures {
 
         let (name, help) = (
             "tollgate_unknown_domain_checks",
-            "Requests to Envoy's service whose domain is in no file, so that they are allowed",
+            "Requests to Envoy's service that were allowed because no file has their domain",
         );
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?

@@ -1,5 +1,5 @@
-//! The service's own metrics, in atomics that each scrape reads. A key never becomes a label,
-//! except in `aliases/envoy_ratelimit.rs`, where a file asks for it.
+//! The service's own metrics, in atomics that each scrape reads. A key never becomes a label, except in
+//! `aliases/envoy_ratelimit.rs`, if a file requests it.
 
 mod aliases;
 mod checks;
@@ -60,7 +60,7 @@ pub(crate) type Envoy = Box<dyn Fn() -> EnvoyFigures + Send + Sync>;
 /// Returns how full the memory for counters is. Each scrape calls it.
 pub(crate) type MemorySize = Box<dyn Fn() -> Occupancy + Send + Sync>;
 
-/// Counters in memory, and the most that fit.
+/// Counters in memory, and their maximum number.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Occupancy {
     pub(crate) counters: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Occupancy {
 }
 
 impl Metrics {
-    /// Makes metrics for these listeners, all zero.
+    /// Creates metrics for these listeners, all zero.
     pub(crate) fn new(listeners: impl IntoIterator<Item = &'static str> + Clone) -> Self {
         Self {
             checks: Checks::default(),
@@ -282,7 +282,7 @@ impl Collector for Figures {
             ),
             (
                 "tollgate_store_max_counters",
-                "Most counters that memory can hold (--max-counters)",
+                "Maximum number of counters in memory (--max-counters)",
                 max_counters,
             ),
         ] {
@@ -329,7 +329,7 @@ impl Collector for Figures {
 
         let (name, help) = (
             "tollgate_http_connections_cut",
-            "Connections that ended before their client had its answers, by reason",
+            "Connections that ended before the client had received its answers, by reason",
         );
         metrics.cuts.encode(encoder.encode_descriptor(name, help, None, MetricType::Counter)?)?;
 

@@ -56,7 +56,7 @@ impl PolicyFigures {
         }
 
         let (name, help) =
-            ("tollgate_trials", "Answers that shadow policies and candidates would have given");
+            ("tollgate_trials", "Verdicts that shadow policies and candidates would have given");
         let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (policy, tally) in self.live.tally() {
             let is_shadow = policy.mode() == Mode::Shadow && !policy.is_exempt();
@@ -114,7 +114,7 @@ pub(super) fn deciding(live: &PolicySet) -> impl Iterator<Item = (&Policy, Tally
     live.tally().filter(|(policy, tally)| decides(policy, tally))
 }
 
-/// Whether the policy decides, or decided in an earlier version.
+/// Returns whether the policy decides, or decided in an earlier version.
 fn decides(policy: &Policy, tally: &Tally) -> bool {
     policy.mode() == Mode::Enforce || tally.allowed + tally.denied + tally.failed > 0
 }

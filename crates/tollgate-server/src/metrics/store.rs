@@ -69,7 +69,7 @@ impl StoreMetrics {
         }
     }
 
-    /// Whether the store answered the last step.
+    /// Returns whether the store answered the last step.
     pub(crate) fn is_up(&self) -> bool {
         self.answers.load(Ordering::Relaxed)
     }
@@ -81,7 +81,7 @@ impl StoreMetrics {
     }
 
     pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (name, help) = ("tollgate_store_up", "1 if the store answered its last step, else 0");
+        let (name, help) = ("tollgate_store_up", "1 if the store answered the last step, else 0");
         encoder
             .encode_descriptor(name, help, None, MetricType::Gauge)?
             .encode_gauge(&i64::from(self.is_up()))?;
@@ -96,12 +96,12 @@ impl StoreMetrics {
         }
 
         let (name, help) =
-            ("tollgate_store_duration", "Time that a step of the store takes; a batch is one step");
+            ("tollgate_store_duration", "Time that the store takes for a step; a batch is one step");
         let unit = Some(&Unit::Seconds);
         self.duration.encode(encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?)?;
 
         let (name, help) =
-            ("tollgate_store_late_replies", "Replies of the store that came after their deadline");
+            ("tollgate_store_late_replies", "Replies of the store that arrived after their deadline");
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
             .encode_counter::<NoLabelSet, _, u64>(&status.late_replies(), None)?;

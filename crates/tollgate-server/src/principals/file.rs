@@ -199,7 +199,8 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigErro
             }
         };
         if let Some(first) = again(&mut names, principal.name.clone(), number) {
-            let detail = format_args!("the principal `{}` is here already, in line {first}", principal.name);
+            let detail =
+                format_args!("duplicate principal `{}`, already given in line {first}", principal.name);
             problem(number, column_of(line, "name"), &detail);
         }
         // Two principals with one token could not be told apart.
@@ -208,13 +209,13 @@ pub(crate) fn parse(file: &str, text: &str) -> Result<Vec<Principal>, ConfigErro
             Credential::Certificate(name) => ("san", name.to_string()),
         };
         if let Some(first) = again(&mut credentials, (field, credential), number) {
-            let detail = format_args!("this `{field}` is here already, in line {first}");
+            let detail = format_args!("duplicate `{field}`, already given in line {first}");
             problem(number, column_of(line, field), &detail);
         }
         principals.push(principal);
     }
     if principals.is_empty() && problems.is_empty() {
-        let detail = "there is no principal: add one with `tollgate token new`";
+        let detail = "there are no principals: add one with `tollgate token new`";
         problems.push(Problem::new(Position::new(1, 1), ProblemKind::Other(detail.into())));
     }
     if problems.is_empty() {
@@ -271,7 +272,7 @@ fn read(line: &str) -> Result<Principal, Wrong> {
     serde_json::from_str::<IgnoredAny>(line).map_err(|error| {
         // The bytes before the first wrong one.
         let before = line.get(..error.column().saturating_sub(1)).unwrap_or_default();
-        Wrong { column: before.chars().count() + 1, detail: "this is not valid JSON from here on".to_owned() }
+        Wrong { column: before.chars().count() + 1, detail: "invalid JSON from here on".to_owned() }
     })?;
     let read = read_json::<Line>(line.as_bytes());
     let Line { name, sha256, san, scopes, policies, expires } =
@@ -279,7 +280,7 @@ fn read(line: &str) -> Result<Principal, Wrong> {
     let credential = match (sha256, san) {
         (Some(Sha256(digest)), None) => Credential::Token(digest),
         (None, Some(San(name))) => Credential::Certificate(name),
-        (Some(_), Some(_)) => return Err(wrong("san", "a principal has `sha256` or `san`, and not both")),
+        (Some(_), Some(_)) => return Err(wrong("san", "a principal has either `sha256` or `san`, not both")),
         (None, None) => return Err(wrong("", "a principal needs `sha256` (of a token) or `san`")),
     };
     if scopes.is_empty() {
@@ -287,10 +288,7 @@ fn read(line: &str) -> Result<Principal, Wrong> {
     }
     let policies = policies.map(|names| names.into_iter().map(|Name(name)| name).collect::<BTreeSet<_>>());
     if policies.as_ref().is_some_and(BTreeSet::is_empty) {
-        return Err(wrong(
-            "policies",
-            "policies: expected at least one; without `policies` it may touch all",
-        ));
+        return Err(wrong("policies", "policies: expected at least one; without `policies`, it may use all"));
     }
     Ok(Principal {
         name: name.0,
@@ -352,18 +350,18 @@ mod tests {
             (r#", "policies": "tg_canary""#, "116: policies: expected a sequence"),
             (
                 r#", "policies": []"#,
-                "116: policies: expected at least one; without `policies` it may touch all",
+                "116: policies: expected at least one; without `policies`, it may use all",
             ),
             (
                 r#", "policies": ["a", "tg:canary"]"#,
                 "116: policies[1]: expected 1 to 64 letters, digits, `-`, `_` and `.`",
             ),
-            (r#", "san": "x""#, "116: a principal has `sha256` or `san`, and not both"),
+            (r#", "san": "x""#, "116: a principal has either `sha256` or `san`, not both"),
         ] {
             says(&format!("\n{}\n", line(more)), &format!("t.jsonl:2:{error}"));
             assert!(!error.contains(secret));
         }
-        says("{\"name\": \"ä\", \"sha256\": tg_canary}", "t.jsonl:1:26: this is not valid JSON from here on");
+        says("{\"name\": \"ä\", \"sha256\": tg_canary}", "t.jsonl:1:26: invalid JSON from here on");
         says(
             r#"{"name": "web", "sha256": "tg_canary", "scopes": ["check"]}"#,
             "t.jsonl:1:17: sha256: expected the SHA-256 of a token, in 64 hexadecimal digits",
@@ -374,17 +372,17 @@ mod tests {
             "t.jsonl:1:95: scopes[0]: expected check, peek, change, read, metrics or policies",
         );
         says("[]", "t.jsonl:1:1: body: expected an object");
-        says("# nobody\n", "t.jsonl:1:1: there is no principal: add one with `tollgate token new`");
+        says("# nobody\n", "t.jsonl:1:1: there are no principals: add one with `tollgate token new`");
     }
 
     #[test]
     fn names_and_tokens_are_given_once() {
         let (one, other) = (line(""), line("").replace("web", "web2"));
-        says(&format!("{one}\n{other}"), "t.jsonl:2:18: this `sha256` is here already, in line 1");
+        says(&format!("{one}\n{other}"), "t.jsonl:2:18: duplicate `sha256`, already given in line 1");
         let renamed = one.replace("ba78", "ffff");
-        says(&format!("{one}\n{renamed}"), "t.jsonl:2:2: the principal `web` is here already, in line 1");
+        says(&format!("{one}\n{renamed}"), "t.jsonl:2:2: duplicate principal `web`, already given in line 1");
         let upper = other.replace(ABC, &ABC.to_uppercase());
-        says(&format!("{one}\n{upper}"), "t.jsonl:2:18: this `sha256` is here already, in line 1");
+        says(&format!("{one}\n{upper}"), "t.jsonl:2:18: duplicate `sha256`, already given in line 1");
     }
 
     #[test]

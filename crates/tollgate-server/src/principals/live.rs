@@ -48,7 +48,8 @@ impl LivePrincipals {
                 let principals = in_short(names.iter().map(|name| format!("`{name}`")), ", ");
                 warn!(
                     file,
-                    principals, "`san` lets nobody in: clients show certificates only with `--tls-client-ca`"
+                    principals,
+                    "`san` lets nobody in: clients present certificates only with `--tls-client-ca`"
                 );
             }
             return;

@@ -21,7 +21,7 @@ pub(crate) struct Digest([u8; SHA256_OUTPUT_LEN]);
 
 /// The system returned no random bytes. A retry may help.
 #[derive(Debug, Error)]
-#[error("the system gives no random bytes")]
+#[error("the system provides no random bytes")]
 pub struct NoRandomness;
 
 impl Digest {

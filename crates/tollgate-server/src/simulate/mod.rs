@@ -63,7 +63,7 @@ fn unread(error: ConfigError, args: &SimulateArgs) -> Failure {
     let is_yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     let has_yaml_log = args.logs.iter().any(|log| is_yaml(Path::new(log)));
     if has_yaml_log && !is_yaml(&args.policies) {
-        let expected = "the first argument is the file of policies, and the logs follow it";
+        let expected = "the first argument must be the policy file, followed by the logs";
         return Failure::usage(anyhow::Error::new(error).context(expected));
     }
     error.into()
@@ -78,7 +78,7 @@ fn classes(
     let Some(list) = list else { return Ok(Classes::parse(classes, None)?) };
     if Identity::of_word(attribute) == Some(Identity::Global) {
         return Err(Failure::usage(anyhow::anyhow!(
-            "--known: {flag} {attribute} counts all clients as one, so none of them can be told by a list"
+            "--known: {flag} {attribute} counts all clients as one, so a list cannot tell them apart"
         )));
     }
     let text =

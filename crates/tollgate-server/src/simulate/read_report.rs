@@ -39,11 +39,11 @@ pub(super) fn read_report(summary: &Summary, gaps: &Gaps, zone: &TimeZone) -> Re
 fn file(file: &LogFile) -> ReadFile {
     let instant = file.instant.map(|instant| match instant {
         Instant::Begin => "logs when requests begin",
-        Instant::End => "logs when requests end and not how long they took, so times are those of the end",
+        Instant::End => "logs when requests end but not how long they took, so times are those of the end",
         Instant::EndWithDuration => {
-            "logs when requests end and how long they took, so times are those of the begin"
+            "logs when requests end and how long they took, so times are those of the beginning"
         }
-        _ => "does not tell whether times are those of the begin or of the end",
+        _ => "does not show whether times are those of the beginning or of the end",
     });
     let precision = file.precision.map(|precision| match precision {
         Precision::Micros => "to the microsecond",

@@ -167,10 +167,10 @@ impl Requests {
         let Some(why) = self.sample().filter(|_| !self.estimate) else { return Ok(()) };
         let hint = match self.sample_rate {
             Some(_) => "",
-            None => ", --sample-rate 100% says that they are whole",
+            None => ", --sample-rate 100% declares them complete",
         };
         Err(Failure::no_answer(anyhow::anyhow!(
-            "{why}, and then limits deny more than they show; --estimate takes them all the same{hint}"
+            "{why}, in which case limits deny more than they show; --estimate accepts them anyway{hint}"
         )))
     }
 
@@ -223,15 +223,15 @@ impl Requests {
         let missing = self.wanted.iter().filter(|wanted| !wanted.is_seen.get() && read.lines > 0);
         for Wanted { name, .. } in missing {
             notes.push(format!(
-                "No request in the logs has {}, which is asked for here. {} says where the log has it.",
+                "No request in the logs has {}, which is used here. Use {} to name its place in the log.",
                 code(name),
                 code(&format!("--attr {name}=SOURCE"))
             ));
         }
         if read.ambiguous > 0 {
             notes.push(format!(
-                "{} requests are of the hour that the end of summer time repeats. Their order in the file decided which hour \
-                 is meant.",
+                "{} requests fall into the hour that is repeated at the end of summer time. Their order in the file \
+                 decided which of the two hours was used.",
                 read.ambiguous
             ));
         }

@@ -68,9 +68,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         Some(policy) if args.yaml => policy,
         // What explains the missing policy is no policy.
         None if args.yaml => {
-            return Err(Failure::no_answer(anyhow::anyhow!(
-                "there is no limit to suggest, and this is why:\n\n{suggestion}"
-            )));
+            return Err(Failure::no_answer(anyhow::anyhow!("no limit can be suggested:\n\n{suggestion}")));
         }
         _ => suggestion.to_string(),
     };

@@ -140,9 +140,9 @@ impl<S: Store> Metered<S> {
                     if trouble == Some(&RedisError::WrongType) {
                         warn!(
                             %error, counters,
-                            "a counter was overwritten, and until it is mended, its requests are decided without the \
-                             store: `POST /v1/reset` with their attributes mends it, or delete the key; its counter \
-                             is named by policy, windows and a digest of the key"
+                            "a counter was overwritten; until it is repaired, its requests are decided without the \
+                             store. To repair it, send `POST /v1/reset` with their attributes, or delete the key. \
+                             The counter is identified by policy, windows and a digest of the key"
                         );
                     } else {
                         warn!(%error, counters, "the store cannot count a key");

@@ -165,9 +165,9 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) => error.fmt(f),
-            Self::Missing(what) => write!(f, "there is no {what} in PEM in it"),
+            Self::Missing(what) => write!(f, "it contains no {what} in PEM format"),
             Self::Encrypted => f.write_str(
-                "its private key is encrypted: take the password off, such as with `openssl pkey`",
+                "its private key is encrypted: remove the password, for example with `openssl pkey`",
             ),
             Self::BadPem => f.write_str("its PEM is damaged, or ends too early"),
             Self::OtherKey(certificate) => {

@@ -142,7 +142,7 @@ impl ListenerTls {
         let (listener, reason) = (self.handshakes.listener(), refusal.name());
         debug!(listener, reason, %error, "handshake failed");
         if refusal != Refusal::Gone && self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
-            warn!(listener, reason, %error, "a TLS handshake failed; failures are logged once a minute, and all are counted");
+            warn!(listener, reason, %error, "a TLS handshake failed; failures are logged at most once a minute, but all are counted");
         }
     }
 }

@@ -92,7 +92,7 @@ impl ServerTls {
     fn warn_of(&self, look: &TlsLook) {
         if let Some(mode) = look.key.public_mode {
             let (file, mode) = (look.key.path.display(), format_args!("{mode:o}"));
-            warn!(%file, %mode, "everybody on this machine can read the private key");
+            warn!(%file, %mode, "every user of this machine can read the private key");
         }
         let (now, expiry) = (SystemClock.now(), self.expiry());
         let date = jiff::Timestamp::from_millisecond(expiry.as_unix_millis()).unwrap_or_default();

@@ -17,10 +17,10 @@ fn serves_paths_of_other_systems_only_if_requested() {
         assert_eq!(server.get(path).status, 404);
     }
     let evaluate = server.get("/evaluate?key=user:alice").json();
-    assert_eq!(evaluate["detail"], "this path is answered with `serve --answers spring-starter`");
+    assert_eq!(evaluate["detail"], "this path is only served with `serve --answers spring-starter`");
     let envoy = server.post("/json", "{}").json();
     let detail = envoy["detail"].as_str().expect("a text");
-    assert!(detail.starts_with("this path is answered with `serve --import envoy-ratelimit`"), "{detail}");
+    assert!(detail.starts_with("this path is only served with `serve --import envoy-ratelimit`"), "{detail}");
     let rlaas = Server::start(&["--limit", "5/1d", "--answers", "rlaas"]);
     assert_eq!(rlaas.get("/api/v1/rate_limit?user_id=a&endpoint=/").status, 404);
     assert_eq!(rlaas.admin_get("/check?userId=alice").status, 404);

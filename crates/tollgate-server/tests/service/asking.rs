@@ -242,7 +242,7 @@ fn processes_with_one_secret_accept_each_others_receipts() {
         server.signal("TERM");
         let log = server.wait().1;
         let lines =
-            log.lines().filter(|line| line.contains("everybody on this machine can read this secret"));
+            log.lines().filter(|line| line.contains("every user of this machine can read this secret"));
         lines.filter(|line| line.contains(file) && line.contains("mode=644")).count()
     };
     assert_eq!((warnings(one), warnings(other)), (0, 1));
@@ -333,7 +333,8 @@ fn limits_given_with_the_call_need_the_flag() {
         .expect("it runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(
-        output.status.code() == Some(2) && said.contains("`--caller-quotas` does not go with a layout"),
+        output.status.code() == Some(2)
+            && said.contains("`--caller-quotas` cannot be used with a key layout"),
         "{said}"
     );
 }

@@ -765,7 +765,7 @@ async fn no_token_digest_or_header_gets_into_logs_metrics_or_answers() {
     assert!(log.contains("principals stay as they are"), "{log}");
     assert!(log.contains("TRACE") || log.contains("DEBUG"), "the log has every level");
     assert!(!log.contains("lines were lost"), "nothing of it is missing");
-    assert!(answers.contains("not known") && answers.contains("tollgate_principal_last_used"), "{answers}");
+    assert!(answers.contains("is unknown") && answers.contains("tollgate_principal_last_used"), "{answers}");
     for secret in [canary, &token, &digest, "Basic"] {
         assert!(!log.contains(secret), "{secret} in the log:\n{log}");
         assert!(!answers.contains(secret), "{secret} in an answer:\n{answers}");
@@ -874,7 +874,7 @@ fn check_reads_its_token_from_a_file() {
         "{said}"
     );
     let (status, said) = check(Some(&folder.write("unknown", "tg_unknown")));
-    assert!(status == Some(2) && said.contains("is not known") && !said.contains("--token-file"), "{said}");
+    assert!(status == Some(2) && said.contains("is unknown") && !said.contains("--token-file"), "{said}");
     for text in ["", "two words", "ä"] {
         let (status, said) = check(Some(&folder.write("bad", text)));
         assert!(status == Some(2) && said.contains("TOLLGATE_TOKEN_FILE"), "{said}");

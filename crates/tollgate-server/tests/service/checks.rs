@@ -25,7 +25,7 @@ fn an_address_is_one_client_by_flag_as_by_file() {
         assert_eq!(all.map(used), [1, 2, 3, 1, 2].map(Some), "{arguments:?}");
         let refused = server.get("/v1/check?ip=notip");
         refused.assert_problem(400, Some("query.ip"));
-        assert!(refused.json()["detail"].as_str().is_some_and(|it| it.ends_with("`ip` is no address")));
+        assert!(refused.json()["detail"].as_str().is_some_and(|it| it.ends_with("`ip` is not an address")));
     }
     let everybody = Server::start(&["--limit", "1/1d@first_hit", "--key", "global"]);
     assert_eq!(["a", "b"].map(|user| everybody.get(&format!("/v1/check?user={user}")).status), [200, 429]);

@@ -30,7 +30,7 @@ fn exits_0_when_allowed_and_1_when_denied() {
     assert_eq!(status, Some(1));
     assert!(said.starts_with("denied: retry in "), "{said}");
     let (status, said, _) = check(&url(&server), &["user=alice", "--cost", "6"]);
-    assert_eq!((status, said.contains("can never pass")), (Some(1), true));
+    assert_eq!((status, said.contains("can never be admitted")), (Some(1), true));
     // Host and port are enough.
     assert_eq!(check(&server.public.to_string(), &["user=bob"]).0, Some(0));
 }
@@ -142,7 +142,7 @@ fn exits_3_when_there_is_no_answer() {
     for (answer, message) in [
         ("", "gave no answer"),
         ("-ERR unknown command\r\n", "does not speak HTTP"),
-        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "this is no answer of a tollgate service"),
+        ("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}", "this is not an answer from a tollgate service"),
     ] {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
         let address = listener.local_addr().expect("an address");
@@ -268,7 +268,7 @@ fn help_and_manual_list_exit_statuses() {
         (&["check"], "denied; with --health, not ready"),
         (&["doctor"], "something fails"),
         (&["check-config"], "they are not valid"),
-        (&["token", "new"], "the system gives no random bytes"),
+        (&["token", "new"], "the system provides no random bytes"),
         (&[], "the answer is no (denied, not ready, not valid), or the command failed"),
     ] {
         let help = printed(&[command, &["--help"]].concat());

@@ -150,14 +150,14 @@ fn a_folder_is_checked_and_explained_as_one_file() {
     write("c.yaml", "policies:\n  - { name: a, key: [user], quotas: [5/1m] }\n");
     let (status, said, _) = run("check-config", &folder, &["--json"]);
     let report: Value = serde_json::from_str(&said).expect("JSON");
-    let message = "the policy `a` is here already, in line 1 of folder/a.yaml: counters and metrics tell policies apart by \
-                   their names";
+    let message = "duplicate policy name `a`, already used in line 1 of folder/a.yaml: counters and metrics identify \
+                   policies by name";
     let error = json!({ "file": "folder/c.yaml", "line": 2, "column": 5, "message": message });
     assert_eq!((status, &report["errors"]), (Some(1), &json!([error])));
     let (status, said, _) = run("check-config", &folder.join("a.yaml"), &["c.yaml", "b.yml"]);
     assert_eq!(status, Some(1));
     assert!(
-        said.starts_with("c.yaml:2:5: error: the policy `a` is here already, in line 1 of a.yaml"),
+        said.starts_with("c.yaml:2:5: error: duplicate policy name `a`, already used in line 1 of a.yaml"),
         "{said}"
     );
 }
@@ -167,7 +167,7 @@ fn a_store_that_cannot_be_is_an_error_and_its_url_is_not_repeated() {
     let file = file("store.yaml", "store: { url: \"http://:sesame@h\" }\npolicies: []\n");
     let (status, said, _) = run("check-config", &file, &[]);
     assert_eq!(status, Some(1), "{said}");
-    assert!(said.starts_with("store.yaml:1:15: error: the store's URL has to begin with redis://"), "{said}");
+    assert!(said.starts_with("store.yaml:1:15: error: the store's URL must begin with redis://"), "{said}");
     assert!(!said.contains("sesame"), "{said}");
 }
 
@@ -178,7 +178,7 @@ fn a_store_url_whose_variable_is_not_set_is_one_error() {
     assert_eq!(status, Some(1));
     assert_eq!(
         said,
-        "unset.yaml:1:15: error: the environment variable `TOLLGATE_TEST_UNSET` is not set (`$${` stands for `${` itself)
+        "unset.yaml:1:15: error: the environment variable `TOLLGATE_TEST_UNSET` is not set (write `$${` for a literal `${`)
 unset.yaml is not valid: 1 error
 "
     );
@@ -248,16 +248,16 @@ search (line 3) counts user=alice
   takes 1 of 10000/day@Europe/Berlin, from 2026-11-21T00:00:00+01:00 to 2026-11-22T00:00:00+01:00
 clients (line 11) counts ip=2001:db8::/64
   tries 1 of 30/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z (shadow)
-login (line 15) does not match: path: /login does not hold of `/search`
-health (line 20) does not match: path: [/healthz, /internal/*] does not hold of `/search`
+login (line 15) does not match: path: /login does not match `/search`
+health (line 20) does not match: path: [/healthz, /internal/*] does not match `/search`
 old (line 23) does not match: it is off
-writes (line 27) does not match: method: { not: GET } does not hold of `GET`; none of `any` holds: path: /api/* does not \
-         hold of `/search`, path: /upload does not hold of `/search`
+writes (line 27) does not match: method: { not: GET } does not match `GET`; none of `any` holds: path: /api/* does \
+not match `/search`, path: /upload does not match `/search`
 "
     );
     let said = explain(&["path=/upload", "method=PUT", "user=alice", "ip=192.0.2.1"]);
     assert!(said.contains(
-        "\nwrites (line 27) does not match: none of `any` holds: path: /api/* does not hold of `/upload`, plan: [pro, \
+        "\nwrites (line 27) does not match: none of `any` holds: path: /api/* does not match `/upload`, plan: [pro, \
          team] does not hold: there is no `plan`\n"
     ));
     let own = ["path=/api/x", "method=PUT", "user=alice", "ip=192.0.2.1", "tier=own"];
@@ -265,11 +265,11 @@ writes (line 27) does not match: method: { not: GET } does not hold of `GET`; no
     assert!(said.contains("\n  uses the quotas in line 34, for tier: own\n  takes 1 of 300/1m, "), "{said}");
     let said = explain(&own);
     assert!(
-        said.starts_with("refused as the caller's error: policy `writes`: the attribute `quota` says"),
+        said.starts_with("refused as a caller error: policy `writes`: the attribute `quota`, which sets"),
         "{said}"
     );
     assert!(said.contains(
-        "\nwrites (line 27) matches and counts nothing: the attribute `quota` says the limit and is missing\n"
+        "\nwrites (line 27) matches and counts nothing: the attribute `quota`, which sets the limit, is missing\n"
     ));
     let said = explain(&["path=/api/x", "method=PUT", "user=alice", "ip=192.0.2.1", "tier=gold"]);
     assert!(said.contains(
@@ -279,7 +279,7 @@ writes (line 27) does not match: method: { not: GET } does not hold of `GET`; no
 
     let said = explain(&["path=/search", "method=PUT", "user=alice", "--cost", "3"]);
     assert!(said.starts_with("allowed: no policy counts it (at "), "{said}");
-    assert!(said.contains("\nsearch (line 3) does not match: method: [GET, POST] does not hold of `PUT`\n"));
+    assert!(said.contains("\nsearch (line 3) does not match: method: [GET, POST] does not match `PUT`\n"));
     assert!(
         said.contains(
             "\nclients (line 11) matches and counts nothing: its key needs `ip`, which is missing\n"
@@ -305,13 +305,15 @@ fn it_is_said_who_is_on_a_list() {
     let file = file("lists.yaml", text);
     let explain = |arguments: &[&str]| run("explain", &file, arguments).1;
     let said = explain(&["user=mallory", "ip=192.0.2.1"]);
-    assert!(said.starts_with("denied: `deny` denies whatever it matches (at "), "{said}");
+    assert!(said.starts_with("denied: `deny` denies everything that it matches (at "), "{said}");
     assert!(said.contains("\ndeny (line 1) denies the request\n"), "{said}");
+    assert!(said.contains("\neach (line 3) matches and counts nothing: `deny` decides before"), "{said}");
     assert!(
-        said.contains("\neach (line 3) matches and counts nothing: `deny` ends the matter before"),
+        said.contains(
+            "\nallow (line 2) does not match: none of `any` holds: ip: { cidr: [10.0.0.0/8] } does not match"
+        ),
         "{said}"
     );
-    assert!(said.contains("\nallow (line 2) does not match: none of `any` holds: ip: { cidr: [10.0.0.0/8] } does not hold of"), "{said}");
     let said = explain(&["user=mallory", "ip=10.0.0.1"]);
     assert!(said.starts_with("allowed and not counted: `allow` exempts it (at "), "{said}");
     assert!(
@@ -331,24 +333,24 @@ fn it_is_said_why_a_request_is_not_counted() {
     assert!(said.contains("\nclients (line 11) matches and counts nothing: `health` exempts the request\n"));
 
     let said = explain(&["path=/login", "ip=192.0.2.1"]);
-    assert!(said.starts_with("refused as the caller's error: policy `login`: "), "{said}");
+    assert!(said.starts_with("refused as a caller error: policy `login`: "), "{said}");
     assert!(
         said.contains(
             "\nlogin (line 15) matches and counts nothing: its key needs `user`, which is missing\n"
         )
     );
     assert!(said.contains(
-        "\nclients (line 11) matches and counts nothing: `login` ends the matter before anything is counted\n"
+        "\nclients (line 11) matches and counts nothing: `login` decides before anything is counted\n"
     ));
 
     let said = explain(&["path=/search", "method=GET"]);
     assert!(said.contains(
-        "\nsearch (line 3) matches and counts nothing: its key needs one of [user, ip], and none is there\n"
+        "\nsearch (line 3) matches and counts nothing: its key needs one of [user, ip], and the request has none\n"
     ));
 
     let said = explain(&["path=/login", "user=alice", "tokens=4"]);
     assert!(said.contains(
-        "\nlogin (line 15) matches and counts nothing: the attribute `tokens` says the cost and may be at most 3\n"
+        "\nlogin (line 15) matches and counts nothing: the attribute `tokens` sets the cost and may be at most 3\n"
     ));
 }
 

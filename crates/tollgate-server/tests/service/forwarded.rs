@@ -271,7 +271,7 @@ fn a_refusal_is_in_the_log_once_a_minute() {
     server.signal("TERM");
     let (_, log) = server.wait();
     let lines: Vec<&str> =
-        log.lines().filter(|line| line.contains("a proxy asks about is refused")).collect();
+        log.lines().filter(|line| line.contains("a proxy asks about was refused")).collect();
     assert_eq!(lines.len(), 1, "{log}");
     for told in ["400", "attributes.user", "is missing"] {
         assert!(lines[0].contains(told), "{}", lines[0]);

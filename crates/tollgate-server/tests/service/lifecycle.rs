@@ -82,16 +82,19 @@ fn refuses_invalid_flags_with_status_2() {
     assert!(fails(&[]).contains("--limit"));
     assert!(fails(&["--limit", "5/1mm"]).contains("column 4: unknown unit"));
     assert!(fails(&["--limit", "5/1m", "--limit", "7/60s"]).contains("5/1m and 7/1m have the same window"));
-    assert!(fails(&["--limit", "5/1m", "--key", "a,a"]).contains("`--key`: a is named twice"));
+    assert!(fails(&["--limit", "5/1m", "--key", "a,a"]).contains("`--key`: a is given twice"));
     assert!(fails(&["--limit", "5/1m", "--key", "cost"]).contains("`--key`"));
     for address in ["nonsense", "9100", ":9100", "127.0.0.1"] {
         let error = fails(&["--limit", "5/1m", "--listen", address]);
         assert!(error.contains("--listen") && error.contains("expected IP:PORT"), "{error}");
     }
-    for flag in ["--max-counters", "--max-connections"] {
+    for (flag, expected) in [
+        ("--max-counters", "expected a whole number from 1 to 1000000000"),
+        ("--max-connections", "expected a whole number of at least 1"),
+    ] {
         for count in ["0", "1e6", "-1"] {
             let error = fails(&["--limit", "5/1m", flag, count]);
-            assert!(error.contains(flag) && error.contains("expected a whole number from 1"), "{error}");
+            assert!(error.contains(flag) && error.contains(expected), "{error}");
         }
     }
     let error = fails(&["--limit", "-5/1m"]);
@@ -151,10 +154,8 @@ fn errors_name_the_flag_or_the_variable_that_was_given() {
 
     // Errors that are found later name it in the same way.
     let store = ("TOLLGATE_STORE", "http://h");
-    assert!(fails(&[store, limit], &[]).starts_with("error: `TOLLGATE_STORE`: the store's URL has to"));
-    assert!(
-        fails(&[limit], &["--store", "http://h"]).starts_with("error: `--store`: the store's URL has to")
-    );
+    assert!(fails(&[store, limit], &[]).starts_with("error: `TOLLGATE_STORE`: the store's URL must"));
+    assert!(fails(&[limit], &["--store", "http://h"]).starts_with("error: `--store`: the store's URL must"));
     assert!(fails(&[store, limit], &["--store", "http://h"]).starts_with("error: `--store`: "));
     let taken = TcpListener::bind("127.0.0.1:0").expect("a free port");
     let address = taken.local_addr().expect("an address").to_string();
@@ -168,9 +169,7 @@ fn errors_name_the_flag_or_the_variable_that_was_given() {
 #[test]
 fn flags_of_the_store_need_a_shared_store() {
     let expected = |given: &str| {
-        format!(
-            "error: '{given}' is about a store that is shared, and nothing says which that is: add '--store <URL>'"
-        )
+        format!("error: '{given}' applies to a shared store, and none is configured: add '--store <URL>'")
     };
     let limit = &["--limit", "5/1m"];
     for (flag, value) in [("--local-share", "1/2"), ("--store-timeout", "1s"), ("--identity", "plain")] {
@@ -404,7 +403,7 @@ fn warns_of_an_unknown_variable() {
     let server = Server::start_by(command, &["--limit", "5/1d"]);
     server.signal("TERM");
     let (_, log) = server.wait();
-    assert_eq!(log.matches("means nothing").count(), 2, "{log}");
+    assert_eq!(log.matches("unknown environment variable").count(), 2, "{log}");
     assert!(log.contains(r#"variable="TOLLGATE_MAX_CONECTIONS" meant="TOLLGATE_MAX_CONNECTIONS""#), "{log}");
     assert!(log.contains(r#"variable="TOLLGATE_COLOUR""#), "{log}");
 }
@@ -526,7 +525,7 @@ fn idle_connections_make_room_for_others() {
     assert!(full >= Some(1.0), "{full:?}");
     server.signal("TERM");
     let (_, log) = server.wait();
-    assert_eq!(log.matches("every connection is taken").count(), 1, "{log}");
+    assert_eq!(log.matches("all connections are in use").count(), 1, "{log}");
     assert!(log.contains(r#"listener="checks" max_connections=2"#), "{log}");
 }
 

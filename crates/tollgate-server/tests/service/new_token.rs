@@ -77,14 +77,14 @@ fn overwrites_nothing_and_leaves_nothing_behind_if_it_fails() {
     assert!(fs::metadata(&tokens).is_err(), "there is a file without a token");
     fails("web", &token, &token, &format!("`--token-file`: cannot create {token}: File exists"));
     assert!(fs::metadata(&token).is_err());
-    fails("web", &token, &kept, &format!("`--tokens`: {kept}:1:1: this is not valid JSON from here on"));
+    fails("web", &token, &kept, &format!("`--tokens`: {kept}:1:1: invalid JSON from here on"));
     fails("web", &token, &folder.path("no/tokens"), "cannot write");
     assert_eq!(new("web", &token, &tokens, &[]).0, Some(0));
     let (before, second) = (read(&tokens), folder.path("second.txt"));
     let taken = format!(
-        "`--tokens`: {tokens}:1: the name `web` is taken: choose another name; or to replace its token, run the \
-         command without `--tokens`, with the flags that line 1 was made with, and put the line that it prints in \
-         its place"
+        "`--tokens`: {tokens}:1: the name `web` is taken: choose another name; or, to replace its token, run the \
+         command without `--tokens`, with the flags that line 1 was created with, and replace that line with the one \
+         that it prints"
     );
     fails("web", &second, &tokens, &taken);
     assert!(fs::metadata(&second).is_err(), "there is a token without a line");

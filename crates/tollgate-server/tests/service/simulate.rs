@@ -68,7 +68,7 @@ fn line(ip: &str, second: u32, target: &str, status: u16) -> String {
 fn a_log_in_the_place_of_the_policies_is_said_to_be_there() {
     let (status, said, error) = Folder::new().run(&["simulate", "access.log", "policies.yaml"]);
     assert_eq!((status, said.as_str()), (Some(2), ""));
-    let expected = "the first argument is the file of policies, and the logs follow it: access.log:1:1: ";
+    let expected = "the first argument must be the policy file, followed by the logs: access.log:1:1: ";
     assert!(error.contains(expected) && error.len() < 1_000, "{error}");
 }
 
@@ -78,7 +78,7 @@ fn an_empty_log_is_said_to_give_no_answer() {
     folder.write("empty.log", "");
     let (status, said, _) = folder.run(&["simulate", "policies.yaml", "empty.log"]);
     assert_eq!(status, Some(3));
-    assert!(said.contains("\nThere is no request to replay, so there is no answer.\n"), "{said}");
+    assert!(said.contains("\nThere are no requests to replay, so there is no answer.\n"), "{said}");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn names_in_notes_are_neither_control_characters_nor_markup() {
     assert!(!said.contains('\x1b'), "{said}");
     let (_, said, _) = folder.simulate(&["--md"]);
     assert!(said.contains("- No request in the logs has `x\\u{1b}[31m\\n# '<b>|y`, which"), "{said}");
-    assert!(said.contains("`--attr x\\u{1b}[31m\\n# '<b>|y=SOURCE` says"), "{said}");
+    assert!(said.contains("`--attr x\\u{1b}[31m\\n# '<b>|y=SOURCE` to name its place"), "{said}");
 }
 
 #[test]
@@ -416,7 +416,7 @@ fn requests_with_values_that_are_no_text_cannot_be_decided_on() {
     let arguments = ["simulate", "policies.yaml", "damaged.log", "--class", "x=user_agent: x*"];
     let (status, said, error) = folder.run(&arguments);
     assert_eq!((status, error.as_str()), (Some(0), ""));
-    assert!(said.contains("12 requests cannot be decided on (50 %)"), "{said}");
+    assert!(said.contains("12 requests cannot be decided (50 %)"), "{said}");
     assert!(said.contains("12 `path` is not UTF-8"), "{said}");
     assert!(said.contains("Of 24 requests, 7 would be denied"), "{said}");
 }
@@ -427,7 +427,7 @@ fn requests_with_long_values_cannot_be_decided_on() {
     let folder = Folder::new();
     let (status, said, _) = folder.simulate(&["--max-attribute-bytes", "9"]);
     assert_eq!(status, Some(0));
-    assert!(said.contains("10 requests cannot be decided on (83.3 %)"), "{said}");
+    assert!(said.contains("10 requests cannot be decided (83.3 %)"), "{said}");
     assert!(said.contains("10 `ip` is longer than 9 bytes"), "{said}");
 }
 
@@ -500,7 +500,7 @@ fn known_clients_are_shown_apart_and_have_gates() {
 fn lists_of_known_clients_that_name_nobody_are_told() {
     let folder = Folder::new();
     folder.write("known.txt", "198.51.100.7\n");
-    let note = "No counted request is from a client of --known: none has its `ip` in that list.";
+    let note = "No counted request comes from a client of --known: none has its `ip` in that list.";
     let suggest =
         |more: &[&str]| folder.run(&[&["suggest", "access.log", "--known", "known.txt"], more].concat());
     for form in [&[][..], &["--json"]] {
@@ -535,14 +535,14 @@ fn bounds_are_in_the_help() {
     };
     let simulate = help("simulate");
     for bound in [
-        "eight live counters of each: 16 million by default",
-        "32 of all quotas together",
+        "eight live counters per client: 16 million by default",
+        "32 for all quotas together",
         "at most 250 classes",
     ] {
         assert!(simulate.contains(bound), "{bound}: {simulate}");
     }
     for said in [simulate, help("suggest")] {
-        for bound in ["lines above 64 KiB", "up to 16 MiB", "more than a minute behind"] {
+        for bound in ["lines longer than 64 KiB", "at most 16 MiB", "more than a minute out of order"] {
             assert!(said.contains(bound), "{bound}: {said}");
         }
     }
@@ -636,7 +636,7 @@ fn the_guide_shows_what_the_command_prints() {
             _ => assert!(printed.next().as_ref().is_some_and(is_next), "{line}\n{said}"),
         }
     }
-    assert!(block.ends_with("...\n") && said.contains("Limits of this answer"), "{said}");
+    assert!(block.ends_with("...\n") && said.contains("Caveats"), "{said}");
 }
 
 /// The workflow's gates are understood, and fail on the example.

@@ -444,9 +444,9 @@ fn an_expiry_is_a_metric_and_a_warning() {
     let (_, log) = server.wait();
     assert!(log.contains("the certificate has expired") && log.contains("2020-01-01"), "{log}");
     let warning =
-        log.lines().find(|line| line.contains("everybody on this machine can read the private key"));
+        log.lines().find(|line| line.contains("every user of this machine can read the private key"));
     assert!(warning.is_some_and(|line| line.contains("mode=644")), "{log}");
-    assert_eq!(log.matches("everybody on this machine").count(), 1, "it was not so at the start: {log}");
+    assert_eq!(log.matches("every user of this machine").count(), 1, "it was not so at the start: {log}");
 }
 
 #[test]
@@ -475,10 +475,10 @@ fn exits_with_2_for_unusable_files() {
         String::from_utf8(output.stderr).expect("text")
     };
     for (certificate, key, expected) in [
-        (&empty, key, "`--tls-cert`: {}: there is no certificate in PEM in it"),
+        (&empty, key, "`--tls-cert`: {}: it contains no certificate in PEM format"),
         (&unfit, key, "`--tls-cert`: {}: invalid peer certificate: BadEncoding"),
         (&folder.join("away"), key, "`--tls-cert`: {}: No such file or directory"),
-        (certificate, &empty, "`--tls-key`: {}: there is no private key in PEM in it"),
+        (certificate, &empty, "`--tls-key`: {}: it contains no private key in PEM format"),
         (certificate, &broken, "`--tls-key`: {}: its PEM is damaged, or ends too early"),
         (certificate, &locked, "`--tls-key`: {}: its private key is encrypted"),
         (certificate, &other.key, "`--tls-key`: {}: it is not the key of the first certificate in"),
@@ -526,7 +526,7 @@ fn check_works_over_tls() {
             &mutual_url,
             ca.to_vec(),
             3,
-            "wants a client certificate: name one with --client-cert and --client-key",
+            "requires a client certificate: name one with --client-cert and --client-key",
         ),
         (&plain_url, ca.to_vec(), 3, "no secure connection to https://"),
         (
@@ -535,7 +535,7 @@ fn check_works_over_tls() {
             2,
             "this listener speaks TLS: ask it with https:// URLs",
         ),
-        (&open_url.replace("https", "http"), ca.to_vec(), 2, "go with https:// alone"),
+        (&open_url.replace("https", "http"), ca.to_vec(), 2, "require an https:// URL"),
         (&open_url, vec!["--ca", text(&setup.identity.key)], 2, "holds no certificate in PEM"),
     ] {
         let (code, said) = check(server, &arguments);

@@ -78,7 +78,7 @@ fn answers_of_a_batch_need_room_before_anything_is_counted() {
             }
         }
         let answer = String::from_utf8_lossy(&answer);
-        assert!(answer.contains("no memory for the answer"), "{path}: {} bytes", answer.len());
+        assert!(answer.contains("no memory is left for this answer"), "{path}: {} bytes", answer.len());
     }
     let peek = server.post("/v1/peek", r#"{"attributes": {"user": "alice"}}"#);
     assert_eq!(peek.json()["used"], 0, "nothing was counted");

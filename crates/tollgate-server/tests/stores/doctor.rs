@@ -110,7 +110,7 @@ fn advises_to_restore_a_missing_command() {
     let said = String::from_utf8(output.stdout).expect("text");
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("it has no EVALSHA, TIME, GET"), "{said}");
-    assert_eq!(said.matches("give the commands their names back").count(), 2, "{said}");
+    assert_eq!(said.matches("restore the names of these commands").count(), 2, "{said}");
     assert!(!said.contains("+time"), "{said}");
 }
 
@@ -132,7 +132,7 @@ fn checks_every_relevant_setting() {
     let (status, checks) = doctor(&patient);
     assert_eq!(status, Some(0), "{checks:?}");
     assert_eq!(level(&checks, "eviction").0, "warn", "{checks:?}");
-    assert!(level(&checks, "eviction").1.contains("allkeys-lru, and no limit of memory yet"), "{checks:?}");
+    assert!(level(&checks, "eviction").1.contains("allkeys-lru, and no memory limit yet"), "{checks:?}");
     assert_eq!(level(&checks, "persistence").0, "warn", "{checks:?}");
 
     let _: () = server.command(["CONFIG", "SET", "maxmemory-policy", "noeviction", "maxmemory", "200mb"]);
@@ -168,7 +168,7 @@ fn the_advice_names_the_flags_of_the_service() {
         let mut command = tollgate();
         let output = command.args(["doctor", "--store", &url]).args(PATIENT).args(form).output();
         let said = String::from_utf8(output.expect("it runs").stdout).expect("text");
-        let flags = "given beside it (--store-password-file, TOLLGATE_STORE_PASSWORD)";
+        let flags = "in a separate setting (--store-password-file, TOLLGATE_STORE_PASSWORD)";
         assert!(said.contains(flags), "{said}");
     }
 }
@@ -310,7 +310,7 @@ fn examines_a_distant_store_in_time() {
     let flags = ["--store", &url, "--store-connect-timeout", "5s", "--store-timeout", "20ms"];
     let (_, checks) = doctor_with(&[], &flags);
     assert_eq!(level(&checks, "round-trip").0, "fail", "{checks:?}");
-    assert!(level(&checks, "expiry").1.contains("no time to see all"), "{checks:?}");
+    assert!(level(&checks, "expiry").1.contains("no time to check them all"), "{checks:?}");
     assert_eq!(level(&checks, "exact").0, "pass", "{checks:?}");
 }
 
@@ -385,7 +385,7 @@ fn sentinels_lead_it_to_the_primary() {
     let (level_, found) = level(&checks, "connect");
     assert_eq!((status, level_), (Some(1), "fail"), "{checks:?}");
     let is_named = |address: &String| {
-        found.contains(&format!("asking the sentinel {address}: the server wants a password"))
+        found.contains(&format!("asking the sentinel {address}: the server requires a password"))
     };
     assert!(addresses.iter().any(is_named), "{found}");
     let file = std::env::temp_dir().join(format!("tollgate-sentinel-{}", std::process::id()));

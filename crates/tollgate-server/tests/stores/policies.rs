@@ -192,9 +192,9 @@ fn the_error_of_a_request_without_a_key_names_the_attribute() {
     for (request, status, wrong) in [
         ("path=/asked", 400, "`ip` is missing"),
         ("path=/asked&ip=", 400, "`ip` is empty"),
-        ("path=/asked&ip=unknown", 400, "`ip` is no address"),
-        ("path=/either&ip=unknown", 400, "`ip` is no address"),
-        ("path=/denied&ip=unknown", 429, "`ip` is no address"),
+        ("path=/asked&ip=unknown", 400, "`ip` is not an address"),
+        ("path=/either&ip=unknown", 400, "`ip` is not an address"),
+        ("path=/denied&ip=unknown", 429, "`ip` is not an address"),
     ] {
         let reply = server.get(&format!("/v1/check?{request}"));
         assert_eq!(reply.status, status, "{request}");
@@ -405,7 +405,10 @@ fn a_folder_is_followed_with_its_new_and_removed_files() {
     let told = reload.json()["detail"].to_string();
     let place = |name: &str| folder.path(name);
     assert!(
-        told.contains(&format!("{}:1:12: the policy `more` is here already", place("30-again.yaml"))),
+        told.contains(&format!(
+            "{}:1:12: duplicate policy name `more`, already used",
+            place("30-again.yaml")
+        )),
         "{told}"
     );
     assert!(told.contains(&format!("in line 1 of {}", place("20-more.yaml"))), "{told}");
@@ -518,7 +521,7 @@ fn an_invalid_file_changes_nothing_and_is_reported_until_it_is_valid() {
     let ready = server.get("/readyz");
     let text = String::from_utf8_lossy(&ready.body).into_owned();
     assert_eq!(ready.status, 200);
-    assert!(text.contains("the file of policies cannot be used: version 1 goes on"), "{text}");
+    assert!(text.contains("the policy file cannot be used: version 1 stays live"), "{text}");
     let error = server.admin_get("/v1/policies").json()["not_live"]["error"].clone();
     let error = error.as_str().expect("an error");
     assert!(error.contains("5/1mm") && error.contains("colour") && error.lines().count() == 2, "{error}");
@@ -695,7 +698,7 @@ policies:
     );
     let ready = server.get("/readyz");
     let text = String::from_utf8_lossy(&ready.body).into_owned();
-    assert!(text.starts_with("ready; decisions by on_store_failure (closed, local, open)"), "{text}");
+    assert!(text.starts_with("ready; decided by on_store_failure (closed, local, open)"), "{text}");
 
     // Policies may change meanwhile: what is closed now refuses.
     folder.write(
@@ -802,8 +805,11 @@ policies:
     let reserving = folder
         .write("reserve.yaml", &format!("store: {{ url: \"{cluster}\", across_slots: reserve }}{APART}"));
     let reason = "policy `tenants` cannot be counted: one request may match it and policy `users`, whose counters are in \
-                  other slots of the Cluster; let `match` keep them apart, or take the units slot by slot with \
-                  `across_slots: reserve` (`--store-across-slots reserve`)";
+                  other slots of the Cluster; let `match` keep them apart, or charge slot by slot with \
+                                                                                                                                                                `across_slots: \
+                                                                                                                                                                reserve` \
+                                                                                                                                                                (`--store-across-slots \
+                                                                                                                                                                reserve`)";
 
     let run = |command: &str, file: &str, flags: &[&str], variables: &[(&str, &str)]| {
         let mut run = tollgate();

@@ -170,7 +170,7 @@ fn a_store_that_is_down_at_the_start_is_used_once_it_is_up() {
         } else {
             let text = String::from_utf8_lossy(&ready.body).into_owned();
             assert_eq!(ready.status, 200);
-            let said = format!("ready; decisions by on_store_failure ({})", policy[0]);
+            let said = format!("ready; decided by on_store_failure ({})", policy[0]);
             assert!(text.starts_with(&said) && text.contains("cannot be reached"), "{text}");
             // Everybody may ask this.
             assert!(!text.contains(&store.address().to_string()), "{text}");
@@ -496,7 +496,7 @@ fn logs_every_outage() {
     assert!(log.contains("holds something other than a count"), "{log}");
     let count = |line: &str| log.matches(line).count();
     let (gone, back) = ("the store does not answer", "the store answers again");
-    let gathered = "the store was away again";
+    let gathered = "the store failed again";
     // On a machine that stands still, the second outage begins later and has lines of its own.
     assert!(matches!((count(gone), count(back), count(gathered)), (1, 1, 1) | (2, 2, 0)), "{log}");
     if let Some(line) = log.lines().find(|line| line.contains(gathered)) {
@@ -557,10 +557,10 @@ fn exits_with_2_for_invalid_flags_of_the_store() {
     assert!(fails(&["--store-prefix", "x"]).contains("--store <URL>"));
     // The start failed with status 1, and the error did not name the flag.
     let sentinels = ["--store", "redis+sentinel://h/p", "--store-sentinel-user", "watcher"];
-    assert!(fails(&sentinels).contains("`--store-sentinel-user` needs a password: say `--store-sentinel-p"));
+    assert!(fails(&sentinels).contains("`--store-sentinel-user` needs a password: pass `--store-sentinel-p"));
     let error = fails(&["--store", "redis://ann@h"]);
     assert!(
-        error.contains("the store's URL names a user, who needs a password: say `--store-password-file`")
+        error.contains("the store's URL names a user, which needs a password: pass `--store-password-file`")
     );
 }
 
@@ -678,14 +678,14 @@ fn with_a_secret_no_digest_in_store_or_log_can_be_guessed() {
     for plain in [["--identity", "plain"], ["--store-layout", "rlaas"]] {
         assert_eq!(
             refused(&plain),
-            "error: `--identity-secret-file` goes with digests only: leave it out, or leave out `--identity plain` or the \
-             layout of keys\n"
+            "error: `--identity-secret-file` is only valid with digests: leave it out, or leave out `--identity \
+             plain` or the key layout\n"
         );
     }
     mode(0o644);
     let exposed = format!(
-        "error: `--identity-secret-file`: every user of this machine may use the secret in the file {file} (its mode is \
-         644): run `chmod o= {file}`\n"
+        "error: `--identity-secret-file`: every user of this machine can access the secret in the file {file} (its \
+         mode is 644): run `chmod o= {file}`\n"
     );
     assert_eq!(refused(&[]), exposed);
     mode(0o600);

@@ -61,7 +61,7 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
         HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * ((number + 1) as f64).ln() / ((top + 1) as f64).ln()
     };
     let description = format!(
-        "Requests and clients that are denied, by the limit. At the limit of the policy, {}: {}.",
+        "Denied requests and clients, by limit. At the policy's limit, {}: {}.",
         grouped(curve.today),
         curve.at(curve.today).map_or("not known".to_owned(), |point| {
             format!("{} of {}", counted(point.denied, "request"), counted(point.denied_clients, "client"))
@@ -100,7 +100,7 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
     line(&mut svg, "two", &series(|point| point.denied_clients));
     let _ = write!(
         svg,
-        "</svg>\n<p class=\"soft\">Solid: denied requests. Dashed: clients with a denied request.{}</p>\n",
+        "</svg>\n<p class=\"soft\">Solid line: denied requests. Dashed line: clients with a denied request.{}</p>\n",
         explained(curve)
     );
     svg
@@ -120,7 +120,7 @@ pub(super) fn week(id: &str, what: &str, week: &[Vec<TimeShare>], value: fn(&Tim
     const CELL: f64 = 26.0;
     const EDGE: f64 = 48.0;
     let most = week.iter().flatten().map(value).max().unwrap_or(0).max(1);
-    let description = format!("{what} in each hour of the week; {} in the fullest.", grouped(most));
+    let description = format!("{what} in each hour of the week; {} in the busiest.", grouped(most));
     let mut svg = open(id, EDGE + CELL * 7.0, what, &description);
     for hour in (0..24_u32).step_by(3) {
         text(&mut svg, EDGE + CELL * (f64::from(hour) + 0.5), EDGE - 10.0, "middle", &hour.to_string());
@@ -151,8 +151,7 @@ pub(super) fn days(id: &str, days: &[DayReport]) -> String {
     const TALL: f64 = 160.0;
     let days = days.get(days.len().saturating_sub(MAX_DAYS)..).unwrap_or(days);
     let most = days.iter().map(|day| day.requests).max().unwrap_or(0).max(1);
-    let description =
-        format!("Requests of each day, and those that are denied; {} on the fullest.", grouped(most));
+    let description = format!("Requests of each day, and denied ones; {} on the busiest.", grouped(most));
     let mut svg = open(id, TALL, "Requests by day", &description);
     let (bottom, top) = (TALL - 28.0, 12.0);
     let step = (WIDTH - LEFT - RIGHT) / days.len().max(1) as f64;

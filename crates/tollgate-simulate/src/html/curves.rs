@@ -33,7 +33,7 @@ pub(super) fn section(page: &mut String, report: &Report) {
                 format!("Estimated from one client in {}.", policy.one_client_in)
             }
             Basis::Calculated => "Exact for every limit.".to_owned(),
-            Basis::Tried => "Tried by the engine, with all other quotas as they are.".to_owned(),
+            Basis::Tried => "Replayed by the engine, with all other quotas unchanged.".to_owned(),
         };
         // Writing into a string does not fail.
         let _ = writeln!(

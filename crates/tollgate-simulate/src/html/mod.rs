@@ -58,7 +58,7 @@ impl Answer {
         when::section(&mut page, report);
         clients(&mut page, report);
         classes(&mut page, report);
-        page.push_str("<h2>Limits of this answer</h2>\n<ul>\n");
+        page.push_str("<h2>Caveats</h2>\n<ul>\n");
         for note in &report.notes {
             let _ = writeln!(page, "<li>{}</li>", Text(note));
         }
@@ -116,7 +116,7 @@ fn summary(page: &mut String, report: &Report) {
     }
     page.push_str("</ul>\n");
     if !report.undecided_reasons.is_empty() {
-        let mut table = Table::new("Why requests cannot be decided on", &["requests", "reason"], 2);
+        let mut table = Table::new("Why requests cannot be decided", &["requests", "reason"], 2);
         for reason in &report.undecided_reasons {
             table.row(&[grouped(reason.requests), reason.reason.clone()]);
         }
@@ -193,8 +193,8 @@ fn policies(page: &mut String, report: &Report) {
         "max",
         "burst",
     ]);
-    let caption = "Quotas: how tight they are. p50 to max are the most that each client asks for in one window; burst is \
-                   the most admitted in any interval as long as a window, as a multiple of the limit";
+    let caption = "Quotas, and how tight they are. p50 to max: the most that each client requests in one window. \
+                   burst: the most admitted in any interval as long as a window, as a multiple of the limit";
     let mut table = Table::new(caption, &titles, 2);
     for (policy, quota) in quotas(report).take(MAX_ROWS) {
         let spread = quota.most.map(|most| [most.p50, most.p90, most.p99, most.p999, most.max].map(grouped));

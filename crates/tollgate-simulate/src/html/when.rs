@@ -15,16 +15,13 @@ pub(super) fn section(page: &mut String, report: &Report) {
         return;
     }
     let (what, value): (&str, fn(&TimeShare) -> u64) = if report.denied > 0 {
-        ("Denied requests by the hour of the week", |share| share.denied)
+        ("Denied requests by hour of the week", |share| share.denied)
     } else {
-        ("Requests by the hour of the week", |share| share.requests)
+        ("Requests by hour of the week", |share| share.requests)
     };
     // Writing into a string does not fail.
-    let _ = writeln!(
-        page,
-        "<h2>When</h2>\n<p class=\"soft\">Hours and days are those of {}.</p>",
-        Text(&report.zone)
-    );
+    let _ =
+        writeln!(page, "<h2>When</h2>\n<p class=\"soft\">Hours and days are in {}.</p>", Text(&report.zone));
     page.push_str(&chart::week("week", what, &report.week, value));
     let hours: Vec<String> = (0..24).map(|hour: u8| hour.to_string()).collect();
     let titles: Vec<&str> = ["day"].into_iter().chain(hours.iter().map(String::as_str)).collect();
@@ -36,7 +33,7 @@ pub(super) fn section(page: &mut String, report: &Report) {
     }
     page.push_str(&table.folded());
     page.push_str(&chart::days("days", &report.days));
-    page.push_str("<p class=\"soft\">The lower part of a bar are denied requests.</p>\n");
+    page.push_str("<p class=\"soft\">The lower part of each bar shows denied requests.</p>\n");
     let mut table = Table::new("Requests by day", &["day", "requests", "denied", "share"], 1);
     let listed = report.days.get(report.days.len().saturating_sub(chart::MAX_DAYS)..).unwrap_or_default();
     for day in listed {

@@ -40,7 +40,7 @@ impl Answer {
         if report.undecided > 0 {
             let _ = writeln!(
                 text,
-                "{} ({}) cannot be decided on, and would be answered as errors.\n",
+                "{} ({}) cannot be decided, and would be answered with errors.\n",
                 counted(report.undecided, "request"),
                 percent(report.undecided, report.requests)
             );
@@ -82,7 +82,7 @@ impl Answer {
         let _ = writeln!(text, "{}", table.markdown());
         self.classes(&mut text);
         self.curves(&mut text);
-        let _ = writeln!(text, "Limits of this answer:\n");
+        let _ = writeln!(text, "Caveats:\n");
         for note in &report.notes {
             let _ = writeln!(text, "- {}", Printable(note));
         }

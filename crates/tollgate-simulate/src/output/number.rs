@@ -31,7 +31,7 @@ pub(crate) fn shares(part: u64, whole: u64) -> [String; 3] {
 pub(crate) fn most_in_a_window(most: Spread) -> String {
     let [p50, p90, p99, p999, max] = [most.p50, most.p90, most.p99, most.p999, most.max].map(grouped);
     format!(
-        "the most that a client asks for in one window: half of them at most {p50}, 90 % {p90}, 99 % {p99}, \
+        "the most that a client requests in one window: half of the clients at most {p50}, 90 % {p90}, 99 % {p99}, \
          99.9 % {p999}, all {max}"
     )
 }

@@ -22,7 +22,7 @@ pub(crate) const WIDE: usize = 48;
 
 /// The title of a table.
 pub(crate) const ON_TRIAL: &str =
-    "Clients that policies on trial would deny most often, of requests that are allowed";
+    "Clients whose allowed requests would be denied most often by policies on trial";
 
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
@@ -45,7 +45,7 @@ impl fmt::Display for Answer {
         clients(f, ON_TRIAL, &report.most_denied_on_trial)?;
         classes(f, report)?;
         compared(f, report)?;
-        writeln!(f, "\nLimits of this answer")?;
+        writeln!(f, "\nCaveats")?;
         report.notes.iter().try_for_each(|note| writeln!(f, "  - {}", Printable(note)))?;
         gate_results(f, gates)
     }
@@ -105,7 +105,7 @@ fn span(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Report { requests, denied, clients, denied_clients, undecided, .. } = report;
     if *requests == 0 {
-        return writeln!(f, "\nThere is no request to replay, so there is no answer.");
+        return writeln!(f, "\nThere are no requests to replay, so there is no answer.");
     }
     writeln!(
         f,
@@ -124,7 +124,7 @@ fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     if *undecided > 0 {
         writeln!(
             f,
-            "{} cannot be decided on ({}), and would be answered as errors:",
+            "{} cannot be decided ({}), and would be answered with errors:",
             counted(*undecided, "request"),
             percent(*undecided, *requests)
         )?;
@@ -175,7 +175,7 @@ fn tightness(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaRep
     if let Some(most) = quota.most {
         writeln!(f, "  {}", most_in_a_window(most))?;
         if quota.is_spared() {
-            writeln!(f, "  other quotas denied what it would have denied")?;
+            writeln!(f, "  other quotas denied everything that it would have denied")?;
         }
     }
     denials(f, policy, quota)?;
@@ -206,7 +206,7 @@ fn denials(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaRepor
     }
     if above_limit > 0 {
         let requests = counted(above_limit, "request");
-        writeln!(f, "  denies {requests} for more than the whole limit; waiting does not help")?;
+        writeln!(f, "  denies {requests} that cost more than the whole limit; waiting does not help")?;
     }
     Ok(())
 }
@@ -221,7 +221,7 @@ fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fm
             format!("estimated from one client in {}", policy.one_client_in)
         }
         Basis::Calculated => "exact".to_owned(),
-        Basis::Tried => "tried by the engine, with all other quotas as they are".to_owned(),
+        Basis::Tried => "replayed by the engine, with all other quotas unchanged".to_owned(),
     };
     writeln!(f, "  what other limits would deny ({basis}):")?;
     let mut table = Table::new(["limit", "requests", "", "clients", "", "", ""]);
@@ -259,8 +259,8 @@ pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
 
 /// Says what the marks of a curve mean, if it has any that do not say it themselves.
 pub(crate) fn legend(curve: &Curve) -> Option<String> {
-    let today = curve.at(curve.today).map(|_| "today is the limit in the policies that were replayed");
-    let knee = curve.knee.map(|_| "knee is where the curve bends most; it is not advice");
+    let today = curve.at(curve.today).map(|_| "today is the limit in the replayed policies");
+    let knee = curve.knee.map(|_| "knee is where the curve bends most; it is not a recommendation");
     let said: Vec<&str> = today.into_iter().chain(knee).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
@@ -289,12 +289,7 @@ fn week(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let value = |share: &TimeShare| if is_denied { share.denied } else { share.requests };
     let Some(most) = shares().map(value).max().filter(|most| *most > 0) else { return Ok(()) };
     let what = if is_denied { "denied requests" } else { "requests" };
-    writeln!(
-        f,
-        "\nWhen: {what} by the hour of the week, in {}; {} in the fullest",
-        report.zone,
-        grouped(most)
-    )?;
+    writeln!(f, "\nWhen: {what} by hour of the week, in {}; {} in the busiest", report.zone, grouped(most))?;
     writeln!(f, "       0     6     12    18")?;
     for (name, day) in WEEKDAYS.iter().zip(&report.week) {
         let hours: String = day.iter().map(|share| shade(value(share), most)).collect();

@@ -10,10 +10,8 @@ use super::by_class::ByClass;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReplayError {
-    /// There are more live counters than memory is kept for.
-    #[error(
-        "the counters of the replay: {0}; there is room for eight of each client that --max-clients allows"
-    )]
+    /// There are more live counters than memory is reserved for.
+    #[error("the counters of the replay: {0}; there is room for eight per client that --max-clients allows")]
     Store(StoreError),
     /// The clients of each class are counted for each policy, and there is not enough memory for so many.
     #[error(

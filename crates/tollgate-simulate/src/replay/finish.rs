@@ -213,34 +213,34 @@ impl Replay {
 
     fn notes(&self) -> Vec<String> {
         let mut notes = vec![
-            "A denied client would have waited, retried or gone away; here it goes on as it did.".to_owned(),
+            "A denied client would have waited, retried or left; here it continues as in the log.".to_owned(),
             "Caches in front of the server hide requests.".to_owned(),
             "One address may be an office or a mobile network with many people behind it.".to_owned(),
         ];
         if self.all.refused_in_log > 0 {
             notes.push(format!(
-                "{} requests were answered 429 or 503 when the log was written: it shows traffic under limits that were \
-                 there already.",
+                "{} requests were answered 429 or 503 when the log was written, so it shows traffic under existing \
+                 limits.",
                 self.all.refused_in_log
             ));
         }
         if self.all.late > 0 {
             notes.push(format!(
-                "{} requests came after later ones, and were replayed at the time of those.",
+                "{} requests were logged after later ones, and were replayed at the time of those.",
                 self.all.late
             ));
         }
         let one_in = self.subjects.iter().map(Subjects::one_in).max().unwrap_or(1);
         if one_in > 1 {
             let why = if self.is_short_of_class_bytes {
-                "Fewer clients are followed than --max-clients allows: there are too many policies and classes to follow \
-                 more."
+                "Fewer clients are followed than --max-clients allows: there are too many policies and classes to \
+                 follow more."
             } else {
                 "There are more clients than --max-clients."
             };
             notes.push(format!(
-                "{why} Figures about clients and windows, and what other limits would \
-                 deny by these, are estimates from one client in {one_in}; requests that are denied are counted exactly."
+                "{why} Figures about clients and windows, and the denials of other limits computed from them, are \
+                 estimates from one client in {one_in}; denied requests are counted exactly."
             ));
         }
         let empty = self.all.classes.reports(&self.options.classes, 1).into_iter();

@@ -102,13 +102,13 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
     let mut notes = Vec::new();
     if asked == 0 && !wanted.is_empty() {
         notes.push(
-            "Where several quotas decide together, only the limit of the policies was tried; --try-limits tries others."
+            "Where several quotas decide together, only the policies' limit was tried; --try-limits tries others."
                 .to_owned(),
         );
     } else if tried < wanted.len() {
         notes.push(format!(
-            "Other limits were tried for {tried} of {} quotas that do not decide alone: each takes as long as the replay \
-             itself, so there are {MAX_RUNGS} at most.",
+            "Other limits were tried for {tried} of {} quotas that do not decide alone: each try takes as long as \
+             the replay itself, so there are at most {MAX_RUNGS}.",
             wanted.len()
         ));
     }
@@ -134,7 +134,7 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
         ));
     }
     if !stated.is_empty() {
-        notes.push("Nothing was tried in place of limits that requests state.".to_owned());
+        notes.push("No other limits were tried for limits that come from requests.".to_owned());
     }
     notes
 }

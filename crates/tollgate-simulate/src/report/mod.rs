@@ -1,4 +1,4 @@
-//! What a replay came to: the same figures for every form of output.
+//! The result of a replay: the same figures for every form of output.
 
 mod read;
 mod share;
@@ -10,18 +10,18 @@ pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::share::{percent, percentage};
 use crate::{Curve, Role};
 
-/// What a replay came to. Times are in RFC 3339, in the zone of the report.
+/// The result of a replay. Times are in RFC 3339, in the zone of the report.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Report {
-    /// What was read, if the requests are from logs.
+    /// The summary of the logs, if the requests are from logs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<ReadReport>,
     /// The zone of hours and days.
     pub zone: String,
-    /// When the first request was made.
+    /// The time of the first request.
     pub first: Option<String>,
-    /// When the last request was made.
+    /// The time of the last request.
     pub last: Option<String>,
     /// Seconds from the first request to the last.
     pub seconds: f64,
@@ -29,7 +29,7 @@ pub struct Report {
     pub requests: u64,
     /// Requests that are denied.
     pub denied: u64,
-    /// Requests that would be answered as errors, because they lack what a policy needs.
+    /// Requests that would be answered with errors, because they lack something that a policy needs.
     pub undecided: u64,
     /// Why, with how many each.
     pub undecided_reasons: Vec<Reason>,
@@ -39,28 +39,28 @@ pub struct Report {
     pub refused_in_log: u64,
     /// Clients: addresses, unless another key was chosen.
     pub clients: u64,
-    /// Clients of which a request is denied.
+    /// Clients with a denied request.
     pub denied_clients: u64,
-    /// One client in so many was followed. If it is not 1, all numbers of clients are estimates.
+    /// One client in this many was followed. If it is not 1, all numbers of clients are estimates.
     pub one_client_in: u64,
-    /// What each policy does, in their order.
+    /// The report on each policy, in order.
     pub policies: Vec<PolicyReport>,
     /// The clients that are denied most often.
     pub most_denied: Vec<DeniedClient>,
-    /// The clients of which policies on trial would deny most requests that are allowed.
+    /// The clients whose allowed requests would be denied most often by policies on trial.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub most_denied_on_trial: Vec<DeniedClient>,
     /// Requests and clients of each class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassReport>,
-    /// What is different from the policies to compare with.
+    /// The differences from the policies to compare with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<Compared>,
     /// Requests of each hour of the week: seven days from Monday, 24 hours each.
     pub week: Vec<Vec<TimeShare>>,
     /// Requests of each day.
     pub days: Vec<DayReport>,
-    /// What this answer does not say.
+    /// The limits of this answer.
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) fingerprint: u128,
@@ -76,7 +76,7 @@ pub struct Reason {
     pub requests: u64,
 }
 
-/// What a policy does, in one role.
+/// The effect of a policy, in one role.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct PolicyReport {
@@ -84,7 +84,7 @@ pub struct PolicyReport {
     pub policy: String,
     /// Whether its quotas decide or are on trial.
     pub role: Role,
-    /// What it counts by, as in a file.
+    /// Its key, as in a file.
     pub key: String,
     /// Requests that it matches.
     pub requests: u64,
@@ -94,31 +94,31 @@ pub struct PolicyReport {
     pub newly_denied: u64,
     /// Clients, by its key.
     pub clients: u64,
-    /// Clients of which it denies a request.
+    /// Clients with a request that it denies.
     pub denied_clients: u64,
-    /// One client in so many was followed.
+    /// One client in this many was followed.
     pub one_client_in: u64,
     /// Its requests and clients of each class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassReport>,
-    /// What each of its quotas does.
+    /// The effects of its quotas.
     pub quotas: Vec<QuotaReport>,
 }
 
-/// What one quota does.
+/// The effect of one quota.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct QuotaReport {
-    /// As it is written in a file.
+    /// Written as in a file.
     pub quota: String,
     /// The line of the override that has it, if it is not the policy's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of_override_in_line: Option<usize>,
-    /// Requests that it was asked about.
+    /// Requests that it was checked for.
     pub requests: u64,
     /// Requests for which it has no room.
     pub denied: u64,
-    /// Those that ask for more than the limit, so that waiting does not help.
+    /// Those that cost more than the limit, so that waiting does not help.
     pub above_limit: u64,
     /// Windows of clients with a request.
     pub windows: u64,
@@ -126,16 +126,16 @@ pub struct QuotaReport {
     pub denied_windows: u64,
     /// The longest time that a denied client has to wait, in seconds.
     pub longest_wait: f64,
-    /// The most units that each client asks for in one window: how tight the limit is.
+    /// The most units that each client requests in one window: how tight the limit is.
     pub most: Option<Spread>,
-    /// The most units admitted for one client in any interval as long as a window, as a share of the limit. Windows that
-    /// stand next to each other allow up to 2. `None` if it was not measured.
+    /// The most units admitted for one client in any interval as long as a window, as a share of the limit. Adjacent
+    /// windows allow up to 2. `None` if it was not measured.
     pub burst: Option<f64>,
-    /// What other limits deny.
+    /// The denials of other limits.
     pub curve: Curve,
 }
 
-/// Where values lie: half of them are at most `p50`, and so on.
+/// The distribution of values: half of them are at most `p50`, and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Spread {
@@ -174,7 +174,7 @@ pub struct DeniedClient {
     /// The first class that a request of it is in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
-    /// The program that made its first denied request.
+    /// The program that sent its first denied request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub user_agent: Option<String>,
     /// The path of its first denied request.
@@ -182,17 +182,17 @@ pub struct DeniedClient {
     pub path: Option<String>,
 }
 
-/// The window in which a client asks for the most.
+/// The window in which a client requests the most.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct FullestWindow {
-    /// The policy whose quota it is of.
+    /// The policy of its quota.
     pub policy: String,
     /// The quota.
     pub quota: String,
-    /// When it starts.
+    /// Its start.
     pub start: String,
-    /// Units that are asked for.
+    /// The requested units.
     pub asked: u64,
 }
 
@@ -206,13 +206,13 @@ pub struct ClassReport {
     pub requests: u64,
     /// Those that are denied.
     pub denied: u64,
-    /// Clients of which a request is in it. A client may be in several classes.
+    /// Clients with a request in it. A client may be in several classes.
     pub clients: u64,
-    /// Those of which a request in it is denied.
+    /// Those with a denied request in it.
     pub denied_clients: u64,
 }
 
-/// What is different from the policies to compare with.
+/// The differences from the policies to compare with.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Compared {
@@ -224,11 +224,11 @@ pub struct Compared {
     pub newly_allowed: u64,
     /// Requests that only one of both can decide on.
     pub incomparable: u64,
-    /// Clients of which they deny no request and these policies one.
+    /// Clients without a denied request under them and with one under these policies.
     pub newly_denied_clients: u64,
-    /// Clients of which they deny a request and these policies none.
+    /// Clients with a denied request under them and none under these policies.
     pub newly_allowed_clients: u64,
-    /// Of the newly denied clients those that are denied most often.
+    /// The newly denied clients that are denied most often.
     pub most_newly_denied: Vec<DeniedClient>,
 }
 
@@ -264,8 +264,8 @@ impl Report {
         all.chain(of_policies)
     }
 
-    /// Replaces the names of clients by digests. The same log gives the same digests, and without the log nobody can find
-    /// out a name by trying all addresses. Of lines that could not be read, the shape alone is left.
+    /// Replaces the names of clients by digests. The same log gives the same digests, but without the log, nobody can
+    /// find a name by trying all addresses. Only the shape of unreadable lines is kept.
     pub fn hide_keys(&mut self) {
         self.read.iter_mut().for_each(ReadReport::hide_lines);
         let key = self.fingerprint;
@@ -276,7 +276,7 @@ impl Report {
     }
 }
 
-/// What stands in place of a client's name, under the secret of its log.
+/// Returns the digest that replaces a client's name, under the secret of its log.
 pub(crate) fn hidden(fingerprint: u128, name: &str) -> String {
     let mut hasher = SipHasher13::new_with_key(&fingerprint.to_le_bytes());
     std::hash::Hasher::write(&mut hasher, name.as_bytes());
@@ -284,12 +284,13 @@ pub(crate) fn hidden(fingerprint: u128, name: &str) -> String {
 }
 
 impl QuotaReport {
-    /// Whether clients ask for more than the limit in one window, and yet it denies nothing: other quotas denied it first.
+    /// Returns whether clients ask for more than the limit in one window, and yet it denies nothing: other quotas
+    /// denied it first.
     pub(crate) fn is_spared(&self) -> bool {
         self.denied == 0 && self.most.is_some_and(|most| most.max > self.curve.today)
     }
 
-    /// As it is written in a file, and where, if an override has it.
+    /// Written as in a file, with its place if an override has it.
     #[must_use]
     pub fn title(&self) -> String {
         match self.of_override_in_line {
@@ -300,7 +301,7 @@ impl QuotaReport {
 }
 
 impl PolicyReport {
-    /// Its name, and its role if it does not decide: `login`, `login:candidate`.
+    /// Returns its name, and its role if it does not decide: `login`, `login:candidate`.
     #[must_use]
     pub fn title(&self) -> String {
         self.role.title(&self.policy)

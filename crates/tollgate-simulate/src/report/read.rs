@@ -1,17 +1,17 @@
-//! What was read before anything was replayed.
+//! The summary of the logs that were replayed.
 
 use std::fmt;
 
 use serde::Serialize;
 
-/// What was read.
+/// The summary of a reading.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct ReadReport {
     /// The files.
     pub files: Vec<ReadFile>,
     /// All lines, of every kind.
     pub lines: u64,
-    /// Lines that could be read and are no requests: empty ones, headers, comments and other messages.
+    /// Readable lines that are not requests: empty ones, headers, comments and other messages.
     pub others: u64,
     /// Lines that could not be read.
     pub unparsed_lines: u64,
@@ -30,7 +30,7 @@ pub struct ReadReport {
 }
 
 impl ReadReport {
-    /// Leaves of unreadable and late lines their shape alone.
+    /// Keeps only the shape of unreadable and late lines.
     pub fn hide_lines(&mut self) {
         let examples = self.unparsed.iter_mut().flat_map(|unread| &mut unread.examples);
         examples.chain(&mut self.late_examples).for_each(|example| example.text = None);
@@ -46,7 +46,7 @@ pub struct ReadFile {
     pub format: Option<String>,
     /// Which instant of a request the format logs, in words.
     pub instant: Option<String>,
-    /// How exactly it tells the time, in words.
+    /// The precision of its times, in words.
     pub precision: Option<String>,
     /// Its lines.
     pub lines: u64,
@@ -70,7 +70,7 @@ pub struct UnreadLines {
 pub struct UnreadLine {
     /// Its file and its number: `access.log:12`.
     pub place: String,
-    /// How its begin is built, without what it says.
+    /// The structure of its beginning, without the contents.
     pub shape: String,
     /// Its begin. `None` if keys are hidden, as it may hold some.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -21,7 +21,7 @@ impl Suggestion {
         // Writing into a string does not fail.
         let _ = writeln!(
             text,
-            "# Limits for clients by {}, found by `tollgate suggest` in {} requests of {} {client}s,\n# from {} to {}.",
+            "# Limits for clients by {}, computed by `tollgate suggest` from {} requests of {} {client}s,\n# from {} to {}.",
             self.key,
             grouped(self.requests),
             grouped(self.clients),
@@ -32,7 +32,7 @@ impl Suggestion {
             let Some((bound, limit)) = quota.bound.zip(quota.limit) else { continue };
             let _ = writeln!(
                 text,
-                "# {limit}/{}: with a confidence of 95 %, at most {} of {client}s ever ask for more than {bound} in one\n\
+                "# {limit}/{}: with a confidence of 95 %, at most {} of {client}s ever request more than {bound} in one\n\
                  # window (from {} {client}s until {}); rounded up to {limit}.",
                 quota.window,
                 percentage(self.budget),
@@ -51,7 +51,7 @@ impl Suggestion {
         }
         let _ = writeln!(
             text,
-            "# Candidates deny nobody. Watch tollgate_trials_total, then move them to `quotas`.\npolicies:\n  - name: suggested"
+            "# Candidates deny nothing. Watch tollgate_trials_total, then move them to `quotas`.\npolicies:\n  - name: suggested"
         );
         if let Some(matching) = &self.matching {
             let _ = writeln!(text, "    match: {{ {matching} }}");

@@ -289,7 +289,7 @@ impl Survey {
     fn nobody_known(&self) -> Option<String> {
         let attribute = self.options.known.attributes().next().filter(|_| !self.has_known)?;
         Some(format!(
-            "No counted request is from a client of --known: none has its {} in that list.",
+            "No counted request comes from a client of --known: none has its {} in that list.",
             code(attribute)
         ))
     }
@@ -473,7 +473,7 @@ fn notes(suggestion: &Suggestion) -> Vec<String> {
     }
     if suggestion.without_key > 0 {
         notes.push(format!(
-            "{} requests have no {}, and are not counted.",
+            "{} requests have no {} and are not counted.",
             suggestion.without_key, suggestion.key
         ));
     }
@@ -492,7 +492,7 @@ fn notes(suggestion: &Suggestion) -> Vec<String> {
         ));
     }
     notes.push(
-        "Clients come back and days differ, so clients are no independent draws: the held-out part is the better witness."
+        "Clients return and days differ, so clients are not independent draws: the held-out part is the better evidence."
             .to_owned(),
     );
     notes.push("One address may be an office or a mobile network with many people behind it.".to_owned());

@@ -32,7 +32,7 @@ impl fmt::Display for Suggestion {
             if self.is_limit_idle {
                 writeln!(
                     f,
-                    "  It would never deny anything, as the limit for {} is lower: the policy leaves it out.",
+                    "  It would never deny anything, because the limit for {} is lower; the policy leaves it out.",
                     companion.window
                 )?;
             }
@@ -40,17 +40,17 @@ impl fmt::Display for Suggestion {
             if self.is_companion_idle {
                 writeln!(
                     f,
-                    "  It would never deny anything, as the limit for {} is as low: the policy leaves it out.",
+                    "  It would never deny anything, because the limit for {} is just as low; the policy leaves it out.",
                     self.quota.window
                 )?;
             }
         }
         self.kinds(f)?;
         self.greatest(f)?;
-        writeln!(f, "\nLimits of this answer")?;
+        writeln!(f, "\nCaveats")?;
         self.notes.iter().try_for_each(|note| writeln!(f, "  - {}", Printable(note)))?;
         match self.policy() {
-            Some(policy) => write!(f, "\nA policy that tries this out and denies nobody:\n\n{policy}"),
+            Some(policy) => write!(f, "\nA policy that tries this out without denying anything:\n\n{policy}"),
             None => Ok(()),
         }
     }
@@ -76,8 +76,8 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             }
             writeln!(
                 f,
-                "  found on about the first 70 %, until {}:\n  with a confidence of 95 %, at most {} of {client}s ask for more \
-                 than {} in one window ({});\n  rounded up by a factor of {:.1}",
+                "  found on about the first 70 %, until {}:\n  with a confidence of 95 %, at most {} of {client}s \
+                 request more than {} in one window ({});\n  rounded up by a factor of {:.1}",
                 quota.fitted_until.as_deref().unwrap_or_default(),
                 percentage(suggestion.budget),
                 grouped(bound),
@@ -97,14 +97,14 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             writeln!(f, "\nNo limit for {window}")?;
             match suggestion.requests {
                 0 => writeln!(f, "  No request was counted.")?,
-                _ => writeln!(f, "  The period is too short: 30 % of it is kept to try a limit on.")?,
+                _ => writeln!(f, "  The period is too short: 30 % of it is held out to try a limit on.")?,
             }
         }
         None => {
             writeln!(f, "\nNo limit for {window}")?;
             writeln!(
                 f,
-                "  To say that at most {} of {client}s are denied takes {} in about the first 70 % of the period; there are {}.",
+                "  To show that at most {} of {client}s are denied, about the first 70 % of the period must have {}; it has {}.",
                 percentage(suggestion.budget),
                 counted(*clients_needed, client),
                 grouped(*fitted_clients)
@@ -112,7 +112,7 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             if let Some(days) = quota.more_days {
                 writeln!(
                     f,
-                    "  If new {client}s come as fast as so far, {} more would bring them.",
+                    "  If new {client}s keep coming at this rate, {} more would be enough.",
                     counted(days, "day")
                 )?;
             }
@@ -134,7 +134,7 @@ impl Suggestion {
         let client = self.budget_per.words();
         writeln!(
             f,
-            "\nKinds of {client}s, with the most that each {client} asks for in one window; all are counted"
+            "\nKinds of {client}s, with the most that each {client} requests in one window; all are counted"
         )?;
         let clients = format!("{client}s");
         let titles =
@@ -158,8 +158,8 @@ impl Suggestion {
         {
             writeln!(
                 f,
-                "  Without robots and clients with mostly errors, the bound would be {} in place of {}. --match can \
-                 leave out robots by user_agent.",
+                "  Without robots and clients with mostly errors, the bound would be {} instead of {}. --match can \
+                 exclude robots by user_agent.",
                 grouped(without),
                 self.quota.bound.map_or_else(|| "none".to_owned(), grouped)
             )?;
@@ -171,7 +171,7 @@ impl Suggestion {
         if self.greatest.is_empty() {
             return Ok(());
         }
-        writeln!(f, "\nClients that ask for the most in {}", self.quota.window)?;
+        writeln!(f, "\nClients that request the most in {}", self.quota.window)?;
         let mut table = Table::new(["client", "kind", "requests", "most at once"]).left(2);
         for client in &self.greatest {
             table.row([

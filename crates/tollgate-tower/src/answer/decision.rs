@@ -111,7 +111,7 @@ enum Quotas<'a> {
 }
 
 impl<'a> DecisionBody<'a> {
-    /// Of quotas that were charged together, which stand so.
+    /// Creates the answer of quotas that were charged together, with these states.
     #[must_use]
     pub fn of_quotas(quotas: &'a [PolicyQuota], counted: &'a Counted) -> Self {
         let deciding = quotas.get(counted.deciding());
@@ -124,7 +124,7 @@ impl<'a> DecisionBody<'a> {
         )
     }
 
-    /// Of policies.
+    /// The answers of policies.
     #[cfg(feature = "policy")]
     #[must_use]
     pub fn of_policies(decision: &'a PolicyDecision) -> Self {
@@ -184,7 +184,7 @@ impl<'a> QuotaBody<'a> {
 }
 
 impl Quotas<'_> {
-    /// Whether none applies, or one, which the single figures show.
+    /// Returns whether none applies, or one, which the single figures show.
     fn are_few(&self) -> bool {
         match self {
             Self::Charged(quotas, _) => quotas.len() < 2,

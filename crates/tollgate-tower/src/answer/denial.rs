@@ -20,7 +20,7 @@ pub struct DenialBody<'a> {
 }
 
 impl<'a> DenialBody<'a> {
-    /// A denial by quotas that were charged together, with this HTTP status.
+    /// Creates the denial of quotas that were charged together, with this HTTP status.
     #[must_use]
     pub fn of_quotas(status: u16, counted: &'a Counted, limit_headers: &'a LimitHeaders) -> Self {
         Self {
@@ -30,7 +30,7 @@ impl<'a> DenialBody<'a> {
         }
     }
 
-    /// A denial by policies, with this HTTP status.
+    /// Returns a denial by policies, with this HTTP status.
     #[cfg(feature = "policy")]
     #[must_use]
     pub fn of_policies(status: u16, decision: &'a PolicyDecision, limit_headers: &'a LimitHeaders) -> Self {

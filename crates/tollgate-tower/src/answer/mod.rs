@@ -28,8 +28,8 @@ pub struct Window {
 }
 
 /// Where a decision came from. `store`: the counters, in this process's memory or in Redis or Valkey. `local`: an
-/// earlier denial by a shared store, which still holds. `fallback`: the store is in trouble or full, and what is
-/// configured for that decided.
+/// earlier denial by a shared store, which still holds. `fallback`: the store failed or is full, and the configured
+/// fallback decided.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]

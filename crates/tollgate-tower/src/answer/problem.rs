@@ -71,7 +71,7 @@ impl<'a> DenialProblem<'a> {
             Ground::Denied(policy) => (
                 "urn:problem-type:tollgate:denied",
                 "Denied",
-                "the request is on a list of those that are denied".into(),
+                "the request matches a deny list".into(),
                 Some(policy.name()),
             ),
             // What is left denies in no other way.
@@ -96,10 +96,10 @@ fn quota_exceeded(counted: &Counted, limit_headers: &LimitHeaders) -> String {
     let of = if state.source() == Source::Fallback { "this process's " } else { "" };
     match state.retry_after() {
         Some(wait) => format!(
-            "{quota} has {remaining} of {of}{limit} left, less than the request takes; the next window starts in {} s",
+            "{quota} has {remaining} of {of}{limit} left, less than the request costs; the next window starts in {} s",
             whole_seconds(wait)
         ),
         None if limit == 0 => "the limit is 0: everything is denied".to_owned(),
-        None => format!("the cost is above the limit of {quota} and can never pass"),
+        None => format!("the cost is above the limit of {quota} and can never be admitted"),
     }
 }

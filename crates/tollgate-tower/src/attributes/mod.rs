@@ -135,8 +135,8 @@ pub enum AttributeError {
     #[error(transparent)]
     Invalid(#[from] Invalid),
     /// No request has this, because a part of the service is missing. Policies do not decide about it: with
-    /// `on_missing_key: skip`, nobody would be limited, and nobody would notice.
-    #[error("no request has {0}, because the service is put together without it")]
+    /// `on_missing_key: skip`, no request would be limited, and nobody would notice.
+    #[error("no request has {0}, because the service is built without the part that provides it")]
     Setup(&'static str),
 }
 

@@ -54,7 +54,7 @@ impl Secrecy {
 
 /// Plain values are texts, as in policies; other encodings are invalid.
 pub(super) fn text<'r>(value: &'r [u8], what: &str) -> Result<&'r str, Invalid> {
-    std::str::from_utf8(value).map_err(|_| Invalid::malformed(format!("{what} is not text in UTF-8")))
+    std::str::from_utf8(value).map_err(|_| Invalid::malformed(format!("{what} is not UTF-8 text")))
 }
 
 /// Returns the value that all of these share, without surrounding space; `None` if all are empty.
@@ -69,7 +69,7 @@ pub(super) fn sole<'r>(
     let mut values = values.into_iter().map(<[u8]>::trim_ascii);
     let Some(first) = values.next() else { return Ok(None) };
     if values.any(|other| other != first) {
-        return Err(Invalid::malformed(format!("{what} is there more than once")));
+        return Err(Invalid::malformed(format!("{what} is given more than once")));
     }
     Ok((!first.is_empty()).then_some(first))
 }

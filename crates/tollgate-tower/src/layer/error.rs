@@ -9,7 +9,7 @@ use crate::route::RouteErrorKind;
 #[non_exhaustive]
 pub enum BuildError {
     /// A rule has no key.
-    #[error("the rule for {route} has no key, and neither has the one for all other requests")]
+    #[error("the rule for {route} has no key, and neither does the rule for all other requests")]
     NoKey {
         /// The route, or `all other requests`.
         route: Box<str>,
@@ -41,7 +41,7 @@ pub enum BuildError {
     /// Two rules share counters with different limits, because their limiters have the same store and the same name.
     /// `Limiter::builder` names a limiter. For one limit on several routes, share a clone.
     #[error(
-        "the rules for {first} and for {second} count on the same counters by different limits: \
+        "the rules for {first} and for {second} use the same counters with different limits: \
          policy `{policy}`, window {windows}"
     )]
     SameCounters {

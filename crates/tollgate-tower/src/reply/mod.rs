@@ -69,7 +69,7 @@ pub(crate) fn missing(request: &HeaderMap, what: &str, on_missing: &OnMissing) -
 /// What no request can have: 500. The code is that of the warning, which the log has once.
 pub(crate) fn setup(request: &HeaderMap, code: &str) -> Response<Bytes> {
     let detail = format!(
-        "what a request is counted by cannot be found, because of how the service is set up; the log has the code {code}"
+        "the key of the request cannot be found, because of how the service is set up; the log has the code {code}"
     );
     refused(request, StatusCode::INTERNAL_SERVER_ERROR, &detail, None)
 }

@@ -405,11 +405,14 @@ fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
         (with("kid", json!(7)), "expected a JSON Web Key"),
         (json!("a key"), "expected a JSON Web Key"),
         (with("x", json!("a=")), "`x` is missing or not in base64url"),
-        (with("x", json!("AAAA")), "the key is none for EdDSA"),
-        (with("alg", json!("ES256")), "the key is none for ES256"),
-        (with("alg", json!("HS256")), "the key is none for HS256"),
-        (json!({ "kty": "EC", "crv": "P-256", "x": x, "y": "AAAA" }), "the key is none for ES256"),
-        (json!({ "kty": "EC", "crv": "P-256", "alg": "ES384", "x": x, "y": x }), "the key is none for ES384"),
+        (with("x", json!("AAAA")), "the key cannot be used for EdDSA"),
+        (with("alg", json!("ES256")), "the key cannot be used for ES256"),
+        (with("alg", json!("HS256")), "the key cannot be used for HS256"),
+        (json!({ "kty": "EC", "crv": "P-256", "x": x, "y": "AAAA" }), "the key cannot be used for ES256"),
+        (
+            json!({ "kty": "EC", "crv": "P-256", "alg": "ES384", "x": x, "y": x }),
+            "the key cannot be used for ES384",
+        ),
         (
             json!({ "kty": "RSA", "n": short, "e": "AQAB" }),
             "an RSA key needs 2048 to 8192 bits, and an exponent of at most 32",
@@ -423,7 +426,7 @@ fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
             "an RSA key needs 2048 to 8192 bits, and an exponent of at most 32",
         ),
         (json!({ "kty": "oct", "k": x }), "`alg` is missing or not in base64url"),
-        (json!({ "kty": "oct", "alg": "HS512", "k": x }), "the secret needs at least 64 bytes, random ones"),
+        (json!({ "kty": "oct", "alg": "HS512", "k": x }), "the secret needs at least 64 random bytes"),
     ] {
         let says = format!("key 2 of the set cannot be used: {says}");
         let keys = set(json!([good, broken])).unwrap();
@@ -497,9 +500,7 @@ fn a_claim_is_a_key_if_its_token_is_valid() {
         })),
     );
     let wrong = |what: &str, is: &str| {
-        Err(format!(
-            "401: claim `{what}` of the token {is} neither a text nor a whole number, nor true or false"
-        ))
+        Err(format!("401: claim `{what}` of the token {is} not a text, a whole number, true or false"))
     };
     let lacks = |what: &str| Err(format!("claim `{what}` of the token"));
     for (name, expected) in [
@@ -510,7 +511,7 @@ fn a_claim_is_a_key_if_its_token_is_valid() {
         ("negative", wrong("negative", "is")),
         ("realm", wrong("realm", "is")),
         ("odd", wrong("odd", "has an entry that is")),
-        ("list", Err("401: claim `list` of the token is a list of 1, and names nobody".to_owned())),
+        ("list", Err("401: claim `list` of the token is a list of 1, which cannot be a key".to_owned())),
         ("none", lacks("none")),
         ("yes", Ok(Key::from("true"))),
         // Dots lead into objects, and may also be part of names.

@@ -50,7 +50,7 @@ async fn a_denial_is_resource_exhausted_with_the_time_to_wait() {
     assert_eq!(denied.code(), Code::ResourceExhausted);
     assert_eq!(
         denied.message(),
-        "2/1m has 0 of 2 left, less than the request takes; the next window starts in 42 s"
+        "2/1m has 0 of 2 left, less than the request costs; the next window starts in 42 s"
     );
     let wait = denied.get_details_retry_info().unwrap().retry_delay;
     assert_eq!(wait, Some(Duration::from_millis(41_600)));

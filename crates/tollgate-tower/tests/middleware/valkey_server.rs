@@ -181,7 +181,7 @@ async fn a_request_without_a_valid_token_is_answered_401_and_not_counted() {
         (Some(format!("Bearer {good} {good}")), format),
         (Some(format!("Bearer {header}.{other}.{signature}")), &wrong),
         (Some(format!("Bearer {}", signed(&key(), &claims("alice")))), &wrong),
-        (Some(format!("Bearer {none}.{other}.")), &failed(" is signed with a key that is not known")),
+        (Some(format!("Bearer {none}.{other}.")), &failed(" is signed with an unknown key")),
         (Some("Bearer alice".to_owned()), &failed(" cannot be read")),
         (Some(format!("Bearer {}", with("exp", json!(now() - 3_600)))), &failed(" has expired")),
         (Some(format!("Bearer {}", with("aud", json!("others")))), &failed(" is for another audience")),

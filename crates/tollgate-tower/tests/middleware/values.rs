@@ -50,7 +50,7 @@ fn invalid(detail: &str) -> Result<String, String> {
 #[test]
 fn a_header_is_one_value_without_the_space_around_it() {
     let by = Header::new(API_KEY).plain();
-    let twice = "header `x-api-key` is there more than once";
+    let twice = "header `x-api-key` is given more than once";
     let cases: &[(&[&[u8]], _)] = &[
         (&[], missing("header `x-api-key`")),
         (&[b""], missing("header `x-api-key`")),
@@ -65,7 +65,7 @@ fn a_header_is_one_value_without_the_space_around_it() {
         (&[b"a", b"b"], invalid(twice)),
         (&[b"a", b""], invalid(twice)),
         (&[b"", b"a"], invalid(twice)),
-        (&[b"\xff"], invalid("header `x-api-key` is not text in UTF-8")),
+        (&[b"\xff"], invalid("header `x-api-key` is not UTF-8 text")),
     ];
     for (values, expected) in cases {
         let request = request(API_KEY, values);
@@ -76,7 +76,7 @@ fn a_header_is_one_value_without_the_space_around_it() {
 #[test]
 fn a_cookie_is_one_value_without_the_quotes_around_it() {
     let by = Cookie::new("session").plain();
-    let twice = "cookie `session` is there more than once";
+    let twice = "cookie `session` is given more than once";
     let cases: &[(&[&[u8]], _)] = &[
         (&[], missing("cookie `session`")),
         (&[b"session"], missing("cookie `session`")),
@@ -94,7 +94,7 @@ fn a_cookie_is_one_value_without_the_quotes_around_it() {
         (&[b"session=a; session=\"a\""], Ok("a".to_owned())),
         (&[b"session=a; session=b"], invalid(twice)),
         (&[b"session=a", b"session=b"], invalid(twice)),
-        (&[b"session=\xff"], invalid("cookie `session` is not text in UTF-8")),
+        (&[b"session=\xff"], invalid("cookie `session` is not UTF-8 text")),
     ];
     for (lines, expected) in cases {
         let request = request(header::COOKIE, lines);

@@ -63,7 +63,7 @@ impl Table {
         let headers = slots.is_some().then(|| reserved(shards, Header::default)).flatten();
         let names = if headers.is_some() { Names::new(shards, naming) } else { None };
         let (Some(slots), Some(headers)) = (slots, headers) else {
-            panic!("no address space for {max_counters} counters of a memory store: lower its cap")
+            panic!("no address space for {max_counters} counters in a memory store: lower its cap")
         };
         Self {
             fingerprinter: Fingerprinter::new(),

@@ -33,7 +33,9 @@ pub enum QuotaErrorKind {
     #[error("expected one quota, found several")]
     Several,
     /// The text is an nginx rate, which is a bucket.
-    #[error("nginx's `10r/s` is a bucket, which spaces requests evenly; ten in each second are 10/1s")]
+    #[error(
+        "nginx's `10r/s` is a leaky bucket, which spaces requests evenly; for ten in each second, write 10/1s"
+    )]
     Bucket,
     /// The window does not start with a whole number or a unit.
     #[error("the window must be a unit with or without a whole number, such as 90s or minute")]
@@ -42,7 +44,7 @@ pub enum QuotaErrorKind {
     #[error("unknown unit: expected ms, s, m, h, d or w (or month or year with a zone)")]
     UnknownUnit,
     /// The window is shorter than 1 ms or longer than 10 years.
-    #[error("the window must be 1 ms to 3653 days (10 years) long")]
+    #[error("the window must be between 1 ms and 3653 days (10 years) long")]
     WindowOutOfRange,
     /// The window is no whole number of milliseconds.
     #[error("the window must be a whole number of milliseconds")]
@@ -66,7 +68,7 @@ pub enum QuotaErrorKind {
     #[error("calendar windows need the feature `calendar` of crate tollgate")]
     CalendarDisabled,
     /// Calendar windows cannot have another anchor.
-    #[error("a calendar quota has no other anchor, and no other quota has a calendar's")]
+    #[error("a calendar quota cannot have another anchor, and other quotas cannot have the calendar's")]
     CalendarAnchor,
     /// A limiter was given no quota.
     #[error("at least one quota is needed")]

@@ -157,14 +157,14 @@ fn an_error_says_what_is_wrong_and_where() {
             "10r/s",
             Bucket,
             0..5,
-            "quota `10r/s`, column 1: nginx's `10r/s` is a bucket, which spaces requests evenly; ten in each second are 10/1s",
+            "quota `10r/s`, column 1: nginx's `10r/s` is a leaky bucket, which spaces requests evenly; for ten in each second, write 10/1s",
         ),
         (
             "rate=30r/m",
             Bucket,
             0..10,
-            "quota `rate=30r/m`, column 1: nginx's `10r/s` is a bucket, which spaces requests evenly; ten in each second are \
-             10/1s",
+            "quota `rate=30r/m`, column 1: nginx's `10r/s` is a leaky bucket, which spaces requests evenly; for ten \
+             in each second, write 10/1s",
         ),
         ("r/s", InvalidLimit, 0..1, "quota `r/s`, column 1: the limit must be a whole number"),
         ("5-W", MissingSeparator, 0..3, "quota `5-W`, column 1: expected `limit/window`, such as 5/1m"),
@@ -187,19 +187,19 @@ fn an_error_says_what_is_wrong_and_where() {
             "5/0s",
             WindowOutOfRange,
             2..4,
-            "quota `5/0s`, column 3: the window must be 1 ms to 3653 days (10 years) long",
+            "quota `5/0s`, column 3: the window must be between 1 ms and 3653 days (10 years) long",
         ),
         (
             "5/3654d",
             WindowOutOfRange,
             2..7,
-            "quota `5/3654d`, column 3: the window must be 1 ms to 3653 days (10 years) long",
+            "quota `5/3654d`, column 3: the window must be between 1 ms and 3653 days (10 years) long",
         ),
         (
             "5/99999999999999999999999h",
             WindowOutOfRange,
             2..26,
-            "quota `5/99999999999999999999999h`, column 3: the window must be 1 ms to 3653 days (10 years) long",
+            "quota `5/99999999999999999999999h`, column 3: the window must be between 1 ms and 3653 days (10 years) long",
         ),
         (
             "5/month",

@@ -41,7 +41,7 @@ pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 2] {
         Row {
             operation: Operation {
                 id: "healthcheck",
-                summary: "Whether requests are decided, as envoyproxy/ratelimit tells it",
+                summary: "Whether requests are decided, as envoyproxy/ratelimit reports it",
                 path: "/healthcheck",
                 method: Method::GET,
                 effect: Effect::Reads,
@@ -69,7 +69,10 @@ impl<S: ServedStore + 'static> Edge<S> {
         let request = tollgate_envoy::Request::from_json(&json)
             .map_err(|JsonError { place, fault }| Rejection::bad_field(place, fault.to_string()))?;
         let Some(envoy) = &self.envoy else {
-            return Err(Rejection::new(StatusCode::NOT_FOUND, "there are no limits of Envoy's service"));
+            return Err(Rejection::new(
+                StatusCode::NOT_FOUND,
+                "this service has no limits of Envoy's rate-limit service",
+            ));
         };
         let response = envoy.decide(caller, &request).await.map_err(Rejection::undecided)?;
         let status = match response.overall {

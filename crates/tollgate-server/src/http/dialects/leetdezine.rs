@@ -75,17 +75,19 @@ fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Rejection> {
     // In its keys nothing tells a user from an address, and so one could use up the other's.
     let is_address = |text: &Cow<'_, str>| text.parse::<IpAddr>().is_ok();
     if user.as_ref().is_some_and(is_address) {
-        let detail = "this is an address, which would be counted as that of a client: say it as `ip_address`";
+        let detail =
+            "this is an address, and would be counted as a client's address: send it as `ip_address`";
         return Err(Rejection::bad_field("query.user_id", detail));
     }
     if !address.as_ref().is_none_or(is_address) {
-        let detail = "this is no address, and would be counted as a user of this name: say it as `user_id`";
+        let detail =
+            "this is not an address, and would be counted as a user of this name: send it as `user_id`";
         return Err(Rejection::bad_field("query.ip_address", detail));
     }
     if user.is_none() && address.is_none() {
         return Err(Rejection::bad_field(
             "query.user_id",
-            "who asks? `user_id` and `ip_address` are missing",
+            "`user_id` or `ip_address` is required, and both are missing",
         ));
     }
     let tier = query.optional("tier")?.unwrap_or(TIER.into());

@@ -61,7 +61,7 @@ impl<S: ServedStore> Edge<S> {
         let status = rejection.status();
         if status.is_client_error() && self.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
             let (status, field, reason) = (status.as_u16(), rejection.field(), rejection.detail());
-            warn!(status, field, reason, "a request that a proxy asks about is refused");
+            warn!(status, field, reason, "a request that a proxy asks about was refused");
         }
     }
 

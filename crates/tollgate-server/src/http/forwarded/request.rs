@@ -73,8 +73,8 @@ impl Form {
             (Some(forwarded), Some(original)) => Err(Rejection::bad_field(
                 format!("headers.{original}"),
                 format!(
-                    "`{forwarded}` is there as well, and one of them may be the client's: the proxy that asks must \
-                     remove those that it does not set"
+                    "`{forwarded}` is present as well, and one of the two may come from the client: the proxy that \
+                     asks must remove the headers that it does not set"
                 ),
             )),
             (None, Some(_)) => Ok(Self::Original),
@@ -134,8 +134,8 @@ type Header<'r> = (&'static str, &'r str);
 fn original_target(headers: &HeaderMap) -> Result<(&str, String), Rejection> {
     match (only(headers, ORIGINAL_URI)?, only(headers, ORIGINAL_URL)?) {
         (Some(_), Some((name, _))) => {
-            let detail = "`X-Original-URI` is there as well, and one of them may be the client's: the proxy that asks \
-                          must set one, and remove the other";
+            let detail = "`X-Original-URI` is present as well, and one of the two may come from the client: the \
+                          proxy that asks must set one and remove the other";
             Err(bad(name, detail))
         }
         (None, Some(url)) => split_url(url),
@@ -159,7 +159,7 @@ fn split_url((name, url): Header<'_>) -> Result<(&str, String), Rejection> {
 
 /// The method. Some services take `post` for POST, so it must not be another method to policies.
 fn method((name, value): Header<'_>) -> Result<Cow<'_, str>, Rejection> {
-    let method = Method::from_bytes(value.as_bytes()).map_err(|_| bad(name, "this is no method"))?;
+    let method = Method::from_bytes(value.as_bytes()).map_err(|_| bad(name, "this is not a method"))?;
     if !value.bytes().any(|byte| byte.is_ascii_lowercase()) {
         return Ok(value.into());
     }
@@ -167,14 +167,14 @@ fn method((name, value): Header<'_>) -> Result<Cow<'_, str>, Rejection> {
     if KNOWN.iter().any(|known| *known == *capital) {
         return Ok(capital.into());
     }
-    Err(bad(name, "a method with small letters must be GET, HEAD, POST or another that is known"))
+    Err(bad(name, "a method with lower-case letters must be a known one, such as GET, HEAD or POST"))
 }
 
 /// The path, without the query. A target has no fragment (RFC 9112, section 3.2). Some services cut one off, and others
 /// read it as a part of the path.
 fn path((name, target): Header<'_>) -> Result<&str, Rejection> {
     if target.contains('#') {
-        return Err(bad(name, "`#` cannot be in the target of a request"));
+        return Err(bad(name, "the target of a request cannot contain `#`"));
     }
     let path = target.split('?').next().unwrap_or_default();
     // `OPTIONS *` asks about the server.
@@ -220,7 +220,7 @@ fn only<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<Option<Header<
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
-        return Err(bad(name, "the header is there twice, and one of them may be the client's"));
+        return Err(bad(name, "the header appears twice, and one of the two may come from the client"));
     }
     let value = std::str::from_utf8(value.as_bytes()).map_err(|_| bad(name, "the header is not UTF-8"))?;
     Ok(Some((name, value)))

@@ -1,5 +1,5 @@
-//! The description of the service at `/openapi.json`: the table of operations, the types of the wire, and what the live
-//! policies add to them.
+//! The description of the service at `/openapi.json`: the table of operations, the types of the wire, and the additions
+//! of the live policies.
 
 mod security;
 
@@ -50,8 +50,8 @@ pub(super) fn document<'a>(
         "openapi": "3.1.0",
         "info": {
             "title": "Tollgate",
-            "description": "Exact fixed-window rate limiting. An operation is answered on the listeners that it is \
-                            tagged with.",
+            "description": "Exact fixed-window rate limiting. Each operation is available on the listeners that it \
+             is tagged with.",
             "version": env!("CARGO_PKG_VERSION"),
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
@@ -256,7 +256,7 @@ fn without_null_default(schema: &mut Schema) {
     }
 }
 
-/// A missing value is left out, and never `null`.
+/// A missing value is left out, never `null`.
 fn absent_not_null(schema: &mut Schema) {
     let is_required = |required: &Option<Value>, name: &str| {
         required.as_ref().and_then(Value::as_array).is_some_and(|names| names.iter().any(|it| it == name))
@@ -340,14 +340,15 @@ fn parameter(&Parameter { name, description, is_required }: &Parameter) -> Value
     json!({ "name": name, "in": "query", "required": is_required, "description": description, "schema": schema })
 }
 
-/// Describes what proxies send. It has one of two forms, which a schema cannot say, so no header is required.
+/// Describes the requests of proxies. They have one of two forms, which a schema cannot express, so no header is
+/// required.
 fn forwarded() -> Value {
     let statuses = DENY_STATUSES.map(|status| status.as_u16());
     let deny = json!({
         "name": DENY,
         "in": "query",
         "required": false,
-        "description": "The status of denials; that of the policy by default",
+        "description": "The status of denials; by default, the policy's",
         "schema": { "type": "integer", "enum": statuses },
     });
     let headers = ALL_HEADERS.map(
@@ -416,7 +417,7 @@ fn headers(formats: &[HeaderFormat], is_always_told: bool) -> Value {
         }
     }
     headers["Tollgate-Source"] = json!({
-        "description": "Where the decision came from; absent if from the store",
+        "description": "Where the decision came from; absent if it came from the store",
         "schema": { "type": "string", "enum": ["local", "fallback"] },
     });
     headers
@@ -424,7 +425,7 @@ fn headers(formats: &[HeaderFormat], is_always_told: bool) -> Value {
 
 fn with_retry_after(mut headers: Value) -> Value {
     headers["Retry-After"] = json!({
-        "description": "Whole seconds to wait; absent if the cost can never pass",
+        "description": "Whole seconds to wait; absent if the cost can never be admitted",
         "schema": { "type": "integer", "minimum": 1 },
     });
     headers

@@ -16,12 +16,12 @@ pub(super) fn schemes(listeners: &[Listener]) -> Map<String, Value> {
     let bearer = json!({
         "type": "http",
         "scheme": "bearer",
-        "description": "A token of `serve --tokens`; its principal has to have the scope that an operation names",
+        "description": "A token of `serve --tokens`; its principal must have the scope that an operation names",
     });
     let certificate = json!({
         "type": "mutualTLS",
-        "description": "A certificate of an authority of `serve --tls-client-ca`. Where an operation names a scope, one \
-                        of the certificate's names has to be that of a principal with this scope",
+        "description": "A certificate signed by an authority of `serve --tls-client-ca`. Where an operation names a \
+         scope, one of the certificate's names must be that of a principal with this scope",
     });
     let is_asked = |scheme: &str| {
         // All operations with a scope share these requirements.

@@ -52,7 +52,7 @@ pub(in crate::http) struct RecordBatchReply<'a> {
     pub(in crate::http) records: Vec<RecordEntry<'a>>,
 }
 
-/// The states of the quotas, or why nothing was counted.
+/// The states of the quotas, or the reason why nothing was counted.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(in crate::http) enum RecordEntry<'a> {
@@ -70,7 +70,7 @@ struct QuotaCount<'a> {
     remaining: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     window: Option<Window>,
-    /// What counted instead of the store; absent if the store did.
+    /// The source of the count, if it is not the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<DecisionSource>,
 }

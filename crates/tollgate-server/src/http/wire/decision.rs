@@ -18,7 +18,7 @@ pub(in crate::http) struct CheckReply<'a> {
     decision: DecisionBody<'a>,
     #[serde(flatten)]
     service: OfService<'a>,
-    /// The receipt for `/v1/refund`; absent unless it was requested, the request is allowed, and something was taken.
+    /// The receipt for `/v1/refund`; absent unless it was requested, the request is allowed, and units were charged.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<String>,
 }
@@ -68,7 +68,7 @@ struct TrialBody<'a> {
     used: Option<u64>,
 }
 
-/// What is on trial: the policy, because it is in shadow mode, or its candidates.
+/// The subject of a trial: the policy, because it is in shadow mode, or its candidates.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 #[schemars(rename = "TrialKind")]
@@ -93,7 +93,7 @@ pub(in crate::http) struct BatchReply<'a> {
     pub(in crate::http) decisions: Vec<BatchEntry<'a>>,
 }
 
-/// A decision, or why there is none.
+/// A decision, or the reason why there is none.
 #[derive(Serialize, JsonSchema)]
 #[serde(untagged)]
 pub(in crate::http) enum BatchEntry<'a> {
@@ -136,7 +136,7 @@ impl<'a> OfService<'a> {
     }
 }
 
-/// Written one after another, so that no list of them is made.
+/// Written one after another, without creating a list.
 struct Trials<'a>(&'a PolicyDecision);
 
 impl Trials<'_> {

@@ -1,4 +1,4 @@
-//! What goes over the wire: JSON requests and replies, and their conversion.
+//! The types of the wire: JSON requests and replies, and their conversion.
 //!
 //! The comments on the types are the descriptions in `/openapi.json`.
 

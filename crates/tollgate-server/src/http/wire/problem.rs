@@ -27,7 +27,7 @@ pub(in crate::http) struct ProblemBody<'a> {
     /// The quotas that were changed before the store failed. The next one may have been changed as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) changed: Option<&'a [ChangedQuota]>,
-    /// The policies by which the store can never count the request all at once.
+    /// The policies that the store can never count together for this request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::http) policies: Option<&'a [Box<str>]>,
 }

@@ -27,7 +27,7 @@ macro_rules! may_bring_limits {
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = $policy)]
             pub(in crate::http) policy: Option<Box<str>>,
-            /// Limits of the caller, in place of the policies, if the service allows them (`--caller-quotas`).
+            /// Limits of the caller, which replace the policies, if the service allows them (`--caller-quotas`).
             #[serde(default, deserialize_with = "json::some")]
             #[schemars(with = $quotas)]
             pub(in crate::http) quotas: Option<Vec<WrittenQuota>>,
@@ -41,7 +41,7 @@ may_bring_limits! {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "KeyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
-        /// Units to take; 0 only peeks.
+        /// Units to charge; 0 only peeks.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
         pub(in crate::http) cost: Cost,
@@ -57,7 +57,7 @@ may_bring_limits! {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "KeyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
-        /// Units that would be taken; 0 is answered as 1.
+        /// Units that would be charged; 0 is answered like 1.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
         pub(in crate::http) cost: Cost,
@@ -75,12 +75,12 @@ pub(in crate::http) struct BatchRequest<'a> {
 }
 
 may_bring_limits! {
-    /// One of many requests. If it lacks an attribute, or its limits are invalid, its own answer says so.
+    /// One of many requests. If it lacks an attribute, or its limits are invalid, its own answer reports this.
     struct BatchEntryRequest<'a> with "String", "Vec<String>" {
         #[serde(borrow, deserialize_with = "json::attributes")]
         #[schemars(with = "AnyAttributes")]
         pub(in crate::http) attributes: Attributes<'a>,
-        /// Units to take; 0 only peeks.
+        /// Units to charge; 0 only peeks.
         #[serde(default)]
         #[schemars(extend("default" = 1))]
         pub(in crate::http) cost: Cost,
@@ -129,7 +129,7 @@ pub(in crate::http) struct RecordBatchRequest<'a> {
     pub(in crate::http) requests: Vec<Object<RecordEntryRequest<'a>>>,
 }
 
-/// One of many records. If it lacks an attribute, its own answer says so.
+/// One of many records. If it lacks an attribute, its own answer reports this.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct RecordEntryRequest<'a> {
@@ -156,14 +156,14 @@ impl<'de> Deserialize<'de> for WrittenQuota {
 #[serde(deny_unknown_fields)]
 #[schemars(extend("oneOf" = [{ "required": ["receipt"] }, { "required": ["attributes", "windows"] }]))]
 pub(in crate::http) struct RefundRequest<'a> {
-    /// `receipt` of a check, in place of attributes and windows.
+    /// `receipt` of a check, instead of attributes and windows.
     #[serde(borrow, default, deserialize_with = "json::some")]
     #[schemars(with = "SealedReceipt")]
     pub(in crate::http) receipt: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "json::some_attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Option<Attributes<'a>>,
-    /// Units to give back of each quota; at most what is used. Default: everything in the receipt, or 1.
+    /// Units to give back to each quota; at most the used ones. Default: everything in the receipt, or 1.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Cost")]
     pub(in crate::http) cost: Option<Cost>,
@@ -187,7 +187,7 @@ pub(in crate::http) struct ReceiptRequest<'a> {
     pub(in crate::http) cost: Option<Cost>,
 }
 
-/// The most limits that a caller may give with one request.
+/// The maximum number of limits in one request of a caller.
 pub(in crate::http) const MAX_CALLER_QUOTAS: usize = 8;
 
 /// A window that was charged, named as in the check's answer.
@@ -211,7 +211,7 @@ impl From<RefundWindow> for ChargedWindow {
     }
 }
 
-/// A reset: the attributes whose counters are forgotten.
+/// A reset: the attributes whose counters are reset.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(in crate::http) struct ResetRequest<'a> {

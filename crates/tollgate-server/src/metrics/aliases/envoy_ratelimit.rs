@@ -13,7 +13,7 @@ use super::super::envoy::EnvoyFigures;
 use super::super::histogram::Histogram;
 use crate::reload::ReloadState;
 
-/// The method of Envoy's service. What `/json` asks is counted under it as well.
+/// The method of Envoy's service. Requests at `/json` are counted under it as well.
 const METHOD: [(&str, &str); 1] = [("grpc_method", "ShouldRateLimit")];
 
 /// How long decisions took, and how often files were read.
@@ -26,7 +26,7 @@ pub(in super::super) struct Asked<'a> {
 type Kind = (&'static str, &'static str, fn(&HitCounts) -> u64);
 
 const KINDS: [Kind; 6] = [
-    ("total_hits", "Units that were asked of a limit", |hits| hits.total_hits),
+    ("total_hits", "Units requested under a limit", |hits| hits.total_hits),
     ("within_limit", "Units of descriptors whose limit had room", |hits| hits.within_limit),
     ("over_limit", "Units that a limit had no room for", |hits| hits.over_limit),
     ("near_limit", "Units between NEAR_LIMIT_RATIO and the limit", |hits| hits.near_limit),
@@ -70,8 +70,8 @@ pub(in super::super) fn envoy_ratelimit(
     let sum = |failed| of(failed).map(|(_, count)| count).sum::<u64>();
     // The files that the service started with were read as well.
     for (outcome, help, count) in [
-        ("success", "Times that the files were read and valid", 1 + sum(false)),
-        ("error", "Times that the files were read and not valid", sum(true)),
+        ("success", "Number of times that the files were read and valid", 1 + sum(false)),
+        ("error", "Number of times that the files were read and invalid", sum(true)),
     ] {
         let name = format!("ratelimit_service_config_load_{outcome}");
         counter(encoder, &name, help)?.encode_gauge(&count)?;

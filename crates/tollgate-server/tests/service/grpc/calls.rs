@@ -244,7 +244,7 @@ async fn a_refused_call_is_logged_once_a_minute_without_values() {
     }
     server.signal("TERM");
     let (_, log) = server.wait();
-    assert_eq!(log.matches("a call is refused").count(), 1, "{log}");
+    assert_eq!(log.matches("a call was refused").count(), 1, "{log}");
     assert!(log.contains("descriptors[0].entries") && log.contains("`domain` is given twice"), "{log}");
     assert!(!log.contains("canary"), "{log}");
 }

@@ -209,7 +209,7 @@ fn headers_and_metadata_are_sent_as_its_variables_say() {
     let metadata = json!({ "domain": "shop", "descriptors": [{ "entries": ["user=dave"] }] });
     assert_eq!(last["dynamicMetadata"], metadata);
     let log = log(server);
-    assert!(log.contains("mean nothing here: STATSD_HOST"), "{log}");
+    assert!(log.contains("have no effect here: STATSD_HOST"), "{log}");
     assert!(log.contains("counters are in memory"), "{log}");
     assert!(!log.contains("on_store_failure"), "there is no store that could fail: {log}");
 }
@@ -262,7 +262,7 @@ fn invalid_settings_stop_the_start() {
     fs::write(folder.join("second.yaml"), "domain: a\nfoo: 1\n").expect("a file can be written");
     let path = folder.to_str().expect("a path in UTF-8");
     let said = refused(&[], &["--import", "envoy-ratelimit", path]);
-    assert!(said.contains("second.yaml:1:9: the domain `a` is here already, in line 1 of "), "{said}");
+    assert!(said.contains("second.yaml:1:9: duplicate domain `a`, already given in line 1 of "), "{said}");
     assert!(said.contains("second.yaml:2:1: unknown key `foo` in the file"), "{said}");
     let import = ["--import", "envoy-ratelimit", &config()];
     let said = refused(&[("BACKEND_TYPE", "memcache")], &import);
@@ -283,12 +283,15 @@ fn invalid_settings_stop_the_start() {
     for (flag, value) in needless {
         let said = refused(&[], &[&import[..], &[flag, value]].concat());
         let expected =
-            format!("`{flag}` does not go with the limits of envoyproxy/ratelimit: they answer over");
+            format!("`{flag}` cannot be used with the limits of envoyproxy/ratelimit: they answer over");
         assert!(said.contains(&expected), "{said}");
     }
     let layout = [&import[..], &["--store", "redis://127.0.0.1", "--store-layout", "rlaas"]].concat();
     let said = refused(&[], &layout);
-    assert!(said.contains("`--store-layout` does not go with the limits of envoyproxy/ratelimit"), "{said}");
+    assert!(
+        said.contains("`--store-layout` cannot be used with the limits of envoyproxy/ratelimit"),
+        "{said}"
+    );
     assert!(refused(&[], &["--import", "envoy-ratelimit"]).contains("`envoy-ratelimit FOLDER`"));
 }
 
@@ -303,13 +306,13 @@ fn logs_settings_without_effect() {
     assert!(log.contains("config.yaml:3:29: `shadow_mode` has no effect without `rate_limit`"), "{log}");
     let prefix = [("CACHE_KEY_PREFIX", "p")];
     let in_memory = self::log(serve(&prefix, &["--import", "envoy-ratelimit", path]));
-    assert!(in_memory.contains("CACHE_KEY_PREFIX means nothing here: counters are in memory"), "{in_memory}");
+    assert!(in_memory.contains("CACHE_KEY_PREFIX has no effect here: counters are in memory"), "{in_memory}");
     let store = still(Software::Redis, SECOND);
     let url = super::url(&store);
     let overridden = ["--import", "envoy-ratelimit", path, "--store", &url, "--store-prefix", "q"];
     let overridden = self::log(serve(&prefix, &overridden));
     assert!(
-        overridden.contains("CACHE_KEY_PREFIX means nothing here: `--store-prefix` overrides it"),
+        overridden.contains("CACHE_KEY_PREFIX has no effect here: `--store-prefix` overrides it"),
         "{overridden}"
     );
 }

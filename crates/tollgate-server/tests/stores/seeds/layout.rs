@@ -41,7 +41,7 @@ fn refuses_a_prefix_that_no_key_would_have() {
     let store = "store: { url: \"redis://h\", prefix: shop, layout: rlaas }";
     let path = written("prefix.yaml", &format!("{store}\npolicies:\n{BY_USER}"));
     let needless =
-        "would mean nothing: the layout of keys, `rlaas:rate_limit:{userId}:{window}`, does not name";
+        "would have no effect: the key layout `rlaas:rate_limit:{userId}:{window}` does not contain";
     let said = refused(&[], &["--config", &path]);
     assert!(said.contains(&format!("prefix.yaml:1:36: `prefix` {needless} {{prefix}}")), "{said}");
     let output = tollgate().args(["check-config", &path]).output().expect("it runs");
@@ -95,12 +95,14 @@ fn refuses_policies_that_do_not_fit_the_layout_by_name() {
     assert_eq!(output.status.code(), Some(1));
     let cannot = "cannot be counted:";
     for problem in [
-        format!(":5:3: policy `anchored` {cannot} 5/1h@first_hit: only windows that are aligned"),
         format!(
-            ":6:3: policy `pair` {cannot} its key has 2 values, and the layout of keys, `rlaas:rate_limit:{{userId}}:{{window}}`, names 1"
+            ":5:3: policy `anchored` {cannot} 5/1h@first_hit: a key layout can only hold windows that are aligned"
+        ),
+        format!(
+            ":6:3: policy `pair` {cannot} its key has 2 values, but the key layout `rlaas:rate_limit:{{userId}}:{{window}}` names 1"
         ),
         format!(":7:3: policy `choice` {cannot} its key has 2 values"),
-        format!(":8:3: policy `tried` {cannot} 5/day@UTC: only windows"),
+        format!(":8:3: policy `tried` {cannot} 5/day@UTC: a key layout can only hold windows"),
         format!(":12:3: policy `varied` {cannot} the number of values in its key varies"),
         format!(":13:3: policy `everybody` {cannot} its key has 0 values"),
     ] {
@@ -115,10 +117,10 @@ fn refuses_policies_that_do_not_fit_the_layout_by_name() {
     for (layout, problem) in [
         (
             "rlas",
-            ":1:39: unknown layout of keys: expected rlaas, leetdezine, spring-starter, user-rate-limit, envoy-ratelimit, or a template",
+            ":1:39: unknown key layout: expected rlaas, leetdezine, spring-starter, user-rate-limit, envoy-ratelimit, or a template",
         ),
-        ("\"l:{user}{window}\"", ":1:39: layout of keys, column 9: there has to be text between two names"),
-        ("\"l:{user}\"", ":1:39: layout of keys: it has to name the window"),
+        ("\"l:{user}{window}\"", ":1:39: key layout, column 9: two names must have text between them"),
+        ("\"l:{user}\"", ":1:39: key layout: it must contain the window"),
     ] {
         let said =
             refused(&[("REDIS_URL", "redis://h")], &["--config", &file("wrong.yaml", layout, BY_USER)]);
@@ -184,7 +186,7 @@ fn refuses_quotas_that_share_a_counter_by_name() {
         let said = refused(&[("REDIS_URL", "redis://h")], &["--config", &path]);
         said.lines().filter(|line| line.contains("policy `")).map(str::to_owned).collect::<Vec<_>>()
     };
-    let because = "because the layout of keys, `l:{user}:{window_start}`, does not name";
+    let because = "because the key layout `l:{user}:{window_start}` does not contain";
     let starts = said("\"l:{user}:{window_start}\"");
     for (policy, quotas, name) in [
         ("fine", "5/1m and the candidate 9/1h", "{policy}"),
@@ -230,7 +232,7 @@ fn refuses_policies_that_share_a_counter_by_name() {
     };
     let [login, tried] = said("user-rate-limit").try_into().expect("two");
     let shares = "policy `login` cannot be counted: 5/1m may share a counter with 100/1m of policy `api`, which matches the \
-                  same requests, because the layout of keys, `rate_limit:{user}:{window}`, does not name {policy}";
+                  same requests, because the key layout `rate_limit:{user}:{window}` does not contain {policy}";
     assert!(login.ends_with(shares), "{login}");
     assert!(tried.contains("policy `tried`") && tried.contains("of policy `elsewhere`"), "{tried}");
     assert_eq!(said("\"l:{policy}:{user}:{window}\""), [""; 0]);

@@ -59,7 +59,7 @@ fn its_own_file_starts_the_service_and_both_share_one_count() {
 
     let log = log(server);
     assert!(log.contains("on_store_failure is `closed`"), "{log}");
-    assert!(log.contains("mean nothing here: spring.application.name, management.endpoints"), "{log}");
+    assert!(log.contains("have no effect here: spring.application.name, management.endpoints"), "{log}");
     assert!(log.contains("rlaas:rate_limit:{userId}:{window}"), "{log}");
 }
 
@@ -153,7 +153,7 @@ fn invalid_settings_stop_the_start_with_their_position() {
     };
     let valid = "fixed-window-algo";
     for (place, (text, said)) in [
-        (settings("sliding-window-algo", "60", "5"), "2:13: `sliding-window-algo` is not there: "),
+        (settings("sliding-window-algo", "60", "5"), "2:13: `sliding-window-algo` is not supported: "),
         (
             settings("token-bucket", "60", "5"),
             "2:13: unknown algorithm `token-bucket`: expected `fixed-window-algo`",
@@ -196,7 +196,7 @@ fn answers_its_callers_in_its_own_format_only() {
     let (redis, file) = (url(&store), example("rlaas/application.yaml"));
     let import = |answers| ["--import", "rlaas", &file, "--answers", answers];
     let said = refused(&[("REDIS_URL", &redis)], &import("leetdezine"));
-    assert!(said.contains("`--answers leetdezine` does not go with `--import rlaas`"), "{said}");
+    assert!(said.contains("`--answers leetdezine` conflicts with `--import rlaas`"), "{said}");
     assert_allowed(&check(&serve(&[("REDIS_URL", &redis)], &import("rlaas")), "alice"));
 }
 
@@ -226,7 +226,7 @@ fn placeholders_are_read_and_the_address_of_its_store_is_never_repeated() {
     assert!(spaced.contains("in TOLLGATE_IMPORT, `rlaas,FILE`"), "{spaced}");
     let properties = written("application.properties", "rate-limiter.window-size=60\n");
     let said = refused(&[], &["--import", "rlaas", &properties]);
-    assert!(said.contains(&format!("{properties} is a file of properties: only YAML is read")), "{said}");
+    assert!(said.contains(&format!("{properties} is a properties file, and only YAML is read")), "{said}");
     let unread = refused(&[], &["--import", "rlaas", "/no/such.yaml"]);
     assert!(unread.contains("cannot read /no/such.yaml"), "{unread}");
 }
@@ -251,7 +251,7 @@ fn variables_override_the_file_as_with_spring() {
     assert_denied(&check(&server, "alice"), 60);
     let log = log(server);
     assert!(
-        log.contains("variables that mean nothing here: RATELIMITER_COLOUR") && !log.contains("hunter2"),
+        log.contains("variables that have no effect here: RATELIMITER_COLOUR") && !log.contains("hunter2"),
         "{log}"
     );
 

@@ -182,5 +182,5 @@ fn logs_variables_of_the_starter_without_effect() {
     let server = Server::start_by(command, &arguments);
     assert_eq!(server.get("/actuator/health").json(), json!({ "status": "UP" }));
     let log = super::log(server);
-    assert!(log.contains("variables of the starter that mean nothing here: RATELIMITER_FAILOPEN"), "{log}");
+    assert!(log.contains("variables of the starter that have no effect here: RATELIMITER_FAILOPEN"), "{log}");
 }

@@ -71,15 +71,15 @@ fn refuses_a_format_without_the_key_attribute() {
     for system in ["spring-starter", "rlaas"] {
         let said = refused(&[], &["--import", "valkey-env", "--answers", system]);
         let expected = format!(
-            "error: `--answers {system}` tells nothing of `user`, by which the policy `user-rate-limit` counts: no request \
-             there could be answered\n"
+            "error: `--answers {system}` does not supply `user`, which the key of policy `user-rate-limit` needs: no \
+             request in this format could be answered\n"
         );
         assert_eq!(said, expected);
     }
     let flags = ["--limit", "5/1m", "--key", "name,user", "--answers", "spring-starter"];
-    assert!(refused(&[], &flags).contains("tells nothing of `user`, by which the policy `default` counts"));
+    assert!(refused(&[], &flags).contains("does not supply `user`, which the key of policy `default` needs"));
     let by_variable = refused(&[("TOLLGATE_ANSWERS", "rlaas")], &["--import", "valkey-env"]);
-    assert!(by_variable.starts_with("error: `TOLLGATE_ANSWERS=rlaas` tells nothing"), "{by_variable}");
+    assert!(by_variable.starts_with("error: `TOLLGATE_ANSWERS=rlaas` does not supply"), "{by_variable}");
     let store = servers::Server::start(Software::Valkey);
     let server = start(&store, &["--answers", "leetdezine"]);
     assert_eq!(server.get("/api/v1/rate_limit?user_id=alice&endpoint=/").status, 200);

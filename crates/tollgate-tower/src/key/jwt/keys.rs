@@ -73,19 +73,19 @@ pub enum KeysError {
     #[error("`{0}` is missing or not in base64url")]
     Member(&'static str),
     /// No key of the set verifies signatures with a known [`Algorithm`].
-    #[error("the set has no key that verifies signatures by an algorithm that is known")]
+    #[error("the set has no key for a supported signature algorithm")]
     NoKey(#[source] Option<Box<BrokenKey>>),
     /// The text is no public key in PEM.
     #[error("expected a public key in PEM, which begins with -----BEGIN PUBLIC KEY-----")]
     Pem(#[source] der::Error),
-    /// The key is none for this algorithm.
-    #[error("the key is none for {0}")]
+    /// The key cannot be used for this algorithm.
+    #[error("the key cannot be used for {0}")]
     Mismatch(Algorithm),
     /// A key of RSA has too few bits, or so many that verifying takes long, or an exponent that is none.
     #[error("an RSA key needs 2048 to 8192 bits, and an exponent of at most 32")]
     RsaSize,
     /// A secret has fewer bytes than the hash.
-    #[error("the secret needs at least {0} bytes, random ones")]
+    #[error("the secret needs at least {0} random bytes")]
     ShortSecret(usize),
 }
 

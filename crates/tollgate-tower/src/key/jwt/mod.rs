@@ -164,7 +164,7 @@ impl Claim {
     }
 
     fn unreadable(&self, is: &str) -> Invalid {
-        invalid(format!("{} {is} neither a text nor a whole number, nor true or false", self.what))
+        invalid(format!("{} {is} not a text, a whole number, true or false", self.what))
     }
 
     /// The claim as the value of an attribute. Policies judge numbers that are not natural: as a limit or a cost, they
@@ -219,7 +219,7 @@ impl Claim {
             Some(ClaimValue::One(Entry::Number(number))) => Key::from(number).into(),
             Some(ClaimValue::List(entries)) => {
                 let count = entries.len();
-                return Err(invalid(format!("{} is a list of {count}, and names nobody", self.what)));
+                return Err(invalid(format!("{} is a list of {count}, which cannot be a key", self.what)));
             }
             None => Missing::by_caller(&self.what).into(),
         })

@@ -58,7 +58,7 @@ pub enum TokenError {
     #[error("the token cannot be read")]
     Malformed,
     /// Its algorithm or its key is unknown.
-    #[error("the token is signed with a key that is not known")]
+    #[error("the token is signed with an unknown key")]
     UnknownKey,
     /// The signature is not that of the key.
     #[error("the token's signature is wrong")]

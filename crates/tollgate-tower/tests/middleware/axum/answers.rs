@@ -47,7 +47,7 @@ async fn the_sixth_of_five_is_denied_and_never_reaches_the_handler() {
         "type": "https://iana.org/assignments/http-problem-types#quota-exceeded",
         "title": "Quota exceeded",
         "status": 429,
-        "detail": "5/1m has 0 of 5 left, less than the request takes; the next window starts in 42 s",
+        "detail": "5/1m has 0 of 5 left, less than the request costs; the next window starts in 42 s",
         "violated-policies": ["search"],
         "allowed": false,
         "policy": "search",

@@ -244,7 +244,7 @@ policies: [{ name: each, key: [user], quotas: [1/1m] }]";
     for _ in 0..2 {
         let denied = send(address, "GET /users/7", &[("x-user", "mallory")]).await;
         assert_eq!((denied.status, denied.header("retry-after")), (StatusCode::FORBIDDEN, None));
-        assert_eq!(denied.json()["detail"], "the request is on a list of those that are denied");
+        assert_eq!(denied.json()["detail"], "the request matches a deny list");
         assert_eq!(send(address, "GET /users/7", &[("x-user", "root")]).await.status, StatusCode::OK);
     }
     assert_eq!(send(address, "GET /users/7", &[("x-user", "alice")]).await.status, StatusCode::OK);

@@ -101,14 +101,17 @@ async fn invalid_rules_do_not_build() {
         "the routes `/a/{b}` and `/a/{c}` match the same requests"
     );
     let no_key = RateLimitLayer::builder(Rule::unlimited()).route("/a", Rule::new(limiter("a", "1/1m")));
-    assert_eq!(error(no_key), "the rule for `/a` has no key, and neither has the one for all other requests");
+    assert_eq!(
+        error(no_key),
+        "the rule for `/a` has no key, and neither does the rule for all other requests"
+    );
     assert!(matches!(
         RateLimitLayer::builder(Rule::new(limiter("a", "1/1m"))).build(),
         Err(BuildError::NoKey { .. })
     ));
     assert_eq!(
         error(others().route("/a", Rule::new(limiter("others", "5/1m")))),
-        "the rules for `/a` and for all other requests count on the same counters by different limits: \
+        "the rules for `/a` and for all other requests use the same counters with different limits: \
          policy `others`, window 1m"
     );
     let idle = RateLimitLayer::builder(Rule::unlimited().key(Global));

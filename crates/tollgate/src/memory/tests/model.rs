@@ -289,8 +289,8 @@ impl<'a> SideBySide<'a> {
         assert_eq!(state.window().unwrap(), self.look(ask).window, "{ask:?} after a reset");
     }
 
-    /// Whether a store still holds a counter whose window has closed is its own affair, and is seen once the clock is
-    /// back in that window. So it is asked: it has kept it as it was, or not at all.
+    /// A store may still hold a counter whose window has closed, which shows once the clock is back in that window. So
+    /// the store is asked: it has kept the counter unchanged, or not at all.
     fn pass(&mut self, millis: i64) {
         let before = self.clock.now();
         self.latest = self.latest.max(before);

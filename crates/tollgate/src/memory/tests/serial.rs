@@ -146,7 +146,7 @@ impl Reference {
         }
     }
 
-    /// Whether there is no room for those of these counters that are not live. One that has closed may still be
+    /// Returns whether there is no room for those of these counters that are not live. One that has closed may still be
     /// held, but then it takes the place that it has.
     fn is_full(&self, keys: &[usize]) -> bool {
         let new = keys.iter().filter(|key| !self.counters[**key].is_some_and(|state| self.is_live(state)));
@@ -162,13 +162,13 @@ impl Reference {
         window >= self.now
     }
 
-    /// Whether so many counters may be held: closed ones count until their slots are needed.
+    /// Returns whether so many counters may be held: closed ones count until their slots are needed.
     fn may_hold(&self, keys: usize) -> bool {
         (self.live()..=self.counters.iter().flatten().count()).contains(&keys)
     }
 }
 
-/// Whether some order of all threads' steps gives these answers, then those of `left`, and leaves so many keys.
+/// Returns whether some order of all threads' steps gives these answers, then those of `left`, and leaves so many keys.
 pub(super) fn explains(
     reference: &Reference,
     threads: &[Vec<(&Op, &Answer)>],

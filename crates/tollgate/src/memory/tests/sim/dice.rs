@@ -23,7 +23,7 @@ impl Dice {
         (self.next() % sides as u64) as usize
     }
 
-    /// Whether this comes up, once in so many times.
+    /// Returns whether this comes up, once in so many times.
     pub(super) fn once_in(&mut self, times: usize) -> bool {
         self.roll(times) == 0
     }

@@ -48,7 +48,7 @@ pub(super) fn judge(world: &World, history: &History) -> Judgement {
 }
 
 impl Search<'_> {
-    /// Whether some order of the events from these on agrees with this ledger.
+    /// Returns whether some order of the events from these on agrees with this ledger.
     fn explain(&mut self, ledger: &Ledger<'_>, next: &mut [usize]) -> bool {
         let history = self.history;
         let waiting = |next: &[usize]| -> Vec<(usize, &Event)> {
@@ -91,7 +91,7 @@ impl Search<'_> {
         }
     }
 
-    /// Whether the hook was told of each counter that has closed, once, and of nothing else.
+    /// Returns whether the hook was told of each counter that has closed, once, and of nothing else.
     fn agrees_in_the_end(&mut self, ledger: &Ledger<'_>) -> bool {
         let Naming::Told(_) = self.world.naming else { return true };
         let resets = |op: &Op| matches!(op, Op::Reset(_));

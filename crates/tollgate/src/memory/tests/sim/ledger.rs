@@ -555,7 +555,7 @@ fn denial(used: u64, cost: u64, limit: u64) -> Option<Denial> {
     }
 }
 
-/// Whether a decision says what its quotas do (rule 9).
+/// Returns whether a decision says what its quotas do (rule 9).
 fn agrees(states: &[State], verdict: Verdict) -> Result<(), String> {
     let allowed = states.iter().all(|state| state.denial.is_none());
     if verdict.allowed != allowed {

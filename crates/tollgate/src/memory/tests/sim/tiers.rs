@@ -81,7 +81,7 @@ impl Tier {
         Outcome { schedules, unjudged: unjudged.into_inner(), found }
     }
 
-    /// As [`run`](Self::run), for as many as the environment says; prints a result, and what it found.
+    /// Like [`run`](Self::run), but for as many as the environment says; prints a result, and what it found.
     fn prove(&self, schedules: u64) {
         let number = |name| std::env::var(name).ok().map(|text| text.parse::<u64>().unwrap());
         let schedules = number("TOLLGATE_SCHEDULES").unwrap_or(schedules);
