@@ -9,8 +9,8 @@ use jiff::{Span, ToSpan};
 use crate::quota::CalendarUnit;
 use crate::{Timestamp, Window};
 
-/// Names that a time zone database may know although they are not IANA names or name no place. Their meaning depends on
-/// the machine, and counters must not.
+/// Names that a time zone database may contain although they are not IANA names or do not name a place. Their meaning
+/// depends on the machine, and counters must not.
 const MACHINE_DEPENDENT: [&str; 3] = ["Factory", "localtime", "posixrules"];
 
 /// A calendar unit in an IANA time zone.

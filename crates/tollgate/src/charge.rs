@@ -11,8 +11,8 @@ use crate::{Key, LocalShare, OnStoreFailure, Quota};
 
 /// A quota under the name of its policy: with a key, it names one counter.
 ///
-/// A counter belongs to the policy's name, the key, the window length, the anchor and the zone. So two quotas of
-/// different policies never share counters, and a quota whose limit changes keeps its counters.
+/// A counter belongs to the policy's name, the key, the window length, the anchor and the zone. So quotas of different
+/// policies never share counters, and a quota keeps its counters when its limit changes.
 ///
 /// Clones are cheap: they share the texts.
 #[derive(Clone, PartialEq, Eq)]
@@ -45,7 +45,7 @@ pub enum CountDenied {
 }
 
 impl PolicyQuota {
-    /// The quota under this policy's name; denied requests consume nothing.
+    /// Returns the quota under this policy's name; denied requests consume nothing.
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
         let windows = quota.windows().to_string().into_boxed_str();
@@ -79,38 +79,38 @@ impl PolicyQuota {
         Self { quota: self.quota.with_share(share), ..self.clone() }
     }
 
-    /// The policy's name.
+    /// Returns the policy's name.
     #[must_use]
     pub fn policy(&self) -> &str {
         &self.scope.policy
     }
 
-    /// The quota.
+    /// Returns the quota.
     #[must_use]
     pub const fn quota(&self) -> &Quota {
         &self.quota
     }
 
-    /// Whether denied requests are charged.
+    /// Returns whether denied requests are charged.
     #[must_use]
     pub const fn count_denied(&self) -> CountDenied {
         self.count_denied
     }
 
-    /// What happens while the store cannot answer, if the quota has a policy of its own.
+    /// Returns the policy for outages of the store, if the quota has its own.
     #[must_use]
     pub const fn on_store_failure(&self) -> Option<OnStoreFailure> {
         self.on_store_failure
     }
 
-    /// The windows in their written form: the quota's without the limit, such as `1m@first_hit`. With the policy
-    /// and the key it names a counter.
+    /// Returns the windows in their written form: the quota's without the limit, such as `1m@first_hit`. With the
+    /// policy and the key it names a counter.
     #[must_use]
     pub fn windows(&self) -> &str {
         &self.scope.windows
     }
 
-    /// Whether both count on the same counters, whatever their limits.
+    /// Returns whether both count on the same counters, whatever their limits.
     #[must_use]
     pub fn shares_counters_with(&self, other: &Self) -> bool {
         self.scope == other.scope
@@ -151,25 +151,25 @@ pub struct Counter<'a> {
 }
 
 impl<'a> Counter<'a> {
-    /// The counter of this quota for this key.
+    /// Returns the counter of this quota for this key.
     #[must_use]
     pub const fn new(quota: &'a PolicyQuota, key: &'a Key<'a>) -> Self {
         Self { quota, key }
     }
 
-    /// The quota that is counted.
+    /// Returns the quota that is counted.
     #[must_use]
     pub const fn quota(&self) -> &'a PolicyQuota {
         self.quota
     }
 
-    /// The key of the counter.
+    /// Returns the key of the counter.
     #[must_use]
     pub const fn key(&self) -> &'a Key<'a> {
         self.key
     }
 
-    /// Takes `cost` units of it.
+    /// Returns a charge of `cost` units.
     pub(crate) const fn charge(&self, cost: u32) -> Charge<'a> {
         Charge { counter: *self, cost }
     }
@@ -192,25 +192,25 @@ pub struct Charge<'a> {
 }
 
 impl<'a> Charge<'a> {
-    /// Takes `cost` units of the quota for the key. Cost 0 only peeks.
+    /// Creates a charge of `cost` units under the quota for the key. Cost 0 only peeks.
     #[must_use]
     pub const fn new(quota: &'a PolicyQuota, key: &'a Key<'a>, cost: u32) -> Self {
         Self { counter: Counter::new(quota, key), cost }
     }
 
-    /// The counter charged.
+    /// Returns the counter charged.
     #[must_use]
     pub const fn counter(&self) -> Counter<'a> {
         self.counter
     }
 
-    /// The limit of the quota charged.
+    /// Returns the limit of the quota charged.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.counter.quota.quota.limit()
     }
 
-    /// Units to take.
+    /// Returns the units to charge.
     #[must_use]
     pub const fn cost(&self) -> u32 {
         self.cost

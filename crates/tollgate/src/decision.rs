@@ -1,6 +1,6 @@
-//! The decision: a verdict with its reasons, made from what a store counted.
+//! The decision: a verdict with its reasons, computed from a store's counts.
 //!
-//! A pure function of the charges and the counts; it reads no clock and asks no store.
+//! It is a pure function of the charges and the counts: it reads no clock and calls no store.
 
 use std::fmt;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::{Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Reaso
 /// remaining share.
 ///
 /// It borrows its quotas and its key, so making it is free. To keep it, call [`into_owned`](Self::into_owned). It
-/// cannot be cloned, so that what it took can be refunded only once.
+/// cannot be cloned, so that its units can be refunded only once.
 ///
 /// # Examples
 ///
@@ -84,16 +84,16 @@ pub enum Source {
 }
 
 impl<'a> Decision<'a> {
-    /// Makes a decision of what a store counted for these quotas and this key. `None` unless there is one state for
-    /// each quota, and at least one.
+    /// Creates a decision from a store's counts for these quotas and this key. Returns `None` unless there is one state
+    /// for each quota, and at least one.
     #[must_use]
     pub fn new(quotas: &'a Arc<[PolicyQuota]>, key: Key<'a>, counted: Counted) -> Option<Self> {
         let is_possible = counted.len() == quotas.len() && !counted.is_empty();
         is_possible.then(|| Self::of_key(Quotas::Of(quotas), key, counted))
     }
 
-    /// Makes a decision of what a store counted for these charges. `None` unless there is one state for each charge,
-    /// and at least one.
+    /// Creates a decision from a store's counts for these charges. Returns `None` unless there is one state for each
+    /// charge, and at least one.
     #[must_use]
     pub fn of_charges(charges: &'a [Charge<'a>], counted: Counted) -> Option<Self> {
         let is_possible = counted.len() == charges.len() && !counted.is_empty();
@@ -134,7 +134,7 @@ impl<'a> Decision<'a> {
         self.counted
     }
 
-    /// Returns the receipt for what the check took, for a later refund.
+    /// Returns the receipt for the units that the check charged, for a later refund.
     pub fn into_receipt(self) -> Receipt {
         let item = |index: usize| {
             let (quota, key) = self.asked_at(index)?;
@@ -145,53 +145,53 @@ impl<'a> Decision<'a> {
 }
 
 impl Decision<'_> {
-    /// Whether the request is allowed.
+    /// Returns whether the request is allowed.
     #[must_use]
     #[inline]
     pub fn is_allowed(&self) -> bool {
         self.counted.is_admitted()
     }
 
-    /// The verdict, to match on.
+    /// Returns the verdict, to match on.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         if self.is_allowed() { Verdict::Allowed } else { Verdict::Denied }
     }
 
-    /// Which of [`quotas`](Self::quotas) decided, counted from 0.
+    /// Returns which of [`quotas`](Self::quotas) decided, counted from 0.
     #[must_use]
     #[inline]
     pub fn deciding(&self) -> usize {
         self.counted.deciding()
     }
 
-    /// The states of all quotas, in the order in which they were charged.
+    /// Returns the states of all quotas, in the order in which they were charged.
     #[must_use]
     pub const fn quotas(&self) -> &Counted {
         &self.counted
     }
 
-    /// The state of the quota that decided.
+    /// Returns the state of the quota that decided.
     #[must_use]
     #[inline]
     pub fn state(&self) -> &QuotaState {
         &self.counted[self.deciding()]
     }
 
-    /// The quota that decided, as requested. If a fallback answered for the store, the [state](Self::state) may have
-    /// another limit.
+    /// Returns the quota that decided, as requested. If a fallback answered for the store, the [state](Self::state) may
+    /// have another limit.
     #[must_use]
     pub fn quota(&self) -> &Quota {
         self.policy_quota().quota()
     }
 
-    /// The name of the policy that decided.
+    /// Returns the name of the policy that decided.
     #[must_use]
     pub fn policy(&self) -> &str {
         self.policy_quota().policy()
     }
 
-    /// The quota that decided, with its policy.
+    /// Returns the quota that decided, with its policy.
     #[must_use]
     pub fn policy_quota(&self) -> &PolicyQuota {
         match &self.asked {
@@ -201,43 +201,43 @@ impl Decision<'_> {
         }
     }
 
-    /// Units used in the window, including this request's if it was allowed.
+    /// Returns units used in the window, including this request's if it was allowed.
     #[must_use]
     #[inline]
     pub fn used(&self) -> u64 {
         self.state().used()
     }
 
-    /// Units left in the window; never negative.
+    /// Returns units left in the window; never negative.
     #[must_use]
     #[inline]
     pub fn remaining(&self) -> u64 {
         self.state().remaining()
     }
 
-    /// Time until the window ends and the count starts anew.
+    /// Returns time until the window ends and the count starts anew.
     #[must_use]
     #[inline]
     pub fn reset_after(&self) -> Duration {
         self.state().reset_after()
     }
 
-    /// Time to wait before the same request can succeed; `None` if it was allowed, or if its cost can never pass.
-    /// Clients that wait that long are never denied for returning too early.
+    /// Returns time to wait before the same request can succeed; `None` if it was allowed, or if its cost can never
+    /// pass. Clients that wait that long are never denied for returning too early.
     #[must_use]
     #[inline]
     pub fn retry_after(&self) -> Option<Duration> {
         self.state().retry_after()
     }
 
-    /// Why the request is denied.
+    /// Returns why the request is denied.
     #[must_use]
     #[inline]
     pub fn reason(&self) -> Option<Reason> {
         self.state().reason()
     }
 
-    /// Where the decision came from: the source of the quota that [decided](Self::deciding).
+    /// Returns where the decision came from: the source of the quota that [decided](Self::deciding).
     #[must_use]
     #[inline]
     pub fn source(&self) -> Source {

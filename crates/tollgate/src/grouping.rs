@@ -1,4 +1,4 @@
-//! How many bits of an address identify a client.
+//! The number of bits of an address that identify a client.
 
 use std::net::{IpAddr, Ipv4Addr};
 
@@ -6,8 +6,8 @@ use thiserror::Error;
 
 use crate::{Key, Network};
 
-/// How many leading bits of an address identify a client. A client with an IPv6 address usually has a whole /64, so
-/// counting single addresses would give it 2^64 limits.
+/// The number of leading bits of an address that identify a client. A client with an IPv6 address usually has a whole
+/// /64, so counting single addresses would give it 2^64 limits.
 ///
 /// The default is /32 and /64. An IPv4 address in IPv6 form counts as the IPv4 address: mapped (`::ffff:192.0.2.7`), or
 /// from a translator with the well-known prefix of RFC 6052 (`64:ff9b::192.0.2.7`), whose clients share one /64.
@@ -34,7 +34,7 @@ pub struct Grouping {
 pub struct GroupingError;
 
 impl Grouping {
-    /// Each address is a client of its own.
+    /// Each address is a separate client.
     pub const WHOLE: Self = Self { ipv4: 32, ipv6: 128 };
 
     /// Groups by the leading bits of IPv4 and of IPv6 addresses.
@@ -46,19 +46,19 @@ impl Grouping {
         if ipv4 > 32 || ipv6 > 128 { Err(GroupingError) } else { Ok(Self { ipv4, ipv6 }) }
     }
 
-    /// The bits of an IPv4 address that identify a client.
+    /// Returns the bits of an IPv4 address that identify a client.
     #[must_use]
     pub const fn ipv4(self) -> u8 {
         self.ipv4
     }
 
-    /// The bits of an IPv6 address that identify a client.
+    /// Returns the bits of an IPv6 address that identify a client.
     #[must_use]
     pub const fn ipv6(self) -> u8 {
         self.ipv6
     }
 
-    /// The network of the client with this address.
+    /// Returns the network of the client with this address.
     #[must_use]
     pub fn network(self, address: IpAddr) -> Network {
         let address = ipv4_within(address.to_canonical());
@@ -66,7 +66,7 @@ impl Grouping {
         Network::of(address, prefix)
     }
 
-    /// The key of the client with this address: the first address of its network.
+    /// Returns the key of the client with this address: the first address of its network.
     #[must_use]
     #[inline]
     pub fn key(self, address: IpAddr) -> Key<'static> {

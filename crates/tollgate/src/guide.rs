@@ -22,7 +22,7 @@
 //! ```
 //!
 //! Share a limiter by reference or by clone; any number of threads may use it at once. A denial is a value, not an
-//! error. The only error is that the memory is [`Full`](crate::Full), and the caller decides what that means.
+//! error. The only error is [`Full`](crate::Full): the memory is full, and the caller decides what that means.
 //!
 //! # Keys
 //!
@@ -85,8 +85,8 @@
 //!
 //! # Cost
 //!
-//! A request may take more than one unit. It is admitted if all of them fit. A denied request takes nothing, so a
-//! smaller one may still pass. A cost above the limit can never pass, so its denial has no time to wait.
+//! A request may cost more than one unit. It is admitted if all of them fit. A denied request costs nothing, so a
+//! smaller one may still be admitted. A cost above the limit can never be admitted, so its denial has no time to wait.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota, Reason};
@@ -104,11 +104,11 @@
 //!
 //! # Refund
 //!
-//! A check returns a [`Receipt`](crate::Receipt) for what it took, and [`refund`](crate::Limiter::refund) gives that
-//! back. The units return to the windows they were taken from, unless those have closed. A denied request takes
+//! A check returns a [`Receipt`](crate::Receipt) for the units that it charged, and [`refund`](crate::Limiter::refund)
+//! gives them back. The units return to the windows that were charged, unless those have closed. A denied request costs
 //! nothing, so its receipt is empty. A refund removes the units from the receipt, so nothing is given back twice.
 //!
-//! If the cost is known only afterwards, take the most it can be and [settle](crate::Limiter::settle) the receipt. Or
+//! If the cost is known only afterwards, charge the maximum and [settle](crate::Limiter::settle) the receipt. Or
 //! [reserve](crate::Limiter::reserve) it: units that are not committed are given back, even if the work fails.
 //!
 //! ```
@@ -161,10 +161,10 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! # Quotas with keys of their own
+//! # Quotas with their own keys
 //!
 //! To limit each user and all users together, give each quota its own key: a [`Charge`](crate::Charge) is one quota for
-//! one key, and [`check_all`](crate::Limiter::check_all) takes several of them all or nothing. A
+//! one key, and [`check_all`](crate::Limiter::check_all) applies several of them, all or nothing. A
 //! [`PolicyQuota`](crate::PolicyQuota) is a quota with a name, so that quotas with the same windows have separate
 //! counters.
 //!
@@ -194,8 +194,8 @@
 //! # Waiting
 //!
 //! Some callers prefer to wait: a client that must stay under another service's limit, or a background job.
-//! [`Waiters`](crate::Waiters) waits for a limiter. A call that is denied sleeps for `retry_after`, with a timer that
-//! you pass, and asks again.
+//! [`Waiters`](crate::Waiters) waits for a limiter. A denied call sleeps for `retry_after`, with a timer that you pass,
+//! and asks again.
 //!
 //! ```
 //! use std::time::Duration;
@@ -222,7 +222,8 @@
 //! Waiters of one key are served in the order in which they came, and other keys are not delayed. Only the first of
 //! them asks, so a crowd that waits does not become a crowd of requests when the window ends. At most `max_waiters`
 //! wait at a time; the next one gets an [error](crate::WaitError::TooManyWaiters). With a deadline, the denial is
-//! returned as soon as it is known that there will be no room in time. A cost that can never pass is denied at once.
+//! returned as soon as it is known that there will be no room in time. A cost that can never be admitted is denied at
+//! once.
 //!
 //! Dropping a future is safe: its waiter leaves the queue and the next one moves up. If it was calling a shared store
 //! at that moment, something may have been charged.
@@ -261,11 +262,11 @@
 //!
 //! # When the store is full
 //!
-//! A memory store holds as many counters as it is [told to](crate::MemoryStoreBuilder::max_counters), and never forgets
-//! a live one to make room. When all are live, a key without a counter gets [`Full`](crate::Full); keys with a counter
-//! are not affected. This is not a denial: the key may be within its quota, but there is no room to count it. You
-//! choose whether to refuse such a request or to admit it uncounted. If it happens without an attack, raise the cap (a
-//! counter takes about 33 bytes) or shorten the windows. Windows that close make room.
+//! A memory store holds up to a [configured number](crate::MemoryStoreBuilder::max_counters) of counters, and never
+//! drops a live one to make room. When all are live, a key without a counter gets [`Full`](crate::Full); keys with a
+//! counter are not affected. This is not a denial: the key may be within its quota, but there is no room to count it.
+//! You choose whether to refuse such a request or to admit it uncounted. If it happens without an attack, raise the cap
+//! (a counter takes about 33 bytes) or shorten the windows. Windows that close make room.
 //!
 //! ```
 //! use tollgate::{Full, Limiter, MemoryStore, Quota};
@@ -286,8 +287,8 @@
 //! A store over a network can be down, hang or answer nonsense. This is not a denial either, and you decide once what
 //! it means: [`FallbackStore`](crate::FallbackStore) puts one of three policies above any store. `Open` admits,
 //! `Closed` returns the error, and with `Local` each process counts against its share of the limit.
-//! [`OnStoreFailure`](crate::OnStoreFailure) documents the most that they admit. The [source](crate::Decision::source)
-//! of such a decision is [`Fallback`](crate::Source::Fallback).
+//! [`OnStoreFailure`](crate::OnStoreFailure) documents how much they admit at most. The
+//! [source](crate::Decision::source) of such a decision is [`Fallback`](crate::Source::Fallback).
 //!
 //! # Time in your tests
 //!
@@ -318,8 +319,8 @@
 //!
 //! # What fixed windows do at a boundary
 //!
-//! The count starts anew with each window. So a client that uses up one window at its very end and the next
-//! at its very start gets twice the limit in a short time:
+//! The count starts over with each window. So a client that uses up one window at its very end and the next at its very
+//! start gets twice the limit in a short time:
 //!
 //! ```text
 //!  limit 5      window 1                window 2

@@ -5,7 +5,8 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-/// A format of the headers that tell clients their limits. `tollgate-tower` writes them; policies choose among them.
+/// A format of the headers that inform clients about their limits. `tollgate-tower` writes them; policies choose among
+/// them.
 ///
 /// It is written as `draft-11`, `draft-06`, `x-ratelimit`, `github`, `kong`, `envoy` or `none`.
 ///
@@ -25,13 +26,13 @@ pub enum HeaderFormat {
     Draft06,
     /// `X-RateLimit-Limit`, `-Remaining` and `-Reset`, with the reset in seconds of the Unix epoch.
     XRateLimit,
-    /// As GitHub's API: as `x-ratelimit`, with `X-RateLimit-Used` and `-Resource`.
+    /// The format of GitHub's API: like `x-ratelimit`, with `X-RateLimit-Used` and `-Resource`.
     GitHub,
-    /// As Kong's rate limiting plugin: `X-RateLimit-Limit-Minute`, `X-RateLimit-Remaining-Minute` and so on for each unit of
-    /// time, and `RateLimit-Limit`, `-Remaining` and `-Reset` in delta seconds.
+    /// The format of Kong's rate limiting plugin: `X-RateLimit-Limit-Minute`, `X-RateLimit-Remaining-Minute` and so on
+    /// for each unit of time, and `RateLimit-Limit`, `-Remaining` and `-Reset` in delta seconds.
     Kong,
-    /// As Envoy's rate limit filter: `X-RateLimit-Limit` with all quotas, `-Remaining` and `-Reset` in delta seconds, and
-    /// `X-Envoy-RateLimited` with a denial.
+    /// The format of Envoy's rate limit filter: `X-RateLimit-Limit` with all quotas, `-Remaining` and `-Reset` in delta
+    /// seconds, and `X-Envoy-RateLimited` with a denial.
     Envoy,
     /// None.
     None,
@@ -105,7 +106,7 @@ impl HeaderFormat {
     pub const ALL: [Self; 7] =
         [Self::Draft11, Self::Draft06, Self::XRateLimit, Self::GitHub, Self::Kong, Self::Envoy, Self::None];
 
-    /// Its name in configuration.
+    /// Returns its name in configuration.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -119,7 +120,7 @@ impl HeaderFormat {
         }
     }
 
-    /// The names of the headers that it may have, besides `Retry-After`, each with its meaning.
+    /// Returns the names of the headers that it may have in addition to `Retry-After`, each with its meaning.
     #[must_use]
     pub const fn headers(self) -> &'static [(&'static str, &'static str)] {
         match self {
@@ -196,25 +197,25 @@ impl HeaderFormats {
         Ok(Self { bits: chosen.into_iter().map(HeaderFormat::bit).sum() })
     }
 
-    /// Whether there are no headers.
+    /// Returns whether there are no headers.
     #[must_use]
     pub const fn is_none(self) -> bool {
         self.bits == 0
     }
 
-    /// Whether this format is among them. [`HeaderFormat::None`] never is.
+    /// Returns whether this format is among them. [`HeaderFormat::None`] never is.
     #[must_use]
     #[inline]
     pub const fn has(self, format: HeaderFormat) -> bool {
         self.bits & format.bit() != 0
     }
 
-    /// The formats, in the order of [`HeaderFormat::ALL`].
+    /// Returns the formats, in the order of [`HeaderFormat::ALL`].
     pub fn iter(self) -> impl Iterator<Item = HeaderFormat> {
         HeaderFormat::ALL.into_iter().filter(move |format| self.has(*format))
     }
 
-    /// The names of all their headers except `Retry-After`, each once.
+    /// Returns the names of all their headers except `Retry-After`, each once.
     pub fn headers(self) -> impl Iterator<Item = &'static str> {
         self.iter().enumerate().flat_map(move |(place, format)| {
             let is_new = move |header: &&str| {

@@ -68,14 +68,14 @@ enum Payload<'a> {
     Owned(Box<[u8]>),
 }
 
-/// What a key holds in place: a pair of short texts, and a key of six words in all.
+/// The bytes that a key holds in place: enough for a pair of short texts, in a key of six words in all.
 const INLINE: usize = 38;
 
 /// The head of a value in the canonical bytes: its kind and its length in LEB128, at most 11 bytes.
 type Head = SmallVec<[u8; 11]>;
 
 impl<'a> Key<'a> {
-    /// Makes a key of these parts, in this order. A list of one part differs from the part.
+    /// Creates a key from these parts, in this order. A list of one part differs from the part.
     pub fn parts<P: Into<Key<'a>>>(parts: impl IntoIterator<Item = P>) -> Key<'static> {
         let mut payload = SmallVec::<[u8; 64]>::new();
         for part in parts {

@@ -41,7 +41,7 @@
 //! |---|---|
 //! | `calendar` | days, weeks, months and years in a time zone |
 //! | `serde` | quotas as strings in configuration |
-//! | `testing` | for your own tests: a limiter with a clock that stands still, a store that denies nobody, and assertions |
+//! | `testing` | for your own tests: a limiter with a clock that stands still, a store that never denies, and assertions |
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

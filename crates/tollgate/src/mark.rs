@@ -2,7 +2,8 @@
 
 use crate::Timestamp;
 
-/// The time of a charge, as its counter sees it. A refund names it, so that units return to where they were taken.
+/// The time of a charge, as its counter sees it. A refund names it, so that units return to the window that was
+/// charged.
 ///
 /// For fixed windows it is the start of the window that was charged. Limiters keep it in a
 /// [`Receipt`](crate::Receipt). Make one only to refund without a receipt, as administrators do.
@@ -10,13 +11,13 @@ use crate::Timestamp;
 pub struct Mark(Timestamp);
 
 impl Mark {
-    /// The mark at this time.
+    /// Returns the mark at this time.
     #[must_use]
     pub const fn at(time: Timestamp) -> Self {
         Self(time)
     }
 
-    /// The time that it marks.
+    /// Returns the time that it marks.
     #[must_use]
     pub const fn time(self) -> Timestamp {
         self.0

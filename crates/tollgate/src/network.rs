@@ -42,7 +42,7 @@ pub enum NetworkError {
 }
 
 impl Network {
-    /// Returns the network of this address with a prefix of so many bits, at most those of the address.
+    /// Returns the network of this address with a prefix of this many bits, at most the address's length.
     #[must_use]
     pub fn of(address: IpAddr, prefix: u8) -> Self {
         match address.to_canonical() {
@@ -57,25 +57,25 @@ impl Network {
         }
     }
 
-    /// The address alone.
+    /// Returns the address alone.
     #[must_use]
     pub fn host(address: IpAddr) -> Self {
         Self::of(address, u8::MAX)
     }
 
-    /// Its first address.
+    /// Returns its first address.
     #[must_use]
     pub const fn first(&self) -> IpAddr {
         self.first
     }
 
-    /// The length of its prefix.
+    /// Returns the length of its prefix.
     #[must_use]
     pub const fn prefix(&self) -> u8 {
         self.prefix
     }
 
-    /// Whether this network contains the other.
+    /// Returns whether this network contains the other.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         self.first.is_ipv4() == other.first.is_ipv4()

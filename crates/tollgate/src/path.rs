@@ -45,7 +45,7 @@ pub fn canonical_path(path: &str) -> Cow<'_, str> {
     canonical.into()
 }
 
-/// Whether the path is canonical already, as most are. Segments that begin with a dot need the slow way.
+/// Returns whether the path is canonical already, as most are. Segments that begin with a dot need the slow way.
 ///
 /// It reads every byte in any case, so that the compiler can vectorize it.
 fn is_canonical(path: &[u8]) -> bool {

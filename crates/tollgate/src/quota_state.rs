@@ -23,15 +23,15 @@ pub struct QuotaState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Reason {
-    /// Less is left in the window than the cost; it can pass in a later window.
+    /// Less is left in the window than the cost; the request can be admitted in a later window.
     QuotaExceeded,
     /// The cost is above the limit; it can never pass.
     CostExceedsLimit,
 }
 
 impl QuotaState {
-    /// Makes the state of a fixed window at `now`: what is `used` after the step, and the reason if there was no room.
-    /// It has no [units](Self::with_units), and its [source](Self::with_source) is the store.
+    /// Makes the state of a fixed window at `now`: the units `used` after the step, and the reason if there was no
+    /// room. It has no [units](Self::with_units), and its [source](Self::with_source) is the store.
     #[must_use]
     #[inline(always)]
     pub const fn in_window(
@@ -53,7 +53,7 @@ impl QuotaState {
         }
     }
 
-    /// Returns the state with the units that the step took or gave back.
+    /// Returns the state with the units that the step charged or gave back.
     #[must_use]
     #[inline(always)]
     pub const fn with_units(self, units: u32) -> Self {
@@ -76,102 +76,105 @@ impl QuotaState {
         Self { now: self.now.max(now), units: 0, ..self }
     }
 
-    /// Units allowed in a window.
+    /// Returns units allowed in a window.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Units used in the window.
+    /// Returns units used in the window.
     #[must_use]
     pub const fn used(&self) -> u64 {
         self.used
     }
 
-    /// Units left in the window; never negative.
+    /// Returns units left in the window; never negative.
     #[must_use]
     pub const fn remaining(&self) -> u64 {
         self.limit.saturating_sub(self.used)
     }
 
-    /// Units that the step took from the counter for this charge, or gave back if it was a refund. A peek takes none,
-    /// and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes).
+    /// Returns the units that the step charged to the counter for this charge or, for a refund, gave back. A peek
+    /// charges none, and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes).
     ///
-    /// A counter that is nearly [saturated](crate::Quota::MAX_LIMIT) takes less than the cost. Several charges of one
-    /// step on the same counter share what it took in their order, each up to its cost.
+    /// A counter that is nearly [saturated](crate::Quota::MAX_LIMIT) is charged less than the cost. Several charges of
+    /// one step on the same counter share its units in their order, each up to its cost.
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.units
     }
 
-    /// The mark that a refund of these units has to name.
+    /// Returns the mark that a refund of these units has to name.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// The window that was counted; `None` if the quota does not count in fixed windows. It holds [`now`](Self::now),
-    /// unless a shared store's clock has just stepped back: then it may begin up to a second after it.
+    /// Returns the window that was counted; `None` if the quota does not count in fixed windows. It holds
+    /// [`now`](Self::now), unless a shared store's clock has just stepped back: then it may begin up to a second after
+    /// it.
     #[must_use]
     pub const fn window(&self) -> Option<Window> {
         Some(Window::new(self.mark.time(), self.reset_at))
     }
 
-    /// When the step was taken, by the clock that decides.
+    /// Returns the time of the step, by the clock that decides.
     #[must_use]
     pub const fn now(&self) -> Timestamp {
         self.now
     }
 
-    /// Whether there was room: `used + cost <= limit` held before the step. Always true of steps that do not ask.
+    /// Returns whether there was room: `used + cost <= limit` held before the step. Always true of steps that do not
+    /// ask.
     #[must_use]
     pub const fn has_room(&self) -> bool {
         self.reason.is_none()
     }
 
-    /// Why there was no room, if there was none.
+    /// Returns why there was no room, if there was none.
     #[must_use]
     pub const fn reason(&self) -> Option<Reason> {
         self.reason
     }
 
-    /// Where the answer comes from: the store, this process's memory, or a fallback.
+    /// Returns the source of the answer: the store, this process's memory, or a fallback.
     #[must_use]
     pub const fn source(&self) -> Source {
         self.source
     }
 
-    /// When nothing is used any more if no units are taken until then: for fixed windows, the window's end.
+    /// Returns the time at which usage is back at zero if no units are charged until then: for fixed windows, the
+    /// window's end.
     #[must_use]
     pub const fn reset_at(&self) -> Timestamp {
         self.reset_at
     }
 
-    /// When a retry can succeed, if there was no room and there can be later.
+    /// Returns the time at which a retry can succeed, if there was no room but there can be later.
     #[must_use]
     pub fn retry_at(&self) -> Option<Timestamp> {
         (self.reason? == Reason::QuotaExceeded).then_some(self.reset_at)
     }
 
-    /// When one more unit is free if no units are taken until then; `None` if nothing is used.
+    /// Returns the time at which one more unit is free if no units are charged until then; `None` if nothing is used.
     #[must_use]
     pub fn next_at(&self) -> Option<Timestamp> {
         (self.used > 0).then_some(self.reset_at)
     }
 
-    /// Time until [`reset_at`](Self::reset_at).
+    /// Returns time until [`reset_at`](Self::reset_at).
     #[must_use]
     pub const fn reset_after(&self) -> Duration {
         self.reset_at.since(self.now)
     }
 
-    /// Time until [`retry_at`](Self::retry_at).
+    /// Returns time until [`retry_at`](Self::retry_at).
     #[must_use]
     pub fn retry_after(&self) -> Option<Duration> {
         Some(self.retry_at()?.since(self.now))
     }
 
-    /// Time until [`next_at`](Self::next_at).
+    /// Returns time until [`next_at`](Self::next_at).
     #[must_use]
     pub fn next_after(&self) -> Option<Duration> {
         Some(self.next_at()?.since(self.now))
@@ -198,7 +201,7 @@ impl QuotaState {
 }
 
 impl Reason {
-    /// Why so many units do not fit under this limit, if they do not.
+    /// Returns the reason why this many units do not fit under this limit, if they do not.
     #[must_use]
     pub const fn of(used: u64, cost: u64, limit: u64) -> Option<Self> {
         if cost > limit {

@@ -1,4 +1,4 @@
-//! Receipts of what checks took, which can be given back once.
+//! Receipts of charged units, which can be given back once.
 
 use std::error::Error;
 use std::fmt;
@@ -12,11 +12,11 @@ use crate::{
     StoreError,
 };
 
-/// A receipt of what a check took: for each quota the counter, the units and the time.
+/// A receipt of the units that a check charged: for each quota the counter, the units and the time.
 ///
-/// It comes from a [`Decision`](crate::Decision::into_receipt), and a limiter's `refund` takes it back. Each charge
-/// that took units has one [item](Self::items). The receipt is [empty](Self::is_empty) if the check took nothing: a
-/// peek, an answer of a fallback, or a denial, unless [denied requests are counted](crate::CountDenied::Yes).
+/// It comes from a [`Decision`](crate::Decision::into_receipt), and a limiter's `refund` accepts it. Each charge with
+/// units has one [item](Self::items). The receipt is [empty](Self::is_empty) if the check charged nothing: for a peek,
+/// an answer of a fallback, or a denial, unless [denied requests are counted](crate::CountDenied::Yes).
 ///
 /// An item leaves the receipt when it is given back or settled, so nothing is given back twice. If the store failed and
 /// provably did nothing, the item stays, and the caller can retry.
@@ -42,7 +42,7 @@ use crate::{
 #[must_use = "what was taken stays taken until it is refunded"]
 pub struct Receipt(SmallVec<[ReceiptItem; 1]>);
 
-/// What a check took from one counter.
+/// The units that a check charged to one counter.
 #[derive(Debug)]
 pub struct ReceiptItem {
     quota: PolicyQuota,
@@ -62,23 +62,24 @@ pub struct ReceiptError {
 }
 
 impl Receipt {
-    /// Whether nothing was taken. [`settle`](Self::settle) may still charge then: a request can cost more than it took.
+    /// Returns whether nothing was charged. [`settle`](Self::settle) may still charge then: a request can cost more
+    /// than was charged.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.iter().all(|item| item.units == 0)
     }
 
-    /// The items, in the order in which they were charged. An item without units is here because
+    /// Returns the items, in the order in which they were charged. An item without units is here because
     /// [settling](Self::settle) may charge it.
     #[must_use]
     pub fn items(&self) -> &[ReceiptItem] {
         &self.0
     }
 
-    /// Gives back up to `units` of each item on the store that they were taken from; the rest stays in the receipt.
-    /// `u32::MAX` gives back everything. Limiters have this as `refund`.
+    /// Gives back up to `units` of each item on the store that was charged; the rest stays in the receipt. `u32::MAX`
+    /// gives back everything. Limiters have this as `refund`.
     ///
-    /// It calls the store once, with a step for each item. Only items whose step was provably not taken stay in the
+    /// It calls the store once, with a step for each item. Only items whose step was provably not executed stay in the
     /// receipt.
     ///
     /// # Errors
@@ -88,8 +89,8 @@ impl Receipt {
     ///
     /// # Cancel safety
     ///
-    /// What is given back leaves the receipt before the call. If the future is dropped, it may or may not have been given
-    /// back, and no later call gives it back.
+    /// Units that are given back leave the receipt before the call. If the future is dropped, it may or may not have
+    /// been given back, and no later call gives it back.
     pub async fn refund(&mut self, store: &impl Store, units: u32) -> Result<Counted, ReceiptError> {
         let mut parts = self.split_off(units);
         let refunded = parts.use_up(store, |item| Some(item.step_back(item.units))).await;
@@ -99,7 +100,7 @@ impl Receipt {
         refunded
     }
 
-    /// Moves up to `units` of each item into a receipt of their own.
+    /// Moves up to `units` of each item into a separate receipt.
     pub(crate) fn split_off(&mut self, units: u32) -> Self {
         let mut parts = Self::default();
         for mut item in mem::take(&mut self.0) {
@@ -123,17 +124,17 @@ impl Receipt {
         }
     }
 
-    /// Settles each item at the actual cost, on the store that it was taken from. Units above the cost are given back.
+    /// Settles each item at the actual cost, on the store that was charged. Units above the cost are given back.
     /// Missing units are charged without asking for room, in the windows that are open now. A
     /// [fixed](ReceiptItem::fixed) cost does not change.
     ///
     /// # Errors
     ///
-    /// As [`refund`](Self::refund).
+    /// The same as [`refund`](Self::refund).
     ///
     /// # Cancel safety
     ///
-    /// As [`refund`](Self::refund).
+    /// The same as [`refund`](Self::refund).
     pub async fn settle(&mut self, store: &impl Store, cost: u32) -> Result<Counted, ReceiptError> {
         self.use_up(store, |item| item.settle(cost)).await
     }
@@ -186,22 +187,22 @@ impl FromIterator<ReceiptItem> for Receipt {
 }
 
 impl ReceiptItem {
-    /// Makes an item from its saved parts. A [`Decision`](crate::Decision::into_receipt) has its items ready.
+    /// Creates an item from its saved parts. A [`Decision`](crate::Decision::into_receipt) has its items ready.
     #[must_use]
     pub const fn new(quota: PolicyQuota, key: Key<'static>, units: u32, mark: Mark) -> Self {
         let cost = if units > 0 { Some(units) } else { None };
         Self { quota, key, units, mark, cost }
     }
 
-    /// Makes the item of a step with this outcome. A fallback's answer took nothing.
+    /// Makes the item of a step with this outcome. A fallback's answer charged nothing.
     #[must_use]
     pub fn of(counter: Counter<'_>, state: &QuotaState) -> Self {
         let units = if state.source() == Source::Store { state.units() } else { 0 };
         Self::new(counter.quota().clone(), counter.key().clone().into_owned(), units, state.mark())
     }
 
-    /// Sets the cost of the check if the store took less: a check at cost 0 takes nothing, and neither does one that a
-    /// fallback answered. [Settling](Self::settle) then charges what is missing beyond this cost.
+    /// Sets the cost of the check if the store charged less: a check at cost 0 charges nothing, and neither does one
+    /// that a fallback answered. [Settling](Self::settle) then charges the difference beyond this cost.
     #[must_use]
     pub fn with_cost(self, cost: u32) -> Self {
         Self { cost: Some(cost), ..self }
@@ -213,38 +214,38 @@ impl ReceiptItem {
         Self { cost: None, ..self }
     }
 
-    /// The quota that was charged.
+    /// Returns the quota that was charged.
     #[must_use]
     pub const fn quota(&self) -> &PolicyQuota {
         &self.quota
     }
 
-    /// The key that was charged.
+    /// Returns the key that was charged.
     #[must_use]
     pub const fn key(&self) -> &Key<'static> {
         &self.key
     }
 
-    /// Units that were taken.
+    /// Returns the charged units.
     #[must_use]
     pub const fn units(&self) -> u32 {
         self.units
     }
 
-    /// The cost that [settling](Self::settle) starts from: usually the units that were taken. `None` if settling does
+    /// Returns the cost that [settling](Self::settle) starts from: usually the charged units. `None` if settling does
     /// not change the item.
     #[must_use]
     pub const fn cost(&self) -> Option<u32> {
         self.cost
     }
 
-    /// When they were taken, as the counter sees it.
+    /// Returns the time of the charge, as the counter sees it.
     #[must_use]
     pub const fn mark(&self) -> Mark {
         self.mark
     }
 
-    /// The step that gives back `units`, at most those that were taken. `None` if none were.
+    /// Returns the step that gives back `units`, at most the charged ones. `None` if none were.
     #[must_use]
     pub fn refund(&self, units: u32) -> Option<Step<'_>> {
         (self.units > 0).then(|| self.step_back(units.min(self.units)))
@@ -258,7 +259,7 @@ impl ReceiptItem {
         Counter::new(&self.quota, &self.key)
     }
 
-    /// Moves `units`, of which it has more, into an item of their own.
+    /// Moves `units`, fewer than it has, into a separate item.
     fn split_off(&mut self, units: u32) -> Self {
         self.units -= units;
         let rest = self.cost.map(|cost| cost.saturating_sub(units));
@@ -266,8 +267,8 @@ impl ReceiptItem {
         Self { quota: self.quota.clone(), key: self.key.clone(), units, mark: self.mark, cost }
     }
 
-    /// The step that settles the item at the actual cost: it gives back the rest, or charges missing units without
-    /// asking for room, in the window that is open then. `None` if there is nothing to do.
+    /// Returns the step that settles the item at the actual cost: it gives back the rest, or charges missing units
+    /// without asking for room, in the window that is open then. `None` if there is nothing to do.
     #[must_use]
     pub fn settle(&self, actual: u32) -> Option<Step<'_>> {
         match actual.checked_sub(self.cost?) {
@@ -279,7 +280,7 @@ impl ReceiptItem {
 }
 
 impl ReceiptError {
-    /// The quota whose counter could not be changed, with the name of its policy; the first of several.
+    /// Returns the quota whose counter could not be changed, with the name of its policy; the first of several.
     #[must_use]
     pub const fn quota(&self) -> &PolicyQuota {
         &self.quota
@@ -291,13 +292,13 @@ impl ReceiptError {
         &self.cause
     }
 
-    /// The quotas whose items were given back or settled despite the error.
+    /// Returns the quotas whose items were given back or settled despite the error.
     #[must_use]
     pub fn changed(&self) -> &[PolicyQuota] {
         &self.changed
     }
 
-    /// Whether units of any item may have been given back or charged without an answer.
+    /// Returns whether units of any item may have been given back or charged without an answer.
     #[must_use]
     pub const fn may_have_charged(&self) -> bool {
         self.cause.may_have_charged()

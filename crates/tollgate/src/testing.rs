@@ -1,5 +1,5 @@
-//! Helpers for your own tests: a limiter with a clock that stands still, a store that denies nobody, and assertions
-//! with clear messages.
+//! Helpers for your own tests: a limiter with a clock that stands still, a store that never denies, and assertions with
+//! clear messages.
 //!
 //! ```
 //! use std::time::Duration;
@@ -32,7 +32,7 @@ pub fn limiter(quota: Quota) -> (Limiter<ManualClock>, ManualClock) {
     (Limiter::with_store(quota, store), clock)
 }
 
-/// A store that counts and denies nobody, for tests that are not about limits.
+/// A store that counts but never denies, for tests that are not about limits.
 ///
 /// `used` may pass the limit, and then `remaining` is 0. Errors of the store below are returned.
 ///
@@ -69,7 +69,7 @@ impl<S> CountingStore<S> {
     }
 }
 
-/// Counts in a memory of its own.
+/// Counts in its own memory.
 impl Default for CountingStore {
     fn default() -> Self {
         Self::new(MemoryStore::new())
@@ -120,29 +120,29 @@ impl<S: Store> Store for CountingStore<S> {
     }
 }
 
-/// The decision, if it allows.
+/// Returns the decision, if it allows.
 ///
 /// # Panics
 ///
-/// If it denies; the message says why.
+/// If it denies; the message gives the reason.
 #[track_caller]
 pub fn assert_allowed<'d, 'a>(decision: &'d Decision<'a>) -> &'d Decision<'a> {
     assert!(decision.is_allowed(), "expected the request to be allowed, and {}", said(decision));
     decision
 }
 
-/// The decision, if it denies.
+/// Returns the decision, if it denies.
 ///
 /// # Panics
 ///
-/// If it allows; the message says what is left.
+/// If it allows; the message shows what is left.
 #[track_caller]
 pub fn assert_denied<'d, 'a>(decision: &'d Decision<'a>) -> &'d Decision<'a> {
     assert!(!decision.is_allowed(), "expected the request to be denied, and {}", said(decision));
     decision
 }
 
-/// The decision, if so much is left.
+/// Returns the decision, if so much is left.
 ///
 /// # Panics
 ///

@@ -23,7 +23,7 @@ impl Timestamp {
     /// 1970-01-01 00:00 UTC.
     pub const EPOCH: Self = Self(0);
 
-    /// The point that lies this many milliseconds after the epoch.
+    /// Returns the point that lies this many milliseconds after the epoch.
     #[must_use]
     pub const fn from_unix_millis(millis: i64) -> Self {
         Self(millis)
@@ -35,14 +35,15 @@ impl Timestamp {
         self.0
     }
 
-    /// The same point as the standard library counts time; `None` if it lies beyond what this system can express.
+    /// Returns the same point as the standard library counts time; `None` if it lies beyond what this system can
+    /// express.
     #[must_use]
     pub fn to_system_time(self) -> Option<SystemTime> {
         let distance = Duration::from_millis(self.0.unsigned_abs());
         if self.0 < 0 { UNIX_EPOCH.checked_sub(distance) } else { UNIX_EPOCH.checked_add(distance) }
     }
 
-    /// How long after `earlier` this is; zero if it is not after it.
+    /// Returns the time from `earlier` to this; zero if this is not later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_millis(self.millis_since(earlier))
@@ -77,7 +78,7 @@ impl From<SystemTime> for Timestamp {
     }
 }
 
-/// Moves forward by the whole milliseconds of the duration; what is left of a millisecond is dropped.
+/// Moves forward by the whole milliseconds of the duration; a fraction of a millisecond is dropped.
 impl std::ops::Add<Duration> for Timestamp {
     type Output = Self;
 
@@ -86,7 +87,7 @@ impl std::ops::Add<Duration> for Timestamp {
     }
 }
 
-/// Moves back by the whole milliseconds of the duration; what is left of a millisecond is dropped.
+/// Moves back by the whole milliseconds of the duration; a fraction of a millisecond is dropped.
 impl std::ops::Sub<Duration> for Timestamp {
     type Output = Self;
 

@@ -16,14 +16,14 @@ pub struct Window {
 }
 
 impl Window {
-    /// The interval from `start` up to but not including `end`; empty if `end` is not after `start`.
+    /// Returns the interval from `start` up to but not including `end`; empty if `end` is not after `start`.
     #[must_use]
     pub const fn new(start: Timestamp, end: Timestamp) -> Self {
         Self { start, end }
     }
 
-    /// The aligned window that holds `now`: `start = now - ((now - offset) mod length)`, Euclidean, so that it works
-    /// before 1970 too. A length below 1 ms counts as 1 ms.
+    /// Returns the aligned window that holds `now`: `start = now - ((now - offset) mod length)`, Euclidean, so that it
+    /// works before 1970 too. A length below 1 ms counts as 1 ms.
     #[must_use]
     pub fn aligned(now: Timestamp, length: Duration, offset: Duration) -> Self {
         let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
@@ -49,13 +49,13 @@ impl Window {
         Self { start: now, end: now.saturating_add_millis(length) }
     }
 
-    /// The first millisecond that belongs to the window.
+    /// Returns the first millisecond that belongs to the window.
     #[must_use]
     pub const fn start(&self) -> Timestamp {
         self.start
     }
 
-    /// The first millisecond that no longer belongs to the window: the next window's start.
+    /// Returns the first millisecond that no longer belongs to the window: the next window's start.
     #[must_use]
     pub const fn end(&self) -> Timestamp {
         self.end
@@ -67,7 +67,7 @@ impl Window {
         self.end.since(self.start)
     }
 
-    /// Whether `start <= time < end`.
+    /// Returns whether `start <= time < end`.
     #[must_use]
     pub fn contains(&self, time: Timestamp) -> bool {
         self.start <= time && time < self.end

@@ -27,7 +27,7 @@ use crate::Timestamp;
 pub struct ManualClock(Arc<AtomicI64>);
 
 impl ManualClock {
-    /// A clock that shows this time.
+    /// Returns a clock that shows this time.
     #[must_use]
     pub fn at(time: Timestamp) -> Self {
         Self(Arc::new(AtomicI64::new(time.as_unix_millis())))

@@ -10,9 +10,9 @@ pub use self::system::SystemClock;
 
 use crate::Timestamp;
 
-/// Tells a store what time it is.
+/// A source of time for a store.
 ///
-/// One reading makes a decision. A clock should not go back. If it does so by a second or less, no window is opened
+/// Each decision uses one reading. A clock should not go back. If it does so by a second or less, no window is opened
 /// again. After a longer step, a store moves a counter, with what it has used, into the window that holds then, and a
 /// window that the clock passes twice may be counted twice.
 pub trait Clock: Send + Sync {

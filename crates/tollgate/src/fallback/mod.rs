@@ -1,7 +1,7 @@
 //! A store above another, which answers when the lower one cannot.
 //!
-//! If the store is in trouble, does not answer in time or answers nonsense, the policy decides. The next request asks the
-//! store again; reconnecting is the store's own work.
+//! If the store fails, does not answer in time or answers nonsense, the policy decides. The next request asks the store
+//! again; reconnecting is the store's own work.
 
 mod on_store_failure;
 
@@ -32,10 +32,10 @@ use crate::{Charge, Clock, MemoryStore, PolicyQuota, QuotaState, Reason, Source,
 /// The last three change a counter of the store. Nothing in this process can replace that, so the caller gets the
 /// error. Local counts end with their window: they are neither copied to the store nor given back.
 ///
-/// A quota may have [a policy of its own](PolicyQuota::with_on_store_failure). If several quotas are charged, the
-/// strictest policy among them decides: `Closed`, then `Local`, then `Open`. With `Local`, the quotas with `Local` are
-/// counted, each against its own share. The others are not counted; the answer has both. Charges on one counter are
-/// counted together: one with `Open` counts against the share of one with `Local`.
+/// A quota may have [its own policy](PolicyQuota::with_on_store_failure). If several quotas are charged, the strictest
+/// policy among them decides: `Closed`, then `Local`, then `Open`. With `Local`, the quotas with `Local` are counted,
+/// each against its own share. The others are not counted; the answer has both. Charges on one counter are counted
+/// together: one with `Open` counts against the share of one with `Local`.
 ///
 /// The store below may be a `FallbackStore` as well. Its policy comes first, and this one decides about errors that it
 /// returns.
@@ -47,7 +47,7 @@ use crate::{Charge, Clock, MemoryStore, PolicyQuota, QuotaState, Reason, Source,
 ///
 /// # Cancel safety
 ///
-/// A step that is dropped before it is done may or may not have been taken, by the store or in this process.
+/// A step that is dropped before it completes may or may not have been taken, by the store or in this process.
 ///
 /// # Examples
 ///
@@ -82,7 +82,7 @@ pub struct FallbackStore<S, C = SystemClock, D = fn() -> Pending<()>> {
 }
 
 impl<S: Store> FallbackStore<S> {
-    /// Puts a policy above a store. It waits for the store without a limit; a store without a deadline of its own needs
+    /// Puts a policy above a store. It waits for the store without a limit; a store without its own deadline needs
     /// [`deadline`](Self::deadline).
     pub fn new(store: S, on_failure: OnStoreFailure) -> Self {
         Self { store, on_failure, memory: MemoryStore::new(), deadline: pending }
@@ -106,19 +106,19 @@ impl<S, C, D> FallbackStore<S, C, D> {
         FallbackStore { store: self.store, on_failure: self.on_failure, memory: self.memory, deadline }
     }
 
-    /// The store below.
+    /// Returns the store below.
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub const fn on_failure(&self) -> OnStoreFailure {
         self.on_failure
     }
 }
 
 impl<S, C: Clock, D> FallbackStore<S, C, D> {
-    /// Returns what `Open` answers: nothing is used, in windows of this process's clock. Use it also to admit keys for
+    /// Returns the answer of `Open`: nothing is used, in windows of this process's clock. Use it also to admit keys for
     /// which a full store has no room.
     pub fn uncounted(&self, charges: &[Charge<'_>]) -> Counted {
         let now = self.memory.now();
@@ -134,7 +134,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
 }
 
 impl<S, C: Clock, D> FallbackStore<S, C, D> {
-    /// Returns what the policy answers to a step that failed with this error. Use it for a step that you gave up on.
+    /// Returns the policy's answer to a step that failed with this error. Use it for a step that you gave up on.
     ///
     /// # Errors
     ///
@@ -243,8 +243,8 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         }
     }
 
-    /// Returns what the policies of these charges answer. The strictest of them decides: one `Closed` returns the
-    /// error. With a `Local`, which counts, an `Open` denies only a cost above its limit.
+    /// Returns the answer of these charges' policies. The strictest of them decides: one `Closed` returns the error.
+    /// With a `Local`, which counts, an `Open` denies only a cost above its limit.
     fn instead(
         &self,
         charges: &[Charge<'_>],

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::Quota;
 
-/// What happens to requests while the store cannot answer.
+/// The policy for requests while the store cannot answer.
 ///
 /// With a limit of *L* a window, *N* processes on one store, and *b* = ceil(*L* x share), the processes together
 /// admit in one window at most:
@@ -23,11 +23,11 @@ use crate::Quota;
 /// with windows from the first hit, an interval as long as a window may meet two of them; then add *N b* for each.
 ///
 /// An example: 100 a minute, three processes with a share of 1/10, and in one minute both a failover that loses
-/// everything and an outage. `Local` admits at most 2 x 100 + 3 x 10 = 230, `Closed` 200. In any 60 seconds that
-/// straddle two minutes it is the sum of both: with a clean minute beside that one, 330.
+/// everything and an outage. `Local` admits at most 2 x 100 + 3 x 10 = 230, `Closed` 200. Any 60 seconds that straddle
+/// two minutes admit at most the sum of both: 330, if the other minute is undisturbed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnStoreFailure {
-    /// Admit, and count nothing. Only a cost above the limit is denied, because it can never pass.
+    /// Admit without counting. Only a cost above the limit is denied, because it can never pass.
     Open,
     /// Return the store's error.
     Closed,
@@ -36,7 +36,7 @@ pub enum OnStoreFailure {
 }
 
 impl OnStoreFailure {
-    /// Its name in configuration, without the share.
+    /// Returns its name in configuration, without the share.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,7 +91,7 @@ pub struct LocalShare {
 pub struct LocalShareError;
 
 impl LocalShare {
-    /// Makes a share from numerator and denominator.
+    /// Creates a share from numerator and denominator.
     ///
     /// # Errors
     ///

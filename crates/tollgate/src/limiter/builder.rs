@@ -36,7 +36,7 @@ impl LimiterBuilder {
     ///
     /// # Errors
     ///
-    /// If there is no quota, or two have the same window, anchor and zone and would count everything twice.
+    /// If there is no quota, or if two have the same window, anchor and zone and would count everything twice.
     pub fn build<C>(self, store: MemoryStore<C>) -> Result<Limiter<C>, QuotaError> {
         Ok(Limiter { store, quotas: self.quotas()? })
     }
@@ -45,7 +45,7 @@ impl LimiterBuilder {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build).
+    /// The same as [`build`](Self::build).
     pub fn build_shared<S>(self, store: S) -> Result<SharedLimiter<S>, QuotaError> {
         Ok(SharedLimiter { store, quotas: self.quotas()? })
     }

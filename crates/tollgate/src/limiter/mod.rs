@@ -50,7 +50,7 @@ pub struct Limiter<C = SystemClock> {
 }
 
 impl Limiter {
-    /// Makes a limiter with its own memory store.
+    /// Creates a limiter with its own memory store.
     #[must_use]
     pub fn new(quota: Quota) -> Self {
         Self::with_store(quota, MemoryStore::new())
@@ -74,19 +74,19 @@ impl Limiter {
 }
 
 impl<C> Limiter<C> {
-    /// Makes a limiter over this store, with the policy name `default`.
+    /// Creates a limiter over this store, with the policy name `default`.
     #[must_use]
     pub fn with_store(quota: Quota, store: MemoryStore<C>) -> Self {
         Self { store, quotas: default_quotas(quota) }
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub const fn store(&self) -> &MemoryStore<C> {
         &self.store
     }
 
-    /// The quotas, in the order in which a [`Decision`] lists them.
+    /// Returns the quotas, in the order in which a [`Decision`] lists them.
     #[must_use]
     pub const fn quotas(&self) -> &Arc<[PolicyQuota]> {
         &self.quotas
@@ -94,7 +94,7 @@ impl<C> Limiter<C> {
 }
 
 impl<C: Clock> Limiter<C> {
-    /// Takes one unit for the key, if every quota has room.
+    /// Charges one unit to the key, if every quota has room.
     ///
     /// # Errors
     ///
@@ -104,11 +104,11 @@ impl<C: Clock> Limiter<C> {
         self.check_cost(key, 1)
     }
 
-    /// Takes `cost` units for the key, if every quota has room for all of them. Cost 0 only peeks.
+    /// Charges `cost` units to the key, if every quota has room for all of them. Cost 0 only peeks.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     ///
     /// # Examples
     ///
@@ -127,12 +127,12 @@ impl<C: Clock> Limiter<C> {
         self.charge(Quotas::Of(&self.quotas), key.into(), cost)
     }
 
-    /// As [`check_cost`](Self::check_cost), with this quota in place of the limiter's own, for limits that differ
+    /// Like [`check_cost`](Self::check_cost), but with this quota instead of the limiter's own, for limits that differ
     /// between calls.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     ///
     /// # Examples
     ///
@@ -154,11 +154,11 @@ impl<C: Clock> Limiter<C> {
         self.charge(Quotas::One(quota), key.into(), cost)
     }
 
-    /// Takes these charges on the limiter's store, all or nothing. Each may have its own quota and key.
+    /// Applies these charges on the limiter's store, all or nothing. Each may have its own quota and key.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     ///
     /// # Panics
     ///
@@ -186,8 +186,8 @@ impl<C: Clock> Limiter<C> {
         Ok(Decision::of_all(charges, self.store.charge(charges)?))
     }
 
-    /// Holds what a check took until the actual cost is known. Units that are not [committed](Reservation::commit) when
-    /// the reservation is dropped are given back.
+    /// Holds the units that a check charged until the actual cost is known. Units that are not
+    /// [committed](Reservation::commit) when the reservation is dropped are given back.
     ///
     /// A [`SharedLimiter`] has no reservations, because a drop cannot wait for a store. There,
     /// [`settle`](SharedLimiter::settle) the receipt.
@@ -214,20 +214,20 @@ impl<C: Clock> Limiter<C> {
         Reservation::new(self, receipt)
     }
 
-    /// Answers as [`check`](Self::check) would, and takes nothing.
+    /// Answers as [`check`](Self::check) would, but charges nothing.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub fn peek<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, Full> {
         self.look(Quotas::Of(&self.quotas), key.into())
     }
 
-    /// As [`peek`](Self::peek), with this quota in place of the limiter's own.
+    /// Like [`peek`](Self::peek), but with this quota instead of the limiter's own.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub fn peek_under<'a>(
         &'a self,
         quota: &'a PolicyQuota,
@@ -236,16 +236,16 @@ impl<C: Clock> Limiter<C> {
         self.look(Quotas::One(quota), key.into())
     }
 
-    /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing if the
-    /// window has closed. For each quota that took something, a state has the [units](QuotaState::units) that were
-    /// given back.
+    /// Gives back the units that a check charged, to the windows that were charged: at most the units used there, and
+    /// none if the window has closed. For each quota that was charged, a state has the [units](QuotaState::units) that
+    /// were given back.
     ///
     /// Empties the receipt.
     pub fn refund(&self, receipt: &mut Receipt) -> Counted {
         self.refund_units(receipt, u32::MAX)
     }
 
-    /// As [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays in the receipt.
+    /// Like [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays in the receipt.
     ///
     /// # Examples
     ///
@@ -269,7 +269,7 @@ impl<C: Clock> Limiter<C> {
     }
 
     /// Settles a check at its actual cost. Units above the cost are given back. Missing units are charged without
-    /// asking for room, in the windows that are open now. If nothing was taken, nothing happens.
+    /// asking for room, in the windows that are open now. If nothing was charged, nothing happens.
     ///
     /// If the work may fail, use [`reserve`](Self::reserve), which then gives everything back.
     ///
@@ -305,7 +305,7 @@ impl<C: Clock> Limiter<C> {
         failed.map(|()| states.into_iter().collect())
     }
 
-    /// Forgets what the key has used in every quota.
+    /// Resets the key's usage of every quota.
     pub fn reset<'k>(&self, key: impl Into<Key<'k>>) {
         let key = key.into();
         for quota in &*self.quotas {
@@ -313,7 +313,7 @@ impl<C: Clock> Limiter<C> {
         }
     }
 
-    /// Sets what the key has used in the current window of every quota; it may be above the limit.
+    /// Sets the key's usage in the current window of every quota; it may be above the limit.
     ///
     /// # Errors
     ///
@@ -323,11 +323,11 @@ impl<C: Clock> Limiter<C> {
         each(self.quotas.iter().map(|quota| self.store.set(&Counter::new(quota, &key), used)))
     }
 
-    /// As [`set`](Self::set), for this quota in place of the limiter's own.
+    /// Like [`set`](Self::set), but for this quota instead of the limiter's own.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub fn set_under<'k>(
         &self,
         quota: &PolicyQuota,
@@ -347,11 +347,11 @@ impl<C: Clock> Limiter<C> {
         each(self.quotas.iter().map(|quota| self.store.record(&Charge::new(quota, &key, cost))))
     }
 
-    /// As [`record`](Self::record), for this quota in place of the limiter's own.
+    /// Like [`record`](Self::record), but for this quota instead of the limiter's own.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub fn record_under<'k>(
         &self,
         quota: &PolicyQuota,
@@ -361,7 +361,7 @@ impl<C: Clock> Limiter<C> {
         self.store.record(&Charge::new(quota, &key.into(), cost))
     }
 
-    /// The latest end among windows in which the key has used something; `None` if it has used nothing.
+    /// Returns the latest end among windows in which the key has used something; `None` if it has used nothing.
     pub fn window_end<'k>(&self, key: impl Into<Key<'k>>) -> Option<Timestamp> {
         let key = key.into();
         // One peek for each quota: a full store refuses to peek at a counter that it does not have; then nothing is

@@ -19,7 +19,7 @@ impl<'a, C: Clock> Reservation<'a, C> {
         Self { limiter, receipt }
     }
 
-    /// What was taken.
+    /// Returns the receipt of the charged units.
     pub const fn receipt(&self) -> &Receipt {
         &self.receipt
     }
@@ -29,13 +29,13 @@ impl<'a, C: Clock> Reservation<'a, C> {
     /// # Errors
     ///
     /// If missing units need a new counter and the memory is full. Quotas before that one are settled; the others keep
-    /// what was taken.
+    /// their units.
     pub fn commit(mut self, cost: u32) -> Result<(), Full> {
         let mut receipt = mem::take(&mut self.receipt);
         self.limiter.settle(&mut receipt, cost).map(drop)
     }
 
-    /// Keeps what was taken, and returns the receipt for it.
+    /// Keeps the charged units, and returns their receipt.
     pub fn keep(mut self) -> Receipt {
         mem::take(&mut self.receipt)
     }

@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Cancel safety
 ///
-/// A step whose future is dropped before it is done may or may not have been taken.
+/// A step whose future is dropped before it completes may or may not have been executed.
 ///
 /// # Examples
 ///
@@ -44,19 +44,19 @@ pub struct SharedLimiter<S> {
 }
 
 impl<S> SharedLimiter<S> {
-    /// Makes a limiter over this store, with the policy name `default`.
+    /// Creates a limiter over this store, with the policy name `default`.
     #[must_use]
     pub fn new(quota: Quota, store: S) -> Self {
         Self { store, quotas: default_quotas(quota) }
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub const fn store(&self) -> &S {
         &self.store
     }
 
-    /// The quotas, in the order in which a [`Decision`] lists them.
+    /// Returns the quotas, in the order in which a [`Decision`] lists them.
     #[must_use]
     pub const fn quotas(&self) -> &Arc<[PolicyQuota]> {
         &self.quotas
@@ -79,20 +79,20 @@ impl<C> From<Limiter<C>> for SharedLimiter<MemoryStore<C>> {
 }
 
 impl<S: Store> SharedLimiter<S> {
-    /// Takes one unit for the key, if every quota has room.
+    /// Charges one unit to the key, if every quota has room.
     ///
     /// # Errors
     ///
-    /// If the store could not take the step. This is not a denial; the caller chooses what it means.
+    /// If the store could not execute the step. This is not a denial; the caller chooses what it means.
     pub async fn check<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, StoreError> {
         self.check_cost(key, 1).await
     }
 
-    /// Takes `cost` units for the key, if every quota has room for all of them. Cost 0 only peeks.
+    /// Charges `cost` units to the key, if every quota has room for all of them. Cost 0 only peeks.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn check_cost<'a>(
         &'a self,
         key: impl Into<Key<'a>>,
@@ -101,12 +101,12 @@ impl<S: Store> SharedLimiter<S> {
         self.charge(Quotas::Of(&self.quotas), key.into(), cost).await
     }
 
-    /// As [`check_cost`](Self::check_cost), with this quota in place of the limiter's own, for limits that differ
+    /// Like [`check_cost`](Self::check_cost), but with this quota instead of the limiter's own, for limits that differ
     /// between calls.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn check_under<'a>(
         &'a self,
         quota: &'a PolicyQuota,
@@ -116,12 +116,12 @@ impl<S: Store> SharedLimiter<S> {
         self.charge(Quotas::One(quota), key.into(), cost).await
     }
 
-    /// Takes these charges on the limiter's store, all or nothing. Each may have its own quota and key. To avoid a
+    /// Applies these charges on the limiter's store, all or nothing. Each may have its own quota and key. To avoid a
     /// future if the store answers at once, [match](Answer) on the answer.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     ///
     /// # Panics
     ///
@@ -136,20 +136,20 @@ impl<S: Store> SharedLimiter<S> {
         })
     }
 
-    /// Answers as [`check`](Self::check) would, and takes nothing.
+    /// Answers as [`check`](Self::check) would, but charges nothing.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn peek<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, StoreError> {
         self.look(Quotas::Of(&self.quotas), key.into()).await
     }
 
-    /// As [`peek`](Self::peek), with this quota in place of the limiter's own.
+    /// Like [`peek`](Self::peek), but with this quota instead of the limiter's own.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn peek_under<'a>(
         &'a self,
         quota: &'a PolicyQuota,
@@ -158,16 +158,16 @@ impl<S: Store> SharedLimiter<S> {
         self.look(Quotas::One(quota), key.into()).await
     }
 
-    /// Gives back what a check took, to the windows it was taken from: at most what is used there, and nothing if the
-    /// window has closed. For each quota that took something, a state has the [units](QuotaState::units) that were
-    /// given back.
+    /// Gives back the units that a check charged, to the windows that were charged: at most the units used there, and
+    /// none if the window has closed. For each quota that was charged, a state has the [units](QuotaState::units) that
+    /// were given back.
     ///
     /// Empties the receipt.
     ///
     /// # Errors
     ///
-    /// If the store could not take a step: see [`Receipt::refund`]. The receipt keeps what was provably not given back, so
-    /// the caller can try again.
+    /// If the store could not take a step: see [`Receipt::refund`]. The receipt keeps the units that were provably not
+    /// given back, so the caller can try again.
     ///
     /// # Cancel safety
     ///
@@ -176,26 +176,26 @@ impl<S: Store> SharedLimiter<S> {
         self.refund_units(receipt, u32::MAX).await
     }
 
-    /// As [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays in the receipt.
+    /// Like [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays in the receipt.
     ///
     /// # Errors
     ///
-    /// As [`refund`](Self::refund).
+    /// The same as [`refund`](Self::refund).
     pub async fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Result<Counted, ReceiptError> {
         receipt.refund(&self.store, units).await
     }
 
     /// Settles a check at its actual cost. Units above the cost are given back. Missing units are charged without
-    /// asking for room, in the windows that are open now. If nothing was taken, nothing happens.
+    /// asking for room, in the windows that are open now. If nothing was charged, nothing happens.
     ///
     /// # Errors
     ///
-    /// As [`refund`](Self::refund); the receipt keeps what was provably not settled.
+    /// As [`refund`](Self::refund); the receipt keeps the units that were provably not settled.
     pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, ReceiptError> {
         receipt.settle(&self.store, cost).await
     }
 
-    /// Forgets what the key has used in every quota.
+    /// Resets the key's usage of every quota.
     ///
     /// # Errors
     ///
@@ -207,7 +207,7 @@ impl<S: Store> SharedLimiter<S> {
         self.change(steps).await.map(drop)
     }
 
-    /// Sets what the key has used in the current window of every quota; it may be above the limit.
+    /// Sets the key's usage in the current window of every quota; it may be above the limit.
     ///
     /// # Errors
     ///
@@ -219,11 +219,11 @@ impl<S: Store> SharedLimiter<S> {
         self.change(steps).await
     }
 
-    /// As [`set`](Self::set), for this quota in place of the limiter's own.
+    /// Like [`set`](Self::set), but for this quota instead of the limiter's own.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn set_under(
         &self,
         quota: &PolicyQuota,
@@ -246,11 +246,11 @@ impl<S: Store> SharedLimiter<S> {
         self.change(steps).await
     }
 
-    /// As [`record`](Self::record), for this quota in place of the limiter's own.
+    /// Like [`record`](Self::record), but for this quota instead of the limiter's own.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn record_under(
         &self,
         quota: &PolicyQuota,
@@ -261,11 +261,11 @@ impl<S: Store> SharedLimiter<S> {
         only(self.store.step(Step::Record(Charge::new(quota, &key, cost))).await)
     }
 
-    /// The latest end among windows in which the key has used something; `None` if it has used nothing.
+    /// Returns the latest end among windows in which the key has used something; `None` if it has used nothing.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn window_end(&self, key: impl Into<Key<'_>>) -> Result<Option<Timestamp>, StoreError> {
         let key = key.into();
         // One peek for each quota: a full store refuses to peek at a counter that it does not have; then nothing is

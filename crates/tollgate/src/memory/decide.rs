@@ -23,7 +23,7 @@ pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: Stored, now: Timest
     Outcome::of(charge, cost, Standing::at(&charge.counter(), stored, now), now)
 }
 
-/// Whether a step with these outcomes is admitted.
+/// Returns whether a step with these outcomes is admitted.
 #[inline(always)]
 pub(super) fn is_admitted(outcomes: &[Outcome]) -> bool {
     outcomes.iter().all(|outcome| outcome.reason.is_none())
@@ -44,7 +44,7 @@ impl Outcome {
         if is_admitted || self.is_counted_denial(charge) { self.cost } else { 0 }
     }
 
-    /// Whether the charge's own counter denies it and charges that. A cost above the limit is never charged.
+    /// Returns whether the charge's own counter denies it and charges that. A cost above the limit is never charged.
     #[inline(always)]
     fn is_counted_denial(&self, charge: &Charge<'_>) -> bool {
         self.reason == Some(Reason::QuotaExceeded)

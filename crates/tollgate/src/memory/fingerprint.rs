@@ -21,7 +21,7 @@ thread_local! {
     static SEED: std::cell::Cell<Option<u64>> = const { std::cell::Cell::new(None) };
 }
 
-/// Makes a table whose hash is the same for a seed, so that a simulation can be run again.
+/// Creates a table whose hash is the same for a seed, so that a simulation can be run again.
 #[cfg(all(test, not(tollgate_loom)))]
 pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
     SEED.set(Some(seed));

@@ -71,10 +71,10 @@ const BATCH: usize = 16;
 /// Exact under any number of threads. A charge of one quota on a key that has a counter is one compare-and-swap and
 /// takes no lock, and a denial writes nothing (unless denials are counted), so threads that are denied do not slow each
 /// other down. A new key takes the lock of a shard of some 600 counters during its insertion. A step over several
-/// quotas takes the locks of all its shards. For a key with a counter, three cases take the lock of one shard: counts of
-/// 2<sup>32</sup> and more; the first unit in a window that ends at another fraction of a second than the window before
-/// (`first_hit` quotas, and lengths that are not whole seconds); and the first unit in a new window after some thirteen
-/// hours, so in each window that is longer.
+/// quotas takes the locks of all its shards. For a key with a counter, three cases take the lock of one shard: counts
+/// of 2<sup>32</sup> and more; the first unit in a window that ends at another fraction of a second than the window
+/// before (`first_hit` quotas, and lengths that are not whole seconds); and the first unit in a new window after some
+/// thirteen hours, so in each window that is longer.
 ///
 /// Each decision reads the clock once. Windows of a second or more use the coarse reading, except near their ends (see
 /// [`Clock::coarse_now`]), so no unit is counted in a window that is over.
@@ -114,7 +114,7 @@ pub struct MemoryStoreBuilder<C = SystemClock> {
 }
 
 impl MemoryStore {
-    /// Makes a store with room for one million counters, on the system's clock.
+    /// Creates a store with room for one million counters, on the system's clock.
     #[must_use]
     pub fn new() -> Self {
         Self::builder().build()
@@ -147,7 +147,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         Self { cap: Cap::Counters(max_counters), ..self }
     }
 
-    /// Holds as many counters as fit into this much memory, about one in 31 bytes; see [`MemoryStore::max_counters`].
+    /// Holds as many counters as fit into this much memory, about one per 31 bytes; see [`MemoryStore::max_counters`].
     /// At least 24 KiB, the smallest table.
     #[must_use]
     pub fn max_bytes(self, max_bytes: usize) -> Self {
@@ -164,7 +164,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         Self { remember_keys: true, ..self }
     }
 
-    /// The empty store.
+    /// Returns the empty store.
     ///
     /// # Panics
     ///
@@ -177,8 +177,8 @@ impl<C: Clock> MemoryStoreBuilder<C> {
         MemoryStore { inner: Arc::new(Inner { time: Time::new(self.clock), table }) }
     }
 
-    /// Builds the store with a hook that gets every counter with usage whose window has closed, for billing, for
-    /// example. Keys are [remembered](Self::remember_keys) for it.
+    /// Builds the store with a hook that receives every counter with usage whose window has closed, for example for
+    /// billing. Keys are [remembered](Self::remember_keys) for it.
     ///
     /// The hook runs on its own thread behind a queue of this length. It may be slow; if it panics, it is still called
     /// for the next counter. Counters for which the queue has no room are counted in [`MemoryStore::lost_closings`].
@@ -191,7 +191,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
     ///
     /// # Panics
     ///
-    /// As [`build`](Self::build).
+    /// The same as [`build`](Self::build).
     ///
     /// # Examples
     ///
@@ -247,7 +247,7 @@ impl<C: Clock> MemoryStore<C> {
         self.inner.time.precise()
     }
 
-    /// The counters whose windows are open, in no order; `None` unless keys are
+    /// Returns the counters whose windows are open, in no particular order; `None` unless keys are
     /// [remembered](MemoryStoreBuilder::remember_keys).
     ///
     /// Reads the whole table, one shard at a time; concurrent changes may or may not be included.
@@ -256,7 +256,7 @@ impl<C: Clock> MemoryStore<C> {
         self.inner.table.live(self.inner.time.precise())
     }
 
-    /// The live counters with the most usage, up to this number, the largest first; `None` unless keys are
+    /// Returns at most this many live counters with the most usage, the largest first; `None` unless keys are
     /// [remembered](MemoryStoreBuilder::remember_keys).
     #[must_use]
     pub fn top(&self, count: usize) -> Option<Vec<NamedCounter>> {
@@ -268,19 +268,19 @@ impl<C: Clock> MemoryStore<C> {
 }
 
 impl<C> MemoryStore<C> {
-    /// The number of counters, including those of closed windows until their space is needed.
+    /// Returns the number of counters, including those of closed windows until their space is needed.
     #[must_use]
     pub fn counters(&self) -> usize {
         self.inner.table.counters()
     }
 
-    /// The number of closed counters for which the hook's queue had no room.
+    /// Returns the number of closed counters for which the hook's queue had no room.
     #[must_use]
     pub fn lost_closings(&self) -> u64 {
         self.inner.table.names.as_ref().map_or(0, Names::lost)
     }
 
-    /// The most counters that fit. A key without a counter is refused only when there are that many.
+    /// Returns the maximum number of counters. A key without a counter is refused only when this number is reached.
     #[must_use]
     pub fn max_counters(&self) -> usize {
         self.inner.table.max_counters()
@@ -319,9 +319,9 @@ impl<C: Clock> MemoryStore<C> {
         }
     }
 
-    /// Requests the memory of these counters from the processor, and changes nothing. If it is called for some counters
-    /// at once and they are charged after that one by one, the charges rarely wait for memory: with millions of counters,
-    /// that is most of their time.
+    /// Prefetches the memory of these counters into the processor's cache, and changes nothing. If it is called for
+    /// some counters at once and they are charged after that one by one, the charges rarely wait for memory: with
+    /// millions of counters, that is most of their time.
     ///
     /// # Examples
     ///

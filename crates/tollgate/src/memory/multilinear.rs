@@ -32,7 +32,7 @@ pub(super) struct Multilinear {
 }
 
 impl Multilinear {
-    /// Makes a function with multipliers from this source, which must return 64 independent random bits each time.
+    /// Creates a function with multipliers from this source, which must return 64 independent random bits each time.
     pub(super) fn new(mut random: impl FnMut() -> u64) -> Self {
         let mut multiplier = || u128::from(random()) << 64 | u128::from(random());
         Self { first: multiplier(), head: multiplier(), text: std::array::from_fn(|_| multiplier()) }

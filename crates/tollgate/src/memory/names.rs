@@ -2,7 +2,7 @@
 //!
 //! Names are kept outside of the table, under a lock for each shard. It is taken when a counter comes or goes, not when
 //! it is charged. Closed counters go into a bounded queue. A separate thread takes them out for the user's hook, so
-//! that a slow or panicking hook delays nobody.
+//! that a slow or panicking hook delays no request.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};

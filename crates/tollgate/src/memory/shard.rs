@@ -103,14 +103,14 @@ impl<'a> Shard<'a> {
         self.header.version.load(Ordering::Acquire)
     }
 
-    /// Whether nothing has changed the shard's structure, or a wide state, since the version was read.
+    /// Returns whether nothing has changed the shard's structure, or a wide state, since the version was read.
     pub(super) fn unchanged(self, version: u64) -> bool {
         // The fence orders earlier reads of the shard before this one; it pairs with the release fence of `lock`.
         fence(Ordering::Acquire);
         version.is_multiple_of(2) && self.header.version.load(Ordering::Relaxed) == version
     }
 
-    /// Whether a successful swap changed the counter that was seen in the slot.
+    /// Returns whether a successful swap changed the counter that was seen in the slot.
     ///
     /// It did, unless the slot had gone through all generations before the swap, so that the word came back for another
     /// counter. The slot counts its generations, and the shard its rewrites, which tell whether that count overflowed.
@@ -119,7 +119,7 @@ impl<'a> Shard<'a> {
         generations(seen.tag, seen.slot.tag_behind_swap()) < GENERATIONS && self.kept_count(seen)
     }
 
-    /// Whether tag words distinguish all generations that the slot can have gone through since it was seen.
+    /// Returns whether tag words distinguish all generations that the slot can have gone through since it was seen.
     #[inline(always)]
     pub(super) fn kept_count(self, seen: Seen<'_>) -> bool {
         // Half of them, because a rewrite may be visible before the tag word that it wrote.
@@ -132,7 +132,7 @@ impl<'a> Shard<'a> {
         self.header.rewrites.load(Ordering::Acquire)
     }
 
-    /// Whether there may be a counter whose window has closed.
+    /// Returns whether there may be a counter whose window has closed.
     pub(super) fn may_hold_closed(self, now: Timestamp) -> bool {
         self.header.earliest_end.load(Ordering::Relaxed) <= now.as_unix_millis()
     }
@@ -331,7 +331,7 @@ impl<'a> Guard<'a> {
         dropped
     }
 
-    /// As [`Shard::dropped_until`].
+    /// Like [`Shard::dropped_until`].
     pub(super) fn dropped_until(&self) -> Timestamp {
         self.shard.dropped_until()
     }
@@ -529,7 +529,7 @@ mod tests {
         }
     }
 
-    /// What a shard is planned for by a cap in bytes.
+    /// The number of counters that a shard is planned for by a cap in bytes.
     const PLANNED: usize = ROW * ROWS * 25 / 32;
 
     /// The smallest table is one shard, which refuses when it is full and accepts the next counter when one has left.

@@ -67,7 +67,7 @@ impl<'a> Slot<'a> {
         tag.load(Ordering::Acquire)
     }
 
-    /// Whether the state is still this word.
+    /// Returns whether the state is still this word.
     #[inline(always)]
     pub(super) fn still_is(self, word: u64) -> bool {
         // Relaxed: the acquire loads before it cannot move behind it.

@@ -72,13 +72,13 @@ impl<C: Clock> Time<C> {
         decide(self.precise())
     }
 
-    /// Whether the coarse reading serves windows of this length, in milliseconds.
+    /// Returns whether the coarse reading serves windows of this length, in milliseconds.
     #[inline(always)]
     pub(super) fn is_coarse_enough(&self, length: u64) -> bool {
         length >= self.shortest
     }
 
-    /// Whether a precise reading might decide differently.
+    /// Returns whether a precise reading might decide differently.
     #[inline(always)]
     pub(super) fn doubts(&self, Outcome { now, standing, .. }: &Outcome) -> bool {
         let window = standing.window;

@@ -69,18 +69,18 @@ pub(super) fn clamp(now: Timestamp) -> Timestamp {
     Timestamp::from_unix_millis(now.as_unix_millis().max(REACH.0).min(REACH.1))
 }
 
-/// Whether one compare-and-swap changes a counter with this state word.
+/// Returns whether one compare-and-swap changes a counter with this state word.
 #[inline(always)]
 pub(super) const fn is_compact(word: u64) -> bool {
     COMPACT <= word && word < FROZEN
 }
 
-/// Whether the state word belongs to a counter.
+/// Returns whether the state word belongs to a counter.
 pub(super) const fn is_held(word: u64) -> bool {
     WIDE <= word && word < FROZEN
 }
 
-/// Whether both words are of the same generation; a compact state always has one.
+/// Returns whether both words are of the same generation; a compact state always has one.
 #[inline(always)]
 pub(super) const fn is_one_generation(word: u64, tag: u64) -> bool {
     (word >> GENERATION_SHIFT ^ tag) & (GENERATIONS - 1) == 0

@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use super::Quota;
 
-/// An invalid or conflicting quota: what is wrong, and where in the text if it was parsed.
+/// An invalid or conflicting quota: the kind of error and, if the quota was parsed, its place in the text.
 ///
 /// Always the caller's fault; a retry does not help.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,14 +16,14 @@ pub struct QuotaError {
     subject: Subject,
 }
 
-/// What is wrong with a quota.
+/// The kind of error in a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum QuotaErrorKind {
     /// The text has no `/` or `per` between limit and window.
     #[error("expected `limit/window`, such as 5/1m")]
     MissingSeparator,
-    /// The limit is no whole number.
+    /// The limit is not a whole number.
     #[error("the limit must be a whole number")]
     InvalidLimit,
     /// The limit is above 2^40 - 1.
@@ -46,7 +46,7 @@ pub enum QuotaErrorKind {
     /// The window is shorter than 1 ms or longer than 10 years.
     #[error("the window must be between 1 ms and 3653 days (10 years) long")]
     WindowOutOfRange,
-    /// The window is no whole number of milliseconds.
+    /// The window is not a whole number of milliseconds.
     #[error("the window must be a whole number of milliseconds")]
     FractionOfMillisecond,
     /// Months and years have no fixed length.
@@ -61,7 +61,7 @@ pub enum QuotaErrorKind {
     /// The text after `@` resembles this anchor.
     #[error("unknown anchor: did you mean {0}?")]
     MisspeltAnchor(&'static str),
-    /// The time zone database does not know the zone.
+    /// The time zone database does not contain the zone.
     #[error("unknown time zone: expected an IANA name, such as Europe/Berlin")]
     UnknownZone,
     /// Calendar windows are not compiled in.
@@ -78,7 +78,7 @@ pub enum QuotaErrorKind {
     SameWindow,
 }
 
-/// What the error is about.
+/// The subject of the error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Subject {
     /// A value that is not a text.
@@ -99,13 +99,13 @@ impl QuotaError {
         Self { kind: QuotaErrorKind::SameWindow, subject }
     }
 
-    /// What is wrong.
+    /// Returns the kind of error.
     #[must_use]
     pub const fn kind(&self) -> QuotaErrorKind {
         self.kind
     }
 
-    /// The range of the text that is wrong, if the quota was parsed; empty if something is missing there.
+    /// Returns the range of the text that is wrong, if the quota was parsed; empty if something is missing there.
     #[must_use]
     pub fn range(&self) -> Option<Range<usize>> {
         match &self.subject {

@@ -23,15 +23,15 @@ const DAY: u64 = 24 * HOUR;
 
 /// A limit on the units in each window: a number, a window length and an anchor.
 ///
-/// `Quota::per_minute(5)` is five units in each minute. The written form is `5/1m`, and reading what was
-/// written gives the same quota:
+/// `Quota::per_minute(5)` is five units in each minute. The written form is `5/1m`, and parsing it gives the same
+/// quota:
 ///
 /// | written | means |
 /// |---|---|
 /// | `5/1m`, `5/m`, `5/minute`, `5 per minute`, `5-M`, `5/60s` | five in each minute, minutes as the clock shows them |
 /// | `10/3h`, `10 per 3 hours` | ten in each three hours, counted from the Unix epoch |
 /// | `5/1m@first_hit` | five in the minute that starts with a key's first unit |
-/// | `5/1m@staggered` | five in each minute, every key with a start of its own |
+/// | `5/1m@staggered` | five in each minute, with a different start for every key |
 /// | `100/day`, `100/1d` | a hundred in 24 hours, from midnight to midnight UTC |
 /// | `100/week`, `100/7d` | a hundred in seven days, from Thursday to Thursday 00:00 UTC, as the epoch began on one |
 /// | `100/day@Europe/Berlin` | a hundred in a calendar day of that zone, which may have 23 or 25 hours |
@@ -81,7 +81,7 @@ pub enum Anchor {
     /// At multiples of the length since 1970-01-01 00:00 UTC: minutes and hours as the clock shows them.
     #[default]
     Epoch,
-    /// As `Epoch`, but shifted for each key by the XXH64 (seed 0) of its canonical bytes modulo the length, so that
+    /// Like `Epoch`, but shifted for each key by the XXH64 (seed 0) of its canonical bytes modulo the length, so that
     /// keys reset at different instants. Every process and store computes the same shift.
     Staggered,
     /// At a key's first charged unit; later ones do not extend the window. Until then a peek answers as if
@@ -122,10 +122,10 @@ impl Quota {
     /// The shortest window: 1 ms.
     pub const MIN_WINDOW: Duration = Duration::from_millis(1);
 
-    /// The longest window: 3,653 days, as many as any ten calendar years have at most.
+    /// The longest window: 3,653 days, the most that any ten calendar years have.
     pub const MAX_WINDOW: Duration = Duration::from_millis(3_653 * DAY);
 
-    /// Makes a quota with windows of this length, aligned to the epoch. Limit 0 denies everything.
+    /// Creates a quota with windows of this length, aligned to the epoch. Limit 0 denies everything.
     ///
     /// # Errors
     ///
@@ -173,11 +173,11 @@ impl Quota {
         Self { limit: limit as u64, windows: Windows::Epoch(DAY) }
     }
 
-    /// Makes a quota for each day, week, month or year of an IANA time zone, such as `Europe/Berlin`.
+    /// Creates a quota for each day, week, month or year of an IANA time zone, such as `Europe/Berlin`.
     ///
     /// # Errors
     ///
-    /// If the limit is above [`MAX_LIMIT`](Self::MAX_LIMIT), or the time zone database does not know the zone. Names
+    /// If the limit is above [`MAX_LIMIT`](Self::MAX_LIMIT), or the time zone database does not contain the zone. Names
     /// whose meaning depends on the machine, such as `localtime`, are not accepted.
     #[cfg(feature = "calendar")]
     pub fn calendar(limit: u64, unit: CalendarUnit, zone: &str) -> Result<Self, QuotaError> {
@@ -228,13 +228,13 @@ impl Quota {
         Self { limit: share.of(self.limit), windows: self.windows.clone() }
     }
 
-    /// Units allowed in each window.
+    /// Returns units allowed in each window.
     #[must_use]
     pub const fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// How long a window is.
+    /// Returns how long a window is.
     #[must_use]
     pub fn window(&self) -> WindowLength {
         match &self.windows {
@@ -246,7 +246,7 @@ impl Quota {
         }
     }
 
-    /// Where windows start.
+    /// Returns where windows start.
     #[must_use]
     pub fn anchor(&self) -> Anchor {
         match &self.windows {
@@ -258,7 +258,7 @@ impl Quota {
         }
     }
 
-    /// The time zone of a calendar quota.
+    /// Returns the time zone of a calendar quota.
     #[must_use]
     pub fn zone(&self) -> Option<&str> {
         match &self.windows {
@@ -268,9 +268,9 @@ impl Quota {
         }
     }
 
-    /// The window of this key that holds `now`.
+    /// Returns the window of this key that holds `now`.
     ///
-    /// For [`Anchor::FirstHit`], whose windows only a store knows, it is the one that would open now.
+    /// For [`Anchor::FirstHit`], whose windows only a store knows, it is the window that would open now.
     #[must_use]
     pub fn window_at(&self, key: &Key<'_>, now: Timestamp) -> Window {
         match &self.windows {

@@ -26,7 +26,7 @@ impl Quota {
     ///
     /// # Errors
     ///
-    /// If one of them cannot be read. An empty text is an error.
+    /// If one of them is invalid. An empty text is an error.
     ///
     /// # Examples
     ///
@@ -183,7 +183,7 @@ impl<'a> Part<'a> {
         limit.number().map(|_| (limit, Part { text: unit, range: 0..unit.len() }))
     }
 
-    /// Whether it is `10r`, as nginx writes it.
+    /// Returns whether it is `10r`, as nginx writes it.
     fn is_requests(&self) -> bool {
         let text = self.as_str().strip_prefix("rate=").unwrap_or(self.as_str());
         text.strip_suffix('r')

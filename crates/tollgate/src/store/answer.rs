@@ -1,4 +1,4 @@
-//! The answer of a store: at once, or as a future.
+//! A store's answer: immediate, or a future.
 
 use std::fmt;
 use std::pin::Pin;
@@ -6,9 +6,9 @@ use std::task::{Context, Poll};
 
 use pin_project_lite::pin_project;
 
-/// The answer of a store: at once, or as a future.
+/// A store's answer: immediate, or a future.
 ///
-/// Await it, or match on it to avoid a future if the store answers at once.
+/// Await it, or match on it to avoid a future if the store answers immediately.
 ///
 /// ```
 /// use tollgate::{Answer, Charge, Key, MemoryStore, PolicyQuota, Quota, Step, Store};
@@ -30,12 +30,12 @@ use pin_project_lite::pin_project;
 pub enum Answer<F: Future> {
     /// The answer.
     Now(F::Output),
-    /// A future of the answer. Nothing is done until it is polled.
+    /// A future of the answer. Nothing happens until it is polled.
     Later(F),
 }
 
 impl<F: Future> Answer<F> {
-    /// Applies `make` to the answer, at once or when it comes.
+    /// Applies `make` to the answer, immediately or when it arrives.
     #[inline]
     pub fn map<T>(self, make: impl FnOnce(F::Output) -> T) -> Answer<impl Future<Output = T>> {
         match self {
@@ -70,7 +70,7 @@ where
 }
 
 pin_project! {
-    /// The future of an [`Answer`]. If the store answered at once, the first poll is ready.
+    /// The future of an [`Answer`]. If the store answered immediately, the first poll is ready.
     pub struct Waiting<F: Future> {
         now: Option<F::Output>,
         #[pin]

@@ -15,7 +15,7 @@ enum Values<T> {
 }
 
 impl<T> PerQuota<T> {
-    /// The value of the only quota.
+    /// Returns the value of the only quota.
     pub const fn one(value: T) -> Self {
         Self(Values::One([value]))
     }
@@ -79,7 +79,7 @@ impl Counted {
         }
     }
 
-    /// Whether every quota had room, so that a charge was admitted.
+    /// Returns whether every quota had room, so that a charge was admitted.
     #[must_use]
     #[inline(always)]
     pub fn is_admitted(&self) -> bool {
@@ -89,8 +89,8 @@ impl Counted {
         }
     }
 
-    /// Which quota decides, counted from 0: the one that denied (the longest wait, if several did), else the one with
-    /// the least remaining share. 0 if there is none.
+    /// Returns the index of the quota that decides: the one that denied (the longest wait, if several did), else the
+    /// one with the least remaining share. 0 if there is none.
     #[must_use]
     #[inline]
     pub fn deciding(&self) -> usize {
@@ -102,7 +102,7 @@ impl Counted {
         heaviest.map_or(0, |(index, _)| index)
     }
 
-    /// The state of the quota that [decides](Self::deciding); `None` if there is none.
+    /// Returns the state of the quota that [decides](Self::deciding); `None` if there is none.
     #[must_use]
     pub fn decided(&self) -> Option<&QuotaState> {
         self.get(self.deciding())

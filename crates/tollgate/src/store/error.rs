@@ -12,7 +12,7 @@ use thiserror::Error;
 /// outcome is unknown.
 #[derive(Debug, Clone)]
 pub enum StoreError {
-    /// The store is in trouble: it is unreachable, late, answers nonsense or the like. The cause is the error's
+    /// The store failed: it is unreachable, late, answers nonsense or the like. The cause is the error's
     /// [source](Error::source), of a type that the store defines. A retry may help.
     /// [`OnStoreFailure`](crate::OnStoreFailure) decides how the request is answered.
     #[non_exhaustive]
@@ -21,17 +21,17 @@ pub enum StoreError {
         source: Arc<dyn Error + Send + Sync>,
         /// Whether units may have been charged without an answer.
         may_have_charged: bool,
-        /// Whether other requests probably fail as well. If not, the trouble concerns only this request or its key.
+        /// Whether other requests probably fail as well. If not, the failure concerns only this request or its key.
         is_outage: bool,
-        /// Where the store is, such as `10.0.0.1:6379`, if it is elsewhere: as configured. Of several servers, it does
-        /// not say which one failed.
+        /// The place of a remote store, such as `10.0.0.1:6379`, as configured. If the store has several servers, this
+        /// does not show which one failed.
         place: Option<Arc<str>>,
     },
-    /// The store can never count this request, whatever its state; the text says why. The fault of the
-    /// caller or of the configuration. A retry does not help, and no policy for trouble applies.
+    /// The store can never count this request, whatever its state; the text gives the reason. The fault of the caller
+    /// or of the configuration. A retry does not help, and no policy for outages applies.
     Uncountable(&'static str),
-    /// The store holds as many counters as it may, and none for the key. Existing counters keep working. A retry helps
-    /// once a window closes. See the [guide](crate::guide#when-the-store-is-full).
+    /// The store holds its maximum number of counters, and none for the key. Existing counters keep working. A retry
+    /// helps once a window closes. See the [guide](crate::guide#when-the-store-is-full).
     Full,
 }
 
@@ -57,17 +57,17 @@ pub enum AnswerError {
 }
 
 impl StoreError {
-    /// Trouble after which nothing was charged.
+    /// Creates the error of a failure after which nothing was charged.
     pub fn trouble(source: impl Error + Send + Sync + 'static) -> Self {
         Self::Trouble { source: Arc::new(source), may_have_charged: false, is_outage: true, place: None }
     }
 
-    /// Trouble after which it is unknown whether something was charged.
+    /// Creates the error of a failure after which it is unknown whether something was charged.
     pub fn unknown(source: impl Error + Send + Sync + 'static) -> Self {
         Self::Trouble { source: Arc::new(source), may_have_charged: true, is_outage: true, place: None }
     }
 
-    /// Marks the error of a request whose earlier steps were taken: counters were changed.
+    /// Marks the error of a request whose earlier steps were executed: counters were changed.
     #[must_use]
     pub fn after_others(self) -> Self {
         match self {
@@ -78,7 +78,7 @@ impl StoreError {
         }
     }
 
-    /// Marks trouble that concerns only the requested key: the store counts others, so this is no
+    /// Marks a failure that concerns only the requested key: the store counts others, so this is not an
     /// [outage](Self::is_outage). Other errors stay the same.
     #[must_use]
     pub fn for_one_key(self) -> Self {
@@ -90,8 +90,8 @@ impl StoreError {
         }
     }
 
-    /// Names the place of the store in trouble, for operators: host and port, without user and password. Other errors
-    /// stay the same.
+    /// Sets the place of the failed store, for operators: host and port, without user and password. Other errors stay
+    /// the same.
     ///
     /// The message of the error, and of every error that shows it, then names the place. Do not send it to clients.
     ///
@@ -111,7 +111,8 @@ impl StoreError {
         }
     }
 
-    /// Whether units may have been charged without an answer, or given back or forgotten, depending on the step.
+    /// Returns whether units may have been charged without an answer, or given back or forgotten, depending on the
+    /// step.
     ///
     /// ```
     /// use tollgate::{AnswerError, StoreError};
@@ -124,8 +125,8 @@ impl StoreError {
         matches!(self, Self::Trouble { may_have_charged: true, .. })
     }
 
-    /// Whether the store is in trouble that other requests probably meet as well: it is unreachable, late or the like.
-    /// A full store, a request that can never be counted, and trouble of [one key](Self::for_one_key) are no outage.
+    /// Returns whether other requests probably fail as well: the store is unreachable, late or the like. A full store,
+    /// a request that can never be counted, and a failure of [one key](Self::for_one_key) are not outages.
     ///
     /// ```
     /// use tollgate::{AnswerError, StoreError};
@@ -140,7 +141,7 @@ impl StoreError {
         matches!(self, Self::Trouble { is_outage: true, .. })
     }
 
-    /// The cause of the trouble, if it is an error of this type.
+    /// Returns the cause of the failure, if it is an error of this type.
     ///
     /// ```
     /// use tollgate::{AnswerError, StoreError};

@@ -1,7 +1,7 @@
 //! Stores keep the counts: one atomic step decides and counts.
 //!
-//! Only a store knows the time. It answers a [`Step`] with what it [`Counted`], and a pure function turns that into a
-//! [`Decision`](crate::Decision), the same for every store.
+//! Only a store reads the time. It answers a [`Step`] with its counts ([`Counted`]), and a pure function, the same for
+//! every store, turns them into a [`Decision`](crate::Decision).
 
 mod answer;
 mod any;
@@ -18,10 +18,10 @@ pub use self::counted::{Counted, PerQuota};
 pub use self::error::{AnswerError, Full, StoreError};
 pub use self::step::Step;
 
-/// A keeper of counters that takes every [`Step`] atomically.
+/// A keeper of counters that executes every [`Step`] atomically.
 ///
-/// A store in this process answers at once, and a store over a network later: [`Answer`] is either. References,
-/// [`Arc`]s and [`AnyStore`] make a store out of a store.
+/// A store in this process answers immediately, and a store over a network later: [`Answer`] is either. References to
+/// stores, [`Arc`]s of stores and [`AnyStore`] are stores too.
 ///
 /// # Consistency
 ///
@@ -34,21 +34,21 @@ pub use self::step::Step;
 /// A store that may have to wait has a deadline, after which it returns an error. For a store without one, use
 /// [`FallbackStore::deadline`](crate::FallbackStore::deadline).
 pub trait Store: Send + Sync {
-    /// Takes the step, and answers with the states of its quotas: one for each charge, in their order.
+    /// Executes the step, and answers with the states of its quotas: one for each charge, in their order.
     ///
-    /// An answer that comes [`Later`](Answer::Later) does nothing until it is polled. If it is dropped before, nothing
-    /// was charged.
+    /// An answer that is [`Later`](Answer::Later) does nothing until it is polled. If it is dropped before, nothing was
+    /// charged.
     ///
     /// # Errors
     ///
-    /// If the store could not take the step: see [`StoreError`].
+    /// If the store could not execute the step: see [`StoreError`].
     fn step<'a>(&'a self, step: Step<'a>)
     -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send>;
 
-    /// Takes many steps, each atomic by itself, and answers in their order.
+    /// Executes many steps, each atomic by itself, and answers in their order.
     ///
-    /// The answers are as if the steps had been taken one after another, in some order: a step that is denied or
-    /// fails does not affect the others. A store in this process takes them in the given order.
+    /// The answers are as if the steps had been executed one after another, in some order: a step that is denied or
+    /// fails does not affect the others. A store in this process executes them in the given order.
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],

@@ -10,23 +10,23 @@ use crate::{Charge, Counter, Mark};
 #[non_exhaustive]
 pub enum Step<'a> {
     /// Charges all or nothing. A denial charges only quotas that [count denied requests](crate::CountDenied::Yes). Cost
-    /// 0 takes nothing and is answered as cost 1.
+    /// 0 charges nothing and is answered like cost 1.
     Charge(&'a [Charge<'a>]),
-    /// Answers as `Charge` would, and takes nothing.
+    /// Answers as `Charge` would, but charges nothing.
     Peek(&'a [Charge<'a>]),
     /// Charges without asking for room: `used` may pass the limit, and saturates at 2^40 - 1.
     Record(Charge<'a>),
-    /// Gives back the cost of the charge to the window it was taken from: at most what is used, and nothing once the
+    /// Gives back the cost of the charge to the window that was charged: at most the used units, and none once the
     /// window has closed. The answer has the [units](crate::QuotaState::units) that were given back.
     Refund {
-        /// What to give back.
+        /// The charge to give back.
         charge: Charge<'a>,
         /// The [mark](crate::QuotaState::mark) of the charge.
         mark: Mark,
     },
-    /// Forgets the counter: nothing is used, and a `first_hit` window is closed.
+    /// Resets the counter: nothing is used, and a `first_hit` window is closed.
     Reset(Counter<'a>),
-    /// Sets what is used in the current window, also above the limit; it saturates at 2^40 - 1.
+    /// Sets the usage in the current window, which may be above the limit; it saturates at 2^40 - 1.
     Set {
         /// The counter to set.
         counter: Counter<'a>,

@@ -41,9 +41,9 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
         Self::with_timer(limiter.into(), Blocking(sleep))
     }
 
-    /// Blocks until one unit is taken for the key.
+    /// Blocks until one unit is charged to the key.
     ///
-    /// The decision allows, unless a quota allows nothing at all.
+    /// The decision allows the request, unless a quota allows nothing at all.
     ///
     /// # Errors
     ///
@@ -52,11 +52,11 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
         self.block(key.into(), 1, None)
     }
 
-    /// Blocks until `cost` units are taken for the key. A cost above a limit is denied at once.
+    /// Blocks until `cost` units are charged to the key. A cost above a limit is denied at once.
     ///
     /// # Errors
     ///
-    /// As [`until_allowed`](Self::until_allowed).
+    /// The same as [`until_allowed`](Self::until_allowed).
     pub fn until_allowed_cost<'a>(
         &'a self,
         key: impl Into<Key<'a>>,
@@ -65,14 +65,14 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
         self.block(key.into(), cost, None)
     }
 
-    /// Blocks for at most `longest` until `cost` units are taken for the key.
+    /// Blocks for at most `longest` until `cost` units are charged to the key.
     ///
     /// The denial is returned as soon as it is known that there will be no room in time, usually at once; nothing is
     /// charged then. If a waiter in front sleeps for longer, or is not served by the deadline, the denial is that waiter's.
     ///
     /// # Errors
     ///
-    /// As [`until_allowed`](Self::until_allowed).
+    /// The same as [`until_allowed`](Self::until_allowed).
     pub fn until_allowed_within<'a>(
         &'a self,
         longest: Duration,

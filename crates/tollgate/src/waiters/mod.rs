@@ -1,7 +1,8 @@
 //! Waiting until a limiter allows.
 //!
-//! [`Waiters`] asks a limiter, sleeps as long as a denial says, and asks again. It reads no clock: the store's answers
-//! tell the time, and the caller's timer sleeps. The order of waiters is kept in `queue.rs`, for tasks and threads alike.
+//! [`Waiters`] asks a limiter, sleeps for the `retry_after` of a denial, and asks again. It reads no clock: the store's
+//! answers contain the time, and the caller's timer sleeps. The order of waiters is kept in `queue.rs`, for tasks and
+//! threads alike.
 
 mod blocking;
 mod queue;
@@ -20,8 +21,8 @@ use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp}
 
 /// A limiter whose callers wait until they are allowed.
 ///
-/// A check that is denied waits for as long as the denial says, plus a little [jitter](Self::max_jitter), and asks
-/// again. If several quotas deny, it waits for the longest of their waits. A cost above a limit can never pass, so its
+/// A denied check waits for the `retry_after` of the denial, plus a little [jitter](Self::max_jitter), and asks again.
+/// If several quotas deny, it waits for the longest of their waits. A cost above a limit can never be admitted, so its
 /// denial is returned at once.
 ///
 /// The timer is the caller's, so no particular runtime is needed: pass `tokio::time::sleep`, for example. Threads wait
@@ -32,24 +33,24 @@ use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp}
 /// # Fairness
 ///
 /// A call joins the queue of its key if others wait for that key already, or else once it is denied. Waiters of one key
-/// are served in the order in which they joined: nobody overtakes, even with a smaller cost that would fit. Other keys
-/// are not delayed.
+/// are served in the order in which they joined: none overtakes another, even with a smaller cost that would fit. Other
+/// keys are not delayed.
 ///
 /// Only the first waiter of a key asks the store for units. A crowd of waiters costs one step for each that is admitted
 /// and one denial for each window, and over a shared store they are admitted one round trip after another. A call with a
 /// deadline that joins a queue also peeks once, to read the store's time.
 ///
-/// The order holds among the calls on one `Waiters`. Other processes, and checks made with the limiter itself, take
-/// what they find. Units that are refunded while the first waiter sleeps are used once it wakes.
+/// The order holds among the calls on one `Waiters`. Other processes, and checks made with the limiter itself, do not
+/// queue. Units that are refunded while the first waiter sleeps are used once it wakes.
 ///
-/// A waiter only makes progress while its future is polled. One that is kept without being polled holds up the waiters
-/// of the same key behind it: those with a deadline until that has passed, the others for as long as it is kept.
+/// A waiter only makes progress while its future is polled. A future that is kept but not polled holds up the waiters
+/// of the same key behind it: those with a deadline until it passes, the others for as long as the future is kept.
 ///
 /// # Cancel safety
 ///
-/// Dropping a future removes its waiter from the queue, and the next one takes its place. A waiter that is dropped while
-/// it queues or sleeps has taken nothing. One that is dropped while a shared store is being asked may have been
-/// charged, like any step of a [`SharedLimiter`]; over a store in memory that cannot happen.
+/// Dropping a future removes its waiter from the queue, and the next one takes its place. A waiter that is dropped
+/// while it queues or sleeps has been charged nothing. One that is dropped while a shared store is being asked may have
+/// been charged, like any step of a [`SharedLimiter`]; over a store in memory that cannot happen.
 ///
 /// If [denied requests count](crate::CountDenied::Yes), every denial on the way is charged as well.
 ///
@@ -91,12 +92,13 @@ pub struct Waiters<S, T> {
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum WaitError {
-    /// The store could not take a step. Earlier steps of the same wait were denied; this one
-    /// [may have charged](StoreError::may_have_charged). Waiters behind this one ask for themselves.
+    /// The store could not execute a step. Earlier steps of the same wait were denied; this one [may have
+    /// charged](StoreError::may_have_charged). Waiters behind this one ask the store themselves.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The call would have to wait, and as many callers wait as [may](Waiters::max_waiters). It has taken nothing,
-    /// unless [denied requests count](crate::CountDenied::Yes). A retry helps once others have been served.
+    /// The call would have to wait, and the [maximum number](Waiters::max_waiters) of callers wait already. It was
+    /// charged nothing, unless [denied requests count](crate::CountDenied::Yes). A retry helps once others have been
+    /// served.
     #[error("too many callers are waiting already")]
     TooManyWaiters,
 }
@@ -121,25 +123,25 @@ where
     T: Fn(Duration) -> F,
     F: Future<Output = ()>,
 {
-    /// Waits until one unit is taken for the key.
+    /// Waits until one unit is charged to the key.
     ///
-    /// The decision allows, unless a quota allows nothing at all.
+    /// The decision allows the request, unless a quota allows nothing at all.
     ///
     /// # Errors
     ///
-    /// If the store could not take a step, or too many callers wait.
+    /// If the store could not execute a step, or too many callers wait.
     pub async fn until_allowed<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, WaitError> {
         self.wait(key.into(), 1, None, &self.sleep, &self.sleep).await
     }
 
-    /// Waits until `cost` units are taken for the key.
+    /// Waits until `cost` units are charged to the key.
     ///
-    /// A cost above a limit can never pass: its denial, which has no [`retry_after`](Decision::retry_after), is returned
-    /// at once.
+    /// A cost above a limit can never be admitted: its denial, which has no [`retry_after`](Decision::retry_after), is
+    /// returned at once.
     ///
     /// # Errors
     ///
-    /// As [`until_allowed`](Self::until_allowed).
+    /// The same as [`until_allowed`](Self::until_allowed).
     pub async fn until_allowed_cost<'a>(
         &'a self,
         key: impl Into<Key<'a>>,
@@ -148,7 +150,7 @@ where
         self.wait(key.into(), cost, None, &self.sleep, &self.sleep).await
     }
 
-    /// Waits for at most `longest` until `cost` units are taken for the key.
+    /// Waits for at most `longest` until `cost` units are charged to the key.
     ///
     /// The denial is returned as soon as it is known that there will be no room in time, usually at once; nothing is
     /// charged then. If a waiter in front sleeps for longer, or is not served by the deadline, the denial is that waiter's.
@@ -158,7 +160,7 @@ where
     ///
     /// # Errors
     ///
-    /// As [`until_allowed`](Self::until_allowed).
+    /// The same as [`until_allowed`](Self::until_allowed).
     pub async fn until_allowed_within<'a>(
         &'a self,
         longest: Duration,
@@ -189,20 +191,20 @@ impl<S, T> Waiters<S, T> {
     }
 
     /// Adds a random time to each wait: up to a tenth of the wait, and no more than this. It keeps processes and keys
-    /// that wait for the same instant from asking all at once. A wait never ends early because of it, and never passes
-    /// its deadline.
+    /// that wait for the same instant from asking all at the same time. A wait never ends early because of it, and
+    /// never passes its deadline.
     #[must_use]
     pub fn max_jitter(self, max_jitter: Duration) -> Self {
         Self { max_jitter, ..self }
     }
 
-    /// The limiter.
+    /// Returns the limiter.
     #[must_use]
     pub const fn limiter(&self) -> &SharedLimiter<S> {
         &self.limiter
     }
 
-    /// How many callers wait now.
+    /// Returns the number of callers that wait now.
     #[must_use]
     pub fn waiting(&self) -> usize {
         self.queue.waiting()
@@ -267,8 +269,8 @@ impl<S: Store, T> Waiters<S, T> {
         }
     }
 
-    /// How long to sleep after this answer. `None` if there is nothing to wait for: it allows, it can never pass, or
-    /// not before the deadline.
+    /// Returns how long to sleep after this answer. `None` if there is nothing to wait for: it allows, it can never
+    /// pass, or not before the deadline.
     fn pause(&self, counted: &Counted, deadline: Option<Timestamp>) -> Option<Duration> {
         let state = counted.decided()?;
         let wait = state.retry_after()?;
