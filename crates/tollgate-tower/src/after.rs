@@ -16,7 +16,7 @@ use crate::rule::RefundIf;
 /// The work for the response.
 pub(crate) enum After {
     Nothing,
-    /// Tell the client its limits, and give units back if the rule says so.
+    /// Tell the client its limits, and give units back if the rule requires it.
     Respond {
         gate: Arc<Gate>,
         counted: Counted,
@@ -91,7 +91,7 @@ impl After {
         }
     }
 
-    /// Whether something may be given back for the response.
+    /// Returns whether something may be given back for the response.
     #[inline]
     pub(crate) const fn may_give_back(&self) -> bool {
         matches!(self, Self::Respond { refundable: Some(_), .. })
@@ -110,7 +110,7 @@ fn writer<'a>(gate: &'a Gate, told_by: &'a Option<Arc<LimitHeaders>>) -> Option<
     told_by.as_deref().or(gate.limit_headers.as_deref())
 }
 
-/// Whether the decision is left for the handler.
+/// Returns whether the decision is left for the handler.
 fn tells(told_by: &LimitHeaders) -> bool {
     !told_by.formats().is_none()
 }

@@ -34,9 +34,9 @@ impl ByKey {
 }
 
 impl ByKey {
-    /// Decides on a request of this cost. If it is admitted at once, `allow` gets the states of its quotas and what it
-    /// took. Neither the key nor the states are moved before that, because reading them right after writing them in
-    /// other pieces stalls the processor. Everything else is boxed, so that this returns in registers.
+    /// Decides on a request of this cost. If it is admitted immediately, `allow` receives the states of its quotas and
+    /// the charged units. Neither the key nor the states are moved before that, because reading them right after
+    /// writing them in other pieces stalls the processor. Everything else is boxed, so that this returns in registers.
     #[inline(always)]
     pub(crate) fn decide<B, T>(
         &self,
@@ -118,7 +118,7 @@ impl ByKey {
         takes.take(step, Decided::into_taken).await
     }
 
-    /// Charges the key, if the store answers at once. `None` if it does not; then nothing was charged.
+    /// Charges the key, if the store answers immediately. Returns `None` if it does not; nothing was charged then.
     #[inline]
     fn charge_at_once(&self, key: &Key<'_>, cost: u32) -> Option<Result<Counted, StoreError>> {
         let quotas = &**self.limiter.quotas();
@@ -154,12 +154,12 @@ impl ByKey {
         }
     }
 
-    /// Whether this is the state of each quota.
+    /// Returns whether this is the state of each quota.
     fn is_whole(&self, counted: &Counted) -> bool {
         counted.len() == self.limiter.quotas().len()
     }
 
-    /// What an admitted request took, if it may be given back.
+    /// Returns the units charged for an admitted request, if they may be given back.
     fn taken(&self, key: &Key<'_>, cost: u32, takes: &Takes, counted: &Counted) -> Option<Box<HeldReceipt>> {
         if !takes.may_give_back() {
             return None;

@@ -18,7 +18,7 @@ pub(crate) struct ByPolicies<S, C>(Arc<Inner<S, C>>);
 
 struct Inner<S, C> {
     limiter: Arc<PolicyLimiter<S, C>>,
-    /// Where units are given back.
+    /// The store on which units are given back.
     store: AnyStore,
     sources: AttributeSources,
     headers: PolicyHeaders,

@@ -7,11 +7,11 @@ use tollgate::{Counted, PolicyQuota, QuotaState};
 use crate::Head;
 use crate::engine::DeniedBy;
 
-/// A denial, for [`on_denied`](crate::RateLimitLayerBuilder::on_denied): where the quotas stand, the quota that denied,
-/// and the request.
+/// A denial, for [`on_denied`](crate::RateLimitLayerBuilder::on_denied): the states of the quotas, the quota that
+/// denied, and the request.
 ///
-/// It does not contain the key, because keys may be personal or secret. A service that wants to show it takes it from
-/// the request.
+/// It does not contain the key, because keys may be personal or secret. A service that shows it takes it from the
+/// request.
 ///
 /// # Examples
 ///
@@ -38,26 +38,26 @@ impl<'a> Denial<'a> {
         Self { by, head }
     }
 
-    /// The states of all quotas. `None` if no quota denied: a policy can deny a request that lacks its key.
+    /// Returns the states of all quotas. `None` if no quota denied: a policy can deny a request that lacks its key.
     #[must_use]
     pub fn counted(&self) -> Option<&'a Counted> {
         self.by.quotas().map(|(counted, _)| counted)
     }
 
-    /// The state of the quota that denied. `None` as for [`counted`](Self::counted).
+    /// Returns the state of the quota that denied. `None` as for [`counted`](Self::counted).
     #[must_use]
     pub fn state(&self) -> Option<&'a QuotaState> {
         self.counted()?.decided()
     }
 
-    /// The quota that denied, with the name of its policy. `None` as for [`counted`](Self::counted).
+    /// Returns the quota that denied, with the name of its policy. `None` as for [`counted`](Self::counted).
     #[must_use]
     pub fn quota(&self) -> Option<&'a PolicyQuota> {
         let (counted, told_by) = self.by.quotas()?;
         told_by.quotas().get(counted.deciding())
     }
 
-    /// The request.
+    /// Returns the request.
     #[must_use]
     pub const fn head(&self) -> Head<'a> {
         self.head

@@ -27,7 +27,7 @@ use crate::warning::{Warning, Warnings};
 /// The engine of a rule.
 ///
 /// Both decide alike. A limiter with a key is not a trait object, so that it passes on the states without a copy, which
-/// would be a tenth of what limits add to a request.
+/// would be a tenth of the cost that limits add to a request.
 pub(crate) enum Engine {
     ByKey(ByKey),
     #[cfg(feature = "policy")]
@@ -40,23 +40,23 @@ pub(crate) trait PolicyEngine: Send + Sync {
     /// Decides on a request of this cost, unless it has to wait.
     fn decide(&self, head: Head<'_>, cost: u32, takes: &Takes) -> Result<Decided, Later>;
 
-    /// Whether requests are counted by the address of their connection.
+    /// Returns whether requests are counted by the address of their connection.
     fn counts_peers(&self) -> bool;
 
-    /// Where the policies are from, for the log.
+    /// Returns the source of the policies, for the log.
     fn source(&self) -> Box<str>;
 }
 
-/// The rest of a decision that has to wait for a value or the store. Nothing was taken yet.
+/// The rest of a decision that has to wait for a value or the store. Nothing was charged yet.
 pub(crate) type Later = Box<dyn for<'h> FnOnce(Head<'h>) -> BoxFuture<'h, Decided> + Send>;
 
-/// What becomes of the units that a request takes.
+/// How the units of a request are handled.
 #[derive(Clone)]
 pub(crate) enum Takes {
     ForGood,
     /// Some of them may be given back.
     ToGiveBack,
-    /// The same, and they are given back if the client goes away during the call.
+    /// The same, and they are given back if the client disconnects during the call.
     Reserved(Arc<Warnings>),
 }
 
@@ -70,7 +70,7 @@ pub(crate) enum Decided {
     Missing(String),
     /// No request can have the key, because a part of the service is missing.
     Setup(Warning),
-    /// What it says is wrong.
+    /// A value in the request is invalid.
     Invalid(Invalid),
     /// It lacks another value that policies need.
     #[cfg(feature = "policy")]
@@ -79,7 +79,7 @@ pub(crate) enum Decided {
     Failed(StoreError),
 }
 
-/// A request that goes on.
+/// A request that continues to the service.
 #[derive(Default)]
 pub(crate) struct Allowed {
     /// The states of the quotas, if any applied.
@@ -89,11 +89,11 @@ pub(crate) struct Allowed {
     /// Boxed, so that requests counted by key move less memory.
     #[cfg(feature = "policy")]
     pub(crate) decision: Option<Box<PolicyDecision>>,
-    /// What it took, if it may be given back.
+    /// The charged units, if they may be given back.
     pub(crate) taken: Option<Box<HeldReceipt>>,
 }
 
-/// What denies a request, with its headers.
+/// The denial of a request, with its headers.
 pub(crate) enum DeniedBy {
     Quotas(Counted, Arc<LimitHeaders>),
     #[cfg(feature = "policy")]
@@ -101,7 +101,7 @@ pub(crate) enum DeniedBy {
 }
 
 impl Engine {
-    /// Whether requests are counted by the address of their connection.
+    /// Returns whether requests are counted by the address of their connection.
     pub(crate) fn counts_peers(&self) -> bool {
         match self {
             Self::ByKey(by_key) => by_key.counts_peers(),
@@ -110,7 +110,7 @@ impl Engine {
         }
     }
 
-    /// The name of the limiter's policy, or where the policies are from: what tells the rule in the log.
+    /// Returns the name of the limiter's policy, or the source of the policies, which identifies the rule in the log.
     pub(crate) fn name(&self) -> Box<str> {
         match self {
             Self::ByKey(by_key) => by_key.policy().into(),
@@ -121,12 +121,12 @@ impl Engine {
 }
 
 impl Takes {
-    /// Whether something of what was taken may be given back.
+    /// Returns whether some of the charged units may be given back.
     pub(crate) fn may_give_back(&self) -> bool {
         !matches!(self, Self::ForGood)
     }
 
-    /// Takes a step of the store. `taken` says what it took.
+    /// Executes a step of the store. `taken` returns the charged units.
     pub(crate) async fn take<A: 'static>(
         &self,
         step: impl Future<Output = A> + Send + 'static,
@@ -140,7 +140,7 @@ impl Takes {
 }
 
 impl DeniedBy {
-    /// Where the quotas stand that denied, and what tells of it.
+    /// Returns the states of the quotas that denied, and their headers.
     pub(crate) fn quotas(&self) -> Option<(&Counted, &LimitHeaders)> {
         match self {
             Self::Quotas(counted, told_by) => Some((counted, told_by)),
@@ -157,7 +157,7 @@ impl DeniedBy {
         }
     }
 
-    /// What it says in JSON, under this HTTP status.
+    /// Returns its JSON body, with this HTTP status.
     pub(crate) fn body(&self, status: u16) -> DenialBody<'_> {
         match self {
             Self::Quotas(counted, told_by) => DenialBody::of_quotas(status, counted, told_by),
@@ -179,7 +179,7 @@ impl Decided {
         }
     }
 
-    /// What the request took that may be given back.
+    /// Returns the units of the request that may be given back.
     pub(crate) fn into_taken(self) -> Option<Box<HeldReceipt>> {
         match self {
             Self::Allowed(allowed) => allowed.taken,
@@ -187,7 +187,7 @@ impl Decided {
         }
     }
 
-    /// A request that lacks what would say whom it is counted for.
+    /// Returns the outcome of a request without a key.
     #[cold]
     pub(crate) fn missing(missing: &Missing<'_>) -> Self {
         match missing.fault() {

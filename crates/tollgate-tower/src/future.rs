@@ -5,7 +5,7 @@
 //!        ╰──▶ Refused ───────────────────╯
 //! ```
 //!
-//! A request that is decided at once begins with `Calling` or `Refused`.
+//! A request that is decided immediately begins with `Calling` or `Refused`.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -29,9 +29,9 @@ pin_project! {
     ///
     /// # Cancel safety
     ///
-    /// If it is dropped during the call of the store, the units may or may not have been taken; later, they are taken.
-    /// If a rule [reserves](crate::Rule::reserve), they are given back in both cases. During the call, a task does
-    /// that, which needs a Tokio runtime and the feature `tokio`.
+    /// If it is dropped during the call to the store, the units may or may not have been charged; after that, they are
+    /// charged. If a rule [reserves](crate::Rule::reserve), they are given back in both cases. During the call, a task
+    /// does that, which needs a Tokio runtime and the feature `tokio`.
     #[must_use = "futures do nothing unless polled"]
     pub struct ResponseFuture<S, B>
     where
@@ -63,7 +63,7 @@ impl<S, B> ResponseFuture<S, B>
 where
     S: Service<Request<B>>,
 {
-    /// A request that goes on.
+    /// A request that continues to the service.
     #[inline]
     pub(crate) fn calling(future: S::Future, after: After) -> Self {
         Self { state: State::Calling { future, after } }

@@ -27,14 +27,14 @@ use crate::{Denial, Head, reply};
 pub(crate) struct Settings {
     pub(crate) leaves: Leaves,
     pub(crate) exposes: Exposes,
-    /// The most seconds that are added to `Retry-After`.
+    /// The maximum number of seconds that are added to `Retry-After`.
     pub(crate) retry_jitter: u64,
     pub(crate) on_denied: Option<Box<OnDenied>>,
     pub(crate) on_trouble: Option<Box<OnTrouble>>,
     pub(crate) warnings: Arc<Warnings>,
 }
 
-/// What the extensions of a request contain for the inner service, besides a reservation.
+/// The data in a request's extensions for the inner service, in addition to a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Leaves {
     Decisions,
@@ -75,7 +75,7 @@ pub(crate) struct Gate {
 /// The result without waiting.
 pub(crate) enum AtOnce {
     GoesOn(After),
-    /// It does not go on.
+    /// It does not continue.
     Refused(Box<Response<Bytes>>),
     Waits(Later),
 }
@@ -186,7 +186,7 @@ impl Gate {
         }
     }
 
-    /// Lets scripts of other origins read the limit headers.
+    /// Lets scripts from other origins read the limit headers.
     pub(crate) fn expose(&self, formats: HeaderFormats, headers: &mut HeaderMap) {
         if self.settings.exposes == Exposes::LimitHeaders {
             // In addition to the service's own line: browsers join the lines.

@@ -21,39 +21,39 @@ pub struct Head<'r> {
 }
 
 impl<'r> Head<'r> {
-    /// The method.
+    /// Returns the method.
     #[must_use]
     pub const fn method(self) -> &'r Method {
         self.method
     }
 
-    /// The request target, as it was sent.
+    /// Returns the request target, as it was sent.
     #[must_use]
     pub const fn uri(self) -> &'r Uri {
         self.uri
     }
 
-    /// The version of HTTP.
+    /// Returns the version of HTTP.
     #[must_use]
     pub const fn version(self) -> Version {
         self.version
     }
 
-    /// The headers.
+    /// Returns the headers.
     #[must_use]
     pub const fn headers(self) -> &'r HeaderMap {
         self.headers
     }
 
-    /// The extensions, in which the server and outer layers leave values.
+    /// Returns the extensions, in which the server and outer layers leave values.
     #[must_use]
     pub const fn extensions(self) -> &'r Extensions {
         self.extensions
     }
 
-    /// The route that a router has matched, such as `/users/{id}`: a [`MatchedRoute`] or, with the feature `axum`, its
-    /// `MatchedPath`. `None` in front of the router. With axum, layers that were added by `Router::layer` or
-    /// `route_layer` have it.
+    /// Returns the route that a router has matched, such as `/users/{id}`: a [`MatchedRoute`] or, with the feature
+    /// `axum`, its `MatchedPath`. `None` in front of the router. With axum, layers that were added by `Router::layer`
+    /// or `route_layer` have it.
     #[must_use]
     pub fn route(self) -> Option<&'r str> {
         if let Some(MatchedRoute(route)) = self.extensions.get() {
@@ -68,8 +68,8 @@ impl<'r> Head<'r> {
 }
 
 impl<'r> Head<'r> {
-    /// The path for limits: the matched [route](Self::route) if there is one, else the path that the client sent, in
-    /// its [canonical form](tollgate::canonical_path).
+    /// Returns the path for limits: the matched [route](Self::route) if there is one, else the path that the client
+    /// sent, in its [canonical form](tollgate::canonical_path).
     ///
     /// A service behind axum's `nest` or `nest_service` sees paths without their first part. With the feature `axum`,
     /// this is still the whole path, so a limit means the same at any depth.
@@ -91,7 +91,7 @@ impl<'r> Head<'r> {
 pub struct MatchedRoute(Arc<str>);
 
 impl MatchedRoute {
-    /// The route as it is written, with `{name}` for a segment that varies.
+    /// Returns the route as it is written, with `{name}` for a segment that varies.
     #[must_use]
     pub fn new(route: &str) -> Self {
         Self(route.into())

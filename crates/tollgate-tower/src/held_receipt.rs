@@ -1,8 +1,8 @@
-//! Units that a request has taken and may give back.
+//! Units that were charged for a request and may be given back.
 
 use tollgate::{AnyStore, Receipt, ReceiptError, ReceiptItem};
 
-/// Units that were taken, and their counters.
+/// Charged units, and their counters.
 pub(crate) struct HeldReceipt {
     store: AnyStore,
     receipt: Receipt,
@@ -14,7 +14,7 @@ impl HeldReceipt {
         Box::new(Self { store: store.clone(), receipt })
     }
 
-    /// The most units that a quota was charged with, including fallback decisions.
+    /// Returns the most units that a quota was charged, including fallback decisions.
     pub(crate) fn units(&self) -> u32 {
         let units = |item: &ReceiptItem| item.cost().unwrap_or(item.units());
         self.receipt.items().iter().map(units).max().unwrap_or(0)

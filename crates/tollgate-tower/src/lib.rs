@@ -18,7 +18,7 @@
 //! # }
 //! ```
 //!
-//! # The way of a request
+//! # How a request flows
 //!
 //! ```text
 //! request ─▶ route ─▶ skip ─▶ cost ─▶ key ─▶ limiter ─▶ inner service ─▶ headers ─▶ response
@@ -43,15 +43,15 @@
 //! | other headers, none, or those that scripts may read | [`RateLimitLayerBuilder::header_format`], [`expose_headers`](RateLimitLayerBuilder::expose_headers) |
 //! | another response to a denial | [`RateLimitLayerBuilder::on_denied`] |
 //! | the policies of the service | `Rule::policies`, with the feature `policy` |
-//! | a store in trouble | [`Rule::on_store_error`], [`FallbackStore`](tollgate::FallbackStore) |
-//! | warnings of a wrong setup | [`Warning`] |
+//! | a failed store | [`Rule::on_store_error`], [`FallbackStore`](tollgate::FallbackStore) |
+//! | warnings about a wrong setup | [`Warning`] |
 //!
 //! # gRPC
 //!
 //! A request with `content-type: application/grpc` gets a gRPC status: RESOURCE_EXHAUSTED for a denial, with the time
-//! to wait as `google.rpc.RetryInfo`, UNAVAILABLE for a store in trouble, INVALID_ARGUMENT or UNAUTHENTICATED for a
-//! missing or invalid key, INTERNAL for a request that the store can never count and for other errors of the setup. A
-//! method is a route: `POST /package.Service/Method`.
+//! to wait as `google.rpc.RetryInfo`, UNAVAILABLE for a failed store, INVALID_ARGUMENT or UNAUTHENTICATED for a missing
+//! or invalid key, INTERNAL for a request that the store can never count and for other errors of the setup. A method is
+//! a route: `POST /package.Service/Method`.
 //!
 //! # Features
 //!
@@ -66,8 +66,8 @@
 //! | `tonic` | tonic's peer address and bodies |
 //! | `tokio` | a [`Reservation`] over a shared store can be dropped: a task gives back its units |
 //!
-//! The manual in `docs/` of the repository continues: `middleware.md` lists the examples, `policies.md` explains files
-//! of policies, and `warnings.md` the codes of warnings and problems.
+//! The manual in `docs/` of the repository continues: `middleware.md` lists the examples, `policies.md` explains policy
+//! files, and `warnings.md` the codes of warnings and problems.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

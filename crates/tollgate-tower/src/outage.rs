@@ -10,23 +10,23 @@ use std::time::Duration;
 use tollgate::{Clock, SystemClock, Timestamp};
 use tracing::{info, warn};
 
-/// How long further outages are gathered after the first line of one.
+/// The time for which further outages are gathered after the first line about one.
 pub const GAP: Duration = Duration::from_secs(10);
 
-/// The outages of one store. It says when to log a line.
+/// The outages of one store. It decides when to log a line.
 #[derive(Debug, Default)]
 pub struct Outages {
-    /// Whether an answer can be followed by a line. Readable without the lock, so that a store that works costs nothing
+    /// Whether an answer can be followed by a line. Readable without the lock, so that a working store costs nothing
     /// else.
     is_awaiting: AtomicBool,
     story: Mutex<Story>,
 }
 
-/// What was logged, and what is still to be logged.
+/// The outages that were logged, and those still to be logged.
 #[derive(Debug, Default)]
 struct Story {
     is_away: bool,
-    /// Whether the last line said that the store does not answer.
+    /// Whether the last line reported that the store does not answer.
     is_told_away: bool,
     /// Outages that begin before this time are gathered.
     quiet_until: Option<Timestamp>,
@@ -59,12 +59,12 @@ pub enum OutageLine {
 }
 
 impl Outages {
-    /// Notes a failed step. Returns the line to log, if there is one.
+    /// Notes a failed step. Returns the line to log, if any.
     pub fn failed(&self) -> Option<OutageLine> {
         self.change(self.story(), |story| story.failed(SystemClock.now()))
     }
 
-    /// Notes an answered step. Returns the line to log, if there is one.
+    /// Notes an answered step. Returns the line to log, if any.
     #[inline]
     pub fn answered(&self) -> Option<OutageLine> {
         // Relaxed: the flag guards no other memory, and the next step sees what this one misses.
@@ -81,7 +81,7 @@ impl Outages {
         self.change(self.story(), |story| story.told(SystemClock.now()))
     }
 
-    /// Whether outages are gathered that were not logged yet.
+    /// Returns whether outages are gathered that were not logged yet.
     pub fn are_gathered(&self) -> bool {
         self.story().untold > 0
     }

@@ -19,7 +19,7 @@ pub(crate) struct OutageLog {
 }
 
 impl OutageLog {
-    /// Makes a log that names the rule so.
+    /// Creates a log that names the rule so.
     pub(crate) fn new(rule: impl Into<Box<str>>) -> Self {
         Self { rule: rule.into(), outages: Outages::default() }
     }

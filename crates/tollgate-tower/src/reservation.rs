@@ -1,4 +1,4 @@
-//! Reservations: units that are taken before the cost is known.
+//! Reservations: units that are charged before the cost is known.
 
 use std::fmt;
 use std::future::{Future, poll_fn};
@@ -11,12 +11,12 @@ use tollgate::ReceiptError;
 use crate::held_receipt::HeldReceipt;
 use crate::warning::{Warning, Warnings};
 
-/// A reservation of the most units that a request may cost, until the actual cost is committed.
+/// A reservation of the maximum cost of a request, until the actual cost is committed.
 ///
 /// With [`Rule::reserve`](crate::Rule::reserve) it is in the extensions of the request. The code that knows the cost
 /// takes it from there and commits the cost, even after the response has begun. The rest goes back to the window that
 /// was charged, unless that has closed. If the last clone is dropped without a commit, everything is given back. So a
-/// handler that fails, or a client that goes away before the commit, costs nothing.
+/// handler that fails, or a client that disconnects before the commit, costs nothing.
 ///
 /// Clones share one reservation. The first [`commit`](Self::commit) or [`cancel`](Self::cancel) settles it; later ones
 /// do nothing.
@@ -57,19 +57,19 @@ impl Reservation {
         Self { inner: Arc::new(Inner { warnings, taken: Mutex::new(Some(taken)), units, outer }) }
     }
 
-    /// The most units that the innermost layer has charged a quota with.
+    /// Returns the most units that the innermost layer has charged to a quota.
     #[must_use]
     pub fn units(&self) -> u32 {
         self.inner.units
     }
 
-    /// Settles it at the actual cost. Units above the cost are given back. Missing units are charged without asking for
-    /// room, in the windows that are open now, so `used` may pass the limit.
+    /// Settles it at the actual cost. Units above the cost are given back. Missing units are charged whether or not
+    /// there is room, in the windows that are open now, so `used` may exceed the limit.
     ///
     /// # Errors
     ///
-    /// If the store could not take a step. The error names the policy and the quota, the first of the innermost layer.
-    /// All others are settled; units that stay taken count until their window ends.
+    /// If the store could not execute a step. The error names the policy and the quota, the first of the innermost
+    /// layer. All others are settled; units that could not be given back count until their window ends.
     ///
     /// # Cancel safety
     ///
@@ -82,13 +82,13 @@ impl Reservation {
     ///
     /// # Errors
     ///
-    /// As [`commit`](Self::commit).
+    /// See [`commit`](Self::commit).
     pub async fn cancel(&self) -> Result<(), ReceiptError> {
         together(self.settle().into_iter().map(|taken| taken.cancel())).await
     }
 
-    /// What this layer and the outer ones took. All reservations are marked as settled before the first step, so that a
-    /// dropped future does not look like a dropped reservation.
+    /// Returns the charged units of this layer and the outer ones. All reservations are marked as settled before the
+    /// first step, so that a dropped future does not look like a dropped reservation.
     fn settle(&self) -> SmallVec<[Box<HeldReceipt>; 2]> {
         std::iter::successors(Some(self), |reservation| reservation.inner.outer.as_ref())
             .filter_map(|reservation| reservation.inner.settle())
@@ -97,7 +97,7 @@ impl Reservation {
 }
 
 impl Inner {
-    /// What was taken, if it was not settled before.
+    /// Returns the charged units, if they were not settled before.
     fn settle(&self) -> Option<Box<HeldReceipt>> {
         // Nothing that is done under the lock can panic.
         self.taken.lock().unwrap_or_else(PoisonError::into_inner).take()
@@ -114,7 +114,7 @@ impl Drop for Inner {
     }
 }
 
-/// Runs these at the same time, so that together they take no longer than the deadline of one. Returns the first error.
+/// Runs these concurrently, so that together they take no longer than the deadline of one. Returns the first error.
 async fn together<F>(steps: impl Iterator<Item = F>) -> Result<(), ReceiptError>
 where
     F: Future<Output = Result<(), ReceiptError>>,
@@ -134,7 +134,7 @@ where
     running.into_iter().filter_map(|(_, done)| done).collect()
 }
 
-/// Finishes this without a caller: here if it is done at once, else in a task.
+/// Finishes this without a caller: here if it completes immediately, else in a task.
 pub(crate) fn go_on(warnings: &Warnings, step: impl Future<Output = ()> + Send + 'static) {
     let mut step = Box::pin(step);
     // With a store in this process, the first poll finishes it.

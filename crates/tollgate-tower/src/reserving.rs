@@ -10,16 +10,17 @@ use crate::held_receipt::HeldReceipt;
 use crate::reservation::go_on;
 use crate::warning::Warnings;
 
-/// A step of the store that takes units.
+/// A step of the store that charges units.
 ///
 /// # Cancel safety
 ///
-/// If it is dropped before it is done, it continues by itself and gives back what it took, because the client is gone.
+/// If it is dropped before it completes, it continues by itself and gives the units back, because the client has
+/// disconnected.
 pub(crate) struct Reserving<A: 'static> {
     warnings: Arc<Warnings>,
     /// `None` once it is done.
     step: Option<BoxFuture<'static, A>>,
-    /// What it took.
+    /// Returns the charged units.
     taken: fn(A) -> Option<Box<HeldReceipt>>,
 }
 

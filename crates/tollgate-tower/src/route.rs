@@ -10,9 +10,9 @@ use crate::Head;
 
 /// A path with or without a method: `POST /login`, `/users/{id}`, `/files/{*rest}`.
 ///
-/// `{name}` stands for one segment, `{*name}` at the end for one or more. It is compared with the matched route of a
-/// request ([`Head::route`]) or, if there is none, its path. A route for GET matches HEAD as well, because services
-/// answer HEAD with their GET.
+/// `{name}` matches one segment, `{*name}` at the end one or more. It is compared with the matched route of a request
+/// ([`Head::route`]) or, if there is none, its path. A route for GET matches HEAD as well, because services answer HEAD
+/// with their GET.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Route {
     text: Box<str>,
@@ -88,18 +88,18 @@ impl Route {
         parts.next().is_none()
     }
 
-    /// Whether it matches several paths.
+    /// Returns whether it matches several paths.
     pub(crate) fn has_parameters(&self) -> bool {
         self.segments.iter().any(|segment| !matches!(segment, Segment::Exactly(_)))
     }
 
-    /// Whether both match the same requests.
+    /// Returns whether both match the same requests.
     pub(crate) fn is_same_as(&self, other: &Self) -> bool {
         self.method == other.method && self.segments == other.segments
     }
 
-    /// The more specific first: at the first segment where they differ a text goes before one segment, and that
-    /// before the rest; then a method before any, and HEAD before GET.
+    /// Puts the more specific first: at the first segment where they differ, fixed text comes before `{name}`, and
+    /// `{name}` before `{*rest}`; then a given method comes before none, and HEAD before GET.
     pub(crate) fn by_specificity(&self, other: &Self) -> Ordering {
         let rank = |segment: &Segment| match segment {
             Segment::Exactly(_) => 0,
@@ -120,14 +120,14 @@ fn is_name(name: &str) -> bool {
     !name.is_empty() && !name.contains(['{', '}', '*'])
 }
 
-/// As it was written.
+/// The route as it was written.
 impl fmt::Display for Route {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-/// Routes and what belongs to each, the most specific first.
+/// Routes with their values, the most specific first.
 #[derive(Debug)]
 pub(crate) struct Routes<T>(Box<[(Route, T)]>);
 
@@ -137,7 +137,7 @@ impl<T> Routes<T> {
         Self(routes.into_boxed_slice())
     }
 
-    /// The value of the most specific route that matches.
+    /// Returns the value of the most specific route that matches.
     pub(crate) fn find(&self, head: Head<'_>) -> Option<&T> {
         if self.0.is_empty() {
             return None;

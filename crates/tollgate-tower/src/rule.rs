@@ -19,11 +19,11 @@ use crate::by_policies::ByPolicies;
 use crate::engine::PolicyEngine;
 use crate::key::KeyExtractor;
 
-/// A rule for some requests: which limiter counts them, by which key, and at what cost.
+/// A rule for some requests: the limiter that counts them, their key and their cost.
 ///
 /// A layer has one for each of its [routes](crate::RateLimitLayerBuilder::route), and one for all other requests. A
-/// route's rule inherits from that one what it does not set itself: the [key](Self::key), and the answers to
-/// [missing](Self::on_missing) and [invalid](Self::on_invalid) keys and to [trouble](Self::on_store_error).
+/// route's rule inherits from it the settings that it does not make itself: the [key](Self::key), and the answers to
+/// [missing](Self::on_missing) and [invalid](Self::on_invalid) keys and to [store errors](Self::on_store_error).
 ///
 /// # Examples
 ///
@@ -54,7 +54,7 @@ pub struct Rule {
 pub(crate) type Skip = dyn Fn(Head<'_>) -> bool + Send + Sync;
 pub(crate) type RefundIf = dyn Fn(&response::Parts) -> bool + Send + Sync;
 
-/// Who counts.
+/// The limiter that counts.
 #[derive(Clone)]
 pub(crate) enum By {
     Nobody,
@@ -63,7 +63,7 @@ pub(crate) enum By {
     Policies(Arc<dyn PolicyEngine>),
 }
 
-/// How many units a request takes.
+/// The cost of a request, in units.
 #[derive(Clone)]
 pub(crate) enum Cost {
     Fixed(u32),
@@ -74,7 +74,7 @@ pub(crate) enum Cost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnMissing {
-    /// 400, and what is missing.
+    /// 400, with the name of the missing key.
     BadRequest,
     /// 401 with this `WWW-Authenticate`, such as `Bearer`.
     Unauthorized(HeaderValue),
@@ -87,7 +87,7 @@ pub enum OnMissing {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum OnInvalid {
-    /// As the extractor says: 401 where it asks for proof, else 400.
+    /// The extractor's choice: 401 if it requires proof, else 400.
     AsFound,
     /// 400 in any case.
     BadRequest,
@@ -95,8 +95,8 @@ pub enum OnInvalid {
     Unauthorized(HeaderValue),
 }
 
-/// The answer while the store is in trouble. A [`FallbackStore`](tollgate::FallbackStore) below the limiter handles
-/// most trouble itself, and can count locally; this is for the errors that it returns.
+/// The answer while the store fails. A [`FallbackStore`](tollgate::FallbackStore) below the limiter handles most
+/// failures itself, and can count locally; this is for the errors that it returns.
 ///
 /// A request that the store can [never count](tollgate::StoreError::Uncountable) is always refused, with 500 and a
 /// problem of type `urn:problem-type:tollgate:uncountable`.
@@ -121,7 +121,7 @@ impl Rule {
     /// the headers and the status of a denial. They find attributes in these sources, each value only if a policy needs
     /// it.
     ///
-    /// A request without a key is answered as the policy says, else with 400. The
+    /// A request without a key is answered according to the policy, else with 400. The
     /// [`PolicyDecision`](tollgate_policy::PolicyDecision) is in the request's extensions, together with the states of
     /// its quotas. You can replace the limiter's policies at any time.
     ///
@@ -190,11 +190,11 @@ impl Rule {
         Self { cost: Cost::Of(Arc::new(cost)), ..self }
     }
 
-    /// Takes the cost, the most that the request may cost, as a [`Reservation`](crate::Reservation) in the request's
+    /// Charges the cost, the most that the request may cost, as a [`Reservation`](crate::Reservation) in the request's
     /// extensions. The handler commits the actual cost; the rest is given back. It excludes
     /// [`refund_if`](Self::refund_if), because the handler decides.
     ///
-    /// A request that is admitted uncounted has none. If some are [skipped](Self::skip), or
+    /// A request that is admitted without counting has none. If some are [skipped](Self::skip), or
     /// [admitted](OnStoreError::Admit) during an outage, the handler should take an `Option`.
     #[must_use]
     pub fn reserve(self) -> Self {
@@ -207,11 +207,11 @@ impl Rule {
         Self { skip: Some(Arc::new(skip)), ..self }
     }
 
-    /// Gives back what a request took if this is true for the response, in the window that was charged. The response
-    /// waits for it, but its headers show the state before.
+    /// Gives back the units of a request if this returns `true` for the response, in the window that was charged. The
+    /// response waits for it, but its headers show the state before.
     ///
-    /// Nothing is given back without a response (the service failed, or the client went away); otherwise clients could
-    /// avoid being counted by hanging up. For gRPC, it sees the headers, not the trailers.
+    /// Nothing is given back without a response (the service failed, or the client disconnected); otherwise clients
+    /// could avoid being counted by disconnecting. For gRPC, it sees the headers, not the trailers.
     #[must_use]
     pub fn refund_if(self, refund_if: impl Fn(&response::Parts) -> bool + Send + Sync + 'static) -> Self {
         Self { refund_if: Some(Arc::new(refund_if)), ..self }
@@ -229,7 +229,7 @@ impl Rule {
         Self { on_invalid: Some(on_invalid), ..self }
     }
 
-    /// Sets the answer while the store is in trouble; 503 by default.
+    /// Sets the answer while the store fails; 503 by default.
     #[must_use]
     pub fn on_store_error(self, on_store_error: OnStoreError) -> Self {
         Self { on_store_error: Some(on_store_error), ..self }

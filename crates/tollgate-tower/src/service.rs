@@ -18,7 +18,7 @@ use crate::{Head, ReplyBody, ResponseFuture};
 /// denial is a response, not an error.
 ///
 /// `call` decides a request that is counted in this process, without allocating a future. If the store or an extractor
-/// has to wait, the future takes the inner service and leaves a clone, which has to become ready again.
+/// has to wait, the future takes the inner service and leaves a clone, which must become ready again.
 #[derive(Debug, Clone)]
 pub struct RateLimit<S> {
     inner: S,
@@ -30,12 +30,12 @@ impl<S> RateLimit<S> {
         Self { inner, limits }
     }
 
-    /// The service behind the limits.
+    /// Returns the service behind the limits.
     pub const fn inner(&self) -> &S {
         &self.inner
     }
 
-    /// The service behind the limits.
+    /// Returns the service behind the limits.
     pub fn into_inner(self) -> S {
         self.inner
     }

@@ -19,11 +19,11 @@ use crate::key::Peer;
 #[non_exhaustive]
 pub enum Warning {
     /// `TG1001`: requests are counted for the address of the connection. That address is private, and a proxy has
-    /// forwarded the request, so everybody behind the proxy shares one limit. [Policies](crate::Rule) that count by `ip`
-    /// cause this warning if the source of `ip` is a [`PeerAddress`](crate::key::PeerAddress), or a function that returns
-    /// the same address.
+    /// forwarded the request, so all clients behind the proxy share one limit. [Policies](crate::Rule) that count by
+    /// `ip` cause this warning if the source of `ip` is a [`PeerAddress`](crate::key::PeerAddress), or a function that
+    /// returns the same address.
     PeerIsProxy,
-    /// `TG1002`: requests are counted for the address of the connection, but no request has one. All are answered 500.
+    /// `TG1002`: requests are counted by the address of the connection, but no request has one. All are answered 500.
     /// With axum, serve `into_make_service_with_connect_info::<SocketAddr>()`.
     NoPeerAddress,
     /// `TG1003`: an extractor needs something that no request has, because a part of the service is missing. All
@@ -33,8 +33,8 @@ pub enum Warning {
     /// the path, which clients can spell in several ways. With axum, add the layer with `Router::layer`.
     NoMatchedRoute,
     /// `TG1005`: a reservation was dropped where its units cannot be given back: its store is async, and there is no Tokio
-    /// runtime or the feature `tokio` is off. The units count until their window ends. The same happens if a client goes
-    /// away during the call for a reservation.
+    /// runtime or the feature `tokio` is off. The units count until their window ends. The same happens if a client
+    /// disconnects during the call for a reservation.
     RefundNotTaken,
     /// `TG1006`: the store can [never count](tollgate::StoreError::Uncountable) a request, because its quotas do not fit
     /// the store. On a Cluster, they may be in several slots. Such requests are answered 500, and
@@ -46,7 +46,7 @@ pub enum Warning {
 }
 
 impl Warning {
-    /// The code, which stays the same.
+    /// Returns the code, which stays the same.
     #[must_use]
     pub const fn code(self) -> &'static str {
         match self {
@@ -60,7 +60,7 @@ impl Warning {
         }
     }
 
-    /// The place in the manual that explains the code: `docs/warnings.md#tg1001`.
+    /// Returns the place in the manual that explains the code: `docs/warnings.md#tg1001`.
     #[must_use]
     pub fn help(self) -> String {
         format!("{MANUAL}/warnings.md#{}", self.code().to_ascii_lowercase())
@@ -107,7 +107,7 @@ pub(crate) struct Warnings {
     looked_at: AtomicU32,
 }
 
-/// How many warnings there are.
+/// The number of warnings.
 const COUNT: usize = Warning::UnverifiedLimit as usize + 1;
 
 /// A proxy shows within this many requests. Examining one costs as much as a decision.
@@ -158,7 +158,7 @@ impl fmt::Debug for Warnings {
     }
 }
 
-/// Whether no client on the internet has this address, so that it is probably a proxy's.
+/// Returns whether no client on the internet has this address, so that it is probably a proxy's.
 fn is_private(address: IpAddr) -> bool {
     match address.to_canonical() {
         // Providers share 100.64.0.0/10 (RFC 6598), and clouds use it internally.

@@ -29,14 +29,14 @@ use crate::key::{Invalid, PeerAddress};
 
 /// The attributes of a request for policies, and the source of each.
 ///
-/// There are always `method`, `path` and `ip`: the method, the [path](Head::path), and the address of the connection.
-/// Behind a proxy that is the proxy's address, and everybody shares one limit; there, take `ip` from a
+/// `method`, `path` and `ip` are always present: the method, the [path](Head::path), and the address of the connection.
+/// Behind a proxy, that is the proxy's address, and all clients share one limit; there, take `ip` from a
 /// [`ClientAddress`](crate::key::ClientAddress). Add all others by [`with`](Self::with). If a request lacks a value,
-/// policies decide what that means (`absent`, `on_missing_key`).
+/// the policies decide what happens (`absent`, `on_missing_key`).
 ///
-/// An invalid value, such as an expired token, is answered as [`on_invalid`](crate::Rule::on_invalid) says, but only if
-/// a policy needs it: a policy that matches, or one whose other conditions hold. So a health check with an old token
-/// passes an exempt policy. A [claim](Self::with_claim) is read, and its token verified, only then.
+/// An invalid value, such as an expired token, is answered according to [`on_invalid`](crate::Rule::on_invalid), but
+/// only if a policy needs it: a policy that matches, or one whose other conditions hold. So a health check with an old
+/// token passes an exempt policy. A [claim](Self::with_claim) is read, and its token verified, only then.
 ///
 /// A client can invent what it sends. Attributes that policies trust, such as `user` or `plan`, need a verified source:
 /// a claim of a verified token, or a value that an outer layer has left in the extensions.
@@ -96,7 +96,7 @@ enum Source {
 }
 
 impl Source {
-    /// Whether clients cannot invent its value.
+    /// Returns whether clients cannot invent its value.
     const fn is_verified(&self) -> bool {
         match self {
             #[cfg(feature = "jwt")]
@@ -121,7 +121,7 @@ pub trait AttributeSource: Send + Sync {
     /// If the value is invalid, or if no request can have it.
     fn attribute<'r>(&'r self, head: Head<'r>) -> Result<Option<AttributeValue<'r>>, AttributeError>;
 
-    /// Whether the value is the address of the connection. A layer warns if that seems to be a proxy's.
+    /// Returns whether the value is the address of the connection. A layer warns if that seems to be a proxy's.
     fn tells_peers(&self) -> bool {
         false
     }
@@ -165,8 +165,8 @@ impl AttributeSources {
         self.with(name, FromHead(find))
     }
 
-    /// Takes this attribute from a claim, if a policy needs it. All claims of one token are read together, so the token
-    /// is verified once: make them with clones of one [`Verifier`](crate::key::jwt::Verifier).
+    /// Takes this attribute from a claim, if a policy needs it. All claims of one token are read together, so that the
+    /// token is verified once: create them with clones of one [`Verifier`](crate::key::jwt::Verifier).
     ///
     /// A number becomes its digits, and `true` and `false` these words. A list, such as the roles of a user, passes a
     /// [test](tollgate_policy::Test) if one of its entries does.
@@ -249,21 +249,21 @@ impl AttributeSources {
         self
     }
 
-    /// The attributes that these policies use and that have no source: probably a mistake.
+    /// Returns the attributes that these policies use but that have no source: probably a mistake.
     #[must_use]
     pub fn lacking<'p>(&self, policies: &'p Policies) -> Vec<&'p str> {
         let is_taken = |name: &&str| self.names.iter().any(|own| **own == **name);
         policies.attributes().into_iter().filter(|name| !is_taken(name)).collect()
     }
 
-    /// Returns the request as policies see it. Values at hand are read now.
+    /// Returns the request as policies see it. Values that are available are read now.
     #[must_use]
     pub fn view<'r>(&'r self, head: Head<'r>) -> RequestView<'r> {
         RequestView::new(self, head)
     }
 
-    /// Whether `ip` is the address of the connection. Under another name, the address is meant, as in a policy for
-    /// internal networks.
+    /// Returns whether `ip` is the address of the connection. Under another name, the address is meant, as in a policy
+    /// for internal networks.
     pub(crate) fn tells_peers(&self) -> bool {
         let mut all = self.names.iter().zip(&self.sources);
         all.any(|(name, source)| {

@@ -1,4 +1,4 @@
-//! A request as policies see it: values at hand, and values that are found on demand.
+//! A request as policies see it: available values, and values that are found on demand.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -13,8 +13,8 @@ use crate::Head;
 
 /// A request as policies see it: made by [`AttributeSources::view`].
 ///
-/// Values at hand are read at once. Claims of tokens, and values that need waiting, are [found](Self::find) when a
-/// policy needs them, each once.
+/// Available values are read immediately. Claims of tokens, and values that need waiting, are [found](Self::find) when
+/// a policy needs them, each once.
 pub struct RequestView<'r> {
     head: Head<'r>,
     sources: &'r AttributeSources,
@@ -96,7 +96,7 @@ impl<'r> RequestView<'r> {
         self.values.fault(name).map_or(Ok(()), |fault| Err(fault.clone()))
     }
 
-    /// As [`find`](Self::find), if it need not wait. Otherwise it returns `false` and does nothing.
+    /// Like [`find`](Self::find), but only if it need not wait. Otherwise it returns `false` and does nothing.
     pub(crate) fn find_at_once(&mut self, name: &str) -> bool {
         let Some(place) = self.values.place(name) else { return true };
         if self.values.values.get(place) != Some(&Err(Unknown::NotYet)) {

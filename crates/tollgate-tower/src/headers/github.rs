@@ -2,7 +2,7 @@
 //! `X-RateLimit-Resource: search`.
 //!
 //! Source: "Rate limits for the REST API" in GitHub's documentation. The reset is an instant, in seconds of the Unix
-//! epoch; the resource is what the request counts against, here the name of the quota that decided.
+//! epoch; the resource is the name of the quota that decided.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::QuotaState;

@@ -1,15 +1,15 @@
 //! `X-RateLimit-Limit-Minute: 30` and `X-RateLimit-Remaining-Minute: 29`, the same for each unit of time that has a quota,
 //! and `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42`.
 //!
-//! Source: the rate limiting plugin in Kong's documentation. Its quotas are so many in a second, minute, hour, day, month
-//! or year; one of another window has no headers of its own.
+//! Source: the rate limiting plugin in Kong's documentation. Its quotas are per second, minute, hour, day, month or
+//! year; a quota with another window has no headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate::{CalendarUnit, Counted, PolicyQuota, WindowLength};
 
 use super::text::number;
 
-/// For each unit the limit and what is left.
+/// For each unit of time, the limit and the remaining units.
 const UNITS: [(HeaderName, HeaderName); 6] = [
     (
         HeaderName::from_static("x-ratelimit-limit-second"),

@@ -1,4 +1,4 @@
-//! Headers of a list of quotas, with the constant parts made once.
+//! Headers of a list of quotas, with the constant parts created once.
 
 use std::time::Duration;
 
@@ -26,13 +26,13 @@ pub struct LimitHeaders {
 }
 
 impl LimitHeaders {
-    /// Makes a writer for decisions on these quotas, in this order.
+    /// Creates a writer for decisions on these quotas, in this order.
     #[must_use]
     pub fn new(formats: impl Into<HeaderFormats>, quotas: &[PolicyQuota]) -> Self {
         Self::of(formats, quotas.iter())
     }
 
-    /// The same, for quotas that stand in no list.
+    /// Returns the same, for quotas that are not in a list.
     #[must_use]
     pub fn of<'q>(
         formats: impl Into<HeaderFormats>,
@@ -49,19 +49,19 @@ impl LimitHeaders {
         Self { policy, ..headers }
     }
 
-    /// The formats.
+    /// Returns the formats.
     #[must_use]
     pub const fn formats(&self) -> HeaderFormats {
         self.formats
     }
 
-    /// The quotas, in their order.
+    /// Returns the quotas, in their order.
     #[must_use]
     pub const fn quotas(&self) -> &[PolicyQuota] {
         &self.quotas
     }
 
-    /// The name of the quota at this index, as in [`quota_names`](super::quota_names).
+    /// Returns the name of the quota at this index, as in [`quota_names`](super::quota_names).
     #[must_use]
     pub fn name(&self, index: usize) -> Option<&str> {
         self.names.get(index).map(AsRef::as_ref)

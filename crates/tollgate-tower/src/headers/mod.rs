@@ -4,12 +4,12 @@
 //!
 //! | [`HeaderFormat`] | headers | when a window starts anew |
 //! |---|---|---|
-//! | `draft-11` | `RateLimit-Policy: "search";q=30;w=60`, `RateLimit: "search";r=29;t=42` | in so many seconds |
-//! | `draft-06` | `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42`, `RateLimit-Policy: 30;w=60` | in so many seconds |
+//! | `draft-11` | `RateLimit-Policy: "search";q=30;w=60`, `RateLimit: "search";r=29;t=42` | in this many seconds |
+//! | `draft-06` | `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42`, `RateLimit-Policy: 30;w=60` | in this many seconds |
 //! | `x-ratelimit` | `X-RateLimit-Limit: 30`, `X-RateLimit-Remaining: 29`, `X-RateLimit-Reset: 1795246962` | at that second of the Unix epoch |
 //! | `github` | as `x-ratelimit`, `X-RateLimit-Used: 1`, `X-RateLimit-Resource: search` | at that second of the Unix epoch |
-//! | `kong` | `X-RateLimit-Limit-Minute: 30`, `X-RateLimit-Remaining-Minute: 29`, and so on for each unit; `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42` | in so many seconds |
-//! | `envoy` | `X-RateLimit-Limit: 30, 30;w=60;name="search"`, `X-RateLimit-Remaining: 29`, `X-RateLimit-Reset: 42`; with a denial `X-Envoy-RateLimited: true` | in so many seconds |
+//! | `kong` | `X-RateLimit-Limit-Minute: 30`, `X-RateLimit-Remaining-Minute: 29`, and so on for each unit; `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42` | in this many seconds |
+//! | `envoy` | `X-RateLimit-Limit: 30, 30;w=60;name="search"`, `X-RateLimit-Remaining: 29`, `X-RateLimit-Reset: 42`; with a denial `X-Envoy-RateLimited: true` | in this many seconds |
 //! | `none` | none | |
 //!
 //! The first two follow versions of draft-ietf-httpapi-ratelimit-headers, which may still change, so neither is a

@@ -13,8 +13,8 @@ use super::{HeaderFormats, LimitHeaders};
 
 /// Writes the headers of policy decisions, each in the format of its policy.
 ///
-/// The constant parts for a policy's own quotas are made once for each version of the policies. If several policies or
-/// an override apply, they are made for the single decision.
+/// The constant parts for a policy's own quotas are created once for each version of the policies. If several policies
+/// or an override apply, they are created for the single decision.
 pub struct PolicyHeaders(ArcSwap<Made>);
 
 /// The writers for one version of the policies.
@@ -25,7 +25,7 @@ struct Made {
 }
 
 impl PolicyHeaders {
-    /// Makes a writer for decisions under these policies and their later versions.
+    /// Creates a writer for decisions under these policies and their later versions.
     #[must_use]
     pub fn new(live: &PolicySet) -> Self {
         Self(ArcSwap::from_pointee(Made::new(live)))
@@ -146,7 +146,7 @@ mod tests {
         assert_eq!(written(&PolicyHeaders::new(&limiter.live()), &limiter), (None, None));
     }
 
-    /// What was made for one version told the limits of that version for all that came after it.
+    /// Headers made for one version showed the limits of that version for all later ones.
     #[test]
     fn a_new_version_has_headers_of_its_own() {
         let limiter = limiter(policies([policy("a", &["5/1m"])]));

@@ -7,7 +7,7 @@ use tollgate::Key;
 use super::{Extracted, Found, KeyExtractor, Missing};
 use crate::Head;
 
-/// Takes the key from a function. If it returns `None`, the request lacks `what`, which the caller sees.
+/// Takes the key from a function. If it returns `None`, the request lacks `what`, which the answer names.
 ///
 /// ```
 /// use tollgate::Key;

@@ -66,7 +66,7 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
 }
 
 impl<A, B: KeyExtractor> OrElse<A, B> {
-    /// What the first found, or else what the second finds.
+    /// Returns the first extractor's result or, if it is missing, the second's.
     fn after<'r>(&'r self, first: Extracted<'r>, head: Head<'r>) -> Found<'r> {
         match first {
             Ok(Identity::Missing(missing)) => match self.second.extract(head) {
@@ -88,7 +88,7 @@ fn together<'r>(first: Extracted<'r>, second: Extracted<'r>) -> Extracted<'r> {
     })
 }
 
-/// What the second found, where this is missing for the first.
+/// Returns the second extractor's result, if the first's is missing.
 fn instead<'r>(missing: Missing<'r>, second: Extracted<'r>) -> Extracted<'r> {
     Ok(match second? {
         Identity::Missing(other) => missing.or(other).into(),
@@ -97,7 +97,7 @@ fn instead<'r>(missing: Missing<'r>, second: Extracted<'r>) -> Extracted<'r> {
 }
 
 /// The key as one that was found in this way and not in the other. Both are marked: a key that stood for itself could
-/// look like one that is marked. The mark is one byte, so that an address or a hash beside it needs no allocation.
+/// look like one that is marked. The mark is one byte, so that an address or a hash next to it needs no allocation.
 fn apart(way: Way, key: Key<'_>) -> Key<'_> {
     Key::from((&[way as u8], key))
 }

@@ -46,7 +46,7 @@ pub struct Cookie {
 }
 
 impl Cookie {
-    /// The value of the cookie with this name, in which case matters, hashed.
+    /// Returns the value of the cookie with this name, in which case matters, hashed.
     #[must_use]
     pub fn new(name: &str) -> Self {
         let what = format!("cookie `{name}`").into();
@@ -59,7 +59,7 @@ impl Cookie {
         Self { secrecy: Secrecy::keyed(key), ..self }
     }
 
-    /// Takes the value as it is: see [`Header::plain`](super::Header::plain).
+    /// Uses the plain value: see [`Header::plain`](super::Header::plain).
     #[must_use]
     pub fn plain(self) -> Self {
         Self { secrecy: Secrecy::Plain, ..self }
@@ -92,7 +92,7 @@ impl KeyExtractor for Cookie {
 }
 
 /// The values of all cookies with this name (RFC 6265, section 4.2.1), without their quotes. HTTP/2 may send each
-/// cookie in a line of its own.
+/// cookie in a separate line.
 pub(super) fn values<'r>(headers: &'r HeaderMap, name: &[u8]) -> impl Iterator<Item = &'r [u8]> {
     let lines = headers.get_all(header::COOKIE).into_iter().map(HeaderValue::as_bytes);
     let pairs = lines.flat_map(|line| line.split(|&byte| byte == b';'));

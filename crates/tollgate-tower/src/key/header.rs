@@ -51,15 +51,15 @@ pub struct Header {
 }
 
 impl Header {
-    /// The value of this header, hashed.
+    /// Returns the value of this header, hashed.
     #[must_use]
     pub fn new(name: HeaderName) -> Self {
         let what = format!("header `{name}`").into();
         Self { name, what, secrecy: Secrecy::Hashed }
     }
 
-    /// Hashes by HMAC-SHA-256 with this key, for values that can be guessed, such as customer numbers: anybody who sees
-    /// the store could guess their plain hashes as well. Processes that share a store need the same key.
+    /// Hashes by HMAC-SHA-256 with this key, for values that can be guessed, such as customer numbers: anyone who sees
+    /// the store could also guess their plain hashes. Processes that share a store need the same key.
     #[must_use]
     pub fn keyed(self, key: &[u8]) -> Self {
         Self { secrecy: Secrecy::keyed(key), ..self }

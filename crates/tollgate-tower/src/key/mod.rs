@@ -1,7 +1,7 @@
-//! Extractors of keys: they decide by what a request is counted.
+//! Extractors of keys, which decide what a request is counted by.
 //!
 //! An extractor reads the [`Head`] of a request and finds a [`Key`], or reports that it is missing or invalid. The
-//! layer decides what is answered then.
+//! layer decides on the answer then.
 //!
 //! ```text
 //! Head ──▶ KeyExtractor ──▶ Ok(Identity::Known(key))    counted
@@ -13,7 +13,7 @@
 //! |---|---|---|
 //! | the address of the connection | [`PeerAddress`] | one for each of its addresses |
 //! | the client behind proxies | [`ClientAddress`] | one for each of its addresses |
-//! | the value of a header or cookie | [`Header`], [`Cookie`] | as many as it can invent values, unless they are checked before |
+//! | the value of a header or cookie | [`Header`], [`Cookie`] | one per value that it invents, unless values are checked before |
 //! | the matched route and the method | [`Route`] | one for each route |
 //! | a claim of a verified token | `jwt::Claim`, with the feature `jwt` | as the issuer decides |
 //! | a function | [`from_fn`], [`try_from_fn`], [`from_async_fn`] | as the function decides |
@@ -69,10 +69,10 @@ use crate::boxed::BoxFuture;
 /// The name of a missing address of the connection.
 pub(crate) const NO_PEER: &str = "the address that the connection comes from";
 
-/// What an extractor finds: a key, nothing, or an invalid value.
+/// The result of an extractor: a key, a missing key, or an invalid value.
 pub type Extracted<'r> = Result<Identity<'r>, Invalid>;
 
-/// What an extractor finds, at once or later: await it.
+/// The result of an extractor, immediate or later: await it.
 pub type Found<'r> = Answer<BoxFuture<'r, Extracted<'r>>>;
 
 /// The identity of a request, if it has one.
@@ -95,7 +95,7 @@ pub struct Missing<'r> {
     fault: Fault,
 }
 
-/// Whose fault it is.
+/// The side at fault.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Fault {
@@ -107,8 +107,8 @@ pub enum Fault {
 
 /// An invalid identity, such as an expired token or a malformed address.
 ///
-/// The caller's fault; the same request never passes. It never falls through to another extractor, so that nobody gets
-/// another limit by a deliberately broken token.
+/// The caller's fault; the same request never passes. It never falls through to another extractor, so that a client
+/// cannot get another limit with a deliberately broken token.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{detail}")]
 pub struct Invalid {
@@ -116,14 +116,14 @@ pub struct Invalid {
     challenge: Option<HeaderValue>,
 }
 
-/// An extractor of keys, which answers at once or later.
+/// An extractor of keys, which answers immediately or later.
 ///
-/// The key may borrow from the request and from the extractor, so the usual one allocates nothing. An extractor that
-/// has to wait for a key set, a session or another service answers [`Found::Later`], which costs allocations.
+/// The key may borrow from the request and from the extractor, so that the usual key allocates nothing. An extractor
+/// that has to wait for a key set, a session or another service answers [`Found::Later`], which costs allocations.
 ///
 /// # Cancel safety
 ///
-/// The future is dropped when the client goes away.
+/// The future is dropped when the client disconnects.
 ///
 /// # Examples
 ///
@@ -166,7 +166,8 @@ pub trait KeyExtractor: Send + Sync {
     /// The layer may drop a [`Later`](Found::Later) and ask again. So do nothing before the future is polled.
     fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r>;
 
-    /// Whether requests are counted by the address of the connection. A layer warns if that seems to be a proxy's.
+    /// Returns whether requests are counted by the address of the connection. A layer warns if that seems to be a
+    /// proxy's.
     fn counts_peers(&self) -> bool {
         false
     }
@@ -203,19 +204,19 @@ impl<'r> Missing<'r> {
         Self { first: what, others: Vec::new(), fault: Fault::Setup }
     }
 
-    /// The values that would have been enough, each by itself.
+    /// Returns the values that would have been enough, each by itself.
     pub fn what(&self) -> impl Iterator<Item = &'r str> {
         std::iter::once(self.first).chain(self.others.iter().copied())
     }
 
-    /// Whose fault it is.
+    /// Returns the side at fault.
     #[must_use]
     pub const fn fault(&self) -> Fault {
         self.fault
     }
 
-    /// Joins two missing values. If no request can have one of them, it is the fault of the service, whatever the
-    /// caller could have sent instead.
+    /// Joins two missing values. If no request can have one of them, the service is at fault, whatever else the caller
+    /// could have sent.
     fn or(mut self, other: Self) -> Self {
         self.others.extend(other.what());
         if other.fault == Fault::Setup {
@@ -248,8 +249,8 @@ impl<'r> From<Key<'r>> for Identity<'r> {
 }
 
 impl Invalid {
-    /// The value cannot be parsed: 400, unless the layer sets another answer. The caller sees the detail, so it must
-    /// not contain the value.
+    /// Creates the error of a value that cannot be parsed: 400, unless the layer sets another answer. The caller sees
+    /// the detail, so it must not contain the value.
     #[must_use]
     pub fn malformed(detail: impl Into<Cow<'static, str>>) -> Self {
         Self { detail: detail.into(), challenge: None }
@@ -262,13 +263,13 @@ impl Invalid {
         Self { detail: detail.into(), challenge: Some(challenge) }
     }
 
-    /// The error, as callers see it.
+    /// Returns the error, as callers see it.
     #[must_use]
     pub fn detail(&self) -> &str {
         &self.detail
     }
 
-    /// The `WWW-Authenticate` of an invalid proof.
+    /// Returns the `WWW-Authenticate` of an invalid proof.
     #[must_use]
     pub const fn challenge(&self) -> Option<&HeaderValue> {
         self.challenge.as_ref()

@@ -8,13 +8,14 @@ use tonic::transport::server::TcpConnectInfo;
 use super::{Found, Grouping, KeyExtractor, Missing, NO_PEER};
 use crate::Head;
 
-/// The address of the connection, grouped. Behind a proxy that is the proxy's, and everybody shares one limit.
+/// The address of the connection, grouped. Behind a proxy, that is the proxy's address, and all clients share one
+/// limit.
 ///
 /// It is in the request's extensions: a [`Peer`] from your own server; with the feature `axum`, its
 /// `ConnectInfo<SocketAddr>` (`into_make_service_with_connect_info::<SocketAddr>()`) or, in tests without a connection,
 /// its `MockConnectInfo<SocketAddr>` (an outer layer); with the feature `tonic`, its `TcpConnectInfo`. (If tonic
 /// terminates TLS, an outer layer must leave a [`Peer`], taken from `TlsConnectInfo`.) Without one, the setup is
-/// incomplete, and no request passes.
+/// incomplete, and every request is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PeerAddress {
     grouping: Grouping,
@@ -52,7 +53,7 @@ impl PeerAddress {
 }
 
 impl Peer {
-    /// The address of this request's connection, if it is in the extensions.
+    /// Returns the address of this request's connection, if it is in the extensions.
     #[must_use]
     #[inline]
     pub fn of(head: Head<'_>) -> Option<IpAddr> {

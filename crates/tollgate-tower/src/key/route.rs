@@ -6,7 +6,7 @@ use tollgate::Key;
 use super::{Found, KeyExtractor};
 use crate::Head;
 
-/// Counts by matched route and method: each route has a counter of its own.
+/// Counts by matched route and method: each route has its own counter.
 ///
 /// It uses the [matched route](Head::route), such as `/users/{id}`, and not the path, which clients can vary at will.
 /// All requests without a route share one counter for each method: those that no route matches, and all requests in
@@ -47,7 +47,7 @@ pub struct Route {
 }
 
 impl Route {
-    /// By the matched route and the method.
+    /// Counts by the matched route and the method.
     #[must_use]
     pub const fn new() -> Self {
         Self { _private: () }

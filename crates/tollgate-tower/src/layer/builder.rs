@@ -74,7 +74,7 @@ impl RateLimitLayerBuilder {
         Self { leaves: Leaves::Nothing, ..self }
     }
 
-    /// Lets scripts of other origins read the limit headers, by `Access-Control-Expose-Headers`.
+    /// Lets scripts from other origins read the limit headers, with `Access-Control-Expose-Headers`.
     #[must_use]
     pub fn expose_headers(self) -> Self {
         Self { exposes: Exposes::LimitHeaders, ..self }
@@ -109,10 +109,10 @@ impl RateLimitLayerBuilder {
         Self { on_denied: Some(Box::new(on_denied)), ..self }
     }
 
-    /// Changes or replaces the response to a request that the store could not decide, because it is [in
-    /// trouble](Rule::on_store_error) or [full](Rule::when_full), or can never count it. Responses of gRPC are
-    /// unchanged. The error and its [source](std::error::Error::source) are for logs, and name the
-    /// address of the store.
+    /// Changes or replaces the response to a request that the store could not count, because it
+    /// [failed](Rule::on_store_error), is [full](Rule::when_full), or can never count it. Responses of gRPC are
+    /// unchanged. The error and its [source](std::error::Error::source) are for logs, and name the address of the
+    /// store.
     #[must_use]
     pub fn on_trouble(
         self,
@@ -164,7 +164,7 @@ impl RateLimitLayerBuilder {
         }
     }
 
-    /// A rule of policies may not set what policies set themselves, unless it sets it for routes.
+    /// A rule with policies must not make settings that the policies make themselves, unless they are for routes.
     fn expect_effect(&self) -> Result<(), BuildError> {
         let all: Vec<&Rule> = self.routes.iter().map(|(_, rule)| rule).chain([&self.rule]).collect();
         let of_routes = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule.idle(&[rule])));
@@ -219,8 +219,8 @@ fn routes(rules: &[(Box<str>, Rule)]) -> Result<Vec<Route>, BuildError> {
     Ok(routes)
 }
 
-/// The rule with everything filled in that it takes from the one for all other requests: `Some(None)` if it counts
-/// nothing, `None` if it has no key.
+/// Returns the rule, completed with the settings of the rule for all other requests: `Some(None)` if it counts nothing,
+/// `None` if it has no key.
 pub(super) fn gate(
     rule: &Rule,
     others: &Rule,

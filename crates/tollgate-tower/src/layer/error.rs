@@ -17,9 +17,9 @@ pub enum BuildError {
     /// A text is not a route.
     #[error("the route `{route}`: {kind}")]
     Route {
-        /// As it was written.
+        /// The route as it was written.
         route: Box<str>,
-        /// What is wrong.
+        /// The problem.
         kind: RouteErrorKind,
     },
     /// Two routes match the same requests.

@@ -25,10 +25,10 @@ use crate::{Head, RateLimit};
 ///
 /// # Layers around layers
 ///
-/// Each layer counts separately. The outer one decides first, and its denials take nothing from the inner one; the
-/// inner one's denials were charged by the outer one. An allowed response shows the outer layer's limits, and a denial
-/// those of the layer that denied. To charge quotas all or nothing, put them into one limiter. For limits by route, use
-/// one layer.
+/// Each layer counts separately. The outer one decides first, and its denials charge nothing to the inner one; requests
+/// that the inner one denies have been charged by the outer one. An allowed response shows the outer layer's limits,
+/// and a denial those of the layer that denied. To charge quotas all or nothing, put them into one limiter. For limits
+/// by route, use one layer.
 ///
 /// ```
 /// # #[cfg(feature = "axum")]
@@ -40,7 +40,7 @@ use crate::{Head, RateLimit};
 ///
 /// let everybody = RateLimitLayer::new(Limiter::new(Quota::per_second(1_000)), Global);
 /// let each_address = RateLimitLayer::new(Limiter::new(Quota::per_minute(100)), PeerAddress::new());
-/// // Of axum's layers the last one is the outermost: whom it denies takes nothing from everybody.
+/// // axum's last layer is the outermost: requests that it denies do not charge `everybody`.
 /// let app = Router::new().route("/", get(|| async { "hello" })).layer(everybody).layer(each_address);
 /// # app
 /// # }
@@ -80,7 +80,7 @@ pub(crate) struct Limits {
 }
 
 impl RateLimitLayer {
-    /// Makes a layer with one rule for all requests: this [limiter](Rule::new) and this key.
+    /// Creates a layer with one rule for all requests: this [limiter](Rule::new) and this key.
     #[must_use]
     pub fn new<S: Store + 'static>(
         limiter: impl Into<SharedLimiter<S>>,
@@ -93,7 +93,7 @@ impl RateLimitLayer {
         Self { limits: Arc::new(limits) }
     }
 
-    /// Returns a builder with this rule for all requests without a [route](RateLimitLayerBuilder::route) of their own.
+    /// Returns a builder with this rule for all requests without their own [route](RateLimitLayerBuilder::route).
     #[must_use]
     pub fn builder(rule: Rule) -> RateLimitLayerBuilder {
         RateLimitLayerBuilder::new(rule)

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 
-/// A response body that can be made of bytes, for denials.
+/// A response body that can be created from bytes, for denials.
 ///
 /// The middleware does not change the service's types: a denial has the same body type as every response. It is
 /// implemented for the bodies of [`http_body_util`] and, by feature, for those of axum and tonic. For a body of your
@@ -21,7 +21,7 @@ use http_body_util::{BodyExt, Full};
 /// }
 /// ```
 pub trait ReplyBody {
-    /// Makes a body of exactly these bytes.
+    /// Creates a body from exactly these bytes.
     fn from_bytes(bytes: Bytes) -> Self;
 }
 

@@ -14,7 +14,7 @@ const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
 
-/// Whether the client expects a gRPC reply. gRPC-Web has its status elsewhere.
+/// Returns whether the client expects a gRPC reply. gRPC-Web has its status elsewhere.
 pub(super) fn is_asked_for(headers: &HeaderMap) -> bool {
     headers.get(CONTENT_TYPE).is_some_and(|content_type| {
         let rest = content_type.as_bytes().strip_prefix(b"application/grpc");
@@ -67,7 +67,7 @@ fn status(code: u8, message: &str, retry_after: Duration) -> Vec<u8> {
     status
 }
 
-/// A field of the wire format of protocol buffers that is a number; 0 is left out, as it is the default.
+/// Writes a numeric field in the wire format of protocol buffers; 0 is left out, because it is the default.
 fn number(message: &mut Vec<u8>, field: u8, value: u64) {
     if value > 0 {
         message.push(field << 3);
@@ -90,7 +90,7 @@ fn varint(message: &mut Vec<u8>, mut value: u64) {
     message.push(value as u8);
 }
 
-/// What is not printable ASCII, and the percent sign itself.
+/// Encodes bytes that are not printable ASCII, and the percent sign itself.
 fn percent_encoded(message: &str) -> String {
     let mut encoded = String::with_capacity(message.len());
     for byte in message.bytes() {

@@ -1,4 +1,4 @@
-//! Replies in place of the service: denials and problems.
+//! Replies instead of the service's: denials and problems.
 //!
 //! A reply is a problem (RFC 9457) or, for gRPC clients, a status.
 
@@ -33,7 +33,7 @@ struct Problem<'a> {
     reason: Option<&'a str>,
 }
 
-/// Whether a request expects a gRPC reply.
+/// Returns whether a request expects a gRPC reply.
 pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
     grpc::is_asked_for(headers)
 }
@@ -57,7 +57,7 @@ pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DeniedBy) -> 
     grpc::reply(grpc::code(status), &by.problem().detail, decided.and_then(QuotaState::retry_after))
 }
 
-/// What is missing: 400 or 401.
+/// Replies that the key is missing: 400 or 401.
 pub(crate) fn missing(request: &HeaderMap, what: &str, on_missing: &OnMissing) -> Response<Bytes> {
     let (status, challenge) = match on_missing {
         OnMissing::Unauthorized(challenge) => (StatusCode::UNAUTHORIZED, Some(challenge)),
@@ -66,7 +66,7 @@ pub(crate) fn missing(request: &HeaderMap, what: &str, on_missing: &OnMissing) -
     refused(request, status, &format!("{what} is missing"), challenge)
 }
 
-/// What no request can have: 500. The code is that of the warning, which the log has once.
+/// Replies that no request can have the key: 500. The code is that of the warning, which the log has once.
 pub(crate) fn setup(request: &HeaderMap, code: &str) -> Response<Bytes> {
     let detail = format!(
         "the key of the request cannot be found, because of how the service is set up; the log has the code {code}"
@@ -74,7 +74,7 @@ pub(crate) fn setup(request: &HeaderMap, code: &str) -> Response<Bytes> {
     refused(request, StatusCode::INTERNAL_SERVER_ERROR, &detail, None)
 }
 
-/// What is wrong: 400 or 401.
+/// Replies that a value is invalid: 400 or 401.
 pub(crate) fn invalid(request: &HeaderMap, invalid: &Invalid, on_invalid: &OnInvalid) -> Response<Bytes> {
     let challenge = match on_invalid {
         OnInvalid::AsFound => invalid.challenge(),
@@ -126,7 +126,7 @@ pub(crate) fn store_error(request: &HeaderMap, error: &StoreError) -> Response<B
     reply
 }
 
-/// A problem that has no type of its own.
+/// Replies with a problem without its own type.
 pub(crate) fn refused(
     request: &HeaderMap,
     status: StatusCode,

@@ -23,7 +23,7 @@ pub enum ForwardedHeader {
 }
 
 impl ForwardedHeader {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn name(self) -> HeaderName {
         match self {
@@ -71,7 +71,7 @@ impl<'r> Iterator for Elements<'r> {
     }
 }
 
-/// Whether an odd number of backslashes stands before this place.
+/// Returns whether an odd number of backslashes precedes this place.
 fn is_escaped(line: &[u8], at: usize) -> bool {
     line.iter().take(at).rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
@@ -105,7 +105,7 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
     }
 }
 
-/// What a quoted string stands for.
+/// Returns the text that a quoted string represents.
 fn unescaped(quoted: &[u8]) -> SmallVec<[u8; 64]> {
     let mut is_escaped = false;
     let kept = quoted.iter().copied().filter(|&byte| {

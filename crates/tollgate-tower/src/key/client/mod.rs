@@ -27,10 +27,10 @@ use crate::Head;
 /// If an entry is missing or not an address (`unknown`, an obfuscated identifier, garbage), the last address that was
 /// reached counts. That is a trusted proxy's, so all clients that a proxy hides share one limit.
 ///
-/// Each trusted proxy must append to this header or replace it. One that passes it on unchanged lets clients choose
+/// Each trusted proxy must append to this header or replace it. A proxy that passes it on unchanged lets clients choose
 /// their address.
 ///
-/// Some proxies send the client's address in [a header of its own](Self::named_by) instead.
+/// Some proxies send the client's address in [a separate header](Self::named_by) instead.
 ///
 /// # What is missing
 ///
@@ -112,7 +112,7 @@ impl ClientAddress {
         Self { grouping, ..self }
     }
 
-    /// The client's address, not grouped; `None` without an address of the connection.
+    /// Returns the client's address, not grouped; `None` without an address of the connection.
     #[must_use]
     pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
         let (peer, none) = (Peer::of(head)?, 0);
@@ -125,8 +125,8 @@ impl ClientAddress {
         Some(reached.to_canonical())
     }
 
-    /// The address of the client of a proxy that asks about a request before it lets it through. The proxy is believed,
-    /// whatever its own address is; those in front of it as usual. The address is not grouped.
+    /// Returns the address of the client of a proxy that asks about a request before it lets it through. The proxy is
+    /// trusted, whatever its own address is; those in front of it as usual. The address is not grouped.
     ///
     /// `None` if the header does not name the address that the proxy has heard from.
     ///

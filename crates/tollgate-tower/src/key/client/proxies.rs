@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use tollgate::{Network, NetworkError};
 
-/// The proxies whose headers are believed.
+/// The proxies whose headers are trusted.
 ///
 /// List only the proxies. A client with one of these addresses can choose the address it is counted by. If clients are
 /// in the same network, list the proxies' hosts one by one.
@@ -47,13 +47,13 @@ impl TrustedProxies {
     /// change.
     ///
     /// Every request must come through all of them. A client that bypasses one can choose the address it is counted by,
-    /// so the network must not let anybody else connect.
+    /// so the network must not let anyone else connect.
     #[must_use]
     pub fn nearest(count: usize) -> Self {
         Self(Trust::Nearest(count))
     }
 
-    /// Whether the proxy with this address is believed, with so many proxies between it and the service.
+    /// Returns whether the proxy with this address is trusted, with this many proxies between it and the service.
     #[must_use]
     pub fn believe(&self, address: IpAddr, between: usize) -> bool {
         match &self.0 {

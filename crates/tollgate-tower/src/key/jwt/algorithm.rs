@@ -36,7 +36,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Its name in tokens and keys.
+    /// Returns its name in tokens and keys.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

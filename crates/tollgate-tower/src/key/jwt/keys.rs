@@ -75,13 +75,13 @@ pub enum KeysError {
     /// No key of the set verifies signatures with a known [`Algorithm`].
     #[error("the set has no key for a supported signature algorithm")]
     NoKey(#[source] Option<Box<BrokenKey>>),
-    /// The text is no public key in PEM.
+    /// The text is not a public key in PEM.
     #[error("expected a public key in PEM, which begins with -----BEGIN PUBLIC KEY-----")]
     Pem(#[source] der::Error),
     /// The key cannot be used for this algorithm.
     #[error("the key cannot be used for {0}")]
     Mismatch(Algorithm),
-    /// A key of RSA has too few bits, or so many that verifying takes long, or an exponent that is none.
+    /// An RSA key has too few bits, so many bits that verifying takes long, or an invalid exponent.
     #[error("an RSA key needs 2048 to 8192 bits, and an exponent of at most 32")]
     RsaSize,
     /// A secret has fewer bytes than the hash.
@@ -90,7 +90,7 @@ pub enum KeysError {
 }
 
 impl Keys {
-    /// The keys of a JSON Web Key Set (RFC 7517).
+    /// Returns the keys of a JSON Web Key Set (RFC 7517).
     ///
     /// A key without an algorithm has the usual one of its kind: RS256, ES256, ES384 or EdDSA; a secret must name one.
     /// Keys of other kinds, for other algorithms or other uses are ignored, so that issuers can publish them. A
@@ -98,7 +98,7 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// If the text is no set, or if it has no key that can be used.
+    /// If the text is not a key set, or if it has no usable key.
     pub fn from_jwks(json: &[u8]) -> Result<Self, KeysError> {
         let set: JwkSet = serde_json::from_slice(json).map_err(KeysError::Json)?;
         let mut keys = Self::default();
@@ -117,7 +117,7 @@ impl Keys {
         }
     }
 
-    /// The keys for signatures that cannot be used.
+    /// Returns the signature keys that cannot be used.
     #[must_use]
     pub fn broken(&self) -> &[BrokenKey] {
         &self.broken
@@ -127,7 +127,7 @@ impl Keys {
     ///
     /// # Errors
     ///
-    /// If the text is no public key, or one for another algorithm.
+    /// If the text is not a public key, or one for another algorithm.
     pub fn from_pem(algorithm: Algorithm, pem: &str) -> Result<Self, KeysError> {
         let (label, document) = Document::from_pem(pem.trim_start()).map_err(KeysError::Pem)?;
         if label != "PUBLIC KEY" {
@@ -149,8 +149,8 @@ impl Keys {
         Ok(Entry { id: None, algorithm, material }.into())
     }
 
-    /// Makes keys of a secret that issuer and service share, for HS256, HS384 or HS512: random bytes, at least as many
-    /// as the hash has. Anybody who knows it can sign any token.
+    /// Creates keys from a secret that issuer and service share, for HS256, HS384 or HS512: random bytes, at least as
+    /// many as the hash has. Anyone who knows it can sign any token.
     ///
     /// # Errors
     ///
@@ -177,20 +177,20 @@ impl Keys {
         self
     }
 
-    /// How many keys there are.
+    /// Returns the number of keys.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether there is none: then no token is valid.
+    /// Returns whether there are no keys: no token is valid then.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// The keys that a token may be signed with that says this of its key. One that does not say which key, and keys
-    /// that have no id, are tried by their algorithm.
+    /// Returns the keys that may have signed a token with this algorithm and key id. A token without a key id, and keys
+    /// without an id, are tried by their algorithm.
     pub(super) fn candidates(
         &self,
         algorithm: Algorithm,

@@ -14,7 +14,7 @@ pub(super) enum Material {
 }
 
 impl Material {
-    /// A secret at least as long as the hash (RFC 7518, section 3.2), and no public key.
+    /// Returns a secret that is at least as long as the hash (RFC 7518, section 3.2) and not a public key.
     pub(super) fn secret(algorithm: Algorithm, secret: &[u8]) -> Result<Self, KeysError> {
         let (hash, bytes) = match algorithm {
             Algorithm::Hs256 => (hmac::HMAC_SHA256, 32),

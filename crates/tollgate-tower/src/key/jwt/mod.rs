@@ -7,7 +7,7 @@
 //!                             audience     alone
 //! ```
 //!
-//! If an outer layer already verifies tokens, count by what it leaves in the request's extensions; see
+//! If an outer layer already verifies tokens, count by the value that it leaves in the request's extensions; see
 //! [`from_fn`](super::from_fn).
 
 mod algorithm;
@@ -109,7 +109,7 @@ impl Claim {
         Self { verifier, name: name.into(), what, what_token: "a bearer token".into(), place: Place::Bearer }
     }
 
-    /// Takes the token from this header, which contains nothing else.
+    /// Takes the token from this header, which must contain nothing else.
     #[must_use]
     pub fn in_header(self, name: HeaderName) -> Self {
         Self { what_token: format!("header `{name}`").into(), place: Place::Header(name), ..self }
@@ -140,7 +140,7 @@ impl Claim {
         self.verifier.verify(token).map(Some).map_err(|error| invalid(error.to_string()))
     }
 
-    /// Whether the other is a claim of the same token, which is verified in the same way.
+    /// Returns whether the other is a claim of the same token, which is verified in the same way.
     #[cfg(feature = "policy")]
     pub(crate) fn is_of_same_token(&self, other: &Self) -> bool {
         self.place == other.place && self.verifier.is_same_as(&other.verifier)
@@ -183,7 +183,7 @@ impl Claim {
     }
 }
 
-/// Whether the number is exact: large numbers are rounded in a float.
+/// Returns whether the number is exact: large numbers are rounded in a float.
 #[cfg(feature = "policy")]
 fn is_exact(number: &Number) -> bool {
     const FIRST_ROUNDED: f64 = 9_007_199_254_740_992.0;
@@ -191,7 +191,7 @@ fn is_exact(number: &Number) -> bool {
 }
 
 impl Entry {
-    /// What one value says, if it can be compared with a text.
+    /// Returns the value of a claim, if it can be compared with a text.
     fn of(value: &Value) -> Option<Self> {
         match value {
             Value::String(text) => Some(Self::Text(text.as_str().into())),

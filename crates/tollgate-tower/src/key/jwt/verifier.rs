@@ -45,7 +45,7 @@ pub struct Verifier {
     clock: Arc<dyn Clock>,
 }
 
-/// The claims of a valid token. Only [`Verifier::verify`] makes them.
+/// The claims of a valid token. Only [`Verifier::verify`] creates them.
 ///
 /// `Debug` shows nothing, because claims may be personal.
 pub struct Claims(Map<String, Value>);
@@ -146,7 +146,7 @@ impl Verifier {
         Ok(Claims(claims))
     }
 
-    /// Whether the other is a clone of this one.
+    /// Returns whether the other is a clone of this one.
     #[cfg(feature = "policy")]
     pub(super) fn is_same_as(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.keys, &other.keys)
@@ -182,7 +182,7 @@ impl Verifier {
         serde_json::from_slice(&decoded(payload)?).map_err(|_| TokenError::Malformed)
     }
 
-    /// Whether a token is for one of the audiences: it names one of them, or none where there is none.
+    /// Returns whether a token is for one of the audiences: it names one of them, or none where there is none.
     fn is_audience(&self, said: Option<&Value>) -> Result<bool, TokenError> {
         let is_own = |name: &str| self.audiences.iter().any(|own| **own == *name);
         match said {
@@ -195,13 +195,13 @@ impl Verifier {
 }
 
 impl Claims {
-    /// A claim that is a text. Dots in its name lead into objects, as [`Claim::new`](super::Claim::new) says.
+    /// Returns a claim that is a text. Dots in its name lead into objects, as for [`Claim::new`](super::Claim::new).
     #[must_use]
     pub fn text(&self, name: &str) -> Option<&str> {
         self.get(name)?.as_str()
     }
 
-    /// A claim that is a whole number. Dots in its name lead into objects.
+    /// Returns a claim that is a whole number. Dots in its name lead into objects.
     #[must_use]
     pub fn number(&self, name: &str) -> Option<u64> {
         self.get(name)?.as_u64()
@@ -235,7 +235,7 @@ fn decoded(part: &str) -> Result<Vec<u8>, TokenError> {
     Base64UrlUnpadded::decode_vec(part).map_err(|_| TokenError::Malformed)
 }
 
-/// A point in time, in seconds since 1970; an error if it is no number.
+/// Returns a point in time, in seconds since 1970; an error if it is not a number.
 fn time(claims: &Map<String, Value>, name: &str) -> Result<Option<f64>, TokenError> {
     match claims.get(name) {
         None => Ok(None),
