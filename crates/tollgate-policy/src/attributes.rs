@@ -18,9 +18,9 @@ pub struct Attributes<'a> {
     pairs: SmallVec<[(Cow<'a, str>, AttributeValue<'a>); 4]>,
     /// The policies that the request may touch; all if none are named.
     within: Option<&'a BTreeSet<Box<str>>>,
-    /// Whether a client said them, and not the caller.
+    /// Whether they come from a client instead of the caller.
     are_of_client: bool,
-    /// What stands for values in keys. Usually nothing does.
+    /// The stand-ins for values in keys. Usually there are none.
     stand_ins: Vec<(Box<str>, Box<str>)>,
 }
 
@@ -28,7 +28,7 @@ impl<'a> Attributes<'a> {
     /// Characters in a name, at most.
     pub const MAX_NAME: usize = 128;
 
-    /// Whether an attribute can have this name: it has 1 to [`MAX_NAME`](Self::MAX_NAME) characters.
+    /// Returns whether an attribute can have this name: it has 1 to [`MAX_NAME`](Self::MAX_NAME) characters.
     #[must_use]
     pub fn is_name(name: &str) -> bool {
         !name.is_empty() && (name.len() <= Self::MAX_NAME || name.chars().count() <= Self::MAX_NAME)
@@ -65,7 +65,7 @@ impl<'a> Attributes<'a> {
         Self { within: Some(policies), ..self }
     }
 
-    /// Marks the values as a client's, who can invent them. So no [limit](crate::LimitAttribute) is taken from them.
+    /// Marks the values as a client's, which can invent them. So no [limit](crate::LimitAttribute) is taken from them.
     ///
     /// # Examples
     ///
@@ -81,7 +81,7 @@ impl<'a> Attributes<'a> {
         Self { are_of_client: true, ..self }
     }
 
-    /// Adds a name and its value in [canonical form](AttributeValue::canonical). An empty list is no value.
+    /// Adds a name and its value in [canonical form](AttributeValue::canonical). An empty list counts as no value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<AttributeValue<'a>>) {
         let name = name.into();
         if let Some(value) = value.into().canonical(&name) {
@@ -101,13 +101,13 @@ impl<'a> Attributes<'a> {
         self.pairs.iter().find(|(other, _)| other == name).map(|(_, value)| value.texts())
     }
 
-    /// How many there are.
+    /// Returns the number of attributes.
     #[must_use]
     pub fn len(&self) -> usize {
         self.pairs.len()
     }
 
-    /// Whether there are none.
+    /// Returns whether there are none.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pairs.is_empty()

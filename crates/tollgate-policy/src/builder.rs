@@ -1,4 +1,4 @@
-//! Policies made in code, with the same rules as in a file.
+//! Policies built in code, with the same rules as in a file.
 
 use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
@@ -29,7 +29,7 @@ pub enum PolicyError {
     /// Two policies have this name.
     #[error("two policies are named `{0}`")]
     SameName(Box<str>),
-    /// A policy neither counts nor exempts nor denies anybody.
+    /// A policy that neither counts nor exempts nor denies.
     #[error("policy `{0}` has no quota")]
     NoQuota(Box<str>),
     /// An attribute name that no request can have.
@@ -63,8 +63,8 @@ pub enum PolicyError {
 }
 
 impl Policy {
-    /// Begins a policy with this name. By default it matches every request, counts all together, takes the caller's
-    /// cost, admits during an outage of the store, uses the headers of draft 11, and denies with status 429.
+    /// Begins a policy with this name. By default, it matches every request, counts all requests together, takes the
+    /// caller's cost, admits during an outage of the store, uses the headers of draft 11, and denies with status 429.
     ///
     /// # Examples
     ///
@@ -144,15 +144,15 @@ impl PolicyBuilder {
         self
     }
 
-    /// Makes the policy admit what it matches uncounted. Keys and quotas have no effect then.
+    /// Makes the policy admit matching requests without counting them. Keys and quotas have no effect then.
     #[must_use]
     pub fn exempt(mut self) -> Self {
         self.policy.kind = PolicyKind::Exempt;
         self
     }
 
-    /// Makes the policy deny what it matches with status 403, unless another policy exempts it. Keys and quotas have no
-    /// effect then. To use another [status](Self::deny_status), set it after this.
+    /// Makes the policy deny matching requests with status 403, unless another policy exempts them. Keys and quotas
+    /// have no effect then. To use another [status](Self::deny_status), set it after this.
     #[must_use]
     pub fn deny(mut self) -> Self {
         (self.policy.kind, self.policy.deny_status) = (PolicyKind::Deny, 403);
@@ -173,7 +173,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets how many units a request takes.
+    /// Sets the cost of a request, in units.
     #[must_use]
     pub fn cost(mut self, cost: Cost) -> Self {
         self.policy.cost = cost;
@@ -194,7 +194,7 @@ impl PolicyBuilder {
         self
     }
 
-    /// Adds a candidate quota: it is counted after the decision, on counters of its own.
+    /// Adds a candidate quota: it is counted after the decision, on its own counters.
     #[must_use]
     pub fn candidate(mut self, quota: Quota) -> Self {
         self.candidates.push((quota, None));
@@ -248,8 +248,9 @@ impl PolicyBuilder {
     /// # Errors
     ///
     /// If the name is not allowed, an attribute's name is empty or too long, a list of a condition or key is empty, the
-    /// status of a denial is not that of an error, the least cost is above the most, the limit for a missing attribute is
-    /// above the highest, a policy that counts has no quota, or two quotas have the same window, anchor and zone.
+    /// status of a denial is not that of an error, the minimum cost is above the maximum, the limit for a missing
+    /// attribute is above the highest, a policy that counts has no quota, or two quotas have the same window, anchor
+    /// and zone.
     pub fn build(self) -> Result<Policy, PolicyError> {
         let Self { policy, quotas, candidates, count_denied } = self;
         if !Policy::is_name(&policy.name) {

@@ -12,9 +12,9 @@ use crate::{Policies, Policy, PolicyKind, Printable, QuotaSpec};
 
 /// The changes between two files, in few words.
 ///
-/// It shows only what is never secret: names of policies, quotas, and words and numbers of settings. For everything
-/// else, such as the values that a policy matches, it only says that they changed. Moving a policy within the file is
-/// not a change.
+/// It shows only values that are never secret: names of policies, quotas, and words and numbers in settings. For
+/// everything else, such as the values that a policy matches, it only shows that they changed. Moving a policy within
+/// the file is not a change.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Changes(Box<[Change]>);
 
@@ -22,9 +22,9 @@ pub struct Changes(Box<[Change]>);
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Change {
-    /// `store` says something else.
+    /// `store` has changed.
     Store,
-    /// `unmatched` says something else.
+    /// `unmatched` has changed.
     Unmatched,
     /// A policy that was not there.
     Added {
@@ -36,11 +36,11 @@ pub enum Change {
         /// Its name.
         policy: Box<str>,
     },
-    /// A policy that says something else.
+    /// A policy that has changed.
     Changed {
         /// Its name.
         policy: Box<str>,
-        /// What is different, in the order in which it is documented; at least one.
+        /// The changed settings, in the order of the documentation; at least one.
         settings: Box<[ChangedSetting]>,
     },
 }
@@ -83,26 +83,26 @@ impl Changes {
         Self(changes.into())
     }
 
-    /// Whether both files mean the same.
+    /// Returns whether both files mean the same.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The differences: the store's, then of the policies that were there before, then those that were added.
+    /// Returns the differences: the store's, then of the policies that were there before, then those that were added.
     pub fn iter(&self) -> impl Iterator<Item = &Change> {
         self.0.iter()
     }
 }
 
 impl ChangedSetting {
-    /// The setting's name in the file.
+    /// Returns the setting's name in the file.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         self.name
     }
 
-    /// What it was and what it is, if neither can be a secret.
+    /// Returns the old and the new value, if neither can be a secret.
     #[must_use]
     pub fn values(&self) -> Option<(&str, &str)> {
         self.values.as_ref().map(|(before, after)| (before.as_ref(), after.as_ref()))
@@ -117,7 +117,7 @@ fn denies(policy: &Policy) -> bool {
     policy.kind == PolicyKind::Deny
 }
 
-/// What is different in a policy, apart from its place in the file.
+/// Returns the differences between two policies, except their places in the file.
 fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
     let mut changed = Vec::new();
     let mut hidden = |name, is_same: bool| {

@@ -37,7 +37,7 @@ pub enum Test {
     Not(Box<Test>),
 }
 
-/// Forms of texts in lower case, to which values are compared in lower case.
+/// Patterns in lower case, which are compared with values in lower case.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lowercase(Box<[Pattern]>);
 
@@ -49,24 +49,24 @@ pub enum Pattern {
     Exact(Box<str>),
     /// Texts that begin with this one, which is written `/api/*`.
     Prefix(Box<str>),
-    /// Texts of this form: `*` stands for any characters or none, `?` for one character.
+    /// Texts of this form: `*` matches any characters or none, `?` one character.
     Glob(Box<str>),
 }
 
 impl Condition {
-    /// The condition that this holds of the attribute of this name.
+    /// Returns the condition that this holds of the attribute of this name.
     #[must_use]
     pub fn new(attribute: &str, test: Test) -> Self {
         Self { attribute: attribute.into(), test }
     }
 
-    /// The name of the attribute.
+    /// Returns the name of the attribute.
     #[must_use]
     pub fn attribute(&self) -> &str {
         &self.attribute
     }
 
-    /// What has to hold.
+    /// Returns the test that must hold.
     #[must_use]
     pub const fn test(&self) -> &Test {
         &self.test
@@ -88,7 +88,7 @@ impl Condition {
 }
 
 impl Test {
-    /// Returns a test that holds of values that fit one of these, whatever their upper and lower case.
+    /// Returns a test for values that match one of these, ignoring case.
     ///
     /// # Examples
     ///
@@ -109,7 +109,7 @@ impl Test {
         Self::IgnoringCase(Lowercase(patterns.into_iter().map(lower).collect()))
     }
 
-    /// Whether it holds of this value, or of there being none.
+    /// Returns whether it holds for this value, or for a missing one.
     #[must_use]
     pub fn holds(&self, value: Option<Value<'_>>) -> bool {
         match self {
@@ -136,7 +136,7 @@ impl Test {
         }
     }
 
-    /// Whether it has a list without anything in it. No file can say that.
+    /// Returns whether it contains an empty list, which no file can express.
     pub(crate) fn has_empty_list(&self) -> bool {
         match self {
             Self::OneOf(patterns) => patterns.is_empty(),
@@ -151,7 +151,7 @@ impl Test {
 }
 
 /// The text with each letter in lower case, by way of upper case, so that all forms of a letter become one: Greek has
-/// two small sigmas. A character always becomes one character, whatever stands beside it. So `?` stays one, and a text
+/// two small sigmas. A character always becomes one character, whatever its neighbours. So `?` stays one, and a text
 /// that begins with another still does.
 fn lowercase(text: &str) -> String {
     let lower = |character: char| {
@@ -184,7 +184,7 @@ impl Pattern {
         }
     }
 
-    /// Whether the value has this form.
+    /// Returns whether the value has this form.
     #[must_use]
     pub fn fits(&self, value: &str) -> bool {
         match self {
@@ -195,9 +195,9 @@ impl Pattern {
     }
 }
 
-/// Whether the value has the form of the glob. A star first stands for nothing; on a mismatch the last one takes
-/// another byte. Earlier stars need no second try, because what they could take the last one can take as well, so
-/// the time is at most the product of both lengths.
+/// Returns whether the value has the form of the glob. A star first matches nothing; on a mismatch, the last one takes
+/// another byte. Earlier stars need no second try, because the last one can take whatever they could take, so the time
+/// is at most the product of both lengths.
 fn glob(pattern: &str, value: &str) -> bool {
     // Most values end otherwise, which is seen at once.
     let (mut pattern, mut value) = (pattern.as_bytes(), value.as_bytes());
@@ -238,12 +238,12 @@ fn glob(pattern: &str, value: &str) -> bool {
     }
 }
 
-/// Whether a byte of UTF-8 goes on with a character.
+/// Returns whether a byte of UTF-8 continues a character.
 const fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// As it is written in a file: read there, it is the same condition.
+/// Written as in a file: parsing it gives the same condition.
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", Scalar(&self.attribute), self.test)
@@ -272,7 +272,7 @@ impl fmt::Display for Test {
 }
 
 impl Test {
-    /// Whether braces have to say that case is ignored in them.
+    /// Returns whether braces must contain `ignore_case`.
     fn ignores_case(&self) -> bool {
         match self {
             Self::IgnoringCase(_) => true,
@@ -329,8 +329,8 @@ fn list<T: fmt::Display>(f: &mut fmt::Formatter<'_>, values: &[T]) -> fmt::Resul
 }
 
 impl Pattern {
-    /// Whether a text stands for it. Where `*` and `?` are meant as they are, and in a glob that ends like a prefix, it
-    /// takes a test with a name.
+    /// Returns whether it can be written as a plain text. With literal `*` and `?`, and for a glob that ends like a
+    /// prefix, it needs a named test.
     fn is_read_from_a_text(&self) -> bool {
         match self {
             Self::Exact(text) | Self::Prefix(text) => !text.contains(['*', '?']),
@@ -339,7 +339,7 @@ impl Pattern {
     }
 }
 
-/// As it is written in a list; a text with a `*` or `?` that is not special is named for what it is.
+/// Written as in a list; a text with a literal `*` or `?` is written as a named test.
 impl fmt::Display for Pattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

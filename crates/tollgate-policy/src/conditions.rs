@@ -39,18 +39,18 @@ pub struct Conditions {
 pub(crate) const ANY: &str = "any";
 
 impl Conditions {
-    /// Returns the conditions all of which have to hold.
+    /// Returns the conditions that must all hold.
     #[must_use]
     pub fn all(&self) -> &[Condition] {
         &self.all
     }
 
-    /// Returns the alternatives: if there are any, all conditions of one of them have to hold.
+    /// Returns the alternatives: if there are any, all conditions of at least one of them must hold.
     pub fn any(&self) -> impl Iterator<Item = &[Condition]> {
         self.any.iter().map(Vec::as_slice)
     }
 
-    /// Returns whether nothing has to hold, so that every request will do.
+    /// Returns whether there are no conditions, so that every request matches.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.all.is_empty() && self.any.is_empty()
@@ -85,7 +85,7 @@ impl Conditions {
         }
     }
 
-    /// Whether it has a list without anything in it. No file can say that.
+    /// Returns whether it contains an empty list, which no file can express.
     pub(crate) fn has_empty_list(&self) -> bool {
         self.any.iter().any(Vec::is_empty) || self.iter().any(|condition| condition.test.has_empty_list())
     }
@@ -124,7 +124,7 @@ fn all_hold<'c, V: View>(conditions: &'c [Condition], view: &V) -> Result<bool, 
     all
 }
 
-/// As it is written in a file: read there, it is the same.
+/// Written as in a file: parsing it gives the same conditions.
 impl fmt::Display for Conditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("{ ")?;

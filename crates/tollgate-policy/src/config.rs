@@ -12,7 +12,7 @@ use crate::problem::Problems;
 use crate::resolve::resolve;
 use crate::{Changes, Policies, Position, Printable, Problem, Sources, Warning};
 
-/// What a valid file says.
+/// The contents of a valid file.
 #[derive(Debug)]
 pub struct Config {
     pub(crate) store: Option<StoreSettings>,
@@ -74,13 +74,13 @@ pub enum ConfigError {
     Invalid {
         /// The files that were read together.
         files: Box<[Box<str>]>,
-        /// What is wrong with them, in the order of the files and their lines.
+        /// Their problems, in the order of the files and their lines.
         problems: Box<[Problem]>,
     },
 }
 
 impl ConfigError {
-    /// A file with these problems.
+    /// Returns a file with these problems.
     #[must_use]
     pub fn invalid(file: &str, problems: impl Into<Box<[Problem]>>) -> Self {
         Self::Invalid { files: [file.into()].into(), problems: problems.into() }
@@ -95,7 +95,7 @@ impl ConfigError {
 struct Lines<'a>(&'a [Box<str>], &'a [Problem]);
 
 impl Config {
-    /// How large a file may be: 16 MiB. What is larger is no file of policies, and would fill the memory when it is
+    /// The maximum size of a file: 16 MiB. A larger one is not a policy file, and would fill the memory when it is
     /// read.
     pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
@@ -103,7 +103,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or is not valid; then every problem is named.
+    /// If a file cannot be read or is not valid; the error contains every problem.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, ConfigError> {
         Self::parse_sources(&Sources::read([path])?, |_| Vec::new())
     }
@@ -113,7 +113,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, is no text, or is larger than [`MAX_BYTES`](Self::MAX_BYTES).
+    /// If the file cannot be read, is not text, or is larger than [`MAX_BYTES`](Self::MAX_BYTES).
     pub fn read(path: impl AsRef<Path>) -> Result<String, ConfigError> {
         let path = path.as_ref();
         let file = path.display().to_string();
@@ -126,7 +126,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The same as [`read`](Self::read).
     pub fn read_from(file: &str, open: impl io::Read) -> Result<String, ConfigError> {
         let unreadable = |source| ConfigError::unreadable(file, source);
         let mut bytes = Vec::new();
@@ -194,19 +194,19 @@ impl Config {
         Err(ConfigError::Invalid { files: config.files, problems: problems.into_sorted() })
     }
 
-    /// Returns what messages call the files that were read together.
+    /// Returns the name in messages of the files that were read together.
     #[must_use]
     pub fn files(&self) -> &[Box<str>] {
         &self.files
     }
 
-    /// Returns what messages call the file in which this place is.
+    /// Returns the name in messages of the file that contains this place.
     #[must_use]
     pub fn file_of(&self, at: Position) -> &str {
         self.files.get(at.file as usize).map_or("", AsRef::as_ref)
     }
 
-    /// The policies.
+    /// Returns the policies.
     #[must_use]
     pub const fn policies(&self) -> &Policies {
         &self.policies
@@ -218,37 +218,37 @@ impl Config {
         self.policies
     }
 
-    /// Where counters are kept; without a store, in memory.
+    /// Returns the store of the counters; without one, they are in memory.
     #[must_use]
     pub const fn store(&self) -> Option<&StoreSettings> {
         self.store.as_ref()
     }
 
-    /// The place of the store's URL in the file, if there is one. The store checks whether it is valid.
+    /// Returns the place of the store's URL in the file, if there is one. The store checks whether it is valid.
     #[must_use]
     pub const fn store_url_at(&self) -> Option<Position> {
         self.store_url_at
     }
 
-    /// Where the file says the layout of keys, if it does.
+    /// Returns the place of the key layout in the file, if there is one.
     #[must_use]
     pub const fn layout_at(&self) -> Option<Position> {
         self.layout_at
     }
 
-    /// Where the file says the prefix of keys, if it does.
+    /// Returns the place of the key prefix in the file, if there is one.
     #[must_use]
     pub const fn prefix_at(&self) -> Option<Position> {
         self.prefix_at
     }
 
-    /// The warnings, in the order of the file.
+    /// Returns the warnings, in the order of the file.
     #[must_use]
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
 
-    /// The changes from the file before to this one.
+    /// Returns the changes from the file before to this one.
     #[must_use]
     pub fn changes_since(&self, before: &Self) -> Changes {
         Changes::between(before, self)
@@ -256,27 +256,27 @@ impl Config {
 }
 
 impl StoreSettings {
-    /// The server.
+    /// Returns the server.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// What the names of all keys begin with, if the file says it.
+    /// Returns the prefix of all keys, if the file sets one.
     #[must_use]
     pub fn prefix(&self) -> Option<&str> {
         self.prefix.as_deref()
     }
 
-    /// How keys are written where another system counts as well, if the file says it: a name or a template, which the
-    /// store knows to read.
+    /// Returns the key layout for sharing counters with another system, if the file sets one: a name or a template,
+    /// which the store can parse.
     #[must_use]
     pub fn layout(&self) -> Option<&str> {
         self.layout.as_deref()
     }
 
-    /// Whether, on a Cluster, a request that counts several keys takes its units slot by slot. Otherwise it cannot
-    /// be counted there.
+    /// Whether, on a Cluster, a request that counts several keys is charged slot by slot. Otherwise it cannot be
+    /// counted there.
     #[must_use]
     pub const fn reserves_across_slots(&self) -> bool {
         self.reserves_across_slots

@@ -4,16 +4,16 @@ use thiserror::Error;
 
 use crate::{Texts, Unknown, View};
 
-/// The cost of a request: the units that it takes from a policy's quotas.
+/// The cost of a request: the units that it uses of a policy's quotas.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Cost {
-    /// As many as the caller requests.
+    /// The units that the caller requests.
     #[default]
     Asked,
-    /// Always as many.
+    /// Always this many.
     Fixed(u32),
-    /// As many as the attribute's value.
+    /// The attribute's value.
     Attribute(CostAttribute),
 }
 
@@ -50,9 +50,9 @@ pub enum OnMissingCost {
     /// It is the caller's error.
     #[default]
     Error,
-    /// As many as the caller requests.
+    /// The units that the caller requests.
     Asked,
-    /// So many.
+    /// This many.
     Fixed(u32),
 }
 
@@ -86,7 +86,7 @@ pub enum CostError {
 }
 
 impl CostError {
-    /// The attribute that is wrong.
+    /// Returns the attribute that is wrong.
     #[must_use]
     pub fn attribute(&self) -> &str {
         match self {
@@ -99,7 +99,7 @@ impl CostError {
 }
 
 impl Cost {
-    /// Whether a request costs as many units as its caller says.
+    /// Returns whether a request costs the units that its caller gives.
     pub(crate) fn is_asked<V: View>(&self, view: &V) -> bool {
         match self {
             Self::Asked => true,
@@ -112,12 +112,12 @@ impl Cost {
         }
     }
 
-    /// The cost of a request for which the caller says `asked`. Cost 0 only looks, so then it is 0 whatever a
-    /// request would take.
+    /// Returns the cost of a request whose caller gives `asked`. Cost 0 only peeks, so the cost is 0 then, whatever the
+    /// policy.
     ///
     /// # Errors
     ///
-    /// If the attribute that says it cannot be a cost, or its value is not known.
+    /// If the attribute that sets it cannot be a cost, or its value is not known.
     pub fn of<V: View>(&self, view: &V, asked: u32) -> Result<u32, CostError> {
         match self {
             _ if asked == 0 => Ok(0),
@@ -129,20 +129,21 @@ impl Cost {
 }
 
 impl CostAttribute {
-    /// The attribute of this name, which may say at most `max`; more is the caller's error. Less than 1 counts as 1.
+    /// Creates a cost from the attribute of this name, which may be at most `max`; more is a caller error. Less than 1
+    /// counts as 1.
     #[must_use]
     pub fn new(name: &str, max: u32) -> Self {
         Self { name: name.into(), min: 1, max, on_missing: OnMissingCost::Error }
     }
 
-    /// Sets the least that a request takes; if the attribute says less, it takes this much. With 0, a request that says
-    /// 0 takes nothing and is answered like a peek.
+    /// Sets the minimum cost; if the attribute is less, the request costs this much. With 0, a request whose attribute
+    /// is 0 costs nothing and is answered like a peek.
     #[must_use]
     pub fn with_min(self, min: u32) -> Self {
         Self { min, ..self }
     }
 
-    /// Sets what a request takes that does not have the attribute, or in which it is no whole number.
+    /// Sets the cost of a request whose attribute is missing or not a whole number.
     #[must_use]
     pub fn with_on_missing(self, on_missing: OnMissingCost) -> Self {
         Self { on_missing, ..self }
@@ -154,19 +155,19 @@ impl CostAttribute {
         &self.name
     }
 
-    /// Returns the least that a request takes.
+    /// Returns the minimum cost.
     #[must_use]
     pub const fn min(&self) -> u32 {
         self.min
     }
 
-    /// Returns the most that the attribute may say.
+    /// Returns the maximum value of the attribute.
     #[must_use]
     pub const fn max(&self) -> u32 {
         self.max
     }
 
-    /// Returns what a request takes that does not say it.
+    /// Returns the cost of a request without the attribute.
     #[must_use]
     pub const fn on_missing(&self) -> OnMissingCost {
         self.on_missing
@@ -195,12 +196,12 @@ impl From<CostAttribute> for Cost {
     }
 }
 
-/// The whole number that an attribute says. No list is one.
+/// Returns the attribute's value as a whole number. No list is one.
 pub(crate) fn number(value: Option<Texts<'_>>) -> Option<u64> {
     value.and_then(Texts::text).and_then(whole_number)
 }
 
-/// Digits alone; what does not fit is as large as can be, and so above every maximum.
+/// Parses digits only; a number that does not fit becomes the largest one, which is above every maximum.
 pub(crate) fn whole_number(text: &str) -> Option<u64> {
     let is_whole = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     is_whole.then(|| text.parse().unwrap_or(u64::MAX))

@@ -7,8 +7,8 @@ use thiserror::Error;
 
 /// A regular expression, which must match the whole value.
 ///
-/// Its syntax is that of the crate [`regex`]. It has no look-around and no references back, so the time for a value
-/// grows with its length alone.
+/// Its syntax is that of the crate [`regex`]. It has no look-around and no back-references, so the time for a value
+/// depends only on its length.
 ///
 /// # Examples
 ///
@@ -28,7 +28,7 @@ pub struct Expression {
     regex: Regex,
 }
 
-/// An expression that cannot be used. The fault of whoever wrote it.
+/// An expression that cannot be used. The fault of its author.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ExpressionError {
@@ -38,7 +38,7 @@ pub enum ExpressionError {
     /// It would take more than [`Expression::MAX_COMPILED`] bytes.
     #[error("the regular expression would take more than {} KiB: repeat less", Expression::MAX_COMPILED / 1024)]
     TooLarge,
-    /// It is none.
+    /// It is not a regular expression.
     #[error("not a regular expression: {0}")]
     Syntax(Box<str>),
 }
@@ -47,14 +47,14 @@ impl Expression {
     /// Characters that it may have.
     pub const MAX_CHARACTERS: usize = 1_000;
 
-    /// Bytes that it may take once it is compiled.
+    /// The maximum size of a compiled expression, in bytes.
     pub const MAX_COMPILED: usize = 256 * 1024;
 
     /// Compiles an expression.
     ///
     /// # Errors
     ///
-    /// If it is none, too long, or too large once it is compiled.
+    /// If it is not a regular expression, too long, or too large once compiled.
     pub fn new(text: &str, ignores_case: bool) -> Result<Self, ExpressionError> {
         if text.chars().count() > Self::MAX_CHARACTERS {
             return Err(ExpressionError::TooLong);
@@ -86,7 +86,7 @@ impl Expression {
         self.regex.is_match(text)
     }
 
-    /// Returns the expression as it is written.
+    /// Returns the expression as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text

@@ -16,7 +16,7 @@ use crate::{Attributes, Texts, Unknown, Value, View, condition};
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Identity {
-    /// Everybody together.
+    /// All requests together.
     Global,
     /// All attributes of the request together, in any order. Files cannot use it, because an additional attribute would
     /// change every key.
@@ -38,7 +38,7 @@ pub enum Identity {
 pub struct NoKey<'a> {
     /// The attribute; empty if any would do.
     pub attribute: &'a str,
-    /// What is wrong with it.
+    /// Why it cannot be a key.
     pub fault: KeyFault,
     /// All the choices, if none of them is there; the attribute is then of the first.
     pub choices: Option<Choices<'a>>,
@@ -55,7 +55,7 @@ pub enum KeyFault {
     /// The request does not have it.
     #[error("is missing")]
     Missing,
-    /// It says nothing.
+    /// It is empty.
     #[error("is empty")]
     Empty,
     /// It is a list. The key would depend on the order of its texts.
@@ -146,7 +146,7 @@ impl Identity {
     ///
     /// # Errors
     ///
-    /// As [`key`](Self::key).
+    /// The same as [`key`](Self::key).
     pub fn describe<'a, V: View>(&'a self, view: &'a V) -> Result<String, NoKey<'a>> {
         match self {
             Self::Global => Ok("all requests".to_owned()),
@@ -168,7 +168,7 @@ impl Identity {
         }
     }
 
-    /// The first of these choices that the request has, and its key. One with an empty value is taken only if there is
+    /// The first of these choices that the request has, and its key. One with an empty value is used only if there is
     /// no other.
     fn first_of<'a, V: View>(
         &'a self,
@@ -191,7 +191,7 @@ impl Identity {
         empty.ok_or_else(|| NoKey { choices: self.choices(said.fault), ..said })
     }
 
-    /// Whether something stands for an empty value in the request's key.
+    /// Returns whether the request's key contains a stand-in for an empty value.
     fn is_empty_in<V: View>(&self, view: &V) -> bool {
         let mut names = SmallVec::<[&str; 4]>::new();
         self.names(&mut names);
@@ -199,7 +199,7 @@ impl Identity {
         names.iter().any(|name| view.counted_as(name).is_some() && is_empty(name))
     }
 
-    /// Whether it has a list without anybody in it. No file can say that.
+    /// Returns whether it contains an empty list, which no file can express.
     pub(crate) fn has_empty_list(&self) -> bool {
         match self {
             Self::All(parts) | Self::FirstOf(parts) => {
@@ -217,7 +217,7 @@ impl Identity {
         }
     }
 
-    /// The key under the names of the attributes that it is made of.
+    /// Returns the key under the names of its attributes.
     fn named<'a>(&'a self, key: Key<'a>) -> Key<'a> {
         match self {
             Self::Attribute(name) | Self::Address(name, _) => Key::from((name.as_ref(), key)),
@@ -230,8 +230,8 @@ impl Identity {
         }
     }
 
-    /// Takes the names from these, and adds those that are missing there. What many policies name, requests then
-    /// meet in one place, which stays in the cache.
+    /// Takes the names from these, and adds missing ones. Names that many policies share are then in one place, which
+    /// stays in the cache.
     pub(crate) fn share_names(&mut self, names: &mut HashSet<Arc<str>>) {
         match self {
             Self::Global | Self::Every => {}
@@ -245,7 +245,7 @@ impl Identity {
         }
     }
 
-    /// The names of all attributes that it may be made of, in order.
+    /// Returns the names of all attributes that it may use, in order.
     pub(crate) fn names<'a, const N: usize>(&'a self, names: &mut SmallVec<[&'a str; N]>)
     where
         [&'a str; N]: smallvec::Array<Item = &'a str>,
@@ -287,7 +287,7 @@ fn list(f: &mut fmt::Formatter<'_>, parts: &[Identity]) -> fmt::Result {
     f.write_str("]")
 }
 
-/// What the attribute says, if it says anything.
+/// Returns the attribute's value, if it has one.
 fn value<'a, V: View>(view: &'a V, attribute: &'a str) -> Result<&'a str, NoKey<'a>> {
     match view.value(attribute) {
         Ok(None) => Err(NoKey::of(attribute, KeyFault::Missing)),
@@ -303,12 +303,12 @@ fn counted<'a>(attribute: &'a str, texts: Texts<'a>) -> Result<&'a str, NoKey<'a
     Value::of(attribute, texts).counted().ok_or(NoKey::of(attribute, KeyFault::List))
 }
 
-/// The key of a value. What stands for one is a list, so that no value equals it.
+/// The key of a value. A stand-in is a list, so that no value equals it.
 fn counted_by<'a, V: View>(view: &'a V, name: &str, value: &'a str) -> Key<'a> {
     view.counted_as(name).map_or_else(|| Key::from(value), |stand_in| Key::parts([stand_in]))
 }
 
-/// What all attributes say. Of a name that is given twice, both values are there.
+/// Returns the values of all attributes. Of a name that is given twice, both values are there.
 fn all<V: View>(view: &V) -> Result<SmallVec<[(&str, &str); 4]>, NoKey<'_>> {
     let said = view.pairs().filter_map(|(name, value)| match value {
         Ok(texts) => texts.map(|texts| counted(name, texts).map(|text| (name, text))),
@@ -317,13 +317,13 @@ fn all<V: View>(view: &V) -> Result<SmallVec<[(&str, &str); 4]>, NoKey<'_>> {
     said.collect()
 }
 
-/// The address that the attribute says.
+/// Returns the address in the attribute.
 fn address<'a, V: View>(view: &'a V, attribute: &'a str) -> Result<IpAddr, NoKey<'a>> {
     let value = value(view, attribute)?;
     condition::address(value).ok_or(NoKey::of(attribute, KeyFault::NoAddress))
 }
 
-/// As it is written in a file, where it can be.
+/// Written as in a file, if possible.
 impl fmt::Display for Identity {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -424,7 +424,7 @@ mod tests {
         assert_eq!(Identity::Global.describe(&Attributes::default()).as_deref(), Ok("all requests"));
     }
 
-    /// Only the first choice was named, and whoever sent neither was told to send the first.
+    /// Only the first choice was named, so a client that sent neither was told to send the first.
     #[test]
     fn choices_that_are_all_missing_are_all_named() {
         let choice = Identity::FirstOf([Identity::Attribute("user".into()), address()].into());

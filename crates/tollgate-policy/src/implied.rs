@@ -1,10 +1,10 @@
-//! Whether some conditions hold whenever others do, as far as their written form shows it.
+//! Checks whether some conditions hold whenever others do, as far as their written form shows it.
 
 use crate::conditions::Way;
 use crate::{Condition, Conditions, Pattern, Test};
 
-/// Whether `others` hold of everything of which `conditions` hold. It may answer no where nobody but a proof could tell,
-/// and never yes where it is not so.
+/// Returns whether `others` hold whenever `conditions` hold. It may return `false` if this is hard to prove, but never
+/// returns `true` wrongly.
 pub(crate) fn implies(conditions: &Conditions, others: &Conditions) -> bool {
     conditions.ways().all(|way| others.ways().any(|other| way_implies(way, other)))
 }
@@ -16,7 +16,7 @@ fn way_implies(conditions: Way<'_>, others: Way<'_>) -> bool {
     })
 }
 
-/// Whether `other` holds of every value of which `test` holds; it never answers yes where it is not so.
+/// Returns whether `other` holds for every value for which `test` holds; it never returns `true` wrongly.
 pub(crate) fn test_implies(test: &Test, other: &Test) -> bool {
     match (test, other) {
         _ if test == other => true,
@@ -34,7 +34,7 @@ pub(crate) fn test_implies(test: &Test, other: &Test) -> bool {
     }
 }
 
-/// Whether `wide` fits every text that `pattern` fits.
+/// Returns whether `wide` fits every text that `pattern` fits.
 fn fits_all(wide: &Pattern, pattern: &Pattern) -> bool {
     match (wide, pattern) {
         _ if wide == pattern => true,

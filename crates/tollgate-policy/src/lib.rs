@@ -1,6 +1,6 @@
 //! Policies: many limits for different requests and clients, in a file or in code.
 //!
-//! A file of policies turns the [`Attributes`] of a request into charges of a store.
+//! A policy file turns the [`Attributes`] of a request into charges for a store.
 //!
 //! ```
 //! use tollgate_policy::{Attributes, Config, Outcome};
@@ -26,7 +26,7 @@
 //! # Ok::<(), tollgate_policy::ConfigError>(())
 //! ```
 //!
-//! # The way of a request
+//! # How a request flows
 //!
 //! ```text
 //! YAML ─▶ tree ─▶ raw file ─▶ resolved policies ─▶ index ─▶ matched ─▶ charges
@@ -38,17 +38,17 @@
 //! The stages before the index run once, when a file is loaded, and collect every [`Problem`] with its line and column.
 //! The stages after it run for each request, and fail only if the request lacks something.
 //!
-//! A [`PolicyLimiter`] charges a store, and its policies can be replaced while it runs. Policies can be [made in
-//! code](Policy::builder) as well. Several policies can apply to one request;
+//! A [`PolicyLimiter`] charges a store, and its policies can be replaced while it runs. Policies can also be [built in
+//! code](Policy::builder). Several policies can apply to one request;
 //! [`PolicyLimiter`](PolicyLimiter#where-several-policies-apply) has the rules.
 //!
 //! # Features
 //!
-//! No feature is on by default; policies made in code need none.
+//! No feature is on by default; policies built in code need none.
 //!
 //! | Feature | Adds |
 //! |---|---|
-//! | `file` | files of policies ([`Config`]), with the parser of YAML, the [schema](json_schema), and quotas by the calendar |
+//! | `file` | policy files ([`Config`]), with a YAML parser, the [schema](json_schema), and calendar quotas |
 //!
 //! The manual in `docs/` of the repository continues: `policies.md` explains every key of a file, with recipes,
 //! `file.md` lists them, and `warnings.md` explains the codes of warnings.

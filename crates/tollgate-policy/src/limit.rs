@@ -76,29 +76,29 @@ pub enum LimitError {
     },
 }
 
-/// A quota as a policy has it, displayed as it is written in a file.
+/// A quota as a policy has it, displayed as written in a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaSpec<'a> {
     quota: &'a PolicyQuota,
     limit: Option<&'a LimitAttribute>,
 }
 
-/// Quotas that go together, all or nothing.
+/// Quotas that are charged together, all or nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct QuotaSpecs {
     pub(crate) quotas: Box<[PolicyQuota]>,
-    /// For each quota the attribute that says its limit. Usually none does, and then nothing is here.
+    /// For each quota, the attribute that sets its limit. Empty if there is none, as is usual.
     limits: Box<[Option<LimitAttribute>]>,
 }
 
 impl LimitAttribute {
-    /// The attribute of this name. A request without it is the caller's error.
+    /// Returns the attribute of this name. A request without it is the caller's error.
     #[must_use]
     pub fn new(name: &str) -> Self {
         Self { name: name.into(), on_missing: OnMissingLimit::Error }
     }
 
-    /// Sets the limit of requests that do not have the attribute, or in which it is no whole number.
+    /// Sets the limit of requests whose attribute is missing or not a whole number.
     #[must_use]
     pub fn with_on_missing(self, on_missing: OnMissingLimit) -> Self {
         Self { on_missing, ..self }
@@ -110,13 +110,13 @@ impl LimitAttribute {
         &self.name
     }
 
-    /// Returns what holds for requests that do not say it.
+    /// Returns the limit of requests without the attribute.
     #[must_use]
     pub const fn on_missing(&self) -> OnMissingLimit {
         self.on_missing
     }
 
-    /// Whether no request has a limit by this that is above the most that it may be.
+    /// Returns whether no request can get a limit above the maximum.
     pub(crate) fn is_within(&self, max: u64) -> bool {
         !matches!(self.on_missing, OnMissingLimit::Fixed(limit) if limit > max)
     }
@@ -151,13 +151,13 @@ impl LimitError {
 }
 
 impl<'a> QuotaSpec<'a> {
-    /// Returns the quota. If an attribute says the limit, that of the quota is the most that it may be.
+    /// Returns the quota. If an attribute sets the limit, the quota has the maximum limit.
     #[must_use]
     pub const fn quota(&self) -> &'a PolicyQuota {
         self.quota
     }
 
-    /// Returns the attribute that says the limit, if one does.
+    /// Returns the attribute that sets the limit, if any.
     #[must_use]
     pub const fn limit_attribute(&self) -> Option<&'a LimitAttribute> {
         self.limit
@@ -171,7 +171,7 @@ impl QuotaSpecs {
         Self { quotas: quotas.into(), limits: if is_any { limits.into() } else { [].into() } }
     }
 
-    /// Whether attributes say limits.
+    /// Returns whether attributes set limits.
     pub(crate) fn are_limited_by_requests(&self) -> bool {
         !self.limits.is_empty()
     }
@@ -190,7 +190,7 @@ impl QuotaSpecs {
         self.quotas.iter().zip(limits).map(|(quota, limit)| QuotaSpec { quota, limit })
     }
 
-    /// The names of the attributes that say limits.
+    /// Returns the names of the attributes that set limits.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
         self.limits.iter().flatten().map(LimitAttribute::name)
     }

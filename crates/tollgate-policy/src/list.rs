@@ -1,4 +1,4 @@
-//! Lists of values and networks in files of their own.
+//! Lists of values and networks in separate files.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -7,10 +7,10 @@ use std::sync::Arc;
 use crate::index::Table;
 use crate::{Network, Value, condition};
 
-/// The values or networks of a file beside the file of policies. Looking one up takes about as long in a list of a
-/// hundred thousand as in one of ten.
+/// The values or networks of a file in the folder of the policy file. A look-up takes about as long in a list of a
+/// hundred thousand entries as in one of ten.
 ///
-/// `Debug` shows the file's name alone. Clones share the list.
+/// `Debug` shows only the file's name. Clones share the list.
 #[derive(Clone, PartialEq, Eq)]
 pub struct List {
     file: Box<str>,
@@ -21,7 +21,7 @@ pub struct List {
 enum Entries {
     /// Texts as they are.
     Texts(Table<()>),
-    /// Addresses of each family, from the first to the last of each range. Ranges are in order and apart.
+    /// Addresses of each family, from the first to the last of each range. Ranges are sorted and disjoint.
     Networks { ipv4: Box<[(u32, u32)]>, ipv6: Box<[(u128, u128)]> },
 }
 
@@ -81,7 +81,7 @@ impl List {
     }
 }
 
-/// In order, with those joined that meet.
+/// Sorts ranges, and joins those that touch.
 fn apart<T: Copy + Ord>(mut ranges: Vec<(T, T)>) -> Box<[(T, T)]> {
     ranges.sort_unstable();
     let mut apart: Vec<(T, T)> = Vec::with_capacity(ranges.len());
@@ -112,7 +112,7 @@ mod tests {
 
     use super::*;
 
-    /// By a look at every network, at the ends of each and beside them.
+    /// Looks at every network, at the ends of each and next to them.
     #[test]
     fn an_address_is_found_in_the_ranges_that_have_it() {
         let texts = [

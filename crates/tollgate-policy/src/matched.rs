@@ -23,7 +23,7 @@ pub enum Outcome<'a> {
     DenyUnknown {
         /// The policy, whose `on_missing_key` is `deny`.
         policy: &'a Policy,
-        /// The attribute that says nobody, and why.
+        /// The attribute that yields no key, and why.
         no_key: NoKey<'a>,
     },
     /// The request is denied, because [no policy matches it](crate::Unmatched).
@@ -39,29 +39,29 @@ pub enum Refusal {
     MissingKey {
         /// The policy's name.
         policy: Box<str>,
-        /// The attribute that says nobody; empty if any would do.
+        /// The attribute that yields no key; empty if any attribute would do.
         attribute: Box<str>,
-        /// What is wrong with it.
+        /// Why it cannot be a key.
         fault: KeyFault,
         /// The same in words, with all the attributes that would have done.
         no_key: Box<str>,
-        /// Whether other attributes would do as well, and none is there.
+        /// Whether other attributes would also be enough, and none is present.
         is_choice: bool,
     },
-    /// The request does not say what it costs.
+    /// The request does not contain its cost.
     #[error("policy `{policy}`: {error}")]
     Cost {
         /// The policy's name.
         policy: Box<str>,
-        /// What is wrong.
+        /// The problem.
         error: CostError,
     },
-    /// The request does not say its limit.
+    /// The request does not contain its limit.
     #[error("policy `{policy}`: {error}")]
     Limit {
         /// The policy's name.
         policy: Box<str>,
-        /// What is wrong.
+        /// The problem.
         error: LimitError,
     },
     /// A policy would count the request that it [may not touch](crate::Attributes::within).
@@ -78,8 +78,8 @@ pub enum Refusal {
         /// Bytes that it may have.
         max: usize,
     },
-    /// The decision depends on an attribute whose value the [view](crate::View) does not know. If it is
-    /// [not known yet](Unknown::NotYet), the caller finds it and asks again.
+    /// The decision depends on an attribute whose value the [view](crate::View) does not know. If it is [not known
+    /// yet](Unknown::NotYet), the caller finds it and retries.
     #[error("`{attribute}` {unknown}")]
     Undecided {
         /// The attribute.
@@ -107,9 +107,9 @@ impl Refusal {
 #[derive(Debug, Default)]
 pub struct Matched<'a> {
     entries: SmallVec<[Entry<'a>; 2]>,
-    /// Policies in shadow mode that would deny the request whatever is counted, with their places. Usually none would.
+    /// Policies in shadow mode that would deny the request whatever the counts, with their places. Usually none would.
     pub(crate) would_deny: Vec<(&'a Policy, u32)>,
-    /// Whether any policy matches, also one that is left out because of what the request lacks.
+    /// Whether any policy matches, including one that is left out because the request lacks something.
     pub(crate) is_any: bool,
 }
 
@@ -120,7 +120,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) cost: u32,
     quotas: &'a Quotas,
-    /// The same quotas, if the request itself says limits.
+    /// The same quotas, if the request itself sets limits.
     limited: Option<Box<Limited>>,
 }
 
@@ -131,10 +131,10 @@ struct Limited {
     candidates: Box<[PolicyQuota]>,
 }
 
-/// What has to be known of a request, each with what stands before it.
+/// The attributes that must be known of a request; each variant includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Needed<'a> {
-    /// The key of this policy or, if none is named, of all: enough to forget a counter or to set it.
+    /// The key of this policy or, if none is named, of all: enough to reset or set a counter.
     Counters { of: Option<&'a str> },
     /// The cost: enough to charge it without asking for room, or to give it back.
     Cost,
@@ -151,7 +151,7 @@ impl Needed<'_> {
     }
 }
 
-/// What a request does not say that a policy needs to know to count it.
+/// An attribute that a policy needs to count a request, and that the request lacks.
 pub(crate) enum Lack<'a> {
     Key(NoKey<'a>),
     Cost(CostError),
@@ -160,7 +160,7 @@ pub(crate) enum Lack<'a> {
 }
 
 impl Lack<'_> {
-    /// The attribute whose value is not known, if it is that.
+    /// Returns the attribute whose value is not known, if this is the reason.
     pub(crate) fn undecided(&self) -> Option<Undecided<'_>> {
         match self {
             Self::Key(NoKey { attribute, fault: KeyFault::Unknown(unknown), .. }) => {
@@ -179,14 +179,14 @@ impl Lack<'_> {
 }
 
 impl<'a> Lack<'a> {
-    /// Whether the policy denies a request because of it, or would, if it were enforced. A request with a value that
-    /// cannot be read is an error and not denied.
+    /// Returns whether the policy denies a request because of it, or would, if it were enforced. A request with an
+    /// unreadable value is an error, not a denial.
     pub(crate) fn is_denied_by(&self, policy: &Policy) -> bool {
         self.undecided().is_none()
             && matches!((self, policy.on_missing_key), (Self::Key(_), OnMissingKey::Deny))
     }
 
-    /// What this enforced policy answers to it: a denial, or `None` if it then does not apply.
+    /// Returns the answer of this enforced policy: a denial, or `None` if the policy does not apply then.
     pub(crate) fn answered_by(self, policy: &'a Policy) -> Result<Option<Outcome<'a>>, Refusal> {
         match (self, policy.on_missing_key) {
             (Self::Key(_), OnMissingKey::Skip) => Ok(None),
@@ -199,15 +199,14 @@ impl<'a> Lack<'a> {
     }
 }
 
-/// Which policy applies, by its place among all, and which of its lists of quotas: what is left of an entry once
-/// its request is gone.
+/// The policy that applies, by its place among all, and its list of quotas: an entry without the data of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Applied {
     pub(crate) policy: u32,
     pub(crate) list: ListPlace,
 }
 
-/// Quotas that are tried out: counted all or nothing by themselves, after the decision.
+/// Quotas on trial: counted all or nothing by themselves, after the decision.
 #[derive(Debug, Clone, Copy)]
 pub struct Trial<'a> {
     entry: &'a Entry<'a>,
@@ -229,18 +228,17 @@ impl<'a> Matched<'a> {
         self.entries.push(entry);
     }
 
-    /// The charges that decide, all or nothing.
+    /// Returns the charges that decide, all or nothing.
     pub fn enforced(&self) -> impl Iterator<Item = Charge<'_>> {
         self.deciding().flat_map(|entry| entry.charges(entry.quotas()))
     }
 
-    /// The entries whose quotas decide.
+    /// Returns the entries whose quotas decide.
     pub(crate) fn deciding(&self) -> impl Iterator<Item = &Entry<'a>> {
         self.entries.iter().filter(|entry| entry.policy.mode() == Mode::Enforce)
     }
 
-    /// What is counted in a second step, once the request is decided on. Each is a step of its own: none decides
-    /// for another.
+    /// Returns the trials, which are counted after the decision. Each is a separate step: none affects another.
     pub fn trials(&self) -> impl Iterator<Item = Trial<'_>> {
         self.entries.iter().flat_map(|entry| {
             let is_shadow = entry.policy.mode() == Mode::Shadow;
@@ -251,21 +249,21 @@ impl<'a> Matched<'a> {
         })
     }
 
-    /// The policies in shadow mode that would deny the request if they were enforced, whatever is counted: they deny what
-    /// they match, or requests that do not say whom they are to count.
+    /// Returns the policies in shadow mode that would deny the request if they were enforced, whatever the counts: they
+    /// deny everything they match, or requests without a key.
     pub fn would_deny(&self) -> impl Iterator<Item = &'a Policy> {
         self.would_deny.iter().map(|(policy, _)| *policy)
     }
 
-    /// The policies whose quotas apply, shadows included.
+    /// Returns the policies whose quotas apply, including shadow policies.
     pub fn policies(&self) -> impl Iterator<Item = &'a Policy> {
         self.entries.iter().map(|entry| entry.policy)
     }
 }
 
 impl<'a> Entry<'a> {
-    /// Whom the policy counts of this request, how much and by which of its lists. Where limits are not needed and not
-    /// known, quotas have the most that they may be.
+    /// Returns the key, the cost and the list of quotas with which the policy counts this request. If limits are
+    /// neither needed nor known, quotas have their maximum.
     pub(crate) fn of<V: View>(
         policy: &'a Policy,
         number: u32,
@@ -289,7 +287,7 @@ impl<'a> Entry<'a> {
 }
 
 impl Limited {
-    /// `None` if no attribute says a limit, as is usual.
+    /// Returns `None` if no attribute sets a limit, as is usual.
     fn of<V: View>(quotas: &Quotas, view: &V) -> Result<Option<Box<Self>>, LimitError> {
         let Quotas { enforced, candidates } = quotas;
         if !enforced.are_limited_by_requests() && !candidates.are_limited_by_requests() {
@@ -315,7 +313,7 @@ impl Entry<'_> {
         self.limited.as_ref().map_or(&self.quotas.candidates.quotas, |limited| &limited.candidates)
     }
 
-    /// Whether the request itself says limits of it.
+    /// Returns whether the request itself sets its limits.
     pub(crate) const fn is_limited(&self) -> bool {
         self.limited.is_some()
     }
@@ -326,7 +324,7 @@ impl Entry<'_> {
 }
 
 impl<'a> Trial<'a> {
-    /// Whose quotas they are.
+    /// Returns the policy of the quotas.
     #[must_use]
     pub const fn policy(&self) -> &'a Policy {
         self.entry.policy
@@ -337,13 +335,13 @@ impl<'a> Trial<'a> {
         self.entry.applied.policy
     }
 
-    /// Why they are on trial.
+    /// Returns why they are on trial.
     #[must_use]
     pub const fn kind(&self) -> TrialKind {
         self.kind
     }
 
-    /// The charges, all or nothing.
+    /// Returns the charges, all or nothing.
     pub fn charges(&self) -> impl Iterator<Item = Charge<'a>> {
         self.entry.charges(self.quotas)
     }

@@ -1,16 +1,16 @@
-//! Whether some request may fulfil two lists of conditions, as far as their written form shows it.
+//! Checks whether a request may meet two lists of conditions, as far as their written form shows it.
 
 use crate::conditions::Way;
 use crate::implied::test_implies;
 use crate::{Condition, Conditions, Network, Pattern, Test};
 
-/// Whether both may hold of one request. It may answer yes where nobody but a proof could tell, and no only where no
-/// request with one value for each attribute fulfils both.
+/// Returns whether both may hold for one request. It may return `true` if the opposite is hard to prove, and returns
+/// `false` only if no request with one value for each attribute meets both.
 pub(crate) fn overlap(conditions: &Conditions, others: &Conditions) -> bool {
     conditions.ways().any(|way| others.ways().any(|other| !are_apart(way, other)))
 }
 
-/// Whether no request fulfils both.
+/// Returns whether no request meets both.
 fn are_apart(way: Way<'_>, other: Way<'_>) -> bool {
     let excludes = |one: &Condition, other: &Condition| {
         one.attribute == other.attribute && no_value_fulfils(&one.test, &other.test)
@@ -18,7 +18,7 @@ fn are_apart(way: Way<'_>, other: Way<'_>) -> bool {
     way.iter().any(|condition| other.iter().any(|other| excludes(condition, other)))
 }
 
-/// Whether no value fulfils both.
+/// Returns whether no value meets both.
 fn no_value_fulfils(one: &Test, other: &Test) -> bool {
     match (one, other) {
         (Test::All(tests), test) | (test, Test::All(tests)) => {

@@ -11,16 +11,16 @@ use crate::{Condition, Conditions, Position, QuotaSpec, Undecided, Value, View};
 pub struct Override {
     pub(crate) at: Position,
     pub(crate) rule: OverrideRule,
-    /// One list for conditions. For a table, each list once, however many values have it.
+    /// One list for conditions. For a table, each list once, even if several values have it.
     pub(crate) lists: Box<[Quotas]>,
 }
 
-/// For whom an override is.
+/// The requests that an override applies to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum OverrideRule {
-    /// Of whom these hold.
+    /// Requests that meet these conditions.
     When(Conditions),
-    /// Who is in the table.
+    /// Requests whose value is in the table.
     In(OverrideTable),
 }
 
@@ -61,13 +61,13 @@ impl ListPlace {
 }
 
 impl Override {
-    /// Returns where it stands in its file.
+    /// Returns its place in the file.
     #[must_use]
     pub const fn at(&self) -> Position {
         self.at
     }
 
-    /// Returns what has to hold for it to count, unless it is a [table](Self::table).
+    /// Returns its conditions, unless it is a [table](Self::table).
     #[must_use]
     pub const fn when(&self) -> Option<&Conditions> {
         match &self.rule {
@@ -85,7 +85,7 @@ impl Override {
         }
     }
 
-    /// Returns its lists of quotas, each of which stands in place of the policy's. A table has each of its lists once.
+    /// Returns its lists of quotas, each of which replaces the policy's. A table has each of its lists once.
     pub fn quotas(&self) -> impl Iterator<Item = &[PolicyQuota]> {
         self.lists.iter().map(|list| list.enforced.quotas.as_ref())
     }
@@ -105,7 +105,7 @@ impl Override {
         self.lists.iter().flat_map(|list| list.candidates.iter())
     }
 
-    /// The names of the attributes that it asks for.
+    /// Returns the names of the attributes that it uses.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
         let table = self.table().map(OverrideTable::attribute);
         let of_limits =

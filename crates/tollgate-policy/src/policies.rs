@@ -11,13 +11,13 @@ use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Re
 /// Policies are independent: all that match apply, all or nothing. If an exempt one matches, nothing is counted.
 #[derive(Debug)]
 pub struct Policies {
-    /// By their kinds, each in the order of the file.
+    /// By kind, each kind in the order of the file.
     policies: Box<[Policy]>,
     index: Index,
     unmatched: Option<Unmatched>,
 }
 
-/// What happens to a request that no policy matches.
+/// The handling of requests that no policy matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Unmatched {
     /// It is admitted.
@@ -28,7 +28,7 @@ pub enum Unmatched {
 }
 
 impl Unmatched {
-    /// As it is written in a file.
+    /// Returns its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -46,7 +46,7 @@ impl Policies {
         Self { index: Index::new(&policies), policies: policies.into(), unmatched: None }
     }
 
-    /// Policies made in code; exempt ones go first.
+    /// Creates a set of policies; exempt ones come first.
     ///
     /// # Errors
     ///
@@ -60,38 +60,39 @@ impl Policies {
         Ok(Self::new(policies))
     }
 
-    /// Sets what becomes of a request that no policy matches. One that a policy passes over
+    /// Sets what happens to a request that no policy matches. One that a policy passes over
     /// ([`OnMissingKey::Skip`](crate::OnMissingKey::Skip)) is not matched by it.
     #[must_use]
     pub fn with_unmatched(self, unmatched: Unmatched) -> Self {
         Self { unmatched: Some(unmatched), ..self }
     }
 
-    /// What becomes of a request that no policy matches, if that is said; else it is admitted.
+    /// Returns what happens to a request that no policy matches, if it is set; by default, the request is admitted.
     #[must_use]
     pub const fn unmatched(&self) -> Option<Unmatched> {
         self.unmatched
     }
 
-    /// All policies: those that exempt, then those that deny, then those that count, each kind in the order of the file.
+    /// Returns all policies: those that exempt, then those that deny, then those that count, each kind in the order of
+    /// the file.
     #[must_use]
     pub fn as_slice(&self) -> &[Policy] {
         &self.policies
     }
 
-    /// What the policies say of a request, for which its caller says this cost. Cost 0 only looks.
+    /// Matches a request against the policies, at the cost that its caller gives. Cost 0 only peeks.
     ///
     /// # Errors
     ///
-    /// If the request lacks what an enforced policy needs: its key, its cost or its limit. Policies on trial never make a
-    /// request fail: they are skipped then, or report a denial if their `on_missing_key` says so. Also if a policy
-    /// would count the request that it [may not touch](crate::Attributes::within), whatever its mode; and if the decision
-    /// depends on a value that the view [does not know](Refusal::Undecided).
+    /// If the request lacks something that an enforced policy needs: its key, its cost or its limit. Policies on trial
+    /// never make a request fail: they are skipped then, or report a denial if their `on_missing_key` is `deny`. Also
+    /// if a policy that the caller [may not use](crate::Attributes::within) would count the request, whatever its mode;
+    /// and if the decision depends on a value that the view [does not know](Refusal::Undecided).
     pub fn charges<'a, V: View>(&'a self, view: &'a V, cost: u32) -> Result<Outcome<'a>, Refusal> {
         self.outcome(view, cost, Needed::Limits)
     }
 
-    /// As [`charges`](Self::charges), for which no more than this has to be known of the request.
+    /// Like [`charges`](Self::charges), but for which no more than this has to be known of the request.
     pub(crate) fn outcome<'a, V: View>(
         &'a self,
         view: &'a V,
@@ -166,14 +167,14 @@ impl Policies {
         }
     }
 
-    /// What is different in these other policies.
+    /// Returns the differences of these other policies.
     #[must_use]
     pub fn changes(&self, after: &Self) -> Changes {
         Changes::between_policies(self, after)
     }
 
-    /// The policies that apply to a request, exempt ones first. One that depends on a value that is not known is not
-    /// among them.
+    /// Returns the policies that apply to a request, exempt ones first. One that depends on a value that is not known
+    /// is not among them.
     pub fn matching<'a, V: View>(&'a self, view: &'a V) -> impl Iterator<Item = &'a Policy> {
         self.index.candidates(view).into_iter().filter_map(|candidate| {
             let policy = self.policy(candidate.number())?;
@@ -181,8 +182,8 @@ impl Policies {
         })
     }
 
-    /// The names of all attributes that any of them goes by, in order, each once: whoever takes attributes from
-    /// requests can tell which it lacks.
+    /// Returns the names of all attributes that the policies use, in order, each once. Code that extracts attributes
+    /// from requests can use it to see which ones it lacks.
     #[must_use]
     pub fn attributes(&self) -> BTreeSet<&str> {
         self.policies.iter().flat_map(Policy::attributes).collect()

@@ -20,14 +20,14 @@ pub(crate) fn candidate_name(policy: &str) -> String {
     format!("{policy}:candidate")
 }
 
-/// How the names end under which limits are counted that callers give with their requests; no policy of a file can have one.
+/// The suffix of the names under which callers' limits are counted; no policy in a file can have it.
 const OF_CALLER: &str = ":caller";
 
-/// One named rule, checked: from a file, with its defaults filled in, or [made in code](Policy::builder).
+/// One named rule, checked: from a file, with its defaults filled in, or [built in code](Policy::builder).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Policy {
     pub(crate) name: Box<str>,
-    /// In line 0 if it stands in no file.
+    /// In line 0 if it is not from a file.
     pub(crate) at: Position,
     pub(crate) description: Option<Box<str>>,
     pub(crate) conditions: Conditions,
@@ -43,21 +43,21 @@ pub struct Policy {
     pub(crate) deny_status: u16,
 }
 
-/// Quotas that go together, all or nothing, and those that might replace them.
+/// Quotas that are charged together, all or nothing, and candidates that might replace them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Quotas {
     pub(crate) enforced: QuotaSpecs,
-    /// Counted on counters of their own: where the windows are the same, a candidate would use up the quota that
-    /// it might replace.
+    /// Counted on separate counters: with the same windows, a candidate would otherwise use up the quota that it might
+    /// replace.
     pub(crate) candidates: QuotaSpecs,
 }
 
-/// What a policy does with a request that it matches. In this order, of those that match, the first decides.
+/// The effect of a policy on requests that it matches. In this order, of those that match, the first decides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum PolicyKind {
     /// It is admitted without a count.
     Exempt,
-    /// It is denied, whatever its quotas are.
+    /// They are denied, whatever the quotas.
     Deny,
     /// Its quotas decide, with those of all other policies that match and count.
     #[default]
@@ -76,7 +76,7 @@ pub enum Mode {
     Enforce,
 }
 
-/// What happens to a request without a key attribute.
+/// The handling of requests without a key attribute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnMissingKey {
     /// It is the caller's error.
@@ -89,7 +89,7 @@ pub enum OnMissingKey {
 }
 
 impl Mode {
-    /// As it is written in a file.
+    /// Returns its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -101,7 +101,7 @@ impl Mode {
 }
 
 impl OnMissingKey {
-    /// As it is written in a file.
+    /// Returns its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -125,22 +125,22 @@ impl fmt::Display for OnMissingKey {
 }
 
 impl Policy {
-    /// Whether a policy can have this name: it has 1 to 64 letters, digits, `-`, `_` and `.`. A `:` is kept for the
-    /// names under which candidates are counted.
+    /// Returns whether a policy can have this name: it has 1 to 64 letters, digits, `-`, `_` and `.`. A `:` is kept for
+    /// the names under which candidates are counted.
     #[must_use]
     pub fn is_name(name: &str) -> bool {
         let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte);
         (1..=64).contains(&name.len()) && name.bytes().all(is_allowed)
     }
 
-    /// Makes a policy of limits that a caller passes with its request, under a name of its choice. All its attributes
-    /// together are the key.
+    /// Creates a policy from limits that a caller passes with its request, under a name of its choice. All its
+    /// attributes together are the key.
     ///
     /// Its name and its counters are those of `NAME:caller`, so they never meet those of other policies.
     ///
     /// # Errors
     ///
-    /// If no policy can have the name, there is no quota, or two quotas have the same window, anchor and zone.
+    /// If the name is invalid, there is no quota, or two quotas have the same window, anchor and zone.
     pub fn of_caller(name: &str, quotas: impl IntoIterator<Item = Quota>) -> Result<Self, PolicyError> {
         let builder = Self::builder(name).key(Identity::Every);
         let mut policy = quotas.into_iter().fold(builder, PolicyBuilder::quota).build()?;
@@ -169,68 +169,68 @@ impl Policy {
         name.strip_suffix(OF_CALLER).unwrap_or(name)
     }
 
-    /// The name, under which it is counted, logged and reported.
+    /// Returns the name, under which it is counted, logged and reported.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it stands in its file, if it is from one.
+    /// Returns its place in the file, if it is from one.
     #[must_use]
     pub fn at(&self) -> Option<Position> {
         (self.at.line > 0).then_some(self.at)
     }
 
-    /// Its description.
+    /// Returns its description.
     #[must_use]
     pub fn description(&self) -> Option<&str> {
         self.description.as_deref()
     }
 
-    /// Its conditions.
+    /// Returns its conditions.
     #[must_use]
     pub const fn conditions(&self) -> &Conditions {
         &self.conditions
     }
 
-    /// Whether a request that it matches is admitted without a count.
+    /// Returns whether a request that it matches is admitted without counting.
     #[must_use]
     pub const fn is_exempt(&self) -> bool {
         matches!(self.kind, PolicyKind::Exempt)
     }
 
-    /// What it does with a request that it matches.
+    /// Returns its effect on a request that it matches.
     #[must_use]
     pub const fn kind(&self) -> PolicyKind {
         self.kind
     }
 
-    /// Whether it decides, with the file's mode taken into account.
+    /// Returns whether it decides, with the file's mode taken into account.
     #[must_use]
     pub const fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// The key.
+    /// Returns the key.
     #[must_use]
     pub const fn identity(&self) -> &Identity {
         &self.identity
     }
 
-    /// What happens to a request without its key.
+    /// Returns what happens to a request without its key.
     #[must_use]
     pub const fn on_missing_key(&self) -> OnMissingKey {
         self.on_missing_key
     }
 
-    /// The cost of a request, in units.
+    /// Returns the cost of a request, in units.
     #[must_use]
     pub const fn cost(&self) -> &Cost {
         &self.cost
     }
 
-    /// The quotas where no override holds. If [an attribute](crate::LimitAttribute) says the limit of one, it has the most that
-    /// it may be.
+    /// Returns the quotas where no override holds. If [an attribute](crate::LimitAttribute) sets the limit of one, it
+    /// has the maximum.
     #[must_use]
     pub fn quotas(&self) -> &[PolicyQuota] {
         &self.quotas.enforced.quotas
@@ -241,7 +241,7 @@ impl Policy {
         self.quotas.enforced.iter()
     }
 
-    /// Quotas that are tried out where no override holds: counted after the decision, on counters of their own.
+    /// Returns the candidates where no override holds: counted after the decision, on separate counters.
     #[must_use]
     pub fn candidates(&self) -> &[PolicyQuota] {
         &self.quotas.candidates.quotas
@@ -265,31 +265,31 @@ impl Policy {
         changed
     }
 
-    /// The overrides, of which the first that holds counts.
+    /// Returns the overrides; the first that holds applies.
     #[must_use]
     pub fn overrides(&self) -> &[Override] {
         &self.overrides
     }
 
-    /// What happens while the store cannot answer.
+    /// Returns what happens while the store cannot answer.
     #[must_use]
     pub const fn on_store_failure(&self) -> OnStoreFailure {
         self.on_store_failure
     }
 
-    /// The formats of its limit headers.
+    /// Returns the formats of its limit headers.
     #[must_use]
     pub const fn headers(&self) -> HeaderFormats {
         self.headers
     }
 
-    /// The HTTP status of a denial.
+    /// Returns the HTTP status of a denial.
     #[must_use]
     pub const fn deny_status(&self) -> u16 {
         self.deny_status
     }
 
-    /// The names of all attributes that it goes by; some may be there twice.
+    /// Returns the names of all attributes that it uses; some may appear twice.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
         let mut names = SmallVec::<[&str; 4]>::new();
         self.identity.names(&mut names);
@@ -312,27 +312,27 @@ impl Policy {
         if self.mode == Mode::Off { Ok(false) } else { self.conditions.holds(view) }
     }
 
-    /// As [`matches`](Self::matches), for a policy that the index has found.
+    /// Like [`matches`](Self::matches), but for a policy that the index has found.
     #[inline]
     pub(crate) fn matches_as<V: View>(&self, candidate: Candidate, view: &V) -> Result<bool, Undecided<'_>> {
         if candidate.is_sure() { Ok(self.mode != Mode::Off) } else { self.matches(view) }
     }
 
-    /// Whether it leaves a request out of which it needs this. What is only tried out lets no request fail.
+    /// Returns whether it skips a request that lacks this. Trials never make a request fail.
     pub(crate) fn does_without(&self, Undecided { unknown, .. }: Undecided<'_>) -> bool {
         self.mode != Mode::Enforce && unknown == Unknown::Wrong
     }
 
-    /// Whether its conditions hold of every request of which those of the other hold, as far as their written form shows
-    /// it: never yes where it is not so.
+    /// Returns whether its conditions hold for every request for which those of the other hold, as far as their written
+    /// form shows it; it never returns `true` wrongly.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         implies(&other.conditions, &self.conditions)
     }
 
-    /// Whether its conditions and those of the other may hold of one request, as far as their written form shows it. The
-    /// answer is no only if they hold of no request that has one value for each attribute; an attribute with several
-    /// values, such as a list of roles, may still fulfil both.
+    /// Returns whether its conditions and those of the other may hold for one request, as far as their written form
+    /// shows it. Returns `false` only if they hold for no request that has one value for each attribute; an attribute
+    /// with several values, such as a list of roles, may still meet both.
     ///
     /// # Examples
     ///
@@ -356,7 +356,7 @@ impl Policy {
         overlap(&self.conditions, &other.conditions)
     }
 
-    /// The override for a request: the first that holds.
+    /// Returns the override for a request: the first that holds.
     ///
     /// # Errors
     ///

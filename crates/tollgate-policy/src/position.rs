@@ -1,11 +1,11 @@
-//! Where something stands in a file.
+//! A place in a file.
 
 use std::fmt;
 
 /// A place in a file; lines and columns begin at 1, and a column is a character.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position {
-    /// Which of the files that were read together, from 0.
+    /// The index of the file among those that were read together.
     pub file: u32,
     /// The line.
     pub line: usize,
@@ -14,7 +14,7 @@ pub struct Position {
 }
 
 impl Position {
-    /// A place in the only file, or in the first.
+    /// Returns a place in the only file, or in the first.
     #[must_use]
     pub const fn new(line: usize, column: usize) -> Self {
         Self { file: 0, line, column }

@@ -15,7 +15,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Returns where something stands, for a message about another place; `names` are those of the files.
+    /// Returns a place for a message about another place; `names` are those of the files.
     #[must_use]
     pub fn seen_from(here: Position, there: Position, names: &[Box<str>]) -> Self {
         let other = names.get(there.file as usize).filter(|_| there.file != here.file);
@@ -30,21 +30,21 @@ impl fmt::Display for Place {
     }
 }
 
-/// A problem that makes a file invalid. The fault of its author. The message says what to write instead.
+/// A problem that makes a file invalid. The fault of its author. The message shows what to write instead.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
     pub(crate) at: Position,
     pub(crate) kind: ProblemKind,
 }
 
-/// What is wrong.
+/// The problem.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum ProblemKind {
-    /// The file is no YAML.
+    /// The file is not YAML.
     #[error("not valid YAML: {0}")]
     Syntax(Box<str>),
-    /// A feature of YAML that is left out, so that a file means what it seems to mean.
+    /// An unsupported feature of YAML, left out so that a file means what it seems to mean.
     #[error("{0} are not supported: write the value itself")]
     Unsupported(&'static str),
     /// Lists and mappings within each other, deeper than any setting is.
@@ -56,29 +56,29 @@ pub enum ProblemKind {
     /// A value of another shape.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What the place takes.
+        /// The expected value.
         expected: Box<str>,
-        /// What is there.
+        /// The actual value.
         found: Box<str>,
     },
     /// A key that the section does not have.
     #[error("unknown key `{key}` in {section}: {hint}")]
     UnknownKey {
-        /// The key as it is written.
+        /// The key as written.
         key: Box<str>,
-        /// What the mapping describes.
+        /// The section.
         section: &'static str,
-        /// What may have been meant.
+        /// The probable meaning.
         hint: Hint,
     },
-    /// A word that is none of those the place takes.
+    /// An unknown word.
     #[error("unknown {what} `{written}`: {hint}")]
     UnknownWord {
-        /// What the place takes.
+        /// The expected value.
         what: &'static str,
-        /// The word as it is written.
+        /// The word as written.
         written: Box<str>,
-        /// What may have been meant.
+        /// The probable meaning.
         hint: Hint,
     },
     /// The same key twice in one mapping, or in several files that are read as one.
@@ -86,13 +86,13 @@ pub enum ProblemKind {
     DuplicateKey {
         /// The key.
         key: Box<str>,
-        /// Where it stands first.
+        /// Its first place.
         first: Place,
     },
-    /// A key without which the section means nothing.
+    /// A required key that is missing.
     #[error("{section} needs `{key}`")]
     MissingKey {
-        /// What the mapping describes.
+        /// The section.
         section: &'static str,
         /// The missing key.
         key: &'static str,
@@ -100,24 +100,24 @@ pub enum ProblemKind {
     /// Two keys that contradict each other.
     #[error("{section} has no `{key}`")]
     Needless {
-        /// What is described, and why it has none.
+        /// The section, and why it cannot have the key.
         section: &'static str,
         /// The key that does not belong.
         key: &'static str,
     },
-    /// A quota that cannot be.
+    /// An invalid quota.
     #[error(transparent)]
     Quota(QuotaError),
     /// Windows that are not valid, as they are written.
     #[error("windows `{0}`: {1}")]
     Windows(Box<str>, QuotaErrorKind),
-    /// Formats of headers that cannot be sent together.
+    /// Header formats that cannot be sent together.
     #[error(transparent)]
     HeaderFormats(HeaderFormatsError),
     /// Two quotas that would count the same units on the same counter.
     #[error("{second} has the same window as {first}: keep one of them")]
     SameWindow {
-        /// The quota that stands first, as it is written if it has variables.
+        /// The first quota, as written if it has variables.
         first: Box<str>,
         /// The quota that repeats its window, likewise.
         second: Box<str>,
@@ -125,10 +125,10 @@ pub enum ProblemKind {
     /// A list that must not be empty.
     #[error("expected at least one {0}, found none")]
     Empty(&'static str),
-    /// A network that cannot be.
+    /// An invalid network.
     #[error("network `{0}`: {1}")]
     Network(Box<str>, NetworkError),
-    /// A share that cannot be.
+    /// An invalid share.
     #[error("`{0}`: {1}")]
     LocalShare(Box<str>, LocalShareError),
     /// `on_store_failure: local` without a share.
@@ -145,9 +145,9 @@ pub enum ProblemKind {
         "duplicate policy name `{name}`, already used in {first}: counters and metrics identify policies by name"
     )]
     DuplicatePolicy {
-        /// The name as it is written.
+        /// The name as written.
         name: Box<str>,
-        /// Where it stands first.
+        /// Its first place.
         first: Place,
     },
     /// An attribute's name that no request can have.
@@ -156,13 +156,13 @@ pub enum ProblemKind {
     /// The same part twice in one key.
     #[error("duplicate part of the key, already given at {first}")]
     RepeatedIdentity {
-        /// Where it stands first.
+        /// Its first place.
         first: Position,
     },
     /// A tier that the file does not have.
     #[error("there is no tier `{0}`: `tiers` has the quotas of each")]
     UnknownTier(Box<str>),
-    /// A line of a table that is none.
+    /// An invalid line of a table.
     #[error("expected a value, a comma and quotas, such as acme,10/1s,1000/1h")]
     TableLine,
     /// A file of a table that cannot be read.
@@ -196,7 +196,7 @@ pub enum ProblemKind {
     /// A prefix that every text has.
     #[error("an empty prefix matches every text: write {{ present: true }} if that is what you mean")]
     EmptyPrefix,
-    /// What whoever uses the file found wrong with it, in their words.
+    /// A problem that the user of the file found, in its words.
     #[error("{0}")]
     Other(Box<str>),
     /// An environment variable that is not set.
@@ -207,7 +207,7 @@ pub enum ProblemKind {
     Variable,
 }
 
-/// What may have been meant, or all that there is.
+/// The probable word, or all known words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
     meant: Option<&'static str>,
@@ -215,26 +215,26 @@ pub struct Hint {
 }
 
 impl Problem {
-    /// What whoever uses the file found wrong with it, beyond what can be said of it alone.
+    /// Creates a problem that the user of the file found, beyond the checks of the file itself.
     #[must_use]
     pub const fn new(at: Position, kind: ProblemKind) -> Self {
         Self { at, kind }
     }
 
-    /// Where it is.
+    /// Returns its place.
     #[must_use]
     pub const fn at(&self) -> Position {
         self.at
     }
 
-    /// What is wrong.
+    /// Returns the problem.
     #[must_use]
     pub const fn kind(&self) -> &ProblemKind {
         &self.kind
     }
 
-    /// Returns what is wrong in words, on one line. A message repeats what is written, which may be a whole file: of a long
-    /// one, the middle is left out.
+    /// Returns the message, on one line. Messages repeat parts of the file, and may be as long as a whole file; the
+    /// middle of a long one is left out.
     #[must_use]
     pub fn message(&self) -> String {
         let whole = Printable(&self.kind).to_string();
@@ -247,13 +247,13 @@ impl Problem {
     }
 }
 
-/// Characters that are kept of the begin of a long message, and about as many as of its end: more than any message has
-/// that repeats no more than a line.
+/// The number of characters that are kept at the beginning of a long message, and about as many at its end: more than
+/// in any message that repeats at most a line.
 const MESSAGE_BEGIN: usize = 400;
 const MESSAGE_END: usize = 200;
 
 impl Hint {
-    /// A word is taken for a misspelling of the nearest, if they differ in at most two fifths of the longer one.
+    /// A word counts as a misspelling of the nearest known one if they differ in at most two fifths of the longer one.
     #[must_use]
     pub fn new(written: &str, known: &'static [&'static str]) -> Self {
         let written = written.to_ascii_lowercase().replace('-', "_");
@@ -281,25 +281,25 @@ impl fmt::Display for Hint {
     }
 }
 
-/// `line:column: what is wrong`.
+/// `line:column: problem`.
 impl fmt::Display for Problem {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.at, self.message())
     }
 }
 
-/// All that is wrong with files that are read together, and how many expressions they have had.
+/// All problems of files that are read together, and the number of their expressions.
 #[derive(Debug, Default)]
 pub struct Problems(Vec<Problem>, usize);
 
-/// Regular expressions in files that are read together. Compiled, each has a bound of its own.
+/// Regular expressions in files that are read together. The compiled size of each has a separate bound.
 const MAX_EXPRESSIONS: usize = 1_000;
 
 /// Places in a file, in its order.
 pub(crate) struct Places(Vec<Position>);
 
 impl Places {
-    /// Whether there is one from the first place on, up to the other.
+    /// Returns whether there is a problem from the first place up to the other.
     pub(crate) fn is_any_between(&self, from: Position, to: Position) -> bool {
         let first = self.0.partition_point(|place| *place < from);
         self.0.get(first).is_some_and(|place| *place < to)
@@ -322,7 +322,7 @@ impl Problems {
         self.0.extend(others);
     }
 
-    /// Where those are that are noted by now.
+    /// Returns the places of the problems so far.
     pub(crate) fn places(&self) -> Places {
         let mut places: Vec<Position> = self.0.iter().map(|problem| problem.at).collect();
         places.sort_unstable();
@@ -344,9 +344,9 @@ impl Problems {
         self.0.is_empty()
     }
 
-    /// Returns them in the order of the file. A value whose variable is missing was judged by the text `${NAME}`, and one whose file
-    /// cannot be read by nothing, so nothing else is said of it. The variable's problem comes first: the order keeps that of the notes, and variables are
-    /// replaced before anything is read.
+    /// Returns them in the order of the file. A value whose variable is missing was checked as the text `${NAME}`, and
+    /// one whose file cannot be read as nothing, so no other problem is reported for it. The variable's problem comes
+    /// first: the order keeps that of the notes, and variables are replaced before anything is read.
     #[must_use]
     pub fn into_sorted(mut self) -> Box<[Problem]> {
         self.0.sort_by_key(|problem| problem.at);

@@ -1,4 +1,4 @@
-//! From what a file says to what it means: defaults are filled in, and what goes with what is checked.
+//! From the text of a file to its meaning: fills in defaults, and checks which settings are valid together.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -20,13 +20,13 @@ use crate::{
     Position, ProblemKind, Sources, StoreSettings, Unmatched, warning,
 };
 
-/// What every policy has that does not say otherwise.
+/// The defaults of all policies.
 struct Defaults {
     mode: Mode,
-    /// `None` if there is a word that cannot be, which has a problem of its own.
+    /// `None` if the word is invalid, which is a separate problem.
     on_store_failure: Option<FailureWord>,
     local_share: Option<LocalShare>,
-    /// Whether there is a share that cannot be, which has a problem of its own.
+    /// Whether the share is invalid, which is a separate problem.
     has_wrong_share: bool,
     headers: HeaderFormats,
     deny_status: u16,
@@ -34,10 +34,10 @@ struct Defaults {
     on_missing_key: OnMissingKey,
 }
 
-/// The keys of an exempt policy: it counts nobody.
+/// The keys of an exempt policy, which does not count.
 const EXEMPT: &[&str] = &["name", "description", "match", "exempt", "enabled"];
 
-/// What the files say, as far as it can be understood.
+/// Returns the meaning of the files, as far as it can be understood.
 pub(crate) fn resolve(
     read: Vec<At<RawFile>>,
     sources: &Sources,
@@ -84,7 +84,7 @@ pub(crate) fn resolve(
     Config { store, store_url_at, layout_at, prefix_at, policies, warnings, files }
 }
 
-/// Notes a name that another policy has already, whatever else is wrong with either.
+/// Notes a name that another policy has already, even if either has other problems.
 fn note_name(
     raw: &At<RawPolicy>,
     names: &mut HashMap<Box<str>, Position>,
@@ -102,10 +102,10 @@ fn note_name(
     }
 }
 
-/// What several files may say: each adds to the others.
+/// The keys that several files may have: each file adds to the others.
 const JOINED: &[&str] = &["policies", "tiers"];
 
-/// What policies refer to by name.
+/// Definitions that policies refer to by name.
 struct Named<'a> {
     tiers: HashMap<Box<str>, QuotaList>,
     sources: &'a Sources,
@@ -134,7 +134,7 @@ fn tiers(
     all
 }
 
-/// All files as one: what holds for all of them is said in one, and their policies follow each other.
+/// Merges all files into one: global settings are given in one of them, and their policies follow each other.
 fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &mut Problems) -> RawFile {
     // What a file says that is no YAML is not known, and so nothing is said to be missing.
     if let Some(first) = read.first().filter(|_| read.len() == count)
@@ -172,7 +172,7 @@ fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &m
     all
 }
 
-/// The policy of whoever is in a list of the whole file.
+/// Returns the policy for a list at the top level of the file.
 fn of_list(name: &str, listed: At<Listed>, kind: PolicyKind, mode: Mode) -> Policy {
     let any = listed.value.0.into_iter().map(|condition| vec![condition]).collect();
     Policy {
@@ -350,7 +350,7 @@ fn attribute(name: Option<At<Box<str>>>, problems: &mut Problems) -> Option<Box<
     problems.take(at, is_name.then_some(value).ok_or(ProblemKind::AttributeName))
 }
 
-/// What the quotas of one policy have in common.
+/// The common settings of one policy's quotas.
 struct Scope<'a> {
     policy: &'a str,
     count_denied: CountDenied,
@@ -365,7 +365,7 @@ struct ByTier {
 }
 
 impl Scope<'_> {
-    /// The quotas of the default tier, and by which attribute there are others.
+    /// Returns the quotas of the default tier, and the attribute that selects other tiers.
     fn tier(&self, at: Position, raw: RawTier, problems: &mut Problems) -> Option<(At<QuotaList>, ByTier)> {
         raw.need(&["tier", "default"], at, problems);
         let attribute = attribute(raw.tier, problems);
@@ -375,7 +375,7 @@ impl Scope<'_> {
         Some((At { at, end: default_at, value }, ByTier { at, attribute: attribute? }))
     }
 
-    /// The tiers as a table. What is tried out is the same for all of them.
+    /// The tiers as a table. Candidates are the same for all tiers.
     fn by_tier(&self, by: ByTier, candidates: &QuotaSpecs) -> Override {
         let at = |value: &QuotaList| At { at: by.at, end: by.at, value: value.clone() };
         let tiers = self.named.tiers.iter().map(|(name, list)| (name.clone(), at(list))).collect();

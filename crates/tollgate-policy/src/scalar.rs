@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Write as _};
 
-/// A text as it is written in a file, in quotes where YAML would take it for something else or cut it short.
+/// A text as written in a file, in quotes if YAML would otherwise misread it or cut it short.
 pub(crate) struct Scalar<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Scalar<'_> {
@@ -27,7 +27,8 @@ impl fmt::Display for Scalar<'_> {
     }
 }
 
-/// Whether YAML takes it as it is everywhere, also in a list in brackets. It may say no where quotes could be left out.
+/// Returns whether it needs no quotes anywhere in YAML, even in a list in brackets. It may return `false` if quotes
+/// could be left out.
 fn is_plain(text: &str) -> bool {
     let may_begin = |first: char| first.is_alphanumeric() || matches!(first, '/' | '_' | '.');
     let may_follow =

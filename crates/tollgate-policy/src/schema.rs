@@ -1,4 +1,4 @@
-//! What editors know of the file: a JSON Schema made of the types that it is read into.
+//! The JSON Schema of the file for editors, generated from the types that it is read into.
 
 use schemars::Schema;
 use schemars::generate::SchemaSettings;
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::file::RawFile;
 
-/// The JSON Schema (draft 2020-12) of the file, with a line's end at its end.
+/// Returns the JSON Schema (draft 2020-12) of the file, with a line's end at its end.
 ///
 /// It is shipped as `schema/tollgate.schema.json`.
 #[must_use]
@@ -18,7 +18,7 @@ pub fn json_schema() -> String {
     format!("{:#}\n", schema.as_value())
 }
 
-/// A line that is left out is left out: it is not there with nothing in it.
+/// A missing line is left out; it is not `null`.
 fn without_null(schema: &mut Schema) {
     if let Some(Value::Array(types)) = schema.get_mut("type") {
         types.retain(|name| name != "null");

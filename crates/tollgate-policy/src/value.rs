@@ -1,4 +1,4 @@
-//! The values of attributes: what a request has, and how policies read it.
+//! The values of attributes, and how policies read them.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -18,21 +18,21 @@ pub enum AttributeValue<'a> {
     List(Box<[Box<str>]>),
 }
 
-/// The texts of a value that somebody else keeps.
+/// The borrowed texts of a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Texts<'a> {
     /// A text.
     One(&'a str),
-    /// A list. An empty one is no value, and no [view](crate::View::value) has it.
+    /// A list. An empty one counts as no value, and no [view](crate::View::value) returns it.
     List(&'a [Box<str>]),
 }
 
 /// The value of an attribute, as conditions and keys read it.
 ///
 /// - A test holds of a list if it holds of one of its texts. A list cannot be a key or a cost, even with one text. An
-///   empty list is no value.
-/// - HEAD is a GET without a body, and a service answers it by what it has for GET. So where the attribute is `method`, a
-///   HEAD fits what asks for GET as well as what asks for HEAD, and as a part of a key it is GET.
+///   empty list counts as no value.
+/// - HEAD is a GET without a body, and a service answers it like GET. So if the attribute is `method`, a HEAD matches
+///   conditions for GET as well as for HEAD, and as a part of a key it is GET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value<'a> {
     texts: Texts<'a>,
@@ -51,7 +51,7 @@ impl AttributeValue<'_> {
         }
     }
 
-    /// Returns the same, without what it is borrowed from.
+    /// Returns an owned copy.
     #[must_use]
     pub fn into_owned(self) -> AttributeValue<'static> {
         match self {
@@ -64,10 +64,10 @@ impl AttributeValue<'_> {
 impl<'a> AttributeValue<'a> {
     /// Returns the value as policies read it in the attribute of this name. An empty list is no value, so it gives `None`.
     ///
-    /// - `ip` is an address in its usual spelling. An address that stands for an IPv4 address is that one: mapped
-    ///   (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).
+    /// - `ip` is an address in its usual spelling. An IPv6 address that represents an IPv4 address becomes that one:
+    ///   mapped (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).
     /// - `path` is [decoded once, without empty and dot segments](tollgate::canonical_path).
-    /// - All others are what they say.
+    /// - All others are unchanged.
     ///
     /// # Examples
     ///
@@ -181,7 +181,7 @@ impl<'a> From<&'a str> for Texts<'a> {
     }
 }
 
-/// A text as it is, and a list as it is written in a file.
+/// A text as it is, and a list as written in a file.
 impl fmt::Display for Texts<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let list = match self {
@@ -197,20 +197,20 @@ impl fmt::Display for Texts<'_> {
 }
 
 impl<'a> Value<'a> {
-    /// The value of the attribute of this name.
+    /// Returns the value of the attribute of this name.
     #[must_use]
     pub fn of(name: &str, texts: impl Into<Texts<'a>>) -> Self {
         let texts = texts.into();
         Self { texts, is_head: name == "method" && texts.iter().any(|text| text == "HEAD") }
     }
 
-    /// Returns the text by which it is counted; none, if it is a list.
+    /// Returns the text by which it is counted; `None` for a list.
     #[must_use]
     pub fn counted(self) -> Option<&'a str> {
         if self.is_head { self.texts.text().and(Some(GET)) } else { self.texts.text() }
     }
 
-    /// Whether this holds of one of the [texts](Self::texts).
+    /// Returns whether this holds for one of the [texts](Self::texts).
     #[inline]
     pub(crate) fn any(self, mut holds: impl FnMut(&'a str) -> bool) -> bool {
         let any = match self.texts {
@@ -220,7 +220,7 @@ impl<'a> Value<'a> {
         any || (self.is_head && holds(GET))
     }
 
-    /// The texts that it can be taken for: its own and, for a HEAD, that of GET.
+    /// Returns the texts that it matches: its own and, for a HEAD, that of GET.
     pub(crate) fn texts(self) -> impl Iterator<Item = &'a str> {
         self.texts.iter().chain(self.is_head.then_some(GET))
     }

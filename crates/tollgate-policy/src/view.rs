@@ -1,4 +1,4 @@
-//! What policies ask of a request: the values of its attributes, on demand.
+//! A request as policies see it: the values of its attributes, on demand.
 
 use thiserror::Error;
 
@@ -8,13 +8,13 @@ use crate::Texts;
 ///
 /// Matching is synchronous and only reads. If it needs a value that is [not known yet](Unknown::NotYet), it stops and
 /// [names it](crate::Refusal::Undecided). The caller then finds that value (it verifies a token or waits for a
-/// session), keeps it in the view and asks again. So nothing is found that no policy needs, and a future is made only
-/// where something has to be waited for.
+/// session), keeps it in the view and retries. So values that no policy needs are not looked up, and a future is
+/// created only if something has to be waited for.
 ///
-/// Conditions on values that are at hand are tested first. A policy that one of them excludes asks for nothing, and if
-/// an exempt policy matches, no other policy is asked.
+/// Conditions on available values are tested first. A policy that one of them excludes needs no other values, and if an
+/// exempt policy matches, no other policy is evaluated.
 ///
-/// [`Attributes`](crate::Attributes) are a view of which all values are known.
+/// [`Attributes`](crate::Attributes) are a view in which all values are known.
 ///
 /// # Examples
 ///
@@ -64,7 +64,7 @@ pub trait View {
     /// Returns the value of this attribute, as policies [read it](crate::AttributeValue::canonical): a text, which may be
     /// empty, or a list, which may not; `None` if the request has none.
     ///
-    /// It is called often, so it only looks up what is known.
+    /// It is called often, so it should only look up known values.
     ///
     /// # Errors
     ///
@@ -79,14 +79,14 @@ pub trait View {
         self.names().map(|name| (name, self.value(name)))
     }
 
-    /// Returns whether nobody who sends a request can invent the value of this attribute: a token that was verified says
-    /// it, or whoever asks is trusted. By default it is not so. Only such attributes [say limits](crate::LimitAttribute).
+    /// Returns whether clients cannot invent the value of this attribute, because it comes from a verified token or the
+    /// caller is trusted. Returns `false` by default. Only such attributes can [set limits](crate::LimitAttribute).
     fn is_verified(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Returns what stands in keys for the value of this attribute, because the value is empty or too long for a key;
+    /// Returns the stand-in in keys for the value of this attribute, if the value is empty or too long for a key;
     /// `None` if the value itself does, as by default. Conditions are on the value in any case.
     fn counted_as(&self, name: &str) -> Option<&str> {
         let _ = name;
@@ -104,11 +104,11 @@ pub trait View {
 /// Why the value of an attribute is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
 pub enum Unknown {
-    /// It can be found: a token has to be verified, say. A policy that needs it stops the matching until it is.
+    /// It can be found, for example by verifying a token. A policy that needs it stops the matching until it is.
     #[error("is not known yet")]
     NotYet,
-    /// What the request has in its place is wrong: a token that has expired, say. A request of which an enforced policy
-    /// needs it cannot be decided on. A policy in shadow mode does without the request.
+    /// The request has an invalid value, such as an expired token. If an enforced policy needs it, the request cannot
+    /// be decided. A policy in shadow mode does without the request.
     #[error("cannot be read from the request")]
     Wrong,
 }
@@ -124,12 +124,13 @@ pub struct Undecided<'a> {
 }
 
 impl Undecided<'_> {
-    /// Of two, the one to ask for first. A value that is wrong stays so, and what can still be found may decide without it.
+    /// Returns which of two to look up first. An invalid value stays invalid, and one that can still be found may
+    /// decide without it.
     pub(crate) fn sooner(self, other: Self) -> Self {
         if other.unknown < self.unknown { other } else { self }
     }
 
-    /// What several conditions come to so far, and this one as well.
+    /// Combines the result of several conditions with this one.
     pub(crate) fn beside(self, others: Result<bool, Self>) -> Result<bool, Self> {
         Err(others.err().map_or(self, |earlier| earlier.sooner(self)))
     }

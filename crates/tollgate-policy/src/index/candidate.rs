@@ -14,12 +14,12 @@ impl Candidate {
         Self { number, is_doubtful: !is_sure }
     }
 
-    /// One that matches: what found it is all that it asks for.
+    /// Creates a candidate that matches: it has no conditions other than the one that found it.
     pub(super) const fn sure(number: u32) -> Self {
         Self::new(number, true)
     }
 
-    /// One whose conditions have still to be tried.
+    /// Creates a candidate whose conditions must still be tested.
     pub(super) const fn doubtful(number: u32) -> Self {
         Self::new(number, false)
     }

@@ -1,9 +1,9 @@
 //! The index: finds policies that may match by a value of one condition, without trying them all.
 //!
 //! Each policy is filed under its rarest condition that can be looked up, or under one for each of its alternatives:
-//! texts in a hash table, beginnings of texts and networks in tries. What is filed nowhere (globs that begin with a
-//! star, `not`, presence) is scanned, with the value at hand. The index only narrows down, unless the condition that
-//! found a policy is enough for it.
+//! texts in a hash table, beginnings of texts and networks in tries. Conditions that are not in the index (globs that
+//! begin with a star, `not`, presence) are scanned for the given value. The index only narrows down, unless the
+//! condition that found a policy is enough for it.
 
 mod candidate;
 mod table;
@@ -22,11 +22,11 @@ use crate::{Condition, Policy, Value, View};
 /// Policies by what they match.
 #[derive(Debug)]
 pub(crate) struct Index {
-    /// Where the values of an attribute are. Looked up for each attribute of a request, so that the number of names
-    /// in a file does not matter.
+    /// The place of an attribute's values. Looked up for each attribute of a request, so that the number of names in a
+    /// file does not matter.
     names: Table<u32>,
     values: Box<[Values]>,
-    /// Those that a request without the attribute matches: the attribute's number, and who they are.
+    /// The policies that a request without the attribute matches: the attribute's number, and the candidates.
     absent: Box<[(u32, Box<[Candidate]>)]>,
     /// Those without a condition.
     unconditional: Box<[Candidate]>,
@@ -89,8 +89,8 @@ impl Index {
         }
     }
 
-    /// All that match and few that do not, each once and in order. Of an attribute whose value is not known, all that
-    /// ask for it.
+    /// All that match and few that do not, each once and in order. If an attribute's value is not known, all policies
+    /// that use it.
     pub(crate) fn candidates<V: View>(&self, view: &V) -> Candidates {
         let mut candidates = Candidates::from_slice(&self.unconditional);
         let mut present = SmallVec::<[u32; 16]>::new();

@@ -5,8 +5,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Values by texts: slots in a power of two, at most half of them taken, and all texts behind each other.
 ///
 /// A lookup that finds something meets two cache lines, the slot's and the text's. The hash is not keyed, because
-/// only texts of the file are put in: a stranger may look for whatever collides with them, and meets at most the
-/// longest run of slots that the file has made.
+/// only texts of the file are put in: an attacker may look up texts that collide with them, and meets at most the
+/// longest run of slots in the table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Table<V> {
     slots: Box<[Option<Slot<V>>]>,
@@ -15,7 +15,7 @@ pub(crate) struct Table<V> {
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Slot<V> {
-    /// The part of the hash that does not say where the slot is.
+    /// The part of the hash that does not select the slot.
     hash: u32,
     start: u32,
     end: u32,
@@ -23,7 +23,7 @@ struct Slot<V> {
 }
 
 impl<V: Clone> Table<V> {
-    /// Of each text once.
+    /// Creates a table; each text must occur only once.
     pub(crate) fn new(entries: Vec<(&str, V)>) -> Self {
         let mut slots = vec![None; (2 * entries.len()).next_power_of_two()].into_boxed_slice();
         let mut texts = String::new();

@@ -4,10 +4,10 @@ use std::collections::VecDeque;
 
 use super::Candidate;
 
-/// A trie of bytes whose ways without a branch are one step.
+/// A trie of bytes in which a path without branches is one step.
 ///
-/// The children of a node stand behind each other, and so do the bytes that lead to them, so that one step meets
-/// three cache lines at most.
+/// The children of a node are contiguous, and so are the bytes that lead to them, so that one step touches at most
+/// three cache lines.
 #[derive(Debug)]
 pub(super) struct Trie {
     /// The first is the root.
@@ -18,15 +18,15 @@ pub(super) struct Trie {
     candidates: Box<[Candidate]>,
 }
 
-/// Bytes, and who is filed under them.
+/// Bytes, and the candidates under them.
 pub(super) type Entry = (Box<[u8]>, Candidate);
 
 #[derive(Debug, Default)]
 struct Node {
-    /// What leads to this node, its first byte included.
+    /// The bytes that lead to this node, including the first.
     label: Span,
     children: Span,
-    /// Who is filed under the way to this node.
+    /// The candidates under the path to this node.
     candidates: Span,
 }
 
@@ -53,7 +53,7 @@ impl Trie {
         }
     }
 
-    /// Whether there is nothing to be found.
+    /// Returns whether the trie is empty.
     pub(super) fn is_empty(&self) -> bool {
         self.candidates.is_empty()
     }
@@ -90,7 +90,7 @@ struct Builder {
 }
 
 impl Builder {
-    /// Makes a node of these entries, which are in order and have the first `depth` bytes in common, and room for
+    /// Creates a node of these entries, which are in order and have the first `depth` bytes in common, and room for
     /// its children. Gives each child's number, its entries, and its depth.
     fn fill<'a>(
         &mut self,

@@ -10,7 +10,7 @@ use super::trie::Trie;
 use super::{Candidate, Candidates};
 use crate::{Network, Pattern, Test, Value, condition};
 
-/// Policies by the values of one attribute, to be asked.
+/// Policies by the values of one attribute, for look-ups.
 #[derive(Debug)]
 pub(super) struct Values {
     exact: Table<Found>,
@@ -23,7 +23,7 @@ pub(super) struct Values {
     all: Box<[Candidate]>,
 }
 
-/// Who is filed under a text: as a rule one.
+/// The candidates under a text: usually one.
 #[derive(Debug, Clone, Copy)]
 enum Found {
     One(Candidate),
@@ -45,7 +45,7 @@ pub(super) struct Filed<'a> {
 pub(super) enum Place<'a> {
     Exact(&'a str),
     Prefix(&'a str),
-    /// What a glob begins with; it asks for more.
+    /// The beginning of a glob, whose rest must still be tested.
     Start(&'a str),
     Network(Network),
 }
@@ -94,7 +94,7 @@ impl<'a> Filed<'a> {
         }
     }
 
-    /// Has a condition tried on every value, and notes whether it holds where there is none.
+    /// Makes a condition be tested on every value, and notes whether it holds for a missing one.
     pub(super) fn scan(&mut self, candidate: Candidate, test: &Test) {
         if test.holds(None) {
             self.absent.push(candidate);
@@ -112,7 +112,7 @@ impl<'a> Filed<'a> {
         numbers.collect::<BTreeSet<u32>>().into_iter().map(Candidate::doubtful).collect()
     }
 
-    /// Those whose condition holds where there is no value. What is filed under values needs one.
+    /// Returns the candidates whose condition holds for a missing value. Candidates under values need one.
     pub(super) fn absent(&self) -> Box<[Candidate]> {
         self.absent.as_slice().into()
     }
@@ -194,8 +194,8 @@ fn nibbles(address: IpAddr) -> Nibbles {
     }
 }
 
-/// What all addresses of a network begin with. A network whose length is no multiple of four is up to eight that
-/// have such a length; so the trie need not know of bits.
+/// Returns the common prefixes of all addresses of a network. A network whose length is no multiple of four is up to
+/// eight that have such a length; so the trie need not know of bits.
 fn nibbles_of(network: Network) -> impl Iterator<Item = Box<[u8]>> {
     let whole = usize::from(network.prefix() / 4);
     let nibbles = nibbles(network.first());

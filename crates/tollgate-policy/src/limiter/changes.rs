@@ -15,7 +15,7 @@ use crate::limiter::decision::Charged;
 use crate::matched::Needed;
 use crate::{Attributes, Matched, Outcome, Policy, Refusal};
 
-/// By how much a shared store's clock may step back without taking counters out of their windows (rule 12 of the
+/// How far a shared store's clock may step back without moving counters out of their windows (rule 12 of the
 /// semantics).
 const STEP_BACK: Duration = Duration::from_secs(1);
 
@@ -41,13 +41,13 @@ pub struct Changed<T> {
 /// The result of the refund of one quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct QuotaRefund {
-    /// Whether the window that was named is the open one. If it is not, nothing was given back.
+    /// Whether the named window is the open one. If it is not, nothing was given back.
     pub is_open: bool,
-    /// Where the quota stands then. Its [units](QuotaState::units) are those that were given back.
+    /// The state of the quota after that. Its [units](QuotaState::units) are those that were given back.
     pub state: QuotaState,
 }
 
-/// Why nothing, or not all of it, was given back.
+/// The reason why nothing, or not everything, was given back.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum RefundError {
@@ -110,13 +110,13 @@ impl From<ReceiptError> for CheckError {
     }
 }
 
-/// What applies instead; what was named is not repeated.
+/// Lists the quotas that apply; the named ones are not repeated.
 fn said(quotas: &[String]) -> String {
     if quotas.is_empty() { "none does".to_owned() } else { format!("there are {}", quotas.join(", ")) }
 }
 
 impl ChargedWindow {
-    /// The window of this policy's quota that began then.
+    /// Returns the window of this policy's quota that began then.
     #[must_use]
     pub fn new(policy: &str, quota: Quota, start: Timestamp) -> Self {
         Self { quota: PolicyQuota::new(policy, quota), start }
@@ -130,13 +130,13 @@ impl From<QuotaStanding<'_>> for ChargedWindow {
 }
 
 impl<T> Changed<T> {
-    /// Each quota that was changed, whose it is, and what came of it.
+    /// Returns each changed quota with its policy and the result.
     pub fn iter(&self) -> impl Iterator<Item = (&Policy, &PolicyQuota, &T)> {
         let changed = self.set.quotas(&self.charged).zip(&self.values);
         changed.filter_map(|((policy, quota), value)| Some((policy, quota, value.as_ref()?)))
     }
 
-    /// The policies under which it was made.
+    /// Returns the policies under which it was made.
     #[must_use]
     pub const fn policies(&self) -> &Arc<PolicySet> {
         &self.set
@@ -144,17 +144,17 @@ impl<T> Changed<T> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Gives back what a check of these attributes takes, in these windows. Quotas that apply and are not named are
-    /// left as they are: perhaps they are new. A window that cannot be one is refused before anything is given back.
+    /// Gives back the units of a check of these attributes, in these windows. Quotas that apply but are not named stay
+    /// unchanged: perhaps they are new. An invalid window is refused before anything is given back.
     ///
-    /// The live policies determine the key from the attributes. Attributes that say limits are optional, because no counter
-    /// depends on a limit. A window that began before a reload that changed the key of its policy is refused.
+    /// The live policies determine the key from the attributes. Attributes that set limits are optional, because no
+    /// counter depends on a limit. A window that began before a reload that changed the key of its policy is refused.
     ///
     /// # Errors
     ///
-    /// If the request lacks something, a window is none of the quotas that apply, or the store could not answer. Once
-    /// something was given back, the error [names the quotas](CheckError::Partly), so that nobody takes it that nothing
-    /// was given back and asks for it once more.
+    /// If the request lacks something, a window belongs to none of the quotas that apply, or the store could not
+    /// answer. If something was given back, the error [names the quotas](CheckError::Partly), so that the caller does
+    /// not give it back again.
     pub async fn refund(
         &self,
         attributes: &Attributes<'_>,
@@ -178,8 +178,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(Changed { charged: Charged::of(&matched), values, set: Arc::clone(&set) })
     }
 
-    /// Gives back what a check took, by its receipt: to the windows it was taken from, whatever policies are live now.
-    /// Returns the result for each item that took units, in order, with its quota.
+    /// Gives back the units of a check, by its receipt: to the windows that were charged, whatever policies are live
+    /// now. Returns the result for each item with units, in order, with its quota.
     ///
     /// # Errors
     ///
@@ -202,7 +202,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(taken.into_iter().zip(&states).map(refund).collect())
     }
 
-    /// Forgets the usage of every quota that applies and is selected, of this policy or of all. Attributes with limits or
+    /// Resets the usage of every quota that applies and is selected, for this policy or all. Attributes with limits or
     /// costs are optional, and those that only other policies need.
     ///
     /// # Errors
@@ -254,8 +254,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Charges every quota that applies without asking for room: `used` may pass the limit. Attributes with limits are
     /// optional.
     ///
-    /// While the store cannot answer, the policies decide as they do of a check; the
-    /// [source](QuotaState::source) of a state says that the store has not counted.
+    /// While the store cannot answer, the policies decide as for a check; the [source](QuotaState::source) of a state
+    /// shows that the store has not counted.
     ///
     /// # Errors
     ///
@@ -293,7 +293,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect()
     }
 
-    /// What applies to a request, if it says what is needed.
+    /// Returns the quotas that apply to a request, if it has the required attributes.
     fn matched<'a>(
         &self,
         set: &'a PolicySet,
@@ -308,7 +308,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         }
     }
 
-    /// Takes those steps that there are, on one counter each, in one call.
+    /// Executes the steps, on one counter each, in one call.
     async fn change(
         &self,
         steps: impl Iterator<Item = Option<Step<'_>>>,

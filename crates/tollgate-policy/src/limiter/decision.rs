@@ -12,7 +12,7 @@ use crate::{HeaderFormat, HeaderFormats, KeyFault, Matched, NoKey, Outcome, Poli
 
 /// The decision on a request: its version of the policies, the policy that decided, and the results of trials.
 ///
-/// It contains nothing of the request, and its clones share the policies.
+/// It contains no data of the request, and its clones share the policies.
 #[derive(Debug, Clone)]
 #[must_use = "a request that is denied must not go on"]
 pub struct PolicyDecision {
@@ -29,15 +29,15 @@ pub enum Ground<'a> {
     Quotas(&'a Counted),
     /// No quota applies: no policy matches that counts, or those that do give this request no limit. It is admitted.
     Unlimited,
-    /// The policy admits what it matches without a count.
+    /// The policy admits matching requests without counting them.
     Exempt(&'a Policy),
-    /// The policy denies what it matches.
+    /// The policy denies matching requests.
     Denied(&'a Policy),
     /// The request lacks the key of the policy, which denies such requests.
     MissingKey {
         /// The policy.
         policy: &'a Policy,
-        /// The attribute that says nobody, and why.
+        /// The attribute that yields no key, and why.
         no_key: NoKey<'a>,
     },
     /// No policy matches, and such requests are [denied](crate::Unmatched::Deny).
@@ -47,16 +47,16 @@ pub enum Ground<'a> {
 /// The state of one quota after a decision.
 #[derive(Debug, Clone, Copy)]
 pub struct QuotaStanding<'a> {
-    /// Whose quota it is.
+    /// The policy of the quota.
     pub policy: &'a Policy,
-    /// The quota that was charged; if [an attribute](crate::LimitAttribute) says the limit, with the one that it said.
-    /// Where the policy for a store in trouble decided, the state has another limit.
+    /// The quota that was charged; if [an attribute](crate::LimitAttribute) sets the limit, with that limit. If the
+    /// policy for outages decided, the state has another limit.
     pub quota: &'a PolicyQuota,
-    /// Where it stands.
+    /// The state of the quota.
     pub state: &'a QuotaState,
 }
 
-/// The result of a trial: what a shadow policy or candidates would have answered.
+/// The result of a trial: the answer that a shadow policy or candidates would have given.
 #[derive(Debug, Clone, Copy)]
 pub struct TrialDecision<'a> {
     /// The policy.
@@ -91,7 +91,7 @@ impl TrialAnswer<'_> {
         }
     }
 
-    /// Returns where the quota would stand that decides, if one does.
+    /// Returns the state of the deciding quota, if there is one.
     #[must_use]
     pub fn state(&self) -> Option<&QuotaState> {
         match self {
@@ -101,11 +101,11 @@ impl TrialAnswer<'_> {
     }
 }
 
-/// What the charges of a request came to.
+/// The result of a request's charges.
 #[derive(Debug, Clone)]
 pub(super) struct Decided {
     pub(super) counted: Counted,
-    /// Which quota decided; 0 if there is none.
+    /// The index of the quota that decided; 0 if there is none.
     deciding: usize,
     /// Whether the store had no room for them.
     is_full: bool,
@@ -116,23 +116,23 @@ impl Decided {
         Self { deciding: counted.deciding(), counted, is_full: false }
     }
 
-    /// What is answered where the store had no room.
+    /// Returns the result if the store had no room.
     pub(super) fn without_room(uncounted: Counted) -> Self {
         Self { is_full: true, ..Self::counted(uncounted) }
     }
 
-    /// What these quotas of it came to.
+    /// Returns the result of a part of these quotas.
     pub(super) fn part(&self, counted: Counted) -> Self {
         Self { is_full: self.is_full, ..Self::counted(counted) }
     }
 
-    /// Where the quota stands that decided.
+    /// Returns the state of the quota that decided.
     fn state(&self) -> Option<&QuotaState> {
         self.counted.get(self.deciding)
     }
 }
 
-/// What a decision comes from. Policies are places among those of the set.
+/// The basis of a decision. Policies are places among those of the set.
 #[derive(Debug, Clone)]
 pub(super) enum Basis {
     /// Of these quotas.
@@ -143,12 +143,12 @@ pub(super) enum Basis {
     Unmatched,
 }
 
-/// Which quotas were charged, of which policies.
+/// The quotas that were charged, with their policies.
 #[derive(Debug, Clone)]
 pub(super) struct Charged {
     /// Lists of quotas, one after another.
     pub(super) applied: SmallVec<[Applied; 2]>,
-    /// The quotas of all these lists, if the request itself said the limits of some.
+    /// The quotas of all these lists, if the request itself set some limits.
     limited: Option<Box<[PolicyQuota]>>,
     /// Whether any policy matches.
     is_any: bool,
@@ -171,13 +171,13 @@ impl Basis {
         Self::Charged(decided, Charged::of(matched))
     }
 
-    /// That of a request whose quotas nobody could look at, and which nothing was taken for.
+    /// Creates the decision of a request whose quotas are unknown, and for which nothing was charged.
     pub(super) fn unknown(matched: &Matched<'_>) -> Self {
         let charged = Charged { applied: SmallVec::new(), limited: None, is_any: matched.is_any };
         Self::Charged(Decided::counted(super::nothing()), charged)
     }
 
-    /// That of an outcome without charges.
+    /// Creates the decision of an outcome without charges.
     pub(super) fn uncharged(set: &PolicySet, outcome: Outcome<'_>) -> Self {
         let place = |policy: &Policy| {
             let mut all = (0_u32..).zip(set.policies().as_slice());
@@ -220,13 +220,13 @@ impl PolicyDecision {
         decision
     }
 
-    /// Whether the request is allowed.
+    /// Returns whether the request is allowed.
     #[must_use]
     pub fn is_allowed(&self) -> bool {
         self.verdict() == Verdict::Allowed
     }
 
-    /// The verdict, to match on.
+    /// Returns the verdict, to match on.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
         match &self.basis {
@@ -260,7 +260,7 @@ impl PolicyDecision {
         }
     }
 
-    /// The states of the quotas, if any applied.
+    /// Returns the states of the quotas, if any applied.
     #[must_use]
     pub fn counted(&self) -> Option<&Counted> {
         match &self.basis {
@@ -269,7 +269,7 @@ impl PolicyDecision {
         }
     }
 
-    /// The state of the quota that decided, if any applied.
+    /// Returns the state of the quota that decided, if any applied.
     #[must_use]
     pub fn state(&self) -> Option<&QuotaState> {
         match &self.basis {
@@ -278,38 +278,39 @@ impl PolicyDecision {
         }
     }
 
-    /// Whether the store had no room for the request, which is then admitted uncounted
+    /// Returns whether the store had no room for the request, which is then admitted uncounted
     /// ([`WhenFull::Allow`](crate::WhenFull::Allow)).
     #[must_use]
     pub const fn is_without_room(&self) -> bool {
         matches!(&self.basis, Basis::Charged(Decided { is_full: true, .. }, _))
     }
 
-    /// Where the decision came from; the store, where nobody had to be asked.
+    /// Returns the source of the decision; the store, if no store had to be asked.
     #[must_use]
     pub fn source(&self) -> Source {
         self.state().map_or(Source::Store, QuotaState::source)
     }
 
-    /// The policy that decided: whose quota did, or who exempted or denied the request. `None` if no quota applies.
+    /// Returns the policy that decided: the one whose quota decided, or that exempted or denied the request. `None` if
+    /// no quota applies.
     #[must_use]
     pub fn policy(&self) -> Option<&Policy> {
         self.set.policies().policy(self.deciding()?)
     }
 
-    /// The policies under which it was made.
+    /// Returns the policies under which it was made.
     #[must_use]
     pub const fn policies(&self) -> &Arc<PolicySet> {
         &self.set
     }
 
-    /// Which version of the policies it was made under.
+    /// Returns the version of the policies under which it was made.
     #[must_use]
     pub fn version(&self) -> u64 {
         self.set.version()
     }
 
-    /// The states of all quotas that applied, in the order in which they were charged.
+    /// Returns the states of all quotas that applied, in the order in which they were charged.
     pub fn quotas(&self) -> impl Iterator<Item = QuotaStanding<'_>> {
         let charged = match &self.basis {
             Basis::Charged(decided, charged) => Some((&*decided.counted, charged)),
@@ -321,7 +322,7 @@ impl PolicyDecision {
         })
     }
 
-    /// The quota that decided.
+    /// Returns the quota that decided.
     #[must_use]
     pub fn quota(&self) -> Option<QuotaStanding<'_>> {
         match &self.basis {
@@ -330,7 +331,7 @@ impl PolicyDecision {
         }
     }
 
-    /// The results of trials. While the store is in trouble, no quotas are on trial.
+    /// Returns the results of trials. While the store cannot answer, no quotas are on trial.
     pub fn trials(&self) -> impl Iterator<Item = TrialDecision<'_>> {
         self.trials.iter().filter_map(|trial| {
             let policy = self.set.policies().policy(trial.policy)?;
@@ -338,13 +339,14 @@ impl PolicyDecision {
         })
     }
 
-    /// The formats of its headers: those of the policy that decided.
+    /// Returns the formats of its headers: those of the policy that decided.
     #[must_use]
     pub fn headers(&self) -> HeaderFormats {
         self.policy().map_or(HeaderFormat::None.into(), Policy::headers)
     }
 
-    /// Whether no policy matches the request, so that [`Policies::unmatched`](crate::Policies::unmatched) decides.
+    /// Returns whether no policy matches the request, so that [`Policies::unmatched`](crate::Policies::unmatched)
+    /// decides.
     #[must_use]
     pub fn is_unmatched(&self) -> bool {
         match &self.basis {
@@ -354,7 +356,7 @@ impl PolicyDecision {
         }
     }
 
-    /// The HTTP status if it is a denial: that of the policy that decided; 403 if none matches.
+    /// Returns the HTTP status if it is a denial: that of the policy that decided; 403 if none matches.
     #[must_use]
     pub fn deny_status(&self) -> u16 {
         self.policy().map_or(403, Policy::deny_status)

@@ -1,4 +1,4 @@
-//! Policies over a store: from attributes to a decision, under one version of the policies from begin to end.
+//! Policies over a store: from attributes to a decision, under one version of the policies from beginning to end.
 //!
 //! ```text
 //! Attributes ──▶ PolicySet ──▶ Matched ──▶ FallbackStore ──▶ Decision ──▶ trials ──▶ PolicyDecision
@@ -7,9 +7,9 @@
 //!                                          means             is told
 //! ```
 //!
-//! How a limiter is put together and asked is here; what it answers is in `decision`, what is tried out in `trials`,
-//! the live policies in `set`, what they have come to in `tally`, what administrators change in `changes`, and what a
-//! check took in `receipt`. `together` decides on several requests as one.
+//! This file builds a limiter and checks requests. Answers are in `decision`, trials in `trials`, the live policies in
+//! `set`, their figures in `tally`, changes by administrators in `changes`, and receipts in `receipt`. `together`
+//! decides on several requests as one.
 
 mod changes;
 mod decision;
@@ -54,13 +54,13 @@ use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View
 /// - While the store cannot answer, the strictest `on_store_failure` of those that charge decides: `closed`, then
 ///   `local`, then `open`. With `local`, the policies with `local` are counted, each against its own share.
 /// - If an exempt policy matches, nothing is counted. A request that no policy counts is admitted, and its decision
-///   [says so](Ground::Unlimited).
+///   [shows this](Ground::Unlimited).
 ///
-/// # What is tried out
+/// # Trials
 ///
 /// Policies in shadow mode and candidate quotas are counted in a second step, after the decision, which they never
 /// change. An error there is only reported. A trial charges nothing for a request that another policy denied, because
-/// that request would not have reached it. While the store is in trouble, no quotas are on trial. A policy in shadow
+/// that request would not have reached it. While the store cannot answer, no quotas are on trial. A policy in shadow
 /// mode that [denies](crate::PolicyKind::Deny) what it matches is a trial too, and so is one that denies requests
 /// without its key.
 ///
@@ -94,13 +94,13 @@ use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View
 pub struct PolicyLimiter<S, C = SystemClock> {
     store: FallbackStore<S, C>,
     when_full: WhenFull,
-    /// Bytes of an attribute's value at most.
+    /// The maximum length of an attribute's value, in bytes.
     max_value: usize,
     /// Requests that the store had no room for.
     full: AtomicU64,
     live: ArcSwap<PolicySet>,
-    /// Held while the live set is replaced, so that each version is made from the one before it. Whoever decides
-    /// never waits for it.
+    /// Held while the live set is replaced, so that each version is made from the previous one. Decisions never wait
+    /// for it.
     replacing: Mutex<()>,
 }
 
@@ -110,7 +110,7 @@ pub enum WhenFull {
     /// [`StoreError::Full`].
     #[default]
     Deny,
-    /// Admission without a count. A cost above the limit is still denied.
+    /// Admission without counting. A cost above the limit is still denied.
     Allow,
 }
 
@@ -121,7 +121,7 @@ pub struct AskedCheck<'a, 'b> {
     limits: Option<Policy>,
 }
 
-/// Why there is no decision. It is never a denial.
+/// The reason why there is no decision. It is never a denial.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum CheckError {
@@ -131,12 +131,12 @@ pub enum CheckError {
     /// The store could not answer, and a policy that applies is `closed`; or it has no room for an unseen key.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The store can never count by all these policies together. The fault of the configuration; a retry does not help.
+    /// The store can never count these policies together. The fault of the configuration; a retry does not help.
     #[error("policies {}: {error}", policies.join(", "))]
     Uncountable {
         /// The names of the policies that apply to the request, as far as they decide.
         policies: Box<[Box<str>]>,
-        /// What the store says, which is always [`StoreError::Uncountable`].
+        /// The store's error, which is always [`StoreError::Uncountable`].
         #[source]
         error: StoreError,
     },
@@ -157,7 +157,7 @@ fn said(quotas: &[PolicyQuota]) -> String {
 }
 
 impl CheckError {
-    /// The store's error about the charges of what matched.
+    /// Converts the store's error about the charges of matching policies.
     fn of_charges(matched: &Matched<'_>, error: StoreError) -> Self {
         let StoreError::Uncountable(_) = error else { return Self::Store(error) };
         let counting = matched.deciding().filter(|entry| !entry.quotas().is_empty());
@@ -167,7 +167,7 @@ impl CheckError {
 }
 
 impl AskedCheck<'_, '_> {
-    /// The same by [these limits](crate::Policy::of_caller) in place of the policies, if there are any.
+    /// [Limits](crate::Policy::of_caller) that replace the policies, if any.
     #[must_use]
     pub fn under(self, limits: Option<Policy>) -> Self {
         Self { limits, ..self }
@@ -184,9 +184,9 @@ impl<'a, 'b> From<(&'a Attributes<'b>, u32)> for AskedCheck<'a, 'b> {
 type Charges<'a> = SmallVec<[Charge<'a>; 4]>;
 
 impl<S: Store> PolicyLimiter<S> {
-    /// These policies over this store. `source` says where they are from, for people.
+    /// These policies over this store. `source` describes their origin, for people.
     ///
-    /// A store that may have to wait needs a deadline of its own. While it is in trouble, policies that say so are
+    /// A store that may have to wait needs its own deadline. While it cannot answer, policies with a local fallback are
     /// counted in a [memory](Self::memory) of up to a million keys.
     pub fn new(store: S, policies: Policies, source: &str) -> Self {
         Self {
@@ -202,7 +202,7 @@ impl<S: Store> PolicyLimiter<S> {
 }
 
 impl<S, C> PolicyLimiter<S, C> {
-    /// Counts in this memory while the store is in trouble, by its clock and up to its cap.
+    /// Counts in this memory while the store cannot answer, by its clock and up to its cap.
     pub fn memory<K>(self, memory: MemoryStore<K>) -> PolicyLimiter<S, K> {
         let Self { store, when_full, max_value, full, live, replacing } = self;
         PolicyLimiter { store: store.memory(memory), when_full, max_value, full, live, replacing }
@@ -215,33 +215,33 @@ impl<S, C> PolicyLimiter<S, C> {
     }
 
     /// Refuses requests with an attribute value of more bytes, which bounds the length of keys. A value with a
-    /// [stand-in](View::counted_as) is accepted; the stand-in is what keys hold. By default any length is accepted.
+    /// [stand-in](View::counted_as) is accepted; keys contain the stand-in. By default any length is accepted.
     #[must_use]
     pub fn max_value_bytes(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }
     }
 
-    /// The store.
+    /// Returns the store.
     pub const fn store(&self) -> &S {
         self.store.store()
     }
 
-    /// The store, with what the policies say of its trouble: receipts are settled and given back on it.
+    /// Returns the store with the policies' fallback: receipts are settled and given back on it.
     pub const fn fallback(&self) -> &FallbackStore<S, C> {
         &self.store
     }
 
-    /// The number of requests for which the store had no room, including peeks, whatever the answer was.
+    /// Returns the number of requests for which the store had no room, including peeks, whatever the answer.
     pub fn store_full(&self) -> u64 {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// The policies that are live now.
+    /// Returns the policies that are live now.
     pub fn live(&self) -> Arc<PolicySet> {
         self.live.load_full()
     }
 
-    /// Makes other policies live, from the next request on, and returns them with their version. Counters are kept: a
+    /// Makes other policies live from the next request on, and returns them with their version. Counters are kept: a
     /// quota of the same policy, window and anchor keeps its usage.
     pub fn replace(&self, policies: Policies, source: &str) -> Arc<PolicySet> {
         // Nothing that is done under the lock leaves half of it undone.
@@ -253,16 +253,16 @@ impl<S, C> PolicyLimiter<S, C> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Takes the request's cost from every quota that applies, if all have room. Cost 0 only peeks.
+    /// Charges the request's cost to every quota that applies, if all have room. Cost 0 only peeks.
     ///
     /// # Errors
     ///
-    /// If the request lacks something that a policy needs to know, or the store could not answer and a policy that
-    /// applies does not do without it.
+    /// If the request lacks something that a policy needs, or the store could not answer and a policy that applies
+    /// requires it.
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the units may or may not have been taken.
+    /// If the future is dropped, the units may or may not have been charged.
     pub fn check<V: View>(
         &self,
         view: &V,
@@ -271,16 +271,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.check_in(self.live(), view, cost)
     }
 
-    /// As [`check`](Self::check), under a version that was [live](Self::live) a moment ago: for callers that read its
-    /// policies first, to find out which attributes a request needs.
+    /// Like [`check`](Self::check), but under a version that was [live](Self::live) a moment ago: for callers that read
+    /// its policies first, to find out which attributes a request needs.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     ///
     /// # Cancel safety
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn check_in<V: View>(
         &self,
         set: Arc<PolicySet>,
@@ -299,12 +299,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(PolicyDecision::of_check(set, basis, trials))
     }
 
-    /// As [`check`](Self::check), by [these limits](crate::Policy::of_caller) in place of the policies. The tally of the
-    /// policies does not change.
+    /// Like [`check`](Self::check), but with [these limits](crate::Policy::of_caller) instead of the policies. The
+    /// tally of the policies does not change.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub fn check_under(
         &self,
         limits: Policy,
@@ -318,13 +318,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Arc::new(self.live.load().of_caller(limits))
     }
 
-    /// As [`check`](Self::check), if the store answers at once; `None` if it does not, and then nothing was taken.
+    /// Like [`check`](Self::check), but only if the store answers immediately. Returns `None` if it does not; nothing
+    /// was charged then.
     ///
-    /// It is for callers that go on at once if they can, without a future to keep.
+    /// It is for callers that continue immediately if they can, without keeping a future.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub fn check_at_once<V: View>(&self, view: &V, cost: u32) -> Option<Result<PolicyDecision, CheckError>> {
         let set = self.live();
         let (basis, trials) = match self.charges(&set, view, cost) {
@@ -342,12 +343,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Some(Ok(PolicyDecision::of_check(set, basis, trials)))
     }
 
-    /// Answers as a check would, and takes nothing. There are no trials, and the [tally](PolicySet::tally) does not
+    /// Answers as a check would, but charges nothing. There are no trials, and the [tally](PolicySet::tally) does not
     /// change.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub fn peek<V: View>(
         &self,
         view: &V,
@@ -356,11 +357,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.peek_by(self.live(), view, cost)
     }
 
-    /// As [`peek`](Self::peek), by [these limits](crate::Policy::of_caller) in place of the policies.
+    /// Like [`peek`](Self::peek), but with [these limits](crate::Policy::of_caller) instead of the policies.
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub fn peek_under(
         &self,
         limits: Policy,
@@ -393,11 +394,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 
     /// Checks each request separately, all under the same version of the policies. The answers are in the order of the
-    /// requests; a shared store may take them in another order.
+    /// requests; a shared store may execute them in another order.
     ///
     /// # Cancel safety
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     pub async fn check_each<'a, 'b: 'a>(
         &self,
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
@@ -443,7 +444,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect()
     }
 
-    /// Requests, each with the policies by which it is decided: those that are live now, or limits of its own.
+    /// Returns requests, each with its policies: those that are live now, or its own limits.
     fn asked<'a, 'b: 'a>(
         &self,
         requests: impl IntoIterator<Item: Into<AskedCheck<'a, 'b>>>,
@@ -457,7 +458,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         asked.map(|AskedCheck { attributes, cost, limits }| (set(limits), attributes, cost)).collect()
     }
 
-    /// What applies to a request that is to be decided on.
+    /// Returns the charges of a request that is being decided.
     fn charges<'a, V: View>(
         &self,
         set: &'a PolicySet,
@@ -467,7 +468,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         self.outcome(set, view, cost, Needed::Limits)
     }
 
-    /// What applies to a request whose attributes are as they may be.
+    /// Returns the outcome of a request with possibly invalid attributes.
     fn outcome<'a, V: View>(
         &self,
         set: &'a PolicySet,
@@ -554,12 +555,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 }
 
-/// What a store counts that is asked for nothing.
+/// Returns the counts of an empty step.
 fn nothing() -> Counted {
     std::iter::empty().collect()
 }
 
-/// Without the store, which knows keys.
+/// Without the store, which contains keys.
 impl<S, C> fmt::Debug for PolicyLimiter<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PolicyLimiter")

@@ -1,4 +1,4 @@
-//! What a check took, for costs that are known only once the work is done and for giving back.
+//! Receipts of checks, for costs that are only known afterwards and for refunds.
 
 use tollgate::{Clock, Counted, Counter, Receipt, ReceiptError, ReceiptItem, Store};
 
@@ -6,12 +6,12 @@ use super::{PolicyDecision, PolicyLimiter};
 use crate::{Outcome, View};
 
 impl PolicyDecision {
-    /// What the check took, to be given back or [settled](PolicyLimiter::settle) later. `view` and `cost` are those of
-    /// the check.
+    /// Returns the receipt of the check's units, to be given back or [settled](PolicyLimiter::settle) later. `view` and
+    /// `cost` are those of the check.
     ///
-    /// It holds who was counted and nothing else of the request. A denied request takes nothing unless
-    /// [denials are counted](tollgate::CountDenied). If an admitted request took nothing of a counter, because its cost
-    /// is 0 or the policy for a store in trouble decided, settling charges what is needed beyond the cost.
+    /// It holds the key that was counted, and no other data of the request. A denied request costs nothing unless
+    /// [denials are counted](tollgate::CountDenied). If an admitted request charged nothing to a counter, because its
+    /// cost is 0 or the policy for outages decided, settling charges the difference beyond the cost.
     pub fn receipt<V: View>(&self, view: &V, cost: u32) -> Receipt {
         let (Some(counted), Ok(Outcome::Charge(matched))) =
             (self.counted(), self.policies().policies().charges(view, cost))
@@ -36,8 +36,8 @@ impl PolicyDecision {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Settles what a check took at the actual cost. What was taken beyond it is given back to the windows it came from,
-    /// and what is missing is taken now, without asking for room. Costs that a policy says itself stay as they are.
+    /// Settles a check at the actual cost. Units beyond it are given back to the windows that were charged, and missing
+    /// units are charged now, whether or not there is room. Costs that a policy fixes stay unchanged.
     ///
     /// The receipt names the counters that were charged, so it does not matter which policies are live.
     ///

@@ -43,7 +43,7 @@ impl PolicySet {
         }
     }
 
-    /// Other policies in place of these. Those with a name of these go on with its figures.
+    /// Replaces these policies. A new policy with the name of an old one continues its figures.
     pub(super) fn next(&self, policies: Policies, source: &str) -> Self {
         let names = self.policies.as_slice().iter().map(Policy::name);
         let kept: HashMap<&str, &Arc<Counters>> = names.zip(&self.counters).collect();
@@ -75,7 +75,7 @@ impl PolicySet {
         }
     }
 
-    /// Limits that a caller gives, in place of these policies and under the same version. Nobody sees their figures.
+    /// Replaces these policies with a caller's limits, under the same version. Their figures are not reported.
     pub(super) fn of_caller(&self, limits: Policy) -> Self {
         Self {
             policies: Policies::new(vec![limits]),
@@ -90,7 +90,7 @@ impl PolicySet {
         }
     }
 
-    /// The policies.
+    /// Returns the policies.
     #[must_use]
     pub const fn policies(&self) -> &Policies {
         &self.policies
@@ -102,30 +102,31 @@ impl PolicySet {
         self.version
     }
 
-    /// Whether these are the [limits of one caller](Policy::of_caller), given with its request.
+    /// Returns whether these are the [limits of one caller](Policy::of_caller), given with its request.
     #[must_use]
     pub const fn is_of_caller(&self) -> bool {
         self.is_of_caller
     }
 
-    /// Where the policies are from, as the limiter was told.
+    /// Returns the source of the policies, as given to the limiter.
     #[must_use]
     pub fn source(&self) -> &str {
         &self.source
     }
 
-    /// When it became live, by this process's clock.
+    /// Returns the time at which it became live, by this process's clock.
     #[must_use]
     pub const fn since(&self) -> Timestamp {
         self.since
     }
 
-    /// For each policy what its checks have come to, earlier versions of the same name included.
+    /// Returns the figures of each policy, including earlier versions of the same name.
     pub fn tally(&self) -> impl Iterator<Item = (&Policy, Tally)> {
         self.policies.as_slice().iter().zip(self.counters.iter().map(|counters| counters.tally()))
     }
 
-    /// Checks that no quota applied to, and no exempt policy: admitted, and not counted for anybody.
+    /// Returns the number of checks to which neither a quota nor an exempt policy applied: they were admitted without
+    /// counting.
     #[must_use]
     pub fn unlimited(&self) -> u64 {
         self.unlimited.load(Ordering::Relaxed)
@@ -137,7 +138,7 @@ impl PolicySet {
         self.unmatched.load(Ordering::Relaxed)
     }
 
-    /// Whether the policy counted somebody else at this time, as far as this process knows.
+    /// Returns whether the policy had another key at this time, as far as this process knows.
     pub(super) fn counted_others_at(&self, policy: u32, time: Timestamp) -> bool {
         let since = self.counting_since.get(policy as usize).copied().flatten();
         since.is_some_and(|since| time < since)

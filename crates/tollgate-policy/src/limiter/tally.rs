@@ -12,7 +12,7 @@ use crate::TrialKind;
 pub struct Tally {
     /// Requests that were admitted where a quota of this policy decided, or that it exempted.
     pub allowed: u64,
-    /// Requests that a quota of this policy denied, or that it denied because they do not say who they are.
+    /// Requests that a quota of this policy denied, or that it denied because they lack its key.
     pub denied: u64,
     /// Those admitted without the store.
     pub allowed_by_fallback: u64,
@@ -20,9 +20,9 @@ pub struct Tally {
     pub denied_by_fallback: u64,
     /// Requests without a decision, because the store gave none and this policy insists on one.
     pub failed: u64,
-    /// What the policy would have done, in shadow mode.
+    /// The verdicts that the policy would have given, in shadow mode.
     pub shadow: TrialTally,
-    /// What its candidates would have done.
+    /// The verdicts that its candidates would have given.
     pub candidate: TrialTally,
 }
 
@@ -32,7 +32,7 @@ pub struct Tally {
 pub struct TrialTally {
     /// Requests for which there was room.
     pub allowed: u64,
-    /// Those for which there was none, or that the policy would have denied whatever is counted.
+    /// Those for which there was no room, or that the policy would have denied whatever the counts.
     pub denied: u64,
     /// Trials that failed because the store did not answer.
     pub failed: u64,
@@ -40,8 +40,8 @@ pub struct TrialTally {
 
 /// The same, as it is counted. Every access is relaxed: each is a figure of its own that guards no other memory.
 ///
-/// Two lines of a cache lie together, because processors fetch them in pairs: threads that count for one policy do
-/// not slow down those that count for another.
+/// It fills two cache lines, because processors fetch them in pairs: threads that count for one policy do not slow down
+/// those that count for another.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub(super) struct Counters {

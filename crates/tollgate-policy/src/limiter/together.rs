@@ -10,25 +10,25 @@ use super::trials::Trials;
 use super::{AskedCheck, Charges, CheckError, PolicyDecision, PolicyLimiter, nothing};
 use crate::{Matched, Outcome};
 
-/// Why there is no decision on requests that are checked [together](PolicyLimiter::check_together).
+/// The reason why there is no decision on requests that are checked [together](PolicyLimiter::check_together).
 #[derive(Debug, Clone, Error)]
 #[error("request {}: {error}", index + 1)]
 #[non_exhaustive]
 pub struct TogetherError {
     /// The request that is at fault, counted from 0; the first that charges something if the store is.
     pub index: usize,
-    /// What is wrong.
+    /// The problem.
     #[source]
     pub error: CheckError,
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Takes the costs of all requests in one step of the store, if every quota of every request has room, and nothing
-    /// if one has not. Each request has a decision of its own, and all of them are made under the same version of the
-    /// policies. A counter that applies to two requests is charged for both.
+    /// Charges the costs of all requests in one step of the store if every quota of every request has room, and nothing
+    /// otherwise. Each request has its own decision, and all are made under the same version of the policies. A counter
+    /// that applies to two requests is charged for both.
     ///
-    /// Trials are made only if all requests are allowed. If a policy denies a request without a count, a store in
-    /// trouble changes nothing: the others then have decisions without figures.
+    /// Trials are made only if all requests are allowed. If a policy denies a request without counting, an outage of
+    /// the store changes nothing: the others then have decisions without figures.
     ///
     /// # Errors
     ///
@@ -36,7 +36,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// # Cancel safety
     ///
-    /// As [`check`](Self::check).
+    /// The same as [`check`](Self::check).
     ///
     /// # Examples
     ///
@@ -120,7 +120,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(decisions.collect())
     }
 
-    /// What was decided on each request that charges, and its trials.
+    /// Returns the decision on each request with charges, and its trials.
     async fn parts(
         &self,
         outcomes: &[Outcome<'_>],

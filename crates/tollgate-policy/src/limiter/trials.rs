@@ -1,4 +1,4 @@
-//! What is counted after the decision, and never touches it.
+//! Trials: quotas that are counted after the decision and never affect it.
 
 use tollgate::{Answer, AnswerError, Clock, Counted, Source, Step, Store, StoreError};
 
@@ -6,19 +6,19 @@ use super::{Charges, PolicyLimiter};
 use crate::limiter::TrialAnswer;
 use crate::{Matched, TrialKind, matched};
 
-/// What a policy in shadow mode or some candidates would have answered.
+/// The answer that a policy in shadow mode or some candidates would have given.
 #[derive(Debug, Clone)]
 pub(super) struct Trial {
     pub(super) policy: u32,
     pub(super) kind: TrialKind,
-    /// `None` if the policy would have denied the request, whatever is counted.
+    /// `None` if the policy would have denied the request, whatever the counts.
     counted: Result<Option<Counted>, StoreError>,
 }
 
 /// Those of one request.
 pub(super) type Trials = Vec<Trial>;
 
-/// A trial that is to be made, and whether it takes units.
+/// A planned trial, and whether it charges units.
 struct Planned<'a> {
     trial: matched::Trial<'a>,
     charges: Charges<'a>,
@@ -26,8 +26,8 @@ struct Planned<'a> {
 }
 
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
-    /// Makes the trials of each request that was decided, all in one call of the store. The answers are in the order of
-    /// the requests.
+    /// Makes the trials of each decided request, all in one call to the store. The answers are in the order of the
+    /// requests.
     pub(super) async fn try_out(&self, decided: &[(&Matched<'_>, &Counted)]) -> Vec<Trials> {
         // Usually there is nothing to try out, and then nothing is allocated.
         if decided.iter().all(|(matched, _)| is_idle(matched)) {
@@ -54,8 +54,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         trials.collect()
     }
 
-    /// As [`try_out`](Self::try_out), of a request that was decided at once; `None` if the store has to be waited for
-    /// and the request has taken nothing.
+    /// Like [`try_out`](Self::try_out), but of a request that was decided at once; `None` if the store has to be waited
+    /// for and the request has taken nothing.
     pub(super) fn try_out_at_once(&self, matched: &Matched<'_>, counted: &Counted) -> Option<Trials> {
         // Usually there is nothing to try out.
         if is_idle(matched) {
@@ -98,12 +98,12 @@ impl Trial {
     }
 }
 
-/// Whether nothing of a request is tried out.
+/// Returns whether a request has no trials.
 fn is_idle(matched: &Matched<'_>) -> bool {
     matched.would_deny.is_empty() && matched.trials().next().is_none()
 }
 
-/// The trials that count nothing.
+/// Returns the trials that count nothing.
 fn denials(matched: &Matched<'_>) -> impl Iterator<Item = Trial> {
     let places = matched.would_deny.iter().map(|(_, place)| *place);
     places.map(|policy| Trial { policy, kind: TrialKind::Shadow, counted: Ok(None) })

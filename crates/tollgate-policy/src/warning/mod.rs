@@ -39,7 +39,7 @@ pub enum WarningKind {
     /// The cost of every request is above a limit.
     #[error("every request costs {cost}, and {quota} has no room for it: all are denied")]
     CostAboveLimit {
-        /// What a request costs.
+        /// The cost of a request.
         cost: u32,
         /// The quota.
         quota: Box<Quota>,
@@ -70,10 +70,10 @@ pub enum WarningKind {
     /// An earlier override holds whenever this one does.
     #[error("the override never takes effect: the one in line {} applies whenever it would", earlier.line)]
     UnreachableOverride {
-        /// Where the earlier one stands.
+        /// The place of the earlier one.
         earlier: Position,
     },
-    /// One choice stands for many clients and another for one, under the same limit.
+    /// One choice covers many clients and another one client, under the same limit.
     #[error(
         "`first_of` puts identities of very different sizes under one limit: `{wide}` may be many clients, while `{narrow}` is one"
     )]
@@ -101,25 +101,25 @@ pub enum WarningKind {
 const LONG: Duration = Duration::from_secs(60 * 60);
 
 impl Warning {
-    /// Where it is.
+    /// Returns its place.
     #[must_use]
     pub const fn at(&self) -> Position {
         self.at
     }
 
-    /// The policy that it is about.
+    /// Returns the policy that it is about.
     #[must_use]
     pub fn policy(&self) -> &str {
         &self.policy
     }
 
-    /// The kind of a warning.
+    /// Returns the kind of a warning.
     #[must_use]
     pub const fn kind(&self) -> &WarningKind {
         &self.kind
     }
 
-    /// The code of the kind, which never changes.
+    /// Returns the code of the kind, which never changes.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         match self.kind {
@@ -135,14 +135,14 @@ impl Warning {
         }
     }
 
-    /// The place in the manual that explains the code: `docs/warnings.md#quota-never-binds`.
+    /// Returns the place in the manual that explains the code: `docs/warnings.md#quota-never-binds`.
     #[must_use]
     pub fn help(&self) -> String {
         format!("{MANUAL}/warnings.md#{}", self.code())
     }
 }
 
-/// `line:column: policy `name`: what it is [code]`.
+/// `line:column: policy `name`: message [code]`.
 impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: policy `{}`: {} [{}]", self.at, self.policy, Printable(&self.kind), self.code())
@@ -229,7 +229,7 @@ fn doubtful(quotas: &Quotas, cost: &Cost) -> Vec<WarningKind> {
     kinds
 }
 
-/// The quota of the shortest window, if even that is long. One unit in a window is no burst.
+/// The quota of the shortest window, if even that is long. One unit in a window is not a burst.
 fn long_alone<'a>(quotas: impl Iterator<Item = &'a Quota>) -> Option<WarningKind> {
     let length = |quota: &&Quota| match quota.window() {
         WindowLength::Fixed(length) => length,
@@ -249,7 +249,7 @@ fn mixed(identity: &Identity) -> Option<WarningKind> {
     Some(WarningKind::MixedIdentities { wide: wide.to_string().into(), narrow: narrow.to_string().into() })
 }
 
-/// Everybody, or networks larger than what one site usually has.
+/// Returns whether it is all requests, or networks larger than a usual site.
 fn is_wide(identity: &Identity) -> bool {
     match identity {
         Identity::Global => true,

@@ -1,8 +1,8 @@
-//! Whether a quota can ever deny what another beside it would admit.
+//! Checks whether a quota can ever deny a request that another one admits.
 
 use tollgate::{Anchor, Quota, WindowLength};
 
-/// Whether `tighter` has no room whenever `quota` has none.
+/// Returns whether `tighter` has no room whenever `quota` has none.
 ///
 /// While one window of the quota lasts, `n` windows of the other are met, and each admits at most the other's
 /// limit. So with `n` x limit <= the quota's limit, a request that finds no room in the quota's window finds none
@@ -19,7 +19,7 @@ pub(super) fn never_binds(quota: &Quota, tighter: &Quota) -> bool {
     met * u128::from(tighter.limit()) <= u128::from(quota.limit())
 }
 
-/// How many windows of the other quota one window of the first can meet; lengths in milliseconds.
+/// Returns how many windows of the other quota one window of the first can meet; lengths in milliseconds.
 fn windows_met(quota: &Quota, length: u128, tighter: &Quota, other: u128) -> u128 {
     // Staggered windows of a key begin together as well: their shifts come from one hash.
     let together =

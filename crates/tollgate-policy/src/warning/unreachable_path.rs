@@ -17,8 +17,8 @@ fn patterns(test: &Test) -> &[Pattern] {
     }
 }
 
-/// Whether no path from the root fits: [in one spelling](crate::AttributeValue::canonical), it has no empty segment and
-/// none that is a dot or two. Percent signs may be there, because `%25` is one.
+/// Returns whether it matches no path from the root: [in one spelling](crate::AttributeValue::canonical), it has no
+/// empty segment and none that is a dot or two. Percent signs may be there, because `%25` is one.
 fn fits_no_path(pattern: &Pattern) -> bool {
     let (text, is_whole) = match pattern {
         Pattern::Exact(text) => (text, true),
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::AttributeValue;
 
-    /// Whatever somebody sends, it is read so that none of these fit; and of the others, something fits.
+    /// No request path, however it is written, matches one of these; and each of the others has a path that matches.
     #[test]
     fn a_pattern_of_empty_or_dot_segments_fits_no_path() {
         for never in
