@@ -7,12 +7,12 @@ use tokio::time::sleep_until;
 use crate::time::{Instant, instant};
 
 /// Limits attempts to reach a server or to find the topology: at most ten a second, fewer while they fail. Each comes
-/// after a random wait, so that processes that lost a server together do not return together.
+/// after a random wait, so that processes that lost a server at the same time do not all return at the same time.
 #[derive(Default)]
 pub(crate) struct Backoff {
     last: Option<Instant>,
     failures: u32,
-    /// How many attempts are still to be made at once.
+    /// The number of attempts that are still to be made immediately.
     at_once: usize,
 }
 
@@ -23,7 +23,7 @@ const GAP: Duration = Duration::from_millis(100);
 const LONGEST: Duration = Duration::from_millis(400);
 
 impl Backoff {
-    /// One by which so many first attempts are made without a wait between them.
+    /// Creates a backoff that makes this many first attempts without waits between them.
     pub(crate) fn with_first(attempts: usize) -> Self {
         Self { at_once: attempts, ..Self::default() }
     }
@@ -43,7 +43,7 @@ impl Backoff {
         self.last.map_or_else(instant, |last| last + GAP + self.extra())
     }
 
-    /// An attempt is made now.
+    /// Records that an attempt is made now.
     pub(crate) fn begin(&mut self) {
         self.last = Some(instant());
         self.failures = self.failures.saturating_add(1);

@@ -51,8 +51,8 @@ impl RedisStoreBuilder {
         Self { identity, ..self }
     }
 
-    /// Writes keys as another system does that counts on the same server. What is said of the identity does not matter
-    /// then, and a secret for it is refused.
+    /// Writes keys as another system does that counts on the same server. The identity setting then has no effect, and
+    /// a secret for it is refused.
     ///
     /// ```no_run
     /// use tollgate::{CountDenied, Limiter, Quota};
@@ -75,8 +75,8 @@ impl RedisStoreBuilder {
     }
 
     /// Sets how many denied counters are remembered, to deny again without asking the store. The default is 65,536.
-    /// Each takes some 100 bytes, used or not. With 0, the store is asked every time, and most denials are then two writes
-    /// for it and its replicas: units that are taken and given back in one step.
+    /// Each takes some 100 bytes, used or not. With 0, the store is asked every time, and most denials then cost it and
+    /// its replicas two writes: units that are charged and given back in one step.
     pub fn local_denials(self, counters: usize) -> Self {
         Self { local_denials: counters, ..self }
     }
@@ -86,8 +86,8 @@ impl RedisStoreBuilder {
         Self { across_slots, ..self }
     }
 
-    /// How long a decision may take, 100 ms unless said otherwise, and at most a day. If this process itself does not run
-    /// when that time is up, a reply has as much longer as it was late, at most as long again.
+    /// Sets the deadline of a decision; 100 ms by default, at most a day. If this process is not running when the
+    /// deadline passes, a reply gets as much extra time as the process was late, at most the same time again.
     pub fn deadline(mut self, timeout: Duration) -> Self {
         self.settings.timeout = timeout.min(LONGEST);
         self
@@ -107,26 +107,26 @@ impl RedisStoreBuilder {
     }
 
     /// Sets how many counters may be in flight to each server; 16,384 by default, at least 1. A request has one for
-    /// each quota, and goes alone if it has more than that. Further requests wait, up to the deadline of their
-    /// decisions. A nearby server needs a few hundred.
+    /// each quota; one with more quotas than this limit is sent alone. Further requests wait, up to the deadline of
+    /// their decisions. A nearby server needs a few hundred.
     pub fn counters_in_flight(mut self, counters: usize) -> Self {
         self.settings.counters_in_flight = counters.max(1);
         self
     }
 
-    /// Sets the user, in place of the URL's.
+    /// Sets the user, instead of the URL's.
     pub fn user(mut self, user: &str) -> Self {
         self.settings.url.user = Some(user.into());
         self
     }
 
-    /// Sets the password, in place of the URL's.
+    /// Sets the password, instead of the URL's.
     pub fn password(mut self, password: Password) -> Self {
         self.settings.url.password = Some(password);
         self
     }
 
-    /// Sets the user for the Sentinels, if they need one other than their default.
+    /// Sets the user for the Sentinels, if it is not their default user.
     pub fn sentinel_user(mut self, user: &str) -> Self {
         self.settings.sentinel_user = Some(user.into());
         self
@@ -138,7 +138,7 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Sets the certificates for TLS, if the URL asks for TLS.
+    /// Sets the certificates for TLS, if the URL uses TLS.
     pub fn tls(mut self, tls: Tls) -> Self {
         self.settings.tls = tls;
         self
@@ -149,7 +149,7 @@ impl RedisStoreBuilder {
         self.settings.timeout
     }
 
-    /// How counters are named.
+    /// Returns the names of counters.
     pub(crate) fn names(&self) -> Names {
         match &self.layout {
             None => Names::new(&self.prefix, self.identity.clone()),
@@ -178,7 +178,7 @@ impl RedisStoreBuilder {
         }
     }
 
-    /// Builds the store. It connects in the background, so it is no error if a server is down.
+    /// Builds the store. It connects in the background, so a server that is down is not an error.
     ///
     /// # Errors
     ///
@@ -193,7 +193,7 @@ impl RedisStoreBuilder {
         self.start()
     }
 
-    /// As [`build`](Self::build), and connects users who lack rights as well.
+    /// As [`build`](Self::build), but also connects if the user lacks rights.
     pub(crate) fn start(self) -> Result<RedisStore, SettingsError> {
         self.check_identity()?;
         let timeout = self.settings.timeout;

@@ -11,9 +11,9 @@ use crate::resp::{Command, command};
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Calls {
     bytes: Vec<u8>,
-    /// Where each begins.
+    /// The beginning of each.
     starts: SmallVec<[usize; 1]>,
-    /// How many of the first replies are ignored.
+    /// The number of first replies to ignore.
     unwanted: usize,
     /// Counters that are under way while a server may have the calls.
     under_way: Option<Arc<Apart>>,
@@ -33,7 +33,7 @@ impl Calls {
         calls
     }
 
-    /// Begins another command, which the caller writes at the end of these bytes; reserves about so many.
+    /// Begins another command, which the caller writes at the end of these bytes; reserves about this many.
     pub(crate) fn begin(&mut self, room: usize) -> &mut Vec<u8> {
         self.starts.push(self.bytes.len());
         self.bytes.reserve(room);
@@ -50,7 +50,7 @@ impl Calls {
         calls
     }
 
-    /// Holds these counters until all replies have come or the connection ends, also if nobody waits for that.
+    /// Holds these counters until all replies have arrived or the connection ends, even if no caller waits for that.
     pub(crate) fn hold(&mut self, counters: Arc<Apart>) {
         self.under_way = Some(counters);
     }
@@ -59,7 +59,7 @@ impl Calls {
         self.under_way.as_ref()
     }
 
-    /// How many there are.
+    /// Returns how many there are.
     pub(crate) fn count(&self) -> usize {
         self.starts.len()
     }

@@ -1,7 +1,7 @@
-//! What connections are opened with: passwords and certificates, as their files have them now.
+//! The credentials for new connections: passwords and certificates, as currently in their files.
 //!
-//! Files are read again for each connection. That is soon enough, because what is open stays open; and what the server
-//! refuses is tried again with what the files hold then.
+//! Files are read again for each connection. That is soon enough, because open connections stay open, and a refused
+//! connection is retried with the contents of the files at that time.
 
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,10 +11,10 @@ use tokio::task::spawn_blocking;
 use crate::password::Password;
 use crate::tls::{Tls, TlsError};
 
-/// What connections are opened with.
+/// The credentials for new connections.
 pub(crate) struct Credentials {
     known: Mutex<Arc<Known>>,
-    /// Held by whoever reads files.
+    /// Held while files are read.
     reading: Mutex<()>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Known {
     pub(crate) unread: Option<Box<str>>,
 }
 
-/// How TLS connections are opened.
+/// The settings for TLS connections.
 #[derive(Clone)]
 pub(crate) struct Secured {
     tls: Tls,
@@ -45,7 +45,7 @@ impl Credentials {
         Self { known: Mutex::new(Arc::new(known)), reading: Mutex::default() }
     }
 
-    /// What the files hold now, and what they held last where they cannot be used.
+    /// Returns the current contents of the files or, for unusable files, the last usable contents.
     pub(crate) async fn current(self: &Arc<Self>) -> Arc<Known> {
         let known = self.known();
         if !known.is_in_files() {
@@ -94,7 +94,7 @@ impl Known {
     }
 }
 
-/// Replaces this by what is read again, or notes why that cannot be.
+/// Replaces this with the newly read value, or notes the error.
 fn keep<T, E: Error>(
     known: &mut T,
     read_again: impl FnOnce(&T) -> Result<T, E>,
@@ -120,8 +120,8 @@ impl Secured {
         Ok(Self { tls, config })
     }
 
-    /// How they are opened with what was read now. Nothing changes as long as that is the same, so sessions that can be
-    /// resumed are kept.
+    /// Returns the settings with the newly read files. If these are unchanged, so are the settings, which keeps
+    /// sessions that can be resumed.
     fn as_now(&self, tls: Tls) -> Result<Self, TlsError> {
         if tls == self.tls { Ok(self.clone()) } else { Self::new(tls) }
     }

@@ -1,9 +1,9 @@
 //! A memory of counters that denied, to deny again without asking.
 //!
-//! Inside a window a count only grows, so what did not fit will not fit (G9). The count is remembered, not the verdict:
-//! a request with another limit or cost is decided by its own. A count is used until its window ends, and for at most a
-//! second, because another process may give units back. Shortly before the second is over, one request goes to the
-//! store to renew the count while the others are still denied here.
+//! Inside a window, a count only grows, so a cost that did not fit will not fit later (G9). The count is remembered,
+//! not the verdict: a request with another limit or cost is decided by its own. A count is used until its window ends,
+//! and for at most a second, because another process may give units back. Shortly before the second is over, one
+//! request goes to the store to renew the count while the others are still denied here.
 //!
 //! Memory is bounded: in a table of fixed size, the latest count displaces the oldest of its bucket. Forgetting is
 //! harmless.
@@ -16,16 +16,16 @@ use tollgate::{Timestamp, Window};
 
 use crate::time::Instant;
 
-/// How long a count is used.
+/// The time for which a count is used.
 const BELIEVED: Duration = Duration::from_secs(1);
 
-/// When one request is sent to renew it.
+/// The time after which one request is sent to renew it.
 const RENEWED: Duration = Duration::from_millis(900);
 
 /// Counters in a bucket.
 const PLACES: usize = 4;
 
-/// The most buckets: more than fit into any memory, and few enough to round up.
+/// The maximum number of buckets: more than fit into any memory, but few enough to round up.
 const MOST_BUCKETS: usize = 1 << 40;
 
 /// Identifies a counter in this process.
@@ -42,13 +42,13 @@ pub(crate) struct Denials {
 
 type Places = [Option<Place>; PLACES];
 
-/// The lowest bit says whether a place of the bucket was ever taken. The others are its version. It goes up when
-/// something is given back, and when the store answers a charge of a counter that is not remembered here. An answer
-/// to a question from before that is not remembered.
+/// The lowest bit is set once a place of the bucket was taken. The others are its version. It goes up when something is
+/// given back, and when the store answers a charge of a counter that is not remembered here. An answer to a question
+/// from before that is not remembered.
 ///
 /// Read without the lock. The version is read before a question, and compared under the lock later: one that is too
-/// old only means that an answer is not remembered. Whoever misses what is being remembered right now came a moment
-/// too early.
+/// old only means that an answer is not remembered. A request that misses a count that is being remembered right now
+/// came a moment too early.
 #[derive(Debug, Default)]
 struct Mark(AtomicU64);
 
@@ -63,7 +63,7 @@ struct Bucket<'a> {
 #[derive(Debug, Clone, Copy)]
 struct Place {
     count: Remembered,
-    /// Whether a request is under way to ask again.
+    /// Whether a request to renew it is in flight.
     is_renewed: bool,
 }
 
@@ -86,7 +86,7 @@ pub(crate) struct Remembered {
 pub(crate) struct Version(u64);
 
 impl Denials {
-    /// Makes a table for so many counters, rounded up; with 0, nothing is remembered.
+    /// Creates a table for this many counters, rounded up; with 0, nothing is remembered.
     pub(crate) fn new(counters: usize) -> Self {
         let buckets =
             if counters == 0 { 0 } else { counters.div_ceil(PLACES).min(MOST_BUCKETS).next_power_of_two() };
@@ -103,7 +103,7 @@ impl Denials {
         (at < place.count.believed_until()).then(|| (place.count, place.is_due(at)))
     }
 
-    /// Whether this caller should renew the remembered count.
+    /// Returns whether this caller should renew the remembered count.
     pub(crate) fn is_to_renew(&self, counter: Id, at: Instant) -> bool {
         let Some(bucket) = self.bucket(counter) else { return true };
         let mut places = bucket.places();
@@ -134,13 +134,13 @@ impl Denials {
         }
     }
 
-    /// Whether the counter may be remembered. Cheaper than reading the count.
+    /// Returns whether the counter may be remembered. Cheaper than reading the count.
     pub(crate) fn may_know(&self, counter: Id) -> bool {
         self.bucket(counter).is_some_and(|bucket| bucket.mark.is_used())
     }
 
-    /// Raises the version of a bucket that never remembered anything: there is nothing to [update](Self::update).
-    /// Returns `false` if it has remembered something.
+    /// Raises the version of a bucket that never remembered anything, so that there is nothing to
+    /// [update](Self::update). Returns `false` if it has remembered something.
     pub(crate) fn note_unknown(&self, counter: Id) -> bool {
         self.bucket(counter).is_none_or(|bucket| bucket.mark.raise_unless_used())
     }
@@ -207,8 +207,8 @@ impl<'a> Bucket<'a> {
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Corrects the count that these places hold of the counter. Returns whether they hold one afterwards. One from
-    /// another version than the new count is forgotten, because either may be the later one.
+    /// Corrects the count that these places hold of the counter. Returns whether they hold one afterwards. A count from
+    /// another version than the new one is dropped, because either may be the later one.
     fn correct(self, places: &mut Places, count: Remembered, version: Version) -> bool {
         let is_of = |place: &Place| place.count.counter == count.counter;
         let Some(place) = places.iter_mut().find(|place| place.as_ref().is_some_and(is_of)) else {
@@ -232,9 +232,9 @@ impl Place {
 }
 
 impl Remembered {
-    /// Whether this is the later count, in the order in which this process asked: the server's clock may have stepped
-    /// back. Of two that were under way at the same time, the one of the later time is, and of one window the higher
-    /// one: nothing was given back in between.
+    /// Returns whether this is the later count, in the order in which this process asked: the server's clock may have
+    /// stepped back. If both were in flight at the same time, it is the one with the later time or, within one window,
+    /// the higher one: nothing was given back in between.
     fn is_newer_than(&self, other: &Self) -> bool {
         let overlap = self.sent < other.received && other.sent < self.received;
         if !overlap {
@@ -254,7 +254,7 @@ impl Remembered {
         self.sent + BELIEVED.min(left)
     }
 
-    /// The server's time, or a little less: nobody is told to come back too early.
+    /// Returns the server's time, or a little less, so that no client is told to return too early.
     pub(crate) fn now_at(&self, at: Instant) -> Timestamp {
         self.now + at.saturating_duration_since(self.received)
     }

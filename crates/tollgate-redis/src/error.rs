@@ -6,7 +6,7 @@ use tollgate::StoreError;
 use crate::doctor::Advice;
 use crate::doctor::advice::NEARER;
 
-/// The trouble of a server: the source of a [`StoreError::Trouble`] of a [`RedisStore`](crate::RedisStore).
+/// The failure of a server: the source of a [`StoreError::Trouble`] of a [`RedisStore`](crate::RedisStore).
 ///
 /// ```
 /// use tollgate::StoreError;
@@ -22,16 +22,16 @@ use crate::doctor::advice::NEARER;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Error)]
 #[non_exhaustive]
 pub enum RedisError {
-    /// There is no connection to the server, or its last calls went unanswered and nothing is sent until it
-    /// answers again. The fault of the server or of the network; a retry helps once it is back.
+    /// There is no connection to the server, or its last calls were not answered and nothing is sent until it answers
+    /// again. The fault of the server or of the network; a retry helps once it is back.
     #[error("the store cannot be reached")]
     Unreachable,
-    /// The server answers, but cannot count now: it loads its data, runs a slow script of somebody else, elects a new
-    /// primary, has too few replicas or cannot save. A retry helps once that is over.
+    /// The server answers, but cannot count now: it is loading its data, runs another program's slow script, elects a
+    /// new primary, has too few replicas or cannot save. A retry helps once that is over.
     #[error("the store is not ready to count")]
     NotReady,
     /// Too many requests were waiting for the server, so this one was not sent in time. The fault of the load or of a
-    /// slow server; a retry helps once there is less of it.
+    /// slow server; a retry helps once the load is lower.
     #[error("too many requests to the store are waiting")]
     Overloaded,
     /// No answer came in time, or the connection broke before one came. Whether the server charged, or still
@@ -70,13 +70,13 @@ pub enum RedisError {
 }
 
 impl RedisError {
-    /// Returns the trouble that this error is about, if any.
+    /// Returns the server's failure that this error contains, if any.
     #[must_use]
     pub fn of(error: &StoreError) -> Option<&Self> {
         error.trouble_of()
     }
 
-    /// Returns advice, if the error alone is enough for it. [`ServerStatus`](crate::ServerStatus) knows more about a
+    /// Returns advice, if the error alone is enough for it. [`ServerStatus`](crate::ServerStatus) shows more about a
     /// server.
     #[must_use]
     pub const fn advice(self) -> Option<Advice> {
@@ -86,7 +86,7 @@ impl RedisError {
         }
     }
 
-    /// Whether units may have been charged without an answer.
+    /// Returns whether units may have been charged without an answer.
     #[must_use]
     pub const fn may_have_charged(self) -> bool {
         match self {

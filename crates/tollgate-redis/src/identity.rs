@@ -1,4 +1,4 @@
-//! How the name of a counter shows its key.
+//! The form of a key in the name of a counter.
 
 use std::fmt;
 use std::fs::{File, Metadata};
@@ -13,25 +13,25 @@ use tollgate::Key;
 
 use crate::keys::base64url;
 
-/// How the name of a counter shows its key. Another choice or another secret starts new counters.
+/// The form of a key in the name of a counter. Another choice or another secret starts new counters.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
 pub enum Identity {
     /// As 22 characters of base64url: the first 128 bits of the SHA-256 of the key's [canonical
-    /// bytes](Key::canonical_bytes); the length is always the same. The store does not show who was there, but a guess
-    /// can be checked, and whoever can try all of a few billion keys finds each: all IPv4 addresses take minutes.
+    /// bytes](Key::canonical_bytes); the length is always the same. The store does not show the keys, but a guess can
+    /// be checked, and anyone who can try a few billion keys finds every one: all IPv4 addresses take minutes.
     #[default]
     Digest,
-    /// As a digest of the same form, of which the key is this secret: HMAC-SHA-256 in place of SHA-256. Nobody can check
-    /// a guess without the secret. All processes that count together need the same one.
+    /// As a digest of the same form, with this secret as its key: HMAC-SHA-256 instead of SHA-256. Nobody can check a
+    /// guess without the secret. All processes that count together need the same one.
     Keyed(IdentitySecret),
-    /// Readable, for examining the store. Letters, digits and `-._~/@+` stand for themselves, every other byte of a
-    /// text is `%` and two hexadecimal digits, and the empty text is `'`. A number begins with `#`, bytes are `$` and
-    /// hexadecimal digits, an address begins with `=`, and parts are `(one,after,another)`.
+    /// Readable, for examining the store. Letters, digits and `-._~/@+` are unchanged, every other byte of a text is
+    /// written as `%` and two hexadecimal digits, and the empty text as `'`. A number begins with `#`, bytes are `$`
+    /// and hexadecimal digits, an address begins with `=`, and parts are `(one,after,another)`.
     Plain,
 }
 
-/// A secret that digests of keys are made with. Its `Debug` does not show it.
+/// A secret for the digests of keys. Its `Debug` does not show it.
 ///
 /// # Examples
 ///
@@ -53,7 +53,7 @@ impl fmt::Debug for IdentitySecret {
     }
 }
 
-/// Why there is no secret. The fault of whoever made it, or named its file.
+/// The reason why there is no secret. The fault of its author, or of the setting that names its file.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum IdentitySecretError {
@@ -62,7 +62,7 @@ pub enum IdentitySecretError {
     File {
         /// The file's name.
         path: Box<Path>,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// Every user of the machine may read or write the file.
@@ -72,7 +72,7 @@ pub enum IdentitySecretError {
     Exposed {
         /// The file's name.
         path: Box<Path>,
-        /// Who may do what with it, as the system has it.
+        /// The file's mode, as the system reports it.
         mode: u32,
     },
     /// It could be guessed.
@@ -84,7 +84,7 @@ pub enum IdentitySecretError {
     Short {
         /// The file's name, if it is from one.
         path: Option<Box<Path>>,
-        /// How many bytes it has.
+        /// The number of its bytes.
         bytes: usize,
     },
     /// It is some other file.
@@ -96,7 +96,7 @@ pub enum IdentitySecretError {
 }
 
 impl Identity {
-    /// Returns the key as a digest shows it, for logs, which name nobody: with the secret if there is one.
+    /// Returns the digest of the key, for logs, which must not contain keys: with the secret if there is one.
     #[must_use]
     pub fn digest_of(&self, key: &Key<'_>) -> String {
         String::from_utf8_lossy(&base64url(self.bits(key))).into_owned()
@@ -135,10 +135,10 @@ impl<F: FnMut(&[u8])> Hasher for CanonicalBytes<F> {
 }
 
 impl IdentitySecret {
-    /// How short a secret may be, in bytes.
+    /// The minimum length of a secret, in bytes.
     pub const LEAST_BYTES: usize = 32;
 
-    /// How large a file of a secret may be, in bytes.
+    /// The maximum size of a file with a secret, in bytes.
     pub const MOST_BYTES: usize = 4096;
 
     /// These bytes.
@@ -154,11 +154,12 @@ impl IdentitySecret {
         Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, secret)))
     }
 
-    /// What the file holds, without white space around it.
+    /// Reads the contents of the file, without surrounding white space.
     ///
     /// # Errors
     ///
-    /// If it cannot be read, every user of the machine may read or write it, or it is too short or too long for a secret.
+    /// If it cannot be read, if every user of the machine may read or write it, or if it is too short or too long for a
+    /// secret.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, IdentitySecretError> {
         let path = path.as_ref();
         let unreadable = |source| IdentitySecretError::File { path: path.into(), source };
@@ -181,7 +182,7 @@ impl IdentitySecret {
     }
 }
 
-/// The file's mode, if it lets those read or write who are neither its owner nor in its group.
+/// Returns the file's mode, if it lets users read or write who are neither its owner nor in its group.
 #[cfg(unix)]
 fn exposing_mode(metadata: &Metadata) -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
@@ -189,7 +190,7 @@ fn exposing_mode(metadata: &Metadata) -> Option<u32> {
     (mode & 0o006 != 0).then_some(mode)
 }
 
-/// Elsewhere there is no such mode.
+/// Other systems have no such mode.
 #[cfg(not(unix))]
 fn exposing_mode(_: &Metadata) -> Option<u32> {
     None

@@ -38,7 +38,7 @@ fn array<const N: usize>(bytes: &[u8]) -> Option<[u8; N]> {
     bytes.try_into().ok()
 }
 
-/// Unsigned LEB128, and what comes after it.
+/// Reads an unsigned LEB128 number, and returns it with the rest.
 fn read_length(bytes: &[u8]) -> Option<(usize, &[u8])> {
     let mut length = 0_usize;
     for (place, byte) in bytes.iter().enumerate().take(10) {

@@ -27,7 +27,7 @@ pub(crate) type KeyText = Box<[u8]>;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Slot(pub(crate) u16);
 
-/// Makes names of counters.
+/// Builds the names of counters.
 #[derive(Debug)]
 pub(crate) enum Names {
     /// Our own names.
@@ -97,7 +97,7 @@ impl Names {
         identity.and_then(|at| name.get(..at)).unwrap_or_default()
     }
 
-    /// Whether all counters of one key are always in one slot of a Cluster.
+    /// Returns whether all counters of one key are always in one slot of a Cluster.
     pub(crate) fn have_slot_for_each_key(&self) -> bool {
         match self {
             Self::Own { .. } => true,
@@ -105,7 +105,7 @@ impl Names {
         }
     }
 
-    /// Whether names contain the window.
+    /// Returns whether names contain the window.
     pub(crate) const fn say_windows(&self) -> bool {
         matches!(self, Self::Layout(_))
     }
@@ -201,7 +201,7 @@ fn own(head: &[u8], quota: &PolicyQuota, tag: &[u8]) -> KeyText {
     name.into_boxed_slice()
 }
 
-/// Every byte that is no letter, no digit and none of `-._~/@+` becomes `%` and two digits.
+/// Writes every byte other than letters, digits and `-._~/@+` as `%` and two digits.
 fn escape(text: &mut Vec<u8>, bytes: &[u8]) {
     const DIGITS: &[u8; 16] = b"0123456789ABCDEF";
     // Nearly always.
@@ -235,7 +235,7 @@ const IS_PLAIN: [bool; 256] = {
     table
 };
 
-/// Of values as a layout writes them.
+/// Returns the digest of values, as a layout writes them.
 fn digest_of_texts(texts: &[Text]) -> u128 {
     let mut bytes = Sha256::new();
     for text in texts {

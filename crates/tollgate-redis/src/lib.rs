@@ -1,8 +1,7 @@
 //! Counters in Redis or Valkey, shared by any number of processes.
 //!
-//! Use this crate if several processes have to share limits. [`RedisStore`] is a [`Store`](tollgate::Store): each
-//! decision is one atomic step of a script on the server, by the server's clock. It needs Redis 7.0 or Valkey 7.2, or
-//! newer.
+//! Use this crate if several processes must share limits. [`RedisStore`] is a [`Store`](tollgate::Store): each decision
+//! is one atomic step of a script on the server, by the server's clock. It needs Redis 7.0 or Valkey 7.2, or newer.
 //!
 //! ```no_run
 //! use tollgate::{Quota, SharedLimiter};
@@ -32,7 +31,7 @@
 //!
 //! To share counters with another system on the same server, use a [`KeyLayout`].
 //!
-//! # The way of a request
+//! # How a request flows
 //!
 //! ```text
 //! charges ─▶ named charges ─▶ denials ─▶ topology ─▶ lane ─────▶ batch ─▶ script ─▶ node ─▶ server
@@ -40,33 +39,33 @@
 //!            counters         already?   the slot    its server  commit   and read  connections
 //! ```
 //!
-//! Requests that arrive while a batch is in flight form the next batch. A request that finds the server idle is sent at
-//! once. On a Cluster, a batch is a call for each slot, and all of them are sent together. Equal requests of a call are
-//! one step of the script; each gets the answer it would have got by itself.
+//! Requests that arrive while a batch is in flight form the next batch. A request that finds the server idle is sent
+//! immediately. On a Cluster, a batch is one call per slot, and all calls are sent together. Equal requests of a call
+//! are one step of the script; each gets the answer it would have got by itself.
 //!
 //! # Consistency
 //!
-//! Exact under any number of processes, as long as the server keeps its data. A failover that loses writes grants the
-//! lost units again, at most one limit for each counter.
+//! Counts are exact with any number of processes, as long as the server keeps its data. A failover that loses writes
+//! grants the lost units again, at most one limit for each counter.
 //!
-//! The server's clock may step back. A step of up to a second reopens nothing: a counter stays in its window even if
-//! that has not begun by the new time, and closed windows are kept for a second. Then `now` is before the window that
-//! was counted, and a denied client waits from there to the window's end. A longer step back moves counters, with what
-//! they have used, into the window that holds now. So nobody waits longer than one window and a second, and a window
-//! that the clock passes twice can be counted twice.
+//! The server's clock may step back. A step of up to a second reopens no window: a counter stays in its window even if
+//! the window has not begun by the new time, and closed windows are kept for a second. Then `now` is before the window
+//! that was counted, and a denied client waits from there to the window's end. A longer step back moves counters, with
+//! their usage, into the window that is current then. So no client waits longer than one window and a second, and a
+//! window that the clock passes twice can be counted twice.
 //!
 //! A charge with an unknown outcome, because no reply came in time, is never sent again
 //! ([`StoreError::may_have_charged`](tollgate::StoreError::may_have_charged)): it was counted once or not at all.
 //!
 //! A denied key is denied again without asking the server until the window ends, for at most a second. Such answers
-//! have the source [`Local`](tollgate::Source::Local). They use each request's own limit and cost. The process forgets
-//! a denial when it refunds, resets or sets the counter, and remembers none if denials are counted. Refunds by other
+//! have the source [`Local`](tollgate::Source::Local). They use each request's own limit and cost. The process drops a
+//! denial when it refunds, resets or sets the counter, and remembers none if denials are counted. Refunds by other
 //! processes, refunds with an unknown outcome and steps of the server's clock take effect within a second.
 //!
 //! On a Cluster, all quotas of a request must have the same key, so that they are in one slot. Otherwise the request
 //! fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), unless the store may
-//! [reserve](AcrossSlots::Reserve), which is all or nothing in the end but not at every instant. On one server and with
-//! Sentinel, keys may differ.
+//! [reserve](AcrossSlots::Reserve), which is all or nothing in the end, but not at every instant. On one server and
+//! with Sentinel, keys may differ.
 //!
 //! A slot of a Cluster may move while its counters are charged. Then a request with several quotas may find its
 //! counters on two servers. It waits until they are together again, up to its deadline, or fails with

@@ -28,31 +28,31 @@ struct Named<'a> {
     who: Who,
     /// Its stand-in.
     id: Id,
-    /// Units that all charges on the counter take together.
+    /// The total units of all charges on the counter.
     units: u64,
 }
 
 /// For each counter the index of its key in a request.
 pub(crate) type KeyIndices = SmallVec<[usize; 4]>;
 
-/// What is asked of all counters that charges name.
+/// The operation on all counters that charges name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Takes the units, if all counters have room.
+    /// Charges the units, if all counters have room.
     Charge,
-    /// The same, of counters that are remembered to have none.
+    /// The same, for counters that are remembered to have none.
     Renewal,
-    /// Takes the units without asking for room.
+    /// Charges the units, whether or not there is room.
     Record,
-    /// Takes nothing, but counts denials where they count. For requests that are denied elsewhere.
+    /// Charges nothing, but counts denials where they count. For requests that are denied elsewhere.
     Deny,
-    /// Takes nothing.
+    /// Charges nothing.
     Look,
     /// Gives the units back, in the marked window.
     Refund(Mark),
     /// Sets the usage.
     Set(u64),
-    /// Forgets the usage.
+    /// Resets the usage.
     Reset,
 }
 
@@ -76,17 +76,17 @@ impl<'a> NamedCharges<'a> {
         Self { charges, counters, indices }
     }
 
-    /// Every counter's stand-in.
+    /// Returns every counter's stand-in.
     pub(crate) fn ids(&self) -> impl Iterator<Item = Id> {
         self.counters.iter().map(|named| named.id)
     }
 
-    /// Whether a denial may be repeated without asking: nothing is charged for it.
+    /// Returns whether a denial may be repeated without asking: nothing is charged for it.
     pub(crate) fn denials_are_free(&self) -> bool {
         self.charges.iter().all(|charge| charge.counter().quota().count_denied() == CountDenied::No)
     }
 
-    /// Whether some charge had no room, so that its denial may be repeated.
+    /// Returns whether some charge had no room, so that its denial may be repeated.
     pub(crate) fn is_denied(&self, found: &[Found]) -> bool {
         let denied =
             |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, found[index].before);
@@ -144,7 +144,8 @@ impl<'a> NamedCharges<'a> {
         self.counters.iter().zip(indices).filter_map(found).collect()
     }
 
-    /// For each counter the request that gives back what was charged at `now`, in the window it was charged in.
+    /// Returns, for each counter, the request that gives back the units charged at `now`, in the window that was
+    /// charged.
     ///
     /// # Errors
     ///
@@ -232,7 +233,7 @@ impl<'a> NamedCharges<'a> {
     }
 }
 
-/// What the charge took of a counter that took so many units: all, unless it saturated.
+/// Returns the charge's share of the units that a counter was charged: all, unless it saturated.
 pub(crate) fn units(charge: &Charge<'_>, taken: u64) -> u32 {
     u32::try_from(taken).map_or(charge.cost(), |taken| taken.min(charge.cost()))
 }

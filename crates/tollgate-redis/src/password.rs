@@ -9,7 +9,7 @@ use thiserror::Error;
 #[derive(Clone)]
 pub struct Password {
     text: Box<str>,
-    /// Where it is read again.
+    /// The file from which it is read again.
     file: Option<Box<Path>>,
 }
 
@@ -30,7 +30,7 @@ pub enum PasswordError {
     File {
         /// The file's name.
         path: Box<Path>,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The file is empty.
@@ -42,7 +42,7 @@ pub enum PasswordError {
 }
 
 impl Password {
-    /// Makes a password of this text.
+    /// Creates a password from this text.
     #[must_use]
     pub fn new(password: &str) -> Self {
         Self { text: password.into(), file: None }
@@ -65,7 +65,7 @@ impl Password {
     }
 
     /// Reads the password from a file, without a line break at its end. Each new connection reads the file again, so
-    /// that the password can be changed while the store is used. While the file cannot be read, what it held last is
+    /// that the password can be changed while the store is used. While the file cannot be read, its last contents are
     /// used.
     ///
     /// # Errors
@@ -84,16 +84,16 @@ impl Password {
         }
     }
 
-    /// Whether it is in a file.
+    /// Returns whether it is in a file.
     pub(crate) const fn is_in_file(&self) -> bool {
         self.file.is_some()
     }
 
-    /// What its file holds now; the same if it has none.
+    /// Returns the password that its file contains now, or the same one if it has no file.
     ///
     /// # Errors
     ///
-    /// As [`from_file`](Self::from_file).
+    /// The same as [`from_file`](Self::from_file).
     pub(crate) fn read_again(&self) -> Result<Self, PasswordError> {
         self.file.as_ref().map_or_else(|| Ok(self.clone()), Self::from_file)
     }

@@ -1,4 +1,4 @@
-//! What a user of the server needs the right to do.
+//! The rights that a user of the server needs.
 
 use crate::calls::Calls;
 use crate::node::Address;
@@ -6,7 +6,7 @@ use crate::resp::{Command, Value, command};
 use crate::trouble::{Refusal, Trouble, Unconnected};
 
 /// Commands that a server can refuse, to be sent when a connection is set up. They charge nothing: each fails, or finds
-/// nothing, once the user's rights have been checked.
+/// nothing, after the server has checked the user's rights.
 #[derive(Debug, Clone)]
 pub(crate) struct Rights {
     names: Vec<&'static str>,
@@ -14,7 +14,7 @@ pub(crate) struct Rights {
 }
 
 impl Rights {
-    /// What counting takes, tried on a key under which nothing is.
+    /// Returns the commands of counting, on a key that does not exist.
     pub(crate) fn of_counting(key: &[u8], is_cluster: bool) -> Self {
         let commands: [(&'static str, &[&[u8]]); 11] = [
             // It is about the command behind it, which here has no key.
@@ -40,8 +40,8 @@ impl Rights {
         &self.calls
     }
 
-    /// Whether the server that gave these answers lets the user do all of it. Which keys it may be done to is not judged:
-    /// a user may have the right to some of the counters.
+    /// Returns whether the server that gave these answers allows the user all of them. Which keys it may be done to is
+    /// not judged: a user may have the right to some of the counters.
     pub(crate) fn judge(&self, answers: &[Value], asked: &Address) -> Result<(), Unconnected> {
         let mut missing = Vec::new();
         for (name, answer) in self.names.iter().zip(answers) {

@@ -15,7 +15,7 @@ use crate::rights::Rights;
 use crate::tls::{Tls, TlsError};
 use crate::url::{Place, StoreUrl, Transport, UrlError};
 
-/// How long a decision may take, unless somebody says otherwise: as long as it takes until a silent server is left.
+/// The default deadline of a decision: the time after which a silent server is given up.
 ///
 /// A shorter time hardly saves anything, because callers wait for a silent server only until then. But it makes a busy
 /// machine an outage. A service that had just started was asked 200 at once on two processors with five runnable threads
@@ -23,23 +23,23 @@ use crate::url::{Place, StoreUrl, Transport, UrlError};
 /// (`cargo xtask prove burst`).
 const TIMEOUT: Duration = Duration::from_millis(100);
 
-/// How the servers of a store are reached: what the URL says and what it does not.
+/// The settings for reaching the servers of a store: the URL's and others.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) url: StoreUrl,
     /// The deadline of a decision.
     pub(crate) timeout: Duration,
-    /// How long setting up one connection may take, with TLS and login.
+    /// The time limit for setting up one connection, including TLS and login.
     pub(crate) connect_timeout: Duration,
-    /// Connections to each server. One carries what a server can count; a second one keeps serving while the
-    /// first is set up anew.
+    /// Connections to each server. One carries as much as a server can count; a second one keeps serving while the
+    /// first reconnects.
     pub(crate) connections: usize,
     /// Counters that may be under way to each server.
     pub(crate) counters_in_flight: usize,
     pub(crate) tls: Tls,
     pub(crate) sentinel_user: Option<Box<str>>,
     pub(crate) sentinel_password: Option<Password>,
-    /// What the user has to have the right to do, if that is to be found out.
+    /// The rights that the user needs, if they are to be checked.
     pub(crate) rights: Option<Rights>,
 }
 
@@ -64,7 +64,7 @@ pub enum SettingsError {
     /// The URL of the store.
     #[error(transparent)]
     Url(#[from] UrlError),
-    /// A password that is not where it was to be found.
+    /// A password that cannot be read from its configured place.
     #[error(transparent)]
     Password(#[from] PasswordError),
     /// Certificates or keys.
@@ -94,7 +94,7 @@ pub(crate) struct Checked {
     pub(crate) look_ups: LookUps,
     /// Replies that came after their deadline, of all servers.
     pub(crate) late_replies: Arc<AtomicU64>,
-    /// The text of the script that servers are to know.
+    /// The text of the script that servers must have.
     pub(crate) script: &'static str,
 }
 
@@ -113,7 +113,7 @@ impl Settings {
         }
     }
 
-    /// What the lane of a server may grow to.
+    /// Returns the limits of a server's lane.
     pub(crate) fn bounds(&self) -> Bounds {
         Bounds { under_way: self.counters_in_flight, prompt: self.timeout / 2 }
     }

@@ -38,7 +38,7 @@ pub(crate) fn instant() -> Instant {
 #[derive(Debug)]
 pub(crate) struct ServerTime {
     base: Instant,
-    /// The server's time at `base`, in Unix milliseconds. Relaxed: one number that stands for itself.
+    /// The server's time at `base`, in Unix milliseconds. Relaxed: an independent number.
     at_base: AtomicI64,
 }
 
@@ -48,14 +48,14 @@ impl ServerTime {
         Self { base: instant(), at_base: AtomicI64::new(SystemClock.now().as_unix_millis()) }
     }
 
-    /// What it was then, or will be.
+    /// Returns the estimated time at this instant, past or future.
     pub(crate) fn estimate_at(&self, instant: Instant) -> Timestamp {
         let since_base = self.millis(instant);
         Timestamp::from_unix_millis(self.at_base.load(Ordering::Relaxed).saturating_add(since_base))
     }
 
-    /// The server said `now` somewhere between these instants. An estimate that can be true is kept, so that it
-    /// does not tremble with every round trip; else it is moved to the nearest that can.
+    /// Records that the server's time was `now` at some point between these instants. An estimate that can be true is
+    /// kept, so that it does not tremble with every round trip; else it is moved to the nearest that can.
     pub(crate) fn learn(&self, now: Timestamp, sent: Instant, received: Instant) {
         let now = now.as_unix_millis();
         let earliest = now.saturating_sub(self.millis(received));

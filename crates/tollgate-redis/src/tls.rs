@@ -12,7 +12,7 @@ use thiserror::Error;
 /// The certificates of TLS connections. By default, connections trust the system's certificates and show none.
 ///
 /// Each new connection of a store reads the files again, so that certificates can be replaced while it is used. While
-/// files cannot be read, or do not fit each other, what they held last is used.
+/// files cannot be read, or do not match each other, their last contents are used.
 ///
 /// # Examples
 ///
@@ -51,7 +51,7 @@ pub enum TlsError {
     File {
         /// The file's name.
         path: Box<Path>,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// A file does not hold the expected PEM.
@@ -59,9 +59,9 @@ pub enum TlsError {
     Pem {
         /// The file's name.
         path: Box<Path>,
-        /// What it should hold.
+        /// The expected contents.
         what: &'static str,
-        /// What is wrong in the text.
+        /// The error in the text.
         source: pem::Error,
     },
     /// The system has no trusted certificates, and none was given.
@@ -94,7 +94,7 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read or does not hold what it should.
+    /// If a file cannot be read or does not contain the expected data.
     pub fn with_client_files(
         self,
         certificate: impl AsRef<Path>,
@@ -120,7 +120,7 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// As [`with_ca_file`](Self::with_ca_file).
+    /// The same as [`with_ca_file`](Self::with_ca_file).
     pub(crate) fn with_ca_again(self) -> Result<Self, TlsError> {
         match self.ca.as_ref().map(|ca| ca.file.clone()) {
             Some(file) => self.with_ca_file(file),
@@ -132,7 +132,7 @@ impl Tls {
     ///
     /// # Errors
     ///
-    /// As [`with_client_files`](Self::with_client_files).
+    /// The same as [`with_client_files`](Self::with_client_files).
     pub(crate) fn with_client_again(self) -> Result<Self, TlsError> {
         match self.client.as_ref().map(|client| (client.certificate_file.clone(), client.key_file.clone())) {
             Some((certificate, key)) => self.with_client_files(certificate, key),
@@ -144,7 +144,7 @@ impl Tls {
         self.ca.is_none() && self.client.is_none()
     }
 
-    /// Returns what connections are opened with.
+    /// Returns the configuration of TLS connections.
     ///
     /// # Errors
     ///

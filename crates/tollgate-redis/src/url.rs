@@ -16,7 +16,7 @@ use crate::password::Password;
 /// |---|---|
 /// | `redis://[user[:password]@]host[:port][/database]` | one server; the port is 6379 unless given |
 /// | `unix:/path/to/socket[?db=database]`, `unix://[user[:password]@]/path/to/socket[?db=database]` | one server, over its Unix socket |
-/// | `redis+sentinel://[user[:password]@]host[:port],.../primary[/database]` | whatever server the sentinels name as the primary; their port is 26379 unless given |
+/// | `redis+sentinel://[user[:password]@]host[:port],.../primary[/database]` | the server that the sentinels name as the primary; their port is 26379 by default |
 /// | `redis+cluster://[user[:password]@]host[:port],...` | a cluster, found through any of these servers |
 ///
 /// With `rediss` in the place of `redis`, connections use TLS; `valkey` and `valkeys` mean the same as `redis` and
@@ -55,15 +55,15 @@ pub(crate) enum Place {
     Cluster { seeds: Vec<Address> },
 }
 
-/// What connections are made of.
+/// The transport of connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transport {
     Plain,
     Tls,
 }
 
-/// An invalid URL of a store. The fault of its author. It shows no part of the URL, because what looks like a port may
-/// be half a password.
+/// An invalid URL of a store. The fault of its author. It shows no part of the URL, because an apparent port may be
+/// half a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum UrlError {
@@ -95,7 +95,7 @@ pub enum UrlError {
         /// Its place in the list, from 1.
         server: usize,
     },
-    /// A port is no number from 1 to 65535.
+    /// A port is not a number from 1 to 65535.
     #[error("server {server} in the store's URL has a port that is not a number from 1 to 65535")]
     Port {
         /// Its place in the list, from 1.
@@ -110,7 +110,7 @@ pub enum UrlError {
     /// It names no socket.
     #[error("the store's URL does not name the socket by an absolute path: unix:/path/to/socket")]
     NoSocket,
-    /// The database is no number.
+    /// The database is not a number.
     #[error("the database in the store's URL is not a number")]
     Database,
     /// A cluster has one database, number 0.
@@ -125,7 +125,7 @@ pub enum UrlError {
 }
 
 impl StoreUrl {
-    /// Whether the store is a Cluster, on which a step is in one slot.
+    /// Returns whether the store is a Cluster, on which a step is in one slot.
     #[must_use]
     pub const fn is_cluster(&self) -> bool {
         matches!(self.place, Place::Cluster { .. })
@@ -205,7 +205,7 @@ fn unix(rest: &str, query: Option<&str>) -> Result<StoreUrl, UrlError> {
 
 type Authority<'a> = (Option<Box<str>>, Option<Password>, &'a str);
 
-/// User, password and what is behind them. An empty user or password is none.
+/// Returns the user, the password and the rest. An empty user or password counts as none.
 fn authority_of(authority: &str) -> Result<Authority<'_>, UrlError> {
     let Some((credentials, servers)) = authority.rsplit_once('@') else {
         return Ok((None, None, authority));
@@ -296,8 +296,8 @@ impl fmt::Debug for StoreUrl {
 }
 
 impl StoreUrl {
-    /// The place of the store as configured, for errors. The addresses of Sentinels and seeds do not tell which server
-    /// failed, so the text says what they are.
+    /// The place of the store as configured, for errors. The addresses of Sentinels and seeds do not show which server
+    /// failed, so the text names their role.
     pub(crate) fn place(&self) -> String {
         match &self.place {
             Place::Single(address) => address.to_string(),
@@ -306,7 +306,7 @@ impl StoreUrl {
         }
     }
 
-    /// The user, and that there is a password.
+    /// Returns the user, and whether there is a password.
     fn credentials(&self) -> String {
         let password = if self.password.is_some() { ":***" } else { "" };
         match &self.user {

@@ -39,7 +39,7 @@ impl Advice {
         Self { text: Cow::Borrowed(text), setting: None }
     }
 
-    /// The setting that probably needs a change, if any.
+    /// Returns the setting that probably needs a change, if any.
     #[must_use]
     pub const fn setting(&self) -> Option<Setting> {
         self.setting

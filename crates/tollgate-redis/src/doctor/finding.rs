@@ -21,10 +21,10 @@ pub struct Finding {
     advice: Option<Advice>,
 }
 
-/// How bad it is.
+/// The severity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Level {
-    /// As it should be.
+    /// No problem.
     Pass,
     /// It counts, but in some circumstances wrongly.
     Warn,
@@ -43,7 +43,7 @@ impl Diagnosis {
         &self.findings
     }
 
-    /// The worst of it.
+    /// Returns the worst of it.
     #[must_use]
     pub fn level(&self) -> Level {
         self.findings.iter().map(Finding::level).max().unwrap_or(Level::Fail)
@@ -68,25 +68,25 @@ impl Finding {
         Self { found: format!("{server}: {}", self.found).into(), ..self }
     }
 
-    /// How bad it is.
+    /// Returns the severity.
     #[must_use]
     pub const fn level(&self) -> Level {
         self.level
     }
 
-    /// The code of the check. Stays the same in every version.
+    /// Returns the code of the check. Stays the same in every version.
     #[must_use]
     pub const fn code(&self) -> &'static str {
         self.code
     }
 
-    /// The finding, with the server's name.
+    /// Returns the finding, with the server's name.
     #[must_use]
     pub fn found(&self) -> &str {
         &self.found
     }
 
-    /// What to do.
+    /// Returns the advice.
     #[must_use]
     pub const fn advice(&self) -> Option<&Advice> {
         self.advice.as_ref()
@@ -94,7 +94,7 @@ impl Finding {
 }
 
 impl Level {
-    /// As it is written.
+    /// Returns its name in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@
 //!         ──▶ counters: expiry of those that are there, and whether many at once are exact  of the store as a whole
 //! ```
 //!
-//! It changes only a counter of its own, which it removes.
+//! It changes only its own counter, which it removes.
 
 pub(crate) mod advice;
 mod counters;
@@ -43,16 +43,16 @@ impl RedisStoreBuilder {
     ///
     /// | code | fails or warns if |
     /// |---|---|
-    /// | `connect` | a server that counts cannot be reached, or is too old |
-    /// | `version` | the server does not say which it is |
-    /// | `eviction` | the server forgets live counters when its memory is full, or is full and takes no new ones |
+    /// | `connect` | a server with counters cannot be reached, or is too old |
+    /// | `version` | the server does not report its version |
+    /// | `eviction` | the server evicts live counters when its memory is full, or is full and accepts no new ones |
     /// | `persistence` | counters are lost when the server restarts, or it cannot save |
     /// | `cluster` | slots of a cluster are not served |
     /// | `clock` | the server's clock differs from this machine's by more than 250 ms |
-    /// | `round-trip` | answers take long, as measured by the deadline of a decision |
-    /// | `rights` | the user may not do what counting takes |
+    /// | `round-trip` | answers take long, compared with the deadline of a decision |
+    /// | `rights` | the user lacks rights that counting needs |
     /// | `expiry` | counters are there that never expire |
-    /// | `exact` | of 1,000 concurrent charges not exactly as many pass as the limit says |
+    /// | `exact` | of 1,000 concurrent charges, the number admitted is not exactly the limit |
     ///
     /// # Errors
     ///

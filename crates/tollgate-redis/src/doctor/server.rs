@@ -17,8 +17,7 @@ const MOST_OFFSET: i64 = 250;
 /// Round trips measured: enough for the second slowest to be the 99th percentile.
 const ROUND_TRIPS: usize = 200;
 
-/// Rights for counting and for the doctor. What counting takes is tried whenever a connection is set up, in
-/// `rights.rs`.
+/// Rights for counting and for the doctor. These rights are checked whenever a connection is set up, in `rights.rs`.
 pub(super) const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
 
 /// Rights that only some setups need.

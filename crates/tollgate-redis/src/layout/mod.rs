@@ -1,6 +1,6 @@
 //! Layouts: keys as another system writes them, so that both share counters.
 //!
-//! `text` parses templates, `error` has their errors, and [`keys`](crate::keys) makes names of counters from them.
+//! `text` parses templates, `error` has their errors, and [`keys`](crate::keys) builds the names of counters from them.
 
 mod error;
 mod name;
@@ -18,7 +18,7 @@ pub(crate) use self::name::{Naming, Text, values};
 ///
 /// It is a template of text and names in braces:
 ///
-/// | name | stands for |
+/// | name | meaning |
 /// |---|---|
 /// | `{window}` | the number of the window: its start divided by its length |
 /// | `{window_start}` | the start of the window, in Unix seconds |
@@ -27,7 +27,7 @@ pub(crate) use self::name::{Naming, Text, values};
 /// | `{policy}` | the name of the policy |
 /// | `{windows}` | the length of windows in its written form, such as `1m` |
 /// | `{key}` and any other | the values of the [`Key`](tollgate::Key), the first name for the first value, and so on; nested ones in the order in which they are written |
-/// | `{*}` | all values that no name before it takes, as they are, with `_` between them |
+/// | `{*}` | all values that no earlier name takes, unchanged, with `_` between them |
 ///
 /// `{{` and `}}` are braces. A template begins with text or the prefix, names the window and at least one value, and
 /// has text between any two names; only `{prefix}{*}` has none.
@@ -36,9 +36,9 @@ pub(crate) use self::name::{Naming, Text, values};
 ///
 /// The last value is written unchanged. In every other value, `%` and the byte that follows the value in the template
 /// are written as `%` and two hexadecimal digits, or the request is refused: see [`separators`](Self::separators). So
-/// different values never make the same key. Braces in values are treated in the same way if the template has braces of
-/// its own, and on a Cluster, where they would choose the slot. In a template with braces, an empty value is written as
-/// `%`, because braces around nothing choose no slot.
+/// different values never make the same key. Braces in values are treated in the same way if the template itself has
+/// braces, and on a Cluster, where they would choose the slot. In a template with braces, an empty value is written as
+/// `%`, because empty braces do not choose a slot.
 ///
 /// The values of `{*}` are the exception: of them, only braces are escaped, and only there. They can make the same key:
 /// `a` and `b_c` as `a_b` and `c`. Such counters are one.
@@ -48,13 +48,13 @@ pub(crate) use self::name::{Naming, Text, values};
 /// [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), and so does one with more or fewer values than the
 /// template has names.
 ///
-/// # What counts together
+/// # Shared counters
 ///
-/// Counters are separate only by what the template names. Without `{policy}`, policies with windows of the same length
-/// and the same key values share a counter. Without `{window}` or `{windows}`, so do windows of different lengths
-/// whenever they start at the same instant. Two such quotas in one request are charged as one: the sum of their units,
-/// within the lesser limit. If one window is shorter, and ends while the request is on its way, the request still counts
-/// in the longer one alone. To count quotas separately, use a layout that [tells them apart](Self::tells_apart).
+/// Counters are only separated by the names in the template. Without `{policy}`, policies with windows of the same
+/// length and the same key values share a counter. Without `{window}` or `{windows}`, so do windows of different
+/// lengths whenever they start at the same instant. Two such quotas in one request are charged as one: the sum of their
+/// units, within the lesser limit. If one window is shorter and ends while the request is in flight, the request counts
+/// only in the longer one. To count quotas separately, use a layout that [distinguishes them](Self::tells_apart).
 ///
 /// # Windows
 ///
@@ -62,19 +62,19 @@ pub(crate) use self::name::{Naming, Text, values};
 /// if it is not open by the server's clock; then the process retries with another. Windows must be aligned to the
 /// epoch, of 100 ms or more, and of whole seconds for `{window_start}`: see [`validate`](Self::validate).
 ///
-/// The other system may choose a later expiry, so the expiry does not tell the window. A key that would expire less
+/// The other system may choose a later expiry, so the expiry does not identify the window. A key that would expire less
 /// than a second after its window, or never, gets an expiry of a second after it.
 ///
 /// # Consistency
 ///
-/// As without a layout, with one exception: each window has a counter of its own, which a step back of the server's
-/// clock does not move. Requests are counted in the window that holds now, and a refund in the one that it names. After
-/// a step back of up to a second the counters of that window are still there, and it admits no more than its limit.
-/// After a longer one they may have expired, and the window may be counted twice.
+/// As without a layout, with one exception: each window has its own counter, which a step back of the server's clock
+/// does not move. Requests are counted in the window that holds now, and a refund in the one that it names. After a
+/// step back of up to a second the counters of that window are still there, and it admits no more than its limit. After
+/// a longer one they may have expired, and the window may be counted twice.
 ///
-/// On a Cluster, every counter lies in a slot of its own, and a request with several quotas needs
-/// [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve). Braces around all values and nothing else put the counters
-/// of a key into one slot: `limit:{{{user}}}:{windows}:{window}`. [`keeps_to_slot`](Self::keeps_to_slot) says which.
+/// On a Cluster, every counter is in its own slot, and a request with several quotas needs
+/// [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve). Braces around all values and nothing else put the counters of
+/// a key into one slot: `limit:{{{user}}}:{windows}:{window}`. [`keeps_to_slot`](Self::keeps_to_slot) checks this.
 ///
 /// # Examples
 ///
@@ -96,7 +96,7 @@ pub struct KeyLayout {
     separators: Separators,
 }
 
-/// How to treat a value that contains its separator.
+/// The handling of a value that contains its separator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Separators {
@@ -105,7 +105,7 @@ pub enum Separators {
     #[default]
     Escape,
     /// The request fails with [`StoreError::Uncountable`](tollgate::StoreError::Uncountable), whatever the policy for
-    /// a store in trouble says. Use it where values are checked before: otherwise any client can cause that error.
+    /// outages. Use it where values are checked before: otherwise any client can cause that error.
     Refuse,
 }
 
@@ -118,7 +118,7 @@ enum Piece {
     Windows,
     /// A value of the key, and its name.
     Value(Cow<'static, str>),
-    /// The values that are left.
+    /// The remaining values.
     Rest,
     Window(Form),
 }
@@ -137,7 +137,7 @@ const SHORTEST: Duration = Duration::from_millis(100);
 /// 2020-01-01. A server's clock with an earlier time is wrong.
 const EARLIEST: Timestamp = Timestamp::from_unix_millis(1_577_836_800_000);
 
-/// The most windows that a key lives, even if another system sets its expiry.
+/// The maximum life of a key in windows, even if another system sets its expiry.
 const LIFE: u128 = 4;
 
 const fn text(text: &'static str) -> Piece {
@@ -168,8 +168,8 @@ impl KeyLayout {
     pub const LEETDEZINE: Self = Self::new(&LEETDEZINE);
 
     /// `{prefix}:{key}:{window_start_ms}`, of the [Spring Boot Redis rate limiter
-    /// starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter). Its prefix is `ratelimiter`
-    /// unless it is told otherwise.
+    /// starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter). Its prefix is `ratelimiter` by
+    /// default.
     pub const SPRING_STARTER: Self = Self::new(&SPRING_STARTER);
 
     /// `rate_limit:{user}:{window}`, of the Valkey server
@@ -177,7 +177,7 @@ impl KeyLayout {
     pub const USER_RATE_LIMIT: Self = Self::new(&USER_RATE_LIMIT);
 
     /// `{prefix}{*}_{window_start}`, of [Envoy's rate-limit service](https://github.com/envoyproxy/ratelimit). The values
-    /// are the domain, then the key and the value of each entry. Its prefix is empty unless it is told otherwise.
+    /// are the domain, then the key and the value of each entry. Its prefix is empty by default.
     pub const ENVOY_RATELIMIT: Self = Self::new(&ENVOY_RATELIMIT);
 
     /// The layouts of published systems, by the names under which configuration has them.
@@ -199,27 +199,28 @@ impl KeyLayout {
         Self { separators, ..self }
     }
 
-    /// How many values a key must have; `None` if it may have any number from one on. A store refuses every request
-    /// whose key has more or fewer.
+    /// Returns the number of values that a key must have; `None` if it may have any number from one on. A store refuses
+    /// every request whose key has more or fewer.
     #[must_use]
     pub fn values(&self) -> Option<usize> {
         let named = self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
         (!self.pieces.contains(&Piece::Rest)).then_some(named)
     }
 
-    /// Whether keys have the store's [prefix](crate::RedisStoreBuilder::prefix) in them; elsewhere it means nothing.
+    /// Returns whether keys contain the store's [prefix](crate::RedisStoreBuilder::prefix); otherwise, the prefix has
+    /// no effect.
     #[must_use]
     pub fn names_prefix(&self) -> bool {
         self.pieces.contains(&Piece::Prefix)
     }
 
-    /// Whether the windows of this quota can be put into such keys. A store refuses every request with a quota whose
-    /// windows cannot.
+    /// Returns whether the windows of this quota can be part of such keys. A store refuses every request with other
+    /// quotas.
     ///
     /// # Errors
     ///
-    /// If the windows are not aligned to the epoch, are shorter than 100 ms, or are no whole number of seconds where
-    /// keys say their start in seconds.
+    /// If the windows are not aligned to the epoch, are shorter than 100 ms, or are not a whole number of seconds in
+    /// keys that contain their start in seconds.
     pub fn validate(&self, quota: &Quota) -> Result<(), LayoutError> {
         let (Anchor::Epoch, WindowLength::Fixed(length)) = (quota.anchor(), quota.window()) else {
             return Err(LayoutError::NotAligned);
@@ -234,13 +235,13 @@ impl KeyLayout {
         Ok(())
     }
 
-    /// Whether the counters that one key has under these two quotas never have the same name. In a request in which they
-    /// have, a store charges them as one.
+    /// Returns whether the counters that one key has under these two quotas never have the same name. In a request in
+    /// which they have, a store charges them as one.
     ///
-    /// By `{policy}` they are told apart if their policies have different names, and by `{windows}` if their windows
-    /// are not equally long. By the number of the window, if that is never the same for both: almost equal windows,
-    /// such as those of nine and of ten years, have the same numbers for a while. By the start of the window they are
-    /// not: in the first minute of an hour, both start at the same instant.
+    /// `{policy}` distinguishes them if their policies have different names, `{windows}` if their windows have
+    /// different lengths. By the number of the window, if that is never the same for both: almost equal windows, such
+    /// as those of nine and of ten years, have the same numbers for a while. By the start of the window they are not:
+    /// in the first minute of an hour, both start at the same instant.
     ///
     /// # Examples
     ///
@@ -264,7 +265,7 @@ impl KeyLayout {
     }
 }
 
-/// Whether no window of the one has the number of a window of the other while a key of that may be there.
+/// Returns whether no window of one quota has the number of a window of the other while a key of the latter may exist.
 fn have_different_numbers(quota: &Quota, other: &Quota) -> bool {
     let (WindowLength::Fixed(one), WindowLength::Fixed(other)) = (quota.window(), other.window()) else {
         return false;

@@ -1,4 +1,4 @@
-//! Makes the key of a counter from a layout and a window.
+//! Builds the key of a counter from a layout and a window.
 
 use std::io::Write;
 use std::net::{Ipv4Addr, Ipv6Addr};
@@ -29,7 +29,7 @@ enum Slots {
     OneEachCounter,
 }
 
-/// How braces in values are written under a template without braces of its own.
+/// The form of braces in values under a template without braces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Braces {
     AsTheyAre,
@@ -63,7 +63,7 @@ impl Naming {
         Self { reserved, reserved_in_rest: self.layout.reserved_in_rest(Braces::Escaped), ..self }
     }
 
-    /// What all keys begin with.
+    /// Returns the beginning of all keys.
     pub(crate) fn head(&self) -> Vec<u8> {
         let mut head = Vec::new();
         for piece in self.layout.pieces.iter() {
@@ -76,12 +76,12 @@ impl Naming {
         head
     }
 
-    /// Whether all counters of one key are always in one slot of a Cluster.
+    /// Returns whether all counters of one key are always in one slot of a Cluster.
     pub(crate) fn has_slot_for_each_key(&self) -> bool {
         self.slots == Slots::OneEachKey
     }
 
-    /// Whether policies have counters of their own.
+    /// Returns whether policies have separate counters.
     pub(crate) fn names_policy(&self) -> bool {
         self.layout.pieces.contains(&Piece::Policy)
     }
@@ -94,7 +94,7 @@ impl Naming {
         }
     }
 
-    /// A key for probes, with as many values as the layout needs.
+    /// Returns a key for probes, with the number of values that the layout needs.
     pub(crate) fn probe(&self, number: u64) -> Key<'static> {
         let probe = format!("tollgate-probe-{number}");
         Key::parts(std::iter::repeat_n(probe.as_str(), self.layout.values().unwrap_or(2)))
@@ -174,8 +174,8 @@ impl Naming {
 }
 
 impl KeyLayout {
-    /// Whether on a Cluster all counters of one key lie in one slot, now and later, in a store with this prefix. Where
-    /// they do not, a store refuses every request with several quotas, unless it
+    /// Returns whether all counters of one key are in one slot of a Cluster, now and later, in a store with this
+    /// prefix. Where they do not, a store refuses every request with several quotas, unless it
     /// [reserves](crate::AcrossSlots::Reserve).
     #[must_use]
     pub fn keeps_to_slot(&self, prefix: &str) -> bool {
@@ -211,12 +211,13 @@ impl KeyLayout {
         if self.has_braces() || braces == Braces::Escaped { b"{}" } else { &[] }
     }
 
-    /// Whether the template has braces of its own.
+    /// Returns whether the template itself has braces.
     fn has_braces(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if text.contains(['{', '}'])))
     }
 
-    /// Whether the first braces stand around all values of a key and nothing that changes with policy or window.
+    /// Returns whether the first braces enclose all values of a key and nothing that depends on the policy or the
+    /// window.
     fn has_tag_of_key(&self) -> bool {
         let is_value = |piece: &Piece| matches!(piece, Piece::Value(_) | Piece::Rest);
         let values = self.pieces.iter().filter(|piece| is_value(piece)).count();
@@ -474,7 +475,7 @@ mod tests {
     }
 
     proptest! {
-        /// What differs has another name, however the values are chosen.
+        /// Different values have different names, however they are chosen.
         #[test]
         fn different_counters_have_different_names(
             template in prop::sample::select(vec![

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use super::{Form, KeyLayout, LayoutError, Piece, Separators};
 
-/// Reads a template; the docs of the type say what it is made of.
+/// Parses a template, as described in the docs of the type.
 impl FromStr for KeyLayout {
     type Err = LayoutError;
 
@@ -50,7 +50,7 @@ impl FromStr for KeyLayout {
     }
 }
 
-/// The template from which this layout is read again. It does not say what becomes of separators.
+/// The template from which this layout is read again. It does not show the handling of separators.
 impl fmt::Display for KeyLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {
@@ -72,7 +72,7 @@ impl Piece {
         matches!(self, Self::Text(_))
     }
 
-    /// What a name in braces stands for.
+    /// Returns the piece for a name in braces.
     fn named(name: &str) -> Self {
         match name {
             "prefix" => Self::Prefix,
@@ -87,7 +87,7 @@ impl Piece {
     }
 }
 
-/// Every piece with the column at which it begins.
+/// Returns every piece with the column at which it begins.
 fn pieces(template: &str) -> Result<Vec<(usize, Piece)>, LayoutError> {
     let (mut pieces, mut rest) = (Vec::new(), template);
     while !rest.is_empty() {
@@ -113,7 +113,7 @@ fn pieces(template: &str) -> Result<Vec<(usize, Piece)>, LayoutError> {
     Ok(pieces)
 }
 
-/// Text up to the next name, and what comes behind it.
+/// Returns the text up to the next name, and the rest.
 fn plain(mut rest: &str, column: usize) -> Result<(String, &str), LayoutError> {
     let (mut text, start) = (String::new(), rest.len());
     loop {

@@ -14,12 +14,12 @@ pub(super) struct Breaker {
     /// The length of a silence.
     patience: Duration,
     origin: Instant,
-    /// When the first call was sent that has gone unanswered since the last reply, in nanoseconds since `origin`;
-    /// [`ANSWERED`] if there is none. A lone atomic, as all of these: nothing else is published with it.
+    /// The time of the first unanswered call since the last reply, in nanoseconds since `origin`; [`ANSWERED`] if there
+    /// is none. Like all of these, it is an independent atomic: nothing else is published with it.
     silent_since: AtomicU64,
-    /// When the last reply came.
+    /// The time of the last reply.
     last_reply: AtomicU64,
-    /// Whether the last reply came after its deadline.
+    /// Whether the last reply arrived after its deadline.
     is_late: AtomicBool,
     /// Replies of the whole store that came after their deadline.
     late_replies: Arc<AtomicU64>,
@@ -41,7 +41,7 @@ impl Breaker {
         }
     }
 
-    /// Records replies, of which so many came after their deadline.
+    /// Records replies, of which this many arrived after their deadline.
     pub(super) fn answered(&self, now: Instant, late: u64) {
         self.last_reply.store(self.nanos(now), Relaxed);
         // The value rarely changes, and a line that is only read stays in every core's cache.
@@ -56,7 +56,7 @@ impl Breaker {
         }
     }
 
-    /// Whether the last reply came too late: the server is too slow, but not down.
+    /// Returns whether the last reply arrived too late: the server is too slow, but not down.
     pub(super) fn is_late(&self) -> bool {
         self.is_late.load(Relaxed)
     }

@@ -29,7 +29,7 @@ use crate::url::Place;
 pub(crate) enum Peer {
     /// It keeps counters: it gets the script, and must be able to count.
     Store,
-    /// It tells the members of its cluster.
+    /// It returns the members of its cluster.
     Member,
     /// It is a Sentinel that names the primary.
     Sentinel,
@@ -73,7 +73,7 @@ async fn open(
     }
 }
 
-/// Connects, asks one thing, and hangs up.
+/// Connects, asks one question, and disconnects.
 pub(crate) async fn ask_once(
     address: &Address,
     peer: Peer,
@@ -112,8 +112,8 @@ pub(super) async fn polled(
     all.await
 }
 
-/// That the user may do what counting takes. Otherwise the first request of its kind would be the one to find out, and
-/// some kinds are rare.
+/// Checks that the user has the rights that counting needs. Otherwise the first request of its kind would be the one to
+/// find out, and some kinds are rare.
 pub(super) async fn expect_rights(
     pump: &mut Pump,
     connection: &Connection,

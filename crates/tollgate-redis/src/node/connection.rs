@@ -1,8 +1,8 @@
 //! A connection that many calls share: senders write, and one task reads.
 //!
-//! Replies come in the order of the calls. So each call has a place in a queue and keeps it even if its caller goes
-//! away; then its reply is dropped. Unexpected data closes the connection, because replies could no longer be matched
-//! to calls.
+//! Replies come in the order of the calls. So each call has a place in a queue, and keeps it even if its caller
+//! disconnects; its reply is dropped then. Unexpected data closes the connection, because replies could no longer be
+//! matched to calls.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -21,10 +21,10 @@ use crate::resp::{self, Value};
 use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
-/// How much is read at once: the replies to a few batches.
+/// The size of one read: the replies to a few batches.
 const READ: usize = 16 * 1024;
 
-/// How much buffer is kept for the next writes: that of a few batches.
+/// The size of the buffer that is kept for the next writes: a few batches.
 const KEPT: usize = 64 * 1024;
 
 /// The sending side of a connection. Clones share it.
@@ -52,9 +52,9 @@ struct Wire {
     stream: Option<Box<dyn Stream>>,
     /// Bytes that the system has not accepted yet.
     unwritten: Vec<u8>,
-    /// Whether a stream that keeps what it was given has to be told to let go of it.
+    /// Whether a buffering stream must be flushed.
     is_unflushed: bool,
-    /// How many bytes the stream was given.
+    /// The number of bytes written to the stream.
     written: u64,
     /// Received bytes that are not a whole reply yet.
     unread: Vec<u8>,
@@ -72,7 +72,7 @@ struct Waiting {
     from: u64,
 }
 
-/// Replies that have come and were not taken yet.
+/// Replies that have arrived and were not taken yet.
 #[derive(Default)]
 struct Inbox {
     replies: VecDeque<Result<Value, Trouble>>,
@@ -84,7 +84,7 @@ struct Inbox {
 }
 
 impl Connection {
-    /// Makes a connection that reports replies to the breaker.
+    /// Creates a connection that reports replies to the breaker.
     pub(super) fn new(stream: impl Stream + 'static, breaker: Breaker) -> (Self, Pump) {
         let breaker = Arc::new(breaker);
         let wire = Arc::new(Mutex::new(Wire {
@@ -100,12 +100,12 @@ impl Connection {
         (Self { wire: Arc::clone(&wire), breaker }, Pump(wire))
     }
 
-    /// Whether the server answers.
+    /// Returns whether the server answers.
     pub(super) fn breaker(&self) -> &Breaker {
         &self.breaker
     }
 
-    /// Sends calls at once, and returns their replies to await.
+    /// Sends calls immediately, and returns their replies to await.
     ///
     /// # Errors
     ///
@@ -133,7 +133,7 @@ impl Connection {
 }
 
 impl Replies {
-    /// Returns the next reply. Every call gets one, even if it says that the connection has broken.
+    /// Returns the next reply. Every call gets one, which may be that the connection has broken.
     ///
     /// # Cancel safety
     ///
@@ -157,7 +157,7 @@ impl Replies {
         lock(&self.0).held = Some(Arc::new(counters));
     }
 
-    /// Whether the next reply is there.
+    /// Returns whether the next reply has arrived.
     pub(super) fn is_there(&self) -> bool {
         !lock(&self.0).replies.is_empty()
     }
@@ -215,7 +215,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Wire {
-    /// Writes what the system takes at once.
+    /// Writes as much as the system accepts immediately.
     fn write(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         let Some(stream) = &mut self.stream else { return Ok(()) };
         while !self.unwritten.is_empty() {
@@ -272,7 +272,7 @@ impl Wire {
         Some(())
     }
 
-    /// Ends the connection. All waiting callers get the reason, or, if nothing of their call was written, that it was
+    /// Ends the connection. All waiting callers get the reason or, if no part of their call was written, that it was
     /// not sent.
     fn close(&mut self, trouble: &Trouble) {
         self.stream = None;

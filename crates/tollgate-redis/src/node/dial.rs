@@ -15,7 +15,7 @@ use crate::trouble::Unconnected;
 /// The name lookups in progress.
 ///
 /// The system's lookup occupies a thread until it ends, which can take far longer than a connection may. So there is at
-/// most one for each name, and further callers wait for the same answer.
+/// most one look-up for each name, and further callers wait for the same answer.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct LookUps(Arc<Mutex<HashMap<Box<str>, Answer>>>);
 

@@ -4,7 +4,7 @@
 //! once until a later attempt succeeds, so no queue grows while the server is down. A silent server counts as down and
 //! its connections are replaced, so no caller's charge is ever used as a probe.
 //!
-//! It knows nothing of slots and primaries: [`topology`](crate::topology) does.
+//! It does not handle slots and primaries: [`topology`](crate::topology) does.
 
 mod address;
 mod breaker;
@@ -51,14 +51,14 @@ struct Shared {
     script: Script,
 }
 
-/// The connections that work, and why there are none.
+/// The working connections, and the reason if there are none.
 struct Links {
     up: Vec<Arc<Link>>,
     /// The error of the last attempt, if there is no connection.
     trouble: Option<Unconnected>,
-    /// Since when there are connections, or are none.
+    /// The time since which there have been connections, or none.
     since: Instant,
-    /// Whether there ever was one.
+    /// Whether there was ever a connection.
     was_up: bool,
 }
 
@@ -72,7 +72,7 @@ struct Link {
 /// Loads of the script, so that many calls without it load it once.
 struct Script {
     loading: Mutex<()>,
-    /// How often it was loaded because a call missed it.
+    /// The number of times that it was loaded because a call missed it.
     loads: AtomicU64,
 }
 
@@ -83,8 +83,8 @@ pub(crate) enum Health {
     Trying { since: Instant, trouble: Unconnected },
 }
 
-/// How often a call is repeated if the server does not have the script. Others may flush the script again before the
-/// call.
+/// The number of times that a call is repeated if the server does not have the script. Others may flush the script
+/// again before the call.
 const SCRIPT_LOADS: usize = 10;
 
 /// A connection that works, over which calls can be sent without a wait.
@@ -93,7 +93,7 @@ pub(crate) struct Sender {
     link: Arc<Link>,
 }
 
-/// Calls that were sent to a server at once, and the replies that are still to come.
+/// Calls that were sent to a server together, and their outstanding replies.
 pub(crate) struct Exchange {
     shared: Arc<Shared>,
     link: Arc<Link>,
@@ -126,7 +126,7 @@ impl Node {
         &self.shared.address
     }
 
-    /// Whether it is a member of a Cluster.
+    /// Returns whether it is a member of a Cluster.
     pub(crate) fn is_in_cluster(&self) -> bool {
         self.shared.checked.settings.url.is_cluster()
     }
@@ -152,12 +152,12 @@ impl Node {
         }
     }
 
-    /// Whether no call can be sent, and an attempt to connect has failed.
+    /// Returns whether no call can be sent, and an attempt to connect has failed.
     pub(crate) fn is_away(&self) -> bool {
         self.shared.is_away()
     }
 
-    /// Waits until there are as many connections as there are to be, and all of them have answered this call.
+    /// Waits until all connections are open and have answered this call.
     pub(crate) async fn warm_up(&self, call: &Calls, deadline: Instant) -> Result<(), Trouble> {
         let mut links = self.shared.links.subscribe();
         let connections = self.shared.checked.settings.connections;
@@ -173,7 +173,7 @@ impl Node {
         Ok(())
     }
 
-    /// Sends calls at once. Waits only for the first attempt to connect.
+    /// Sends calls immediately. Waits only for the first attempt to connect.
     async fn send(&self, calls: &Calls, deadline: Instant) -> Result<Exchange, Trouble> {
         let sender = match self.sender()? {
             Some(sender) => sender,
@@ -192,7 +192,7 @@ impl Node {
     ///
     /// # Cancel safety
     ///
-    /// The call may run although its future was dropped; its reply goes to nobody.
+    /// The call may run even if its future is dropped; its reply is discarded then.
     pub(crate) async fn call(&self, call: &Calls, deadline: Instant) -> Result<Value, Trouble> {
         for _ in 0..SCRIPT_LOADS {
             let loads = self.shared.script.loads.load(Relaxed);
@@ -248,7 +248,7 @@ impl Node {
         Ok(self.shared.links.borrow().first()?.map(|link| self.sender_over(link)))
     }
 
-    /// The same, after a wait for the first attempt. There is no wait for a later one.
+    /// The same, after a wait for the first attempt. It does not wait for a later one.
     pub(crate) async fn first_sender(&self) -> Result<Sender, Trouble> {
         let mut links = self.shared.links.subscribe();
         let settled = links.wait_for(|links| !links.up.is_empty() || links.trouble.is_some()).await;
@@ -263,7 +263,7 @@ impl Node {
 }
 
 impl Sender {
-    /// Sends calls at once.
+    /// Sends calls immediately.
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ impl Sender {
 }
 
 impl Exchange {
-    /// When the calls were sent.
+    /// Returns the time at which the calls were sent.
     pub(crate) const fn sent(&self) -> Instant {
         self.sent
     }
@@ -311,12 +311,12 @@ impl Exchange {
         }
     }
 
-    /// Whether the next reply is there.
+    /// Returns whether the next reply has arrived.
     pub(crate) fn is_there(&self) -> bool {
         self.replies.is_there()
     }
 
-    /// Holds these counters until all replies have come or the connection ends, also if nobody waits for that.
+    /// Holds these counters until all replies have arrived or the connection ends, even if no caller waits for that.
     pub(crate) fn hold(&self, counters: Apart) {
         self.replies.hold(counters);
     }
@@ -367,7 +367,7 @@ impl Shared {
         });
     }
 
-    /// Stops using this connection. If it was the last one, calls fail with this trouble until there is another.
+    /// Stops using this connection. If it was the last one, calls fail with this error until there is another.
     fn close(&self, link: &Arc<Link>, trouble: Option<Unconnected>) {
         self.links.send_if_modified(|links| {
             let count = links.up.len();

@@ -12,7 +12,7 @@ use crate::resp::{Value, command};
 use crate::settings::Checked;
 use crate::trouble::Unconnected;
 
-/// How often a server has to show that it is there, as long as it has nothing to say.
+/// The interval at which a server must answer while it publishes nothing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
 
 /// Channels that a sentinel publishes on, until it does.
@@ -45,7 +45,7 @@ impl Subscription {
         }
     }
 
-    /// Comes back when something was published, or nothing can be any more: the connection is over, or the server does
+    /// Returns when something was published or nothing can be any more: the connection has ended, or the server does
     /// not answer within this time.
     pub(crate) async fn ended(&mut self, patience: Duration) {
         let ping = Calls::of(&command("PING"));

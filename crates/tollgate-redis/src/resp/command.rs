@@ -37,7 +37,7 @@ impl Command {
 pub(crate) struct Writer<'a>(&'a mut Vec<u8>);
 
 impl<'a> Writer<'a> {
-    /// Begins a command of so many arguments, with its name, at the end of these bytes.
+    /// Begins a command with its name and this many arguments, at the end of these bytes.
     pub(crate) fn begin(bytes: &'a mut Vec<u8>, count: usize) -> Self {
         let mut writer = Self(bytes);
         writer.head(b'*', count);
@@ -50,7 +50,7 @@ impl<'a> Writer<'a> {
         self.0.extend_from_slice(b"\r\n");
     }
 
-    /// Says how many arguments or bytes follow.
+    /// Writes the number of arguments or bytes that follow.
     fn head(&mut self, kind: u8, count: usize) {
         self.0.push(kind);
         self.0.extend_from_slice(itoa::Buffer::new().format(count).as_bytes());

@@ -1,6 +1,6 @@
-//! What a server is sent and what it answers, in the second version of
-//! [RESP](https://redis.io/docs/latest/develop/reference/protocol-spec/). Servers speak it until they are told otherwise,
-//! and we never tell them.
+//! Commands to a server and its answers, in the second version of
+//! [RESP](https://redis.io/docs/latest/develop/reference/protocol-spec/). Servers use it until a client requests
+//! another version, and we never do.
 
 mod command;
 mod reader;

@@ -2,14 +2,14 @@
 
 use super::{ServerError, Value};
 
-/// The most bytes of a reply. The longest that we ask for lists the slots of a Cluster: some megabytes, if no two slots that
-/// follow each other are on the same server.
+/// The maximum size of a reply in bytes. The longest that we request lists the slots of a Cluster: some megabytes, if
+/// no two adjacent slots are on the same server.
 const LARGEST: usize = 16 << 20;
 
-/// The most values of a reply. A reader of many empty values would take far more memory than their bytes.
+/// The maximum number of values in a reply. Many empty values would take far more memory than their bytes.
 const MOST_VALUES: usize = 1 << 20;
 
-/// The most arrays in each other. The deepest that we ask for has four: the slots of a Cluster.
+/// The maximum depth of nested arrays. The deepest that we request has four: the slots of a Cluster.
 const DEEPEST: usize = 8;
 
 /// Bytes that are not a reply, or one that is too large.
@@ -20,7 +20,8 @@ pub(crate) struct Nonsense;
 ///
 /// # Errors
 ///
-/// If the bytes are not the start of a reply, or if it is too large. What is too large is refused before it has arrived.
+/// If the bytes are not the start of a reply, or if it is too large. A reply that is too large is refused before it has
+/// arrived.
 pub(crate) fn read(bytes: &[u8]) -> Result<Option<(Value, usize)>, Nonsense> {
     let mut reader = Reader { bytes, at: 0, values: 0 };
     match reader.value(0) {
@@ -37,7 +38,7 @@ struct Reader<'a> {
     values: usize,
 }
 
-/// Why there is no value.
+/// The reason why there is no value.
 enum Stop {
     Incomplete,
     Nonsense,
@@ -90,7 +91,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The length that a bulk or an array announces; `None` if a server says that there is nothing.
+/// The length that a bulk or an array announces; Returns `None` for a null.
 fn length(digits: &[u8]) -> Result<Option<usize>, Stop> {
     match number(digits) {
         Some(-1) => Ok(None),
@@ -129,7 +130,7 @@ mod tests {
         })
     }
 
-    /// Whether the client library reads the same.
+    /// Returns whether the client library reads the same.
     fn is_same(ours: &Value, theirs: &redis::Value) -> bool {
         match (ours, theirs) {
             (Value::Nil, redis::Value::Nil) => true,

@@ -27,12 +27,12 @@ pub(crate) struct Answer {
 /// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// It was taken; one for each counter.
+    /// It was executed; one for each counter.
     Taken(SmallVec<[Found; 1]>),
     /// The window it names is not open. Nothing was written.
     Stale,
-    /// The window of a refund is not the open one. Nothing was given back. Where the counter stands in the open window,
-    /// unless that is under another key.
+    /// The window of a refund is not the open one. Nothing was given back. The counter's state in the open window,
+    /// unless that window has another key.
     Closed(Option<Found>),
     /// One of the keys holds something other than a count. Nothing was written.
     NoCount,
@@ -43,8 +43,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Found {
     pub(crate) before: u64,
     pub(crate) after: u64,
-    /// Where the window ends, if it is not the quota's own that holds now: the one of a `first_hit` counter, or after a
-    /// step back of the server's clock one that has not begun.
+    /// The end of the window, if it is not the quota's current one: that of a `first_hit` counter or, after a step back
+    /// of the server's clock, one that has not begun.
     pub(crate) end: Option<Timestamp>,
 }
 
@@ -69,7 +69,7 @@ impl Reply {
         self.now
     }
 
-    /// Whether all of it has been read.
+    /// Returns whether all of it has been read.
     pub(crate) fn is_over(&self) -> bool {
         self.integers.is_over()
     }
@@ -120,7 +120,7 @@ impl Reply {
 }
 
 impl Answer {
-    /// The answer to the same request, taken right after this one.
+    /// Returns the answer to the same request, executed right after this one.
     pub(crate) fn step_on(&mut self, request: &Request) {
         if let Outcome::Taken(found) = &mut self.outcome {
             found.iter_mut().for_each(|found| found.before = found.after);

@@ -9,11 +9,11 @@ use crate::calls::Calls;
 use crate::keys::KeyText;
 use crate::resp::Writer;
 
-/// Requests that differ in their keys alone.
+/// Requests that differ only in their keys.
 #[derive(Debug)]
 pub(crate) struct Group<'a> {
     pub(crate) shapes: &'a [Shape],
-    /// How often each is taken.
+    /// The number of times that each is executed.
     pub(crate) times: usize,
     /// The keys of each request.
     pub(crate) requests: SmallVec<[&'a [KeyText]; 1]>,
@@ -22,7 +22,7 @@ pub(crate) struct Group<'a> {
 /// One argument of many words and numbers.
 struct Argument(SmallVec<[u8; 128]>);
 
-/// Writes the call that takes these requests in this order.
+/// Writes the call that executes these requests in this order.
 pub(crate) fn encode(groups: &[Group<'_>], calls: &mut Calls) {
     let keys = || groups.iter().flat_map(|group| &group.requests).flat_map(|keys| keys.iter());
     let count = keys().count();
@@ -95,7 +95,7 @@ impl Step {
         }
     }
 
-    /// Its units, and two numbers besides.
+    /// Returns its units, and two more numbers.
     const fn arguments(self) -> (u64, [i64; 2]) {
         match self {
             Self::Charge { units, limit, counted, .. } => {

@@ -1,7 +1,7 @@
 //! The script: its requests, their encoding, and its answers.
 //!
-//! Pure functions, except for the script itself, which the server runs. [`Request`] is one step to be taken; [`encode`]
-//! writes groups of them into one call, [`decode`] reads its reply.
+//! Pure functions, except for the script itself, which the server runs. [`Request`] is one step; [`encode`] writes
+//! groups of them into one call, [`decode`] reads its reply.
 
 mod decode;
 mod encode;
@@ -15,7 +15,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 /// The text of the script.
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
-/// The SHA-1 of [`TEXT`], by which calls name it.
+/// The SHA-1 of [`TEXT`], with which calls name it.
 pub(crate) const SHA1: &str = "ac8ab1d8a5ddce529ea8802f93a90fa0aa0c1718";
 
 #[cfg(test)]

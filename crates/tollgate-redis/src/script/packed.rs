@@ -1,5 +1,5 @@
 //! Integers as the script packs them: an array in [MessagePack](https://github.com/msgpack/msgpack/blob/master/spec.md).
-//! Of that format nothing else is read.
+//! Nothing else of that format is read.
 
 /// Packed integers, read from the front.
 #[derive(Debug)]
@@ -9,7 +9,7 @@ pub(super) struct Packed {
 }
 
 impl Packed {
-    /// `None` if it is no array.
+    /// Returns `None` if it is not an array.
     pub(super) fn new(bytes: Vec<u8>) -> Option<Self> {
         let mut packed = Self { bytes: bytes.into_iter(), left: 0 };
         packed.left = match packed.bytes.next()? {
@@ -21,7 +21,7 @@ impl Packed {
         Some(packed)
     }
 
-    /// `None` if it is no integer, or there is none.
+    /// Returns `None` if it is not an integer, or if there is none.
     pub(super) fn next(&mut self) -> Option<i64> {
         self.left = self.left.checked_sub(1)?;
         match self.bytes.next()? {
@@ -37,7 +37,7 @@ impl Packed {
         }
     }
 
-    /// Whether all of it has been read.
+    /// Returns whether all of it has been read.
     pub(super) fn is_over(&self) -> bool {
         self.left == 0 && self.bytes.as_slice().is_empty()
     }

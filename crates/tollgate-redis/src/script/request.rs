@@ -10,7 +10,7 @@ use crate::keys::KeyText;
 
 /// One step on one or several counters, all or nothing.
 ///
-/// Ordered so that requests with the same shapes stand together, and among them those that are equal.
+/// Ordered so that requests with the same shapes are adjacent, and among them equal ones.
 #[derive(Debug, Clone, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Request {
     /// The operation on each counter: the same kind for all.
@@ -26,24 +26,25 @@ pub(crate) struct Shape {
     pub(crate) windows: Windows,
 }
 
-/// What is done to a counter. Units are those of all charges on the counter together, `limit` is the least of theirs,
+/// An operation on a counter. Units are those of all charges on the counter together, `limit` is the least of theirs,
 /// and `counted` the least limit among charges that count their denials and can pass; 0 if there is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
-    /// Takes the units, if all counters of the request have room. A renewal is likely to be denied, so the script reads
-    /// the counter first. Any other charge of one existing counter is taken first, and undone if there was no room.
+    /// Charges the units, if all counters of the request have room. A renewal is likely to be denied, so the script
+    /// reads the counter first. Any other charge of one existing counter is made first, and undone if there was no
+    /// room.
     Charge { units: u64, limit: u64, counted: u64, is_renewal: bool },
-    /// Takes the units, room or not.
+    /// Charges the units, whether or not there is room.
     Record { units: u64 },
-    /// Takes nothing, but counts the denial if denials are counted. For requests that are denied elsewhere.
+    /// Charges nothing, but counts the denial if denials are counted. For requests that are denied elsewhere.
     Deny { units: u64, counted: u64 },
-    /// Takes nothing.
+    /// Charges nothing.
     Look,
     /// Writes this as the count.
     Set { used: u64 },
-    /// Gives back the units, at most what is used, if the window is the one with this start.
+    /// Gives back the units, at most the used ones, if the window is the one with this start.
     Refund { units: u64, start: i64 },
-    /// Forgets the counter.
+    /// Resets the counter.
     Reset,
 }
 
@@ -56,14 +57,14 @@ pub(crate) enum Windows {
     FirstHit { length: u64 },
     /// This one and no other; if it is not open, the request is stale.
     Given { start: i64, end: i64 },
-    /// As `Given`, but the key contains the window, so its expiry does not tell it.
+    /// Like `Given`, but the key contains the window, so the expiry does not identify it.
     Named { start: i64, end: i64 },
     /// As `Named`, but the window may not have begun by the server's clock.
     Ahead { end: i64 },
 }
 
 impl Step {
-    /// Whether the counter has room for this.
+    /// Returns whether the counter has room for this.
     fn fits(self, used: u64) -> bool {
         match self {
             Self::Charge { units, limit, .. } => used.saturating_add(units.max(1)) <= limit,
@@ -89,14 +90,14 @@ impl Step {
         }
     }
 
-    /// Whether two of them are one step taken twice.
+    /// Returns whether two of them are one step executed twice.
     const fn merges(self) -> bool {
         matches!(self, Self::Charge { .. } | Self::Look)
     }
 }
 
 impl Windows {
-    /// Those of a counter whose key does not say them. Of a calendar the one that is open at `now`.
+    /// Returns those of a counter whose key does not contain them. Of a calendar the one that is open at `now`.
     pub(crate) fn of(counter: &Counter<'_>, now: impl FnOnce() -> Timestamp) -> Self {
         let quota = counter.quota().quota();
         let window_at = |time| quota.window_at(counter.key(), time);
@@ -152,7 +153,7 @@ impl Shape {
 }
 
 impl Request {
-    /// Whether all windows that it names are open then.
+    /// Returns whether all windows that it names are open at this time.
     pub(crate) fn is_open_at(&self, now: impl Fn() -> Timestamp) -> bool {
         self.shapes.iter().all(|shape| match shape.windows {
             Windows::Grid { .. } | Windows::FirstHit { .. } => true,
@@ -163,7 +164,7 @@ impl Request {
         })
     }
 
-    /// Whether a window that it names has not begun then.
+    /// Returns whether a window that it names has not begun at this time.
     pub(crate) fn is_early_at(&self, now: Timestamp) -> bool {
         self.shapes.iter().any(|shape| match shape.windows {
             Windows::Given { start, .. } | Windows::Named { start, .. } => now.as_unix_millis() < start,
@@ -171,7 +172,7 @@ impl Request {
         })
     }
 
-    /// Takes the windows that its keys contain also if they have not begun.
+    /// Accepts the windows that its keys contain even if they have not begun.
     pub(crate) fn go_ahead(&mut self) {
         for shape in &mut self.shapes {
             if let Windows::Named { end, .. } = shape.windows {
@@ -180,7 +181,7 @@ impl Request {
         }
     }
 
-    /// Whether two of them are one step taken twice.
+    /// Returns whether two of them are one step executed twice.
     pub(crate) fn merges(&self) -> bool {
         self.shapes.iter().all(|shape| shape.step.merges())
     }
@@ -189,7 +190,7 @@ impl Request {
         self.shapes.iter().any(|shape| matches!(shape.step, Step::Refund { .. }))
     }
 
-    /// Takes the step as the script does: says of each counter what is used after it, by what was used before.
+    /// Executes the step as the script does: returns the usage of each counter after it, from the usage before.
     pub(super) fn step(&self, counters: &mut [Found]) {
         let is_admitted =
             self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.step.fits(found.before));

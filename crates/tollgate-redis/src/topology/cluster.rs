@@ -33,7 +33,7 @@ struct Members {
 #[derive(Default)]
 struct Known {
     nodes: HashMap<Address, Arc<Node>>,
-    /// Primaries and replicas; all of them know the slot map.
+    /// Primaries and replicas; all of them have the slot map.
     told: Vec<Address>,
     /// The server that took over a slot last, whose slot map is the newest.
     newest: Option<Address>,
@@ -77,7 +77,7 @@ impl Cluster {
         self.finder.with_found(|map| map?.node(slot).cloned())
     }
 
-    /// The server that has all of these slots, if there is one and it is known by now.
+    /// Returns the server that has all of these slots, if there is one and it is known already.
     pub(super) fn serving_all(&self, mut slots: impl Iterator<Item = u16>) -> Option<Arc<Node>> {
         self.finder.with_found(|map| {
             let map = map?;
@@ -87,12 +87,12 @@ impl Cluster {
         })
     }
 
-    /// The node at this address, whatever it serves.
+    /// Returns the node at this address, whatever slots it has.
     pub(super) fn member(&self, address: &Address) -> Arc<Node> {
         self.members.known().node(address, &self.members.checked)
     }
 
-    /// Records that the slot map has changed, and that the server at this address knows it.
+    /// Records that the slot map has changed, and that the server at this address has the new one.
     pub(super) fn learn_from(&self, address: &Address) {
         self.members.known().newest = Some(address.clone());
         self.finder.look_again();
@@ -115,7 +115,7 @@ impl Cluster {
         map?.node(slot).filter(|node| !Arc::ptr_eq(node, asked)).cloned()
     }
 
-    /// The slots of each server, and those that nobody serves.
+    /// Returns the slots of each server, and those without a server.
     pub(super) fn shares(&self) -> Vec<Share> {
         let Some(map) = self.finder.found_already() else { return vec![vec![0..=SLOTS - 1]] };
         let of_node = |node: &Arc<Node>| {
@@ -154,7 +154,7 @@ impl Find for Members {
         Some(Duration::from_secs(30))
     }
 
-    /// Asks one server after another until one knows all slots; otherwise uses the most complete answer.
+    /// Asks one server after another until one returns all slots; otherwise uses the most complete answer.
     async fn find(&self) -> Result<Arc<SlotMap>, Unconnected> {
         let mut best: Result<Vec<Told>, Unconnected> = Err(Unconnected::SlotUnserved);
         for address in self.candidates() {
@@ -186,7 +186,7 @@ impl Members {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The servers to ask, best first: the one that took over a slot last, then connected ones, then the rest.
+    /// Returns the servers to ask, best first: the one that took over a slot last, then connected ones, then the rest.
     fn candidates(&self) -> Vec<Address> {
         let mut known = self.known();
         let mut candidates: Vec<_> = known.told.iter().chain(&self.seeds).cloned().collect();
@@ -206,7 +206,7 @@ impl Members {
         candidates
     }
 
-    /// The nodes for what was told. Those that are away and serve nothing are forgotten.
+    /// Returns the nodes of the reported servers. Unreachable nodes without slots are dropped.
     fn map(&self, mut told: Vec<Told>) -> SlotMap {
         told.sort_by_key(|range| range.first);
         let mut known = self.known();
@@ -259,7 +259,7 @@ impl SlotMap {
     }
 }
 
-/// One range of slots, as a server told it: the primary first, then its replicas.
+/// One range of slots, as a server reported it: the primary first, then its replicas.
 #[derive(Debug, Clone, PartialEq)]
 struct Told {
     first: u16,
@@ -295,7 +295,7 @@ fn read_range(asked: &Address, range: Value) -> Option<Told> {
     (!servers.is_empty()).then_some(Told { first, last, servers })
 }
 
-/// A host that is empty or not told is the one that was asked.
+/// An empty or missing host means the server that was asked.
 fn read_server(asked: &Address, server: Value) -> Option<Address> {
     let Value::Array(fields) = server else { return None };
     let mut fields = fields.into_iter();

@@ -28,7 +28,7 @@ struct Latest<T> {
     /// Why the last attempt failed.
     trouble: Option<Unconnected>,
     attempts: u64,
-    /// Before then there is no other attempt.
+    /// The time before which there is no other attempt.
     due: Instant,
 }
 
@@ -36,7 +36,7 @@ struct Latest<T> {
 pub(super) trait Find: Send + Sync + 'static {
     type Found: Clone + Send + Sync;
 
-    /// How long what was found is taken to be right; `None` until somebody has it looked for again.
+    /// Returns how long a result is considered valid; `None` until a new search is requested.
     fn keeps(&self) -> Option<Duration>;
 
     fn find(&self) -> impl Future<Output = Result<Self::Found, Unconnected>> + Send;
@@ -97,7 +97,7 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
     }
 
     /// Has it looked for again, and waits for that; not if that does not begin before the deadline. So while nothing
-    /// is to be found, one call in a while waits, and the others fail at once.
+    /// can be found, one call in a while waits, and the others fail immediately.
     pub(super) async fn found_anew(&self, deadline: Instant) -> Option<T> {
         let mut latest = self.shared.latest.subscribe();
         let (attempts, due) = {

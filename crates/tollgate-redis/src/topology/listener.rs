@@ -1,7 +1,7 @@
-//! Hearing from a sentinel that there is another primary.
+//! Listens to a sentinel for a new primary.
 //!
-//! What is announced is not read: the connection takes a message that nobody asked for as its end. It is set up anew,
-//! and the sentinel is asked for the primary, as after any other end. So nothing is missed in between either.
+//! Announcements are not read: an unsolicited message ends the connection. It is set up again, and the sentinel is
+//! asked for the primary, as after any other end. So no announcement is missed in between either.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,13 +14,13 @@ use crate::backoff::Backoff;
 use crate::node::{Address, Subscription};
 use crate::trouble::Unconnected;
 
-/// What a sentinel announces when it has another primary than before: by a failover, or because it was told so.
+/// The channels on which a sentinel announces a new primary, after a failover or a change of its configuration.
 const CHANNELS: [&str; 2] = ["+switch-master", "+monitor"];
 
-/// How long after a failed attempt to listen there is another one.
+/// The time between a failed attempt to listen and the next one.
 const RETRY: Duration = Duration::from_secs(1);
 
-/// The same if the sentinel does not let us.
+/// The same if the sentinel refuses.
 const RETRY_REFUSED: Duration = Duration::from_secs(30);
 
 /// Listens to a sentinel for ever. Whenever it may have another primary, it is looked for `again`, there first.

@@ -1,7 +1,7 @@
 //! The topology of a store: which server has a counter, and what to do after it has moved.
 //!
-//! A call goes to one server. If the server certainly did not run it, because it said so or could not be reached, the
-//! call may be repeated within its deadline: on another server, over another connection, or a little later. Nothing
+//! A call goes to one server. If the server certainly did not run it, because it reported this or could not be reached,
+//! the call may be repeated within its deadline: on another server, over another connection, or a little later. Nothing
 //! else is ever sent again. No replica is asked, but a primary that has become one is noticed only when it refuses a
 //! write, or when another is announced.
 
@@ -39,12 +39,12 @@ use crate::url::Place;
 /// The servers of a store.
 pub(crate) struct Topology {
     servers: Servers,
-    /// For requests of which it is not known yet who counts them, or which nobody does.
+    /// For requests whose server is not known yet, or which have no server.
     unrouted: Arc<Lane>,
     late_replies: Arc<AtomicU64>,
 }
 
-/// Which servers there are.
+/// The servers.
 enum Servers {
     Single(Single),
     Sentinel(Sentinel),
@@ -64,8 +64,8 @@ pub(crate) enum Divisible {
 /// Slots that are in one place.
 pub(crate) type Share = Vec<RangeInclusive<u16>>;
 
-/// How often in a row, without a wait, a call that did not run is made again. A key on its way to another server can
-/// need two: ask there, and there it has moved. Many more are a loop.
+/// The maximum number of immediate retries of a call that did not run. A key that is being moved to another server can
+/// need two: `ASK`, then `MOVED`. Many more are a loop.
 const REPEATS: usize = 8;
 
 impl Topology {
@@ -73,7 +73,7 @@ impl Topology {
     ///
     /// # Errors
     ///
-    /// If the settings are invalid. It is no error if a server is down.
+    /// If the settings are invalid. A server that is down is not an error.
     ///
     /// # Panics
     ///
@@ -92,7 +92,7 @@ impl Topology {
         Ok(Self { servers, unrouted, late_replies })
     }
 
-    /// Whether all keys of a call have to be in one slot.
+    /// Returns whether all keys of a call must be in one slot.
     pub(crate) const fn is_cluster(&self) -> bool {
         matches!(self.servers, Servers::Cluster(_))
     }
@@ -106,7 +106,7 @@ impl Topology {
         }
     }
 
-    /// The server that has all of these slots, as far as is known now. None if there are several.
+    /// The server that has all of these slots, as far as is known now. Returns `None` if there are several.
     pub(crate) fn server_of_all(&self, slots: impl Iterator<Item = Slot>) -> Option<Arc<Node>> {
         match &self.servers {
             Servers::Single(single) => Some(Arc::clone(single.node())),
@@ -115,7 +115,7 @@ impl Topology {
         }
     }
 
-    /// Where requests of this slot wait.
+    /// Returns the lane in which requests of this slot wait.
     pub(crate) fn lane(&self, slot: Slot) -> Arc<Lane> {
         if let Servers::Single(single) = &self.servers {
             return Arc::clone(single.node().lane());
@@ -130,12 +130,12 @@ impl Topology {
         lane.as_ref().unwrap_or(&self.unrouted).time().estimate_at(instant)
     }
 
-    /// Makes one call of the script on the server that has the slot. If the keys are at two servers, because the slot is
-    /// on its way from one to the other, a call that is divisible is refused at once with `TRYAGAIN`.
+    /// Makes one call of the script on the server that has the slot. If the keys are on two servers, because the slot
+    /// is being moved, a divisible call is refused immediately with `TRYAGAIN`.
     ///
     /// # Cancel safety
     ///
-    /// The call may run although its future was dropped; its reply goes to nobody.
+    /// The call may run even if its future is dropped; its reply is discarded then.
     pub(crate) async fn call(
         &self,
         slot: Slot,
@@ -150,7 +150,7 @@ impl Topology {
         }
     }
 
-    /// Makes a call again, which this server has answered with trouble, for as long as its trouble says how.
+    /// Retries a call that this server has answered with an error, while the error has a remedy.
     pub(crate) async fn call_again(
         &self,
         slot: Slot,
@@ -205,7 +205,7 @@ impl Topology {
         Err(trouble)
     }
 
-    /// The server that has the slot. Waits for the first attempt to find out who that is.
+    /// The server that has the slot. Waits for the first attempt to find the server.
     async fn serving(&self, slot: Slot, deadline: Instant) -> Result<Arc<Node>, Trouble> {
         match &self.servers {
             Servers::Single(single) => Ok(Arc::clone(single.node())),
@@ -214,7 +214,7 @@ impl Topology {
         }
     }
 
-    /// The member of a cluster to which a call was sent on.
+    /// Returns the member of a cluster to which a call was redirected.
     fn member(&self, address: &Address) -> Option<Arc<Node>> {
         match &self.servers {
             Servers::Cluster(cluster) => Some(cluster.member(address)),
@@ -222,7 +222,7 @@ impl Topology {
         }
     }
 
-    /// The member of a cluster that has taken over a slot.
+    /// Returns the member of a cluster that has taken over a slot.
     fn moved(&self, address: &Address) -> Option<Arc<Node>> {
         if let Servers::Cluster(cluster) = &self.servers {
             cluster.learn_from(address);
@@ -230,7 +230,7 @@ impl Topology {
         self.member(address)
     }
 
-    /// Finds out who serves now that this server did not. Gives none if it is still the same, or nobody knows.
+    /// Finds the server that has replaced this one. Returns `None` if it is still the same, or unknown.
     async fn resolve(
         &self,
         slot: Slot,
@@ -259,7 +259,7 @@ impl Topology {
         }
     }
 
-    /// What each server has, as far as is known; what nobody has is a share too.
+    /// Returns the share of each server, as far as is known; slots without a server are a share too.
     pub(crate) fn shares(&self) -> Vec<Share> {
         match &self.servers {
             Servers::Single(_) | Servers::Sentinel(_) => vec![vec![0..=slot::SLOTS - 1]],
@@ -284,8 +284,8 @@ impl fmt::Debug for Topology {
     }
 }
 
-/// Waits for what is over in a moment, and longer for what is not; not if there is no time for it. As much time has to
-/// be left for the reply, or what was certainly not charged would end as what may have been.
+/// Waits briefly for short conditions and longer for others, but not if there is no time for it. The same time must
+/// remain for the reply, or a request that was certainly not charged would end with an unknown outcome.
 async fn wait_a_little(begun: Instant, deadline: Instant) -> bool {
     let shortest = (begun.elapsed() / 8).clamp(Duration::from_millis(1), Duration::from_millis(20));
     let wait = shortest.mul_f64(1.0 + 2.0 * fastrand::f64());

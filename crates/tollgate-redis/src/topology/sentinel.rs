@@ -1,7 +1,7 @@
 //! A primary that Sentinels name.
 //!
-//! All sentinels are listened to: one that has a new primary announces it, and is asked which one that is. Only while
-//! none can be listened to, they are asked every second.
+//! The store listens to all sentinels: one that has a new primary announces it, and is then asked for the address. Only
+//! while no sentinel can be listened to, they are asked every second.
 
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -20,7 +20,7 @@ use crate::trouble::{Trouble, Unconnected};
 
 /// A primary that Sentinels name.
 ///
-/// The Sentinels' word is not enough: a server must itself say that it is the primary at every connection.
+/// The Sentinels' answer is not enough: a server must itself report that it is the primary on every connection.
 pub(crate) struct Sentinel {
     name: Box<str>,
     finder: Finder<Arc<Node>>,
@@ -34,9 +34,9 @@ pub(super) struct Search {
     pub(super) checked: Arc<Checked>,
     /// The primary that was named last.
     last: Mutex<Option<Arc<Node>>>,
-    /// The sentinel that has announced something, and so knows more than others.
+    /// The sentinel with the latest announcement, which has newer information than the others.
     newest: Mutex<Option<Address>>,
-    /// How many sentinels are listened to. It guards no other memory.
+    /// The number of sentinels that are listened to. It guards no other memory.
     listened_to: AtomicUsize,
 }
 
@@ -63,7 +63,7 @@ impl Sentinel {
         self.finder.found_already()
     }
 
-    /// The primary, if it is another than was asked. Waits for the sentinels if there is patience.
+    /// Returns the primary, if it is not the server that was asked. Waits for the sentinels if there is time.
     pub(super) async fn resolve(&self, asked: &Arc<Node>, patience: Option<Instant>) -> Option<Arc<Node>> {
         let primary = match patience {
             Some(deadline) => self.finder.found_anew(deadline).await,
@@ -86,8 +86,8 @@ impl Sentinel {
 impl Find for Search {
     type Found = Arc<Node>;
 
-    /// A primary that was cut off from the others, and from the sentinels, goes on taking writes that will be
-    /// lost. Hearing of a new one at once, or asking this often, bounds how long we go on sending them.
+    /// A primary that was cut off from the others, and from the sentinels, keeps accepting writes that will be lost.
+    /// Learning of a new one immediately, or asking this often, bounds the time in which we send such writes.
     fn keeps(&self) -> Option<Duration> {
         (self.listened_to.load(Relaxed) == 0).then_some(Duration::from_secs(1))
     }
@@ -114,18 +114,18 @@ impl Find for Search {
 }
 
 impl Search {
-    /// Takes note that a sentinel is listened to.
+    /// Records that a sentinel is listened to.
     pub(super) fn listens(&self) -> Listening<'_> {
         self.listened_to.fetch_add(1, Relaxed);
         Listening(self)
     }
 
-    /// Has this sentinel asked first when the primary is looked for next.
+    /// Makes the next search for the primary ask this sentinel first.
     pub(super) fn ask_first(&self, sentinel: &Address) {
         *lock(&self.newest) = Some(sentinel.clone());
     }
 
-    /// The node there is already if it is still the primary.
+    /// Returns the existing node if it is still the primary.
     fn node(&self, primary: Address) -> Arc<Node> {
         let mut last = lock(&self.last);
         match &*last {

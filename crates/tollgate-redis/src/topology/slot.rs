@@ -1,10 +1,10 @@
 //! Which of a cluster's 16,384 slots a key is in.
 
-/// How many slots a cluster has.
+/// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 
-/// The slot of a key: CRC16 of what stands between its first `{` and the next `}`, or of the whole key if nothing
-/// does. See <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>.
+/// Returns the slot of a key: the CRC16 of the text between the first `{` and the next `}`, or of the whole key if
+/// there is none. See <https://redis.io/docs/latest/operate/oss_and_stack/reference/cluster-spec/>.
 pub(crate) fn of(key: &[u8]) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
@@ -26,7 +26,7 @@ fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0, |crc, &byte| (crc << 8) ^ TABLE[usize::from((crc >> 8) as u8 ^ byte)])
 }
 
-/// What each byte does to the checksum.
+/// The effect of each byte on the checksum.
 static TABLE: [u16; 256] = {
     let mut table = [0; 256];
     let mut byte = 0;

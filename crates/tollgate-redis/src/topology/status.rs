@@ -33,20 +33,20 @@ impl StoreStatus {
         Self { servers: servers.into(), late_replies }
     }
 
-    /// The number of replies that came after their deadline. If it grows, the store is too slow for the deadline of a
-    /// decision, but not down.
+    /// Returns the number of replies that came after their deadline. If it grows, the store is too slow for the
+    /// deadline of a decision, but not down.
     #[must_use]
     pub const fn late_replies(&self) -> u64 {
         self.late_replies
     }
 
-    /// Whether all servers that count are connected.
+    /// Returns whether all servers with counters are connected.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.servers.iter().all(ServerStatus::is_connected)
     }
 
-    /// The servers that count. Never empty: if they are not known yet, one entry says so.
+    /// Returns the servers that count. Never empty: if they are not known yet, one entry shows this.
     #[must_use]
     pub fn servers(&self) -> &[ServerStatus] {
         &self.servers
@@ -66,25 +66,25 @@ impl ServerStatus {
         Self { name: name.into(), trying: Some(Trying::new(Duration::ZERO, trouble)) }
     }
 
-    /// Its address, or a description if the address is not known.
+    /// Returns its address, or a description if the address is not known.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Whether calls can be sent to it.
+    /// Returns whether calls can be sent to it.
     #[must_use]
     pub fn is_connected(&self) -> bool {
         self.trying.is_none()
     }
 
-    /// How long there has been no connection to it.
+    /// Returns how long there has been no connection to it.
     #[must_use]
     pub fn trying_for(&self) -> Option<Duration> {
         self.trying.as_ref().map(|trying| trying.since)
     }
 
-    /// Why there is no connection to it: the error of the last attempt. Contains no password and no key.
+    /// Returns why there is no connection to it: the error of the last attempt. Contains no password and no key.
     #[must_use]
     pub fn trouble(&self) -> Option<&str> {
         self.trying.as_ref().map(|trying| &*trying.trouble)

@@ -1,4 +1,4 @@
-//! Why a call got no reply: whether it certainly did not run, and what to do next.
+//! The reason why a call got no reply, whether it certainly did not run, and the remedy.
 //!
 //! Only this module decides whether a call may have run; if so, it is never sent again. Texts of a server are dropped,
 //! because they may contain keys.
@@ -92,7 +92,7 @@ pub(crate) enum Refusal {
 #[error("{0}")]
 pub(crate) struct Code(Box<str>);
 
-/// What to do about trouble, within the deadline.
+/// The remedy for an error, within the deadline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Remedy<'a> {
     /// Ask that server from now on.
@@ -101,7 +101,7 @@ pub(crate) enum Remedy<'a> {
     FollowOnce(&'a Address),
     /// Ask the same server again a little later.
     Wait,
-    /// Ask for fewer keys at once; where that cannot be, the same a little later.
+    /// Ask for fewer keys at a time; if that is impossible, retry the same a little later.
     Divide,
     /// Search for the current server, then ask again.
     Resolve,
@@ -149,7 +149,7 @@ impl Trouble {
         Self::Refused(refusal)
     }
 
-    /// Whether the call may have run, or may still run.
+    /// Returns whether the call may have run, or may still run.
     pub(crate) const fn may_have_run(&self) -> bool {
         match self {
             Self::Unconnected(_) | Self::Late | Self::Refused(_) => false,
@@ -157,20 +157,20 @@ impl Trouble {
         }
     }
 
-    /// Whether the server may take some of the call's keys although it refuses all of them together.
+    /// Returns whether the server may take some of the call's keys although it refuses all of them together.
     pub(crate) const fn may_be_of_some_keys(&self) -> bool {
         matches!(self, Self::Refused(Refusal::TryAgain | Refusal::CrossSlot | Refusal::KeyDenied))
     }
 
-    /// Whether the call may be made again, as it is or in parts, by whoever does what there is to do about it. A server
-    /// that does not have the script is given it.
+    /// Returns whether the call may be retried, whole or in parts, after applying the remedy. A server that does not
+    /// have the script is given it.
     pub(crate) fn is_worth_another_try(&self) -> bool {
         self.remedy() != Remedy::None
             || self.may_be_of_some_keys()
             || matches!(self, Self::Refused(Refusal::NoScript))
     }
 
-    /// What may be done about it; nothing, if the call may have run.
+    /// Returns the remedy; none if the call may have run.
     pub(crate) const fn remedy(&self) -> Remedy<'_> {
         match self {
             Self::Refused(refusal) => match refusal {

@@ -1,4 +1,4 @@
-//! Why there is no connection, for operators.
+//! The reason why there is no connection, for operators.
 
 use std::io;
 
@@ -9,7 +9,7 @@ use crate::RedisError;
 use crate::node::Address;
 use crate::resp::ServerError;
 
-/// Why there is no connection.
+/// The reason why there is no connection.
 #[derive(Debug, Clone, PartialEq, Error)]
 pub(crate) enum Unconnected {
     #[error("the host's name is unknown")]
@@ -53,7 +53,7 @@ pub(crate) enum Unconnected {
     Untried,
 }
 
-/// Whose server it says it is.
+/// The role that a server reports.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub(crate) enum Flavor {
     #[error("Redis")]
@@ -75,7 +75,7 @@ impl Unconnected {
         }
     }
 
-    /// What an error reply means while a connection is set up.
+    /// Returns the meaning of an error reply while a connection is set up.
     pub(crate) fn of_reply(error: &ServerError, asked: &Address, doing: &'static str) -> Self {
         match (error.code(), Trouble::of_reply(error, asked)) {
             ("WRONGPASS", _) => Self::WrongPassword,
