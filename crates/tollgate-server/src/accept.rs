@@ -1,4 +1,4 @@
-//! From a listening socket to connections: the cap on them, and the end of listening.
+//! Accepts connections from a listening socket: their cap, and the end of listening.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -19,10 +19,10 @@ use crate::phase::Phase;
 use crate::protocol::Protocol;
 use crate::tls::ListenerTls;
 
-/// How long to wait after the system has failed to accept a connection, for want of file descriptors, for example.
+/// The pause after the system has failed to accept a connection, for example because file descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// How long one log line stands for all failures to accept, or for all waits for room.
+/// The time that one log line covers for all failures to accept, or for all waits for room.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
 /// A bound socket, and the settings for its connections.
@@ -48,7 +48,7 @@ struct Connections<P> {
     phase: Phase,
 }
 
-/// The client already has as many connections as it may have.
+/// The client already has its maximum number of connections.
 struct Refused;
 
 impl<P: Protocol> Acceptor<P> {
@@ -142,8 +142,8 @@ impl<P: Protocol> Acceptor<P> {
     }
 
     /// Returns the connections that wait in the system's queue. Their clients believe that they are connected. The
-    /// runtime learns of them late, so this asks the system itself. The system resets
-    /// a connection that is established between this call and the end of the listener.
+    /// runtime notices them late, so this asks the system itself. The system resets a connection that is established
+    /// between this call and the end of the listener.
     fn waiting(&self) -> Vec<TcpStream> {
         let mut waiting = Vec::new();
         let Ok(listener) = self.socket.as_fd().try_clone_to_owned().map(net::TcpListener::from) else {
@@ -191,7 +191,7 @@ fn taken<T, A>(mut accept: impl FnMut() -> io::Result<(T, A)>) -> impl Iterator<
     accepted.flatten()
 }
 
-/// Whether the error concerns only the connection that was accepted.
+/// Returns whether the error concerns only the connection that was accepted.
 fn is_of_one_connection(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)

@@ -4,7 +4,7 @@ use tollgate_policy::{Identity, Policies};
 
 use crate::policy_files::PolicyFiles;
 
-/// Describes the policy of the flags, or tells how many policies the files have.
+/// Describes the policy of the flags, or the number of policies in the files.
 pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
     match (policies.as_slice(), file) {
         ([policy], None) => {

@@ -110,7 +110,7 @@ mod tests {
         assert_eq!(add("user", "alice"), Err(AttributeError::Twice { name: "user".into() }));
     }
 
-    /// An empty list is no value, so its name could be repeated without a limit.
+    /// An empty list counts as no value, so its name could be repeated without a limit.
     #[test]
     fn a_name_with_an_empty_list_is_given() {
         let empty = || AttributeValue::from(Vec::<String>::new());

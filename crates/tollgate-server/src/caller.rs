@@ -45,7 +45,7 @@ impl Caller {
         })
     }
 
-    /// Whether the caller may use this policy, or a caller's own limits under its name.
+    /// Returns whether the caller may use this policy, or a caller's own limits under its name.
     pub(crate) fn may_touch(&self, policy: &str) -> bool {
         self.policies.as_ref().is_none_or(|policies| policies.contains(Policy::base_name(policy)))
     }

@@ -11,7 +11,7 @@ use crate::args::CheckConfigArgs;
 use crate::fit::{StoreFit, StoreFlags};
 use crate::store::StoreSetup;
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report {
     /// The paths as given. Each finding names its own file.

@@ -49,11 +49,11 @@ pub enum Answer {
     Denied,
     /// The service decides requests.
     Ready,
-    /// The service cannot decide now, and says why.
+    /// The service cannot decide now, and gives the reason.
     NotReady,
 }
 
-/// Why there is no answer.
+/// The reason why there is no answer.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClientError {
@@ -101,10 +101,10 @@ pub enum ClientError {
     NotHttp {
         /// Its URL.
         server: String,
-        /// What is wrong with the answer.
+        /// The error in the answer.
         source: hyper::Error,
     },
-    /// The connection broke. The units may or may not have been taken.
+    /// The connection broke. The units may or may not have been charged.
     #[error("{server} gave no answer: {}", WithSources(source))]
     Broken {
         /// Its URL.
@@ -112,7 +112,7 @@ pub enum ClientError {
         /// The error of the connection.
         source: hyper::Error,
     },
-    /// No answer in time. The units may or may not have been taken.
+    /// No answer in time. The units may or may not have been charged.
     #[error("{server} gave no answer within {TIME_LIMIT:?}")]
     Timeout {
         /// Its URL.
@@ -121,7 +121,7 @@ pub enum ClientError {
     /// The service refused the request; the fault of the arguments.
     #[error("the service rejected the request: {}", Printable(detail))]
     Rejected {
-        /// In the service's words.
+        /// The service's message.
         detail: String,
     },
     /// The file of the token cannot be read; the fault of the arguments.
@@ -138,14 +138,14 @@ pub enum ClientError {
         /// The path of the file.
         path: Box<Path>,
     },
-    /// The server is not Tollgate, or is in trouble.
+    /// The server is not Tollgate, or failed.
     #[error("{server} answered with status {status}: {}", Printable(detail))]
     Unexpected {
         /// Its URL.
         server: String,
         /// The status of the answer.
         status: StatusCode,
-        /// What else is known.
+        /// Further details.
         detail: String,
     },
 }
@@ -169,7 +169,7 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
 
 /// Runs the command. Returns the text to print and the outcome, which is an error if there is no decision.
 ///
-/// Nothing is retried: an answer that was lost may have taken units.
+/// Nothing is retried: a check whose answer was lost may have charged units.
 pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
     let server = args.server.to_string();
     let request = match request(args) {

@@ -3,18 +3,19 @@
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
-/// The most files that are open besides clients' connections: listeners, the store, files, and the runtime's own.
+/// The maximum number of files that are open in addition to clients' connections: listeners, the store, files, and the
+/// runtime's own.
 const RESERVE: u64 = 64;
 
-/// The number of clients that each listener serves, however low the limit is.
+/// The number of clients that each listener serves, even if the limit is lower.
 const FEWEST: u64 = 8;
 
-/// The most open connections.
+/// The maximum numbers of open connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Caps {
-    /// On the listener for checks; the one for gRPC has as many.
+    /// On the listener for checks; the one for gRPC has the same number.
     pub(crate) public: u32,
-    /// On the admin listener; the one for metrics has as many.
+    /// On the admin listener; the one for metrics has the same number.
     pub(crate) admin: u32,
 }
 

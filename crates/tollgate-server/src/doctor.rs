@@ -1,4 +1,4 @@
-//! `tollgate doctor`: finds what is wrong with a shared store, and says how to fix it.
+//! `tollgate doctor`: finds the problems of a shared store, and shows how to fix them.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use crate::args::DoctorArgs;
 use crate::settings::SettingsError;
 use crate::store::{StoreSetup, with_flags};
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 struct Report<'a> {
     /// Without its password.

@@ -1,4 +1,4 @@
-//! The only caller of the limiter: measures decisions and logs unusual ones. It knows no wire format.
+//! The only caller of the limiter: measures decisions and logs unusual ones. It is independent of wire formats.
 
 use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(crate) struct Engine<S> {
     readiness: Readiness,
 }
 
-/// What a check is decided by.
+/// The policies or limits that decide a check.
 pub(crate) enum Under {
     /// The live policies.
     Live,
@@ -82,7 +82,7 @@ impl<S: ServedStore> Engine<S> {
         self.limiter.live()
     }
 
-    /// Takes the cost if every matching quota has room.
+    /// Charges the cost if every matching quota has room.
     pub(crate) async fn check(
         &self,
         under: Under,
@@ -106,7 +106,7 @@ impl<S: ServedStore> Engine<S> {
         decision
     }
 
-    /// Answers as a check would, and takes nothing. The caller's own limits, if given, replace the policies.
+    /// Answers as a check would, but charges nothing. The caller's own limits, if given, replace the policies.
     pub(crate) async fn peek(
         &self,
         limits: Option<Policy>,
@@ -143,7 +143,7 @@ impl<S: ServedStore> Engine<S> {
         decisions
     }
 
-    /// Checks all requests as one, and takes the units of all of them or of none.
+    /// Checks all requests as one, and charges all of them or none.
     pub(crate) async fn check_together(
         &self,
         requests: &[(CallerAttributes<'_>, u32, Option<Policy>)],

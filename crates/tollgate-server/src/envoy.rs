@@ -30,7 +30,7 @@ pub(crate) struct InitialDomains {
     pub(crate) files: DomainFiles,
     pub(crate) settings: Settings,
     pub(crate) on_store_failure: OnStoreFailure,
-    /// How long a decision waits for the store, whatever number of steps it takes.
+    /// How long a decision waits for the store, however many steps it needs.
     pub(crate) timeout: Duration,
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct EnvoyEngine<S> {
     /// Whether descriptors may bring limits.
     caller_quotas: bool,
     metrics: Arc<Metrics>,
-    /// All requests, whatever became of them.
+    /// All requests, whatever the outcome.
     requests: AtomicU64,
     /// Requests that got no counter because memory was full.
     full: AtomicU64,
@@ -52,7 +52,7 @@ pub(crate) struct EnvoyEngine<S> {
     full_logged: LogGap,
 }
 
-/// Why there is no decision.
+/// The reason why there is no decision.
 #[derive(Debug)]
 pub(crate) enum Undecided {
     OtherPolicy(OtherPolicy),
@@ -97,7 +97,7 @@ impl<S: Store> EnvoyEngine<S> {
         (engine, files)
     }
 
-    /// Decides whether a request may go on, and counts it.
+    /// Decides whether to allow a request, and counts it.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ impl<S> EnvoyEngine<S> {
         self.full.load(Ordering::Relaxed)
     }
 
-    /// Returns what metrics have of Envoy's service.
+    /// Returns the figures of Envoy's service for metrics.
     pub(crate) fn figures(&self) -> EnvoyFigures {
         EnvoyFigures {
             live: self.limiter.live(),

@@ -1,7 +1,7 @@
-//! A request to try, which a policy at hand counts.
+//! A sample request, which one of the live policies counts.
 //!
-//! Its values are invented, or stand in the file where they are no secrets. If no policy can be tried in this way,
-//! there is no request.
+//! Its values are invented, or come from the file if they are not secret. If no policy can be tried in this way, there
+//! is no request.
 
 use std::borrow::Cow;
 
@@ -17,16 +17,16 @@ use crate::http::Dialect;
 const ENCODED: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/').remove(b':');
 
-/// Attributes whose values in a file are no secrets.
+/// Attributes whose values in a file are not secret.
 const PUBLIC: [&str; 5] = ["path", "method", "domain", "endpoint", "tier"];
 
-/// Parameters of other systems whose values in a file are no secrets.
+/// Parameters of other systems whose values in a file are not secret.
 const PUBLIC_PARAMETERS: [&str; 4] = ["name", "scope", "endpoint", "tier"];
 
-/// Policies that are tried before there is no request: thousands in a file are much alike.
+/// The maximum number of policies to try: thousands in one file are much alike.
 const MAX_POLICIES: usize = 100;
 
-/// Other policies that may ask for attributes of their own.
+/// The maximum number of other policies that may need further attributes.
 const MAX_OTHERS: usize = 8;
 
 /// Names and values, in the order of the query.
@@ -71,7 +71,7 @@ fn counting(policies: &Policies) -> impl Iterator<Item = &Policy> {
     of(Mode::Enforce).chain(of(Mode::Shadow)).take(MAX_POLICIES)
 }
 
-/// Whether the policy counts a request with this outcome, at least on trial.
+/// Returns whether the policy counts a request with this outcome, at least on trial.
 fn counts(policy: &Policy, outcome: &Outcome<'_>) -> bool {
     let Outcome::Charge(matched) = outcome else { return false };
     match policy.mode() {
@@ -128,7 +128,7 @@ fn requests(policy: &Policy) -> impl Iterator<Item = Pairs<'_>> {
     })
 }
 
-/// Adds what other policies need of the request. Returns it if this policy then counts it.
+/// Adds the attributes that other policies need. Returns it if this policy then counts it.
 fn completed<'a>(mut pairs: Pairs<'a>, policy: &Policy, policies: &'a Policies) -> Option<Pairs<'a>> {
     for _ in 0..MAX_OTHERS {
         let lacking = match attempt(&pairs, policy, policies) {
@@ -193,7 +193,7 @@ fn add_key<'a>(identity: &'a Identity, needed: &mut Pairs<'a>) {
     }
 }
 
-/// Adds the values that a test tells and that may be shown.
+/// Adds the values in a test that may be shown.
 fn add_values<'a>(name: &str, test: &'a Test, texts: &mut Vec<Cow<'a, str>>) {
     match test {
         Test::OneOf(patterns) if PUBLIC.contains(&name) => {
@@ -250,8 +250,8 @@ mod tests {
         assert_eq!(pair("api key", "a&b'"), "api%20key=a%26b%27");
     }
 
-    /// The suggested command asked for what no policy of the file matched, or lacked the cost or the key of another
-    /// one.
+    /// The suggested command sent a request that no policy of the file matched, or that lacked the cost or the key of
+    /// another one.
     #[test]
     fn suggests_a_request_that_a_policy_counts() {
         for (text, suggested) in [

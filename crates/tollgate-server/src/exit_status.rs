@@ -4,7 +4,7 @@ use clap::Command;
 
 /// The answer is yes, or the request was carried out.
 pub const SUCCESS: u8 = 0;
-/// The answer is no (denied, not ready, invalid), the service cannot run, or the store is in trouble.
+/// The answer is no (denied, not ready, invalid), the service cannot run, or the store failed a check.
 pub const FAILURE: u8 = 1;
 /// The command line is invalid; clap uses the same status.
 pub const USAGE: u8 = 2;

@@ -58,7 +58,7 @@ enum Reason {
 /// The properties of a store that decide which policies it can count.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreFit {
-    /// How keys are written, if not in Tollgate's own layout.
+    /// The layout of keys, if not Tollgate's own.
     layout: Option<KeyLayout>,
     together: Together,
 }
@@ -66,11 +66,11 @@ pub(crate) struct StoreFit {
 /// The counters that one step may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Together {
-    /// Any: there is only one server, or the store takes them slot by slot.
+    /// Any: there is only one server, or the store charges slot by slot.
     All,
     /// Those of one key, which are in one slot of a Cluster.
     OfOneKey,
-    /// Only one: each may be in a slot of its own.
+    /// Only one: each may be in a different slot.
     One,
 }
 
@@ -93,7 +93,7 @@ impl<'a> StoreFlags<'a> {
         }
     }
 
-    /// Returns how requests are handled whose counters are in several slots of a Cluster.
+    /// Returns the handling of requests whose counters are in several slots of a Cluster.
     pub(crate) fn across_slots(&self, file: Option<&StoreSettings>) -> AcrossSlots {
         self.across_slots.unwrap_or_else(|| match file {
             Some(file) if file.reserves_across_slots() => AcrossSlots::Reserve,

@@ -1,7 +1,7 @@
 //! Follows files: has them reloaded when they may have changed, but not while they are half written.
 //!
 //! A file that is written in place is read twice, and counts once both reads agree. A reload by an administrator or a
-//! signal counts at once, and so does a file that was renamed into place.
+//! signal takes effect immediately, and so does a file that was renamed into place.
 
 use std::future::pending;
 use std::pin::Pin;
@@ -20,12 +20,12 @@ pub(crate) trait Followed: Send + Sync + 'static {
 
     /// Reads the files and applies them, unless they may be half written. Logs the result.
     ///
-    /// `earlier` is the previous look, if it asked for another. `is_over` says whether the files have now been
-    /// unchanged for as long as it asked.
+    /// `earlier` is the previous look, if it required another. `is_over` is true if the files have been unchanged for
+    /// the required time.
     fn glance(&self, earlier: Option<&Self::Look>, is_over: bool, cause: Cause) -> Glance<Self::Look>;
 }
 
-/// What caused files to be read again.
+/// The reason for reading files again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Cause {
     /// Something changed in the folder of a file.
@@ -51,10 +51,10 @@ pub(crate) enum Glance<L> {
     Changed(L, Duration),
 }
 
-/// How long files that look complete have to stay unchanged.
+/// The time for which files that look complete must stay unchanged.
 pub(crate) const SECOND_LOOK: Duration = Duration::from_millis(100);
 
-/// How long files that look incomplete have to stay unchanged.
+/// The time for which files that look incomplete must stay unchanged.
 pub(crate) const SLOW_WRITER: Duration = Duration::from_secs(2);
 
 /// Files that may be half written.
@@ -97,12 +97,12 @@ pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mu
 }
 
 impl Cause {
-    /// Whether nobody asked for the read, and the files may be unchanged.
+    /// Returns whether the read was not requested, so that the files may be unchanged.
     pub(crate) const fn is_guess(self) -> bool {
         matches!(self, Self::Watch | Self::Rename | Self::Interval)
     }
 
-    /// Whether the files may be half written.
+    /// Returns whether the files may be half written.
     pub(crate) const fn is_doubtful(self) -> bool {
         matches!(self, Self::Watch | Self::Interval)
     }

@@ -53,12 +53,13 @@ impl FollowedFiles {
         Look::at(&self.files)
     }
 
-    /// Whether there may be several files. Then one file that was renamed into place tells nothing about the others.
+    /// Returns whether there may be several files. One file that was renamed into place then shows nothing about the
+    /// others.
     pub(crate) fn are_several(&self) -> bool {
         self.sources.as_ref().is_none_or(|sources| sources.texts().count() > 1)
     }
 
-    /// Whether these are the texts of the last read.
+    /// Returns whether these are the texts of the last read.
     pub(crate) fn are_known(&self, look: &Look) -> bool {
         self.sources.is_some() && self.sources.as_ref() == look.sources.as_ref().ok()
     }

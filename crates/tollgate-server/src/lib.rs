@@ -38,9 +38,9 @@
 //! [`args`] reads flags and variables, [`Settings`] resolves them to ready objects, and [`serve`] puts everything
 //! together. Policies come from flags (`flags`), from another system's settings (`import`), or from files
 //! (`policy_files`), which are watched and reloaded (`watch`, `follow`, `reload`, `live_policies`). The principals come
-//! from another file (`principals`), which is reloaded in the same way; a `caller` is an authorized one. The engine
-//! knows no HTTP, the `http` modules know no counters, and everything works over any [`Store`](tollgate::Store);
-//! `store` has those that the service can be started with.
+//! from another file (`principals`), which is reloaded in the same way; a `caller` is an authorized one. The engine is
+//! independent of HTTP, the `http` modules are independent of counters, and everything works over any
+//! [`Store`](tollgate::Store); `store` has those that the service can be started with.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -20,13 +20,13 @@ pub(crate) struct Listener {
     pub(crate) security: Security,
 }
 
-/// Who may use the scopes of a listener.
+/// The callers that may use the scopes of a listener.
 #[derive(Debug, Clone)]
 pub(crate) enum Access {
-    /// Everybody, under any host name. With mutual TLS, these are the clients with a valid certificate, and a page
-    /// that rebinds its host name to this address has no certificate for that name.
+    /// Everyone, under any host name. With mutual TLS, these are the clients with a valid certificate, and a page that
+    /// rebinds its host name to this address has no certificate for that name.
     Everybody,
-    /// Everybody, but guarded scopes only under these host names.
+    /// Everyone, but guarded scopes only under these host names.
     Hosts(AllowedHosts),
     /// The principals with the scope, under any host name. A page that rebinds its host name to this address has no
     /// token.
@@ -53,7 +53,7 @@ pub(crate) enum Security {
 pub(crate) struct AllowedHosts(Box<[Box<str>]>);
 
 impl Listener {
-    /// For callers: their own checks.
+    /// Creates the listener for callers: their own checks.
     pub(crate) const fn checks(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {
             name: "checks",
@@ -66,7 +66,7 @@ impl Listener {
         }
     }
 
-    /// For proxies: their checks over gRPC.
+    /// Creates the listener for proxies: their checks over gRPC.
     pub(crate) const fn grpc(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {
             name: "grpc",
@@ -79,7 +79,7 @@ impl Listener {
         }
     }
 
-    /// For administrators: what reads or changes more.
+    /// Creates the listener for administrators, with operations that read or change more.
     pub(crate) const fn admin(address: SocketAddr, access: Access, security: Security) -> Self {
         Self {
             name: "admin",
@@ -92,7 +92,8 @@ impl Listener {
         }
     }
 
-    /// For Prometheus, which needs neither a token nor a certificate, nor the operations that change counters.
+    /// Creates the listener for Prometheus, which needs no token, no certificate and no operations that change
+    /// counters.
     pub(crate) const fn metrics(address: SocketAddr, security: Security) -> Self {
         Self {
             name: "metrics",
@@ -111,7 +112,7 @@ impl Listener {
         format!("{scheme}://{}", self.address)
     }
 
-    /// Whether it grants this scope. The caller may need the scope as well.
+    /// Returns whether it grants this scope. The caller may need the scope as well.
     pub(crate) const fn grants(&self, scope: Option<Scope>) -> bool {
         match scope {
             Some(scope) => self.scopes.has(scope),
@@ -129,7 +130,7 @@ impl AllowedHosts {
         Self(names.iter().map(|name| name.as_str().into()).collect())
     }
 
-    /// Whether the name of this authority (`HOST[:PORT]`) passes.
+    /// Returns whether the name in this authority (`HOST[:PORT]`) is allowed.
     pub(crate) fn pass(&self, authority: &str) -> bool {
         let (host, port) = match authority.strip_prefix('[') {
             Some(rest) => rest.split_once(']').unwrap_or_default(),

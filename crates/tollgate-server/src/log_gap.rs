@@ -1,4 +1,4 @@
-//! Lets one log line of a kind pass, and then none for a while.
+//! Limits log lines: passes one line of a kind, and then none for a while.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;

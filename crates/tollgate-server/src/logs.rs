@@ -1,7 +1,7 @@
 //! Log lines, on standard error: one for each start, stop and unusual event, none for each request.
 //!
 //! A separate thread writes them, so a standard error that is full, closed or unread neither delays nor fails anything.
-//! Lines that it does not take are lost; the log reports their number once it accepts lines again.
+//! Lines that it does not accept are lost; the log reports their number once it accepts lines again.
 
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
@@ -18,10 +18,10 @@ use tracing_subscriber::EnvFilter;
 
 use crate::args::LogFormat;
 
-/// The most lines that wait to be written. Further ones are lost.
+/// The maximum number of lines that wait to be written. Further ones are lost.
 const WAITING: usize = 1024;
 
-/// How long the process waits for its last lines before it ends.
+/// How long the process waits for its last lines before it exits.
 const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The log. Dropping it waits until its lines are written, for a second at most.
@@ -42,7 +42,7 @@ enum Entry {
     End(#[expect(dead_code, reason = "dropping it is what it is for")] SyncSender<()>),
 }
 
-/// Sends log lines to standard error from now on, of level `info` and above unless `RUST_LOG` says otherwise.
+/// Sends log lines to standard error from now on, of level `info` and above by default (`RUST_LOG`).
 ///
 /// # Errors
 ///
@@ -88,7 +88,7 @@ fn write(mut stderr: File, waiting: &Receiver<Entry>, lost: &AtomicU64) {
     }
 }
 
-/// Takes one whole line at a time, as the subscriber writes them.
+/// Accepts one whole line at a time, as the subscriber writes them.
 impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if self.queue.try_send(Entry::Line(line.into())).is_err() {

@@ -17,7 +17,7 @@ pub(crate) enum Files {
     Policies(Vec<PathBuf>),
 }
 
-/// The texts of files, or why one of them cannot be read.
+/// The texts of files, or the reason why one of them cannot be read.
 #[derive(Debug)]
 pub(crate) struct Look {
     pub(crate) sources: Result<Sources, ConfigError>,
@@ -64,7 +64,7 @@ impl Look {
         Self { sources, stamps }
     }
 
-    /// Whether nothing was written between the two looks, as far as the stamps show.
+    /// Returns whether nothing was written between the two looks, as far as the stamps show.
     pub(crate) fn is_same(&self, other: &Self) -> bool {
         self.stamps == other.stamps && self.sources.as_ref().ok() == other.sources.as_ref().ok()
     }

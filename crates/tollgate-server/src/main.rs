@@ -48,7 +48,7 @@ fn main() -> ExitCode {
     ExitCode::from(status)
 }
 
-/// Prints the help, or what is wrong with the arguments.
+/// Prints the help, or the error in the arguments.
 fn usage(error: &clap::Error) -> u8 {
     let printed = error.print().and_then(|()| io::stdout().flush());
     match (error.use_stderr(), printed) {
@@ -58,7 +58,8 @@ fn usage(error: &clap::Error) -> u8 {
     }
 }
 
-/// Prints the answer. Its status stands, unless that would be 0 for an answer that standard output did not take.
+/// Prints the answer. Returns its status, unless that would be 0 for an answer that could not be written to standard
+/// output.
 fn answer(text: &str, status: u8) -> u8 {
     match output::answer(text) {
         Err(error) if status == SUCCESS => unwritten(&error),

@@ -1,4 +1,4 @@
-//! `tollgate man`: manual pages, made from the same description of the commands as their help.
+//! `tollgate man`: manual pages, generated from the same description of the commands as their help.
 
 use std::io;
 

@@ -19,7 +19,7 @@ use crate::with_sources::WithSources;
 /// Only the owner may read and write.
 const MODE: u32 = 0o600;
 
-/// Why there is no token. Nothing is left behind.
+/// The reason why there is no token. Nothing is left behind.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum NewTokenError {
@@ -122,7 +122,7 @@ fn created(path: &Path, token: &str) -> Result<(), NewTokenError> {
     })
 }
 
-/// The file of principals, open and locked, and what is to be added to it.
+/// The file of principals, open and locked, and the line to add to it.
 struct Tokens<'a> {
     path: &'a Path,
     file: File,
@@ -147,7 +147,7 @@ impl<'a> Tokens<'a> {
         Ok(Self { path, file, length, is_new, addition })
     }
 
-    /// Adds the line in one write, so that a service that reads the file meanwhile finds all of it or nothing.
+    /// Adds the line in one write, so that a service that reads the file meanwhile finds the whole line or none of it.
     fn append(mut self) -> Result<(), NewTokenError> {
         let written = self.file.write_all(self.addition.as_bytes());
         written.map_err(|source| {
@@ -157,7 +157,7 @@ impl<'a> Tokens<'a> {
         })
     }
 
-    /// Leaves the file as it was. A full disk may have taken a part of the line.
+    /// Leaves the file as it was. A part of the line may have been written to a full disk.
     fn discard(self) {
         // Another process may have added a line between the creation and the lock.
         if self.is_new && self.length == 0 {

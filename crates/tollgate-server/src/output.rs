@@ -18,8 +18,8 @@ pub fn answer(text: &str) -> io::Result<()> {
     }
 }
 
-/// Writes an error to standard error, without control characters except line ends. If that fails, there is nobody to
-/// report it to.
+/// Writes an error to standard error, without control characters except line ends. If that fails, it cannot be reported
+/// anywhere.
 pub fn complain(error: impl Display) {
     for line in error.to_string().lines() {
         let _ = writeln!(io::stderr(), "{}", Printable(line));

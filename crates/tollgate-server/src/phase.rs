@@ -1,4 +1,4 @@
-//! What the service asks of a connection: to end because of a drain, or to make room for others.
+//! Requests of the service to its connections: to end because of a drain, or to make room for others.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ struct Crowd {
     budget: Budget,
 }
 
-/// What the service asks of connections.
+/// The service's request to connections.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Pressure {
     /// Nothing.
@@ -72,7 +72,7 @@ impl Phase {
         self.drain.draining.load(Ordering::Relaxed)
     }
 
-    /// Whether the service drains, or soon will.
+    /// Returns whether the service drains, or soon will.
     pub(crate) fn is_leaving(&self) -> bool {
         self.drain.leaving.load(Ordering::Relaxed) || self.is_draining()
     }

@@ -82,7 +82,7 @@ impl PolicyFiles {
         self.warned = warnings.into();
     }
 
-    /// Whether the files name another store than the one in use.
+    /// Returns whether the files name another store than the one in use.
     pub(crate) fn has_another_store(&self, config: &Config) -> bool {
         self.store.as_ref() != config.store()
     }

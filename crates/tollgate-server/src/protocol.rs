@@ -9,14 +9,14 @@ use crate::phase::Phase;
 
 /// A protocol, and the service behind it.
 ///
-/// It knows neither sockets nor the number of connections. So TLS, the cap on connections and the drain work in the
+/// It is independent of sockets and the number of connections. So TLS, the cap on connections and the drain work in the
 /// same way for every protocol.
 pub(crate) trait Protocol: Send + Sync + 'static {
     /// The protocol that TLS must agree on, if there is only one.
     const ALPN: Option<&'static [u8]> = None;
 
     /// Serves one connection with this peer until it ends. During a drain, the connection ends after the answers to the
-    /// requests that have arrived; [`watch`](crate::watchdog::watch) does that, and cuts connections that do nothing.
+    /// requests that have arrived; [`watch`](crate::watchdog::watch) does that, and cuts inactive connections.
     fn serve<I: Stream>(
         self: Arc<Self>,
         stream: I,

@@ -25,7 +25,7 @@ struct Look {
 
 impl Readiness {
     /// Returns the state of the store, from the last check or a new one. A check continues even if the clients that
-    /// wait for it are gone.
+    /// wait for it disconnect.
     pub(crate) async fn state(&self, look: impl Future<Output = StoreState> + Send + 'static) -> StoreState {
         let mut state = self.last_or(look);
         let state = state.wait_for(Option::is_some).await.ok().and_then(|state| state.clone());
@@ -50,7 +50,7 @@ impl Readiness {
 }
 
 impl Look {
-    /// Whether the check is under way, or recent.
+    /// Returns whether the check is under way, or recent.
     fn is_fresh(&self) -> bool {
         let is_answered = self.state.borrow().is_some();
         // An error means that the check has ended; without an answer, it was cut short.

@@ -1,15 +1,15 @@
 //! Receipts as callers hold them: opaque, sealed with a secret of the service, and bounded in length.
 //!
 //! A receipt names counters, and the store finds a counter by its key, which is often a person or a secret. So the
-//! whole receipt is encrypted, which also proves its origin. A digest of the key would not do: anybody could confirm a
-//! guessed user name, and layouts of other systems need the key itself.
+//! whole receipt is encrypted, which also proves its origin. A digest of the key would not be enough: anyone could
+//! confirm a guessed user name, and layouts of other systems need the key itself.
 //!
 //! ```text
 //! base64url( version 1 │ salt 16 │ ChaCha20-Poly1305( items ) │ tag 16 )
 //! ```
 //!
 //! Each receipt has its own encryption key: HMAC-SHA-256 of its salt under the secret. So it needs no nonce, and one
-//! secret can seal any number of receipts. Opening takes the same time and gives the same error, whatever part of a
+//! secret can seal any number of receipts. Opening takes the same time and gives the same error, whichever part of a
 //! receipt is wrong.
 
 use std::borrow::Cow;
@@ -36,7 +36,7 @@ pub(crate) struct Receipts {
 #[error("this is not a receipt of this service, or the service's secret has changed")]
 pub(crate) struct NotAReceipt;
 
-/// Why there is no secret. Whoever configured the file can fix it.
+/// The reason why there is no secret. The fault of the file's author.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReceiptSecretError {

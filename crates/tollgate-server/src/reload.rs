@@ -1,4 +1,4 @@
-//! Reloads a file while the service runs: either all of it is valid and becomes live at once, or nothing changes.
+//! Reloads a file while the service runs: either all of it is valid and becomes live immediately, or nothing changes.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -235,7 +235,7 @@ impl ReloadState {
     }
 }
 
-/// Prints every problem of the file, or why it cannot be read.
+/// Prints every problem of the file, or the reason why it cannot be read.
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         WithSources(&self.error).fmt(f)

@@ -1,11 +1,11 @@
-//! What a caller may do: the scopes that operations need, and that listeners and principals grant.
+//! Permissions of callers: the scopes that operations need, and that listeners and principals grant.
 
 use std::fmt;
 
 /// A group of operations that are granted together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// Takes units for the caller's own requests.
+    /// Charges units for the caller's own requests.
     Check,
     /// Looks at the counters of the caller's own requests.
     Peek,
@@ -54,7 +54,7 @@ impl Scope {
     pub(crate) const ALL: [Self; 6] =
         [Self::Check, Self::Peek, Self::Change, Self::Read, Self::Metrics, Self::Policies];
 
-    /// Its name in a file of principals, in flags and in problems.
+    /// Returns its name in a file of principals, in flags and in problems.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -67,7 +67,7 @@ impl Scope {
         }
     }
 
-    /// What a principal with this scope may do, for help.
+    /// Returns the permissions of a principal with this scope, for help.
     pub(crate) const fn grants(self) -> &'static str {
         match self {
             Self::Check => "Checks and batches, and refunds by receipt",
@@ -83,7 +83,7 @@ impl Scope {
         Self::ALL.into_iter().find(|scope| scope.name() == name)
     }
 
-    /// Whether a web page of another site must not reach it through a browser inside the operator's network.
+    /// Returns whether a web page of another site must not reach it through a browser inside the operator's network.
     pub(crate) const fn is_guarded(self) -> bool {
         !matches!(self, Self::Check | Self::Peek)
     }

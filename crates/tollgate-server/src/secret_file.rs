@@ -1,4 +1,4 @@
-//! Files of secrets that everybody on this machine can read.
+//! Files with secrets that every user of this machine can read.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::PermissionsExt;

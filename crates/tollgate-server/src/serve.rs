@@ -59,10 +59,10 @@ struct Server {
     background: Vec<Task>,
     public: Listener,
     admin: Listener,
-    /// For metrics alone.
+    /// The listener for metrics only.
     metrics_only: Option<Listener>,
     grpc: Option<Listener>,
-    /// Whether everybody may use the scopes of a listener.
+    /// Whether everyone may use the scopes of a listener.
     is_open: bool,
     /// Whether a principal has a token.
     asks_token: bool,
@@ -72,7 +72,7 @@ struct Server {
     example: Option<String>,
     caps: Caps,
     max_connections: u32,
-    /// The most files that the process may have open.
+    /// The maximum number of open files of the process.
     open_files: Option<u64>,
     drain_delay: Option<Duration>,
     log_format: LogFormat,
@@ -81,7 +81,7 @@ struct Server {
     signals: Signals,
 }
 
-/// How the service ended.
+/// The end of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     /// Open connections have finished, or their time was up.
@@ -97,7 +97,7 @@ pub enum Ended {
 ///
 /// # Errors
 ///
-/// If an address cannot be bound, signals cannot be caught, or a part of the service stopped by itself.
+/// If an address cannot be bound, signals cannot be caught, or a part of the service stopped unexpectedly.
 pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     settings.secret_files.iter().for_each(|path| secret_file::warn_if_public(path));
     let memory = settings.memory.clone();
@@ -457,7 +457,7 @@ impl Server {
         }
     }
 
-    /// Serves until a signal comes, then lets open connections finish.
+    /// Serves until a signal arrives, then lets open connections finish.
     async fn run(self) -> anyhow::Result<Ended> {
         let Self { acceptors, background, drain_delay, phase, metrics, mut signals, .. } = self;
         let mut serving: JoinSet<()> = acceptors.into_iter().collect();

@@ -1,4 +1,4 @@
-//! The settings of the service: ready objects, made from flags, variables and files.
+//! The settings of the service: ready objects, created from flags, variables and files.
 
 use std::net::SocketAddr;
 use std::num::NonZeroU32;
@@ -39,7 +39,7 @@ pub struct Settings {
     pub(crate) when_full: WhenFull,
     /// Additional forms of requests.
     pub(crate) asking: Asking,
-    /// The other system under whose names metrics are exported as well.
+    /// The other system whose metric names are exported as well.
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
@@ -47,16 +47,16 @@ pub struct Settings {
     pub(crate) grpc: Option<GrpcSettings>,
     /// The host names under which guarded scopes may be used.
     pub(crate) allowed_hosts: AllowedHosts,
-    /// The principals, unless everybody may do everything.
+    /// The principals, unless everyone may do everything.
     pub(crate) principals: Option<(PrincipalFile, Vec<Principal>)>,
     pub(crate) tls: Option<ServerTls>,
-    /// Files of secrets besides the key of `tls`, which may be changed while the service runs.
+    /// Files with secrets other than the key of `tls`, which may be changed while the service runs.
     pub(crate) secret_files: Vec<PathBuf>,
     pub(crate) max_connections: u32,
     pub(crate) max_connections_per_peer: Option<u32>,
     /// The memory for requests and answers in flight, in bytes.
     pub(crate) body_memory: usize,
-    /// The most bytes in the value of an attribute.
+    /// The maximum length of an attribute's value, in bytes.
     pub(crate) max_attribute_bytes: usize,
     /// The time between the signal that ends the service and the drain.
     pub(crate) drain_delay: Option<Duration>,
@@ -103,7 +103,7 @@ pub enum SettingsError {
     /// The file of principals cannot be read, or is not valid.
     #[error("`{}`: {}", Flag("--tokens"), of_file(.0))]
     Tokens(ConfigError),
-    /// Other hosts can reach the admin listener, and it accepts everybody.
+    /// Other hosts can reach the admin listener, and it accepts everyone.
     #[error(
         "`{}` can be reached by other hosts, and anyone who reaches it can change counters: restrict access with \
          `--tokens` or `--tls-client-ca`, or allow everyone with `--insecure-admin`; to expose only metrics, use \
@@ -129,13 +129,13 @@ pub enum SettingsError {
         /// The fault.
         source: UrlError,
     },
-    /// Limit headers are those of policies, and Envoy's limits decide.
+    /// Limit headers are those of policies, but Envoy's limits decide.
     #[error(
         "`{}` cannot be used with the limits of envoyproxy/ratelimit: set LIMIT_RESPONSE_HEADERS_ENABLED=true",
         Flag("--grpc-limit-headers")
     )]
     NeedlessLimitHeaders,
-    /// The flag is about paths that ask policies, and the limits of envoyproxy/ratelimit take their place.
+    /// The flag is about paths that use policies, but the limits of envoyproxy/ratelimit replace them.
     #[error(
         "`{}` cannot be used with the limits of envoyproxy/ratelimit: they answer over gRPC and at `/json`{effect}",
         Flag(flag)
@@ -143,10 +143,10 @@ pub enum SettingsError {
     NeedlessForDomains {
         /// The flag.
         flag: &'static str,
-        /// What it would be for.
+        /// The effect that it lacks.
         effect: &'static str,
     },
-    /// Names of metrics that are about the limits of envoyproxy/ratelimit, and none of these.
+    /// Metric names for the limits of envoyproxy/ratelimit, without such limits.
     #[error(
         "`{}` is about the limits of envoyproxy/ratelimit: start with `--import envoy-ratelimit`",
         FlagWith("--metric-aliases", &"envoy-ratelimit")
@@ -204,7 +204,7 @@ pub enum SettingsError {
         layout = Flag("--store-layout")
     )]
     NeedlessPrefix(KeyLayout),
-    /// Limits of callers need keys of their own, which layouts of other systems do not have.
+    /// Callers' limits need separate keys, which layouts of other systems do not have.
     #[error(
         "`{flag}` cannot be used with a key layout (`{0}`): callers' limits could share counters with policies",
         flag = Flag("--caller-quotas")
@@ -245,13 +245,13 @@ pub enum SettingsError {
         /// The variable that holds it.
         variable: &'static str,
     },
-    /// The URL has a user, and there is no password.
+    /// The URL has a user, but there is no password.
     #[error(
         "the store's URL names a user, which needs a password: pass `--store-password-file` or set \
          TOLLGATE_STORE_PASSWORD"
     )]
     PasswordMissing,
-    /// There is a user for the Sentinels and no password.
+    /// There is a user for the Sentinels, but no password.
     #[error(
         "`{}` needs a password: pass `--store-sentinel-password-file` or set TOLLGATE_STORE_SENTINEL_PASSWORD",
         Flag("--store-sentinel-user")
@@ -381,7 +381,7 @@ impl Settings {
     }
 }
 
-/// Checks that an admin listener that other hosts can reach has a way to know its callers, or was opened on purpose.
+/// Checks that an admin listener that other hosts can reach can identify its callers, or was opened on purpose.
 fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
     let is_local = args.admin_listen.ip().to_canonical().is_loopback();
     let knows_callers = args.tokens.is_some() || args.tls.tls_client_ca.is_some();
@@ -391,7 +391,7 @@ fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
     Err(SettingsError::OpenAdmin(args.admin_listen))
 }
 
-/// Checks that no flag is about paths that ask policies.
+/// Checks that no flag is about paths that use policies.
 fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
     let flags = [
         ("--answers", args.answers.is_some(), ""),
@@ -552,7 +552,7 @@ fn check_dialect(dialect: &'static Dialect, policies: &InitialPolicies) -> Resul
     Ok(())
 }
 
-/// Returns what the flags set for outages of the store, if they do.
+/// Returns the flags' setting for outages of the store, if any.
 fn on_store_failure(args: &ServeArgs) -> Result<Option<OnStoreFailure>, SettingsError> {
     Ok(match (args.failure.on_store_failure, args.failure.local_share) {
         (Some(args::OnStoreFailure::Local), Some(share)) => Some(OnStoreFailure::Local(share)),

@@ -6,7 +6,7 @@ use std::{fs, io};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// SIGINT, SIGTERM and SIGHUP, caught from its creation on. If the process was started to ignore SIGHUP, as with
-/// `nohup`, it stays ignored. If SIGHUP means a reload, it ends nothing.
+/// `nohup`, it stays ignored. If SIGHUP means a reload, it does not end the service.
 #[derive(Debug)]
 pub(crate) struct Signals {
     interrupt: Signal,
@@ -50,12 +50,12 @@ impl Signals {
     }
 }
 
-/// Catches SIGHUP, which ends nothing from now on. Each receiver gets every signal.
+/// Catches SIGHUP, which no longer ends the process from now on. Each receiver gets every signal.
 pub(crate) fn hangup() -> io::Result<Signal> {
     signal(SignalKind::hangup())
 }
 
-/// Whether the process was started to ignore SIGHUP, as far as the system tells.
+/// Returns whether the process was started to ignore SIGHUP, as far as the system shows.
 fn is_hangup_ignored() -> bool {
     /// Signal 1 of the mask.
     const HANGUP: u64 = 1;

@@ -8,8 +8,8 @@ use tokio::net::{TcpListener, TcpSocket};
 
 use crate::args::Flag;
 
-/// The most queued connections. A further one is dropped, and its client only retries after a second. The usual 128 are
-/// fewer than one burst of a large client.
+/// The maximum number of queued connections. A further one is dropped, and its client only retries after a second. The
+/// usual 128 are fewer than one burst of a large client.
 const BACKLOG: u32 = 4096;
 
 /// Listens on the address of this flag.
@@ -24,7 +24,7 @@ pub(crate) fn listen_on(address: SocketAddr, flag: &'static str) -> anyhow::Resu
     listen().with_context(|| format!("cannot listen on {address} (`{}`)", Flag(flag)))
 }
 
-/// Returns how many connections the system queues, if it tells.
+/// Returns how many connections the system queues, if it reports this.
 pub(crate) fn backlog() -> Option<u32> {
     let most = fs::read_to_string("/proc/sys/net/core/somaxconn").ok()?;
     most.trim().parse().ok().map(|most: u32| most.min(BACKLOG))

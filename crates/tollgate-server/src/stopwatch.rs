@@ -1,4 +1,4 @@
-//! Measures durations. Only a store's clock tells the time.
+//! Measures durations. The time itself comes only from a store's clock.
 
 use std::time::{Duration, Instant};
 

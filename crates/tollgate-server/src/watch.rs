@@ -20,13 +20,13 @@ use tracing::warn;
 
 use crate::follow::Cause;
 
-/// How long it has to be quiet: a change is several events, and the last one completes it.
+/// The required pause between events: a change is several events, and the last one completes it.
 const QUIET: Duration = Duration::from_millis(100);
 
 /// After this time, even a folder with constant events is read.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How often the files are read without any event.
+/// The interval at which files are read without any event.
 const INTERVAL: Duration = Duration::from_secs(30);
 
 /// See the [module](self).
@@ -107,7 +107,7 @@ fn folder(file: &Path) -> &Path {
     }
 }
 
-/// Whether a file was renamed, with its new name as the last path of the event.
+/// Returns whether a file was renamed, with its new name as the last path of the event.
 fn is_rename(kind: EventKind) -> bool {
     matches!(kind, EventKind::Modify(ModifyKind::Name(RenameMode::To | RenameMode::Both)))
 }

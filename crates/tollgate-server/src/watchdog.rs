@@ -1,7 +1,7 @@
-//! Ends connections that hold a place and do nothing: slow heads, unread answers, long silence, and idleness during a
-//! drain.
+//! Ends connections that hold a place without making progress: slow heads, unread answers, long silence, and idleness
+//! during a drain.
 //!
-//! hyper's own timer for heads takes an idle connection for a slow head, and costs a timer for each request. Here a
+//! hyper's own timer for heads treats an idle connection as a slow head, and needs a timer for each request. Here a
 //! connection records its own events, and the watchdog looks once a [`TICK`], for the first time after one tick to two.
 
 use std::io;
@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use crate::metrics::Cut;
 use crate::phase::{Phase, Pressure};
 
-/// How often the watchdog looks at a connection. The limits below count ticks, so they are exact to one tick.
+/// The interval at which the watchdog checks a connection. The limits below count ticks, so they are exact to one tick.
 const TICK: Duration = Duration::from_secs(1);
 
 /// A head must be complete this long after its first byte. The first head must be complete this long after the
@@ -26,10 +26,10 @@ const HEAD_TICKS: u32 = 5;
 /// Longer than the usual client pools keep a connection, so that the server rarely closes it first.
 const IDLE_TICKS: u32 = 120;
 
-/// How long a client may leave an answer unread while room is wanted.
+/// How long a client may leave an answer unread while room is needed.
 const STALLED_TICKS: u32 = 10;
 
-/// How long a connection of interleaved requests may last after it was told to close.
+/// How long a connection of interleaved requests may last after it was asked to close.
 const CLOSING_TICKS: u32 = 5;
 
 /// How long a connection may be idle while nearly all connections are taken.
@@ -48,14 +48,14 @@ struct Happened {
     /// Requests without an answer, in two generations.
     pending: [AtomicU32; 2],
     /// The generation of new requests. The other one only shrinks, and when it is empty they change places. If it stays
-    /// non-empty, one request has been waiting all that time, whatever else begins and ends.
+    /// non-empty, one request has been waiting all that time, whichever others begin and end.
     young: AtomicUsize,
     /// Bytes came since a request last began or was answered: in HTTP/1, a piece of the next head.
     bytes: AtomicBool,
     interleaved: AtomicBool,
-    /// Whether the client was told that the connection is about to close.
+    /// Whether the client was informed that the connection is about to close.
     closing: AtomicBool,
-    /// How often bytes started and stopped waiting for the client to read. Odd while they wait.
+    /// How many times bytes started and stopped waiting for the client to read. Odd while they wait.
     writes: AtomicU32,
 }
 
@@ -69,7 +69,7 @@ pub(crate) enum Order {
 }
 
 impl Activity {
-    /// The activity of a connection whose requests are interleaved from the start.
+    /// Creates the activity of a connection whose requests are interleaved from the start.
     pub(crate) fn interleaved() -> Self {
         let activity = Self::default();
         activity.0.interleaved.store(true, Ordering::Relaxed);
@@ -94,7 +94,7 @@ impl Activity {
         self.0.pending.iter().map(|pending| pending.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether the connection takes no further request, so that streams have to end.
+    /// Returns whether the connection accepts no further request, so that streams must end.
     pub(crate) fn is_closing(&self) -> bool {
         self.0.closing.load(Ordering::Relaxed)
     }
@@ -103,7 +103,7 @@ impl Activity {
         self.0.closing.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the older generation is fully answered. If so, the generations change places.
+    /// Returns whether the older generation is fully answered. If so, the generations change places.
     fn turns(&self) -> bool {
         let Happened { pending, young, .. } = &*self.0;
         let old = 1 - young.load(Ordering::Relaxed);
@@ -158,7 +158,8 @@ impl Lifetime {
         Self { max_age }
     }
 
-    /// The number of ticks, up to a tenth more than the age: clients that came together do not leave together.
+    /// Returns the number of ticks, up to a tenth more than the age, so that clients that connected together do not
+    /// disconnect together.
     fn ticks(self) -> Option<u64> {
         let max_age = self.max_age?;
         Some(max_age.mul_f64(1.0 + fastrand::f64() / 10.0).as_secs())
@@ -169,13 +170,13 @@ impl Lifetime {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Judgement {
     Keep,
-    /// Let it finish its requests, and take no further one.
+    /// Let it finish its requests, and accept no further ones.
     Close,
     /// Drop it now.
     Cut(Cut),
 }
 
-/// Drives a connection until it ends or is cut. `close` lets it finish its requests and take no further one.
+/// Drives a connection until it ends or is cut. `close` lets it finish its requests and accept no further ones.
 pub(crate) async fn watch<C: Future>(
     connection: C,
     close: impl Fn(Pin<&mut C>),
@@ -276,7 +277,7 @@ impl Watchdog {
         }
     }
 
-    /// Whether the client has left an answer unread for too long, whatever else it sends and reads.
+    /// Returns whether the client has left an answer unread for too long, whatever else it sends and reads.
     fn is_stalled(&mut self, activity: &Activity, pressure: Pressure) -> bool {
         let writes = activity.0.writes.load(Ordering::Relaxed);
         let goes_on = is_odd(writes) && writes == self.writes;
@@ -545,7 +546,7 @@ mod tests {
         }
     }
 
-    /// The watchdog looks at a connection once a second, whatever happens on it.
+    /// The watchdog checks a connection once a second, whatever happens on it.
     #[tokio::test(start_paused = true)]
     #[expect(clippy::disallowed_methods, reason = "this is tokio's clock, which stands still")]
     async fn a_connection_is_looked_at_every_second() {

@@ -1,7 +1,7 @@
-//! `tollgate explain`: shows what a policy file does with one request, and why.
+//! `tollgate explain`: shows the effect of a policy file on one request, with reasons.
 //!
 //! The policies themselves decide, in the code that every request runs through; this module only puts the outcome into
-//! words. It asks no store, so it knows nothing of usage.
+//! words. It contacts no store, so it does not know the usage.
 
 mod readable;
 mod report;

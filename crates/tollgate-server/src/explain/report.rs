@@ -1,4 +1,4 @@
-//! The report on a request: its outcome, and what each policy does or why it does nothing.
+//! The report on a request: its outcome, and the effect of each policy or the reason why it has none.
 
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
@@ -7,7 +7,7 @@ use tollgate_policy::{
     Texts, TrialKind,
 };
 
-/// What `--json` prints.
+/// The output of `--json`.
 #[derive(Serialize)]
 pub(super) struct Report<'a> {
     /// Milliseconds since the Unix epoch, like all times in the report.
@@ -32,7 +32,7 @@ pub(super) struct PolicyReport<'a> {
     pub(super) exempt: bool,
     /// Whether the policy denies every matching request.
     pub(super) denies: bool,
-    /// Why the policy counts nothing.
+    /// The reasons why the policy counts nothing.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

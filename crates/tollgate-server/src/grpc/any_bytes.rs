@@ -1,8 +1,8 @@
-//! Values of entries that are no UTF-8, as clients can put them into headers.
+//! Values of entries that are not UTF-8, which clients can put into headers.
 //!
-//! Envoy copies headers into entries as they are. A message with such a text cannot be decoded, and Envoy lets the
-//! requests of calls through that are errors. So each byte that is no UTF-8 is escaped: [`ESCAPE`] and the character of
-//! the byte in ISO 8859-1. The escape itself is written twice, so that different values have different texts.
+//! Envoy copies headers into entries as they are. A message with such a text cannot be decoded, and Envoy lets requests
+//! through whose calls fail. So each byte that is not UTF-8 is escaped: [`ESCAPE`] and the character of the byte in ISO
+//! 8859-1. The escape itself is written twice, so that different values have different texts.
 
 use prost::{DecodeError, Message};
 
@@ -12,7 +12,7 @@ use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 };
 use super::messages::envoy::service::ratelimit::v3::RateLimitRequest;
 
-/// Stands before the character of a byte. Unicode promises that it is never a character, so no condition needs it.
+/// Precedes the character of a byte. Unicode promises that it is never a character, so no condition needs it.
 const ESCAPE: char = '\u{10FFFF}';
 
 /// A request with values of any bytes; on the wire, it is the same message.
@@ -50,7 +50,7 @@ struct AnyEntry {
 ///
 /// # Errors
 ///
-/// If it cannot be decoded for another reason than a value.
+/// If it cannot be decoded for any reason other than a value.
 pub(super) fn decode(bytes: &[u8]) -> Result<(RateLimitRequest, usize), DecodeError> {
     let decoded = match RateLimitRequest::decode(bytes) {
         Ok(request) if !has_escape(&request) => return Ok((request, bytes.len())),

@@ -19,14 +19,14 @@ use crate::protocol::{Protocol, Stream};
 use crate::store::ServedStore;
 use crate::watchdog::{self, Activity, Lifetime, Order, Watched};
 
-/// Calls at once on one connection, as over HTTP: the heads of answers that a client does not read are outside the
-/// budget. Proxies that need more at once open another connection.
+/// The maximum number of concurrent calls on one connection, as over HTTP: the heads of answers that a client does not
+/// read are outside the budget. Proxies that need more open another connection.
 const MAX_STREAMS: u32 = 100;
 
-/// A client that does not answer a ping in this time is gone.
+/// A client that does not answer a ping within this time is considered disconnected.
 const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What the calls of one connection share.
+/// The shared state of the calls on one connection.
 pub(super) struct Connection {
     pub(super) peer: Peer,
     pub(super) phase: Phase,

@@ -14,7 +14,7 @@ const HEADER: &str = "grpc-timeout";
 /// Digits of the number, at most.
 const MAX_DIGITS: usize = 8;
 
-/// Returns how long the client waits, if it says so.
+/// Returns how long the client waits, if it sets a time.
 ///
 /// # Errors
 ///
@@ -42,17 +42,17 @@ fn read(value: &[u8]) -> Option<Duration> {
     })
 }
 
-/// What is known about a call whose time is over.
+/// The knowledge about a call whose time is over.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Late {
     /// It had not begun.
     Uncounted,
-    /// What its step of the store came to is unknown.
+    /// The result of its step in the store is unknown.
     Unknown,
 }
 
-/// Returns what the call gives in this time. The call stays pinned where it is, because passing a future on stores it
-/// twice.
+/// Returns the result of the call within this time. The call stays pinned where it is, because passing a future on
+/// stores it twice.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! What `grpc.health.v1` answers: whether calls are decided, as `/readyz` does.
+//! The answers of `grpc.health.v1`: whether calls are decided, as for `/readyz`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use crate::store::ServedStore;
 /// envoyproxy/ratelimit have.
 const SERVICES: [&str; 3] = ["", "envoy.service.ratelimit.v3.RateLimitService", "ratelimit"];
 
-/// How often the store is looked at.
+/// The interval at which the store is checked.
 const LOOK: Duration = Duration::from_secs(1);
 
 /// Answers single questions. Tonic's service answers streams of them.
@@ -32,7 +32,7 @@ impl Health {
     }
 }
 
-/// The services, and what tells them how things are. Until it does, nothing serves.
+/// Returns the services, and the handle that reports their state. Before the first report, none of them serves.
 pub(super) async fn services() -> (Health, Tonic, HealthReporter) {
     let reporter = HealthReporter::new();
     tell(&reporter, ServingStatus::NotServing).await;

@@ -1,4 +1,4 @@
-//! Finds what a path means, checks who may call it, and answers.
+//! Finds the method at a path, checks the caller's scope, and answers.
 
 use std::convert::Infallible;
 use std::pin::{Pin, pin};
@@ -29,7 +29,7 @@ use crate::watchdog::Answering;
 /// The method of Envoy's service.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
 
-/// Asks once how things are.
+/// The method for a single health check.
 const CHECK_HEALTH: &str = "/grpc.health.v1.Health/Check";
 
 /// The pause in the log after a line about a call that is refused.
@@ -41,10 +41,10 @@ const MESSAGE_TIME: Duration = Duration::from_secs(5);
 /// Bytes of a message to tonic's services, which hold names.
 pub(super) const MAX_MESSAGE: usize = 4 * 1024;
 
-/// A service of tonic's, with what its paths begin with.
+/// A service of tonic's, with the prefix of its paths.
 pub(super) struct Tonic {
     prefix: &'static str,
-    /// What its callers need; `None` if everybody may call it.
+    /// The scope that its callers need; `None` if everyone may call it.
     scope: Option<Scope>,
     call: Box<dyn Fn(Request<Incoming>) -> Called + Send + Sync>,
 }
@@ -72,7 +72,7 @@ impl Tonic {
 }
 
 impl<S: ServedStore + 'static> Service<S> {
-    /// Answers a call on a connection that has so many others.
+    /// Answers a call on a connection that has this many others.
     pub(super) async fn answer(
         &self,
         listener: &Listener,
@@ -171,7 +171,7 @@ impl<S: ServedStore + 'static> Service<S> {
         Ok(unary::reply(&response))
     }
 
-    /// Rejects a call whose request Envoy lets through unless it is told otherwise, which nobody would notice.
+    /// Rejects a call and logs this, because Envoy lets the request through by default, which nobody would notice.
     fn reject_check(&self, rejection: &Rejection) -> Response<Outgoing> {
         let status = rejection.status();
         let is_of_caller = status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT;
@@ -196,11 +196,11 @@ impl<S: ServedStore + 'static> Service<S> {
     }
 }
 
-/// That the request is a call.
+/// Checks that the request is a call.
 ///
 /// # Errors
 ///
-/// With the status of HTTP that gRPC wants for it.
+/// With the HTTP status that gRPC requires for it.
 fn check_form<B>(request: &Request<B>) -> Result<(), StatusCode> {
     if request.method() != Method::POST {
         return Err(StatusCode::METHOD_NOT_ALLOWED);
@@ -215,7 +215,7 @@ fn check_form<B>(request: &Request<B>) -> Result<(), StatusCode> {
     }
 }
 
-/// The code of an answer of tonic's that is nothing but an error.
+/// Returns the code of an answer of tonic's that is only an error.
 fn refused(headers: &HeaderMap) -> Option<Code> {
     Status::from_header_map(headers).map(|status| status.code()).filter(|code| *code != Code::Ok)
 }

@@ -1,11 +1,12 @@
 //! gRPC: Envoy's rate-limit service, health and reflection.
 //!
-//! A call takes this way: `connection` is HTTP/2 on one connection, `method` finds what a path means and who may call
-//! it, `deadline` ends calls that their clients no longer wait for, `unary` reads the message of a call and writes its
-//! answer, `any_bytes` decodes what clients put into headers, and `rate_limit` makes checks of descriptors, whose answers `response` writes. `imported` turns messages into
-//! requests of `tollgate-envoy` and back, for the limits of envoyproxy/ratelimit. Calls without an answer are
-//! rejections, as over HTTP, and `status` says which status of gRPC each of them is. `health` and `reflection` are tonic's
-//! services, whose `streams` are bounded. `messages` is generated.
+//! A call passes through these modules: `connection` is HTTP/2 on one connection, `method` finds the method at a path
+//! and checks the caller's scope, `deadline` ends calls whose clients no longer wait, `unary` reads the message of a
+//! call and writes its answer, `any_bytes` decodes values from clients' headers, and `rate_limit` turns descriptors
+//! into checks, whose answers `response` writes. `imported` turns messages into requests of `tollgate-envoy` and back,
+//! for the limits of envoyproxy/ratelimit. Calls without an answer are rejections, as over HTTP, and `status` maps each
+//! of them to a gRPC status. `health` and `reflection` are tonic's services, whose `streams` are bounded. `messages` is
+//! generated.
 //!
 //! Calls of Envoy's service are answered over hyper's HTTP/2 without tonic. So they share the memory budget and the
 //! bounds of bodies with HTTP, and cost less.
@@ -76,11 +77,11 @@ pub(crate) struct Service<S> {
 }
 
 impl<S> Service<S> {
-    /// The service, and what its health is reported to.
+    /// Creates the service, and the handle to which its health is reported.
     ///
     /// # Errors
     ///
-    /// If the description of the messages is none.
+    /// If the description of the messages is invalid.
     pub(crate) async fn new(
         engine: Arc<Engine<S>>,
         envoy: Option<Arc<EnvoyEngine<S>>>,

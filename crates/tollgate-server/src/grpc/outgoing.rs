@@ -11,7 +11,7 @@ use tonic::Status;
 use super::streams::Stay;
 use crate::http::until_sent;
 
-/// What is left of an answer.
+/// The rest of an answer.
 #[derive(Default)]
 pub(super) enum Outgoing {
     /// Nothing.

@@ -21,11 +21,11 @@ const DOMAIN: &str = "domain";
 /// Under this name limits are counted that come with descriptors.
 const OVERRIDES: &str = "envoy";
 
-/// What one descriptor asks.
+/// The check of one descriptor.
 type Asked<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
 
 impl<S: ServedStore> Service<S> {
-    /// Takes the units of every descriptor, or of none.
+    /// Charges the units of every descriptor, or of none.
     pub(super) async fn rate_limit(
         &self,
         caller: &Caller,

@@ -1,4 +1,4 @@
-//! What the listener answers to those who ask which services there are.
+//! The listener's answers to questions about its services.
 
 use tonic_reflection::server::{Builder, Error};
 

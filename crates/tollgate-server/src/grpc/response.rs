@@ -1,4 +1,4 @@
-//! Decisions as Envoy is told them.
+//! Decisions in the form that Envoy expects.
 
 use http::HeaderMap;
 use prost_types::Duration;
@@ -26,7 +26,7 @@ fn code(is_allowed: bool) -> i32 {
     if is_allowed { Code::Ok.number() } else { Code::OverLimit.number() }
 }
 
-/// The figures are those of the quota that decided; there are none if no quota did.
+/// The figures are those of the deciding quota, if there is one.
 fn status(decision: &PolicyDecision) -> DescriptorStatus {
     let code = code(decision.is_allowed());
     let Some(QuotaStanding { policy, quota, state }) = decision.quota() else {
@@ -47,7 +47,7 @@ fn status(decision: &PolicyDecision) -> DescriptorStatus {
     }
 }
 
-/// The number of the unit that is as long as the windows; 0 if none is.
+/// Returns the number of the unit that is as long as the windows; 0 if there is none.
 fn unit(quota: &Quota) -> i32 {
     let unit = match quota.window() {
         WindowLength::Fixed(length) => Unit::ALL.into_iter().find(|unit| unit.length() == length),
@@ -64,7 +64,7 @@ fn saturated(units: u64) -> u32 {
     u32::try_from(units).unwrap_or(u32::MAX)
 }
 
-/// The headers of the decision that decides among all: one that denies, else the one with the least remaining share.
+/// Writes the headers of the most important decision: one that denies, else the one with the least remaining share.
 fn written(limit_headers: &PolicyHeaders, decisions: &[PolicyDecision]) -> Vec<HeaderValue> {
     let counted = || decisions.iter().filter_map(|decision| Some((decision, *decision.state()?)));
     let states: Counted = counted().map(|(_, state)| state).collect();

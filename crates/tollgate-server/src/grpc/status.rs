@@ -17,7 +17,7 @@ impl From<&Rejection> for Status {
     }
 }
 
-/// How messages may be compressed.
+/// The accepted compressions of messages.
 const ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 
 /// The answer to a call that is rejected: a head without a body.
@@ -29,7 +29,7 @@ pub(super) fn reply(rejection: &Rejection) -> Response<Outgoing> {
     reply
 }
 
-/// The answer to a request that is no call of gRPC.
+/// Creates the answer to a request that is not a gRPC call.
 pub(super) fn not_a_call(status: StatusCode) -> Response<Outgoing> {
     let mut reply = Response::new(Outgoing::Empty);
     *reply.status_mut() = status;
@@ -49,7 +49,7 @@ pub(super) fn of_code(code: Code) -> StatusCode {
     }
 }
 
-/// What a rejection with this status of HTTP is.
+/// Returns the gRPC code of a rejection with this HTTP status.
 pub(super) fn code(status: StatusCode) -> Code {
     match status {
         StatusCode::BAD_REQUEST => Code::InvalidArgument,

@@ -1,4 +1,4 @@
-//! Streams of health and reflection: they last, so few are open at once, and each ends at some time.
+//! Streams of health and reflection: they are long-lived, so their number and their age are limited.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,16 +12,16 @@ use crate::watchdog::{Activity, Answering};
 /// Streams that may be open on one connection.
 const MAX_OF_CONNECTION: usize = 8;
 
-/// Streams that may be open at once. They hold at most a quarter of the memory for requests.
+/// The maximum number of open streams. They hold at most a quarter of the memory for requests.
 const MAX: usize = 256;
 
-/// What a stream holds: its task, tonic's buffers, and a message that waits to be read.
+/// The memory of a stream: its task, tonic's buffers, and a message that waits to be read.
 const MEMORY: usize = 16 * 1024;
 
-/// How often a stream looks whether it has to end.
+/// The interval at which a stream checks whether it must end.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// A stream ends after so many looks. Clients that still want to know open another.
+/// The number of checks after which a stream ends. Clients that still need it open another.
 const LOOKS: usize = 600;
 
 /// The number of open streams, and its bound. Clones share the number.
@@ -37,7 +37,7 @@ struct Place(Arc<AtomicUsize>);
 /// The room of one stream, and when it has to end.
 pub(super) struct Stay {
     over: Pin<Box<dyn Future<Output = &'static str> + Send>>,
-    /// Until the client takes the first message, it may let it lie no longer than any other answer.
+    /// The client must read the first message within the time limit of any other answer.
     untouched: Option<Answering>,
     _room: (Held, [Place; 2]),
 }
@@ -87,7 +87,7 @@ impl Room {
 }
 
 impl Stay {
-    /// The time at which the stream has to end, with the reason. Called when the client has room for a message.
+    /// Waits until the stream must end, and returns the reason. Called when the client has room for a message.
     pub(super) fn over(&mut self) -> Pin<&mut (dyn Future<Output = &'static str> + Send)> {
         self.untouched = None;
         self.over.as_mut()

@@ -17,14 +17,14 @@ use crate::http::{Budget, Rejection, read_body};
 /// Whether the message is compressed, and its length in four bytes.
 const PREFIX: usize = 5;
 
-/// Envoy takes heads of 60 KiB unless it is told otherwise, and several descriptors may hold one header. A longer
-/// message is an error, and Envoy admits what is one.
+/// Envoy accepts heads of 60 KiB by default, and several descriptors may contain one header. A longer message is an
+/// error, and Envoy admits requests whose calls fail.
 const MAX_MESSAGE: usize = 256 * 1024;
 
-/// Decodes a message, and says how long it is then.
+/// Decodes a message, and returns its decoded length.
 type Decoder<M> = fn(&[u8]) -> Result<(M, usize), DecodeError>;
 
-/// How a message is compressed.
+/// The compression of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Encoding {
     Identity,
@@ -165,7 +165,7 @@ mod tests {
         assert_eq!(domain(&framed(0, b"\x0a\xff"), Encoding::Identity), Err(StatusCode::BAD_REQUEST));
     }
 
-    /// Field 15, which does not exist, stands before the domain.
+    /// Field 15, which does not exist, precedes the domain.
     #[test]
     fn unknown_fields_are_skipped() {
         let message = [b"\x7a\x03abc".as_slice(), b"\x0a\x04shop"].concat();

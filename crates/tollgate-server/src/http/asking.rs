@@ -12,7 +12,7 @@ use crate::receipts::Receipts;
 /// The optional features that this service offers.
 #[derive(Debug)]
 pub(crate) struct Asking {
-    /// The other system in whose format checks are answered too.
+    /// The other system whose format is also served.
     pub(crate) dialect: Option<&'static Dialect>,
     pub(crate) receipts: Receipts,
     /// Whether callers may give limits with their requests.

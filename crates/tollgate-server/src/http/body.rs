@@ -17,13 +17,13 @@ use super::rejection::Rejection;
 /// Two thirds of a kilobyte for each request of the largest batch.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
 
-/// How much more of an oversized body is read and thrown away.
+/// How much more of an oversized body is read and discarded.
 const MAX_DISCARDED: u64 = 16 * 1024 * 1024;
 
 /// From the end of the head to the end of the body.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The memory of a waiting request besides its body: its stream, its task and its timer.
+/// The memory of a waiting request in addition to its body: its stream, its task and its timer.
 const WAITING: usize = 2 * 1024;
 
 /// A complete body. It holds its share of the budget until it is dropped.

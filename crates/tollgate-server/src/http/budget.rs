@@ -22,13 +22,13 @@ const BATCH_ENTRY: usize = 640;
 /// the protocol's state, and an answer of the usual size.
 const STREAM: usize = 6 * 1024;
 
-/// An entry of a message of gRPC, besides its bytes: it is two texts once it is decoded, and an attribute.
+/// The memory of an entry in a gRPC message in addition to its bytes: once decoded, it is two texts and an attribute.
 const ENTRY: usize = 192;
 
-/// A descriptor of a message of gRPC besides its entries, and its status in the answer.
+/// The memory of a descriptor in a gRPC message in addition to its entries, and of its status in the answer.
 const DESCRIPTOR: usize = 256;
 
-/// What a decoded message and its statuses may take as a part of [`STREAM`].
+/// The memory of a decoded message and its statuses that is part of [`STREAM`].
 const USUAL_MESSAGE: usize = 4 * 1024;
 
 /// The same for the only stream of a connection.
@@ -39,7 +39,7 @@ const USUAL_ANSWER: usize = 1024;
 
 const LOG_GAP: Duration = Duration::from_secs(60);
 
-/// The bytes that may be held at once. Clones share them.
+/// The bytes that may be held at the same time. Clones share them.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget(Arc<Account>);
 
@@ -81,7 +81,7 @@ impl Budget {
         self.0.refused.load(Ordering::Relaxed)
     }
 
-    /// Whether more than half is held, so that slow clients have to make room.
+    /// Returns whether more than half is held, so that slow clients must make room.
     pub(crate) fn is_scarce(&self) -> bool {
         self.held() > self.max() / 2
     }
@@ -154,7 +154,8 @@ impl Budget {
 }
 
 impl Held {
-    /// Changes the number of bytes held, if there is room. Otherwise holds as many as before, and returns false.
+    /// Changes the number of bytes held, if there is room. Otherwise holds the same number as before, and returns
+    /// `false`.
     #[must_use]
     pub(super) fn resize(&mut self, bytes: usize) -> bool {
         let (held, max) = (&self.account.held, self.account.max);
@@ -171,7 +172,7 @@ impl Held {
         true
     }
 
-    /// Also holds what a message of gRPC takes once it is decoded, and its answer. Called before anything is counted.
+    /// Also holds the memory of a decoded gRPC message and of its answer. Called before anything is counted.
     pub(crate) fn note_message(
         &mut self,
         length: usize,

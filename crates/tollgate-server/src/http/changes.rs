@@ -42,7 +42,7 @@ impl<S: ServedStore> Edge<S> {
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
     }
 
-    /// For callers without the scope `change`, who may only give back what they took.
+    /// For callers without the scope `change`, which may only give back their own units.
     pub(super) async fn refund_receipt(
         &self,
         caller: &Caller,

@@ -38,7 +38,7 @@ impl<S: ServedStore> Edge<S> {
         Ok(self.verdict(&decision, receipt))
     }
 
-    /// Answers 200 whatever the verdict, because a peek does not ask to be let through. If the store fails and the
+    /// Answers 200 whatever the verdict, because a peek is not a request for admission. If the store fails and the
     /// policies refuse, there is no verdict, and the answer is 503, as for a check.
     pub(super) async fn peek(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
@@ -95,7 +95,7 @@ impl<S: ServedStore> Edge<S> {
         Ok(reply)
     }
 
-    /// A denial has no receipt, because nothing was taken.
+    /// A denial has no receipt, because nothing was charged.
     pub(super) fn verdict(&self, decision: &PolicyDecision, receipt: Option<String>) -> Reply {
         if decision.is_allowed() {
             let mut reply = reply::json(StatusCode::OK, &CheckReply::new(decision, receipt));

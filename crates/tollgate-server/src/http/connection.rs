@@ -22,15 +22,15 @@ use crate::protocol::{Protocol, Stream};
 use crate::store::ServedStore;
 use crate::watchdog::{self, Activity, Lifetime, Order, Watched};
 
-/// The most memory for incomplete heads on one connection. A longer head is answered 431.
+/// The maximum memory for incomplete heads on one connection. A longer head is answered 431.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
 
-/// The most concurrent requests on one HTTP/2 connection: as many as clients open before they learn of a limit. With a
-/// lower one, they would see some refused.
+/// The maximum number of concurrent requests on one HTTP/2 connection: the number that clients open before they learn
+/// of a limit. With a lower one, they would see some refused.
 const MAX_STREAMS: u32 = 100;
 
-/// The most unread bytes of one HTTP/2 connection. They are read at once, so this bounds what a connection can hold
-/// outside the [budget](super::Budget).
+/// The maximum number of unread bytes on one HTTP/2 connection. They are read at once, so this bounds what a connection
+/// can hold outside the [budget](super::Budget).
 pub(crate) const WINDOW: u32 = 64 * 1024;
 
 /// HTTP/1.1 and HTTP/2 on one listener.

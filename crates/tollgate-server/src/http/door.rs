@@ -1,13 +1,13 @@
-//! The door to every operation: what a request must satisfy before it is answered.
+//! The door to every operation: the conditions that a request must meet before it is answered.
 //!
 //! A web page of another site can make its visitor's browser send requests here, from inside the visitor's network. It
-//! cannot read the answers, but it could change things. If it binds a name of its own to our address, it could read as
-//! well. So operations that change, read or reload policies refuse every request that such a page could send: a body
-//! without the type JSON, a request that the browser marks as from another site, and a request for another name. Checks
-//! only take units of their caller, and accept any of these.
+//! cannot read the answers, but it could change things. If it binds its own name to our address, it could read as well.
+//! So operations that change, read or reload policies refuse every request that such a page could send: a body without
+//! the type JSON, a request that the browser marks as from another site, and a request for another name. Checks only
+//! charge units to their caller, and accept any of these.
 //!
-//! With principals, every operation with a scope demands that scope. A page has no token, so a name of its own does not
-//! help it there. But browsers show client certificates by themselves, so the other two rules still apply.
+//! With principals, every operation with a scope demands that scope. A page has no token, so its own name does not help
+//! it there. But browsers show client certificates by themselves, so the other two rules still apply.
 
 use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};

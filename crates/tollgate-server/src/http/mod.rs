@@ -1,12 +1,12 @@
 //! The HTTP edge: turns requests into calls of the engine, and its answers into replies.
 //!
-//! The way of a request: `operations` is the table that names its operation, `door` lets it in, and the handler in the
+//! The way of a request: `operations` is the table that names its operation, `door` checks it, and the handler in the
 //! table answers it. `query`, `body` and `json` read requests; `wire` has the types of requests and replies. The
 //! handlers are in `checks` (callers' own requests), `changes` and `policies` (for administrators). A request without
-//! an answer becomes a `rejection`. `dialects` has the paths and words of other systems. `forwarded` answers proxies about
-//! requests that headers describe. `openapi` describes the table.
-//! `connection` is HTTP on one connection, `outgoing` is the body of an answer that is being sent, and `budget` is the
-//! memory for all requests and answers in flight.
+//! an answer becomes a `rejection`. `dialects` has the paths and words of other systems. `forwarded` answers proxies
+//! about requests that headers describe. `openapi` describes the table. `connection` is HTTP on one connection,
+//! `outgoing` is the body of an answer that is being sent, and `budget` is the memory for all requests and answers in
+//! flight.
 
 mod asking;
 mod body;
@@ -82,7 +82,7 @@ pub(crate) struct Edge<S> {
     metrics: Arc<Metrics>,
     scrape: Scrape,
     phase: Phase,
-    /// The log has a line about a refusal of what a proxy asks.
+    /// Limits the log lines about refused requests of proxies.
     refusal_logged: LogGap,
 }
 
@@ -202,13 +202,13 @@ impl<S: ServedStore + 'static> Edge<S> {
         openapi::document(self.operations.iter(), &self.listeners, &self.engine.live())
     }
 
-    /// Whether checks get decisions.
+    /// Returns whether checks get decisions.
     pub(crate) async fn is_ready(&self) -> bool {
         self.ready().await.is_ok()
     }
 
-    /// Whether checks get decisions. During an outage of the store they do if the policies admit or count locally then;
-    /// with an invalid file, under the earlier policies.
+    /// Returns whether checks get decisions. During an outage of the store they do if the policies admit or count
+    /// locally then; with an invalid file, under the earlier policies.
     async fn ready(&self) -> Result<Reply, Rejection> {
         if self.phase.is_leaving() {
             return Err(Rejection::draining());
@@ -255,12 +255,12 @@ impl<S: ServedStore + 'static> Edge<S> {
     }
 }
 
-/// Returns the cause of an error. The error itself names the address of the store, which is not for everybody.
+/// Returns the cause of an error. The error itself contains the address of the store, which not everyone should see.
 fn cause(error: &StoreError) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
 }
 
-/// Returns the same head, with the length of the body that is left out.
+/// Returns the same head, with the length of the omitted body.
 fn without_body(reply: Reply) -> Reply {
     let (mut head, body) = reply.into_parts();
     head.headers.insert(CONTENT_LENGTH, body.len().into());

@@ -22,7 +22,7 @@ pub(super) struct Operation {
     pub(super) path: &'static str,
     pub(super) method: Method,
     pub(super) effect: Effect,
-    /// The scope that its caller needs; `None` if everybody may use it.
+    /// The scope that its caller needs; `None` if everyone may use it.
     pub(super) scope: Option<Scope>,
     pub(super) asked: Asked,
     pub(super) success: Success,
@@ -53,7 +53,7 @@ pub(super) enum Asked {
     OfAnyType(SchemaOf),
     /// In its query, in another system's format.
     Dialect(&'static Dialect),
-    /// In its headers, by a proxy, under any method and without a body.
+    /// In its headers, from a proxy, with any method and without a body.
     Forwarded,
 }
 
@@ -108,12 +108,12 @@ impl Operation {
         self.method == Method::GET && self.effect == Effect::Reads
     }
 
-    /// Whether it is answered under any method: a proxy may ask by that of its client.
+    /// Returns whether it accepts any method: a proxy may use its client's.
     const fn has_every_method(&self) -> bool {
         matches!(self.asked, Asked::Forwarded)
     }
 
-    /// Returns the methods by which it is described, its own first.
+    /// Returns the methods under which it is described, its own first.
     pub(super) fn methods(&self) -> impl Iterator<Item = &Method> {
         static HEAD: [Method; 1] = [Method::HEAD];
         static ALL_BUT_GET: [Method; 7] = [

@@ -22,7 +22,7 @@ use crate::store::ServedStore;
 /// All operations of a service.
 pub(super) struct Operations<S> {
     rows: Box<[Row<S>]>,
-    /// The paths that ask policies, of a service that has none.
+    /// The paths that use policies, in a service without policies.
     without_policies: Box<[&'static str]>,
 }
 
@@ -55,8 +55,8 @@ impl<S: ServedStore + 'static> Operations<S> {
         Self { rows: Self::own().into_iter().chain(of_dialect).collect(), without_policies: [].into() }
     }
 
-    /// Replaces those that ask policies by those of envoyproxy/ratelimit. There are no policies then, and none would
-    /// admit everything.
+    /// Replaces the operations that use policies with those of envoyproxy/ratelimit. There are no policies then, and
+    /// without policies, everything would be admitted.
     pub(super) fn with_envoy(self) -> Self {
         let asks_policies =
             |row: &Row<S>| matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change));

@@ -9,7 +9,7 @@ use tollgate_policy::Attributes;
 use super::json::Cost;
 use crate::attributes::{AttributeError, Given};
 
-/// What is wrong with a query string; the caller's fault.
+/// An error in a query string; the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub(super) enum QueryError {
     #[error("a percent sign must be followed by two hexadecimal digits")]

@@ -98,7 +98,7 @@ impl Rejection {
         Self { scope: Some(scope), ..Self::new(status, detail) }
     }
 
-    /// Like `unauthorized`, if no principal has a token. The challenge that 401 demands (RFC 9110, section 15.5.2)
+    /// Like `unauthorized`, if no principal has a token. The challenge that 401 requires (RFC 9110, section 15.5.2)
     /// could only ask for a token.
     pub(super) fn unauthorized_certificate(reason: Unauthorized, scope: Scope) -> Self {
         let detail = match reason {
@@ -116,12 +116,12 @@ impl Rejection {
         Self { scope: Some(scope), ..Self::new(StatusCode::FORBIDDEN, detail) }
     }
 
-    /// There is no memory for the request, which was not looked at.
+    /// There is no memory for the request, which was not read.
     pub(crate) fn no_room() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "no memory is left for another request")
     }
 
-    /// There is no room for a stream, which lasts.
+    /// There is no room for another long-lived stream.
     pub(crate) fn no_stream() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "there is no room for another stream")
     }
@@ -220,7 +220,7 @@ impl Rejection {
         }
     }
 
-    /// The store did not count. The log says why.
+    /// The store did not count. The log has the reason.
     pub(super) fn store(error: &StoreError) -> Self {
         let unavailable = StatusCode::SERVICE_UNAVAILABLE;
         let (status, reason, detail) = match error {
@@ -251,7 +251,7 @@ impl Rejection {
         &self.detail
     }
 
-    /// What of the request is wrong.
+    /// Returns the invalid field of the request.
     pub(crate) fn field(&self) -> Option<&str> {
         self.field.as_deref()
     }

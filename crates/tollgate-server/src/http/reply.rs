@@ -13,7 +13,7 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-/// It is unknown when there is room again; a second keeps clients from asking in a loop.
+/// It is unknown when there will be room again; a second keeps clients from asking in a loop.
 pub(super) const RETRY_SOON: HeaderValue = HeaderValue::from_static("1");
 
 /// Returns an answer in JSON that no cache keeps, because it holds only now and for this caller.

@@ -13,7 +13,7 @@ use crate::store::ServedStore;
 
 impl<S: ServedStore + 'static> Edge<S> {
     /// Answers in the older text format if the client prefers it, else in OpenMetrics. The figures cover all policies,
-    /// so callers who may use only some are refused.
+    /// so callers that may use only some are refused.
     pub(super) async fn metrics(
         &self,
         caller: &Caller,
@@ -34,7 +34,7 @@ impl<S: ServedStore + 'static> Edge<S> {
     }
 }
 
-/// Whether these `Accept` headers prefer plain text to OpenMetrics.
+/// Returns whether these `Accept` headers prefer plain text to OpenMetrics.
 fn prefers_plain<'a>(accept: impl Iterator<Item = &'a str>) -> bool {
     let (mut plain, mut open) = (0.0_f32, 0.0_f32);
     for range in accept.flat_map(|value| value.split(',')) {

@@ -30,7 +30,7 @@ pub(crate) struct ImportedDomains {
 type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Its variables that have no effect here, because a flag has that setting or Tollgate has no such setting. A name that
-/// ends in `_` stands for all variables that begin with it.
+/// ends in `_` means all variables that begin with it.
 const IGNORED: &[&str] = &[
     "BACKEND_TYPE",
     "CONFIG_GRPC_XDS_",

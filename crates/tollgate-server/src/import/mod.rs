@@ -1,8 +1,8 @@
 //! Imports the settings of another system: its configuration file or its environment variables.
 //!
 //! They become one policy or Envoy's limits, together with the store's address and the layout of its keys. Each system
-//! has a file here; `spring` reads files in Spring's format. Nothing is guessed: a setting that has no equivalent stops
-//! the start with an error that says what to do.
+//! has a file here; `spring` reads files in Spring's format. Nothing is guessed: a setting without an equivalent stops
+//! the start with an error that shows what to do.
 
 mod envoy_ratelimit;
 mod rlaas;
@@ -111,8 +111,8 @@ impl Import {
         }
     }
 
-    /// Reads what the system would read. `failure` replaces the system's behaviour during an outage of the store, and
-    /// `timeout` is how long a decision waits for the store.
+    /// Reads the settings that the system would read. `failure` replaces the system's behaviour during an outage of the
+    /// store, and `timeout` is how long a decision waits for the store.
     ///
     /// # Errors
     ///

@@ -167,7 +167,7 @@ fn position(span: Span) -> Position {
     Position::new(span.start.line().max(1), span.start.col() + 1)
 }
 
-/// Whether both are the same name in Spring.
+/// Returns whether both are the same name in Spring.
 fn is_same(one: &str, other: &str) -> bool {
     let letters = |name: &'_ str| {
         let kept: Vec<char> = name.chars().filter(|at| !matches!(at, '-' | '_')).collect();

@@ -74,7 +74,7 @@ fn read_as<T>(
     read(&text).ok_or_else(|| ImportError::Variable { variable, expected, found: Some(text.into()) })
 }
 
-/// Parses digits alone, because `parse` accepts a plus sign.
+/// Parses only digits, because `parse` accepts a plus sign.
 fn whole(text: &str) -> Option<u64> {
     text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok())?
 }

@@ -25,7 +25,7 @@ const MAX_BYTES: usize = 4 * 1024 * 1024;
 /// Far more than any service issues.
 const MAX_PRINCIPALS: usize = 10_000;
 
-/// Reporting stops here, because so many problems have one cause.
+/// Reporting stops at this number, because so many problems have one cause.
 const MAX_PROBLEMS: usize = 100;
 
 /// See the [module](self).
@@ -97,7 +97,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
     T::deserialize(deserializer).map(Some)
 }
 
-/// What a text must be, for errors.
+/// The expected form of a text, for errors.
 pub(crate) type Expected = &'static str;
 
 macro_rules! text {
@@ -233,7 +233,7 @@ pub(crate) fn line_of(name: &str, text: &str) -> Option<usize> {
         .map(|(_, number)| number)
 }
 
-/// Returns what to append to the text of a file so that it has this line as well.
+/// Returns the text to append to a file so that it also has this line.
 ///
 /// # Errors
 ///

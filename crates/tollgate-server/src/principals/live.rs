@@ -35,7 +35,7 @@ impl LivePrincipals {
         (principals, live)
     }
 
-    /// Warns of certificate names that can let nobody in.
+    /// Warns about certificate names that no client certificate can match.
     fn warn_of_certificates(&self) {
         let (principals, file) = (self.live.load(), self.file.files().name());
         let certificates = principals.entries.iter().filter_map(|entry| match &entry.principal.credential {

@@ -51,7 +51,7 @@ pub(crate) struct Principal {
     expires: Option<Timestamp>,
 }
 
-/// What identifies a principal.
+/// The identification of a principal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Credential {
     Token(Digest),
@@ -90,7 +90,7 @@ pub(crate) enum Unauthorized {
 }
 
 impl Principal {
-    /// Whether a token identifies it.
+    /// Returns whether a token identifies it.
     pub(crate) fn has_token(&self) -> bool {
         matches!(self.credential, Credential::Token(_))
     }
@@ -146,7 +146,7 @@ impl Principals {
     /// Finds the caller. A token overrides a certificate, and an unknown token is refused even with a known
     /// certificate. If a certificate has several names, the first known one counts.
     ///
-    /// A token is looked up by its SHA-256. The time of a lookup tells at most something about stored digests, and
+    /// A token is looked up by its SHA-256. The time of a look-up reveals at most something about stored digests, and
     /// nobody can choose tokens by their digests. The table hashes digests with a random key, whole digests are
     /// compared in constant time, and no digest leads back to a token of 256 random bits.
     fn find(&self, presented: Presented<'_>, peer: &Peer) -> Result<&Entry, Unauthorized> {
@@ -164,12 +164,12 @@ impl Principals {
         place.and_then(|place| self.entries.get(place)).ok_or(otherwise)
     }
 
-    /// Whether any principal has a token.
+    /// Returns whether any principal has a token.
     pub(crate) fn have_tokens(&self) -> bool {
         !self.tokens.is_empty()
     }
 
-    /// Whether any principal has a certificate.
+    /// Returns whether any principal has a certificate.
     pub(crate) fn have_certificates(&self) -> bool {
         !self.certificates.is_empty()
     }

@@ -1,4 +1,4 @@
-//! Why there is no report.
+//! The reason why there is no report.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use tollgate_simulate::{ClassError, GateError, ReplayError};
 
 use crate::exit_status::{NO_DECISION, USAGE};
 
-/// Why there is no report, and with which status the command ends.
+/// The reason why there is no report, and the exit status of the command.
 #[derive(Debug)]
 pub struct Failure {
     status: u8,
@@ -15,7 +15,7 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The arguments are wrong, or what they name.
+    /// The arguments, or the files that they name, are wrong.
     pub(super) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self { status: USAGE, error: error.into() }
     }
@@ -25,7 +25,7 @@ impl Failure {
         Self { status: NO_DECISION, error: error.into() }
     }
 
-    /// The exit status.
+    /// Returns the exit status.
     #[must_use]
     pub const fn status(&self) -> u8 {
         self.status

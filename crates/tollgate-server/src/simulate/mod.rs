@@ -1,4 +1,5 @@
-//! `tollgate simulate` and `tollgate suggest`: what limits would do to the traffic of logs, and which would deny few.
+//! `tollgate simulate` and `tollgate suggest`: the effect of limits on the traffic in logs, and limits that deny few
+//! clients.
 //!
 //! The replay and the survey are those of `tollgate-simulate`, the logs are read by `tollgate-logs`. This module brings
 //! both together.
@@ -58,7 +59,7 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     finish(args, report, page)
 }
 
-/// The error, which says more if a log and the policies have changed places.
+/// Returns the error, with a hint if a log and the policies were swapped.
 fn unread(error: ConfigError, args: &SimulateArgs) -> Failure {
     let is_yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     let has_yaml_log = args.logs.iter().any(|log| is_yaml(Path::new(log)));
@@ -121,7 +122,8 @@ fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result
     Ok((text, status))
 }
 
-/// A file for the page. It is opened before anything is read: nobody should learn after an hour that it cannot be written.
+/// A file for the page. It is opened before anything is read, so that a file that cannot be written is reported at once
+/// instead of after an hour.
 struct Page {
     file: File,
     path: PathBuf,

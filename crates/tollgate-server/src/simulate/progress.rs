@@ -1,4 +1,4 @@
-//! How far reading has come, on a terminal.
+//! The progress of reading, on a terminal.
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tollgate_logs::{Progress, Watch};
 
 use crate::stopwatch::Stopwatch;
 
-/// How often the line is written again.
+/// The interval at which the line is rewritten.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// A line on standard error that is written over and over, if that is a terminal.

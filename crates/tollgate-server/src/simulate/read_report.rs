@@ -1,10 +1,10 @@
-//! What was read, in words.
+//! The summary of the logs, in words.
 
 use jiff::tz::TimeZone;
 use tollgate_logs::{Example, Gaps, Instant, LogFile, Precision, Summary};
 use tollgate_simulate::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 
-/// What was read, with the gaps between the requests that were replayed. Their times are written in the zone.
+/// Returns the summary of the logs, with the gaps between the replayed requests. Their times are written in the zone.
 pub(super) fn read_report(summary: &Summary, gaps: &Gaps, zone: &TimeZone) -> ReadReport {
     let name = |file: usize| summary.files.get(file).map_or("", |file| file.name.as_str());
     let example = |example: &Example| UnreadLine {

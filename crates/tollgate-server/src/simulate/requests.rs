@@ -15,7 +15,7 @@ use super::progress::ProgressLine;
 use super::read_report::read_report;
 use crate::args::LogArgs;
 
-/// The requests of logs, with the attributes that are asked for.
+/// The requests of logs, with the wanted attributes.
 pub(super) struct Requests {
     reader: Reader,
     wanted: Vec<Wanted>,
@@ -33,7 +33,7 @@ pub(super) struct Requests {
     gaps: Gaps,
 }
 
-/// An attribute that is asked for.
+/// A wanted attribute.
 struct Wanted {
     name: String,
     source: Source,
@@ -43,7 +43,7 @@ struct Wanted {
     is_seen: Cell<bool>,
 }
 
-/// Requests that are taken at once: as many as a replay looks at together.
+/// The size of a group of requests: as many as a replay handles together.
 const AT_ONCE: usize = 16;
 
 /// The texts of a request that reports show.
@@ -52,7 +52,7 @@ struct Texts<'a> {
     path: Option<Cow<'a, str>>,
 }
 
-/// Where a request of a log has it.
+/// The place of an attribute in a logged request.
 #[derive(Debug, Clone, Copy)]
 enum Source {
     Field(Field),
@@ -116,7 +116,7 @@ impl Requests {
         })
     }
 
-    /// Calls back for some requests at once, in the order of time. Returns what was read, with notes about it.
+    /// Calls back with groups of requests, in the order of time. Returns the summary of the logs, with notes about it.
     pub(super) fn each(
         mut self,
         mut take: impl FnMut(&[Hit<'_>]) -> Result<(), Failure>,
@@ -144,7 +144,7 @@ impl Requests {
         Ok((read, notes))
     }
 
-    /// Says why the logs may not be all requests, if they may not.
+    /// Returns the reason why the logs may not contain all requests, if there is one.
     fn sample(&self) -> Option<String> {
         match self.sample_rate {
             Some(rate) if rate < 1.0 => {
@@ -162,7 +162,8 @@ impl Requests {
         }
     }
 
-    /// A client seems to ask for less than it did, so no figure about clients, windows and denials would be right.
+    /// A client would seem to send fewer requests than it did, so no figure about clients, windows and denials would be
+    /// right.
     fn refuse_sample(&self) -> Result<(), Failure> {
         let Some(why) = self.sample().filter(|_| !self.estimate) else { return Ok(()) };
         let hint = match self.sample_rate {
@@ -257,7 +258,7 @@ fn complain_of(lines: u64, reason: &str, examples: &[UnreadLine]) {
     examples.iter().for_each(|example| crate::output::complain(format_args!("  {example}")));
 }
 
-/// The failure. Quotes the line that an error of a format is about, if somebody may see it.
+/// The failure. Quotes the line that a format error is about, if it may be shown.
 fn told(error: LogError, show_keys: bool) -> Failure {
     let quoted = match &error {
         LogError::UnknownFormat { name, nearest: Some(nearest) } => Some((name, &nearest.line)),
@@ -270,7 +271,7 @@ fn told(error: LogError, show_keys: bool) -> Failure {
     error.into()
 }
 
-/// When a request began.
+/// Returns the time at which a request began.
 fn time(request: &Request<'_>) -> Timestamp {
     Timestamp::from_unix_millis(request.time_micros().div_euclid(1_000))
 }
@@ -281,7 +282,7 @@ impl<'a> Texts<'a> {
     }
 }
 
-/// Borrows bytes that are UTF-8. Nearly all are, and then this is much faster than `from_utf8_lossy` alone.
+/// Borrows bytes that are UTF-8. Nearly all are valid, and this is then much faster than `from_utf8_lossy` alone.
 fn text(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }

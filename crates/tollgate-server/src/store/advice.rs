@@ -1,4 +1,4 @@
-//! Advice for a store in trouble, with the flags and variables of the service, which the store does not know.
+//! Advice for a failed store, with the flags and variables of the service, which the store does not know.
 
 use tollgate_redis::{Advice, Setting};
 

@@ -24,13 +24,13 @@ use crate::with_sources::WithSources;
 /// The pause in the log after a line about a key, or about a request that does not fit.
 const LOG_GAP: Duration = Duration::from_secs(10);
 
-/// The longest that a failing store delays the start, however patient its connections are.
+/// The maximum delay of the start by a failing store, whatever the timeouts of its connections.
 const LONGEST_WARM_UP: Duration = Duration::from_secs(2);
 
-/// How often the service looks again for a store that failed at the start.
+/// The interval at which the service retries a store that failed at the start.
 const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
-/// How late a store may keep its own deadline on a busy machine.
+/// How late a store may meet its own deadline on a busy machine.
 const LATE: Duration = Duration::from_millis(5);
 
 /// See the [module](self).
@@ -39,7 +39,7 @@ pub(crate) struct Metered<S> {
     limit: Duration,
     metrics: Arc<StoreMetrics>,
     outages: Arc<OutageLog>,
-    /// How log lines show a key.
+    /// The form of keys in log lines.
     identity: Identity,
     key_logged: LogGap,
     request_logged: LogGap,
@@ -73,7 +73,7 @@ impl<S: Store> Metered<S> {
     ///
     /// The deadline is applied twice, because a process that stood still may have received its answer without taking
     /// it. The store then extends its own deadline once, by up to the same time from when the process runs again; the
-    /// second limit matches that. A caller that waits for less than the deadline has gone by then.
+    /// second limit matches that. A caller that waits for less than the deadline has left by that time.
     async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, AnswerError> {
         if let Some(left) = patience::left().filter(|left| *left < self.limit) {
             return time::timeout(left, step).await.map_err(|_| AnswerError::Late);
@@ -153,7 +153,7 @@ impl<S: Store> Metered<S> {
         }
     }
 
-    /// If the store answers but cannot help, the log line has advice with the error.
+    /// If the store answers with an error, the log line has advice.
     fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>) {
         self.metrics.answers(false);
         if self.outages.failed() {
@@ -221,7 +221,7 @@ impl<S: Store> Store for Metered<S> {
 }
 
 /// Waits until the store answers on every connection, for as long as connecting may take, so that no check has to wait.
-/// If the store does not answer, the log says so, and again when it is connected. Without this, a wrong setting of the
+/// If the store does not answer, this is logged, and so is the connection later. Without this, a wrong setting of the
 /// store would only show with the first check.
 pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metrics: Arc<StoreMetrics>) {
     // Two round trips: a Sentinel, or a member of a Cluster, is asked first.
@@ -246,7 +246,7 @@ pub(crate) async fn warm_up(store: &RedisStore, connect_timeout: Duration, metri
     });
 }
 
-/// Returns what the log says of a server without a connection: its name, the reason, and the remedy.
+/// Returns the log's text about a server without a connection: its name, the reason, and the remedy.
 fn said(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<String>) {
     (
         server.map(ServerStatus::name),
@@ -260,7 +260,7 @@ fn is_local(answer: &Result<Counted, StoreError>) -> bool {
     states.map(QuotaState::source).any(|source| source == Source::Local)
 }
 
-/// What an error concerns.
+/// The scope of an error.
 enum Concern {
     /// Only the request, whatever the state of the store.
     Request,

@@ -1,5 +1,5 @@
-//! The store of the service: this process's memory, or a shared store with metrics. What happens when a shared store
-//! fails is up to the policies.
+//! The store of the service: this process's memory, or a shared store with metrics. The policies decide what happens
+//! when a shared store fails.
 //!
 //! ```text
 //! PolicyLimiter ──▶ MemoryStore

@@ -1,6 +1,6 @@
 //! Logs when a shared store stops answering, and when it answers again.
 //!
-//! The middleware logs the same lines. Here a timer tells of gathered outages, also if no request follows.
+//! The middleware logs the same lines. A timer logs gathered outages here, even if no request follows.
 
 use tokio::sync::Notify;
 use tokio::time;

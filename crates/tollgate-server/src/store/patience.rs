@@ -29,7 +29,7 @@ pub(crate) async fn with_patience<T>(limit: Option<Duration>, check: impl Future
     }
 }
 
-/// Returns how long a step of the store may take for the caller's sake.
+/// Returns how long the caller lets a step of the store take.
 pub(super) fn left() -> Option<Duration> {
     PATIENCE
         .try_with(|Patience { begun, limit }| {

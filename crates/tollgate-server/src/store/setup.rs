@@ -16,9 +16,9 @@ pub(crate) struct StoreSetup {
     /// Safe to print: it hides its password.
     pub(crate) url: StoreUrl,
     pub(crate) prefix: String,
-    /// How keys show whom they count, without a layout.
+    /// The form of identities in keys, without a layout.
     pub(crate) identity: Identity,
-    /// How keys are written, if not in Tollgate's own layout.
+    /// The layout of keys, if not Tollgate's own.
     pub(crate) layout: Option<KeyLayout>,
     pub(crate) timeout: Duration,
     pub(crate) connect_timeout: Duration,
@@ -116,7 +116,7 @@ impl StoreSetup {
         Self { builder: self.builder.local_denials(keys), ..self }
     }
 
-    /// Sets how requests are answered whose counters are in several slots of a Cluster.
+    /// Sets the handling of requests whose counters are in several slots of a Cluster.
     pub(crate) fn across_slots(self, across_slots: AcrossSlots) -> Self {
         Self { builder: self.builder.across_slots(across_slots), ..self }
     }

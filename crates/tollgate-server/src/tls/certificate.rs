@@ -1,4 +1,4 @@
-//! Reads certificates: when they expire, and whom they name (RFC 5280).
+//! Reads certificates: their expiry and their names (RFC 5280).
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
@@ -26,13 +26,13 @@ pub(super) fn expiry(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
 }
 
 /// Returns the subject alternative names that are hosts, URIs, addresses or e-mail addresses. A name that is not valid
-/// for its kind is left out, so that none can pass for another kind.
+/// for its kind is left out, so that it cannot be mistaken for another kind.
 pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<Box<str>> {
     let names = alternative_names(certificate).unwrap_or_default();
     names.into_iter().filter_map(name).collect()
 }
 
-/// Returns how a certificate would show this name, whatever its kind; `None` if no certificate can have it.
+/// Returns the form of this name in certificates, whatever its kind; `None` if no certificate can have it.
 pub(crate) fn shown(name: &str) -> Option<Box<str>> {
     match name.parse() {
         Ok(address) => Some(of_address(address)),

@@ -30,7 +30,7 @@ pub(super) struct Credentials {
     pub(super) expiry: Timestamp,
 }
 
-/// What is wrong with a file of certificates or keys. Whoever configured it can fix it.
+/// An error in a file of certificates or keys. The fault of its author.
 #[derive(Debug, Error)]
 #[error("{}: {fault}", path.display())]
 pub struct TlsFileError {
@@ -43,7 +43,7 @@ pub struct TlsFileError {
 #[derive(Debug)]
 enum Fault {
     Unreadable(io::Error),
-    /// The file holds nothing of this kind.
+    /// The file contains nothing of this kind.
     Missing(&'static str),
     Encrypted,
     BadPem,
@@ -58,7 +58,7 @@ impl Credentials {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, does not hold what it should, or does not fit another.
+    /// If a file cannot be read, does not contain the expected data, or does not match another.
     pub(super) fn new(look: &TlsLook) -> Result<Self, TlsFileError> {
         // Passed explicitly, because a library must not set the process-wide default.
         let provider = Arc::new(ring::default_provider());

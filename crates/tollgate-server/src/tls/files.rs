@@ -23,7 +23,7 @@ pub(crate) struct TlsLook {
     pub(super) client_authorities: Option<Found>,
 }
 
-/// The text of one file, or why it cannot be read.
+/// The text of one file, or the reason why it cannot be read.
 pub(super) struct Found {
     pub(super) path: Box<Path>,
     pub(super) bytes: io::Result<Vec<u8>>,
@@ -54,17 +54,17 @@ impl TlsLook {
         [&self.certificate, &self.key].into_iter().chain(&self.client_authorities)
     }
 
-    /// Whether nothing was written between the two looks, as far as the stamps show.
+    /// Returns whether nothing was written between the two looks, as far as the stamps show.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.holds_same(other) && self.all().zip(other.all()).all(|(one, other)| one.stamp == other.stamp)
     }
 
-    /// Whether both looks found the same texts.
+    /// Returns whether both looks found the same texts.
     pub(super) fn holds_same(&self, other: &Self) -> bool {
         self.all().zip(other.all()).all(|(one, other)| one.bytes.as_ref().ok() == other.bytes.as_ref().ok())
     }
 
-    /// Whether a file is shorter than before; the rest may still be coming.
+    /// Returns whether a file is shorter than before; the rest may still be coming.
     pub(super) fn is_shorter(&self, before: &Self) -> bool {
         let length = |found: &Found| found.bytes.as_ref().map_or(0, Vec::len);
         self.all().zip(before.all()).any(|(now, before)| length(now) < length(before))

@@ -147,8 +147,8 @@ impl ListenerTls {
     }
 }
 
-/// Closes the connection once the client has read why. The system would reset it at once if it held bytes that nobody
-/// has read.
+/// Closes the connection once the client has read why. The system would reset it immediately if it contained unread
+/// bytes.
 async fn part(mut stream: TcpStream) {
     const TIME_LIMIT: Duration = Duration::from_secs(1);
     const MAX_BYTES: u64 = 64 * 1024;

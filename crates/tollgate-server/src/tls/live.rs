@@ -1,5 +1,5 @@
-//! Keeps the credentials in step with their files. All files are valid, fit together and become live at once, or
-//! nothing changes.
+//! Keeps the credentials in step with their files. Either all files are valid, match each other and become live
+//! together, or nothing changes.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use super::files::{TlsFiles, TlsLook};
 use crate::follow::{Cause, Followed, Glance, SECOND_LOOK, SLOW_WRITER};
 use crate::listener::Security;
 
-/// How long before its expiry the log warns of a certificate.
+/// The time before its expiry at which the log warns about a certificate.
 const SOON: Duration = Duration::from_secs(14 * 86_400);
 
 /// The TLS of all listeners.
@@ -50,7 +50,7 @@ impl ServerTls {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, does not hold what it should, or does not fit another.
+    /// If a file cannot be read, does not contain the expected data, or does not match another.
     pub(crate) fn load(files: TlsFiles) -> Result<Self, TlsFileError> {
         let look = files.look();
         let credentials = Credentials::new(&look)?;
@@ -62,7 +62,7 @@ impl ServerTls {
         &self.files
     }
 
-    /// Whether clients must show a certificate.
+    /// Returns whether clients must present a certificate.
     pub(crate) fn is_mutual(&self) -> bool {
         self.files.client_authorities.is_some()
     }
@@ -169,7 +169,7 @@ impl TlsReloads {
         ]
     }
 
-    /// Whether the files of the last read are live.
+    /// Returns whether the files of the last read are live.
     pub(crate) fn are_in_step(&self) -> bool {
         !self.is_out_of_step.load(Ordering::Relaxed)
     }

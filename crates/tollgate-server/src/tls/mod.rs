@@ -1,8 +1,8 @@
-//! TLS on the listeners: who the service is, whom it lets in, and how certificates are renewed.
+//! TLS on the listeners: the service's identity, its clients' identities, and the renewal of certificates.
 //!
 //! `files` names the certificates and keys, `credentials` is built from them, `live` keeps it in step with the files,
-//! and `handshake` starts a connection. `certificate` reads what a certificate says. Protocols do not know about TLS:
-//! they get a stream and its peer.
+//! and `handshake` starts a connection. `certificate` reads the contents of a certificate. Protocols are independent of
+//! TLS: they receive a stream and its peer.
 
 mod certificate;
 mod credentials;

@@ -1,7 +1,7 @@
 //! envoyproxy/ratelimit: `/json` and `/healthcheck`.
 //!
-//! It is asked by descriptors instead of attributes, and decides by its own configuration, so it is no [`Dialect`](super::Dialect).
-//! What it answers 400 because its store fails, is answered 503 here.
+//! It receives descriptors instead of attributes, and decides by its own configuration, so it is not a
+//! [`Dialect`](super::Dialect). If its store fails, it answers 400; this service answers 503.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -18,7 +18,7 @@ use crate::caller::Caller;
 use crate::scope::Scope;
 use crate::store::ServedStore;
 
-/// Where decisions are asked for.
+/// The path for decisions.
 pub(in super::super) const PATH: &str = "/json";
 
 /// The operations of a service that was started with its configuration.

@@ -1,8 +1,8 @@
 //! The ["Rate Limiter" case study](https://leetdezine.com/rate-limiter) of LeetDezine: a gateway asks for a user, an
 //! address, an endpoint and a tier.
 //!
-//! They are the attributes `user`, `ip`, `endpoint` and `tier`. Who is counted is for the policies to say: by user, or
-//! else by address.
+//! They are the attributes `user`, `ip`, `endpoint` and `tier`. The policies choose the key: the user, or else the
+//! address.
 
 use std::borrow::Cow;
 use std::net::IpAddr;
@@ -40,7 +40,7 @@ pub(super) static DIALECT: Dialect = Dialect {
     denied: Content { media_type: "application/json", schema: SchemaGenerator::subschema_for::<Denied> },
 };
 
-/// The tier of whoever has none.
+/// The tier of requests without one.
 const TIER: &str = "free";
 const ERROR: &str = "rate limit exceeded";
 

@@ -1,8 +1,8 @@
-//! Published systems whose formats checks can be answered in: their paths and their words.
+//! Published systems whose formats are served: their paths and their answers.
 //!
-//! Each of these dialects is a file with one constant of type [`Dialect`]. It says what a query means to us and how a
-//! decision is told, and nothing of how it is made. What such a system has no words for (a request that cannot be, a
-//! store that refuses, a denial by no quota) is told as on our own paths.
+//! Each of these dialects is a file with one constant of type [`Dialect`]. A dialect defines the meaning of a query and
+//! the form of a decision, not how it is made. Answers that such a system lacks (an invalid request, a store that
+//! refuses, a denial without a quota) have the form of our own paths.
 
 mod envoy;
 mod leetdezine;
@@ -29,26 +29,26 @@ use crate::caller::Caller;
 use crate::engine::Under;
 use crate::store::ServedStore;
 
-/// How one system is asked, and how it answers.
+/// The requests and the answers of one system.
 #[derive(Debug)]
 pub struct Dialect {
-    /// Its name, which `--answers` takes.
+    /// Its name, as for `--answers`.
     pub(crate) name: &'static str,
     help: &'static str,
-    /// Where it is asked, by GET, on the listener for checks.
+    /// Its path, for GET, on the listener for checks.
     pub(super) path: &'static str,
     /// A request that counts, for people to try.
     pub(crate) example: &'static str,
-    /// The attributes that a query can tell.
+    /// The attributes that a query can contain.
     tells: &'static [&'static str],
-    /// Whether it is an application of Spring's, at whose `/actuator` its operators look.
+    /// Whether it is a Spring application, which operators watch at `/actuator`.
     pub(super) is_spring: bool,
-    /// The headers that tell of limits, unless the policy that decided wants none; `None` leaves all of it to that
-    /// policy, as on our own paths.
+    /// The limit headers, unless the deciding policy has none; `None` leaves all of it to that policy, as on our own
+    /// paths.
     pub(super) headers: Option<HeaderFormat>,
-    /// What a query tells of its caller.
+    /// Reads the attributes in a query.
     attributes: for<'a> fn(&Parameters<'a>) -> Result<Attributes<'a>, Rejection>,
-    /// What a decision is told as; `None` if the system has no words for it.
+    /// Writes a decision; `None` if the system has no words for it.
     reply: fn(&PolicyDecision) -> Option<Reply>,
     /// The `operationId` of its path, its parameters and its bodies.
     pub(super) operation: &'static str,
@@ -65,7 +65,7 @@ pub(super) struct Parameter {
     pub(super) is_required: bool,
 }
 
-/// What a body is.
+/// The type of a body.
 #[derive(Debug)]
 pub(super) struct Content {
     pub(super) media_type: &'static str,
@@ -85,22 +85,22 @@ impl Parameter {
 impl Dialect {
     pub(crate) const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
 
-    /// Whether it is the starter, which applications configure by variables of its own.
+    /// Returns whether it is the starter, which applications configure with its own variables.
     pub(crate) fn is_starter(&self) -> bool {
         std::ptr::eq(self, &spring_starter::DIALECT)
     }
 
-    /// The one that is asked at this path.
+    /// Returns the dialect with this path.
     pub(super) fn at(path: &str) -> Option<&'static Self> {
         Self::ALL.into_iter().find(|dialect| dialect.path == path)
     }
 
-    /// Returns the attributes that a query tells, if the system would take it.
+    /// Returns the attributes in a query, if the system would accept it.
     pub(crate) fn attributes_of<'a>(&self, query: &'a str) -> Option<Attributes<'a>> {
         (self.attributes)(&Parameters::read(query).ok()?).ok()
     }
 
-    /// An attribute without which it is not known who is counted, and that no query tells.
+    /// Returns an attribute that the key needs and that no query can contain.
     pub(crate) fn untold<'a>(&self, identity: &'a Identity) -> Option<&'a str> {
         match identity {
             Identity::Attribute(name) | Identity::Address(name, _) => {
@@ -122,7 +122,7 @@ impl ValueEnum for &'static Dialect {
     }
 }
 
-/// As the flag has it.
+/// Written as for the flag.
 impl fmt::Display for Dialect {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.name)
@@ -130,7 +130,7 @@ impl fmt::Display for Dialect {
 }
 
 impl<S: ServedStore> Edge<S> {
-    /// Takes one unit, and answers in the dialect.
+    /// Charges one unit, and answers in the dialect.
     pub(super) async fn check_in_dialect(
         &self,
         dialect: &Dialect,

@@ -1,4 +1,4 @@
-//! The parameters of a query, of which a system reads those that it knows.
+//! The parameters of a query; a system reads those that it knows.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ impl<'a> Parameters<'a> {
     ///
     /// # Errors
     ///
-    /// If it is there twice: which of them is meant, nobody can tell.
+    /// If it is given twice, because the intended value is unknown.
     pub(super) fn optional(&self, name: &str) -> Result<Option<Cow<'a, str>>, Rejection> {
         let mut named = self.0.iter().filter(|(other, _)| other == name);
         let value = named.next().map(|(_, value)| value.clone());
@@ -34,7 +34,7 @@ impl<'a> Parameters<'a> {
     ///
     /// # Errors
     ///
-    /// If it is missing or empty: it must not become a counter that all share who leave it out.
+    /// If it is missing or empty, because all requests without it would share a counter.
     pub(super) fn required(&self, name: &str) -> Result<Cow<'a, str>, Rejection> {
         let missing =
             || Rejection::bad_field(format!("query.{name}"), format!("`{name}` is missing or empty"));

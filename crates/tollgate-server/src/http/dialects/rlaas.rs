@@ -1,7 +1,7 @@
 //! The [RLaaS Users Service](https://github.com/amitsaxena098/rlaas-users-service): one path, and a sentence each.
 //!
-//! The seconds that a denial names are those to the window's end, which RLaaS takes from the time to live of a key
-//! and so tells up to a window too long. Its attribute is named as its parameter is.
+//! The seconds in a denial last until the window's end; RLaaS takes them from the time to live of a key, which is up to
+//! a window too long. Its attribute is named as its parameter is.
 
 use schemars::json_schema;
 use tollgate_policy::{Attributes, PolicyDecision};

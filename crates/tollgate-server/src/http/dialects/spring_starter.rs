@@ -1,12 +1,13 @@
 //! The [Spring Boot Redis rate limiter starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter):
-//! its applications ask a bean in their process, `RateLimiter.evaluate(key, policy)`, which can ask here instead.
+//! its applications call a bean in their process, `RateLimiter.evaluate(key, policy)`, which can call this service
+//! instead.
 //!
 //! The key is the attribute `key`, and `name` and `scope` of the annotation are attributes of the same names, so that
-//! policies can be told apart by them. What is answered are the fields of a `RateLimitDecision`, in milliseconds; a
-//! denial has them too, in the problem that the starter has its callers answered, to be passed on as it is.
+//! policies can match them. The answer has the fields of a `RateLimitDecision`, in milliseconds. A denial has them too,
+//! in the problem body that the starter sends to its callers, so that it can be passed on unchanged.
 //!
-//! It leaves two of its fields out. `key` is a person or a secret, and who asks knows it. `instance` is a path that is
-//! not known here.
+//! It leaves two of its fields out. `key` may be personal or secret, but the caller knows it. `instance` is a path that
+//! is not known here.
 
 use std::time::Duration;
 
@@ -50,7 +51,7 @@ pub(super) static DIALECT: Dialect = Dialect {
 
 const TITLE: &str = "Rate limit exceeded";
 
-/// A `RateLimitDecision`. Where the store has not counted, it says -1 and this null.
+/// A `RateLimitDecision`. If the store has not counted, it is -1 and this is null.
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SpringStarterAllowed")]
@@ -59,7 +60,7 @@ struct Allowed {
     allowed: bool,
     remaining_time: Option<u64>,
     retry_after: Option<u64>,
-    /// None without a limit, of which the starter knows nothing.
+    /// `None` without a limit, which the starter does not support.
     reset_after: Option<u64>,
 }
 
@@ -81,12 +82,13 @@ struct Denied<'a> {
     #[schemars(with = "f64")]
     window_seconds: Value,
     name: &'a str,
-    /// Rounded up, where the starter rounds down and has who obeys come too early. None for what can never pass.
+    /// Rounded up; the starter rounds down, so that its clients return too early. `None` if the cost can never be
+    /// admitted.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_seconds: Option<u64>,
     #[schemars(extend("const" = false))]
     allowed: bool,
-    /// Milliseconds to wait; none for what can never pass.
+    /// Milliseconds to wait; `None` if the cost can never be admitted.
     remaining_time: Option<u64>,
     /// The same.
     retry_after: Option<u64>,
@@ -134,22 +136,22 @@ fn reply(decision: &PolicyDecision) -> Option<Reply> {
     Some(reply::problem(status, &denied))
 }
 
-/// As `Duration.toString` writes it: `PT1M` of a minute.
+/// Written as by `Duration.toString`: `PT1M` of a minute.
 fn period(window: Duration) -> SignedDuration {
     SignedDuration::try_from(window).unwrap_or(SignedDuration::MAX)
 }
 
-/// A whole number where it is one, as the starter has it; of half a second it makes 0.
+/// A whole number if possible, as in the starter, which turns half a second into 0.
 fn seconds(window: Duration) -> Value {
     if window.subsec_nanos() == 0 { window.as_secs().into() } else { window.as_secs_f64().into() }
 }
 
-/// Rounded up, so that nobody is told to come back too early.
+/// Rounds up, so that no client is told to return too early.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX)
 }
 
-/// As `Instant.toString` writes it.
+/// Written as by `Instant.toString`.
 fn instant(time: Timestamp) -> String {
     jiff::Timestamp::from_millisecond(time.as_unix_millis()).unwrap_or_default().to_string()
 }

@@ -10,10 +10,10 @@ use super::super::rejection::Rejection;
 use super::request::Told;
 use crate::attributes;
 
-/// What the names of such attributes begin with.
+/// The prefix of such attributes' names.
 const PREFIX: &str = "header.";
 
-/// What policies ask of the headers, found once for each version of the policies.
+/// The headers that policies use, found once for each version of the policies.
 pub(in super::super) struct NamedHeaders(ArcSwap<Found>);
 
 /// Those of one version.
@@ -58,7 +58,7 @@ impl Found {
         Self { version: set.version(), headers: headers.collect(), is_keyless }
     }
 
-    /// Returns what becomes of a request's description.
+    /// Returns which parts of a request's description are used.
     pub(super) fn told(&self) -> Told {
         if self.is_keyless { Told::Network } else { Told::Everything }
     }

@@ -1,8 +1,7 @@
-//! Requests that a proxy asks about before it lets them through: `/forward-auth`, as nginx, Traefik, Caddy and others
-//! ask.
+//! Requests that a proxy asks about before it lets them through: `/forward-auth`, for nginx, Traefik, Caddy and others.
 //!
 //! The proxy describes a request of its client in headers. `request` reads them, `headers` the client's own headers, of
-//! which only those that policies name are attributes, and `query` what the operator wrote into the proxy's URL.
+//! which only those that policies name are attributes, and `query` the operator's settings in the proxy's URL.
 
 mod headers;
 mod query;
@@ -26,15 +25,15 @@ use crate::caller::Caller;
 use crate::engine::Under;
 use crate::store::ServedStore;
 
-/// Where proxies ask.
+/// The path for proxies.
 pub(super) const PATH: &str = "/forward-auth";
 
 /// The pause in the log after a line about a refusal.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
 impl<S: ServedStore> Edge<S> {
-    /// Takes one unit for the request that the headers describe. An admission is answered as a check is. A denial may be
-    /// passed on to the client, so it holds what clients may know.
+    /// Charges one unit for the request that the headers describe. An admission is answered as a check is. A denial may
+    /// be passed on to the client, so it contains only data that clients may see.
     pub(super) async fn forward_auth<B>(
         &self,
         caller: &Caller,
@@ -55,7 +54,7 @@ impl<S: ServedStore> Edge<S> {
         Ok(self.denied_client(&decision, deny.unwrap_or_else(|| reply::deny_status(&decision))))
     }
 
-    /// Logs a refusal that the operator has to mend: the proxy may drop the reason, and its clients cannot do anything.
+    /// Logs a refusal that the operator must fix: the proxy may drop the reason, and its clients cannot do anything.
     #[cold]
     pub(super) fn note_refused_proxy(&self, rejection: &Rejection) {
         let status = rejection.status();

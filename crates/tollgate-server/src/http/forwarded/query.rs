@@ -1,4 +1,4 @@
-//! What the operator of a proxy writes into the URL that it asks: the status of denials.
+//! The operator's settings in the URL that a proxy calls: the status of denials.
 
 use http::StatusCode;
 
@@ -7,7 +7,7 @@ use super::super::rejection::Rejection;
 /// The parameter for the status of denials.
 pub(in super::super) const DENY: &str = "deny";
 
-/// Statuses of denials that proxies pass on. nginx takes 401 and 403 alone.
+/// Statuses of denials that proxies pass on. nginx accepts only 401 and 403.
 pub(in super::super) const DENY_STATUSES: [StatusCode; 4] = [
     StatusCode::UNAUTHORIZED,
     StatusCode::FORBIDDEN,

@@ -2,8 +2,8 @@
 //!
 //! Proxies pass on the headers of their clients, except for those that they set, so any other may be a client's. That is
 //! why each attribute is read from one header, and is required: a proxy that does not set one is answered 400 to every
-//! usual request, and its operator finds out before a client does. If both [forms](Form) are there, one of them is a
-//! client's, and nobody knows which.
+//! usual request, and its operator finds out before a client does. If both [forms](Form) are present, one of them comes
+//! from the client, and it is unknown which.
 
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
@@ -63,8 +63,8 @@ enum Form {
 }
 
 impl Form {
-    /// Returns the form that is there. Hosts tell nothing: load balancers send `X-Forwarded-Host` and `X-Original-Host`
-    /// with the requests themselves.
+    /// Returns the form that is there. Host headers do not identify the form: load balancers send `X-Forwarded-Host`
+    /// and `X-Original-Host` with the requests themselves.
     fn of(headers: &HeaderMap) -> Result<Self, Rejection> {
         let is_there = |name: &&&str| headers.contains_key(**name);
         let forwarded = [FORWARDED_METHOD, FORWARDED_URI];
@@ -95,7 +95,7 @@ pub(super) enum Told {
 ///
 /// # Errors
 ///
-/// If a header is missing, is there twice, or cannot be what it should be, or if there are both forms.
+/// If a header is missing, given twice or invalid, or if both forms are present.
 pub(super) fn attributes<'r>(
     headers: &'r HeaderMap,
     clients: &ClientAddress,
@@ -157,7 +157,7 @@ fn split_url((name, url): Header<'_>) -> Result<(&str, String), Rejection> {
     Ok((path((name, target))?, host((name, authority))?))
 }
 
-/// The method. Some services take `post` for POST, so it must not be another method to policies.
+/// The method. Some services treat `post` as POST, so policies must not treat it as another method.
 fn method((name, value): Header<'_>) -> Result<Cow<'_, str>, Rejection> {
     let method = Method::from_bytes(value.as_bytes()).map_err(|_| bad(name, "this is not a method"))?;
     if !value.bytes().any(|byte| byte.is_ascii_lowercase()) {
@@ -215,7 +215,7 @@ fn required<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<Header<'r>
     only(headers, name)?.filter(|(_, value)| !value.is_empty()).ok_or_else(|| missing(name))
 }
 
-/// The header of this name, if there is one.
+/// Returns the header of this name, if there is one.
 fn only<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<Option<Header<'r>>, Rejection> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
@@ -422,7 +422,7 @@ mod tests {
         }
     }
 
-    /// nginx takes `shop.example?` for a host, and sends the path behind it.
+    /// nginx accepts `shop.example?` as a host, and sends the path behind it.
     #[test]
     fn a_host_cannot_hide_the_path_of_a_url() {
         for url in [

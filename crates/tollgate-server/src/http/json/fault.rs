@@ -1,4 +1,4 @@
-//! Finds what is wrong with a body: parses it once more into a tree, whose errors know their place.
+//! Finds the error in a body: parses it once more into a tree, whose errors have a place.
 
 use std::fmt;
 
@@ -23,7 +23,7 @@ pub(super) enum Node {
 /// Why a value is not the expected one. It never repeats the value, which may be secret.
 #[derive(Debug)]
 pub(super) struct Fault {
-    /// Such as `requests[1].attributes.user`; empty for the whole value.
+    /// For example `requests[1].attributes.user`; empty for the whole value.
     pub(super) path: String,
     pub(super) detail: String,
 }
@@ -132,7 +132,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// It lends nothing, so that types that borrow from a body can be read from it as well.
+/// It does not lend data, so that types that borrow from a body can also be read from it.
 impl<'de> Deserializer<'de> for &Node {
     type Error = Fault;
 

@@ -14,10 +14,10 @@ use tollgate::Quota;
 pub(super) use self::attributes::{attributes, some_attributes};
 use self::fault::{Fault, Node};
 
-/// What is wrong with a body.
+/// The error in a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct BadField {
-    /// Such as `attributes.user`; `body` for the whole body.
+    /// For example `attributes.user`; `body` for the whole body.
     pub(crate) field: String,
     pub(crate) detail: String,
 }
@@ -31,7 +31,7 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField
     serde_json::from_slice(body).map(|Object(value)| value).map_err(|error| wrong::<T>(body, &error))
 }
 
-/// Finds what is wrong with a body that could not be read.
+/// Finds the error in a body that could not be read.
 #[cold]
 fn wrong<'a, T: Deserialize<'a>>(body: &[u8], error: &serde_json::Error) -> BadField {
     let of_body = |detail| BadField { field: "body".to_owned(), detail };
@@ -61,7 +61,7 @@ fn expected<'a, T: Deserialize<'a>>() -> &'static str {
     }
 }
 
-/// Accepts only an object. What serde derives would also accept a list of the fields.
+/// Accepts only an object. The implementation that serde derives would also accept a list of the fields.
 pub(super) struct Object<T>(pub(super) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
@@ -132,7 +132,7 @@ pub(super) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota,
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Whole<const MAX: u64>(u64);
 
-/// Units to take.
+/// Units to charge.
 pub(super) type Cost = Whole<{ u32::MAX as u64 }>;
 /// Units in use.
 pub(super) type Used = Whole<{ Quota::MAX_LIMIT }>;
