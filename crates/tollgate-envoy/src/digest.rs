@@ -1,10 +1,10 @@
-//! What stands for values in keys.
+//! Stand-ins for values in keys.
 
 use sha2::{Digest, Sha256};
 
 const PREFIX: &str = "sha256-";
 
-/// Returns a digest of 256 bits, so that nobody finds two values with one counter.
+/// Returns a digest of 256 bits, so that nobody can find two values with the same counter.
 ///
 /// ```
 /// let empty = "sha256-e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
@@ -15,10 +15,10 @@ pub fn digest(value: &str) -> String {
     Sha256::digest(value).iter().fold(PREFIX.to_owned(), |text, byte| text + &format!("{byte:02x}"))
 }
 
-/// Returns the digest that stands for a value in the key of a counter; `None` if the value itself does.
+/// Returns the digest that replaces a value in the key of a counter; `None` if the key contains the value itself.
 ///
-/// It stands for values of more bytes than `max_bytes`. It also stands for values that are written like a digest: some
-/// layouts of keys in Redis write both alike, and no value may share the counter of another.
+/// It replaces values of more than `max_bytes` bytes. It also replaces values that are written like a digest: some
+/// layouts of keys in Redis write both in the same way, and no value may share the counter of another.
 ///
 /// ```
 /// use tollgate_envoy::{digest, stand_in};

@@ -21,14 +21,14 @@ use crate::{DomainVerdicts, Entry, Unit, Warning, WarningKind, stand_in, warning
 ///
 /// # Which limit applies
 ///
-/// The entries of a request are searched level by level. At each level, the first of these that exists is taken:
+/// The entries of a request are searched level by level. At each level, the first of these that exists is used:
 ///
 /// 1. the descriptor with the entry's key and value
-/// 2. the first descriptor in the file with the key and a matching wildcard: `*` in a value stands for any characters
+/// 2. the first descriptor in the file with the key and a matching wildcard: `*` in a value matches any characters
 /// 3. the descriptor with the key and no value
 ///
-/// A limit applies only if it stands at the level of the request's last entry. Keys and values are compared as pairs:
-/// the key `a` with the value `b_c` is not the key `a_b` with the value `c`.
+/// A limit applies only if it is at the level of the request's last entry. Keys and values are compared as pairs: the
+/// key `a` with the value `b_c` is not the key `a_b` with the value `c`.
 ///
 /// # Examples
 ///
@@ -63,7 +63,7 @@ pub enum SameDomain {
     /// That is an error.
     #[default]
     Refuse,
-    /// Their descriptors are put together.
+    /// Their descriptors are merged.
     Merge,
 }
 
@@ -89,9 +89,9 @@ pub(crate) struct Domain {
 #[derive(Debug, Default)]
 struct Node {
     rule: Option<Rule>,
-    /// The pattern that takes the place of the request's value in the counter's key.
+    /// The pattern that replaces the request's value in the counter's key.
     shared: Option<Box<str>>,
-    /// What it is called in metrics.
+    /// Its name in metrics.
     name: Box<str>,
     /// Whether metrics have the value of the request instead (`value_to_metric`).
     tells_value: bool,
@@ -110,10 +110,10 @@ struct Values {
 /// Keys are texts of the configuration only, so clients cannot create collisions; the hash is unkeyed.
 type Table<V> = HashMap<Box<str>, V, Xxh3DefaultBuilder>;
 
-/// Where the descriptors of a level stand, by key and value.
+/// The places of a level's descriptors, by key and value.
 type Seen = HashMap<(Box<str>, Box<str>), Position>;
 
-/// The patterns in place of values, one for each entry.
+/// The patterns that replace values, one for each entry.
 type Shared<'a> = SmallVec<[Option<&'a str>; 3]>;
 
 impl Domains {
@@ -149,7 +149,7 @@ impl Domains {
         &self.warnings
     }
 
-    /// Returns how many limits there are.
+    /// Returns the number of limits.
     #[must_use]
     pub fn limits(&self) -> usize {
         self.by_name.values().flat_map(|domain| &domain.nodes).filter(|node| node.rule.is_some()).count()
@@ -164,7 +164,7 @@ impl Domains {
         self.by_name.get(name)
     }
 
-    /// Goes on with the verdicts of domains that were there before.
+    /// Continues the verdicts of existing domains.
     pub(crate) fn keep_verdicts(&mut self, before: &Self) {
         for (name, domain) in &mut self.by_name {
             if let Some(known) = before.by_name.get(name) {
@@ -330,7 +330,7 @@ impl Domain {
     }
 
     /// Returns the series of a limit whose labels hold values of the request; `None` without entries. A limit that came
-    /// with its descriptor has the keys of the entries alone, because no file asks for their values.
+    /// with its descriptor has only the keys of the entries, because no file asks for their values.
     pub(crate) fn series(&self, entries: &[Entry<'_>], rule: Option<&Rule>) -> Option<Series> {
         let mut node = self.nodes.first();
         let levels = entries.iter().map(|entry| {
@@ -367,7 +367,7 @@ impl Domain {
 }
 
 impl Node {
-    /// Whether metrics of a rule have its own name in the place of the value of a request.
+    /// Returns whether metrics of a rule have its own name instead of the value of a request.
     fn is_named(&self, rule: &Rule) -> bool {
         self.shared.is_some() || !rule.is_detailed && !self.tells_value
     }

@@ -5,7 +5,7 @@ use tollgate::StoreError;
 
 use crate::Unit;
 
-/// Why there is no [`Response`](crate::Response). It is never a denial.
+/// The reason why there is no [`Response`](crate::Response). It is never a denial.
 #[derive(Debug, Clone, Error)]
 #[non_exhaustive]
 pub enum DecideError {
@@ -18,14 +18,14 @@ pub enum DecideError {
     Store(#[from] StoreError),
 }
 
-/// What is wrong with a request. Descriptors are counted from 1.
+/// An invalid request. Descriptors are counted from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum InvalidRequest {
     /// The domain is empty.
     #[error("the request has no domain")]
     NoDomain,
-    /// There is nothing to decide on.
+    /// There is nothing to decide.
     #[error("the request has no descriptors")]
     NoDescriptors,
     /// There are more descriptors than a request may have.
@@ -45,13 +45,13 @@ pub enum InvalidRequest {
         /// The number that was sent.
         unit: i32,
     },
-    /// A descriptor takes more units than any limit has.
+    /// A descriptor costs more units than any limit has.
     #[error("descriptor {0} has a hits_addend above {max}", max = u32::MAX)]
     TooManyHits(usize),
 }
 
 impl InvalidRequest {
-    /// The most descriptors that a request may have.
+    /// The maximum number of descriptors in a request.
     pub const MAX_DESCRIPTORS: usize = 256;
 
     /// Returns the field that is wrong, such as `descriptors[0].entries`.
@@ -67,11 +67,11 @@ impl InvalidRequest {
         }
     }
 
-    /// Checks what every request to the service needs, whatever decides on it.
+    /// Checks the requirements for all requests to the service, whatever decides them.
     ///
     /// # Errors
     ///
-    /// If there is no domain, or no or too many descriptors.
+    /// If there is no domain, or if there are no or too many descriptors.
     pub const fn check(domain: &str, descriptors: usize) -> Result<(), Self> {
         match descriptors {
             _ if domain.is_empty() => Err(Self::NoDomain),
@@ -81,12 +81,12 @@ impl InvalidRequest {
         }
     }
 
-    /// Returns the units that the descriptor of this number takes: its own `hits_addend`, or that of the request, where
-    /// 0 means 1.
+    /// Returns the cost of the descriptor of this number: its own `hits_addend`, or that of the request, where 0 means
+    /// 1.
     ///
     /// # Errors
     ///
-    /// If it takes more than any limit has.
+    /// If it costs more than any limit has.
     pub fn units(number: usize, own: Option<u64>, of_request: u32) -> Result<u32, Self> {
         own.map_or(Ok(of_request.max(1)), |hits| u32::try_from(hits).map_err(|_| Self::TooManyHits(number)))
     }

@@ -1,8 +1,8 @@
 //! Hits of limits, counted as envoyproxy/ratelimit counts them for its metrics.
 //!
 //! Labels are names of the configuration. Where it asks for values of requests (`detailed_metric`, `value_to_metric`),
-//! clients could create series without end, and so could descriptors that bring limits, whose keys are the labels. So the
-//! number of such series in a domain is bounded, and so is the length of labels.
+//! clients could create an unlimited number of series, and so could descriptors that bring limits, whose keys are the
+//! labels. So the number of such series in a domain is bounded, and so is the length of labels.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
@@ -10,11 +10,11 @@ use std::net::Ipv4Addr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// The share of a limit from which hits are near it: 0.8 in envoyproxy/ratelimit, unless it is told otherwise.
+/// The share of a limit from which hits are near it: 0.8 by default in envoyproxy/ratelimit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NearLimit(pub f32);
 
-/// What a counter of hits belongs to. Levels below the second are counted with those above them.
+/// The owner of a counter of hits. Levels below the second are counted with those above them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Series {
     /// The domain.
@@ -25,7 +25,7 @@ pub struct Series {
     pub key2: Option<Box<str>>,
 }
 
-/// Units that were asked of a limit.
+/// Units requested under a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct HitCounts {
     /// All of them.
@@ -64,7 +64,7 @@ pub(crate) struct HitTable {
 #[derive(Debug, Default)]
 struct Table {
     hits: HashMap<Series, Counted>,
-    /// How many of them requests have named, by domain.
+    /// The number of series named by requests, by domain.
     of_requests: HashMap<Box<str>, usize>,
 }
 
@@ -103,17 +103,17 @@ impl Series {
 }
 
 impl HitTable {
-    /// The most series of a domain that requests name.
+    /// The maximum number of series per domain that are named by requests.
     const MAX_OF_REQUESTS: usize = 1_000;
 
-    /// The most bytes of a label.
+    /// The maximum length of a label, in bytes.
     const MAX_LABEL: usize = 128;
 
     pub(crate) fn new(near_limit: NearLimit) -> Self {
         Self { near_limit, series: Mutex::default() }
     }
 
-    /// From so many units on, hits are near this limit.
+    /// Returns the number of units from which hits are near this limit.
     pub(crate) fn near(&self, limit: u64) -> u64 {
         // As there, in floats of 32 bits: the threshold of a limit is the same.
         (limit as f32 * self.near_limit.0).floor() as u64
@@ -144,7 +144,7 @@ impl HitTable {
         Arc::clone(&hits.entry(series).or_insert(counted).hits)
     }
 
-    /// Drops the series of all limits but these, and those of domains that are gone.
+    /// Drops the series of all other limits, and those of removed domains.
     pub(crate) fn keep(&self, limits: &HashSet<&Series>, has_domain: impl Fn(&str) -> bool) {
         let mut table = self.table();
         let Table { hits, of_requests } = &mut *table;

@@ -5,17 +5,17 @@ use thiserror::Error;
 
 use crate::{Descriptor, Entry, Override, Request, Response, Status, Unit};
 
-/// JSON that is no request. The fault of its sender.
+/// JSON that is not a valid request. The fault of its sender.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("`{place}`: {fault}")]
 pub struct JsonError {
-    /// Where in the request, such as `descriptors[0].entries`; `request` for the request itself.
+    /// The place in the request, such as `descriptors[0].entries`; `request` for the request itself.
     pub place: Box<str>,
-    /// What is wrong there.
+    /// The fault at this place.
     pub fault: JsonFault,
 }
 
-/// What is wrong with a place in JSON.
+/// A fault at a place in JSON.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum JsonFault {
@@ -32,7 +32,7 @@ pub enum JsonFault {
 
 impl<'a> Request<'a> {
     /// Reads a request from JSON. Fields have either name that protobuf gives them, `hitsAddend` or `hits_addend`, and
-    /// `null` stands for a field that is not there. Numbers may be texts, and units may be names or numbers.
+    /// `null` means a missing field. Numbers may be texts, and units may be names or numbers.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Envoy's rate-limit service: the configuration of envoyproxy/ratelimit, and decisions by it.
+//! Envoy's rate-limit service: decisions with the configuration of envoyproxy/ratelimit.
 //!
 //! Use this crate if your own server answers Envoy by the files of envoyproxy/ratelimit. `tollgate serve --import
 //! envoy-ratelimit --grpc` is such a server.

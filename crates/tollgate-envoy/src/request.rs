@@ -1,17 +1,17 @@
-//! A request as Envoy asks it. It borrows its texts.
+//! A request in Envoy's form. It borrows its texts.
 
 use smallvec::SmallVec;
 
 use crate::Unit;
 
-/// A question to the rate-limit service: may this request go on?
+/// A question to the rate-limit service: may this request proceed?
 ///
 /// It corresponds to `RateLimitRequest` of `envoy.service.ratelimit.v3`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request<'a> {
     /// The domain, which chooses the limits.
     pub domain: &'a str,
-    /// What is to be counted. Each gets a status.
+    /// The descriptors to count. Each gets a status.
     pub descriptors: Descriptors<'a>,
     /// Cost of each descriptor without its own `hits_addend`; 0 means 1.
     pub hits_addend: u32,
@@ -23,14 +23,14 @@ pub type Descriptors<'a> = SmallVec<[Descriptor<'a>; 2]>;
 /// The entries of a descriptor, in their order.
 pub type Entries<'a> = SmallVec<[Entry<'a>; 3]>;
 
-/// What a limit may apply to: a list of entries, which is searched for level by level.
+/// A subject of limits: a list of entries, which is looked up level by level.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Descriptor<'a> {
     /// The entries, from the outermost level.
     pub entries: Entries<'a>,
     /// A limit that replaces the configured one.
     pub limit: Option<Override>,
-    /// The units that it takes, if it says them; 0 only peeks.
+    /// Its cost, if it sets one; 0 only peeks.
     pub hits_addend: Option<u64>,
     /// Whether the units are given back instead.
     pub is_negative_hits: bool,
@@ -55,7 +55,7 @@ pub struct Override {
 }
 
 impl Override {
-    /// A limit of this many requests in each unit.
+    /// Returns a limit of this many requests in each unit.
     #[must_use]
     pub const fn new(requests_per_unit: u32, unit: Unit) -> Self {
         Self { requests_per_unit, unit: unit.number() }
@@ -63,7 +63,7 @@ impl Override {
 }
 
 impl<'a> Descriptor<'a> {
-    /// A descriptor of these entries, which takes as many units as the request says.
+    /// Creates a descriptor with these entries and the cost of the request.
     pub fn new(entries: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
         let entries = entries.into_iter().map(|(key, value)| Entry { key, value }).collect();
         Self { entries, ..Self::default() }

@@ -15,24 +15,25 @@ use crate::Unit;
 #[derive(Debug, Clone, PartialEq)]
 #[must_use = "a denied request has to be stopped"]
 pub struct Response {
-    /// Whether the request may go on.
+    /// Whether the request may proceed.
     pub overall: Code,
     /// One for each descriptor, in their order.
     pub statuses: SmallVec<[Status; 2]>,
     /// Headers for the client, if they are configured.
     pub headers: SmallVec<[Header; 3]>,
-    /// What Envoy keeps for its other filters, if that is configured.
+    /// The metadata that Envoy keeps for its other filters, if configured.
     pub dynamic_metadata: Option<Map<String, Value>>,
-    /// Who counted: the store, or this process while the store could not. `None` if nothing was counted.
+    /// The source of the counts: the store, or this process while the store could not answer. `None` if nothing was
+    /// counted.
     pub source: Option<Source>,
     /// Whether a limit was not counted because the store was full, which [admits](crate::EnvoyLimiter::when_full) then.
     pub is_without_room: bool,
 }
 
-/// A verdict as Envoy's messages have it. There is no `UNKNOWN`, which Envoy must never be sent.
+/// A verdict as Envoy's messages have it. There is no `UNKNOWN`, because it must never be sent to Envoy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Code {
-    /// The request may go on.
+    /// The request may proceed.
     Ok,
     /// A limit denies it.
     OverLimit,
@@ -46,7 +47,7 @@ pub struct Status {
     /// The limit that applies, if there is one.
     pub current_limit: Option<CurrentLimit>,
     /// Units left in the window: 0 if the code is [`Code::OverLimit`] or there is no limit, and [`u32::MAX`] if the
-    /// configuration says `unlimited`.
+    /// configuration has `unlimited`.
     pub limit_remaining: u32,
     /// Time until the window ends, in whole seconds, if a limit applies.
     pub duration_until_reset: Option<Duration>,
@@ -73,7 +74,7 @@ pub struct Header {
 }
 
 impl Code {
-    /// The number in Envoy's messages.
+    /// Returns the number in Envoy's messages.
     #[must_use]
     pub const fn number(self) -> i32 {
         match self {
@@ -82,7 +83,7 @@ impl Code {
         }
     }
 
-    /// The name in Envoy's messages.
+    /// Returns the name in Envoy's messages.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

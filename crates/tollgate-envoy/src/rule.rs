@@ -11,7 +11,7 @@ use crate::Unit;
 use crate::file::{RawDescriptor, RawRateLimit, RawReplaced};
 use crate::hits::{Hits, Series};
 
-/// What a descriptor of the configuration says of the requests that end at it.
+/// The rule of a configured descriptor for the requests that end at it.
 #[derive(Debug)]
 pub(crate) struct Rule {
     pub(crate) limit: Limit,
@@ -25,13 +25,13 @@ pub(crate) struct Rule {
     pub(crate) metadata: Option<Map<String, Value>>,
     /// Whether hits are counted by the values of requests (`detailed_metric`).
     pub(crate) is_detailed: bool,
-    /// Counts its hits; `None` if they are not counted, or by what each request says.
+    /// Counts its hits; `None` if they are not counted, or counted by the values of each request.
     pub(crate) hits: Option<Arc<Hits>>,
     /// The names of its levels in metrics; `None` if hits are not counted.
     pub(crate) series: Option<Series>,
 }
 
-/// How much a rule admits.
+/// The limit of a rule.
 #[derive(Debug)]
 pub(crate) enum Limit {
     Unlimited,

@@ -1,15 +1,15 @@
-//! What holds for all domains.
+//! The settings of all domains.
 
 use std::sync::Arc;
 
 use crate::NearLimit;
 
-/// What holds for all domains.
+/// The settings of all domains.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
-    /// What a denied request consumes.
+    /// The consumption of a denied request.
     pub charging: Charging,
-    /// Whether no request is denied. The statuses still say which limits would have denied it, and the counters are
+    /// Whether no request is denied. The statuses still show which limits would have denied it, and the counters are
     /// those of a denied request.
     pub shadow_mode: bool,
     /// Whether every limit has `quota_mode`: a request is denied only if all its limits deny it.
@@ -20,12 +20,12 @@ pub struct Settings {
     pub dynamic_metadata: bool,
     /// Whether the [hits](crate::EnvoyLimiter::hits) of each limit are counted, and from where on they are near it.
     pub hits: Option<NearLimit>,
-    /// The most bytes of a value that is part of a counter's key. Longer values are counted by a digest of theirs; each
-    /// still has a counter of its own. By default, values of any length are.
+    /// The maximum length of a value in a counter's key, in bytes. Longer values are counted by their digest; each
+    /// still has its own counter. By default, values of any length are.
     pub max_value_bytes: Option<usize>,
 }
 
-/// What a denied request consumes.
+/// The consumption of a denied request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Charging {
     /// Nothing: if one limit denies, none is charged.

@@ -51,7 +51,7 @@ impl Unit {
         Self::ALL.into_iter().find(|unit| unit.name().eq_ignore_ascii_case(name))
     }
 
-    /// The number in Envoy's messages. The week came last, so the numbers are not in the order of the lengths.
+    /// Returns the number in Envoy's messages. The week came last, so the numbers are not in the order of the lengths.
     #[must_use]
     pub const fn number(self) -> i32 {
         match self {
@@ -65,7 +65,7 @@ impl Unit {
         }
     }
 
-    /// The name in Envoy's messages, such as `MINUTE`.
+    /// Returns the name in Envoy's messages, such as `MINUTE`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -86,7 +86,7 @@ impl Unit {
         quota.unwrap_or(Quota::per_second(0))
     }
 
-    /// The length of its windows.
+    /// Returns the length of its windows.
     #[must_use]
     pub const fn length(self) -> Duration {
         Duration::from_secs(match self {

@@ -4,10 +4,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::Code;
 
-/// How many requests of a domain were decided, by verdict.
+/// The numbers of decided requests of a domain, by verdict.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DomainVerdicts {
-    /// Requests that may go on.
+    /// Allowed requests.
     pub allowed: u64,
     /// Requests that a limit denied.
     pub denied: u64,

@@ -11,9 +11,9 @@ use crate::file::RawDescriptor;
 pub struct Warning {
     /// The name of the file.
     pub file: Box<str>,
-    /// Where it stands.
+    /// Its place.
     pub at: Position,
-    /// What is probably wrong.
+    /// The probable mistake.
     pub kind: WarningKind,
 }
 
@@ -21,13 +21,13 @@ pub struct Warning {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum WarningKind {
-    /// A setting of limits at a descriptor that has none.
+    /// A setting for limits in a descriptor without a limit.
     #[error("`{0}` has no effect without `rate_limit`")]
     WithoutLimit(&'static str),
     /// `share_threshold` at a value that matches one text only.
     #[error("`share_threshold` has no effect on a value without `*`")]
     SharesNothing,
-    /// A limit that is to be replaced does not exist.
+    /// A limit that should be replaced does not exist.
     #[error("no limit of the domain has the name `{0}`")]
     ReplacesNothing(Box<str>),
     /// `requests_per_unit` at a limit without bounds.

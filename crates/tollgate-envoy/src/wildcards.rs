@@ -1,14 +1,14 @@
-//! Patterns of values, found by what they begin and end with.
+//! Patterns of values, indexed by their beginnings and ends.
 
 use std::collections::HashMap;
 
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
-/// The patterns of one key, each with a node. `*` stands for any characters, or none.
+/// The patterns of one key, each with a node. `*` matches any characters, or none.
 ///
-/// The cost of a lookup depends on how many different lengths the beginnings and ends of patterns have, not on how
-/// many patterns there are. Only patterns with the same beginning, the same end and more than one `*` are compared one
-/// by one.
+/// The cost of a look-up depends on the number of different lengths of the patterns' beginnings and ends, not on the
+/// number of patterns. Only patterns with the same beginning, the same end and more than one `*` are compared one by
+/// one.
 #[derive(Debug, Default)]
 pub(crate) struct Wildcards {
     shapes: Vec<Shape>,
@@ -77,7 +77,8 @@ impl Shape {
 }
 
 impl Pattern {
-    /// Whether the texts come one behind the other. Taking the first place of each leaves the most room for the next.
+    /// Returns whether the texts come one behind the other. Taking the first place of each leaves the most room for the
+    /// next.
     fn has_middles_in(&self, mut text: &str) -> bool {
         self.middles.iter().all(|middle| match text.split_once(middle.as_ref()) {
             Some((_, rest)) => {

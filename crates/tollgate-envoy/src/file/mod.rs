@@ -1,6 +1,6 @@
-//! What a file of envoyproxy/ratelimit says, as it is written.
+//! The contents of a file of envoyproxy/ratelimit, as written.
 //!
-//! Here every value is checked alone. What goes with what is in [`domains`](crate::domains).
+//! Every value is checked by itself here. Conflicts between values are in [`domains`](crate::domains).
 
 mod values;
 
@@ -18,7 +18,7 @@ section! {
 }
 
 section! {
-    /// What a key, or a key and its value, are limited to, and what follows them in a request.
+    /// The limit of a key, or of a key and its value, and the descriptors that may follow it in a request.
     RawDescriptor("a descriptor", "{ key: path, value: /login, rate_limit: { unit: minute, requests_per_unit: 5 } }") {
         "key" key: Scalar,
         "value" value: Scalar,

@@ -1,4 +1,4 @@
-//! Values that are checked alone.
+//! Values that are checked by themselves.
 
 use schemars::JsonSchema;
 use serde_json::{Map, Number, Value};
@@ -23,7 +23,7 @@ pub(crate) struct Requests(pub(crate) u32);
 #[derive(Debug, Clone, Copy, JsonSchema)]
 pub(crate) struct UnitWord(#[schemars(with = "String")] pub(crate) Unit);
 
-/// What Envoy is told about requests that a descriptor admits.
+/// The metadata for Envoy about requests that a descriptor admits.
 #[derive(Debug, Clone, JsonSchema)]
 pub(crate) struct Metadata(pub(crate) Map<String, Value>);
 
@@ -81,7 +81,7 @@ impl Read for Metadata {
     }
 }
 
-/// What YAML 1.1 takes for true and false.
+/// Parses a boolean of YAML 1.1.
 fn boolean(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "true" | "yes" | "on" | "y" => Some(true),

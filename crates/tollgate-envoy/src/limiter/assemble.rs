@@ -1,4 +1,4 @@
-//! From states to an answer.
+//! Turns states into an answer.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charg
     }
 }
 
-/// Whether the limit had no room for the descriptor.
+/// Returns whether the limit had no room for the descriptor.
 pub(super) fn is_over(counted: &CountedPlan<'_>, state: &QuotaState, charging: Charging) -> bool {
     match (counted.effect, charging) {
         (Effect::Refund, _) => false,

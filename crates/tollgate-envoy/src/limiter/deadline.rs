@@ -1,4 +1,4 @@
-//! The time that one decision has, whatever number of steps it takes.
+//! The time limit of one decision, however many steps it needs.
 
 use std::future::poll_fn;
 use std::pin::{Pin, pin};

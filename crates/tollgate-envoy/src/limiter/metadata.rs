@@ -1,4 +1,4 @@
-//! Dynamic metadata: what Envoy keeps of an answer for its other filters.
+//! Dynamic metadata, which Envoy keeps from an answer for its other filters.
 
 use serde_json::{Map, Value, json};
 
@@ -38,7 +38,7 @@ pub(super) fn of(request: &Request<'_>, plan: &Plan<'_>, statuses: &[Status]) ->
     all
 }
 
-/// Adds what is not there yet. Mappings are merged, and of other values the first stays.
+/// Adds missing entries. Mappings are merged, and of other values the first stays.
 fn merge(into: &mut Map<String, Value>, from: &Map<String, Value>) {
     for (key, value) in from {
         match (into.get_mut(key), value) {

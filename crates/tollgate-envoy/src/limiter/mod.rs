@@ -1,7 +1,7 @@
 //! Decisions on requests, by limits that can be replaced while it runs.
 //!
-//! What a request asks is in `plan`, what the store is asked in `steps`, what is answered in `assemble` and `metadata`,
-//! and what is counted for metrics in `tally`.
+//! `plan` reads a request, `steps` calls the store, `assemble` and `metadata` build the answer, and `tally` counts for
+//! metrics.
 
 mod assemble;
 mod deadline;
@@ -23,15 +23,15 @@ use self::plan::Plan;
 use crate::hits::HitTable;
 use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings};
 
-/// A limiter by the configuration of envoyproxy/ratelimit: decides whether a request may go on.
+/// A limiter with the configuration of envoyproxy/ratelimit: decides whether to allow a request.
 ///
 /// The limits can be [replaced](Self::replace) at any time. A request is decided entirely under those that are live when
 /// it arrives.
 ///
 /// # What a request consumes
 ///
-/// By default, all limits of a request are charged, or none is: a request that one limit denies consumes nothing of the
-/// others. With [`Charging::Each`](crate::Charging::Each), every limit is charged by itself.
+/// By default, all limits of a request are charged, or none is: a request that one limit denies consumes nothing from
+/// the others. With [`Charging::Each`](crate::Charging::Each), every limit is charged by itself.
 ///
 /// - Limits in shadow mode are charged after the decision, each by itself, and never deny. Nothing is taken from them
 ///   if the request is denied.
@@ -84,15 +84,16 @@ pub struct EnvoyLimiter<S, C = SystemClock, D = fn() -> Pending<()>> {
 }
 
 impl<S: Store> EnvoyLimiter<S> {
-    /// These limits over this store. A store that may have to wait needs a [deadline](Self::deadline). While it is in
-    /// trouble, there is no decision, and Envoy's `failure_mode_deny` says what becomes of requests.
+    /// These limits over this store. A store that may have to wait needs a [deadline](Self::deadline). While it cannot
+    /// answer, there is no decision, and Envoy's `failure_mode_deny` decides what happens to requests.
     pub fn new(store: S, domains: Domains, settings: Settings) -> Self {
         Self::over(FallbackStore::new(store, OnStoreFailure::Closed), domains, settings)
     }
 }
 
 impl<S, C> EnvoyLimiter<S, C> {
-    /// These limits over this store, which says what happens while the store below it is in trouble.
+    /// Creates a limiter with these limits over this store, which sets what happens while the store below it cannot
+    /// answer.
     pub fn over(store: FallbackStore<S, C>, mut domains: Domains, settings: Settings) -> Self {
         let hits = settings.hits.map(HitTable::new);
         hits.iter().for_each(|hits| domains.count_hits(hits));
@@ -109,8 +110,8 @@ impl<S, C> EnvoyLimiter<S, C> {
 }
 
 impl<S, C, D> EnvoyLimiter<S, C, D> {
-    /// Sets the deadline of a decision, for all its steps together. After it, limits that decide are answered as while
-    /// the store is in trouble. Shadow limits and refunds are left out of the answer.
+    /// Sets the deadline of a decision, for all its steps together. After it, limits that decide are answered as during
+    /// an outage of the store. Shadow limits and refunds are left out of the answer.
     #[must_use]
     pub fn deadline<F, T>(self, deadline: F) -> EnvoyLimiter<S, C, F>
     where
@@ -127,12 +128,12 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
         Self { when_full, ..self }
     }
 
-    /// The store.
+    /// Returns the store.
     pub const fn store(&self) -> &S {
         self.store.store()
     }
 
-    /// The limits that are live now.
+    /// Returns the limits that are live now.
     pub fn live(&self) -> Arc<Domains> {
         self.live.load_full()
     }
@@ -148,8 +149,8 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
         self.unknown_domains.load(Ordering::Relaxed)
     }
 
-    /// Makes other limits live, from the next request on. Counters are kept, and so are the figures of metrics, except
-    /// those of limits and domains that are gone.
+    /// Makes other limits live from the next request on. Counters are kept, and so are the figures of metrics, except
+    /// those of removed limits and domains.
     pub fn replace(&self, mut domains: Domains) {
         domains.keep_verdicts(&self.live());
         self.hits.iter().for_each(|hits| domains.count_hits(hits));
@@ -164,7 +165,7 @@ where
     D: Fn() -> T,
     T: Future<Output = ()>,
 {
-    /// Decides whether a request may go on, and counts it.
+    /// Decides whether to allow a request, and counts it.
     ///
     /// # Errors
     ///
@@ -172,7 +173,7 @@ where
     ///
     /// # Cancel safety
     ///
-    /// If the future is dropped, the units may or may not have been taken.
+    /// If the future is dropped, the units may or may not have been charged.
     pub async fn decide(&self, request: &Request<'_>) -> Result<Response, DecideError> {
         let live = self.live();
         let domain = live.domain(request.domain);
@@ -192,7 +193,7 @@ where
     }
 }
 
-/// Without the store, which knows keys.
+/// Without the store, which contains keys.
 impl<S, C, D> fmt::Debug for EnvoyLimiter<S, C, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EnvoyLimiter").field("settings", &self.settings).finish_non_exhaustive()

@@ -1,4 +1,4 @@
-//! What a request asks of the store.
+//! The plan of a request: its steps in the store.
 
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -10,10 +10,10 @@ use crate::domains::Domain;
 use crate::rule::{Limit, Rule};
 use crate::{Charging, Descriptor, InvalidRequest, Request, Settings, Unit};
 
-/// What each descriptor of a request asks, in their order.
+/// The plan of each descriptor of a request, in order.
 pub(super) struct Plan<'a>(pub(super) SmallVec<[Planned<'a>; 2]>);
 
-/// What one descriptor asks.
+/// The plan of one descriptor.
 pub(super) enum Planned<'a> {
     /// No limit applies to it.
     NoLimit,
@@ -21,7 +21,7 @@ pub(super) enum Planned<'a> {
     Counted(CountedPlan<'a>),
 }
 
-/// What is counted for one descriptor.
+/// The counted part of one descriptor.
 pub(super) struct CountedPlan<'a> {
     pub(super) quota: Cow<'a, PolicyQuota>,
     pub(super) key: Key<'static>,
@@ -33,7 +33,7 @@ pub(super) struct CountedPlan<'a> {
     pub(super) rule: Option<&'a Rule>,
 }
 
-/// What comes of a denial.
+/// The effect of a denial.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Effect {
     /// The request is denied.
@@ -47,7 +47,7 @@ pub(super) enum Effect {
 }
 
 impl<'a> Plan<'a> {
-    /// What a request asks in its domain.
+    /// Creates the plan of a request in its domain.
     ///
     /// # Errors
     ///
@@ -110,7 +110,7 @@ impl CountedPlan<'_> {
         Charge::new(&self.quota, &self.key, self.cost)
     }
 
-    /// Whether the descriptor takes more than the whole limit.
+    /// Returns whether the descriptor costs more than the whole limit.
     pub(super) fn is_above_limit(&self) -> bool {
         self.cost > self.requests_per_unit
     }

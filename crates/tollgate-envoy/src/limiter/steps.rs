@@ -16,14 +16,14 @@ use crate::Charging;
 /// not be counted.
 pub(super) struct States {
     each: SmallVec<[Option<QuotaState>; 2]>,
-    /// Whether some were admitted without a count, because the store was full.
+    /// Whether some were admitted without counting, because the store was full.
     pub(super) is_without_room: bool,
 }
 
 type Places = SmallVec<[usize; 2]>;
 type Charges<'a> = SmallVec<[Charge<'a>; 2]>;
 
-/// What becomes of limits in shadow mode.
+/// The handling of limits in shadow mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Shadows {
     /// The request is admitted.
@@ -41,7 +41,7 @@ where
     D: Fn() -> T,
     T: Future<Output = ()>,
 {
-    /// Counts what the plan asks, within one deadline.
+    /// Executes the plan within one deadline.
     pub(super) async fn count(&self, plan: &Plan<'_>) -> Result<States, StoreError> {
         let mut states = States { each: SmallVec::from_elem(None, plan.0.len()), is_without_room: false };
         let timer = pin!(None);
@@ -261,7 +261,7 @@ impl Plan<'_> {
         Some(left).filter(|left| left.len() < places.len())
     }
 
-    /// Whether a limit in quota mode has room, whatever is counted.
+    /// Returns whether a limit in quota mode has room, whatever is counted.
     pub(super) fn has_free_quota(&self, are_all_quotas: bool) -> bool {
         self.0.iter().any(|planned| match planned {
             Planned::NoLimit => false,

@@ -1,4 +1,4 @@
-//! What is counted of decisions for metrics.
+//! Counts decisions for metrics.
 
 use tollgate::{QuotaState, Source};
 
