@@ -1,4 +1,4 @@
-//! Values that a user asks for by name: `user=json:/user/id`.
+//! Values that a user requests by name: `user=json:/user/id`.
 
 use std::str::FromStr;
 
@@ -18,17 +18,17 @@ use tollgate::{Network, NetworkError};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
-    /// What it is called. If this is the name of a [`Field`](crate::Field), the attribute replaces the field.
+    /// Its name. If this is the name of a [`Field`](crate::Field), the attribute replaces the field.
     pub name: String,
-    /// Where its value is.
+    /// The place of its value.
     pub source: Source,
 }
 
-/// Where the value of an attribute is.
+/// The place of an attribute's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Source {
-    /// `json:/user/id`: in a JSON line, by its pointer (RFC 6901). Numbers and booleans are taken as they are written.
+    /// `json:/user/id`: in a JSON line, by its pointer (RFC 6901). Numbers and booleans are read as written.
     Json(String),
     /// `field:NAME`: a field by the name that the format has for it: `http_x_api_key` of nginx, `{X-Api-Key}i` of
     /// Apache, a column of a table, a top-level name of a JSON line.
@@ -37,9 +37,9 @@ pub enum Source {
     Header(String),
     /// `query:key`: the first parameter of this name in the query, decoded: `+` is a blank, `%41` is `A`.
     Query(String),
-    /// `xff:10.0.0.0/8,192.0.2.1`: the client by `X-Forwarded-For`. Reading begins with the logged address and goes on
-    /// from the end of the header, for as long as an address is in one of these networks of trusted proxies. If the
-    /// format logs no header, it is the logged address.
+    /// `xff:10.0.0.0/8,192.0.2.1`: the client by `X-Forwarded-For`. Reading begins with the logged address and
+    /// continues from the end of the header, as long as an address is in one of these networks of trusted proxies. If
+    /// the format logs no header, it is the logged address.
     Xff(Vec<Network>),
 }
 
@@ -47,10 +47,10 @@ pub enum Source {
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum AttributeError {
-    /// There is no `=`, or nothing on one side of it.
+    /// There is no `=`, or one side of it is empty.
     #[error("expected NAME=SOURCE, such as user=json:/user/id")]
     Shape,
-    /// The source is none of those that exist.
+    /// The source does not exist.
     #[error("unknown source: expected json:/POINTER, field:NAME, header:NAME, query:NAME or xff:NETWORKS")]
     Source,
     /// A pointer does not begin with `/`.
@@ -99,7 +99,7 @@ impl FromStr for Source {
     }
 }
 
-/// Where the time of a request is, and how it is written: `ts:unix`. A field alone is one of the form `any`.
+/// The place and the form of a request's time: `ts:unix`. A field without a form has the form `any`.
 ///
 /// ```
 /// use tollgate_logs::{TimeField, TimeForm};
@@ -113,11 +113,11 @@ impl FromStr for Source {
 pub struct TimeField {
     /// The name of the field, or its JSON pointer.
     pub field: String,
-    /// How the time is written.
+    /// The form of the time.
     pub form: TimeForm,
 }
 
-/// How a time is written.
+/// The form of a time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TimeForm {
@@ -126,7 +126,7 @@ pub enum TimeForm {
     /// `unix`: a number since 1970, with or without a fraction. It counts seconds below 10^11, then milliseconds below
     /// 10^14, microseconds below 10^17, and nanoseconds. So it is unambiguous from 1973 to 5138.
     Unix,
-    /// `iso`: as in ISO 8601 and RFC 3339, such as `2026-11-23T16:00:00.250Z`. A blank may stand for the `T`.
+    /// `iso`: as in ISO 8601 and RFC 3339, such as `2026-11-23T16:00:00.250Z`. A space may replace the `T`.
     Iso,
     /// `clf`: as web servers write it, such as `23/Nov/2026:16:00:00 +0100`, also with a fraction of the second.
     Clf,

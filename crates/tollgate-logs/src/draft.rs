@@ -20,8 +20,7 @@ use crate::value::{
 pub(crate) struct Draft {
     pub(crate) record: Record,
     stamp: Option<Stamp>,
-    /// The begin of the time field that was read last, and what it stands for: most lines have the second of the line
-    /// before.
+    /// The beginning of the last time field, and its time: most lines have the same second as the previous one.
     last: Option<(Vec<u8>, Stamp)>,
     day: Option<i64>,
     clock: Option<(i64, Precision)>,
@@ -37,7 +36,7 @@ impl Draft {
         (self.stamp, self.day, self.clock, self.duration, self.instant) = (None, None, None, None, None);
     }
 
-    /// Takes the text of a field, for all that it is used for.
+    /// Stores the text of a field for all its uses.
     pub(crate) fn put(&mut self, plan: &Plan, used: &Use, text: &[u8], escape: Escape) -> Result<(), Reason> {
         for &slot in &used.slots {
             self.text(slot, text, escape);
@@ -106,7 +105,7 @@ impl Draft {
         Ok(())
     }
 
-    /// Makes the record whole: its time in UTC, and the attributes that are parts of other fields.
+    /// Completes the record: its time in UTC, and the attributes that are parts of other fields.
     pub(crate) fn finish(&mut self, plan: &Plan, zone: Option<&mut Zone>) -> Result<(), Reason> {
         let of_day = || {
             let (micros, precision) = self.clock?;
@@ -140,7 +139,7 @@ impl Draft {
         Ok(())
     }
 
-    /// A time as it is written, with what was read last at hand.
+    /// Parses a time, with the help of the last one.
     fn time(&mut self, form: &crate::attribute::TimeForm, text: &[u8]) -> Option<Stamp> {
         match &self.last {
             Some((last, stamp)) if last == text => Some(*stamp),
@@ -155,7 +154,7 @@ impl Draft {
         }
     }
 
-    /// Splits `GET /path?query HTTP/1.1`. What is no request line has no method and no path.
+    /// Splits `GET /path?query HTTP/1.1`. A text that is not a request line has no method and no path.
     fn request_line(&mut self, plan: &Plan, text: &[u8], escape: Escape) {
         // HAProxy's line ends with the quote, and may be cut off before it. A quote of the client is `#22`.
         let text = text.strip_suffix(b"\"").filter(|_| escape == Escape::Hash).unwrap_or(text);

@@ -1,4 +1,4 @@
-//! Why logs cannot be read.
+//! The reason why logs cannot be read.
 
 use std::fmt;
 use std::io;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::summary::Example;
 
-/// Why logs cannot be read. A retry does not help.
+/// The reason why logs cannot be read. A retry does not help.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -16,13 +16,13 @@ pub enum Error {
     Pattern {
         /// The pattern.
         pattern: String,
-        /// What is wrong with it.
+        /// The error in it.
         source: glob::PatternError,
     },
     /// There is no such file, or nothing has the pattern. The user can correct it.
     #[error("{name}: no such file")]
     NoFile {
-        /// What was asked for.
+        /// The requested name.
         name: String,
     },
     /// A folder has no files. The user can correct it.
@@ -34,7 +34,7 @@ pub enum Error {
     /// The standard input is named more than once.
     #[error("the standard input can be read only once")]
     StdinTwice,
-    /// A file or a folder cannot be opened: it is not allowed, or there is no such place. The user can correct it.
+    /// A file or a folder cannot be opened: it is not permitted, or does not exist. The user can correct it.
     #[error("{name}: cannot be opened")]
     Open {
         /// The file or the folder.
@@ -69,14 +69,14 @@ pub enum Error {
         /// One of these lines.
         line: Example,
     },
-    /// A format has no field with the time, or none that an attribute asks for.
+    /// A format lacks the field with the time, or one that an attribute needs.
     #[error("{name}: lines of the format {format} have no field {field}{}", hint(field))]
     NoField {
         /// The file.
         name: String,
         /// Its format.
         format: String,
-        /// What is missing.
+        /// The missing field.
         field: String,
     },
     /// Times have no zone, and no zone is set.
@@ -90,9 +90,9 @@ pub enum Error {
     /// Too many lines cannot be read. [`Reader::summary`](crate::Reader::summary) has examples.
     #[error("{unparsed} of {lines} lines cannot be read, which is more than {} %", percent(*max_unparsed))]
     Unparsed {
-        /// How many cannot be read.
+        /// The number of unreadable lines.
         unparsed: u64,
-        /// Of how many, empty lines and comments not counted.
+        /// The number of all lines, without empty lines and comments.
         lines: u64,
         /// The share that is allowed.
         max_unparsed: f64,
@@ -103,9 +103,9 @@ pub enum Error {
         percent(*max_unparsed)
     )]
     Late {
-        /// How many are late.
+        /// The number of late lines.
         late: u64,
-        /// Of how many, empty lines and comments not counted.
+        /// The number of all lines, without empty lines and comments.
         lines: u64,
         /// The share that is allowed.
         max_unparsed: f64,
@@ -155,13 +155,13 @@ impl fmt::Display for Nearest {
 }
 
 impl Error {
-    /// The most bytes that the requests of one second may take.
+    /// The maximum memory for the requests of one second, in bytes.
     pub const SECOND: usize = 1 << 30;
-    /// The most files that are merged at one time.
+    /// The maximum number of files that are merged at the same time.
     pub const FILES: usize = 512;
 }
 
-/// What to do about a field that is missing.
+/// Returns the advice for a missing field.
 fn hint(field: &str) -> &'static str {
     if field == "time" {
         "; in JSON lines and tables, name the field with the time, such as --time created"

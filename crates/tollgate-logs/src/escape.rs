@@ -1,4 +1,4 @@
-//! How formats write bytes that they cannot write as they are, undone.
+//! Undoes the escapes of formats.
 
 use memchr::memchr;
 
@@ -9,13 +9,13 @@ pub(crate) enum Escape {
     None,
     /// `\xHH`, `\"`, `\\` and `\n`: nginx and Apache.
     Backslash,
-    /// As in JSON.
+    /// The escapes of JSON.
     Json,
     /// `#HH`: HAProxy.
     Hash,
-    /// `%HH`: fields of CloudFront that are no URLs.
+    /// `%HH`: fields of CloudFront that are not URLs.
     Percent,
-    /// `+` for a blank: fields of IIS that are no URLs.
+    /// `+` for a space: fields of IIS that are not URLs.
     Plus,
     /// `+` for a blank, and `%HH`: parameters of queries.
     Form,
@@ -24,7 +24,7 @@ pub(crate) enum Escape {
 }
 
 impl Escape {
-    /// Appends what the text stands for. What is no escape stays as it is.
+    /// Appends the unescaped text. Text that is not an escape stays unchanged.
     pub(crate) fn undo(self, text: &[u8], out: &mut Vec<u8>) {
         let mark = match self {
             Self::None => return out.extend_from_slice(text),
@@ -65,7 +65,7 @@ impl Escape {
     }
 }
 
-/// Appends the byte that two hexadecimal digits at the start stand for.
+/// Appends the byte of two hexadecimal digits at the start.
 fn hex_pair(digits: Option<&[u8]>, out: &mut Vec<u8>) -> Option<()> {
     let &[high, low] = digits?.first_chunk()?;
     out.push((hex(high)? << 4) | hex(low)?);

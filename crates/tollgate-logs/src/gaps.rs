@@ -4,16 +4,16 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Gap {
-    /// When the last request before it began, in microseconds since the epoch.
+    /// The beginning of the last request before it, in microseconds since the epoch.
     pub from_micros: i64,
-    /// When the first request after it began, in microseconds since the epoch.
+    /// The beginning of the first request after it, in microseconds since the epoch.
     pub to_micros: i64,
 }
 
 impl Gap {
-    /// How long a gap is at least: ten minutes.
+    /// The minimum length of a gap: ten minutes.
     pub const LEAST_MICROS: i64 = 600_000_000;
-    /// How many gaps are told.
+    /// The maximum number of reported gaps.
     pub const MOST: usize = 10;
 
     const fn micros(&self) -> i64 {
@@ -55,7 +55,7 @@ impl Gaps {
         }
     }
 
-    /// The longest gaps, in the order of time: those of at least [`Gap::LEAST_MICROS`], at most [`Gap::MOST`].
+    /// Returns the longest gaps, in the order of time: those of at least [`Gap::LEAST_MICROS`], at most [`Gap::MOST`].
     #[must_use]
     pub fn longest(&self) -> &[Gap] {
         &self.longest

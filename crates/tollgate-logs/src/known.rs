@@ -53,7 +53,7 @@ impl Known {
         self.detected.as_ref().is_some_and(|detected| detected.seen.is_ambiguous)
     }
 
-    /// What the summary tells of it before it is read.
+    /// Returns its entry in the summary before it is read.
     pub(crate) fn summary(&self) -> LogFile {
         let detected = self.detected.as_ref();
         LogFile {

@@ -1,7 +1,7 @@
-//! Access logs as one stream of requests in the order of time.
+//! Access logs as one stream of requests, ordered by time.
 //!
 //! A [`Reader`] reads files, folders and pipes, compressed or not, of web servers, proxies, load balancers and CDNs.
-//! Their formats are detected, named, or pasted from the server's configuration. It knows nothing of limits.
+//! Their formats are detected, named, or pasted from the server's configuration. It is independent of limits.
 //!
 //! ```no_run
 //! use tollgate_logs::{Options, Reader};

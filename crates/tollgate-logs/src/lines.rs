@@ -72,7 +72,7 @@ impl<R: Read> Lines<R> {
         Ok(Some(if is_too_long { Line::TooLong(line) } else { Line::Whole(line) }))
     }
 
-    /// Skips to the end of a line, of which the begin is kept.
+    /// Skips to the end of a line, and keeps its beginning.
     fn too_long(&mut self) -> io::Result<Option<Line<'_>>> {
         let kept = LONGEST;
         self.move_to_front();

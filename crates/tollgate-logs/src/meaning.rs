@@ -1,16 +1,16 @@
-//! What the fields of formats mean.
+//! The meanings of formats' fields.
 
 use crate::attribute::TimeForm;
 use crate::request::Instant;
 
-/// What a field of a format means.
+/// The meaning of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Meaning {
     /// The client's address, perhaps with a port: `[2001:db8::1]:80`, `192.0.2.1:80`.
     Address,
     /// The client's address and always a port, also `2001:db8::1:80`.
     Peer,
-    /// `X-Forwarded-For`, whose last address is that of the client of a proxy which logs none.
+    /// `X-Forwarded-For`, whose last address is that of the client of a proxy that does not log it.
     LastForwarded,
     /// `X-Forwarded-For`.
     Forwarded,

@@ -1,4 +1,4 @@
-//! How logs are read.
+//! Options for reading logs.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::attribute::{Attribute, TimeField};
 use crate::format::Format;
 use crate::request::Field;
 
-/// How logs are read. The default fits most logs.
+/// Options for reading logs. The default fits most logs.
 ///
 /// ```
 /// use tollgate_logs::Options;
@@ -23,19 +23,19 @@ use crate::request::Field;
 #[derive(Debug, Clone)]
 pub struct Options {
     /// The format of all files. Of the first 1,000 lines of each, it has to read one. `None`: that of each file is
-    /// detected from these lines, of which it has to read more than 95 %.
+    /// detected from these lines; it must read more than 95 % of them.
     pub format: Option<Format>,
     /// The zone of times that are logged without one. Without it, such a log is an error.
     pub zone: Option<TimeZone>,
-    /// Where the time is, for JSON lines and tables whose names of fields are not known here.
+    /// The place of the time, for JSON lines and tables with unknown field names.
     pub time: Option<TimeField>,
-    /// Values that requests have besides the usual fields; one with the name of a field replaces it.
+    /// Additional values of requests; one with the name of a field replaces it.
     pub attributes: Vec<Attribute>,
     /// The text fields that are wanted. Others are `None`, which saves memory and time. All of them by default.
     pub fields: Vec<Field>,
     /// The share of lines that may be unreadable, and the share that may be late, each from 0 to 1. By default it is 0.01.
     pub max_unparsed: f64,
-    /// How requests come into the order of time.
+    /// How requests are ordered by time.
     pub order: Order,
 }
 
@@ -53,16 +53,16 @@ impl Default for Options {
     }
 }
 
-/// How requests come into the order of time.
+/// How requests are ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
-    /// Files are merged by time, and requests wait in memory for earlier ones. A request is late if it lies further back
-    /// than the window, or if later ones could not wait for want of room. Late requests are counted and left out.
+    /// Files are merged by time, and requests wait in memory for earlier ones. A request is late if it is further back
+    /// than the window, or if later ones could not wait because memory ran out. Late requests are counted and left out.
     Nearly {
-        /// How far a request may lie behind the latest one of its file. One that alone lies further ahead does not count:
-        /// its clock was wrong.
+        /// How far a request may be behind the latest one of its file. A single one that is further ahead does not
+        /// count: its clock was wrong.
         window: Duration,
-        /// How many requests may wait. They may also take 512 MiB at most.
+        /// The maximum number of waiting requests. They may also take 512 MiB at most.
         requests: usize,
     },
     /// Everything is read first and sorted, in temporary files if it does not fit in this many bytes of memory. No

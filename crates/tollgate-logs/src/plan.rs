@@ -1,4 +1,4 @@
-//! What is taken from each line: the fields that are wanted, and the user's attributes.
+//! The plan for each line: the wanted fields, and the user's attributes.
 
 use crate::attribute::{Attribute, Source, TimeField};
 use crate::meaning::{Meaning, Names};
@@ -6,7 +6,7 @@ use crate::options::Options;
 use crate::record::Kept;
 use crate::request::{Field, Instant};
 
-/// What is taken from each line, whatever the format.
+/// The plan for each line, whatever the format.
 ///
 /// A record has a slot for each [`Field`], one for each attribute, and one for `X-Forwarded-For`.
 #[derive(Debug)]
@@ -19,7 +19,7 @@ pub(crate) struct Plan {
     wanted: [bool; Field::ALL.len()],
 }
 
-/// What becomes of one field of a format.
+/// The use of one field of a format.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Use {
     pub(crate) meaning: Option<Meaning>,
@@ -27,11 +27,11 @@ pub(crate) struct Use {
     pub(crate) slots: Vec<usize>,
 }
 
-/// What a kind of format calls its fields.
+/// The names of fields in a kind of format.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Dialect {
     pub(crate) names: Names,
-    /// What a header of the request is called; `None` if there is no rule for it.
+    /// The name of a header of the request; `None` if there is no rule for it.
     pub(crate) header: fn(&str) -> Option<String>,
 }
 
@@ -104,7 +104,7 @@ impl Plan {
         })
     }
 
-    /// What becomes of each field of a line whose fields have these names.
+    /// Returns the use of each field of a line whose fields have these names.
     ///
     /// # Errors
     ///

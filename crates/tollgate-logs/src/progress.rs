@@ -1,9 +1,9 @@
-//! How far reading has come.
+//! The progress of reading.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// How far reading has come.
+/// The progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Progress {
@@ -30,12 +30,12 @@ impl Watch {
     }
 }
 
-/// What the thread that reads has counted. It is for display alone, so no order between them matters.
+/// The counts of the reader thread. It is for display alone, so no order between them matters.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     bytes: AtomicU64,
     lines: AtomicU64,
-    /// Whether nobody takes the requests any more. The thread may send nothing for long, so the channel does not tell.
+    /// Whether the receiver was dropped. The thread may send nothing for a long time, so the channel does not show it.
     is_dropped: AtomicBool,
 }
 

@@ -16,8 +16,8 @@ use crate::summary::Summary;
 
 /// The requests of logs, in the order of time.
 ///
-/// A thread of its own reads and parses ahead, by a bounded number of requests. It ends soon after the reader is
-/// dropped, except while it waits for the standard input.
+/// A separate thread reads and parses ahead, by a bounded number of requests. It ends soon after the reader is dropped,
+/// except while it waits for the standard input.
 #[derive(Debug)]
 pub struct Reader {
     batches: Receiver<Message>,
@@ -31,7 +31,7 @@ pub struct Reader {
     has_ended: bool,
 }
 
-/// What the thread sends.
+/// A message from the reader thread.
 pub(crate) enum Message {
     Batch(Vec<Bucket>),
     /// The last one.
@@ -46,7 +46,7 @@ impl Reader {
     ///
     /// # Errors
     ///
-    /// If an input does not exist. What is wrong inside files is found later, and [`Reader::read`] returns it.
+    /// If an input does not exist. Errors inside files are found later, and returned by [`Reader::read`].
     pub fn open(inputs: impl IntoIterator<Item = impl Into<Input>>, options: Options) -> Result<Self, Error> {
         let (logs, of) = expand(inputs.into_iter().map(Into::into).collect())?;
         let counts = Arc::new(Counts::default());
@@ -74,11 +74,11 @@ impl Reader {
         Ok(self.read_some(1)?.next())
     }
 
-    /// Returns the next requests, at most so many; none after the last one.
+    /// Returns at most this many of the next requests; none after the last one.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// The same as [`read`](Self::read).
     pub fn read_some(&mut self, most: usize) -> Result<impl Iterator<Item = Request<'_>>, Error> {
         let (bucket, places) = self.next(most)?;
         let bucket = self.batch.get(bucket);
@@ -110,7 +110,7 @@ impl Reader {
         Ok((bucket, first..self.next.1))
     }
 
-    /// How far reading has come. It is ahead of [`Reader::read`].
+    /// Returns the progress of reading. It is ahead of [`Reader::read`].
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.counts.progress(self.of)
@@ -122,7 +122,7 @@ impl Reader {
         Watch { counts: Arc::clone(&self.counts), of: self.of }
     }
 
-    /// What has been read. It is empty until [`Reader::read`] has returned `None` or an error.
+    /// Returns the summary of a reading. It is empty until [`Reader::read`] has returned `None` or an error.
     #[must_use]
     pub fn summary(&self) -> &Summary {
         &self.summary

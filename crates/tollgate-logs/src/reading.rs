@@ -34,7 +34,7 @@ pub(crate) struct Reading {
     /// Where requests are put first, if all are sorted.
     sorter: Option<Sorter>,
     sender: SyncSender<Message>,
-    /// What is sent next.
+    /// The next batch to send.
     batch: Vec<Bucket>,
     batch_requests: usize,
 }
@@ -48,7 +48,7 @@ const TURN: usize = 512;
 /// The most bytes of requests that wait for earlier ones.
 const WAITING: usize = 512 << 20;
 
-/// How many files are many, of which only a hundred lines are looked at.
+/// The number of files from which only a hundred lines of each are examined.
 const MANY: usize = 100;
 
 /// Why reading ends early.
@@ -99,7 +99,7 @@ impl Open {
     }
 }
 
-/// What a line was.
+/// The result of reading a line.
 enum Read {
     Request,
     Other,

@@ -1,6 +1,6 @@
-//! Why a line cannot be read.
+//! The reason why a line cannot be read.
 
-/// Why a line cannot be read.
+/// The reason why a line cannot be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Reason {
     TooLong,
@@ -11,7 +11,7 @@ pub(crate) enum Reason {
     Time,
     /// The time has no zone, and none is set. It ends reading.
     NoZone,
-    /// The header of a table has no time, or no column that an attribute asks for. It ends reading.
+    /// The header of a table lacks the time, or a column that an attribute needs. It ends reading.
     NoField,
     Status,
     Number,
@@ -36,7 +36,7 @@ impl Reason {
     }
 }
 
-/// What a line is that can be read.
+/// The kind of a readable line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Request,

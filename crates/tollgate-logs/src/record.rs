@@ -14,14 +14,14 @@ pub(crate) struct Record {
     pub(crate) bytes: Vec<u8>,
 }
 
-/// What a request has of fixed size.
+/// The parts of a request with a fixed size.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Head {
     /// Microseconds since the epoch.
     pub(crate) time: i64,
     pub(crate) line: u64,
     pub(crate) sent: Sent,
-    /// Where its bytes begin in the bucket.
+    /// The beginning of its bytes in the bucket.
     start: u32,
     /// Which record of the bucket it was when it came.
     place: u32,

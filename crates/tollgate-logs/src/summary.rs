@@ -1,9 +1,9 @@
-//! What has been read.
+//! The summary of a reading.
 
 use crate::gaps::Gaps;
 use crate::request::{Instant, Precision};
 
-/// What has been read. It is complete once [`Reader::read`](crate::Reader::read) has returned `None` or
+/// The summary of a reading. It is complete once [`Reader::read`](crate::Reader::read) has returned `None` or
 /// [`Error::Unparsed`](crate::Error::Unparsed).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
@@ -14,8 +14,8 @@ pub struct Summary {
     pub lines: u64,
     /// The requests that were replayed, or will be.
     pub requests: u64,
-    /// Lines that are of no request and are none of the unreadable: empty ones, headers, comments, other messages of
-    /// the server, and JSON without a field of a request that is known.
+    /// Readable lines that are not requests: empty ones, headers, comments, other messages of the server, and JSON
+    /// without a known field of a request.
     pub others: u64,
     /// The lines that could not be read, by reason.
     pub unparsed: Vec<Unparsed>,
@@ -23,9 +23,9 @@ pub struct Summary {
     pub late: u64,
     /// Some of them.
     pub late_examples: Vec<Example>,
-    /// When the first request began, in microseconds since the epoch. `None` without requests.
+    /// The beginning of the first request, in microseconds since the epoch. `None` without requests.
     pub first_micros: Option<i64>,
-    /// When the last request began, in microseconds since the epoch.
+    /// The beginning of the last request, in microseconds since the epoch.
     pub last_micros: Option<i64>,
     /// The longest times without requests.
     pub gaps: Gaps,
@@ -35,7 +35,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    /// How many lines could not be read.
+    /// Returns the number of unreadable lines.
     #[must_use]
     pub fn unparsed_lines(&self) -> u64 {
         self.unparsed.iter().map(|unparsed| unparsed.lines).sum()
@@ -48,12 +48,12 @@ impl Summary {
 pub struct LogFile {
     /// Its path, or the name of the input.
     pub name: String,
-    /// The name of the format, with what is around its lines: `nginx-combined`, `haproxy in syslog`. `None` if the
-    /// file has no lines.
+    /// The name of the format, with the prefix of its lines: `nginx-combined`, `haproxy in syslog`. `None` if the file
+    /// has no lines.
     pub format: Option<String>,
     /// Which instant the format logs.
     pub instant: Option<Instant>,
-    /// How exactly the format tells the time.
+    /// The precision of the format's times.
     pub precision: Option<Precision>,
     /// Whether the log may hold only a sample of all requests: its first lines have the fields of Cloudflare's Logpush, or
     /// of load balancers of Google Cloud.
@@ -84,14 +84,14 @@ pub struct Example {
     pub file: usize,
     /// The number of the line in its file, from 1.
     pub line: u64,
-    /// The begin of the line: at most [`Example::LENGTH`] bytes, printable characters alone, others as `\xHH`.
+    /// The beginning of the line: at most [`Example::LENGTH`] bytes, with unprintable characters as `\xHH`.
     pub text: String,
 }
 
 impl Example {
-    /// How many examples there are for one reason.
+    /// The maximum number of examples for one reason.
     pub const MOST: usize = 3;
-    /// How many bytes of a line are shown.
+    /// The maximum number of bytes of a line that are shown.
     pub const LENGTH: usize = 200;
 
     /// Line `line` of the file at place `file`.
@@ -106,9 +106,9 @@ impl Example {
         Self { file, line, text: shown }
     }
 
-    /// Returns how the line is built, without what it says: `0` stands for a number and `a` for a word, however long.
+    /// Returns the structure of the line, without its contents: `0` means a number and `a` a word, of any length.
     ///
-    /// So a line can be compared with a format where nobody may see addresses and tokens.
+    /// So a line can be compared with a format where addresses and tokens must not be seen.
     #[must_use]
     pub fn shape(&self) -> String {
         let mut shape = String::new();

@@ -43,7 +43,7 @@ impl Tally {
         self.summary.last_micros = Some(last.time);
     }
 
-    /// Whether too many lines could not be read, or came too late to be replayed.
+    /// Returns whether too many lines could not be read, or came too late to be replayed.
     pub(crate) fn check(&self, options: &Options) -> Result<(), Error> {
         let (unparsed, late) = (self.summary.unparsed_lines(), self.summary.late);
         let (lines, max_unparsed) = (unparsed + self.summary.requests + late, options.max_unparsed);

@@ -8,7 +8,7 @@ use crate::meaning::Unit;
 use crate::reason::Reason;
 use crate::time;
 
-/// What formats write for a value that is not there.
+/// Returns whether formats write this for a missing value.
 pub(crate) fn is_absent(text: &[u8]) -> bool {
     matches!(text, b"" | b"-")
 }
@@ -44,7 +44,7 @@ pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-/// Three digits. `0` and `-1` stand for no response.
+/// Three digits. `0` and `-1` mean no response.
 pub(crate) fn status(text: &[u8]) -> Result<Option<u16>, Reason> {
     match text {
         b"0" | b"-1" | b"000" => Ok(None),

@@ -1,4 +1,4 @@
-//! `LogFormat` of Apache, as it stands in the configuration.
+//! `LogFormat` of Apache, as written in the configuration.
 
 use super::FormatError;
 use super::template::{Part, Tail, Template};
@@ -154,7 +154,7 @@ fn with_time_before(argument: &str, parts: &mut Vec<Part>) -> String {
     }
 }
 
-/// `{%d/%b/%Y %T}t`, a pattern of `strftime`. It tells the begin, unless it is `{end:...}t`.
+/// `{%d/%b/%Y %T}t`, a pattern of `strftime`. It is the beginning, unless it is `{end:...}t`.
 fn time_by_pattern(name: &str) -> Option<Meaning> {
     let pattern = name.strip_prefix('{')?.strip_suffix("}t")?;
     let (pattern, instant) = match pattern.strip_prefix("end:") {

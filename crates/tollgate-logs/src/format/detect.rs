@@ -11,7 +11,7 @@ use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
 use crate::request::{Instant, Precision};
 
-/// What the first lines of a log say.
+/// The result of reading the first lines of a log.
 #[derive(Debug, Clone)]
 pub(crate) struct Detected {
     pub(crate) format: Format,
@@ -20,7 +20,7 @@ pub(crate) struct Detected {
     pub(crate) seen: Seen,
 }
 
-/// What lines are, as a format reads them.
+/// The kinds of lines, as a format reads them.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Seen {
     requests: usize,
@@ -45,12 +45,12 @@ pub(crate) struct Seen {
 }
 
 impl Seen {
-    /// Whether more than 95 % of the lines are read.
+    /// Returns whether more than 95 % of the lines are read.
     fn fits(&self) -> bool {
         self.requests * 5 > self.unparsed * 95
     }
 
-    /// Whether there are none but headers, comments and messages of the server.
+    /// Returns whether there are only headers, comments and messages of the server.
     fn is_idle(&self) -> bool {
         self.requests + self.unparsed == 0 && self.others > 0 && self.first_unknown.is_none()
     }
@@ -70,12 +70,12 @@ pub(crate) enum Miss {
 }
 
 impl Detected {
-    /// Its name, with what stands around its lines.
+    /// Returns its name, with what stands around its lines.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", self.format.name, self.prefix.suffix())
     }
 
-    /// Whether the log may hold only a sample of all requests, as these first lines show.
+    /// Returns whether the log may hold only a sample of all requests, as these first lines show.
     pub(crate) fn may_be_sampled(&self, lines: &[&[u8]]) -> bool {
         is_sampled(&self.format, self.prefix, lines)
     }
@@ -89,7 +89,7 @@ const PATIENCE: usize = 100;
 ///
 /// # Errors
 ///
-/// What came nearest.
+/// The nearest format.
 pub(crate) fn detect(
     lines: &[&[u8]],
     given: Option<&Format>,
@@ -161,7 +161,7 @@ pub(crate) fn detect(
     Err(nearest.or(missing).or(unknown.map(Miss::NoRequest)).unwrap_or(Miss::Nothing))
 }
 
-/// Tables without a fixed header would take any first line for theirs.
+/// Tables without a fixed header would accept any first line as their header.
 fn is_candidate(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
     match format.shape {
         Shape::Table(Style::Separated(separator)) => {
@@ -172,7 +172,7 @@ fn is_candidate(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
     }
 }
 
-/// Whether the first line is like the header of a table of this format: nothing but names. Without
+/// Returns whether the first line is like the header of a table of this format: nothing but names. Without
 /// this, every table without a header would be reported as lacking a time.
 fn has_header(lines: &[&[u8]], format: &Format, prefix: Prefix) -> bool {
     let Shape::Table(Style::Separated(separator)) = format.shape else { return true };

@@ -1,4 +1,4 @@
-//! Lines of JSON: the fields that are asked for are found, and everything else is skipped.
+//! Lines of JSON: finds the wanted fields, and skips everything else.
 
 use memchr::memchr;
 
@@ -11,7 +11,7 @@ use crate::plan::{Dialect, Plan, Use};
 use crate::reason::{Kind, Reason};
 use crate::value::is_absent;
 
-/// What is known of a server's JSON.
+/// The known fields of a server's JSON.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Objects {
     pub(crate) dialect: Dialect,
@@ -22,7 +22,7 @@ pub(crate) struct Objects {
     pub(crate) is_open: bool,
 }
 
-/// The fields that are asked for, as a tree of names.
+/// The wanted fields, as a tree of names.
 #[derive(Debug)]
 pub(crate) struct Fields {
     /// The first is the root.
@@ -86,7 +86,7 @@ impl Fields {
         Ok(fields)
     }
 
-    /// How many fields of the line that was read last are known.
+    /// Returns how many fields of the line that was read last are known.
     pub(crate) const fn known(&self) -> u32 {
         self.covered.count_ones()
     }
@@ -265,7 +265,7 @@ impl Text<'_> {
         }
     }
 
-    /// Whether this byte is next, which is read then.
+    /// Returns whether this byte is next, which is read then.
     fn ends_with(&mut self, byte: u8) -> bool {
         self.skip_blanks();
         self.expect(byte).is_some()
@@ -310,7 +310,7 @@ impl Text<'_> {
     }
 }
 
-/// Whether numbers, `true`, `false` and `null` have this byte.
+/// Returns whether numbers, `true`, `false` and `null` have this byte.
 fn is_scalar(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }

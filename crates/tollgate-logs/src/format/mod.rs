@@ -44,7 +44,7 @@ pub struct Format {
     shape: Shape,
 }
 
-/// How lines of a format are read.
+/// A format of log lines.
 #[derive(Debug, Clone)]
 enum Shape {
     Template(Template),
@@ -52,7 +52,7 @@ enum Shape {
     Table(Style),
 }
 
-/// A format that is not known, or cannot be read. The user can correct it.
+/// An unknown or invalid format. The user can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum FormatError {
@@ -66,29 +66,29 @@ pub enum FormatError {
     /// The directive `log_format` ends before its name.
     #[error("log_format has no name")]
     NoName,
-    /// nginx knows no such escape.
+    /// nginx has no such escape.
     #[error("unknown escape {0:?}: expected default, json or none")]
     Escape(String),
-    /// A `$` stands before something that is no name.
+    /// A `$` is not followed by a name.
     #[error("expected the name of a variable after $, found {0:?}")]
     Variable(String),
-    /// A `%` stands before something that is no directive.
+    /// A `%` is not followed by a directive.
     #[error("invalid directive {0:?}")]
     Directive(String),
-    /// Two fields have nothing between them, so nobody can tell where the first one ends. A path after a host or a port
-    /// can be told by its `/`, and a query after a path by its `?`.
+    /// Two fields have nothing between them, so the end of the first cannot be found. A path after a host or a port begins
+    /// at its `/`, and a query after a path at its `?`.
     #[error("there is nothing between {0} and {1}, so the end of {0} cannot be found")]
     Adjacent(String, String),
 }
 
 impl Format {
-    /// Its name: `nginx-combined`, or `log_format NAME` of one that was pasted.
+    /// Returns its name: `nginx-combined`, or `log_format NAME` of one that was pasted.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The names of all known formats.
+    /// Returns the names of all known formats.
     pub fn names() -> impl Iterator<Item = &'static str> {
         ROWS.iter().map(|row| row.name)
     }

@@ -1,4 +1,4 @@
-//! `log_format` of nginx, as it stands in the configuration.
+//! `log_format` of nginx, as written in the configuration.
 
 use super::FormatError;
 use super::template::{ARGS, Part, Tail, Template};
@@ -97,7 +97,7 @@ fn words(text: &str) -> Result<Vec<String>, FormatError> {
     Ok(words)
 }
 
-/// What a character after a backslash stands for in a configuration. Before others, the backslash stays.
+/// Returns the meaning of a character after a backslash in a configuration. Before others, the backslash stays.
 fn unescaped(character: char) -> String {
     match character {
         't' => "\t".to_owned(),

@@ -99,7 +99,7 @@ impl Parser {
         self.draft.instant
     }
 
-    /// How many fields the line of JSON that was read last has of those that its format knows.
+    /// Returns how many fields the line of JSON that was read last has of those that its format knows.
     pub(crate) const fn known_fields(&self) -> u32 {
         match &self.form {
             Form::Objects(fields) => fields.known(),
@@ -125,7 +125,7 @@ impl Parser {
         self.zone.iter_mut().for_each(|zone| zone.go_on(fold));
     }
 
-    /// How many times existed twice, at the end of summer time.
+    /// Returns how many times existed twice, at the end of summer time.
     pub(crate) fn ambiguous(&self) -> u64 {
         self.zone.as_ref().map_or(0, |zone| zone.ambiguous)
     }

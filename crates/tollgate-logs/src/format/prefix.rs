@@ -1,4 +1,4 @@
-//! What log drivers write before each line.
+//! The prefixes that log drivers write before each line.
 
 use memchr::{memchr, memmem};
 
@@ -6,7 +6,7 @@ use super::parts::Stream;
 use crate::attribute::TimeForm;
 use crate::time;
 
-/// What stands before each line of a log.
+/// The prefix of each line of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefix {
     None,
@@ -23,7 +23,7 @@ impl Prefix {
     /// may have the shape of another format.
     pub(crate) const ALL: [Self; 4] = [Self::Cri, Self::Syslog, Self::Compose, Self::None];
 
-    /// What it is in, to be said after the name of a format.
+    /// Returns the text about it that follows the name of a format.
     pub(crate) const fn suffix(self) -> &'static str {
         match self {
             Self::None => "",
@@ -33,7 +33,7 @@ impl Prefix {
         }
     }
 
-    /// What follows the prefix; `None` if it is not there.
+    /// Returns the text after the prefix; `None` if the prefix is missing.
     pub(crate) fn strip(self, line: &[u8]) -> Option<&[u8]> {
         match self {
             Self::None => Some(line),

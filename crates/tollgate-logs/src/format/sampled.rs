@@ -28,7 +28,7 @@ const MARKS: [&[&[&str]]; 2] = [
     &[&["httpRequest"], &["requestUrl", "requestMethod", "remoteIp"]],
 ];
 
-/// Whether one of the first lines of a log has fields of a service that may log a sample.
+/// Returns whether one of the first lines of a log has fields of a service that may log a sample.
 pub(super) fn is_sampled(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
     let mut lines = lines.iter().filter_map(|line| prefix.strip(line));
     match format.shape {

@@ -24,7 +24,7 @@ pub(crate) struct Table {
     style: Style,
     /// The line with the names, as it was read last.
     header: Vec<u8>,
-    /// What becomes of each column. `None` before the header.
+    /// The use of each column. `None` before the header.
     columns: Option<Vec<Use>>,
     /// The column that the header lacks.
     pub(crate) missing: Option<String>,
@@ -153,7 +153,7 @@ fn value(rest: &[u8], separator: u8) -> Option<Value<'_>> {
     }
 }
 
-/// Whether this may be the first line of a table with this separator: several short names.
+/// Returns whether this may be the first line of a table with this separator: several short names.
 pub(crate) fn may_be_header(line: &[u8], separator: u8) -> bool {
     line.split(|&byte| byte == separator).count() > 2 && memchr2(b'{', b'[', line).is_none()
 }

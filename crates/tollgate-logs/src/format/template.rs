@@ -29,7 +29,7 @@ pub(crate) enum Part {
     Field(String),
 }
 
-/// What may follow the last field.
+/// The text that may follow the last field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Tail {
     /// Nothing.
@@ -310,7 +310,7 @@ pub(crate) fn closing_quote(rest: &[u8], escape: Escape) -> Option<usize> {
     }
 }
 
-/// Whether this begins as a time does: with `10/Oct/2000:`, `2000-10-` or ten digits.
+/// Returns whether this begins as a time does: with `10/Oct/2000:`, `2000-10-` or ten digits.
 fn begins_with_time(rest: &[u8]) -> bool {
     match rest.first_chunk::<12>() {
         Some(&[_, _, b'/', _, _, _, b'/', _, _, _, _, b':']) => true,

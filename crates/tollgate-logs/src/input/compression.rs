@@ -1,4 +1,4 @@
-//! Compressed logs, told by their first bytes.
+//! Compressed logs, recognised by their first bytes.
 
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
 

@@ -1,4 +1,4 @@
-//! The files that inputs stand for.
+//! The files of inputs.
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -97,8 +97,8 @@ impl Found {
         self.known.iter().any(|known| known.starts_with(&whole))
     }
 
-    /// All files of a folder, in the order of their names. Links to folders are not followed, and hidden files are none
-    /// of a log.
+    /// All files of a folder, in the order of their names. Links to folders are not followed, and hidden files are not
+    /// part of a log.
     fn folder(&mut self, folder: &Path) -> Result<(), Error> {
         let wrong = |error| open_error(&folder.display().to_string(), error);
         let entries = fs::read_dir(folder).map_err(wrong)?;

@@ -1,4 +1,4 @@
-//! Where logs are.
+//! The places of logs.
 
 mod compression;
 mod files;

@@ -53,17 +53,17 @@ impl Buckets {
         Ok(())
     }
 
-    /// How many requests wait.
+    /// Returns how many requests wait.
     pub(crate) fn requests(&self) -> usize {
         self.requests
     }
 
-    /// How many bytes they take.
+    /// Returns how many bytes they take.
     pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
-    /// Whether all requests that wait are of one second.
+    /// Returns whether all requests that wait are of one second.
     pub(crate) fn is_one_second(&self) -> bool {
         self.waiting.len() + usize::from(self.current.is_some()) == 1
     }

@@ -1,4 +1,4 @@
-//! Sorting of what does not fit in memory: sorted runs in temporary files, merged.
+//! Sorts requests that do not fit in memory: sorted runs in temporary files, merged.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

@@ -15,7 +15,7 @@ pub(crate) struct Stamp {
     pub(crate) precision: Precision,
 }
 
-/// The time that a text stands for; `None` if it is none.
+/// Returns the time that a text represents; `None` if it is not a time.
 pub(crate) fn parse(form: &TimeForm, text: &[u8]) -> Option<Stamp> {
     match form {
         TimeForm::Clf => clf(text),

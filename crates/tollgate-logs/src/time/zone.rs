@@ -63,7 +63,7 @@ impl Zone {
         Some(local - micros(offset))
     }
 
-    /// Whether a time that exists twice is the second one, where the clock is turned back by so much.
+    /// Returns whether a time that exists twice is the second one, where the clock is turned back by so much.
     fn is_second(&mut self, local: i64, turned_back: i64) -> bool {
         let (latest, is_second) = match self.fold {
             Some((latest, is_second)) if latest.abs_diff(local) < FOLD.unsigned_abs() => {
