@@ -25,9 +25,9 @@
 //! |---|---|
 //! | `simulate` (default) | the commands `simulate` and `suggest`, a tenth of the binary |
 //!
-//! # The way of a request
+//! # How a request flows
 //!
-//! A request takes this way through the modules:
+//! A request passes through the modules in this order:
 //!
 //! ```text
 //! accept ──▶ tls ───────▶ protocol ──▶ http ──────▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply

@@ -1,24 +1,24 @@
-//! Classes of clients: rules that say who is a robot, a partner or a customer.
+//! Classes of clients: rules for robots, partners or customers.
 
 use thiserror::Error;
 use tollgate_policy::{Attributes, Config, ConfigError, Policies, Sources};
 
-/// Classes of clients, of which the first that a request is in counts.
+/// Classes of clients; a request is in the first one that matches.
 #[derive(Debug)]
 pub struct Classes(Option<Policies>);
 
-/// A list of clients that somebody knows, such as customers and offices.
+/// A list of known clients, such as customers and offices.
 #[derive(Debug, Clone, Copy)]
 pub struct Known<'a> {
-    /// The attribute that tells them apart. `ip` is in a list of addresses and networks, others in one of values.
+    /// The attribute that identifies them. `ip` is in a list of addresses and networks, others in one of values.
     pub attribute: &'a str,
-    /// What messages call the list.
+    /// The name of the list in messages.
     pub file: &'a str,
     /// A client a line, as in a list that a file of policies names.
     pub text: &'a str,
 }
 
-/// A class that cannot be understood.
+/// An invalid class.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ClassError {
@@ -28,7 +28,7 @@ pub enum ClassError {
     /// The conditions are not valid.
     #[error(transparent)]
     Conditions(#[from] ConfigError),
-    /// Reports have a class of this name of their own.
+    /// Reports have their own class of this name.
     #[error("class `{0}`: this name is taken")]
     Reserved(String),
     /// There are more than 250.
@@ -44,8 +44,8 @@ impl Default for Classes {
 }
 
 impl Classes {
-    /// Reads classes, each as `NAME=CONDITIONS` with conditions as in the `match` of a policy. Requests of known clients are
-    /// in the class `known`, whatever else they are.
+    /// Reads classes, each as `NAME=CONDITIONS` with conditions as in the `match` of a policy. Requests of known
+    /// clients are in the class `known`, even if they match others.
     ///
     /// # Errors
     ///
@@ -101,7 +101,7 @@ impl Classes {
         self.0.iter().flat_map(|policies| policies.as_slice().iter().map(|policy| policy.name()))
     }
 
-    /// Returns the attributes that they go by.
+    /// Returns the attributes that they use.
     pub fn attributes(&self) -> impl Iterator<Item = &str> {
         self.0.iter().flat_map(Policies::attributes)
     }

@@ -1,4 +1,4 @@
-//! What other limits would have denied.
+//! The denials of other limits.
 
 use serde::Serialize;
 
@@ -8,24 +8,24 @@ use crate::suggest::bound;
 /// Limits for which a calculated curve has a point, at most.
 const MAX_POINTS: usize = 60;
 
-/// What other limits of one quota would have denied.
+/// The denials of other limits of one quota.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct Curve {
-    /// How the points were found.
+    /// The origin of the points.
     pub basis: Basis,
     /// The limit of the quota.
     pub today: u64,
     /// In the order of their limits.
     pub points: Vec<Point>,
-    /// The limit at which the curve bends most, on logarithmic axes: a mark for the eye, not advice.
+    /// The limit at which the curve bends most, on logarithmic axes: a visual mark, not a recommendation.
     pub knee: Option<u64>,
-    /// The least limit that, with a confidence of 95 %, denies at most one client in 1,000. `None` if there are too few
-    /// clients for a number.
+    /// The smallest limit that, with a confidence of 95 %, denies at most one client in 1,000. `None` if there are too
+    /// few clients for a number.
     pub suggested: Option<u64>,
 }
 
-/// How the points of a curve were found.
+/// The origin of a curve's points.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -36,7 +36,7 @@ pub enum Basis {
     Tried,
 }
 
-/// What one limit denies.
+/// The denials of one limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Point {
@@ -44,13 +44,13 @@ pub struct Point {
     pub limit: u64,
     /// Requests that it denies.
     pub denied: u64,
-    /// Clients of which it denies a request.
+    /// Clients with a request that it denies.
     pub denied_clients: u64,
 }
 
 impl Curve {
-    /// Calculates the curve of a quota that alone decides on its requests, each of one unit, and that takes nothing for
-    /// those it denies: from the requests in each window of each client, and the most that each client has in one.
+    /// Calculates the curve of a quota that decides alone on its requests, which cost one unit each and nothing if they
+    /// are denied: from the requests in each window of each client, and the most that each client has in one window.
     ///
     /// A window of n requests denies those above the limit, whatever the limit is. So every limit is exact if all clients
     /// are followed. If only one client in `one_in` is, the points are estimates: then each window stands for several, and
@@ -73,7 +73,7 @@ impl Curve {
         Self { basis: Basis::Tried, today, points, knee: None, suggested: None }
     }
 
-    /// Returns what this limit denies, if the curve has a point there.
+    /// Returns the denials of this limit, if the curve has a point there.
     #[must_use]
     pub fn at(&self, limit: u64) -> Option<Point> {
         self.points.iter().copied().find(|point| point.limit == limit)

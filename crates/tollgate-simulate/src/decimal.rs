@@ -32,12 +32,12 @@ impl Decimal {
         Some(Self { units: number(whole)?.checked_mul(ONE)?.checked_add(decimals)? })
     }
 
-    /// How a count compares with this number.
+    /// Compares a count with this number.
     pub(crate) fn order_of(self, count: u64) -> Ordering {
         (u128::from(count) * ONE).cmp(&self.units)
     }
 
-    /// How a part of a whole compares with this number of hundredths.
+    /// Compares a part of a whole with this number of hundredths.
     pub(crate) fn order_of_percentage(self, part: u64, all: u64) -> Ordering {
         // At most 2^64 times 10^14. A bound that goes past the numbers is above everything.
         let hundredths = u128::from(part) * ONE * 100;

@@ -1,4 +1,4 @@
-//! Gates: what a report is held against, so that a change of policies can be refused.
+//! Gates: conditions on a report, so that a change of policies can be refused.
 
 use std::fmt;
 use std::str::FromStr;
@@ -65,7 +65,7 @@ enum Comparison {
     AtMost,
 }
 
-/// A gate is invalid, or asks about something that the report does not have. The user can correct it.
+/// A gate that is invalid, or about something that the report does not have. The user can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GateError {
@@ -80,10 +80,10 @@ pub enum GateError {
     Measure {
         /// The gate.
         gate: String,
-        /// What it asks for.
+        /// The measure.
         measure: String,
     },
-    /// What is behind the comparison is no number from 0 on.
+    /// The comparison is not followed by a number of at least 0.
     #[error("gate `{0}`: expected a number from 0 with up to 12 decimals, or a percentage such as 0.1%")]
     Number(String),
     /// The measure is not counted for a policy or a class.
@@ -91,9 +91,9 @@ pub enum GateError {
     Unmeasured {
         /// The gate.
         gate: String,
-        /// What it asks about.
+        /// The subject of the gate.
         scope: &'static str,
-        /// What is measured for that.
+        /// The measures of this subject.
         known: &'static str,
     },
     /// There is no such policy.
@@ -103,7 +103,7 @@ pub enum GateError {
         gate: String,
         /// The name.
         policy: String,
-        /// The names that there are.
+        /// The known names.
         known: String,
     },
     /// There is no such class.
@@ -119,7 +119,7 @@ pub enum GateError {
     NoBaseline(String),
 }
 
-/// What became of a gate.
+/// The result of a gate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GateResult {
@@ -127,9 +127,9 @@ pub struct GateResult {
     pub gate: String,
     /// Whether it held.
     pub held: Held,
-    /// What was measured, in words.
+    /// The measured value, in words.
     pub measured: String,
-    /// What is allowed, in words.
+    /// The allowed value, in words.
     pub allowed: String,
 }
 
@@ -139,7 +139,7 @@ pub struct GateResult {
 pub enum Held {
     /// It held.
     Held,
-    /// There was nothing to measure, or too little. That is no pass.
+    /// There was nothing to measure, or too little. This is not a pass.
     NoAnswer,
     /// It failed.
     Failed,
@@ -149,10 +149,10 @@ pub enum Held {
 struct Measured {
     part: u64,
     all: u64,
-    /// What they are, in singular.
+    /// Their name, in singular.
     of: &'static str,
     is_estimate: bool,
-    /// For clients: the requests because of which they count.
+    /// For clients: the requests that make them count.
     because_of: u64,
 }
 
@@ -166,7 +166,7 @@ impl Measured {
         Self { part, all, of: "client", is_estimate: one_in > 1, because_of }
     }
 
-    /// Whether such requests exist, but none of them has a client that is counted.
+    /// Returns whether such requests exist, but none of them has a client that is counted.
     const fn is_missed(&self) -> bool {
         self.part == 0 && self.because_of > 0
     }
@@ -177,7 +177,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// If it asks about a policy or a class that there is not, or about what is not measured.
+    /// If it names an unknown policy or class, or a value that is not measured.
     pub fn check(&self, report: &Report, least: u64) -> Result<GateResult, GateError> {
         let (measured, requests) = self.measure(report)?;
         let is_missed = measured.is_missed();
@@ -221,7 +221,7 @@ impl Gate {
         Ok(GateResult { gate: self.text.clone(), held, measured, allowed: self.allowed() })
     }
 
-    /// What is measured, and the requests that it is measured of.
+    /// Returns the measured value, and the number of its requests.
     fn measure(&self, report: &Report) -> Result<(Measured, u64), GateError> {
         match &self.scope {
             Scope::All => Ok((self.of_all(report)?, report.requests)),

@@ -1,11 +1,11 @@
-//! How often each value occurred.
+//! The frequency of each value.
 
 use std::collections::BTreeMap;
 
 /// Values below this one have a place in a list. Most windows of most clients hold a few requests.
 const LISTED: usize = 1024;
 
-/// How often each value occurred, exactly.
+/// The frequency of each value, exactly.
 ///
 /// Its size does not grow with the number of entries: values that add up to a sum of S have at most √(2 S) different
 /// ones, so a hundred million requests fill at most 14,143 places.
@@ -21,7 +21,7 @@ impl Histogram {
         self.add_times(value, 1);
     }
 
-    /// Adds so many entries of one value.
+    /// Adds this many entries of one value.
     pub fn add_times(&mut self, value: u64, times: u64) {
         if times == 0 {
             return;
@@ -67,7 +67,7 @@ impl Histogram {
         self.iter().next_back().map(|(value, _)| value)
     }
 
-    /// Returns the least value that at least this share of the entries does not exceed; `None` without entries.
+    /// Returns the smallest value that at least this share of the entries does not exceed; `None` without entries.
     #[must_use]
     pub fn quantile(&self, share: f64) -> Option<u64> {
         let rank = (share.clamp(0.0, 1.0) * self.count() as f64).ceil().max(1.0) as u64;
@@ -90,7 +90,7 @@ impl Histogram {
         self.iter().filter(|(other, _)| *other > value).map(|(_, times)| times).sum()
     }
 
-    /// Returns by how much the entries are above this value, together.
+    /// Returns the total by which the entries exceed this value.
     ///
     /// Of windows and the requests in each, it is how many requests a limit of this value denies.
     #[must_use]

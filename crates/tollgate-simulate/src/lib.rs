@@ -1,6 +1,6 @@
-//! What limits would do to traffic: requests of the past, replayed through policies.
+//! The effect of limits on traffic: past requests, replayed through policies.
 //!
-//! Use this crate to see whom a limit would deny before it denies anybody. `tollgate simulate` and `tollgate suggest`
+//! Use this crate to see which clients a limit would deny before it denies any. `tollgate simulate` and `tollgate suggest`
 //! are its commands.
 //!
 //! ```

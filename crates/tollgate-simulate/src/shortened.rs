@@ -7,7 +7,7 @@ use siphasher::sip::SipHasher13;
 /// Characters that are kept of a name.
 const LONGEST: usize = 120;
 
-/// What stands between the begin of a name and its digest.
+/// The mark between the beginning of a name and its digest.
 const MARK: &str = "...#";
 
 /// Returns a name as reports have it: of a long one, its begin and a digest of the whole.

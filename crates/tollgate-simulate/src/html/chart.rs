@@ -49,7 +49,8 @@ fn powers(max: u64) -> Vec<u64> {
     powers
 }
 
-/// What other limits deny: limits from left to right, requests and clients upwards, both on logarithmic axes.
+/// Draws the denials of other limits: limits from left to right, requests and clients upwards, both on logarithmic
+/// axes.
 pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
     let points: Vec<&Point> = curve.points.iter().filter(|point| point.limit > 0).collect();
     let max_limit = points.iter().map(|point| point.limit).max().unwrap_or(1).max(2);
@@ -106,7 +107,7 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
     svg
 }
 
-/// What the marks on the chart mean, in sentences.
+/// Explains the marks on the chart in sentences.
 fn explained(curve: &Curve) -> String {
     let mut said: String = legend(curve).iter().map(|legend| format!(" Marks: {legend}.")).collect();
     if curve.suggested.is_some() {

@@ -1,4 +1,4 @@
-//! What other limits would deny: a chart and a table for each quota.
+//! The denials of other limits: a chart and a table for each quota.
 
 use std::fmt::Write as _;
 

@@ -20,7 +20,7 @@ pub fn code(text: &str) -> String {
     format!("`{}`", Printable(text).to_string().replace('`', "'"))
 }
 
-/// A report with what became of its gates.
+/// A report with the results of its gates.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Answer {
@@ -33,13 +33,13 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// Puts them together.
+    /// Combines them.
     #[must_use]
     pub const fn new(report: Report, gates: Vec<GateResult>) -> Self {
         Self { report, gates }
     }
 
-    /// Returns what became of all gates together: one that failed decides, then one without an answer.
+    /// Returns the combined result of all gates: one that failed decides, then one without an answer.
     #[must_use]
     pub fn held(&self) -> Held {
         self.gates.iter().map(|gate| gate.held).max().unwrap_or(Held::Held)

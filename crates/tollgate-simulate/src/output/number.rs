@@ -36,7 +36,7 @@ pub(crate) fn most_in_a_window(most: Spread) -> String {
     )
 }
 
-/// Writes a length of time in its largest unit, with one decimal place where that says more.
+/// Writes a length of time in its largest unit, with one decimal place if useful.
 pub(crate) fn lasting(seconds: f64) -> String {
     let units = [("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)];
     let (unit, length) =

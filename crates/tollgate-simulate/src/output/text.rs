@@ -51,7 +51,7 @@ impl fmt::Display for Answer {
     }
 }
 
-/// What was read, in words.
+/// Writes the summary of the logs, in words.
 pub(crate) fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
     let ReadReport { files, lines, others, unparsed_lines, late, .. } = read;
     write!(f, "Read {} in {}", counted(*lines, "line"), counted(files.len() as u64, "file"))?;
@@ -247,7 +247,7 @@ fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fm
     }
 }
 
-/// What a limit of a curve is, besides a number.
+/// Returns the marks of a limit on a curve.
 pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
     let marks = [
         (Some(curve.today), "today"),

@@ -6,7 +6,7 @@ use super::bits::Bits;
 use super::packed::{Count, Moment};
 use super::per_client::PerClient;
 
-/// What became of the requests of each client.
+/// The outcomes of each client's requests.
 #[derive(Debug, Default)]
 pub(super) struct Clients(PerClient<Compact>);
 
@@ -21,7 +21,7 @@ struct Compact {
     class: u8,
 }
 
-/// What became of the requests of one client.
+/// The outcomes of one client's requests.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Client {
     pub(super) requests: u64,
@@ -56,12 +56,12 @@ impl Met {
         self.denied.keep(kept);
     }
 
-    /// How many clients made a request.
+    /// Returns how many clients made a request.
     pub(super) fn all(&self) -> u64 {
         self.all.count()
     }
 
-    /// How many clients were denied one.
+    /// Returns how many clients were denied one.
     pub(super) fn denied(&self) -> u64 {
         self.denied.count()
     }

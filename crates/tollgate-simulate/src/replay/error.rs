@@ -1,4 +1,4 @@
-//! Why a replay cannot go on.
+//! The reason why a replay cannot continue.
 
 use thiserror::Error;
 use tollgate::StoreError;
@@ -6,7 +6,7 @@ use tollgate_policy::PolicyError;
 
 use super::by_class::ByClass;
 
-/// Why requests cannot be replayed.
+/// The reason why requests cannot be replayed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ReplayError {

@@ -1,4 +1,4 @@
-//! What denied clients asked for.
+//! The requests of denied clients.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! From the figures of a replay to its report.
+//! Turns the figures of a replay into its report.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use crate::report::{
 use crate::{Curve, Gate, GateError, Histogram, Point, code};
 
 impl Replay {
-    /// Ends the replay and makes its report.
+    /// Ends the replay and returns its report.
     #[must_use]
     pub fn report(mut self) -> Report {
         for track in self.tracks.iter_mut() {
@@ -30,8 +30,8 @@ impl Replay {
         self.figures()
     }
 
-    /// Returns the error of the first gate that asks about a policy or a class that there is not, or about what is not
-    /// measured: long before there is a report to hold against it.
+    /// Returns the error of the first gate that names an unknown policy or class, or a value that is not measured: long
+    /// before there is a report to check.
     ///
     /// # Errors
     ///

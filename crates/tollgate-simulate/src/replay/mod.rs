@@ -58,45 +58,45 @@ use crate::code;
 /// One request of the past.
 #[derive(Clone)]
 pub struct Hit<'a> {
-    /// When it began.
+    /// The time at which it began.
     pub time: Timestamp,
-    /// What the policies know of it. Only [the attributes that they go by](Policies::attributes) are needed, the
-    /// [client](Options::client) and those of classes.
+    /// Its attributes. Only [those that the policies use](Policies::attributes), the [client](Options::client) and
+    /// those of classes are needed.
     pub attributes: Attributes<'a>,
     /// The status that it was answered with.
     pub status: Option<u16>,
-    /// The program that made it, as it called itself.
+    /// The program that sent it, as it named itself.
     pub user_agent: Option<&'a str>,
-    /// The path that it asked for, for examples.
+    /// The requested path, for examples.
     pub path: Option<&'a str>,
     /// An attribute that decides, and is not UTF-8: the service refuses such a request, and does not count it.
     pub damaged: Option<&'a str>,
 }
 
 impl<'a> Hit<'a> {
-    /// A request with nothing but what the policies know of it.
+    /// Creates a request with only the attributes for the policies.
     #[must_use]
     pub const fn new(time: Timestamp, attributes: Attributes<'a>) -> Self {
         Self { time, attributes, status: None, user_agent: None, path: None, damaged: None }
     }
 }
 
-/// What a replay is told besides the policies.
+/// The options of a replay.
 #[derive(Debug)]
 pub struct Options {
-    /// Who counts as one client in all figures that are not of one policy.
+    /// The key that identifies clients in all figures that are not for one policy.
     pub client: Identity,
-    /// How many clients are followed, for each kind of key. Where there are more, only some are, and figures about
-    /// clients are estimates.
+    /// The maximum number of clients to follow, for each kind of key. If there are more, only a sample is followed, and
+    /// figures about clients are estimates.
     pub max_clients: NonZeroUsize,
-    /// Most bytes in the value of an attribute that policies go by. Requests with longer ones cannot be decided on: the
-    /// service answers them as errors.
+    /// The maximum length of an attribute's value, in bytes. Requests with longer ones cannot be decided: the service
+    /// answers them with errors.
     pub max_attribute_bytes: NonZeroUsize,
     /// The zone of hours and days.
     pub zone: TimeZone,
-    /// How many other limits the engine tries for each quota whose curve cannot be calculated.
+    /// The number of other limits that the engine tries for each quota whose curve cannot be calculated.
     pub rungs: usize,
-    /// How many clients are listed.
+    /// The number of clients to list.
     pub listed_clients: usize,
     /// The classes of clients.
     pub classes: Classes,
@@ -118,7 +118,7 @@ impl Default for Options {
     }
 }
 
-/// How the quotas of a policy are counted.
+/// The role of a policy's quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {
@@ -130,7 +130,7 @@ pub enum Role {
     Candidate,
 }
 
-/// A replay that goes on: takes requests in the order of their times, and then [makes the report](Self::report).
+/// A running replay: accepts requests in the order of their times, and then [creates the report](Self::report).
 ///
 /// # Examples
 ///
@@ -182,9 +182,9 @@ struct All {
     verdicts: outcome::Verdicts,
     /// Requests that were answered 429 or 503 when the log was written.
     refused_in_log: u64,
-    /// Requests whose time lies before that of an earlier one; they are taken as made at that time.
+    /// Requests whose time is before that of a previous one; they are replayed at that time.
     late: u64,
-    /// Reasons why requests cannot be decided on.
+    /// Reasons why requests cannot be decided.
     undecided: HashMap<String, u64>,
     unlimited: u64,
     clients: Clients,
@@ -194,7 +194,7 @@ struct All {
     /// Of each client, how often a policy on trial would deny a request that is allowed, and the first of these.
     tried: PerClient<u32>,
     tried_examples: Examples,
-    /// Depends on every request: whoever does not have the log cannot guess it.
+    /// Depends on every request, so that it cannot be guessed without the log.
     fingerprint: u128,
 }
 
@@ -217,7 +217,7 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// If there are so many policies and classes that memory is short, or policies with other limits are not valid, which
+    /// If there are too many policies and classes for the memory, or if policies with other limits are not valid, which
     /// does not happen.
     pub fn new(
         policies: Policies,
@@ -267,16 +267,17 @@ impl Replay {
     ///
     /// # Errors
     ///
-    /// If there are more live counters than memory is kept for.
+    /// If there are more live counters than memory is reserved for.
     pub fn request(&mut self, hit: &Hit<'_>) -> Result<(), ReplayError> {
         self.requests(std::slice::from_ref(hit))
     }
 
-    /// Decides on requests, in this order. With millions of clients, several at once take less time than one by one.
+    /// Decides on requests, in this order. With millions of clients, this is faster for several requests together than
+    /// one by one.
     ///
     /// # Errors
     ///
-    /// As [`request`](Self::request).
+    /// The same as [`request`](Self::request).
     pub fn requests(&mut self, hits: &[Hit<'_>]) -> Result<(), ReplayError> {
         for hits in hits.chunks(BATCH) {
             // Some are left of a batch that failed.
@@ -467,7 +468,7 @@ impl Replay {
         self.tracks.note_request(Noted { track, client, class, is_new, is_denied: denial.is_some() });
     }
 
-    /// What the quotas on trial were asked is not in the decision: it is found out once more.
+    /// The charges of quotas on trial are not in the decision, so they are determined once more.
     fn note_trials(&mut self, request: &mut Request<'_, '_>, decision: &PolicyDecision) {
         let set = decision.policies();
         let Ok(Outcome::Charge(matched)) = set.policies().charges(&request.hit.attributes, 1) else { return };
@@ -656,7 +657,7 @@ impl Role {
         }
     }
 
-    /// As it is written.
+    /// Returns its name in output.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {

@@ -1,8 +1,8 @@
-//! What became of requests.
+//! The outcomes of requests.
 
 use tollgate_policy::{CheckError, PolicyDecision};
 
-/// What became of a request.
+/// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allowed,

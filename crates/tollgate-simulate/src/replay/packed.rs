@@ -41,7 +41,7 @@ impl<const BYTES: usize> Default for Packed<BYTES> {
 }
 
 impl Moment {
-    /// What is added, so that no number is negative.
+    /// The offset that keeps numbers from being negative.
     const SHIFT: i64 = 1 << 55;
 
     pub(super) fn at(time: Timestamp) -> Self {

@@ -1,4 +1,4 @@
-//! What each policy denied, and to whom.
+//! The denials of each policy, and their clients.
 
 use tollgate::PolicyQuota;
 use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
@@ -14,7 +14,7 @@ pub(super) const CLIENT: usize = 0;
 /// Quotas whose memory is requested early. A request may match none of them.
 const MOST_NEAR: usize = 4;
 
-/// What one policy came to in one role.
+/// The counts of one policy in one role.
 #[derive(Debug)]
 pub(super) struct PolicyTrack {
     /// Its place among the policies, and its name.
@@ -34,7 +34,7 @@ pub(super) struct PolicyTrack {
     pub(super) quotas: Vec<QuotaTrack>,
 }
 
-/// What all policies came to.
+/// The counts of all policies.
 #[derive(Debug, Default)]
 pub(super) struct Tracks {
     tracks: Vec<PolicyTrack>,
@@ -48,7 +48,7 @@ pub(super) struct Tracks {
     class_bytes: usize,
 }
 
-/// What a policy made of a request.
+/// The verdict of a policy on a request.
 #[derive(Debug)]
 pub(super) struct Noted {
     pub(super) track: usize,

@@ -1,4 +1,4 @@
-//! What one quota counted: the windows of each client.
+//! The counts of one quota: the windows of each client.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use super::packed::{Count, Moment};
 use super::per_client::PerClient;
 use crate::Histogram;
 
-/// What one quota of a policy came to.
+/// The counts of one quota of a policy.
 #[derive(Debug)]
 pub(super) struct QuotaTrack {
     pub(super) quota: PolicyQuota,

@@ -45,7 +45,7 @@ pub(super) struct Untried {
     pub(super) numbers: ClientNumbers,
 }
 
-/// Whether what every limit of this quota denies follows from the windows of its clients.
+/// Returns whether what every limit of this quota denies follows from the windows of its clients.
 ///
 /// It does if each request takes one unit and a denied one takes none, and no other quota decides on the same requests.
 /// Under a limit of 0, windows that open at their first unit never do, so there are none to go by.

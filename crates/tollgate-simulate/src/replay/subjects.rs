@@ -1,4 +1,4 @@
-//! Clients, as one kind of key tells them apart.
+//! Clients, as identified by one kind of key.
 
 use std::collections::HashMap;
 use std::hash::Hash as _;
@@ -25,7 +25,7 @@ pub(crate) struct Subjects {
     halvings: u32,
 }
 
-/// What happened to a client that a request came from.
+/// The result of looking up the client of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Found {
     /// It has this number.

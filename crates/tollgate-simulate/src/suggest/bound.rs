@@ -1,8 +1,8 @@
-//! How high a limit has to be so that few clients exceed it, whatever the distribution is.
+//! Finds a limit that few clients exceed, whatever the distribution.
 //!
 //! Of n clients, sorted by the most that each asks for in a window, the one of rank r is an upper bound of the quantile
 //! 1 - p of all clients with a confidence of 95 %, if P(Bin(n, 1 - p) >= r) <= 5 %. This is the usual interval for
-//! quantiles by order statistics; it assumes nothing of the distribution.
+//! quantiles by order statistics; it makes no assumption about the distribution.
 
 use crate::Histogram;
 
@@ -52,14 +52,14 @@ fn sum(a: f64, b: f64) -> f64 {
     more + (less - more).exp().ln_1p()
 }
 
-/// Returns how many clients it takes for a bound with this budget.
+/// Returns the number of clients that a bound with this budget needs.
 #[must_use]
 pub fn clients_needed(budget: f64) -> u64 {
     let needed = (RISK.ln() / (-budget).ln_1p()).ceil();
     if needed.is_finite() && needed > 0.0 { needed as u64 } else { u64::MAX }
 }
 
-/// Returns the least budget that a bound with so many clients can have, rounded up to two digits.
+/// Returns the smallest budget that a bound with this many clients can have, rounded up to two digits.
 pub(crate) fn least_budget(clients: u64) -> f64 {
     let least = -(RISK.ln() / clients as f64).exp_m1();
     let digit = 10_f64.powf(least.log10().floor() - 1.0);

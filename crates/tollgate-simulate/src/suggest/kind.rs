@@ -1,4 +1,4 @@
-//! What kind of client somebody seems to be.
+//! The probable kind of a client.
 
 use std::hash::Hasher as _;
 
@@ -46,10 +46,10 @@ const ROBOTS: [&str; 32] = [
 /// Programs after which one address seems to be shared by many people.
 const SHARED: usize = 5;
 
-/// Requests before their errors say something.
+/// The number of requests from which their errors are meaningful.
 const ENOUGH: u32 = 20;
 
-/// What kind of client somebody seems to be. Nothing follows from it by itself.
+/// The probable kind of a client. It has no effect by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -82,13 +82,13 @@ impl Kind {
         }
     }
 
-    /// Whether somebody who wants to limit abuse would leave it out of the count.
+    /// Returns whether limits against abuse should be computed without this kind.
     pub(super) const fn is_suspect(self) -> bool {
         matches!(self, Self::Robot | Self::Failing)
     }
 }
 
-/// What is remembered of a client to tell its kind.
+/// The data about a client that shows its kind.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traits {
     pub(super) requests: u32,

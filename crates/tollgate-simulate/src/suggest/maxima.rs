@@ -1,4 +1,4 @@
-//! The most that each client asks for in one window, told apart by parts of the period.
+//! The most that each client requests in one window, by parts of the period.
 
 use smallvec::SmallVec;
 use tollgate::Timestamp;
@@ -39,7 +39,7 @@ struct Client {
     most: SmallVec<[(u8, u32); 2]>,
 }
 
-/// What clients did in some parts of the period.
+/// The activity of clients in some parts of the period.
 #[derive(Debug, Default)]
 pub(super) struct Span {
     /// The most of each client that asked in it.
@@ -130,7 +130,7 @@ impl Maxima {
         Some((part as u8, *start))
     }
 
-    /// What clients did in these parts.
+    /// Returns the activity of clients in these parts.
     pub(super) fn within(&self, parts: std::ops::Range<u8>) -> Span {
         let mut span = Span::default();
         for (_, most) in self.of_clients(parts.clone()) {

@@ -1,4 +1,4 @@
-//! From traffic to a limit: how much clients ask for, and which limit denies few of them.
+//! From traffic to a limit: how much clients request, and which limit denies few of them.
 //!
 //! ```text
 //! requests ──▶ Survey ──▶ the most of each client in one window
@@ -62,14 +62,14 @@ impl FromStr for Per {
     }
 }
 
-/// A limit that denies few clients, with what it rests on.
+/// A limit that denies few clients, with its basis.
 #[derive(Debug, Clone, Serialize)]
 #[non_exhaustive]
 pub struct Suggestion {
-    /// What was read, if the requests are from logs.
+    /// The summary of the logs, if the requests are from logs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read: Option<ReadReport>,
-    /// What clients are told apart by, as in a file.
+    /// The key that identifies clients, as in a file.
     pub key: String,
     /// The conditions of the requests that were counted, if there are any, as in the `match` of a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -85,17 +85,17 @@ pub struct Suggestion {
     /// Requests that the service would answer as errors, so that they are not counted: an attribute is not UTF-8, or is too
     /// long.
     pub undecided: u64,
-    /// Clients that made the counted ones.
+    /// The clients that made them.
     pub clients: u64,
-    /// One client in so many was followed.
+    /// One client in this many was followed.
     pub one_client_in: u64,
-    /// When the first request was made.
+    /// The time of the first request.
     pub first: Option<String>,
-    /// When the last request was made.
+    /// The time of the last request.
     pub last: Option<String>,
     /// The length of the period in days, without gaps of more than three days.
     pub days: f64,
-    /// The limit for the window that was asked for.
+    /// The limit for the requested window.
     pub quota: SuggestedQuota,
     /// A limit for a short window, against bursts.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,31 +109,31 @@ pub struct Suggestion {
     pub kinds: Vec<KindReport>,
     /// The bound if robots and clients with mostly errors are left out.
     pub bound_without_suspects: Option<u64>,
-    /// The clients that ask for the most in one window.
+    /// The clients that request the most in one window.
     pub greatest: Vec<GreatClient>,
     /// The greatest of them, if they lie far above all others.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outliers: Option<Outliers>,
-    /// What is to be kept in mind.
+    /// Caveats.
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) fingerprint: u128,
 }
 
-/// A limit for one window, or why there is none.
+/// A limit for one window, or the reason why there is none.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SuggestedQuota {
     /// The window, as in a file: `1m`.
     pub window: String,
-    /// Clients in about the first 70 % of the period, by which the limit is found.
+    /// Clients in about the first 70 % of the period, from which the limit is computed.
     pub fitted_clients: u64,
     /// The last instant of this part.
     pub fitted_until: Option<String>,
-    /// With a confidence of 95 %, at most the budget's share of clients ask for more than this in any window. `None` if
+    /// With a confidence of 95 %, at most the budget's share of clients request more than this in any window. `None` if
     /// there are too few clients.
     pub bound: Option<u64>,
-    /// Where the bound lies if one of the days by which it is found is left out. `None` in a period of less than a week.
+    /// The range of the bound if one of its days is left out. `None` in a period of less than a week.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<Band>,
     /// The bound, rounded up to 1, 2 or 5 times a power of ten.
@@ -142,13 +142,13 @@ pub struct SuggestedQuota {
     pub clients_needed: u64,
     /// About how many more days of such traffic would bring them, if there are too few.
     pub more_days: Option<u64>,
-    /// What the limit does in the rest of the period.
+    /// The effect of the limit in the rest of the period.
     pub held_out: Option<HeldOut>,
-    /// The most that each client asks for in one window, in the whole period.
+    /// The most that each client requests in one window, in the whole period.
     pub most: Option<Spread>,
 }
 
-/// What a limit does in the part of the period that it was not found by.
+/// The effect of a limit in the part of the period that it was not computed from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct HeldOut {
@@ -158,7 +158,7 @@ pub struct HeldOut {
     pub denied: u64,
     /// Clients.
     pub clients: u64,
-    /// Those of which a request is denied.
+    /// Those with a denied request.
     pub denied_clients: u64,
 }
 
@@ -172,13 +172,13 @@ pub struct KindReport {
     pub clients: u64,
     /// Their requests.
     pub requests: u64,
-    /// Those that ask for more than the suggested limit in some window. `None` if no limit is suggested.
+    /// Those that request more than the suggested limit in some window. `None` if no limit is suggested.
     pub above_limit: Option<u64>,
-    /// The most that each asks for in one window.
+    /// The most that each requests in one window.
     pub most: Option<Spread>,
 }
 
-/// A client that asks for much in one window.
+/// A client with many requests in one window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct GreatClient {
@@ -192,13 +192,13 @@ pub struct GreatClient {
     pub most: u64,
 }
 
-/// Clients that ask for far more than all others.
+/// Clients that request far more than all others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Outliers {
-    /// How many they are.
+    /// Their number.
     pub clients: u64,
-    /// Each of them asks for at least this many in one window,
+    /// Each of them requests at least this many in one window,
     pub from: u64,
     /// and all others for at most this many.
     pub others_up_to: u64,

@@ -7,7 +7,7 @@ use crate::output::number::grouped;
 use crate::{percent, percentage};
 
 impl Suggestion {
-    /// Returns a file of policies that tries the limits out and denies nobody, ready for `tollgate serve --config`;
+    /// Returns a policy file that tries the limits out without denying anything, ready for `tollgate serve --config`;
     /// `None` if there is no limit.
     #[must_use]
     pub fn policy(&self) -> Option<String> {

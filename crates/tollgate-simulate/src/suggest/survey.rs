@@ -1,4 +1,4 @@
-//! How much each client asks for.
+//! Surveys how much each client requests.
 
 use std::num::NonZeroUsize;
 use std::time::Duration;
@@ -21,7 +21,7 @@ use crate::{Classes, Histogram, Hit, code};
 /// The shortest slot of a period, in milliseconds.
 const SLOT: i64 = 60_000;
 
-/// The share of the period by which a limit is found.
+/// The share of the period from which a limit is computed.
 const FITTED: f64 = 0.7;
 
 /// The longest time without a request that belongs to the period: a long weekend.
@@ -42,10 +42,10 @@ const LISTED: usize = 12;
 /// A gap above which clients are outliers: by this factor.
 const FAR: f64 = 3.0;
 
-/// What is surveyed.
+/// The options of a survey.
 #[derive(Debug)]
 pub struct SurveyOptions {
-    /// Who is counted.
+    /// The key that is counted.
     pub identity: Identity,
     /// The window of the limit, as a quota with any limit. It starts with the clock.
     pub window: Quota,
@@ -55,19 +55,19 @@ pub struct SurveyOptions {
     pub budget: f64,
     /// What that is a share of.
     pub budget_per: Per,
-    /// How many clients are followed.
+    /// The maximum number of clients to follow.
     pub max_clients: NonZeroUsize,
     /// The requests that are counted, as one class; without classes, all.
     pub matching: Classes,
     /// The conditions of that class, as they were written.
     pub conditions: Option<String>,
-    /// Known clients, as one class. They are counted like all others, and shown apart.
+    /// Known clients, as one class. They are counted like all others, and shown separately.
     pub known: Classes,
     /// The zone of times.
     pub zone: TimeZone,
 }
 
-/// A survey that goes on: takes requests in the order of their times, and then [suggests a limit](Self::suggest).
+/// A running survey: accepts requests in the order of their times, and then [suggests a limit](Self::suggest).
 pub struct Survey {
     options: SurveyOptions,
     subjects: Subjects,
