@@ -150,8 +150,8 @@ impl Model {
         Count { used: 0, window: self.look(counter).window, fits: true, units: 0 }
     }
 
-    /// Whether the counter has left its window and come back after so long that a store may have forgotten it, if the
-    /// store remembers closed windows no longer than that.
+    /// Returns whether the counter has left its window and come back after so long that a store may have forgotten it,
+    /// if the store remembers closed windows no longer than that.
     #[must_use]
     pub fn may_be_forgotten(&self, counter: &Counter<'_>, remembers_closed: Duration) -> bool {
         self.counters.get(&name(counter)).is_some_and(|held| {
@@ -159,8 +159,8 @@ impl Model {
         })
     }
 
-    /// Whether the clock has stepped back by so little that nothing may be reopened, and this empty counter may be one
-    /// that the store has forgotten.
+    /// Returns whether the clock has stepped back by so little that nothing may be reopened, and this empty counter may
+    /// be one that the store has forgotten.
     #[must_use]
     pub fn may_open_later(&self, counter: &Counter<'_>) -> bool {
         let is_behind = self.now < self.latest;
@@ -226,7 +226,7 @@ impl Model {
         }
     }
 
-    /// Whether all live counters together with all of these fit under the cap.
+    /// Returns whether all live counters together with all of these fit under the cap.
     fn has_room_for(&self, charges: &[Charge<'_>]) -> bool {
         let live = self.counters.iter().filter(|(_, held)| self.now < held.window.end());
         let mut names: HashSet<Name> = live.map(|(name, _)| name.clone()).collect();

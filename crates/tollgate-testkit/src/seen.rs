@@ -48,7 +48,7 @@ impl Given {
 }
 
 impl Counted {
-    /// Whether every charge had room.
+    /// Returns whether every charge had room.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
         self.counts.iter().all(|count| count.fits)

@@ -26,8 +26,8 @@ pub trait Subject: Send + Sync {
         &[Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]
     }
 
-    /// How long a store remembers a closed window, in case its clock steps back into it. Zero by default: the clock of
-    /// a store inside a process does not step back by itself.
+    /// Returns how long a store remembers a closed window, in case its clock steps back into it. Zero by default: the
+    /// clock of a store inside a process does not step back by itself.
     fn remembers_closed(&self) -> Duration {
         Duration::ZERO
     }

@@ -45,8 +45,8 @@ impl RealClock {
         nanos(clock_gettime(ClockId::Monotonic)) + self.offset
     }
 
-    /// Whether the wall clock was set forward since. A limiter follows within a second, so until then its time is
-    /// unknown. It does not follow a step back, and neither does this clock.
+    /// Returns whether the wall clock was set forward since. A limiter follows within a second, so until then its time
+    /// is unknown. It does not follow a step back, and neither does this clock.
     #[must_use]
     pub fn was_set_forward(&self) -> bool {
         offset() > self.offset + SET

@@ -27,7 +27,7 @@ pub struct Figures {
 const KEPT: usize = 3;
 
 impl Figures {
-    /// Whether every promise was kept.
+    /// Returns whether every promise was kept.
     #[must_use]
     pub fn are_clean(&self) -> bool {
         [self.over, self.early_denials, self.false_denials, self.wrong_answers] == [0; 4]

@@ -198,7 +198,7 @@ impl Server {
         text_field(&info, field).unwrap_or_else(|| panic!("INFO has no {field}:\n{info}")).to_owned()
     }
 
-    /// How many calls of this command it has run. Those that failed are not among them.
+    /// Returns how many calls of this command it has run. Those that failed are not among them.
     ///
     /// # Panics
     ///
@@ -267,7 +267,7 @@ impl Server {
         self.signal(Signal::CONT, State::Running);
     }
 
-    /// Whether it is neither killed nor paused.
+    /// Returns whether it is neither killed nor paused.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(*self.state(), State::Running(_))

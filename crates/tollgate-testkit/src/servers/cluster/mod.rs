@@ -302,7 +302,7 @@ pub(super) fn start_all(settings: Vec<Settings>) -> Vec<Server> {
     })
 }
 
-/// Whether a replica has received what its primary had.
+/// Returns whether a replica has received what its primary had.
 pub(super) fn is_linked(replica: &Server) -> bool {
     let info = replica.try_command::<String>(["INFO", "replication"]);
     info.is_ok_and(|info| text_field(&info, "master_link_status") == Some("up"))

@@ -130,13 +130,13 @@ impl FaultProxy {
         self.accept();
     }
 
-    /// How many bytes have come from one side.
+    /// Returns how many bytes have come from one side.
     #[must_use]
     pub fn arrived(&self, way: Way) -> u64 {
         self.faults.borrow().way(way).arrived
     }
 
-    /// How many bytes the other side was given.
+    /// Returns how many bytes the other side was given.
     #[must_use]
     pub fn passed(&self, way: Way) -> u64 {
         self.faults.borrow().way(way).passed
@@ -151,7 +151,7 @@ impl FaultProxy {
         self.wait_until("bytes that arrive at the proxy", |faults| faults.way(way).arrived >= bytes);
     }
 
-    /// How many connections it has taken.
+    /// Returns how many connections it has taken.
     #[must_use]
     pub fn connections(&self) -> u64 {
         self.faults.borrow().connections
