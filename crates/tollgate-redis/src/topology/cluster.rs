@@ -105,14 +105,14 @@ impl Cluster {
         asked: &Arc<Node>,
         patience: Option<Instant>,
     ) -> Option<Arc<Node>> {
-        let map = match patience {
-            Some(deadline) => self.finder.found_anew(deadline).await,
+        let other = |map: &Arc<SlotMap>| map.node(slot).filter(|node| !Arc::ptr_eq(node, asked)).cloned();
+        match patience {
+            Some(deadline) => self.finder.found_anew(deadline, other).await,
             None => {
                 self.finder.look_again();
-                self.finder.found_already()
+                self.finder.with_found(|map| map.and_then(other))
             }
-        };
-        map?.node(slot).filter(|node| !Arc::ptr_eq(node, asked)).cloned()
+        }
     }
 
     /// Returns the slots of each server, and those without a server.

@@ -27,8 +27,11 @@ struct Latest<T> {
     found: Option<T>,
     /// Why the last attempt failed.
     trouble: Option<Unconnected>,
-    attempts: u64,
-    /// The time before which there is no other attempt.
+    /// How many searches have begun.
+    begun: u64,
+    /// How many have ended.
+    ended: u64,
+    /// Before then no other search begins.
     due: Instant,
 }
 
@@ -45,7 +48,7 @@ pub(super) trait Find: Send + Sync + 'static {
 impl<T: Clone + Send + Sync + 'static> Finder<T> {
     /// Starts to search, and never waits.
     pub(super) fn start(search: Arc<impl Find<Found = T>>) -> Self {
-        let none = Latest { found: None, trouble: None, attempts: 0, due: instant() };
+        let none = Latest { found: None, trouble: None, begun: 0, ended: 0, due: instant() };
         let shared = Arc::new(Shared { latest: watch::Sender::new(none), again: Arc::default() });
         let mut task = JoinSet::new();
         task.spawn(look(shared.clone(), search));
@@ -96,21 +99,34 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
         Arc::clone(&self.shared.again)
     }
 
-    /// Has it looked for again, and waits for that; not if that does not begin before the deadline. So while nothing
-    /// can be found, one call in a while waits, and the others fail immediately.
-    pub(super) async fn found_anew(&self, deadline: Instant) -> Option<T> {
-        let mut latest = self.shared.latest.subscribe();
-        let (attempts, due) = {
-            let latest = latest.borrow();
-            (latest.attempts, latest.due)
+    /// Requests another search, and returns what `pick` finds in its result. A search that is under way may have the
+    /// answer as well. But that it has none says nothing, because it may have been answered before the change.
+    ///
+    /// Waits for no search that does not begin before the deadline. So while nothing is to be found, one call in a
+    /// while waits, and the others fail at once.
+    pub(super) async fn found_anew<R>(&self, deadline: Instant, pick: impl Fn(&T) -> Option<R>) -> Option<R> {
+        let (begun, ended) = {
+            let latest = self.shared.latest.borrow();
+            (latest.begun, latest.ended)
         };
         self.look_again();
-        if due >= deadline {
+        if begun > ended
+            && let Some(picked) = self.after(begun, deadline, &pick).await
+        {
+            return Some(picked);
+        }
+        if self.shared.latest.borrow().due >= deadline {
             return None;
         }
-        let attempted = latest.wait_for(|latest| latest.attempts > attempts);
-        let Ok(Ok(latest)) = timeout_at(deadline, attempted).await else { return None };
-        latest.found.clone()
+        self.after(begun + 1, deadline, &pick).await
+    }
+
+    /// Waits for the end of this search, and returns what `pick` finds in the result that there is then.
+    async fn after<R>(&self, search: u64, deadline: Instant, pick: &impl Fn(&T) -> Option<R>) -> Option<R> {
+        let mut latest = self.shared.latest.subscribe();
+        let ended = latest.wait_for(|latest| latest.ended >= search);
+        let Ok(Ok(latest)) = timeout_at(deadline, ended).await else { return None };
+        latest.found.as_ref().and_then(pick)
     }
 }
 
@@ -118,13 +134,18 @@ async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
     let mut backoff = Backoff::default();
     loop {
         backoff.begin();
+        // Nobody waits for a beginning.
+        shared.latest.send_if_modified(|latest| {
+            latest.begun += 1;
+            false
+        });
         let found = search.find().await;
         if found.is_ok() {
             backoff.succeeded();
         }
         let (is_lost, due) = (found.is_err(), backoff.due());
         shared.latest.send_modify(|latest| {
-            latest.attempts += 1;
+            latest.ended += 1;
             latest.due = due;
             match found {
                 Ok(found) => (latest.found, latest.trouble) = (Some(found), None),
@@ -139,5 +160,54 @@ async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
             }
         }
         sleep_until(due).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+    use tokio::time::sleep;
+
+    use super::*;
+
+    /// Searches that take a while. Whatever holds when a search begins is what it finds.
+    #[derive(Default)]
+    struct Slow {
+        holds: AtomicU64,
+    }
+
+    /// Longer than there is between two of them.
+    const TAKES: Duration = Duration::from_millis(200);
+
+    impl Find for Slow {
+        type Found = u64;
+
+        fn keeps(&self) -> Option<Duration> {
+            None
+        }
+
+        async fn find(&self) -> Result<u64, Unconnected> {
+            let found = self.holds.load(Relaxed);
+            sleep(TAKES).await;
+            Ok(found)
+        }
+    }
+
+    async fn anew(finder: &Finder<u64>, old: u64, patience: Duration) -> Option<u64> {
+        finder.found_anew(instant() + patience, |found| Some(*found).filter(|found| *found != old)).await
+    }
+
+    /// A caller whose server refused as a replica was satisfied by a search that had begun before the switch.
+    #[tokio::test(start_paused = true)]
+    async fn a_search_that_began_before_the_refusal_does_not_answer_it() {
+        let search = Arc::new(Slow::default());
+        let finder = Finder::start(search.clone());
+        assert_eq!(finder.found(instant() + TAKES * 2).await, Ok(0));
+        finder.look_again();
+        // The second search is under way.
+        sleep(TAKES / 2).await;
+        search.holds.store(1, Relaxed);
+        assert_eq!(anew(&finder, 0, Duration::from_secs(1)).await, Some(1));
     }
 }

@@ -65,14 +65,15 @@ impl Sentinel {
 
     /// Returns the primary, if it is not the server that was asked. Waits for the sentinels if there is time.
     pub(super) async fn resolve(&self, asked: &Arc<Node>, patience: Option<Instant>) -> Option<Arc<Node>> {
-        let primary = match patience {
-            Some(deadline) => self.finder.found_anew(deadline).await,
+        let other =
+            |primary: &Arc<Node>| Some(primary).filter(|primary| !Arc::ptr_eq(primary, asked)).cloned();
+        match patience {
+            Some(deadline) => self.finder.found_anew(deadline, other).await,
             None => {
                 self.finder.look_again();
-                self.finder.found_already()
+                self.finder.with_found(|primary| primary.and_then(other))
             }
-        };
-        primary.filter(|primary| !Arc::ptr_eq(primary, asked))
+        }
     }
 
     pub(super) fn status(&self) -> ServerStatus {
