@@ -17,7 +17,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use super::breaker::Breaker;
 use crate::calls::Calls;
 use crate::lane::Apart;
-use crate::resp::{self, Value};
+use crate::resp::{Reader, Value};
 use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
 
@@ -56,8 +56,9 @@ struct Wire {
     is_unflushed: bool,
     /// The number of bytes written to the stream.
     written: u64,
-    /// Received bytes that are not a whole reply yet.
+    /// Received bytes that the reader has not read yet.
     unread: Vec<u8>,
+    reader: Reader,
     /// The waiting callers, in the order of the replies.
     waiting: VecDeque<Waiting>,
     /// The pump's.
@@ -93,6 +94,7 @@ impl Connection {
             is_unflushed: false,
             written: 0,
             unread: Vec::new(),
+            reader: Reader::default(),
             waiting: VecDeque::new(),
             waker: Waker::noop().clone(),
             breaker: Arc::clone(&breaker),
@@ -258,14 +260,15 @@ impl Wire {
 
     /// Hands out all whole replies; `None` if the data is not a reply, or no call waits for it.
     fn hand_out(&mut self) -> Option<()> {
-        let (mut end, mut late) = (0, 0);
-        while let Some(bytes) = self.unread.get(end..)
-            && let Some((reply, length)) = resp::read(bytes).ok()?
-        {
-            late += u64::from(self.waiting.pop_front()?.answer(Ok(reply)));
+        let (mut end, mut late, mut is_answered) = (0, 0, false);
+        loop {
+            let (length, reply) = self.reader.read(self.unread.get(end..)?).ok()?;
             end += length;
+            let Some(reply) = reply else { break };
+            late += u64::from(self.waiting.pop_front()?.answer(Ok(reply)));
+            is_answered = true;
         }
-        if end > 0 {
+        if is_answered {
             self.breaker.answered(instant(), late);
         }
         self.unread.drain(..end);

@@ -7,7 +7,7 @@ mod reader;
 mod take;
 
 pub(crate) use self::command::{Command, Writer, command};
-pub(crate) use self::reader::read;
+pub(crate) use self::reader::Reader;
 pub(crate) use self::take::Take;
 
 /// A reply.
