@@ -93,7 +93,7 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// Sets the time limit for a new connection, including TLS and login; 250 ms by default, at most a day.
+    /// Sets the time limit for a new connection, including TLS and login; 500 ms by default, at most a day.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.settings.connect_timeout = timeout.min(LONGEST);
         self

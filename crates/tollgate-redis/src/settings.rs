@@ -15,13 +15,17 @@ use crate::rights::Rights;
 use crate::tls::{Tls, TlsError};
 use crate::url::{Place, StoreUrl, Transport, UrlError};
 
-/// The default deadline of a decision: the time after which a silent server is given up.
+/// The default deadline of a decision.
 ///
-/// A shorter time hardly saves anything, because callers wait for a silent server only until then. But it makes a busy
-/// machine an outage. A service that had just started was asked 200 at once on two processors with five runnable threads
+/// A shorter time saves little, because callers wait for a silent server only until its connections are given up. But it
+/// makes a busy machine an outage. A service that had just started was asked 200 at once on two processors with five runnable threads
 /// each; the store missed a deadline of 20 ms in 63 bursts of 80, one of 50 ms in 19, and one of 100 ms in none
 /// (`cargo xtask prove burst`).
 const TIMEOUT: Duration = Duration::from_millis(100);
+
+/// The default time for setting up a connection. It takes at least two replies, each of which may be late by a whole
+/// deadline. Longer attempts would keep a server that is back from being noticed within two seconds.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The settings for reaching the servers of a store: the URL's and others.
 #[derive(Clone)]
@@ -103,7 +107,7 @@ impl Settings {
         Self {
             url,
             timeout: TIMEOUT,
-            connect_timeout: Duration::from_millis(250),
+            connect_timeout: CONNECT_TIMEOUT,
             connections: 2,
             counters_in_flight: 16_384,
             tls: Tls::new(),

@@ -425,7 +425,8 @@ async fn keep_connected(shared: Arc<Shared>) {
     }
 }
 
-/// Connects. A server that was down must also answer in time, or calls would meet the next silence.
+/// Connects. A server that was down must also answer a call, or others would meet the next silence. It has as long as any
+/// other step of setting up a connection: one that answers after the deadline is too slow, and not silent.
 async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
     let (connection, mut pump) = connect(&shared.address, Peer::Store, &shared.checked).await?;
     // They are the same over a second connection.
@@ -433,9 +434,9 @@ async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
     if let Some(rights) = shared.checked.settings.rights.as_ref().filter(|_| is_first) {
         expect_rights(&mut pump, &connection, rights, &shared.address, &shared.checked).await?;
     }
-    let deadline = shared.checked.settings.timeout;
     if shared.is_away() {
-        match timeout(deadline, polled(&mut pump, &connection, &Calls::of(&command("PING")))).await {
+        let limit = shared.checked.settings.connect_timeout;
+        match timeout(limit, polled(&mut pump, &connection, &Calls::of(&command("PING")))).await {
             Ok(Ok(_)) => {}
             Ok(Err(_)) => return Err(Unconnected::HungUp),
             Err(_) => return Err(Unconnected::Silent),

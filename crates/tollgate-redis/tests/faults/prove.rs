@@ -12,7 +12,7 @@ use crate::histories::{Judged, KINDS, Kind};
 use crate::process::url;
 use crate::{cancel, clock, cluster, commands, cut, late, process, reserve, rotation, sentinel, skew, slow};
 
-const FAULTS: [&Fault; 25] = [
+const FAULTS: [&Fault; 26] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -30,6 +30,7 @@ const FAULTS: [&Fault; 25] = [
     &clock::CLUSTER,
     &skew::SKEW,
     &slow::SLOW,
+    &slow::DEFAULT,
     &reserve::RESERVE,
     &rotation::PASSWORD,
     &rotation::CERTIFICATES,

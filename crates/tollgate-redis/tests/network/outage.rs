@@ -3,8 +3,8 @@
 use std::time::{Duration, Instant};
 
 use tollgate::{Charge, Counter, Key, PolicyQuota, Quota, Step, Store};
-use tollgate_redis::{RedisError, Setting};
-use tollgate_testkit::servers::{Data, FaultProxy, Server, Software, Way};
+use tollgate_redis::{RedisError, RedisStore, Setting};
+use tollgate_testkit::servers::{Data, Ending, FaultProxy, Server, Software, Way};
 
 use crate::support::{Caller, PATIENCE, builder, patient, patient_builder, until};
 
@@ -166,6 +166,57 @@ async fn a_server_that_is_too_slow_is_told_from_one_that_is_silent() {
     let unknown = before.unknown + slow + stalled;
     assert!((served..=served + unknown).contains(&used) && used > slow, "{used} used, {unknown} unknown");
     assert_eq!(RedisError::TooSlow.advice().unwrap().setting(), Some(Setting::Deadline));
+}
+
+/// A server that answers in 125 ms was left as silent after the first call of a store with the default deadline of 100 ms.
+/// No new connection answered within a deadline, so nothing was counted, and operators were told that it does not answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_too_slow_for_the_default_deadline_is_not_left() {
+    const CALLS: u64 = 20;
+    let server = Server::start(Software::Redis);
+    let proxy = FaultProxy::before(server.address());
+    let caller = Caller::new(RedisStore::builder(format!("redis://{}", proxy.address()).parse().unwrap()));
+    let before = caller.until_served("alice").await;
+    for delay in [125, 150].map(Duration::from_millis) {
+        let (connected, counted) = (proxy.connections(), caller.store.status().late_replies());
+        proxy.delay(Way::Reply, delay);
+        let (mut slow, mut stalled) = (0, 0);
+        let start = Instant::now();
+        while slow < CALLS {
+            assert!(start.elapsed() < PATIENCE, "{slow} calls are called too slow, {stalled} are not");
+            match caller.charge("alice").await {
+                Err(RedisError::TooSlow) => slow += 1,
+                // The first one, which no late reply has preceded, and where this machine stood still.
+                Ok(_) | Err(RedisError::TimedOut | RedisError::Unreachable | RedisError::Overloaded) => {
+                    stalled += 1;
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        let renewed = proxy.connections() - connected;
+        assert!(renewed <= stalled, "{renewed} connections for {slow} calls, and {stalled} that stalled");
+        proxy.heal();
+        caller.until_served("bob").await;
+        let late = caller.store.status().late_replies() - counted;
+        assert!(late >= slow, "{late} late replies for {slow} calls that were called too slow");
+    }
+    assert!(caller.used("alice").await > before.acknowledged);
+}
+
+/// A store that lost its connections to a slow server never had another one: one that answers took too long to be set up,
+/// or was called silent because it did not answer within a deadline.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_too_slow_for_the_default_deadline_is_connected_again() {
+    let server = Server::start(Software::Redis);
+    let proxy = FaultProxy::before(server.address());
+    let caller = Caller::new(RedisStore::builder(format!("redis://{}", proxy.address()).parse().unwrap()));
+    caller.until_served("alice").await;
+    proxy.delay(Way::Reply, Duration::from_millis(150));
+    proxy.sever(Ending::Reset);
+    let is_away = async || (!caller.store.status().is_connected()).then_some(());
+    until("the connections are cut", is_away).await;
+    let is_too_slow = async || (caller.charge("alice").await == Err(RedisError::TooSlow)).then_some(());
+    until("a call is sent and too slow", is_too_slow).await;
 }
 
 /// Steps that are no charges were taken one after another, each with a deadline of its own: a list of a thousand took a

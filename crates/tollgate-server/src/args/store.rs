@@ -20,7 +20,7 @@ pub struct StoreArgs {
     pub store_timeout: Duration,
 
     /// How long a connection to the store may take to open
-    #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_CONNECT_TIMEOUT", default_value = "250ms")]
+    #[arg(long, value_name = "TIME", env = "TOLLGATE_STORE_CONNECT_TIMEOUT", default_value = "500ms")]
     #[arg(value_parser = value::time, requires = "shared", allow_hyphen_values = true)]
     pub store_connect_timeout: Duration,
 
