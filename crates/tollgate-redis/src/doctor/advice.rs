@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use super::server::{MORE_RIGHTS, RIGHTS};
-use crate::trouble::{Refusal, Trouble, Unconnected};
+use crate::trouble::{Hint, Refusal, Trouble, Unconnected};
 
 /// Advice about a store, for the operator of the program that uses it.
 ///
@@ -90,7 +90,6 @@ const SENTINEL_LOGIN: Advice = Advice::about(
     Setting::SentinelLogin,
     "Sentinels have their own login, which is not in the URL: check their user and password",
 );
-const WAIT: Advice = Advice::new("wait until it is ready; if it does not become ready, see its log");
 
 pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
     match trouble {
@@ -156,11 +155,9 @@ pub(super) fn on_refused_script() -> Advice {
 }
 
 fn on_refusal(refusal: &Refusal) -> Advice {
-    match refusal {
-        Refusal::NoAuth => LOGIN,
-        Refusal::NoPermission => on_rights(),
-        Refusal::ClusterDown => Advice::new("run CLUSTER INFO, and `redis-cli --cluster check`"),
-        Refusal::MaxClients => Advice::new("raise maxclients, or close other connections"),
-        _ => WAIT,
+    match refusal.meaning().advice {
+        Hint::Do(text) => text.into(),
+        Hint::CheckLogin => LOGIN,
+        Hint::GiveRights => on_rights(),
     }
 }

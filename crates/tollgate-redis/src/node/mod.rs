@@ -291,7 +291,7 @@ impl Exchange {
         let reply = self.next_as_it_is().await?;
         let Value::Error(error) = reply else { return Ok(reply) };
         let trouble = Trouble::of_reply(&error, &self.shared.address);
-        if matches!(trouble, Trouble::Refused(Refusal::ReadOnly | Refusal::MasterDown)) {
+        if matches!(&trouble, Trouble::Refused(refusal) if refusal.meaning().is_replica) {
             // It is not a primary any more and would go on refusing. Its name may now belong to another server.
             self.shared.close(&self.link, Some(Unconnected::Replica));
         }

@@ -3,11 +3,14 @@
 //! Only this module decides whether a call may have run; if so, it is never sent again. Texts of a server are dropped,
 //! because they may contain keys.
 
+mod refusal;
 mod unconnected;
 
 use thiserror::Error;
 use tollgate::StoreError;
 
+use self::refusal::Told;
+pub(crate) use self::refusal::{Hint, Refusal};
 pub(crate) use self::unconnected::{Flavor, Unconnected};
 use crate::RedisError;
 use crate::node::Address;
@@ -42,51 +45,6 @@ pub(crate) enum Trouble {
     BadReply,
 }
 
-/// Why a server did not run a call.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum Refusal {
-    #[error("it does not have the script")]
-    NoScript,
-    #[error("the slot has moved to {0}")]
-    Moved(Address),
-    #[error("the key may be at {0}")]
-    Ask(Address),
-    #[error("the slot is being moved to another server")]
-    TryAgain,
-    #[error("the cluster is down, or no server has the slot")]
-    ClusterDown,
-    #[error("it is loading its data")]
-    Loading,
-    #[error("it is running a slow script")]
-    Busy,
-    #[error("it is a replica")]
-    ReadOnly,
-    #[error("it is a replica without its primary")]
-    MasterDown,
-    #[error("it cannot save, and refuses writes")]
-    NotSaving,
-    #[error("it has too few replicas to accept writes")]
-    NoReplicas,
-    #[error("it is out of memory")]
-    OutOfMemory,
-    #[error("it has too many clients")]
-    MaxClients,
-    #[error("it requires a password")]
-    NoAuth,
-    #[error("a right is missing")]
-    NoPermission,
-    #[error("the right to a key is missing")]
-    KeyDenied,
-    #[error("a key does not hold a count")]
-    WrongType,
-    #[error("the keys are in several slots")]
-    CrossSlot,
-    #[error("it does not know the command")]
-    UnknownCommand,
-    #[error("it is in protected mode")]
-    ProtectedMode,
-}
-
 /// The code with which an error reply begins, if it looks like one.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{0}")]
@@ -112,41 +70,18 @@ pub(crate) enum Remedy<'a> {
 impl Trouble {
     /// Interprets an error reply to a call. `asked` is the server that sent it.
     pub(crate) fn of_reply(error: &ServerError, asked: &Address) -> Self {
-        let details = error.details();
-        // An error raised inside a script carries the script's name. What ran before it has been counted, unless
-        // the server was in a state in which it takes no write at all.
-        let was_running = details.contains("script: ");
-        let refusal = match error.code() {
-            "NOSCRIPT" => Refusal::NoScript,
-            "MOVED" | "ASK" => {
-                let told = details.split_once(' ').and_then(|(_slot, address)| asked.told_by(address));
-                match told {
-                    Some(address) if error.code() == "MOVED" => Refusal::Moved(address),
-                    Some(address) => Refusal::Ask(address),
-                    None => return Self::BadReply,
+        match error.code() {
+            code @ ("MOVED" | "ASK") => {
+                let told = error.details().split_once(' ');
+                match told.and_then(|(_slot, address)| asked.told_by(address)) {
+                    Some(address) if code == "MOVED" => Self::Refused(Refusal::Moved(address)),
+                    Some(address) => Self::Refused(Refusal::Ask(address)),
+                    None => Self::BadReply,
                 }
             }
-            "TRYAGAIN" => Refusal::TryAgain,
-            "CLUSTERDOWN" => Refusal::ClusterDown,
-            "LOADING" => Refusal::Loading,
-            "BUSY" => Refusal::Busy,
-            "MASTERDOWN" => Refusal::MasterDown,
-            "NOAUTH" => Refusal::NoAuth,
-            "CROSSSLOT" => Refusal::CrossSlot,
-            "DENIED" => Refusal::ProtectedMode,
-            // These hold for the whole of a script's run: had it written before, it could still write.
-            "READONLY" => Refusal::ReadOnly,
-            "OOM" => Refusal::OutOfMemory,
-            "MISCONF" => Refusal::NotSaving,
-            "NOREPLICAS" => Refusal::NoReplicas,
-            "NOPERM" if !was_running && details.contains(" access ") => Refusal::KeyDenied,
-            "NOPERM" if !was_running => Refusal::NoPermission,
-            "WRONGTYPE" if !was_running => Refusal::WrongType,
-            "ERR" if details.starts_with("unknown command") => Refusal::UnknownCommand,
-            "ERR" if details.starts_with("max number of clients") => Refusal::MaxClients,
-            code => return Self::Stopped(Code::of(code)),
-        };
-        Self::Refused(refusal)
+            // What ran before an error inside a script has been counted, unless it is a refusal nevertheless.
+            code => Refusal::of_reply(error).map_or_else(|| Self::Stopped(Code::of(code)), Self::Refused),
+        }
     }
 
     /// Returns whether the call may have run, or may still run.
@@ -159,7 +94,7 @@ impl Trouble {
 
     /// Returns whether the server may take some of the call's keys although it refuses all of them together.
     pub(crate) const fn may_be_of_some_keys(&self) -> bool {
-        matches!(self, Self::Refused(Refusal::TryAgain | Refusal::CrossSlot | Refusal::KeyDenied))
+        matches!(self, Self::Refused(refusal) if refusal.meaning().is_of_some_keys)
     }
 
     /// Returns whether the call may be retried, whole or in parts, after applying the remedy. A server that does not
@@ -173,26 +108,7 @@ impl Trouble {
     /// Returns the remedy; none if the call may have run.
     pub(crate) const fn remedy(&self) -> Remedy<'_> {
         match self {
-            Self::Refused(refusal) => match refusal {
-                Refusal::Moved(address) => Remedy::Follow(address),
-                Refusal::Ask(address) => Remedy::FollowOnce(address),
-                Refusal::TryAgain => Remedy::Divide,
-                Refusal::Loading | Refusal::Busy => Remedy::Wait,
-                Refusal::ClusterDown | Refusal::ReadOnly | Refusal::MasterDown => Remedy::Resolve,
-                // `Node::call` reloads the script; a batch is set apart for that.
-                Refusal::NoScript
-                | Refusal::NotSaving
-                | Refusal::NoReplicas
-                | Refusal::OutOfMemory
-                | Refusal::MaxClients
-                | Refusal::NoAuth
-                | Refusal::NoPermission
-                | Refusal::KeyDenied
-                | Refusal::WrongType
-                | Refusal::CrossSlot
-                | Refusal::UnknownCommand
-                | Refusal::ProtectedMode => Remedy::None,
-            },
+            Self::Refused(refusal) => refusal.meaning().remedy,
             Self::Unconnected(_) => Remedy::Resolve,
             Self::Late | Self::TimedOut | Self::TooSlow | Self::Cut | Self::Stopped(_) | Self::BadReply => {
                 Remedy::None
@@ -217,25 +133,9 @@ impl From<Trouble> for StoreError {
             Trouble::TooSlow => RedisError::TooSlow,
             Trouble::Stopped(_) => RedisError::ScriptRefused,
             Trouble::BadReply => RedisError::BadReply,
-            Trouble::Refused(refusal) => match refusal {
-                Refusal::NoAuth | Refusal::NoPermission | Refusal::KeyDenied => RedisError::AccessDenied,
-                Refusal::OutOfMemory => RedisError::OutOfMemory,
-                Refusal::WrongType => RedisError::WrongType,
-                Refusal::CrossSlot => return Self::Uncountable("its keys are in several slots of a cluster"),
-                Refusal::UnknownCommand => RedisError::Misconfigured("it does not know EVALSHA or SCRIPT"),
-                Refusal::ProtectedMode => RedisError::Misconfigured("it refuses clients from other hosts"),
-                Refusal::NoScript
-                | Refusal::Moved(_)
-                | Refusal::Ask(_)
-                | Refusal::TryAgain
-                | Refusal::ClusterDown
-                | Refusal::Loading
-                | Refusal::Busy
-                | Refusal::ReadOnly
-                | Refusal::MasterDown
-                | Refusal::NotSaving
-                | Refusal::NoReplicas
-                | Refusal::MaxClients => RedisError::NotReady,
+            Trouble::Refused(refusal) => match refusal.meaning().told {
+                Told::Error(error) => error,
+                Told::Uncountable(reason) => return Self::Uncountable(reason),
             },
         };
         error.into()

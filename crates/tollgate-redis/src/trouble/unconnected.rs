@@ -4,6 +4,7 @@ use std::io;
 
 use thiserror::Error;
 
+use super::refusal::NoConnection;
 use super::{Refusal, Trouble};
 use crate::RedisError;
 use crate::node::Address;
@@ -79,15 +80,12 @@ impl Unconnected {
     pub(crate) fn of_reply(error: &ServerError, asked: &Address, doing: &'static str) -> Self {
         match (error.code(), Trouble::of_reply(error, asked)) {
             ("WRONGPASS", _) => Self::WrongPassword,
-            (_, Trouble::Refused(Refusal::NoAuth)) => Self::PasswordWanted,
-            (_, Trouble::Refused(Refusal::NoPermission)) => Self::NoRight(doing),
-            (_, Trouble::Refused(Refusal::UnknownCommand)) => {
-                Self::Unfit("the server does not know the commands of Redis 7.0 or Valkey 7.2")
-            }
-            (_, Trouble::Refused(Refusal::ProtectedMode)) => {
-                Self::Unfit("the server is in protected mode and refuses clients from other hosts")
-            }
-            (_, Trouble::Refused(refusal)) => Self::NotReady(refusal),
+            (_, Trouble::Refused(refusal)) => match refusal.meaning().unconnected {
+                NoConnection::NotReady => Self::NotReady(refusal),
+                NoConnection::PasswordWanted => Self::PasswordWanted,
+                NoConnection::NoRight => Self::NoRight(doing),
+                NoConnection::Unfit(what) => Self::Unfit(what),
+            },
             _ if error.details().starts_with("AUTH") => {
                 Self::Unfit("a password is set, but the server's default user has none")
             }
