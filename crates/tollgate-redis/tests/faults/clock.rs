@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use fastrand::Rng;
 use tollgate::{Charge, Key, PolicyQuota, QuotaState};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
@@ -45,9 +46,9 @@ const SHORT_STEP: Duration = Duration::from_secs(1);
 /// Jumps of a round, forward and back.
 const JUMPS: u64 = 20;
 
-/// Jumps of up to 2 to the power of so many milliseconds.
-const DAYS: u32 = 28;
-const HOUR: u32 = 22;
+/// The longest jumps, in milliseconds.
+const DAYS: i64 = 36 * 3_600_000;
+const HOUR: i64 = 3_600_000;
 
 fn clock(round: &mut Round) {
     let server = Settings::new(round.software()).steered_clock().start();
@@ -59,7 +60,30 @@ fn cluster_clock(round: &mut Round) {
     jump(round, &cluster::url(&cluster), &cluster::primaries(&cluster), HOUR);
 }
 
-fn jump(round: &mut Round, url: &str, servers: &[&Server], power: u32) {
+/// How far a clock jumps. Short jumps are as likely as long ones, and one in eight is the shortest, one the longest.
+fn millis(rng: &mut Rng, longest: i64) -> i64 {
+    match rng.u8(0..8) {
+        0 => 1,
+        1 => longest,
+        _ => {
+            let power = rng.u32(0..=longest.ilog2());
+            rng.i64(1..=longest.min(2 << power))
+        }
+    }
+}
+
+#[test]
+fn clocks_jump_by_a_millisecond_up_to_what_is_promised() {
+    let mut rng = Rng::with_seed(0);
+    for longest in [HOUR, DAYS] {
+        let jumps: Vec<i64> = (0..1_000).map(|_| millis(&mut rng, longest)).collect();
+        assert_eq!((jumps.iter().min(), jumps.iter().max()), (Some(&1), Some(&longest)));
+        let short = jumps.iter().filter(|jump| **jump <= 2_000).count();
+        assert!((300..700).contains(&short), "{short} of 1,000 jumps are of two seconds at most");
+    }
+}
+
+fn jump(round: &mut Round, url: &str, servers: &[&Server], longest: i64) {
     // For how long a denial is remembered is told by this process's clock, which does not jump.
     let store = build(builder(url).local_denials(0));
     let (jumps, is_over) = (Jumps::default(), AtomicBool::new(false));
@@ -75,8 +99,7 @@ fn jump(round: &mut Round, url: &str, servers: &[&Server], power: u32) {
         for _ in 0..JUMPS {
             thread::sleep(round.millis(20..120));
             let server = servers[round.rng.usize(0..servers.len())];
-            let power = round.rng.u32(0..power);
-            let millis = round.rng.i64(1..=1 << power);
+            let millis = millis(&mut round.rng, longest);
             jumps.jump(server, if round.rng.bool() { millis } else { -millis });
             round.found.faults += 1;
         }
@@ -87,7 +110,7 @@ fn jump(round: &mut Round, url: &str, servers: &[&Server], power: u32) {
         }
     });
     // A counter that nobody has touched since the clock went back may lie there for as long as it went back.
-    let total = Duration::from_millis(JUMPS << power);
+    let total = Duration::from_millis(JUMPS * longest.unsigned_abs());
     for server in servers {
         expiry::check(server, &[("jumping", DAY + total)], &mut round.found);
     }
