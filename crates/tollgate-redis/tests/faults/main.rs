@@ -27,6 +27,7 @@ mod expiry;
 mod fault;
 mod histories;
 mod late;
+mod ledger;
 mod process;
 mod prove;
 mod reserve;

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::{Charge, Key, PolicyQuota, QuotaState};
-use tollgate_redis::{KeyLayout, RedisStore};
+use tollgate_redis::{Identity, KeyLayout, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Cluster, Settings};
@@ -12,6 +12,7 @@ use tollgate_testkit::servers::{Cluster, Settings};
 use crate::cluster::{primaries, url};
 use crate::crowd::{build, builder, patient};
 use crate::fault::{Fault, Found, Round};
+use crate::ledger;
 
 /// Clocks that are up to 30 hours apart, with every anchor and layout, while connections are cut.
 pub(crate) const SKEW: Fault = Fault { name: "skew", round: skew };
@@ -31,20 +32,35 @@ const QUOTAS: [&str; 7] = [
     "1000/year@Asia/Tokyo",
 ];
 
-/// Each form of a window. The braces keep the keys of one caller on one server.
-const LAYOUTS: [&str; 3] = [
-    "skew:{{{user}}}:{windows}:{window}",
-    "at:{window_start}:{windows}:{{{user}}}",
-    "skew:{windows}:{{{user}}}:{window_start_ms}",
+/// Each form of a window, and the pattern of the keys. The braces keep the keys of one caller on one server.
+const LAYOUTS: [(&str, &str); 3] = [
+    ("skew:{{{user}}}:{windows}:{window}", "skew:{USER}:WINDOWS:*"),
+    ("at:{window_start}:{windows}:{{{user}}}", "at:*:WINDOWS:{USER}"),
+    ("skew:{windows}:{{{user}}}:{window_start_ms}", "skew:WINDOWS:{USER}:*"),
 ];
 
 /// A layout counts windows from the epoch.
-const OF_LAYOUTS: [&str; 2] = ["1000/1h", "1000/1d"];
+const OF_LAYOUTS: [(&str, &str); 2] = [("1000/1h", "1h"), ("1000/1d", "1d")];
 
 /// Counters of each quota, on all servers.
 const KEYS: usize = 9;
 
 const CHARGES: u32 = 30;
+
+/// What one caller charges.
+struct Counted {
+    store: RedisStore,
+    quota: PolicyQuota,
+    /// The pattern of the names in the servers, in which `USER` stands for the key.
+    names: String,
+}
+
+/// What one caller saw, and for each key the last answer and the number of charges of unknown outcome after it.
+struct Watched {
+    found: Found,
+    last: Vec<Option<QuotaState>>,
+    unknown: [u64; KEYS],
+}
 
 /// A Cluster whose servers have times of their own, and in which none is called away for that.
 pub(crate) fn skewed(round: &mut Round) -> Cluster {
@@ -62,19 +78,24 @@ pub(crate) fn skewed(round: &mut Round) -> Cluster {
 fn skew(round: &mut Round) {
     let cluster = skewed(round);
     let url = url(&cluster);
-    let plain = build(builder(&url).deadline(Duration::from_millis(200)));
-    let mut counted: Vec<(RedisStore, PolicyQuota)> =
-        QUOTAS.iter().map(|text| (plain.clone(), PolicyQuota::new("skew", text.parse().unwrap()))).collect();
-    for (number, layout) in LAYOUTS.iter().enumerate() {
+    let plain = builder(&url).deadline(Duration::from_millis(200)).identity(Identity::Plain);
+    let plain = build(plain);
+    let own = |(number, text): (usize, &&str)| {
+        let policy = format!("skew-{number}");
+        let names = format!("tollgate:1:{policy}:*:{{USER}}");
+        Counted { store: plain.clone(), quota: PolicyQuota::new(&policy, text.parse().unwrap()), names }
+    };
+    let mut counted: Vec<Counted> = QUOTAS.iter().enumerate().map(own).collect();
+    for (number, (layout, names)) in LAYOUTS.iter().enumerate() {
         let layout: KeyLayout = layout.parse().unwrap();
         let store = build(patient(&url).layout(layout));
-        counted.extend(OF_LAYOUTS.map(|text| {
-            (store.clone(), PolicyQuota::new(&format!("layout-{number}"), text.parse().unwrap()))
+        counted.extend(OF_LAYOUTS.map(|(text, windows)| {
+            let quota = PolicyQuota::new(&format!("layout-{number}"), text.parse().unwrap());
+            Counted { store: store.clone(), quota, names: names.replace("WINDOWS", windows) }
         }));
     }
     thread::scope(|scope| {
-        let callers: Vec<_> =
-            counted.iter().map(|(store, quota)| scope.spawn(|| watch(store, quota))).collect();
+        let callers: Vec<_> = counted.iter().map(|counted| scope.spawn(|| watch(counted))).collect();
         while !callers.iter().all(thread::ScopedJoinHandle::is_finished) {
             thread::sleep(round.millis(50..300));
             let servers = primaries(&cluster);
@@ -82,14 +103,23 @@ fn skew(round: &mut Round) {
             server.command::<u64>(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);
             round.found.faults += 1;
         }
-        for caller in callers {
-            round.found.add(caller.join().unwrap());
+        // Only now, when no connection is cut any more, can servers be asked for what they have.
+        for (caller, Counted { names, .. }) in callers.into_iter().zip(&counted) {
+            let Watched { found, last, unknown } = caller.join().unwrap();
+            round.found.add(found);
+            for (place, (last, unknown)) in last.iter().zip(unknown).enumerate() {
+                let user = format!("caller-{place}");
+                let server = cluster.primary_of(cluster.slot_of(&format!("{{{user}}}")));
+                if let Some(last) = last {
+                    ledger::check(server, &names.replace("USER", &user), last, unknown, &mut round.found);
+                }
+            }
         }
     });
 }
 
 /// The only one who charges these counters, each one after another, and so knows what each answer has to say.
-fn watch(store: &RedisStore, quota: &PolicyQuota) -> Found {
+fn watch(Counted { store, quota, .. }: &Counted) -> Watched {
     let mut found = Found::default();
     let mut last: Vec<Option<QuotaState>> = vec![None; KEYS];
     let mut unknown = [0; KEYS];
@@ -122,5 +152,5 @@ fn watch(store: &RedisStore, quota: &PolicyQuota) -> Found {
         }
     }
     found.expect(last.iter().all(Option::is_some), || format!("{} was never served", quota.windows()));
-    found
+    Watched { found, last, unknown }
 }

@@ -1,0 +1,65 @@
+//! What servers have in the end, held against what the only caller of each counter was told.
+
+use tollgate::QuotaState;
+use tollgate_testkit::servers::Server;
+
+use crate::fault::Found;
+
+/// How long a counter outlives its window, in milliseconds.
+const GRACE: i64 = 1_000;
+
+/// A counter as its server has it: read with plain commands, not with the store.
+#[derive(Debug)]
+struct Stored {
+    count: u64,
+    /// In Unix milliseconds.
+    expiry: i64,
+}
+
+/// Compares the counter whose name fits the pattern with the last answer about it and with the number of charges after it
+/// whose outcome is unknown. Returns whether the server still has it.
+///
+/// A server has it until its window is over for a second by the server's own clock, with a count and an expiry that are
+/// those of the answer. Only a charge of unknown outcome may have changed them.
+pub(crate) fn check(
+    server: &Server,
+    pattern: &str,
+    last: &QuotaState,
+    unknown: u64,
+    found: &mut Found,
+) -> bool {
+    let stored = stored(server, pattern);
+    let now = server.time().as_unix_millis();
+    let expiry = last.window().unwrap().end().as_unix_millis() + GRACE;
+    let what = || format!("{pattern}: {stored:?} at {now}, {unknown} unknown after {last:?}");
+    let mut is_there = false;
+    for Stored { count, expiry: is } in &stored {
+        if *is == expiry {
+            is_there = true;
+            let possible = last.used()..=last.used() + unknown;
+            found.expect(possible.contains(count), || format!("not the count that was told: {}", what()));
+        } else {
+            // An unknown charge took the counter into another window, with what it had or without.
+            let possible = *count <= unknown || (last.used()..=last.used() + unknown).contains(count);
+            // A key that names its window lies there for a second after it.
+            let is_earlier = *is < expiry;
+            found.expect(is_earlier || unknown > 0 && possible, || {
+                format!("not the window that was told: {}", what())
+            });
+        }
+    }
+    let is_over = now >= expiry;
+    found.expect(is_there || is_over || unknown > 0, || format!("forgotten: {}", what()));
+    is_there
+}
+
+fn stored(server: &Server, pattern: &str) -> Vec<Stored> {
+    let names: Vec<String> = server.command(["KEYS", pattern]);
+    let look = |name: &String| {
+        let count: Option<u64> = server.command(["GET", name]);
+        // Gone meanwhile, or told as -2.
+        let expiry: i64 = server.command(["PEXPIRETIME", name]);
+        count.filter(|_| expiry != -2).map(|count| Stored { count, expiry })
+    };
+    names.iter().filter_map(look).collect()
+}
