@@ -12,7 +12,7 @@ use crate::histories::{Judged, KINDS, Kind};
 use crate::process::url;
 use crate::{cancel, clock, cluster, commands, cut, late, process, reserve, rotation, sentinel, skew, slow};
 
-const FAULTS: [&Fault; 26] = [
+const FAULTS: [&Fault; 27] = [
     &cut::CUT,
     &cancel::CANCEL,
     &late::LATE,
@@ -32,6 +32,7 @@ const FAULTS: [&Fault; 26] = [
     &slow::SLOW,
     &slow::DEFAULT,
     &reserve::RESERVE,
+    &reserve::FAILOVER,
     &rotation::PASSWORD,
     &rotation::CERTIFICATES,
     &sentinel::FAILOVER,

@@ -6,11 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tollgate::{Charge, Key, PolicyQuota};
+use tollgate::{Charge, Counted, Key, PolicyQuota};
 use tollgate_redis::{AcrossSlots, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{Cluster, Server};
+use tollgate_testkit::servers::{Cluster, SLOTS, Server};
 
 use crate::cluster::{primaries, url};
 use crate::crowd::{USUAL, build, builder, patient, spawn, trouble};
@@ -18,11 +18,19 @@ use crate::diary::Tally;
 use crate::fault::{DEADLINE, Fault, Found, Round};
 
 /// Connections are cut and servers stand still while batches of 100 take units of two slots each.
-pub(crate) const RESERVE: Fault = Fault { name: "reserve", round: reserve };
+pub(crate) const RESERVE: Fault = Fault { name: "reserve", round: hang };
+
+/// The same while replicas take over from their primaries, as agreed.
+pub(crate) const FAILOVER: Fault = Fault { name: "reserve-failover", round: failover };
 
 #[test]
 fn a_batch_across_slots_takes_one_deadline_and_loses_no_unit() {
     RESERVE.test(1);
+}
+
+#[test]
+fn a_batch_across_slots_loses_no_unit_when_replicas_take_over() {
+    FAILOVER.test(1);
 }
 
 /// Requests of a batch, and callers with batches of their own.
@@ -31,6 +39,9 @@ const CALLERS: u64 = 2;
 
 /// Of a whole batch, whose requests are taken one after another.
 const BATCH_DEADLINE: Duration = Duration::from_millis(200);
+
+/// After which a batch that has not been admitted never is. How soon one is admitted is judged with all recoveries.
+const RECOVERY: Duration = Duration::from_secs(60);
 
 /// For how long units are given back after a failure.
 const GIVING_BACK: Duration = Duration::from_secs(10);
@@ -41,7 +52,25 @@ struct Reserved {
     found: Found,
 }
 
-fn reserve(round: &mut Round) {
+/// Brings trouble about. There are so many times of it in a round.
+type Disturb<'a> = &'a mut dyn FnMut(&mut Round, &Cluster);
+
+fn hang(round: &mut Round) {
+    reserve(round, 10, &mut |round, cluster| disturb(round, &primaries(cluster)));
+}
+
+fn failover(round: &mut Round) {
+    let slot = round.rng.u16(0..SLOTS);
+    // Of one primary after another: a node votes for another replica of the same one after minutes.
+    let mut slots = [0, 1, 2].map(|third| (slot + third * (SLOTS / 3)) % SLOTS).into_iter();
+    reserve(round, slots.len(), &mut |_, cluster| {
+        if let Some(slot) = slots.next() {
+            cluster.fail_over(slot);
+        }
+    });
+}
+
+fn reserve(round: &mut Round, times: usize, disturb: Disturb<'_>) {
     let cluster = Cluster::start(round.software()).calm();
     let reserving = |deadline| builder(&url(&cluster)).across_slots(AcrossSlots::Reserve).deadline(deadline);
     let store = build(reserving(BATCH_DEADLINE));
@@ -54,19 +83,17 @@ fn reserve(round: &mut Round) {
             spawn(ask(store.clone(), quotas.clone(), numbers, is_over.clone()))
         })
         .collect();
-    for _ in 0..10 {
+    for _ in 0..times {
         sleep(round.millis(20..200));
-        disturb(round, &primaries(&cluster));
+        disturb(round, &cluster);
         round.found.faults += 1;
     }
     is_over.store(true, Relaxed);
     let store = build(patient(&url(&cluster)));
+    let callers: Vec<Reserved> = callers.into_iter().map(|caller| block_on(caller).unwrap()).collect();
     let given_back = Instant::now() + GIVING_BACK;
-    for (caller, reserved) in (0..).zip(callers) {
-        let Reserved { tallies, found } = block_on(reserved).unwrap();
+    for (caller, Reserved { tallies, found }) in (0..).zip(callers) {
         round.found.add(found);
-        let served = tallies.iter().any(|tally| tally.admitted > 0);
-        round.found.expect(served, || format!("caller {caller} was never served"));
         for (number, tally) in (caller * BATCH..).zip(tallies) {
             for (quota, key) in quotas.iter().zip(keys(number)) {
                 let what = format!("request {number} under {}", quota.policy());
@@ -105,9 +132,14 @@ async fn ask(
         .collect();
     let batch: Vec<&[Charge<'_>]> = charges.iter().map(|charges| &charges[..]).collect();
     let mut reserved = Reserved { tallies: vec![Tally::default(); batch.len()], found: Found::default() };
-    while !is_over.load(Relaxed) {
+    let mut is_over_since = None;
+    loop {
         let start = Instant::now();
+        if is_over.load(Relaxed) {
+            is_over_since.get_or_insert(start);
+        }
         let answers = store.charge_each(&batch).await;
+        let all_admitted = answers.iter().all(|answer| answer.as_ref().is_ok_and(Counted::is_admitted));
         // As if it had the deadline of the other faults, by which all are judged.
         reserved.found.took.push(start.elapsed().saturating_sub(BATCH_DEADLINE - DEADLINE));
         for (answer, tally) in answers.into_iter().zip(&mut reserved.tallies) {
@@ -124,9 +156,22 @@ async fn ask(
                 }
             }
         }
+        // Once the trouble has ended, a batch that has room is admitted, each request of it (G2).
+        if let Some(since) = is_over_since {
+            if all_admitted {
+                reserved.found.recoveries.push(start - since);
+                return reserved;
+            }
+            if since.elapsed() > RECOVERY {
+                let tallies = &reserved.tallies;
+                let what =
+                    format!("not a whole batch is admitted {RECOVERY:?} after the trouble: {tallies:?} (G2)");
+                reserved.found.violations.push(what);
+                return reserved;
+            }
+        }
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
-    reserved
 }
 
 /// Both counters of a request have what was admitted, and at most what may have been. Units of requests that failed
