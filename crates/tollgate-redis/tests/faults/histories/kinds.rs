@@ -20,6 +20,8 @@ pub(crate) struct Kind {
     pub(crate) name: &'static str,
     /// Histories for which servers are started once.
     together: u64,
+    /// Whether calls without a reply are what its trouble is about.
+    pub(crate) leaves_unknown: bool,
     /// Records so many, and some more if the trouble is not over by then.
     record: fn(&mut Round) -> Vec<History>,
 }
@@ -54,36 +56,50 @@ const MANY: u64 = 2_000;
 /// Few where a round has one failover: most of the histories of a round have to be under way then.
 const FEW: u64 = 60;
 
-pub(crate) const SINGLE: Kind = Kind { name: "single", together: MANY, record: single };
+pub(crate) const SINGLE: Kind =
+    Kind { name: "single", together: MANY, leaves_unknown: false, record: single };
 
 /// Short windows, of which histories cross the ends.
-pub(crate) const WINDOW_ENDS: Kind = Kind { name: "window-ends", together: MANY, record: window_ends };
+pub(crate) const WINDOW_ENDS: Kind =
+    Kind { name: "window-ends", together: MANY, leaves_unknown: false, record: window_ends };
 
 /// Connections are cut, and requests and replies held up.
-pub(crate) const CUT: Kind = Kind { name: "cut", together: MANY, record: |round| cut(round, LONG) };
+pub(crate) const CUT: Kind =
+    Kind { name: "cut", together: MANY, leaves_unknown: true, record: |round| cut(round, LONG) };
 
 /// The same, with windows from the first hit.
-pub(crate) const FIRST_HIT: Kind =
-    Kind { name: "first-hit", together: MANY, record: |round| cut(round, FROM_FIRST_HIT) };
+pub(crate) const FIRST_HIT: Kind = Kind {
+    name: "first-hit",
+    together: MANY,
+    leaves_unknown: true,
+    record: |round| cut(round, FROM_FIRST_HIT),
+};
 
 /// The server stands still for a while.
-pub(crate) const HANG: Kind = Kind { name: "hang", together: MANY, record: hang };
+pub(crate) const HANG: Kind = Kind { name: "hang", together: MANY, leaves_unknown: true, record: hang };
 
 /// The server is killed, and started again with what it acknowledged.
-const RESTART: Kind = Kind { name: "kill", together: MANY, record: kill };
+const RESTART: Kind = Kind { name: "kill", together: MANY, leaves_unknown: true, record: kill };
 
 /// A replica takes over of which the clock lags behind, around the end of a window.
-const LAGGING_FAILOVER: Kind = Kind { name: "lagging-failover", together: FEW, record: lagging_failover };
+const LAGGING_FAILOVER: Kind =
+    Kind { name: "lagging-failover", together: FEW, leaves_unknown: false, record: lagging_failover };
 
-const SENTINEL: Kind = Kind { name: "sentinel", together: MANY, record: healthy_sentinels };
-const SENTINEL_FAILOVER: Kind = Kind { name: "sentinel-failover", together: FEW, record: sentinel_failover };
-const SENTINEL_KILL: Kind = Kind { name: "sentinel-kill", together: FEW, record: sentinel_kill };
+const SENTINEL: Kind =
+    Kind { name: "sentinel", together: MANY, leaves_unknown: false, record: healthy_sentinels };
+const SENTINEL_FAILOVER: Kind =
+    Kind { name: "sentinel-failover", together: FEW, leaves_unknown: false, record: sentinel_failover };
+const SENTINEL_KILL: Kind =
+    Kind { name: "sentinel-kill", together: FEW, leaves_unknown: false, record: sentinel_kill };
 
-const CLUSTER: Kind = Kind { name: "cluster", together: MANY, record: healthy_cluster };
+const CLUSTER: Kind =
+    Kind { name: "cluster", together: MANY, leaves_unknown: false, record: healthy_cluster };
 
 /// As agreed: nothing is lost.
-const CLUSTER_FAILOVER: Kind = Kind { name: "cluster-failover", together: MANY, record: cluster_failover };
-const CLUSTER_KILL: Kind = Kind { name: "cluster-kill", together: FEW, record: cluster_kill };
+const CLUSTER_FAILOVER: Kind =
+    Kind { name: "cluster-failover", together: MANY, leaves_unknown: false, record: cluster_failover };
+const CLUSTER_KILL: Kind =
+    Kind { name: "cluster-kill", together: FEW, leaves_unknown: false, record: cluster_kill };
 
 pub(crate) const KINDS: [&Kind; 13] = [
     &SINGLE,
