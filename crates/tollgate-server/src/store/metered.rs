@@ -4,6 +4,7 @@
 use std::pin::Pin;
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tokio::time;
@@ -43,6 +44,9 @@ pub(crate) struct Metered<S> {
     identity: Identity,
     key_logged: LogGap,
     request_logged: LogGap,
+    late_logged: LogGap,
+    /// Whether the log says of the outage that there is now that the store answers too late.
+    is_told_late: AtomicBool,
 }
 
 impl<S: Store> Metered<S> {
@@ -56,6 +60,8 @@ impl<S: Store> Metered<S> {
             identity,
             key_logged: LogGap::default(),
             request_logged: LogGap::default(),
+            late_logged: LogGap::default(),
+            is_told_late: AtomicBool::new(false),
         }
     }
 
@@ -121,6 +127,11 @@ impl<S: Store> Metered<S> {
 
     fn note_answer(&self) {
         self.metrics.answers(true);
+        // Relaxed, here and below: the flag guards no other memory. It rarely changes, and is only read as long as the
+        // store works.
+        if self.is_told_late.load(Relaxed) {
+            self.is_told_late.store(false, Relaxed);
+        }
         self.outages.answered();
     }
 
@@ -153,14 +164,18 @@ impl<S: Store> Metered<S> {
         }
     }
 
-    /// If the store answers with an error, the log line has advice.
+    /// If the store answers but cannot help, the log line has advice with the error. The first call of an outage cannot tell
+    /// whether the store is slow or silent. So there is such a line also later, once in an outage.
     fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>) {
         self.metrics.answers(false);
-        if self.outages.failed() {
-            if let Some(advice) = advice.as_ref().map(with_flags) {
+        let begins = self.outages.failed();
+        if let Some(advice) = advice.as_ref().map(with_flags) {
+            let is_news =
+                !self.is_told_late.swap(true, Relaxed) && self.late_logged.passes(SystemClock.now(), LOG_GAP);
+            if begins || is_news {
                 warn!(%error, advice, "the store does not answer in time: `on_store_failure` of each policy decides");
-                return;
             }
+        } else if begins {
             let unconnected = self.metrics.unconnected();
             let (server, trouble, advice) = said(unconnected.as_ref());
             warn!(

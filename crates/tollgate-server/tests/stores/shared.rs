@@ -5,7 +5,7 @@
 
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt as _;
@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollgate_testkit::servers::{self, Data, Persistence, Software};
+use tollgate_testkit::servers::{self, Data, FaultProxy, Persistence, Software, Way};
 
 use crate::support::folder::Folder;
 use crate::support::{Connection, HANG, Reply, Server, charged, get, tollgate};
@@ -67,6 +67,38 @@ fn until(what: &str, server: &Server, path: &str, is_so: impl Fn(&Reply) -> bool
 
 fn is_from_store(reply: &Reply) -> bool {
     matches!(reply.status, 200 | 429) && source(reply) == "store"
+}
+
+/// The first call of a store that became slow had no reply in time, so the log said that the store does not answer, and no
+/// later line said that it does.
+#[test]
+fn a_slow_store_is_logged_and_counted_as_too_slow() {
+    let (store, folder) = (redis(), Folder::new());
+    let proxy = FaultProxy::before(store.address());
+    let (log, url) = (folder.path("log"), format!("redis://{}", proxy.address()));
+    let arguments = ["--limit", "1000/1d", "--store", &url];
+    let server = Server::start_logging_to(File::create(&log).expect("a log"), &arguments);
+    let (alice, bob) = ("/v1/check?user=alice", "/v1/check?user=bob");
+    until("counted by the store", &server, alice, is_from_store);
+    let read = || fs::read_to_string(&log).expect("the log is text");
+    assert!(!read().contains("the store does not answer"), "{}", read());
+    let metric = |name| server.metric(name).unwrap_or_default();
+    let errors = || metric(r#"tollgate_store_errors_total{kind="too_slow"}"#);
+
+    // Late by less than the default deadline.
+    proxy.delay(Way::Reply, Duration::from_millis(150));
+    until("called too slow three times", &server, alice, |_| errors() >= 3.0);
+    assert_eq!(source(&server.get(alice)), "fallback");
+    assert!(metric("tollgate_store_late_replies_total") >= 3.0);
+    let log = read();
+    let is_told = |line: &str| {
+        ["the store does not answer in time", "the store answers too late", "--store-timeout"]
+            .iter()
+            .all(|part| line.contains(part))
+    };
+    assert!(log.lines().any(is_told), "{log}");
+    proxy.heal();
+    until("counted by the store", &server, bob, is_from_store);
 }
 
 #[test]
