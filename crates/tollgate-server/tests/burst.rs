@@ -1,7 +1,8 @@
 //! The first burst: 200 clients ask a service with default flags that has just started with an empty store.
 //!
 //! With a limit of 50, exactly 50 are admitted. If the machine is too busy for the store's deadline, the default policy
-//! admits more, uncounted. Each of those answers says so, and lies inside an outage in the log.
+//! admits more, uncounted. Each of those answers says so, and lies inside an outage of which the log has the beginning and
+//! the end.
 
 #![cfg(unix)]
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
@@ -9,14 +10,17 @@
 mod support;
 
 use std::env;
+use std::fs::{self, File};
 use std::hint;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use serde_json::Value;
+use support::folder::Folder;
 use support::{Server, get};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -78,18 +82,28 @@ impl Burst {
     /// Starts a store and a service, and sends the requests as soon as the service announces its address.
     fn of(software: Software) -> Self {
         let store = servers::Server::start(software);
-        let limit = format!("{LIMIT}/1d@first_hit");
-        let server = Server::start(&["--limit", &limit, "--store", &format!("redis://{}", store.address())]);
+        let (folder, limit) = (Folder::new(), format!("{LIMIT}/1d@first_hit"));
+        let log = folder.path("log");
+        let arguments = ["--limit", &limit, "--store", &format!("redis://{}", store.address())];
+        let server = Server::start_logging_to(File::create(&log).expect("a log"), &arguments);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         let answers = runtime.block_on(answers(&server));
+        let read = || fs::read_to_string(&log).expect("the log is text");
+        // An end is logged with the first answer after it. One of several outages in a row is logged with the others, ten
+        // seconds after the first.
+        let patience = Instant::now() + Duration::from_secs(30);
+        while !Self::judged(&answers, &read()).violations.is_empty() && Instant::now() < patience {
+            server.get("/v1/check?user=bob");
+            thread::sleep(Duration::from_millis(10));
+        }
         server.signal("TERM");
-        let (_, log) = server.wait();
-        Self::judged(&answers, &log)
+        server.wait();
+        Self::judged(&answers, &read())
     }
 
     fn judged(answers: &[Answer], log: &str) -> Self {
         let mut burst = Self::default();
-        let outages = outages(log);
+        let outages = Outages::read(log).whole;
         for answer in answers.iter().filter(|answer| answer.is_admitted) {
             burst.admitted += 1;
             if answer.source == "fallback" {
@@ -156,26 +170,69 @@ async fn answer(stream: &mut TcpStream) -> (bool, Value) {
     }
 }
 
-/// Returns the outages in the log.
-fn outages(log: &str) -> Vec<RangeInclusive<Timestamp>> {
-    let (mut outages, mut begun, mut told) = (Vec::new(), None, Timestamp::MIN);
-    for line in log.lines() {
-        let Some(at) = line.split_whitespace().next().and_then(|at| at.parse::<Timestamp>().ok()) else {
-            continue;
-        };
-        if line.contains("the store does not answer") {
-            begun = Some(at);
-        } else if line.contains("the store answers again") {
-            outages.push(begun.take().unwrap_or(told)..=at);
-            told = at;
-        } else if line.contains("the store was away again") {
-            // These have no lines of their own.
-            outages.push(told..=at);
-            told = at;
+/// The outages in a log.
+#[derive(Debug, Default)]
+struct Outages {
+    /// Those of which both the beginning and the end are in the log.
+    whole: Vec<RangeInclusive<Timestamp>>,
+    /// The beginning of one that has no end yet.
+    begun: Option<Timestamp>,
+    /// When the last line about an outage was logged.
+    told: Option<Timestamp>,
+}
+
+impl Outages {
+    fn read(log: &str) -> Self {
+        let mut outages = Self::default();
+        for line in log.lines() {
+            let at = line.split_whitespace().next().and_then(|at| at.parse().ok());
+            if let Some(at) = at {
+                outages.line(at, line);
+            }
         }
+        outages
     }
-    outages.extend(begun.map(|begun| begun..=Timestamp::MAX));
-    outages
+
+    fn line(&mut self, at: Timestamp, line: &str) {
+        if line.contains("the store does not answer") {
+            self.begun.get_or_insert(at);
+        } else if line.contains("the store answers again") {
+            self.whole.extend(self.begun.take().map(|begun| begun..=at));
+        } else if line.contains("the store was away again") {
+            // Outages that were gathered since the line before, and have no lines of their own.
+            self.whole.extend(self.told.map(|told| told..=at));
+            self.begun = line.contains("is away").then_some(at);
+        } else {
+            return;
+        }
+        self.told = Some(at);
+    }
+}
+
+/// A log without the beginning of an outage, or without its end, excused every admission before or after.
+#[test]
+fn an_outage_has_a_beginning_and_an_end() {
+    let at = |second: u8| -> Timestamp { format!("2026-01-01T00:00:{second:02}Z").parse().expect("a time") };
+    let log = |lines: &[(u8, &str)]| -> String {
+        lines.iter().map(|(second, line)| format!("{}  WARN {line}\n", at(*second))).collect()
+    };
+    let (gone, back) = ("the store does not answer: error=..", "the store answers again failed=3");
+    let again =
+        |store: &str| format!("the store was away again since the last line about it store=\"{store}\"");
+    let (answers, away) = (again("answers"), again("is away"));
+    for (lines, whole, is_open) in [
+        (&[(1, gone), (2, back)][..], &[(1, 2)][..], false),
+        (&[(1, gone)], &[], true),
+        (&[(2, back)], &[], false),
+        (&[(2, &answers)], &[], false),
+        (&[(1, gone), (2, back), (13, &answers)], &[(1, 2), (2, 13)], false),
+        (&[(1, gone), (2, back), (13, &away)], &[(1, 2), (2, 13)], true),
+        (&[(1, gone), (2, back), (13, &away), (14, back)], &[(1, 2), (2, 13), (13, 14)], false),
+    ] {
+        let outages = Outages::read(&log(lines));
+        let expected: Vec<_> = whole.iter().map(|(begun, ended)| at(*begun)..=at(*ended)).collect();
+        assert_eq!((&outages.whole, outages.begun.is_some()), (&expected, is_open), "{lines:?}");
+    }
 }
 
 #[test]
