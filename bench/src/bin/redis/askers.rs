@@ -6,7 +6,7 @@ use anyhow::Result;
 use redis::aio::MultiplexedConnection;
 use redis::{Client, cmd};
 use tollgate::{Quota, SharedLimiter};
-use tollgate_redis::RedisStore;
+use tollgate_redis::{RedisStore, RedisStoreBuilder};
 
 use crate::store::Store;
 
@@ -63,7 +63,14 @@ impl Ours {
     ///
     /// If called outside of a Tokio runtime.
     pub(crate) fn new(store: &Store, limit: u32) -> Result<Self> {
-        Ok(Self(Arc::new(SharedLimiter::new(Quota::per_hour(limit), store.builder()?.build()?))))
+        Self::over(store.builder()?, limit)
+    }
+
+    /// # Panics
+    ///
+    /// If called outside of a Tokio runtime.
+    pub(crate) fn over(store: RedisStoreBuilder, limit: u32) -> Result<Self> {
+        Ok(Self(Arc::new(SharedLimiter::new(Quota::per_hour(limit), store.build()?))))
     }
 }
 

@@ -12,9 +12,11 @@ use tollgate_testkit::servers::Software;
 use crate::askers::{Asker, FEW, Increment, NEVER_REACHED, Ours, Script};
 use crate::bytes;
 use crate::course::{Course, Tally, runtime};
+use crate::delay::{self, Far};
 use crate::figures::Figure;
 use crate::http::{Peer, Services};
 use crate::store::Store;
+use crate::two::Two;
 
 /// A single measurement.
 pub(crate) struct Case {
@@ -39,6 +41,12 @@ enum Kind {
     LoneScript,
     /// 64 callers, one key.
     Hot,
+    /// So many keys of a store that is far away, compared with the same near.
+    Delay(usize),
+    /// Two processes with this many callers each, compared with one of them.
+    TwoProcesses(usize),
+    /// The same with a store that is far away.
+    TwoFarProcesses(usize),
     /// 64 callers, one key that has used up its limit.
     Denied,
     Http(Peer),
@@ -54,6 +62,8 @@ pub(crate) enum Side {
 
 const SCRIPT: &str = "script";
 
+const KEYS: u32 = 100_000;
+
 const CASES: &[Case] = &[
     calls(
         &[("redis/distinct/64", Figure::Rate), ("redis/store-cpu/64", Figure::StoreMicros)],
@@ -68,6 +78,10 @@ const CASES: &[Case] = &[
     case(&[("redis/lone-script/p50", Figure::Micros)], SCRIPT, Kind::LoneScript),
     calls(&[("redis/hot/64", Figure::Rate)], Kind::Hot),
     calls(&[("redis/denied-hot", Figure::Rate)], Kind::Denied),
+    case(&[("redis/delay/distinct", Figure::Rate)], "no delay", Kind::Delay(KEYS as usize)),
+    case(&[("redis/delay/hot", Figure::Rate)], "no delay", Kind::Delay(1)),
+    case(&[("redis/two-processes/near", Figure::Rate)], "one process", Kind::TwoProcesses(64)),
+    case(&[("redis/two-processes/far", Figure::Rate)], "one process", Kind::TwoFarProcesses(64)),
     case(&[("redis/http/64", Figure::Rate)], "limitador", Kind::Http(Peer::Limitador)),
     case(&[("redis/http-floor/64", Figure::Rate)], "hyper", Kind::Http(Peer::Hyper)),
     case(&[("redis/bytes", Figure::Bytes)], "SET PX", Kind::Bytes),
@@ -92,6 +106,9 @@ pub(crate) struct Cases {
     script_denied: Script,
     increment: Increment,
     slots: Option<Slots>,
+    far: Option<Far>,
+    two: Option<Two>,
+    two_far: Option<Two>,
     services: Option<Services>,
     // Dropped after everything that has connections.
     runtime: Runtime,
@@ -119,18 +136,26 @@ impl Cases {
             .transpose()?;
         let with_slots = has(|kind| matches!(kind, Kind::Slots(_)));
         let with_slots = with_slots.then(|| Store::start_with_slots(software)).transpose()?;
+        let two = has(|kind| matches!(kind, Kind::TwoProcesses(_)));
+        let two = two.then(|| Two::near(&store)).transpose()?;
+        let two_far = has(|kind| matches!(kind, Kind::TwoFarProcesses(_)));
+        let two_far = two_far.then(|| Two::far(&store)).transpose()?;
         let runtime = runtime()?;
         let _inside = runtime.enter();
         let slots = with_slots.map(|store| Slots::new(store, &runtime)).transpose()?;
+        let far = has(|kind| matches!(kind, Kind::Delay(_))).then(|| Far::new(&store)).transpose()?;
         Ok(Self {
             chosen,
-            keys: keys(100_000),
+            keys: keys(KEYS),
             ours: Ours::new(&store, NEVER_REACHED)?,
             ours_denied: Ours::new(&store, FEW)?,
             script: runtime.block_on(Script::new(&store, NEVER_REACHED))?,
             script_denied: runtime.block_on(Script::new(&store, FEW))?,
             increment: runtime.block_on(Increment::new(&store))?,
             slots,
+            far,
+            two,
+            two_far,
             services,
             runtime,
             store,
@@ -156,6 +181,13 @@ impl Cases {
                 let hot = ["hot".to_owned()];
                 self.admitted(side, (&self.ours, &self.script, &self.store), &hot, 64, length)
             }
+            Kind::Delay(keys) => {
+                let Far { ours, .. } = self.far.as_ref().context("there is no proxy")?.turn(side);
+                let keys = self.keys.get(..keys).context("there are not so many keys")?;
+                self.ours(ours, keys, delay::CALLERS, length)
+            }
+            Kind::TwoProcesses(callers) => self.two(side, self.two.as_ref(), callers, length),
+            Kind::TwoFarProcesses(callers) => self.two(side, self.two_far.as_ref(), callers, length),
             Kind::Denied => self.denied(side, &["denied".to_owned()], length),
             Kind::Lone => self.lone(side, &self.increment, length),
             Kind::LoneScript => self.lone(side, &self.script, length),
@@ -181,8 +213,37 @@ impl Cases {
             Side::Ours => self.crowd(ours, store, &course, callers, length),
             Side::Peer => self.crowd(script, store, &course, callers, length),
         }?;
-        ensure!(tally.admitted == tally.decisions, "{} of {} admitted", tally.admitted, tally.decisions);
+        expect_all_admitted(&tally)?;
         Ok(measured)
+    }
+
+    /// Measures ours, whichever side it is.
+    fn ours(
+        &self,
+        ours: &Ours,
+        keys: &[String],
+        callers: usize,
+        length: Duration,
+    ) -> Result<Vec<(Figure, f64)>> {
+        let (tally, measured) = self.crowd(ours, &self.store, &Course::endless(keys), callers, length)?;
+        expect_all_admitted(&tally)?;
+        Ok(measured)
+    }
+
+    fn two(
+        &self,
+        side: Side,
+        two: Option<&Two>,
+        callers: usize,
+        length: Duration,
+    ) -> Result<Vec<(Figure, f64)>> {
+        let two = two.context("there are no two processes")?;
+        let tally = match side {
+            Side::Ours => two.both(&self.keys, callers, length),
+            Side::Peer => two.one(&self.keys, callers, length),
+        }?;
+        expect_all_admitted(&tally)?;
+        Ok(vec![(Figure::Rate, tally.decisions as f64 / tally.seconds)])
     }
 
     fn denied(&self, side: Side, key: &[String], length: Duration) -> Result<Vec<(Figure, f64)>> {
@@ -249,6 +310,11 @@ impl Case {
     pub(crate) fn name(&self) -> &'static str {
         self.results.first().map_or("", |(name, _)| name)
     }
+}
+
+fn expect_all_admitted(tally: &Tally) -> Result<()> {
+    ensure!(tally.admitted == tally.decisions, "{} of {} admitted", tally.admitted, tally.decisions);
+    Ok(())
 }
 
 fn keys(count: u32) -> Vec<String> {

@@ -8,9 +8,11 @@ mod askers;
 mod bytes;
 mod cases;
 mod course;
+mod delay;
 mod figures;
 mod http;
 mod store;
+mod two;
 
 use std::path::PathBuf;
 use std::time::Duration;

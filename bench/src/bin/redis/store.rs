@@ -1,5 +1,6 @@
 //! The store: a separate server on core 0.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -43,10 +44,18 @@ impl Store {
         format!("redis://{}", self.server.address())
     }
 
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.server.address()
+    }
+
     pub(crate) fn builder(&self) -> Result<RedisStoreBuilder> {
+        self.builder_at(self.address())
+    }
+
+    /// Returns the builder of a store that is reached at another address.
+    pub(crate) fn builder_at(&self, address: SocketAddr) -> Result<RedisStoreBuilder> {
         let scheme = if self.has_slots { "redis+cluster" } else { "redis" };
-        let url = format!("{scheme}://{}", self.server.address());
-        Ok(RedisStore::builder(url.parse()?).deadline(DEADLINE))
+        Ok(RedisStore::builder(format!("{scheme}://{address}").parse()?).deadline(DEADLINE))
     }
 
     /// Returns the user and system time so far.
