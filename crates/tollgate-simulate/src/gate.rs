@@ -213,7 +213,9 @@ impl Gate {
                 )
             }
             Held::NoAnswer if requests < least.max(1) => {
-                format!("{}, of at least {} needed", counted(requests, "request"), grouped(least.max(1)))
+                let which = if self.is_of_decisions() { " that a policy decides on" } else { "" };
+                let needed = grouped(least.max(1));
+                format!("{}{which}, of at least {needed} needed", counted(requests, "request"))
             }
             Held::NoAnswer if all == 0 => counted(0, of),
             _ => format!("{} ({} of {}{about})", percent(part, all), grouped(part), counted(all, of)),
@@ -224,7 +226,18 @@ impl Gate {
     /// Returns the measured value, and the number of its requests.
     fn measure(&self, report: &Report) -> Result<(Measured, u64), GateError> {
         match &self.scope {
-            Scope::All => Ok((self.of_all(report)?, report.requests)),
+            Scope::All => {
+                let measured = self.of_all(report)?;
+                let requests = match self.measure {
+                    _ if !self.is_of_decisions() => report.requests,
+                    // A limit that is gone allows requests that it decided on.
+                    Measure::NewlyAllowed => report
+                        .decided()
+                        .max(report.compared.as_ref().map_or(0, |compared| compared.denied_before)),
+                    _ => report.decided(),
+                };
+                Ok((measured, requests))
+            }
             Scope::Policy(name) => {
                 let policy = self.policy(report, name)?;
                 let of_requests = |part| Measured::requests(part, policy.requests);
@@ -266,7 +279,7 @@ impl Gate {
                     }
                     _ => return Err(self.unmeasured("one class", "denied and denied_clients")),
                 };
-                Ok((measured, class.requests))
+                Ok((measured, class.decided))
             }
         }
     }
@@ -309,6 +322,11 @@ impl Gate {
             policy: name.to_owned(),
             known: report.policies.iter().map(PolicyReport::title).collect::<Vec<_>>().join(", "),
         })
+    }
+
+    /// Whether it is about what policies decide, so that other requests say nothing.
+    const fn is_of_decisions(&self) -> bool {
+        !matches!(self.measure, Measure::Undecided | Measure::Unparsed | Measure::Late)
     }
 
     fn unmeasured(&self, scope: &'static str, known: &'static str) -> GateError {

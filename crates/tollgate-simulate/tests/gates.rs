@@ -180,7 +180,43 @@ fn a_gate_over_nothing_has_no_answer() {
     assert_eq!(held("login.denied{bot} > 0"), Held::NoAnswer);
     let few: Gate = "denied > 0".parse().unwrap();
     assert_eq!(few.check(&none, 10_000).unwrap().held, Held::NoAnswer);
-    assert_eq!(few.check(&none, 1).unwrap().held, Held::Held);
+    assert_eq!(few.check(&report(POLICIES, None), 1).unwrap().held, Held::Failed);
+}
+
+/// Requests that match no policy, or that all would be errors, were taken for requests that are allowed.
+#[test]
+fn a_gate_over_requests_that_no_policy_decides_on_has_no_answer() {
+    let unmatched = "policies: [{ name: gone, match: { path: /gone }, key: [ip], quotas: [1/1m] }]";
+    let keyless = "policies: [{ name: api, key: [user], quotas: [1/1m] }]";
+    for policies in [unmatched, keyless] {
+        let nothing = report(policies, Some(policies));
+        for gate in [
+            "denied > 0.1%",
+            "denied < 1",
+            "denied_clients > 0",
+            "denied{bot} > 0",
+            "denied_clients{others} > 0",
+            "newly_denied > 0",
+            "newly_denied_clients > 0",
+            "newly_allowed > 0",
+        ] {
+            let result = gate.parse::<Gate>().unwrap().check(&nothing, 1).unwrap();
+            let measured = "0 requests that a policy decides on, of at least 1 needed";
+            assert_eq!((result.held, result.measured.as_str()), (Held::NoAnswer, measured), "{gate}");
+        }
+    }
+    // That requests are errors, and that a limit is gone, are answers.
+    let held = |policies: &str, gate: &str| {
+        gate.parse::<Gate>().unwrap().check(&report(policies, Some(OLD)), 1).unwrap().held
+    };
+    assert_eq!(held(keyless, "undecided > 1%"), Held::Failed);
+    assert_eq!(held(unmatched, "newly_allowed > 0"), Held::Failed);
+    assert_eq!(held(unmatched, "undecided > 1%"), Held::Held);
+    // Clients on a list are exempt by a policy, and denied for want of one.
+    for text in ["allow: { ip: 0.0.0.0/0 }", "unmatched: deny"] {
+        let listed = format!("{text}\n{unmatched}");
+        assert_ne!(held(&listed, "denied > 100%"), Held::NoAnswer, "{text}");
+    }
 }
 
 /// Nobody can be named, so no client was denied, and the gate held.

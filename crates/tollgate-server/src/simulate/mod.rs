@@ -107,9 +107,9 @@ fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result
         None => hidden,
     };
     let status = match answer.held() {
-        _ if answer.report.requests == 0 => NO_DECISION,
-        Held::Held => SUCCESS,
         Held::Failed => FAILURE,
+        _ if !answer.report.has_answer() => NO_DECISION,
+        Held::Held => SUCCESS,
         Held::NoAnswer => NO_DECISION,
     };
     let text = if args.json {

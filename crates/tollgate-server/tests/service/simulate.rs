@@ -167,6 +167,25 @@ fn logs_without_an_answer_have_status_3() {
     assert_eq!(status, Some(3), "{said}");
 }
 
+/// Policies of another site had the answer that nobody would be denied.
+#[test]
+fn a_replay_in_which_no_policy_matches_has_status_3() {
+    let folder = Folder::new();
+    let gone = POLICIES.replace("/login", "/gone");
+    folder.write("policies.yaml", &gone);
+    for arguments in [&[][..], &["--fail-if", "denied > 0.1%"]] {
+        let (status, said, _) = folder.simulate(arguments);
+        assert_eq!(status, Some(3), "{said}");
+        assert!(
+            said.contains("\nNo policy decides on any of these requests, so there is no answer.\n"),
+            "{said}"
+        );
+    }
+    // A policy in shadow mode has an answer, although it does not decide.
+    folder.write("policies.yaml", &POLICIES.replace("name: login,", "name: login, mode: shadow,"));
+    assert_eq!(folder.simulate(&[]).0, Some(0));
+}
+
 #[test]
 fn json_markdown_and_the_page_have_the_same_figures_and_no_keys() {
     let folder = Folder::new();
@@ -259,7 +278,7 @@ fn names_in_notes_are_neither_control_characters_nor_markup() {
         "policies: [{ name: a, key: [\"x\\e[31m\\n# `<b>|y\"], quotas: [3/1m], on_missing_key: skip }]",
     );
     let (status, said, error) = folder.simulate(&[]);
-    assert_eq!(status, Some(0), "{error}");
+    assert_eq!(status, Some(3), "{error}");
     assert!(said.contains("No request in the logs has `x\\u{1b}[31m\\n# '<b>|y`, which"), "{said}");
     assert!(!said.contains('\x1b'), "{said}");
     let (_, said, _) = folder.simulate(&["--md"]);

@@ -115,6 +115,10 @@ fn summary(page: &mut String, report: &Report) {
         let _ = writeln!(page, "<li><b>{number}</b> {}</li>", Text(about));
     }
     page.push_str("</ul>\n");
+    if !report.has_answer() {
+        let why = if report.requests == 0 { Report::NO_REQUEST } else { Report::NO_POLICY };
+        let _ = writeln!(page, "<p class=\"failed\">{why}</p>");
+    }
     if !report.undecided_reasons.is_empty() {
         let mut table = Table::new("Why requests cannot be decided", &["requests", "reason"], 2);
         for reason in &report.undecided_reasons {

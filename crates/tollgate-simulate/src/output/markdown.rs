@@ -8,7 +8,7 @@ use super::number::{counted, grouped, lasting};
 use super::table::Table;
 use super::text::{legend, marks};
 use super::{Answer, code};
-use crate::{Held, percent};
+use crate::{Held, Report, percent};
 
 /// Limits of a curve that are listed.
 const LISTED: usize = 20;
@@ -44,6 +44,10 @@ impl Answer {
                 counted(report.undecided, "request"),
                 percent(report.undecided, report.requests)
             );
+        }
+        if !report.has_answer() {
+            let why = if report.requests == 0 { Report::NO_REQUEST } else { Report::NO_POLICY };
+            let _ = writeln!(text, "{why}\n");
         }
         if !gates.is_empty() {
             let mut table = Table::new(["gate", "fails if", "measured", "allowed"]).left(4);

@@ -105,7 +105,7 @@ fn span(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Report { requests, denied, clients, denied_clients, undecided, .. } = report;
     if *requests == 0 {
-        return writeln!(f, "\nThere are no requests to replay, so there is no answer.");
+        return writeln!(f, "\n{}", Report::NO_REQUEST);
     }
     writeln!(
         f,
@@ -139,6 +139,9 @@ fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
             counted(report.unlimited, "request"),
             percent(report.unlimited, *requests)
         )?;
+    }
+    if !report.has_answer() {
+        writeln!(f, "{}", Report::NO_POLICY)?;
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 //! Requests and clients of each class.
 
 use super::bits::Bits;
+use super::outcome::Verdict;
 use crate::Classes;
 use crate::report::ClassReport;
 
@@ -14,6 +15,7 @@ pub(super) struct ByClass {
 #[derive(Debug, Default)]
 struct OfClass {
     requests: u64,
+    decided: u64,
     denied: u64,
     clients: Bits,
     denied_clients: Bits,
@@ -33,14 +35,15 @@ impl ByClass {
     }
 
     /// Notes a request of a class, counted from 1, and of a client, if it is followed.
-    pub(super) fn note(&mut self, class: u8, client: Option<u32>, is_denied: bool) {
+    pub(super) fn note(&mut self, class: u8, client: Option<u32>, verdict: Verdict) {
         let Some(of_class) = self.classes.get_mut(usize::from(class)) else { return };
         of_class.requests += 1;
-        of_class.denied += u64::from(is_denied);
+        of_class.decided += u64::from(verdict.is_decided());
+        of_class.denied += u64::from(verdict.is_denied());
         let Some(client) = client else { return };
         let before = of_class.bytes();
         of_class.clients.insert(client);
-        if is_denied {
+        if verdict.is_denied() {
             of_class.denied_clients.insert(client);
         }
         self.bytes += of_class.bytes() - before;
@@ -67,6 +70,7 @@ impl ByClass {
         let reports = names.zip(figures).map(|(class, figures)| ClassReport {
             class,
             requests: figures.requests,
+            decided: figures.decided,
             denied: figures.denied,
             clients: figures.clients.count() * one_client_in,
             denied_clients: figures.denied_clients.count() * one_client_in,

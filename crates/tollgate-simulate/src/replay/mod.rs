@@ -408,16 +408,16 @@ impl Replay {
         let is_refused = hit.status.is_some_and(|status| matches!(status, 429 | 503));
         self.all.refused_in_log += u64::from(is_refused);
         self.all.verdicts.note(verdict, before);
-        self.all.calendar.note(now, verdict == Verdict::Denied);
+        self.all.calendar.note(now, verdict.is_denied());
         let number = digest.and_then(|digest| {
             self.all.fingerprint = mix(self.all.fingerprint, digest, now);
             self.number(CLIENT, digest, request)
         });
-        self.all.classes.note(class, number, verdict == Verdict::Denied);
+        self.all.classes.note(class, number, verdict);
         let Some(number) = number else { return };
-        let was_denied = before == Some(Verdict::Denied);
-        self.all.clients.note(number, now, verdict == Verdict::Denied, was_denied, class);
-        if verdict == Verdict::Denied {
+        let was_denied = before.is_some_and(Verdict::is_denied);
+        self.all.clients.note(number, now, verdict.is_denied(), was_denied, class);
+        if verdict.is_denied() {
             self.all.examples.note(number, hit);
             if let Some(subjects) = self.subjects.get_mut(CLIENT) {
                 subjects.remember_name(number, &hit.attributes);
@@ -432,7 +432,7 @@ impl Replay {
         before: Option<Verdict>,
     ) {
         let hit = request.hit;
-        let is_new = before == Some(Verdict::Allowed) && !decision.is_allowed();
+        let is_new = before.is_some_and(Verdict::is_allowed) && !decision.is_allowed();
         match decision.ground() {
             Ground::Exempt(policy) => self.note_uncounted(request, policy, Role::Enforced, None),
             Ground::Denied(policy) | Ground::MissingKey { policy, .. } => {

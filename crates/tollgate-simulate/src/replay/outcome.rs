@@ -1,11 +1,13 @@
 //! The outcomes of requests.
 
-use tollgate_policy::{CheckError, PolicyDecision};
+use tollgate_policy::{CheckError, Ground, PolicyDecision};
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Verdict {
     Allowed,
+    /// It is allowed because no policy limits it.
+    Unlimited,
     Denied,
     /// It lacks something, and live it would be answered as an error.
     Undecided,
@@ -27,23 +29,37 @@ pub(super) struct Verdicts {
 impl Verdict {
     pub(super) fn of(decision: &Result<PolicyDecision, CheckError>) -> Self {
         match decision {
+            Ok(decision) if matches!(decision.ground(), Ground::Unlimited) => Self::Unlimited,
             Ok(decision) if decision.is_allowed() => Self::Allowed,
             Ok(_) => Self::Denied,
             Err(_) => Self::Undecided,
         }
+    }
+
+    pub(super) const fn is_allowed(self) -> bool {
+        matches!(self, Self::Allowed | Self::Unlimited)
+    }
+
+    pub(super) const fn is_denied(self) -> bool {
+        matches!(self, Self::Denied)
+    }
+
+    /// Whether a policy decides on it.
+    pub(super) const fn is_decided(self) -> bool {
+        matches!(self, Self::Allowed | Self::Denied)
     }
 }
 
 impl Verdicts {
     pub(super) fn note(&mut self, verdict: Verdict, before: Option<Verdict>) {
         self.requests += 1;
-        self.denied += u64::from(verdict == Verdict::Denied);
+        self.denied += u64::from(verdict.is_denied());
         self.undecided += u64::from(verdict == Verdict::Undecided);
         let Some(before) = before else { return };
-        self.denied_before += u64::from(before == Verdict::Denied);
+        self.denied_before += u64::from(before.is_denied());
         match (before, verdict) {
-            (Verdict::Allowed, Verdict::Denied) => self.newly_denied += 1,
-            (Verdict::Denied, Verdict::Allowed) => self.newly_allowed += 1,
+            (before, Verdict::Denied) if before.is_allowed() => self.newly_denied += 1,
+            (Verdict::Denied, verdict) if verdict.is_allowed() => self.newly_allowed += 1,
             (Verdict::Undecided, Verdict::Undecided) => {}
             (Verdict::Undecided, _) | (_, Verdict::Undecided) => self.incomparable += 1,
             _ => {}

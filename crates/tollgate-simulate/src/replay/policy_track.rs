@@ -6,6 +6,7 @@ use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
 use super::Role;
 use super::by_class::ByClass;
 use super::clients::Met;
+use super::outcome::Verdict;
 use super::quota_track::{QuotaTrack, Seen};
 
 /// The kind of key of the clients of figures over all policies.
@@ -200,7 +201,7 @@ impl Tracks {
         track.denied += u64::from(is_denied);
         track.newly_denied += u64::from(is_denied && is_new);
         let before = track.classes.bytes();
-        track.classes.note(class, client, is_denied);
+        track.classes.note(class, client, if is_denied { Verdict::Denied } else { Verdict::Allowed });
         self.class_bytes += track.classes.bytes() - before;
         if let Some(client) = client {
             track.clients.note(client, is_denied);

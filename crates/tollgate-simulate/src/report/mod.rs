@@ -204,6 +204,8 @@ pub struct ClassReport {
     pub class: String,
     /// Requests in it.
     pub requests: u64,
+    /// Those that a policy decides on: some may be without a limit, or be answered as errors.
+    pub decided: u64,
     /// Those that are denied.
     pub denied: u64,
     /// Clients with a request in it. A client may be in several classes.
@@ -255,6 +257,21 @@ pub struct DayReport {
 }
 
 impl Report {
+    /// Why there is no answer.
+    pub(crate) const NO_REQUEST: &str = "There is no request to replay, so there is no answer.";
+    pub(crate) const NO_POLICY: &str = "No policy decides on any of these requests, so there is no answer.";
+
+    /// Requests that a policy decides on: all that are neither without a limit nor answered as errors.
+    pub(crate) const fn decided(&self) -> u64 {
+        self.requests.saturating_sub(self.undecided).saturating_sub(self.unlimited)
+    }
+
+    /// Whether a policy matches any of the requests, in whatever role, or some are denied because none does.
+    #[must_use]
+    pub fn has_answer(&self) -> bool {
+        self.decided() > 0 || self.policies.iter().any(|policy| policy.requests > 0)
+    }
+
     /// The figures of each class: of all policies together, and then of each policy that has matched a request of it.
     pub(crate) fn by_class(&self) -> impl Iterator<Item = (String, &ClassReport)> {
         let all = self.classes.iter().map(|class| ("all policies".to_owned(), class));
