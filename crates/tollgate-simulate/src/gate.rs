@@ -152,23 +152,31 @@ struct Measured {
     /// Their name, in singular.
     of: &'static str,
     is_estimate: bool,
-    /// For clients: the requests that make them count.
-    because_of: u64,
+    /// For clients: the requests because of which some would count that are not counted.
+    clientless: u64,
 }
 
 impl Measured {
     const fn requests(part: u64, all: u64) -> Self {
-        Self { part, all, of: "request", is_estimate: false, because_of: part }
+        Self { part, all, of: "request", is_estimate: false, clientless: 0 }
     }
 
-    /// Clients, of which one in so many was followed, and the requests because of which they count.
-    const fn clients(part: u64, all: u64, one_in: u64, because_of: u64) -> Self {
-        Self { part, all, of: "client", is_estimate: one_in > 1, because_of }
+    /// Clients, of which one in so many was followed, and the requests of clients that are not counted.
+    const fn clients(part: u64, all: u64, one_in: u64, clientless: u64) -> Self {
+        Self { part, all, of: "client", is_estimate: one_in > 1, clientless }
     }
 
-    /// Returns whether such requests exist, but none of them has a client that is counted.
-    const fn is_missed(&self) -> bool {
-        self.part == 0 && self.because_of > 0
+    /// Whether clients that are not counted could turn an answer into another one. Each has at least one request. An
+    /// estimate takes them into account, unless it is 0.
+    fn is_open(&self, is_met: impl Fn(u64, u64) -> bool) -> bool {
+        let Self { part, all, clientless, .. } = *self;
+        match self.is_estimate {
+            true => part == 0 && clientless > 0,
+            false => {
+                let with_all = is_met(part.saturating_add(clientless), all.saturating_add(clientless));
+                is_met(part, all) != with_all
+            }
+        }
     }
 }
 
@@ -180,18 +188,10 @@ impl Gate {
     /// If it names an unknown policy or class, or a value that is not measured.
     pub fn check(&self, report: &Report, least: u64) -> Result<GateResult, GateError> {
         let (measured, requests) = self.measure(report)?;
-        let is_missed = measured.is_missed();
-        let Measured { part, all, of, is_estimate, because_of } = measured;
-        let order =
-            if self.is_share { self.bound.order_of_percentage(part, all) } else { self.bound.order_of(part) };
-        let is_met = match self.comparison {
-            Comparison::Above => order.is_gt(),
-            Comparison::AtLeast => order.is_ge(),
-            Comparison::Below => order.is_lt(),
-            Comparison::AtMost => order.is_le(),
-        };
+        let is_missed = measured.is_open(|part, all| self.is_met(part, all));
+        let Measured { part, all, of, is_estimate, clientless } = measured;
         let is_sample = of != "line" && report.read.as_ref().is_some_and(|read| read.is_sample);
-        let held = match is_met {
+        let held = match self.is_met(part, all) {
             _ if is_missed || all == 0 || requests < least.max(1) => Held::NoAnswer,
             true => Held::Failed,
             // A sample shows fewer denials than there were.
@@ -208,8 +208,8 @@ impl Gate {
         let measured = match held {
             Held::NoAnswer if is_missed => {
                 format!(
-                    "{}, none of them by a counted {of}: they lack the key, or --max-clients left it out",
-                    counted(because_of, "request")
+                    "{}, of none of the {of}s that are counted: they lack the key, or --max-clients left theirs out",
+                    counted(clientless, "request")
                 )
             }
             Held::NoAnswer if requests < least.max(1) => {
@@ -223,7 +223,19 @@ impl Gate {
         Ok(GateResult { gate: self.text.clone(), held, measured, allowed: self.allowed() })
     }
 
-    /// Returns the measured value, and the number of its requests.
+    /// Whether the condition is met by a part of a whole.
+    fn is_met(&self, part: u64, all: u64) -> bool {
+        let order =
+            if self.is_share { self.bound.order_of_percentage(part, all) } else { self.bound.order_of(part) };
+        match self.comparison {
+            Comparison::Above => order.is_gt(),
+            Comparison::AtLeast => order.is_ge(),
+            Comparison::Below => order.is_lt(),
+            Comparison::AtMost => order.is_le(),
+        }
+    }
+
+    /// What is measured, and the requests that it is measured of.
     fn measure(&self, report: &Report) -> Result<(Measured, u64), GateError> {
         match &self.scope {
             Scope::All => {
@@ -253,7 +265,12 @@ impl Gate {
                     Measure::NewlyDenied => of_requests(policy.newly_denied),
                     Measure::DeniedClients => {
                         let one_in = policy.one_client_in;
-                        Measured::clients(policy.denied_clients, policy.clients, one_in, policy.denied)
+                        Measured::clients(
+                            policy.denied_clients,
+                            policy.clients,
+                            one_in,
+                            policy.clientless.denied,
+                        )
                     }
                     _ => return Err(self.unmeasured("one policy", "denied, denied_clients and newly_denied")),
                 };
@@ -274,9 +291,12 @@ impl Gate {
                 })?;
                 let measured = match self.measure {
                     Measure::Denied => Measured::requests(class.denied, class.requests),
-                    Measure::DeniedClients => {
-                        Measured::clients(class.denied_clients, class.clients, one_in, class.denied)
-                    }
+                    Measure::DeniedClients => Measured::clients(
+                        class.denied_clients,
+                        class.clients,
+                        one_in,
+                        class.clientless.denied,
+                    ),
                     _ => return Err(self.unmeasured("one class", "denied and denied_clients")),
                 };
                 Ok((measured, class.decided))
@@ -287,21 +307,18 @@ impl Gate {
     fn of_all(&self, report: &Report) -> Result<Measured, GateError> {
         let requests = |part| Measured::requests(part, report.requests);
         let clients =
-            |part, because_of| Measured::clients(part, report.clients, report.one_client_in, because_of);
+            |part, clientless| Measured::clients(part, report.clients, report.one_client_in, clientless);
         let all = report.read.as_ref().map_or(0, |read| read.lines);
         let lines = |part| Measured { of: "line", ..Measured::requests(part, all) };
         let compared = || report.compared.as_ref().ok_or_else(|| GateError::NoBaseline(self.text.clone()));
         Ok(match self.measure {
             Measure::Denied => requests(report.denied),
             Measure::Undecided => requests(report.undecided),
-            Measure::DeniedClients => clients(report.denied_clients, report.denied),
+            Measure::DeniedClients => clients(report.denied_clients, report.clientless.denied),
             Measure::NewlyDenied => requests(compared()?.newly_denied),
             Measure::NewlyAllowed => requests(compared()?.newly_allowed),
             Measure::NewlyDeniedClients => {
-                let compared = compared()?;
-                // Those who were denied other requests before are not new, so only an estimate misses anybody.
-                let because_of = if report.one_client_in > 1 { compared.newly_denied } else { 0 };
-                clients(compared.newly_denied_clients, because_of)
+                clients(compared()?.newly_denied_clients, report.clientless.newly_denied)
             }
             Measure::Unparsed => lines(report.read.as_ref().map_or(0, |read| read.unparsed_lines)),
             Measure::Late => lines(report.read.as_ref().map_or(0, |read| read.late)),

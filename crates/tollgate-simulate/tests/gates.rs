@@ -131,6 +131,28 @@ fn a_sample_without_the_denied_client_gives_no_answer() {
     assert!((1..20).contains(&answers), "{answers}");
 }
 
+/// The client was followed when it was denied, and left out when there were too many.
+#[test]
+fn a_client_that_is_left_out_after_its_denial_gives_no_answer() {
+    let (two, five) = (common::POLICIES.replace("5/1m", "2/1m"), common::POLICIES);
+    let mut answers = 0;
+    for denied in 0..20 {
+        let mut clients = vec![format!("10.0.0.{denied}"); 4];
+        clients.extend((0..200).map(|number| format!("10.0.1.{number}")));
+        let max_clients = NonZeroUsize::new(40).unwrap();
+        let options = Options { max_clients, ..Options::default() };
+        let report = replay(policies(&two), policies(five), options, &clients);
+        assert!(report.one_client_in > 1 && report.denied == 2, "{report:?}");
+        for gate in ["denied_clients > 0", "login.denied_clients > 0", "newly_denied_clients > 0"] {
+            let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
+            let expected = if report.denied_clients > 0 { Held::Failed } else { Held::NoAnswer };
+            assert_eq!(result.held, expected, "{result:?}");
+        }
+        answers += u32::from(report.denied_clients > 0);
+    }
+    assert!((1..20).contains(&answers), "{answers}");
+}
+
 /// 7 of 1,000 are 0.7 %, but as numbers with rounded binary places they are more. So are 14, 28 and 29.
 #[test]
 fn percentages_are_compared_exactly() {
@@ -226,6 +248,38 @@ fn denials_without_a_key_are_no_answer_about_clients() {
     let keyless = report(policies, None);
     let held = |gate: &str| gate.parse::<Gate>().unwrap().check(&keyless, 1).unwrap().held;
     assert_eq!((held("api.denied > 0"), held("api.denied_clients > 0")), (Held::Failed, Held::NoAnswer));
+}
+
+/// One request had an address, so the gate held as if all newly denied ones were that client's.
+#[test]
+fn newly_denied_requests_without_a_client_are_no_answer_about_clients() {
+    let of_users =
+        |limit: u32| policies(&format!("policies: [{{ name: api, key: [user], quotas: [{limit}/1m] }}]"));
+    let mut replay = Replay::new(of_users(5), Some(of_users(500)), Options::default()).unwrap();
+    for second in 0..20 {
+        let ip = (second == 0).then_some(("ip", "192.0.2.1"));
+        let attributes = [("user", "bob")].into_iter().chain(ip).collect();
+        replay.request(&Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
+    }
+    let report = replay.report();
+    for (gate, expected) in [
+        ("newly_denied > 14", Held::Failed),
+        ("denied_clients > 0", Held::NoAnswer),
+        ("newly_denied_clients > 0", Held::NoAnswer),
+        ("newly_denied_clients >= 1", Held::NoAnswer),
+        ("newly_denied_clients < 1", Held::NoAnswer),
+        // The fifteen requests are of so many clients at most.
+        ("newly_denied_clients > 15", Held::Held),
+        ("newly_denied_clients >= 0", Held::Failed),
+        ("newly_denied_clients <= 15", Held::Failed),
+        ("api.denied_clients > 0", Held::Failed),
+    ] {
+        let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
+        assert_eq!(result.held, expected, "{gate}: {result:?}");
+        if expected == Held::NoAnswer {
+            assert!(result.measured.starts_with("15 requests, of none of the clients"), "{result:?}");
+        }
+    }
 }
 
 #[test]

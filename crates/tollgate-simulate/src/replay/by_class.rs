@@ -1,7 +1,7 @@
 //! Requests and clients of each class.
 
 use super::bits::Bits;
-use super::outcome::Verdict;
+use super::outcome::{Clientless, Verdict};
 use crate::Classes;
 use crate::report::ClassReport;
 
@@ -17,6 +17,7 @@ struct OfClass {
     requests: u64,
     decided: u64,
     denied: u64,
+    clientless: Clientless,
     clients: Bits,
     denied_clients: Bits,
 }
@@ -34,12 +35,14 @@ impl ByClass {
         Self { classes: std::iter::repeat_with(OfClass::default).take(counted).collect(), bytes: 0 }
     }
 
-    /// Notes a request of a class, counted from 1, and of a client, if it is followed.
-    pub(super) fn note(&mut self, class: u8, client: Option<u32>, verdict: Verdict) {
+    /// Notes a request of a class, counted from 1, and of a client, if it is followed: what became of it, and under the
+    /// policies to compare with.
+    pub(super) fn note(&mut self, class: u8, client: Option<u32>, verdict: Verdict, before: Option<Verdict>) {
         let Some(of_class) = self.classes.get_mut(usize::from(class)) else { return };
         of_class.requests += 1;
         of_class.decided += u64::from(verdict.is_decided());
         of_class.denied += u64::from(verdict.is_denied());
+        of_class.clientless.note(client, verdict, before);
         let Some(client) = client else { return };
         let before = of_class.bytes();
         of_class.clients.insert(client);
@@ -57,6 +60,8 @@ impl ByClass {
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
         for of_class in &mut self.classes {
+            // Nobody knows which of them were of clients that are still followed.
+            of_class.clientless.denied = of_class.denied;
             of_class.clients.keep(kept);
             of_class.denied_clients.keep(kept);
         }
@@ -74,6 +79,7 @@ impl ByClass {
             denied: figures.denied,
             clients: figures.clients.count() * one_client_in,
             denied_clients: figures.denied_clients.count() * one_client_in,
+            clientless: figures.clientless,
         });
         reports.collect()
     }

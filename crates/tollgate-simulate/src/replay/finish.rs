@@ -68,6 +68,7 @@ impl Replay {
             refused_in_log: all.refused_in_log,
             clients: all.clients.count(|_| true) * one_client_in,
             denied_clients: all.clients.count(|client| client.denied > 0) * one_client_in,
+            clientless: all.clientless,
             one_client_in,
             policies: self.policies(),
             most_denied: self.listed(
@@ -118,6 +119,7 @@ impl Replay {
                 clients: track.clients.all() * one_client_in,
                 denied_clients: track.clients.denied() * one_client_in,
                 one_client_in,
+                clientless: track.clientless,
                 classes: track.classes.reports(&self.options.classes, one_client_in),
                 quotas: quotas.collect(),
             })

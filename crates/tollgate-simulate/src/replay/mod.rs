@@ -46,6 +46,7 @@ use self::engine::Engine;
 pub use self::error::ReplayError;
 use self::example::Examples;
 pub(crate) use self::finish::written;
+pub(crate) use self::outcome::Clientless;
 use self::outcome::Verdict;
 use self::per_client::PerClient;
 use self::policy_track::{CLIENT, Noted, PolicyTrack, Tracks};
@@ -187,6 +188,7 @@ struct All {
     /// Reasons why requests cannot be decided.
     undecided: HashMap<String, u64>,
     unlimited: u64,
+    clientless: Clientless,
     clients: Clients,
     classes: ByClass,
     calendar: Calendar,
@@ -413,7 +415,8 @@ impl Replay {
             self.all.fingerprint = mix(self.all.fingerprint, digest, now);
             self.number(CLIENT, digest, request)
         });
-        self.all.classes.note(class, number, verdict);
+        self.all.classes.note(class, number, verdict, before);
+        self.all.clientless.note(number, verdict, before);
         let Some(number) = number else { return };
         let was_denied = before.is_some_and(Verdict::is_denied);
         self.all.clients.note(number, now, verdict.is_denied(), was_denied, class);
@@ -432,11 +435,12 @@ impl Replay {
         before: Option<Verdict>,
     ) {
         let hit = request.hit;
-        let is_new = before.is_some_and(Verdict::is_allowed) && !decision.is_allowed();
         match decision.ground() {
-            Ground::Exempt(policy) => self.note_uncounted(request, policy, Role::Enforced, None),
+            Ground::Exempt(policy) => {
+                self.note_uncounted(request, policy, Role::Enforced, Verdict::Allowed, before);
+            }
             Ground::Denied(policy) | Ground::MissingKey { policy, .. } => {
-                self.note_uncounted(request, policy, Role::Enforced, Some(Denial { is_new }));
+                self.note_uncounted(request, policy, Role::Enforced, Verdict::Denied, before);
             }
             Ground::Unlimited => self.all.unlimited += 1,
             _ => {}
@@ -446,7 +450,7 @@ impl Replay {
             let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
             Charged { quota, cost, state, key }
         });
-        self.note_charges(request, charged, is_new);
+        self.note_charges(request, charged, before);
         if decision.trials().next().is_some() {
             self.note_trials(request, decision);
         }
@@ -458,14 +462,14 @@ impl Replay {
         request: &Request<'_, '_>,
         policy: &Policy,
         role: Role,
-        denial: Option<Denial>,
+        verdict: Verdict,
+        before: Option<Verdict>,
     ) {
         let Some(track) = self.tracks.find_policy(policy, role) else { return };
         let subject = self.tracks.of(track).map_or(CLIENT, |track| track.subject);
         let client = request.numbers.get(subject).copied().flatten().flatten();
-        let is_new = denial.as_ref().is_some_and(|denial| denial.is_new);
         let class = request.class;
-        self.tracks.note_request(Noted { track, client, class, is_new, is_denied: denial.is_some() });
+        self.tracks.note_request(Noted { track, client, class, verdict, before });
     }
 
     /// The charges of quotas on trial are not in the decision, so they are determined once more.
@@ -477,8 +481,8 @@ impl Replay {
         for trial in decision.trials() {
             match trial.answer {
                 TrialAnswer::Denied => {
-                    let denial = Some(Denial { is_new: false });
-                    self.note_uncounted(request, trial.policy, Role::of(trial.kind), denial);
+                    let role = Role::of(trial.kind);
+                    self.note_uncounted(request, trial.policy, role, Verdict::Denied, None);
                 }
                 TrialAnswer::Quotas(counted) => {
                     let Some(of_match) = counting.next() else { continue };
@@ -488,7 +492,7 @@ impl Replay {
                         state,
                         key: move || Some(digest(charge.counter().key())),
                     });
-                    self.note_charges(request, charged, false);
+                    self.note_charges(request, charged, None);
                 }
                 _ => _ = counting.next(),
             }
@@ -511,12 +515,12 @@ impl Replay {
         }
     }
 
-    /// Notes the charges of policies, each of which has its charges together.
+    /// Notes the charges of policies, each of which has its charges together. Trials are compared with nothing.
     fn note_charges<'c, K: FnOnce() -> Option<u128>>(
         &mut self,
         request: &mut Request<'_, '_>,
         charges: impl Iterator<Item = Charged<'c, K>>,
-        is_new: bool,
+        before: Option<Verdict>,
     ) {
         let mut last: Option<(usize, Option<u32>)> = None;
         for Charged { quota, cost, state, key } in charges {
@@ -529,7 +533,7 @@ impl Replay {
                         Some(number) => number,
                         None => key().and_then(|digest| self.number(subject, digest, request)),
                     };
-                    self.tracks.begin(track, number, request.class, is_new);
+                    self.tracks.begin(track, number, request.class, before);
                     number
                 }
             };
@@ -584,6 +588,8 @@ impl Replay {
         }
         self.untried.iter_mut().flatten().for_each(|untried| untried.keep(subject, &kept));
         if subject == CLIENT {
+            let outcome::Verdicts { denied, newly_denied, .. } = self.all.verdicts;
+            self.all.clientless = Clientless { denied, newly_denied };
             self.all.clients.keep(&kept);
             self.all.examples.keep(&kept);
             self.all.tried.keep(&kept);
@@ -600,11 +606,6 @@ struct Charged<'c, K> {
     state: &'c QuotaState,
     /// Digests the key.
     key: K,
-}
-
-/// That a policy denies a request without a count.
-struct Denial {
-    is_new: bool,
 }
 
 /// For each kind of key the number of its client, if it has been looked for.

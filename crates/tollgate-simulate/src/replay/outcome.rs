@@ -26,6 +26,23 @@ pub(super) struct Verdicts {
     pub(super) incomparable: u64,
 }
 
+/// Denied requests of which no client is counted, or perhaps none: they lack the key, or only some clients are followed.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Clientless {
+    pub(crate) denied: u64,
+    pub(crate) newly_denied: u64,
+}
+
+impl Clientless {
+    /// Notes a request of this client, given what became of it, and under the policies to compare with.
+    pub(super) fn note(&mut self, client: Option<u32>, verdict: Verdict, before: Option<Verdict>) {
+        if client.is_none() && verdict.is_denied() {
+            self.denied += 1;
+            self.newly_denied += u64::from(before.is_some_and(Verdict::is_allowed));
+        }
+    }
+}
+
 impl Verdict {
     pub(super) fn of(decision: &Result<PolicyDecision, CheckError>) -> Self {
         match decision {

@@ -6,7 +6,7 @@ use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
 use super::Role;
 use super::by_class::ByClass;
 use super::clients::Met;
-use super::outcome::Verdict;
+use super::outcome::{Clientless, Verdict};
 use super::quota_track::{QuotaTrack, Seen};
 
 /// The kind of key of the clients of figures over all policies.
@@ -30,6 +30,7 @@ pub(super) struct PolicyTrack {
     pub(super) denied_by_quotas: u64,
     /// Requests that it denies and that the policies to compare with do not.
     pub(super) newly_denied: u64,
+    pub(super) clientless: Clientless,
     pub(super) clients: Met,
     pub(super) classes: ByClass,
     pub(super) quotas: Vec<QuotaTrack>,
@@ -43,7 +44,7 @@ pub(super) struct Tracks {
     places: Vec<(usize, (usize, usize))>,
     /// Quotas that count the clients of figures over all policies, if they are few: most requests have one of them.
     near: Vec<(usize, usize)>,
-    /// Policies whose charges were begun, with the client and whether the request is newly denied.
+    /// Policies whose charges were begun, with the client.
     begun: Vec<Noted>,
     /// The memory for the clients of classes.
     class_bytes: usize,
@@ -56,9 +57,10 @@ pub(super) struct Noted {
     pub(super) client: Option<u32>,
     /// The class of the request, counted from 1; 0 if it is in none.
     pub(super) class: u8,
-    /// Whether the request is denied now, by any policy, and was not before.
-    pub(super) is_new: bool,
-    pub(super) is_denied: bool,
+    /// What the policy makes of it.
+    pub(super) verdict: Verdict,
+    /// What the policies to compare with make of it, if the policy decides.
+    pub(super) before: Option<Verdict>,
 }
 
 impl PolicyTrack {
@@ -72,6 +74,7 @@ impl PolicyTrack {
             denied: 0,
             denied_by_quotas: 0,
             newly_denied: 0,
+            clientless: Clientless::default(),
             clients: Met::default(),
             classes: ByClass::new(classes),
             quotas: Vec::new(),
@@ -166,8 +169,8 @@ impl Tracks {
     }
 
     /// Begins to note the charges of a policy for a request.
-    pub(super) fn begin(&mut self, track: usize, client: Option<u32>, class: u8, is_new: bool) {
-        self.begun.push(Noted { track, client, class, is_new, is_denied: false });
+    pub(super) fn begin(&mut self, track: usize, client: Option<u32>, class: u8, before: Option<Verdict>) {
+        self.begun.push(Noted { track, client, class, verdict: Verdict::Allowed, before });
     }
 
     /// Notes one charge of the policy begun last.
@@ -176,8 +179,8 @@ impl Tracks {
         if let Some(quota) = quota {
             quota.note(seen);
         }
-        if let Some(begun) = self.begun.last_mut() {
-            begun.is_denied |= !seen.state.has_room();
+        if let Some(begun) = self.begun.last_mut().filter(|_| !seen.state.has_room()) {
+            begun.verdict = Verdict::Denied;
         }
     }
 
@@ -186,7 +189,7 @@ impl Tracks {
         let mut begun = std::mem::take(&mut self.begun);
         for noted in begun.drain(..) {
             if let Some(track) = self.tracks.get_mut(noted.track) {
-                track.denied_by_quotas += u64::from(noted.is_denied);
+                track.denied_by_quotas += u64::from(noted.verdict.is_denied());
             }
             self.note_request(noted);
         }
@@ -195,16 +198,18 @@ impl Tracks {
     }
 
     /// Notes a request that a policy exempts, denies without a count, or has counted.
-    pub(super) fn note_request(&mut self, Noted { track, client, class, is_new, is_denied }: Noted) {
+    pub(super) fn note_request(&mut self, Noted { track, client, class, verdict, before }: Noted) {
         let Some(track) = self.tracks.get_mut(track) else { return };
+        let is_new = before.is_some_and(Verdict::is_allowed);
         track.requests += 1;
-        track.denied += u64::from(is_denied);
-        track.newly_denied += u64::from(is_denied && is_new);
-        let before = track.classes.bytes();
-        track.classes.note(class, client, if is_denied { Verdict::Denied } else { Verdict::Allowed });
-        self.class_bytes += track.classes.bytes() - before;
+        track.denied += u64::from(verdict.is_denied());
+        track.newly_denied += u64::from(verdict.is_denied() && is_new);
+        track.clientless.note(client, verdict, before);
+        let bytes = track.classes.bytes();
+        track.classes.note(class, client, verdict, before);
+        self.class_bytes += track.classes.bytes() - bytes;
         if let Some(client) = client {
-            track.clients.note(client, is_denied);
+            track.clients.note(client, verdict.is_denied());
         }
     }
 
@@ -230,6 +235,8 @@ impl Tracks {
     /// Keeps the clients of this kind of key that had these numbers.
     pub(super) fn keep(&mut self, subject: usize, kept: &[u32]) {
         for track in self.tracks.iter_mut().filter(|track| track.subject == subject) {
+            // Nobody knows which of them were of clients that are still followed.
+            track.clientless = Clientless { denied: track.denied, newly_denied: track.newly_denied };
             track.clients.keep(kept);
             track.classes.keep(kept);
             track.quotas.iter_mut().for_each(|quota| quota.keep(kept));

@@ -8,6 +8,7 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::share::{percent, percentage};
+use crate::replay::Clientless;
 use crate::{Curve, Role};
 
 /// The result of a replay. Times are in RFC 3339, in the zone of the report.
@@ -63,6 +64,8 @@ pub struct Report {
     /// The limits of this answer.
     pub notes: Vec<String>,
     #[serde(skip)]
+    pub(crate) clientless: Clientless,
+    #[serde(skip)]
     pub(crate) fingerprint: u128,
 }
 
@@ -103,6 +106,8 @@ pub struct PolicyReport {
     pub classes: Vec<ClassReport>,
     /// The effects of its quotas.
     pub quotas: Vec<QuotaReport>,
+    #[serde(skip)]
+    pub(crate) clientless: Clientless,
 }
 
 /// The effect of one quota.
@@ -212,6 +217,8 @@ pub struct ClassReport {
     pub clients: u64,
     /// Those with a denied request in it.
     pub denied_clients: u64,
+    #[serde(skip)]
+    pub(crate) clientless: Clientless,
 }
 
 /// The differences from the policies to compare with.
