@@ -345,4 +345,15 @@ impl<'a> Trial<'a> {
     pub fn charges(&self) -> impl Iterator<Item = Charge<'a>> {
         self.entry.charges(self.quotas)
     }
+
+    /// The quotas of the charges as the policies have them: if an attribute says a limit, that of the quota is the most
+    /// that it may be.
+    #[must_use]
+    pub fn declared(&self) -> &'a [PolicyQuota] {
+        let Quotas { enforced, candidates } = self.entry.quotas;
+        match self.kind {
+            TrialKind::Shadow => &enforced.quotas,
+            TrialKind::Candidate => &candidates.quotas,
+        }
+    }
 }

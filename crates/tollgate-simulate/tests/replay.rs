@@ -494,3 +494,34 @@ fn requests_at_once_come_to_the_same_as_one_by_one() {
         assert_eq!(json(at_once), one_by_one, "{at_once} at once");
     }
 }
+
+/// A quota whose limit a request states was taken for any quota with the same windows, such as one of an override.
+#[test]
+fn stated_limits_are_booked_on_their_own_quota() {
+    let rows: String = (0..2_000).map(|row| format!("t{row}: [{}/1h], ", 100 + row)).collect();
+    let text = format!(
+        "policies:
+  - name: plans
+    key: [user]
+    quotas: [{{ limit: {{ attribute: user, on_missing: 3 }}, max: 9, window: 1h }}]
+    candidate: [{{ limit: {{ attribute: user }}, max: 8, window: 1h }}]
+    overrides: {{ by: host, values: {{ {rows} }} }}
+"
+    );
+    let mut replay = Replay::new(policies(&text), None, Options::default()).unwrap();
+    for second in 0..300 {
+        let user = ["5", "7", "50"][second as usize % 3];
+        let attributes = [("user", user)].into_iter().collect();
+        replay.request(&Hit::new(Timestamp::from_unix_millis(MONDAY + second), attributes)).unwrap();
+    }
+    let report = replay.report();
+    assert_eq!((report.requests, report.denied, report.undecided), (300, 300 - 5 - 7 - 9, 0));
+    for (policy, denied, windows) in [(&report.policies[0], 279, 3), (&report.policies[1], 280, 3)] {
+        let [quota] = &policy.quotas[..] else { panic!("{:#?}", policy.quotas) };
+        assert_eq!((quota.denied, quota.windows, quota.of_override_in_line), (denied, windows, None));
+        // Each client had as much as its own limit allows.
+        assert_eq!(quota.burst, Some(1.0));
+    }
+    let said = Answer::new(report, Vec::new()).to_string();
+    assert!(said.contains("plans 9/1h (at most; `user` says the limit)\n"), "{said}");
+}

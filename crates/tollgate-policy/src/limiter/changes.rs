@@ -133,7 +133,7 @@ impl<T> Changed<T> {
     /// Returns each changed quota with its policy and the result.
     pub fn iter(&self) -> impl Iterator<Item = (&Policy, &PolicyQuota, &T)> {
         let changed = self.set.quotas(&self.charged).zip(&self.values);
-        changed.filter_map(|((policy, quota), value)| Some((policy, quota, value.as_ref()?)))
+        changed.filter_map(|((policy, _, quota), value)| Some((policy, quota, value.as_ref()?)))
     }
 
     /// Returns the policies under which it was made.

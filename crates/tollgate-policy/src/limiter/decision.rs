@@ -52,7 +52,10 @@ pub struct QuotaStanding<'a> {
     /// The quota that was charged; if [an attribute](crate::LimitAttribute) sets the limit, with that limit. If the
     /// policy for outages decided, the state has another limit.
     pub quota: &'a PolicyQuota,
-    /// The state of the quota.
+    /// The same quota as the [policies](PolicyDecision::policies) have it: there it is one of [`Policy::quotas`], or of an
+    /// [override](crate::Override::quotas).
+    pub declared: &'a PolicyQuota,
+    /// Where it stands.
     pub state: &'a QuotaState,
 }
 
@@ -318,7 +321,7 @@ impl PolicyDecision {
         };
         charged.into_iter().flat_map(|(states, charged)| {
             let quotas = self.set.quotas(charged).zip(states);
-            quotas.map(|((policy, quota), state)| QuotaStanding { policy, quota, state })
+            quotas.map(|((policy, declared, quota), state)| QuotaStanding { policy, quota, declared, state })
         })
     }
 
@@ -381,18 +384,18 @@ impl PolicyDecision {
 }
 
 impl PolicySet {
-    /// The quotas as they were charged.
+    /// The quotas as they are declared and as they were charged.
     pub(super) fn quotas<'a>(
         &'a self,
         charged: &'a Charged,
-    ) -> impl Iterator<Item = (&'a Policy, &'a PolicyQuota)> {
+    ) -> impl Iterator<Item = (&'a Policy, &'a PolicyQuota, &'a PolicyQuota)> {
         let all = charged.applied.iter().flat_map(|applied| {
             let policy = self.policies().policy(applied.policy);
             policy.into_iter().flat_map(|policy| self.list(*applied).iter().map(move |quota| (policy, quota)))
         });
-        all.enumerate().map(|(place, (policy, quota))| {
+        all.enumerate().map(|(place, (policy, declared))| {
             let limited = charged.limited.as_ref().and_then(|limited| limited.get(place));
-            (policy, limited.unwrap_or(quota))
+            (policy, declared, limited.unwrap_or(declared))
         })
     }
 

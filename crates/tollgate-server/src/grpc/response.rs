@@ -29,7 +29,7 @@ fn code(is_allowed: bool) -> i32 {
 /// The figures are those of the deciding quota, if there is one.
 fn status(decision: &PolicyDecision) -> DescriptorStatus {
     let code = code(decision.is_allowed());
-    let Some(QuotaStanding { policy, quota, state }) = decision.quota() else {
+    let Some(QuotaStanding { policy, quota, state, .. }) = decision.quota() else {
         return DescriptorStatus { code, ..DescriptorStatus::default() };
     };
     let limit = RateLimit {

@@ -13,20 +13,22 @@ const MOST: usize = 8 << 20;
 
 /// The greatest number of units admitted for one client in an interval as long as a window, wherever it begins.
 ///
-/// Fixed windows admit up to twice their limit around a boundary. This is what traffic really got.
+/// Fixed windows admit up to twice their limit around a boundary. This is what traffic really got. Each request may have a
+/// limit of its own, so intervals compare by their share of it.
 #[derive(Debug, Default)]
 pub(super) struct Burst {
     /// Admissions of the last window's length, the oldest first.
     recent: VecDeque<(Timestamp, u32, u32)>,
     /// Units among them, by client: fewer than twice the greatest limit.
     of_clients: PerClient<Packed<6>>,
-    most: u64,
+    /// The units of the fullest interval, and the limit then.
+    most: (u64, u64),
     is_lost: bool,
 }
 
 impl Burst {
-    /// Notes an admission. Times never go back.
-    pub(super) fn admitted(&mut self, now: Timestamp, client: u32, units: u32, window: Duration) {
+    /// Notes an admission under this limit. Times never go back.
+    pub(super) fn admitted(&mut self, now: Timestamp, client: u32, units: u32, limit: u64, window: Duration) {
         if self.is_lost {
             return;
         }
@@ -43,7 +45,11 @@ impl Burst {
         }
         self.recent.push_back((now, client, units));
         let of_client = self.add(client, |of_client| of_client.saturating_add(u64::from(units)));
-        self.most = self.most.max(of_client);
+        let product = |units: u64, limit: u64| u128::from(units) * u128::from(limit);
+        let (most, its_limit) = self.most;
+        if its_limit == 0 || product(of_client, its_limit) > product(most, limit) {
+            self.most = (of_client, limit);
+        }
     }
 
     /// Keeps the clients that had these numbers.
@@ -68,9 +74,11 @@ impl Burst {
         self.recent.iter().take(count).fold(0, |all, (_, client, _)| all ^ self.touch(*client))
     }
 
-    /// The most units; `None` if there were more admissions in a window's length than are remembered.
-    pub(super) fn most(&self) -> Option<u64> {
-        (!self.is_lost).then_some(self.most)
+    /// The most units as a share of the limit, 0 if none was admitted; `None` if there were more admissions in a window's
+    /// length than are remembered.
+    pub(super) fn most(&self) -> Option<f64> {
+        let (units, limit) = self.most;
+        (!self.is_lost).then_some(units as f64 / limit.max(1) as f64)
     }
 
     fn add(&mut self, client: u32, change: impl Fn(u64) -> u64) -> u64 {
@@ -100,7 +108,7 @@ mod tests {
             let mut burst = Burst::default();
             for (time, client, units) in &admissions {
                 let now = Timestamp::from_unix_millis(*time);
-                burst.admitted(now, *client, *units, Duration::from_millis(window));
+                burst.admitted(now, *client, *units, 10, Duration::from_millis(window));
             }
             let within = |begin: i64, client: u32| {
                 let end = begin + i64::try_from(window).unwrap();
@@ -110,7 +118,7 @@ mod tests {
                 units.map(|(.., units)| u64::from(*units)).sum::<u64>()
             };
             let fullest = admissions.iter().map(|(time, client, _)| within(*time, *client)).max();
-            assert_eq!(burst.most(), fullest);
+            assert_eq!(burst.most(), fullest.map(|units| units as f64 / 10.0));
         }
     }
 }

@@ -282,6 +282,7 @@ fn quota_report(
     QuotaReport {
         quota: quota.quota.quota().to_string(),
         of_override_in_line: quota.of_override,
+        limit_attribute: quota.limit_attribute.as_deref().map(str::to_owned),
         requests: quota.requests,
         denied: quota.denied,
         above_limit: quota.above_limit,
@@ -289,7 +290,7 @@ fn quota_report(
         denied_windows: quota.denied_windows,
         longest_wait: quota.longest_wait.as_secs_f64(),
         most: Spread::of(&maxima),
-        burst: quota.burst.most().filter(|_| limit > 0).map(|most| most as f64 / limit as f64),
+        burst: quota.burst.most().filter(|_| limit > 0),
         curve,
     }
 }

@@ -445,7 +445,7 @@ impl Replay {
             Ground::Unlimited => self.all.unlimited += 1,
             _ => {}
         }
-        let charged = decision.quotas().map(|QuotaStanding { policy, quota, state }| {
+        let charged = decision.quotas().map(|QuotaStanding { policy, declared: quota, state, .. }| {
             let cost = policy.cost().of(&hit.attributes, 1).unwrap_or(1);
             let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
             Charged { quota, cost, state, key }
@@ -486,8 +486,9 @@ impl Replay {
                 }
                 TrialAnswer::Quotas(counted) => {
                     let Some(of_match) = counting.next() else { continue };
-                    let charged = of_match.charges().zip(counted).map(|(charge, state)| Charged {
-                        quota: charge.counter().quota(),
+                    let charges = of_match.declared().iter().zip(of_match.charges()).zip(counted);
+                    let charged = charges.map(|((quota, charge), state)| Charged {
+                        quota,
                         cost: charge.cost(),
                         state,
                         key: move || Some(digest(charge.counter().key())),
@@ -601,6 +602,7 @@ impl Replay {
 
 /// A quota that was charged for a request, and how the key was found.
 struct Charged<'c, K> {
+    /// As the policies have it.
     quota: &'c PolicyQuota,
     cost: u32,
     state: &'c QuotaState,

@@ -1,7 +1,7 @@
 //! The denials of each policy, and their clients.
 
 use tollgate::PolicyQuota;
-use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind};
+use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind, QuotaSpec};
 
 use super::Role;
 use super::by_class::ByClass;
@@ -123,32 +123,29 @@ impl Tracks {
 
     fn add(&mut self, mut track: PolicyTrack, policy: &Policy) {
         let is_candidate = track.role == Role::Candidate;
-        let own = if is_candidate { policy.candidates() } else { policy.quotas() };
-        let mut quotas: Vec<(&PolicyQuota, Option<usize>)> = own.iter().map(|quota| (quota, None)).collect();
+        let mut specs: Vec<(QuotaSpec<'_>, Option<usize>)> = match is_candidate {
+            true => policy.candidate_specs().map(|spec| (spec, None)).collect(),
+            false => policy.quota_specs().map(|spec| (spec, None)).collect(),
+        };
         for over in policy.overrides() {
-            let lists: Vec<&[PolicyQuota]> =
-                if is_candidate { over.candidates().collect() } else { over.quotas().collect() };
             let line = Some(over.at().line);
-            quotas.extend(lists.into_iter().flatten().map(|quota| (quota, line)));
+            match is_candidate {
+                true => specs.extend(over.candidate_specs().map(|spec| (spec, line))),
+                false => specs.extend(over.quota_specs().map(|spec| (spec, line))),
+            }
         }
         let number = self.tracks.len();
-        for (place, (quota, line)) in quotas.into_iter().enumerate() {
-            self.places.push((address(quota), (number, place)));
-            track.quotas.push(QuotaTrack::new(quota, line));
+        for (place, (spec, line)) in specs.into_iter().enumerate() {
+            self.places.push((address(spec.quota()), (number, place)));
+            track.quotas.push(QuotaTrack::new(spec, line));
         }
         self.tracks.push(track);
     }
 
-    /// Where a quota that was charged is counted. One whose limit a request says is not the policies' own: it is found
-    /// by its windows.
+    /// Where a quota of the policies is counted.
     pub(super) fn find(&self, quota: &PolicyQuota) -> Option<(usize, usize)> {
-        let same = |(track, place): &(usize, usize)| {
-            let own = self.tracks.get(*track).and_then(|track| track.quotas.get(*place));
-            own.is_some_and(|own| own.quota.shares_counters_with(quota))
-        };
-        let found = self.places.binary_search_by_key(&address(quota), |(address, _)| *address).ok();
-        let found = found.and_then(|found| self.places.get(found)).map(|(_, place)| *place);
-        found.or_else(|| self.places.iter().map(|(_, place)| *place).find(same))
+        let found = self.places.binary_search_by_key(&address(quota), |(address, _)| *address).ok()?;
+        self.places.get(found).map(|(_, place)| *place)
     }
 
     /// Where a policy is counted in this role.

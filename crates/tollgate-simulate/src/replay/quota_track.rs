@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Anchor, PolicyQuota, QuotaState, Reason, Timestamp};
+use tollgate_policy::QuotaSpec;
 
 use super::burst::Burst;
 use super::packed::{Count, Moment};
@@ -15,6 +16,8 @@ pub(super) struct QuotaTrack {
     pub(super) quota: PolicyQuota,
     /// The line of the override that has it, if one does.
     pub(super) of_override: Option<usize>,
+    /// The attribute that says the limit, if one does. Then that of the quota is the most that it may be.
+    pub(super) limit_attribute: Option<Box<str>>,
     /// Requests that it was asked about, and those for which it had no room.
     pub(super) requests: u64,
     pub(super) denied: u64,
@@ -51,10 +54,11 @@ pub(super) struct Seen<'a> {
 }
 
 impl QuotaTrack {
-    pub(super) fn new(quota: &PolicyQuota, of_override: Option<usize>) -> Self {
+    pub(super) fn new(spec: QuotaSpec<'_>, of_override: Option<usize>) -> Self {
         Self {
-            quota: quota.clone(),
+            quota: spec.quota().clone(),
             of_override,
+            limit_attribute: spec.limit_attribute().map(|attribute| attribute.name().into()),
             requests: 0,
             denied: 0,
             above_limit: 0,
@@ -81,7 +85,7 @@ impl QuotaTrack {
             return;
         }
         if state.has_room() && state.units() > 0 {
-            self.burst.admitted(state.now(), number, state.units(), window.length());
+            self.burst.admitted(state.now(), number, state.units(), state.limit(), window.length());
         }
         let Some(client) = self.clients.of(number) else { return };
         let start = Moment::at(window.start());

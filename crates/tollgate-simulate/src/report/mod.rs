@@ -9,7 +9,7 @@ use siphasher::sip128::{Hasher128 as _, SipHasher13};
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::share::{percent, percentage};
 use crate::replay::Clientless;
-use crate::{Curve, Role};
+use crate::{Curve, Role, code};
 
 /// The result of a replay. Times are in RFC 3339, in the zone of the report.
 #[derive(Debug, Clone, Serialize)]
@@ -119,7 +119,10 @@ pub struct QuotaReport {
     /// The line of the override that has it, if it is not the policy's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub of_override_in_line: Option<usize>,
-    /// Requests that it was checked for.
+    /// The attribute that says the limit, if one does. Then that of the quota is the most that it may be.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_attribute: Option<String>,
+    /// Requests that it was asked about.
     pub requests: u64,
     /// Requests for which it has no room.
     pub denied: u64,
@@ -317,10 +320,11 @@ impl QuotaReport {
     /// Written as in a file, with its place if an override has it.
     #[must_use]
     pub fn title(&self) -> String {
-        match self.of_override_in_line {
-            Some(line) => format!("{} (the override in line {line})", self.quota),
-            None => self.quota.clone(),
-        }
+        let attribute =
+            self.limit_attribute.as_deref().map(|name| format!("at most; {} says the limit", code(name)));
+        let line = self.of_override_in_line.map(|line| format!("the override in line {line}"));
+        let more: Vec<String> = attribute.into_iter().chain(line).collect();
+        if more.is_empty() { self.quota.clone() } else { format!("{} ({})", self.quota, more.join("; ")) }
     }
 }
 
