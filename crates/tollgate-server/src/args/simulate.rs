@@ -74,9 +74,9 @@ pub struct SimulateArgs {
     #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
     pub max_attribute_bytes: NonZeroUsize,
 
-    /// How many other limits to try for each quota that does not decide alone: 0 to 12, and at most 32 for all quotas
-    /// together. Each takes as long as the replay itself. A limit that needs more than 8 million live counters is left
-    /// out
+    /// How many other limits are tried for each quota that does not decide alone, from 0 to 12, and at most 32 of all quotas
+    /// together. Each takes as long as the replay itself. Where all together need more than 8 million live counters (fewer
+    /// with a --max-clients below the default), some are left out
     #[arg(long, value_name = "COUNT", default_value = "4", value_parser = log_value::rungs)]
     pub try_limits: usize,
 

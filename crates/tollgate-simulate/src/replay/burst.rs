@@ -8,8 +8,8 @@ use tollgate::Timestamp;
 use super::packed::Packed;
 use super::per_client::PerClient;
 
-/// Most admissions that are remembered: 128 MiB.
-const MOST: usize = 8 << 20;
+/// Most admissions that are remembered, of all quotas together: 128 MiB.
+pub(super) const MOST: usize = 8 << 20;
 
 /// The greatest number of units admitted for one client in an interval as long as a window, wherever it begins.
 ///
@@ -39,10 +39,6 @@ impl Burst {
             self.recent.pop_front();
             self.add(client, |of_client| of_client.saturating_sub(u64::from(units)));
         }
-        if self.recent.len() >= MOST {
-            *self = Self { is_lost: true, ..Self::default() };
-            return;
-        }
         self.recent.push_back((now, client, units));
         let of_client = self.add(client, |of_client| of_client.saturating_add(u64::from(units)));
         let product = |units: u64, limit: u64| u128::from(units) * u128::from(limit);
@@ -50,6 +46,20 @@ impl Burst {
         if its_limit == 0 || product(of_client, its_limit) > product(most, limit) {
             self.most = (of_client, limit);
         }
+    }
+
+    /// How many admissions are remembered.
+    pub(super) fn len(&self) -> usize {
+        self.recent.len()
+    }
+
+    /// Gives up: there is no memory for more admissions.
+    pub(super) fn give_up(&mut self) {
+        *self = Self { is_lost: true, ..Self::default() };
+    }
+
+    pub(super) const fn is_lost(&self) -> bool {
+        self.is_lost
     }
 
     /// Keeps the clients that had these numbers.

@@ -39,6 +39,11 @@ impl Engine {
         self.set.policies()
     }
 
+    /// How many counters it has, those of windows that are over included.
+    pub(super) fn counters(&self) -> usize {
+        self.limiter.store().counters()
+    }
+
     /// Requests the memory of these counters.
     pub(super) fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
         self.limiter.store().prefetch(counters);

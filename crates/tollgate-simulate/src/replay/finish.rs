@@ -13,6 +13,7 @@ use super::quota_track::QuotaTrack;
 use super::rungs::{self, Rung};
 use super::subjects::Subjects;
 use super::{Replay, Role, calendar};
+use crate::output::number::counted;
 use crate::report::{
     Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report, Spread,
     TimeShare,
@@ -95,8 +96,7 @@ impl Replay {
         let reports = self.tracks.iter().enumerate().filter_map(|(number, track)| {
             let policy = policies.as_slice().get(track.policy)?;
             let one_client_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
-            let rungs: Vec<&Rung> =
-                self.rungs.iter().filter(|rung| rung.track == number && !rung.is_lost).collect();
+            let rungs: Vec<&Rung> = self.rungs.whole(number).collect();
             let quotas = (0..).zip(&track.quotas).filter(|(_, quota)| {
                 // A table of overrides may have thousands, most of which no request had.
                 quota.of_override.is_none() || quota.requests > 0
@@ -248,6 +248,15 @@ impl Replay {
         let empty = self.all.classes.reports(&self.options.classes, 1).into_iter();
         for class in empty.filter(|class| class.requests == 0 && class.class != "others") {
             notes.push(format!("No request is in the class {}.", code(&class.class)));
+        }
+        let quotas = self.tracks.iter().flat_map(|track| &track.quotas);
+        let unmeasured = quotas.filter(|quota| quota.burst.is_lost()).count();
+        if unmeasured > 0 {
+            notes.push(format!(
+                "The most admitted in any interval was not measured for {}: there were more admissions in a window's length \
+                 than are remembered.",
+                counted(unmeasured as u64, "quota")
+            ));
         }
         let policies = self.engine.policies();
         notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));

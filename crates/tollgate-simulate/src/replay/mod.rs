@@ -51,7 +51,7 @@ use self::outcome::Verdict;
 use self::per_client::PerClient;
 use self::policy_track::{CLIENT, Noted, PolicyTrack, Tracks};
 use self::quota_track::Seen;
-use self::rungs::{Rung, Untried};
+use self::rungs::{Rungs, Untried};
 pub(crate) use self::subjects::{Found, Subjects, digest, keep};
 use crate::class::Classes;
 use crate::code;
@@ -164,7 +164,7 @@ pub struct Replay {
     /// The first are the clients of figures over all policies.
     subjects: Vec<Subjects>,
     tracks: Tracks,
-    rungs: Vec<Rung>,
+    rungs: Rungs,
     /// The clock of the rungs, which are behind by up to a batch.
     rung_clock: ManualClock,
     /// The requests of the batch that the rungs have still to decide on; `None` for one that is refused.
@@ -245,7 +245,7 @@ impl Replay {
                 subjects.len() - 1
             })
         });
-        let rungs = rungs::all(engine.policies(), &tracks, &rung_clock, &options)?;
+        let rungs = Rungs::new(engine.policies(), &tracks, &rung_clock, &options)?;
         let calendar = Calendar::new(options.zone.clone());
         let all = All { calendar, classes: ByClass::new(classes), ..All::default() };
         Ok(Self {
@@ -366,7 +366,7 @@ impl Replay {
         let Some(subjects) = self.subjects.get(CLIENT).filter(|_| !self.rungs.is_empty()) else { return };
         let keys = hits.iter().filter_map(|hit| subjects.identity().key(&hit.attributes).ok());
         let keys: SmallVec<[Key<'_>; BATCH]> = keys.filter(|_| hits.len() > 1).collect();
-        for rung in &mut self.rungs {
+        for rung in self.rungs.iter_mut() {
             rung.prefetch(
                 keys.iter().flat_map(|key| self.tracks.near().map(move |quota| Counter::new(quota, key))),
             );
@@ -377,6 +377,7 @@ impl Replay {
                 rung.decide(&hit.attributes, numbers.get(subject).copied().flatten().flatten());
             }
         }
+        self.rungs.bound();
     }
 
     /// Returns how many requests have been denied so far.
@@ -582,11 +583,7 @@ impl Replay {
         let Some(subjects) = self.subjects.get_mut(subject) else { return };
         let kept = subjects.halve();
         self.tracks.keep(subject, &kept);
-        for rung in &mut self.rungs {
-            if self.tracks.of(rung.track).is_some_and(|track| track.subject == subject) {
-                rung.keep(&kept);
-            }
-        }
+        self.rungs.keep(subject, &self.tracks, &kept);
         self.untried.iter_mut().flatten().for_each(|untried| untried.keep(subject, &kept));
         if subject == CLIENT {
             let outcome::Verdicts { denied, newly_denied, .. } = self.all.verdicts;

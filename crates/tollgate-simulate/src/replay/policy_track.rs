@@ -4,6 +4,7 @@ use tollgate::PolicyQuota;
 use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind, QuotaSpec};
 
 use super::Role;
+use super::burst;
 use super::by_class::ByClass;
 use super::clients::Met;
 use super::outcome::{Clientless, Verdict};
@@ -48,6 +49,9 @@ pub(super) struct Tracks {
     begun: Vec<Noted>,
     /// The memory for the clients of classes.
     class_bytes: usize,
+    /// Admissions that quotas remember to measure bursts, and how many they may.
+    admissions: usize,
+    pub(super) max_admissions: usize,
 }
 
 /// The verdict of a policy on a request.
@@ -95,7 +99,7 @@ impl Tracks {
         classes: usize,
         mut subject: impl FnMut(&Identity) -> usize,
     ) -> Self {
-        let mut all = Self::default();
+        let mut all = Self { max_admissions: burst::MOST, ..Self::default() };
         for (place, policy) in policies.as_slice().iter().enumerate() {
             let subject = match policy.kind() {
                 _ if policy.mode() == Mode::Off => continue,
@@ -174,10 +178,25 @@ impl Tracks {
     pub(super) fn note(&mut self, track: usize, place: usize, seen: Seen<'_>) {
         let quota = self.tracks.get_mut(track).and_then(|track| track.quotas.get_mut(place));
         if let Some(quota) = quota {
+            self.admissions -= quota.burst.len();
             quota.note(seen);
+            self.admissions += quota.burst.len();
+            if self.admissions > self.max_admissions {
+                self.forget_admissions();
+            }
         }
         if let Some(begun) = self.begun.last_mut().filter(|_| !seen.state.has_room()) {
             begun.verdict = Verdict::Denied;
+        }
+    }
+
+    /// Measures no burst of the quota that remembers most.
+    #[cold]
+    fn forget_admissions(&mut self) {
+        let quotas = self.tracks.iter_mut().flat_map(|track| &mut track.quotas);
+        if let Some(most) = quotas.max_by_key(|quota| quota.burst.len()) {
+            self.admissions -= most.burst.len();
+            most.burst.give_up();
         }
     }
 
@@ -239,6 +258,8 @@ impl Tracks {
             track.quotas.iter_mut().for_each(|quota| quota.keep(kept));
         }
         self.class_bytes = self.tracks.iter().map(|track| track.classes.bytes()).sum();
+        let quotas = self.tracks.iter().flat_map(|track| &track.quotas);
+        self.admissions = quotas.map(|quota| quota.burst.len()).sum();
     }
 
     /// The memory that the clients of classes take.

@@ -18,8 +18,13 @@ use crate::output::number::counted;
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
 const MAX_RUNGS: usize = 32;
 
-/// Live counters of each at most. A rung that needs more gives no point, and a note tells it.
-const MAX_COUNTERS: usize = 8 << 20;
+/// Counters of all rungs together at most, some 38 bytes each, and how many of them each client that may be followed adds.
+/// Where they do not suffice, fewer limits are tried, and a note tells it.
+pub(super) const MAX_COUNTERS: usize = 8 << 20;
+const COUNTERS_PER_CLIENT: usize = 4;
+
+/// A table with few counters takes as much memory as this part of its cap.
+const LEAST_PART: usize = 16;
 
 /// Limits as shares of today's; of 10, if today's is 0.
 const SHARES: [f64; 12] = [1.5, 0.5, 2.0, 0.75, 3.0, 0.25, 5.0, 0.9, 1.1, 8.0, 0.1, 1.25];
@@ -30,13 +35,21 @@ pub(super) struct Rung {
     pub(super) quota: usize,
     pub(super) limit: u64,
     pub(super) denied: u64,
-    /// Whether it could not decide on a request.
-    pub(super) is_lost: bool,
     /// Those that it denied.
     clients: Bits,
-    pub(super) engine: Engine,
+    /// `None` once there was no room for its counters. Then it says nothing.
+    pub(super) engine: Option<Engine>,
     policy: usize,
     role: Role,
+}
+
+/// All rungs.
+#[derive(Default)]
+pub(super) struct Rungs {
+    rungs: Vec<Rung>,
+    /// Counters of all together, and of each, at most.
+    max_counters: usize,
+    max_of_each: usize,
 }
 
 /// A request that the rungs have still to decide on.
@@ -92,11 +105,11 @@ fn uncalculated<'a>(policies: &'a Policies, tracks: &'a Tracks) -> impl Iterator
 }
 
 /// Says which quotas have been tried under their own limits alone, and why.
-pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked: usize) -> Vec<String> {
+pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &Rungs, asked: usize) -> Vec<String> {
     let (stated, wanted): (Vec<_>, Vec<_>) =
         uncalculated(policies, tracks).partition(|quota| quota.is_stated_by_requests);
     let is_tried = |quota: &&Uncalculated<'_>| {
-        rungs.iter().any(|rung| (rung.track, rung.quota) == (quota.number, quota.place))
+        rungs.rungs.iter().any(|rung| (rung.track, rung.quota) == (quota.number, quota.place))
     };
     let tried = wanted.iter().filter(is_tried).count();
     let mut notes = Vec::new();
@@ -112,7 +125,7 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
             wanted.len()
         ));
     }
-    let lost = rungs.iter().filter(|rung| rung.is_lost).filter_map(|rung| {
+    let lost = rungs.rungs.iter().filter(|rung| rung.is_lost()).filter_map(|rung| {
         let track = tracks.of(rung.track)?;
         let policy = policies.as_slice().get(track.policy)?;
         let quota = track.quotas.get(rung.quota)?.quota.quota();
@@ -121,8 +134,10 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
     let lost: Vec<String> = lost.collect();
     if !lost.is_empty() {
         notes.push(format!(
-            "Limits that need more than 8 million live counters are missing from the curves: {}.",
-            lost.join(", ")
+            "Limits for whose counters there was no room are missing from the curves: {}. There is room for {} in all; a \
+             smaller --try-limits leaves more to each.",
+            lost.join(", "),
+            counted(rungs.max_counters as u64, "counter")
         ));
     }
     let of_overrides = tracks.iter().flat_map(|track| &track.quotas);
@@ -137,41 +152,6 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &[Rung], asked:
         notes.push("No other limits were tried for limits that come from requests.".to_owned());
     }
     notes
-}
-
-/// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than a few engines in all. If there
-/// are more quotas than that, the first have one each.
-pub(super) fn all(
-    policies: &Policies,
-    tracks: &Tracks,
-    clock: &ManualClock,
-    options: &Options,
-) -> Result<Vec<Rung>, ReplayError> {
-    let wanted: Vec<Uncalculated<'_>> =
-        uncalculated(policies, tracks).filter(|quota| !quota.is_stated_by_requests).collect();
-    let share = (MAX_RUNGS / wanted.len().max(1)).max(1);
-    let of_each = options.rungs.min(share).min(SHARES.len());
-    let mut rungs = Vec::new();
-    for Uncalculated { number, track, place, quota, .. } in wanted {
-        for limit in limits(quota.quota().limit(), of_each) {
-            if rungs.len() >= MAX_RUNGS {
-                return Ok(rungs);
-            }
-            let changed = with_limit(policies, track.policy, quota, limit)?;
-            rungs.push(Rung {
-                track: number,
-                quota: place,
-                limit,
-                denied: 0,
-                is_lost: false,
-                clients: Bits::default(),
-                engine: Engine::new(changed, clock, MAX_COUNTERS, options.max_attribute_bytes),
-                policy: track.policy,
-                role: track.role,
-            });
-        }
-    }
-    Ok(rungs)
 }
 
 fn is_limited_by_requests(policy: &Policy) -> bool {
@@ -214,34 +194,117 @@ impl Untried {
     }
 }
 
+impl Rungs {
+    /// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than a few engines in all. If
+    /// there are more quotas than that, the first have one each.
+    pub(super) fn new(
+        policies: &Policies,
+        tracks: &Tracks,
+        clock: &ManualClock,
+        options: &Options,
+    ) -> Result<Self, ReplayError> {
+        let wanted: Vec<Uncalculated<'_>> =
+            uncalculated(policies, tracks).filter(|quota| !quota.is_stated_by_requests).collect();
+        let share = (MAX_RUNGS / wanted.len().max(1)).max(1);
+        let of_each = options.rungs.min(share).min(SHARES.len());
+        let limits = wanted.iter().flat_map(|quota| {
+            let limits = limits(quota.quota.quota().limit(), of_each);
+            limits.into_iter().map(move |limit| (quota, limit))
+        });
+        let limits: Vec<(&Uncalculated<'_>, u64)> = limits.take(MAX_RUNGS).collect();
+        let max_counters = options.max_clients.get().saturating_mul(COUNTERS_PER_CLIENT);
+        let max_counters = max_counters.clamp(MAX_COUNTERS / 8, MAX_COUNTERS);
+        // A few have more each. Of many, the least that they take is a third of all.
+        let max_of_each = max_counters / limits.len().isqrt().max(1);
+        let mut rungs = Vec::new();
+        for (Uncalculated { number, track, place, quota, .. }, limit) in limits {
+            let changed = with_limit(policies, track.policy, quota, limit)?;
+            rungs.push(Rung {
+                track: *number,
+                quota: *place,
+                limit,
+                denied: 0,
+                clients: Bits::default(),
+                engine: Some(Engine::new(changed, clock, max_of_each, options.max_attribute_bytes)),
+                policy: track.policy,
+                role: track.role,
+            });
+        }
+        Ok(Self { rungs, max_counters, max_of_each })
+    }
+
+    pub(super) const fn is_empty(&self) -> bool {
+        self.rungs.is_empty()
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Rung> {
+        self.rungs.iter_mut()
+    }
+
+    /// Those of a policy that have decided on every request.
+    pub(super) fn whole(&self, track: usize) -> impl Iterator<Item = &Rung> {
+        self.rungs.iter().filter(move |rung| rung.track == track && !rung.is_lost())
+    }
+
+    /// Gives up rungs while all together take too much memory: the last one of a quota that has most.
+    pub(super) fn bound(&mut self) {
+        while self.counters() > self.max_counters {
+            let place_of = |(place, rung): (usize, &Rung)| {
+                let same = |other: &&Rung| (other.track, other.quota) == (rung.track, rung.quota);
+                let before = self.rungs.iter().take(place).filter(same).filter(|other| !other.is_lost());
+                (before.count(), place)
+            };
+            let live = self.rungs.iter().enumerate().filter(|(_, rung)| !rung.is_lost());
+            let Some((_, last)) = live.map(place_of).max() else { return };
+            if let Some(rung) = self.rungs.get_mut(last) {
+                rung.engine = None;
+            }
+        }
+    }
+
+    /// The memory that all take, in counters.
+    fn counters(&self) -> usize {
+        let engines = self.rungs.iter().filter_map(|rung| rung.engine.as_ref());
+        engines.map(|engine| engine.counters().max(self.max_of_each / LEAST_PART)).sum()
+    }
+
+    /// Keeps the clients that had these numbers, of policies that count by this kind of key.
+    pub(super) fn keep(&mut self, subject: usize, tracks: &Tracks, kept: &[u32]) {
+        let is_of = |rung: &&mut Rung| tracks.of(rung.track).is_some_and(|track| track.subject == subject);
+        self.rungs.iter_mut().filter(is_of).for_each(|rung| rung.clients.keep(kept));
+    }
+}
+
 impl Rung {
+    /// Whether it has not decided on every request.
+    const fn is_lost(&self) -> bool {
+        self.engine.is_none()
+    }
+
     /// Requests the memory of these counters.
     pub(super) fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
-        if !self.is_lost {
-            self.engine.prefetch(counters);
+        if let Some(engine) = &self.engine {
+            engine.prefetch(counters);
         }
     }
 
     /// Decides on a request, of the client with this number.
     pub(super) fn decide(&mut self, request: &Attributes<'_>, client: Option<u32>) {
-        if self.is_lost {
-            return;
-        }
-        let decision = match self.engine.decide(request) {
-            Ok(Ok(decision)) => decision,
+        let Some(engine) = &self.engine else { return };
+        let is_denied = match engine.decide(request) {
+            Ok(Ok(decision)) => {
+                let policy = engine.policies().as_slice().get(self.policy);
+                policy.is_some_and(|policy| is_denied_by(&decision, policy, self.role))
+            }
             // The replay itself counts those.
-            Ok(Err(_)) => return,
+            Ok(Err(_)) => false,
             Err(_) => {
-                self.is_lost = true;
+                self.engine = None;
                 return;
             }
         };
-        let policy = self.engine.policies().as_slice().get(self.policy);
-        if !policy.is_some_and(|policy| is_denied_by(&decision, policy, self.role)) {
-            return;
-        }
-        self.denied += 1;
-        if let Some(client) = client {
+        self.denied += u64::from(is_denied);
+        if let Some(client) = client.filter(|_| is_denied) {
             self.clients.insert(client);
         }
     }
@@ -249,9 +312,52 @@ impl Rung {
     pub(super) fn denied_clients(&self) -> u64 {
         self.clients.count()
     }
+}
 
-    /// Keeps the clients that had these numbers.
-    pub(super) fn keep(&mut self, kept: &[u32]) {
-        self.clients.keep(kept);
+#[cfg(test)]
+mod tests {
+    use std::net::Ipv4Addr;
+
+    use tollgate_policy::Config;
+
+    use super::*;
+    use crate::Replay;
+
+    /// Each of up to 32 rungs had memory for eight million counters, so overlapping policies took gigabytes under the flags
+    /// that keep others below one and a half.
+    #[test]
+    fn all_together_take_bounded_memory() {
+        let text: String = (0..4)
+            .map(|number| format!("  - {{ name: p{number}, key: [ip], quotas: [2/1d, 9/7d] }}\n"))
+            .collect();
+        let policies = Config::parse("test.yaml", &format!("policies:\n{text}")).unwrap().into_policies();
+        let max_clients = std::num::NonZeroUsize::new(1_000).unwrap();
+        let mut replay =
+            Replay::new(policies, None, Options { max_clients, rungs: 4, ..Options::default() }).unwrap();
+        let taken = |rungs: &Rungs| {
+            rungs.rungs.iter().filter_map(|rung| rung.engine.as_ref()).map(Engine::counters).sum::<usize>()
+        };
+        let live = |rungs: &Rungs| rungs.rungs.iter().filter(|rung| !rung.is_lost()).count();
+        assert_eq!((live(&replay.rungs), replay.rungs.max_counters), (32, MAX_COUNTERS / 8));
+        for client in 0..20_000 {
+            let ip = Ipv4Addr::from_bits(client).to_string();
+            let attributes = [("ip", ip.as_str())].into_iter().collect();
+            replay.request(&crate::Hit::new(Timestamp::EPOCH, attributes)).unwrap();
+            assert!(taken(&replay.rungs) <= MAX_COUNTERS / 8, "{client}: {}", taken(&replay.rungs));
+        }
+        // Each has a counter of each quota and client, so there is room for six, which are those nearest to today's limits.
+        let report = replay.report();
+        let quotas = report.policies.iter().flat_map(|policy| &policy.quotas);
+        let points: Vec<Vec<u64>> =
+            quotas.map(|quota| quota.curve.points.iter().map(|point| point.limit).collect()).collect();
+        assert_eq!(
+            points,
+            [vec![2, 3], vec![9, 14], vec![2, 3], vec![9, 14], vec![2, 3], vec![9, 14], vec![2], vec![9]]
+        );
+        let note = "`p3` with 3 in place of 2/1d";
+        let told = |said: &&String| {
+            said.contains(note) && said.contains("There is room for 1,048,576 counters in all")
+        };
+        assert_eq!(report.notes.iter().filter(told).count(), 1, "{:?}", report.notes);
     }
 }

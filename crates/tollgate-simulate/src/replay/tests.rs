@@ -79,8 +79,8 @@ fn limits_that_run_out_of_counters_are_said_to_be_left_out() {
     let policies = || Config::parse("test.yaml", text).unwrap().into_policies();
     let options = Options { rungs: 1, ..Options::default() };
     let mut replay = Replay::new(policies(), None, options).unwrap();
-    let [rung, _] = &mut replay.rungs[..] else { panic!("one for each quota") };
-    rung.engine = Engine::new(policies(), &replay.rung_clock, 1, MAX_ATTRIBUTE_BYTES);
+    let rung = replay.rungs.iter_mut().next().unwrap();
+    rung.engine = Some(Engine::new(policies(), &replay.rung_clock, 1, MAX_ATTRIBUTE_BYTES));
     for client in 0..1_000 {
         let ip = Ipv4Addr::from_bits(client).to_string();
         let attributes = [("ip", ip.as_str())].into_iter().collect();
@@ -89,7 +89,36 @@ fn limits_that_run_out_of_counters_are_said_to_be_left_out() {
     let report = replay.report();
     let points: Vec<usize> = report.policies[0].quotas.iter().map(|quota| quota.curve.points.len()).collect();
     assert_eq!(points, [1, 2]);
-    let note = "Limits that need more than 8 million live counters are missing from the curves: `a` with 3 in place of 2/1m.";
+    let note = "Limits for whose counters there was no room are missing from the curves: `a` with 3 in place of 2/1m. There is \
+                room for 8,000,000 counters in all; a smaller --try-limits leaves more to each.";
+    assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
+}
+
+/// Each quota had 128 MiB for this, and those that needed more were not measured without a word.
+#[test]
+fn admissions_that_are_remembered_take_bounded_memory_in_all() {
+    let text = "policies:
+  - { name: a, key: [ip], quotas: [9/1m] }
+  - { name: b, key: [ip], quotas: [9/1d] }
+  - { name: c, key: [ip], quotas: [9/7d] }
+";
+    let policies = Config::parse("test.yaml", text).unwrap().into_policies();
+    let mut replay = Replay::new(policies, None, Options { rungs: 0, ..Options::default() }).unwrap();
+    replay.tracks.max_admissions = 1_000;
+    for client in 0..2_000 {
+        let ip = Ipv4Addr::from_bits(client).to_string();
+        let attributes = [("ip", ip.as_str())].into_iter().collect();
+        let time = Timestamp::from_unix_millis(i64::from(client) * 1_000);
+        replay.request(&Hit::new(time, attributes)).unwrap();
+        let remembered: usize =
+            replay.tracks.iter().flat_map(|track| &track.quotas).map(|quota| quota.burst.len()).sum();
+        assert!(remembered <= 1_000, "{remembered}");
+    }
+    let report = replay.report();
+    let measured: Vec<bool> = report.policies.iter().map(|policy| policy.quotas[0].burst.is_some()).collect();
+    assert_eq!(measured, [true, false, false]);
+    let note = "The most admitted in any interval was not measured for 2 quotas: there were more admissions in a window's \
+                length than are remembered.";
     assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
 }
 
