@@ -24,6 +24,15 @@ pub(crate) fn narrowed(name: &str, width: usize) -> String {
     begin.to_owned() + MARK + &known.unwrap_or_else(|| digest(name))
 }
 
+/// Whether a text says what the name of a client, `ATTRIBUTE=VALUE`, says.
+pub(crate) fn is_told_by(name: &str, text: &str) -> bool {
+    let Some((_, value)) = name.split_once('=') else { return false };
+    match value.rsplit_once(MARK).filter(|_| cut(name, LONGEST).is_some()) {
+        Some((begin, _)) => text.starts_with(begin),
+        None => text == value,
+    }
+}
+
 /// The begin of a text with more characters than that.
 fn cut(text: &str, characters: usize) -> Option<&str> {
     text.char_indices().nth(characters).and_then(|(end, _)| text.get(..end))
@@ -49,5 +58,21 @@ mod tests {
         let forged = format!("{}...#00000000", "x".repeat(60));
         assert!(!narrowed(&shortened(&forged), 48).ends_with("00000000"));
         assert_eq!(narrowed("ip=192.0.2.7", 48), "ip=192.0.2.7");
+    }
+
+    #[test]
+    fn texts_tell_a_name_if_they_are_its_value() {
+        let long = "x".repeat(200);
+        let name = shortened(&format!("token={long}"));
+        for (name, text, is_told) in [
+            ("token=abc", "abc", true),
+            ("token=abc", "abcd", false),
+            ("token=a=b", "a=b", true),
+            ("token=", "abc", false),
+            (&name, &long, true),
+            (&name, "xxx", false),
+        ] {
+            assert_eq!(is_told_by(name, text), is_told, "{name}: {text}");
+        }
     }
 }

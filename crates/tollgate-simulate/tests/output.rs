@@ -6,7 +6,9 @@ mod common;
 
 use std::path::Path;
 
-use tollgate_simulate::{Answer, Gate, ReadFile, ReadReport};
+use tollgate::Timestamp;
+use tollgate_policy::{Config, Identity};
+use tollgate_simulate::{Answer, Gate, Hit, Options, ReadFile, ReadReport, Replay};
 
 use self::common::{OLD, POLICIES, report};
 
@@ -87,6 +89,41 @@ fn the_page_stays_below_a_megabyte() {
     answer.report.days.extend((0..3_000).map(|_| day.clone()));
     let length = answer.html().len();
     assert!(length < 1_000_000, "{length}");
+}
+
+/// The digest in the first column protected nothing: the name stood in the next one.
+#[test]
+fn a_hidden_key_is_not_printed_as_a_program_or_a_path() {
+    for (client, attribute) in
+        [("user_agent", "user_agent"), ("path", "path"), ("token", "user_agent"), ("token", "path")]
+    {
+        let text = format!("policies: [{{ name: api, key: [{client}], quotas: [1/1m], candidate: [0/1m] }}]");
+        let policies = |text: &str| Config::parse("test.yaml", text).unwrap().into_policies();
+        let before = policies(&text.replace("1/1m", "9/1m"));
+        let options = Options { client: Identity::of_word(client).unwrap(), ..Options::default() };
+        let mut replay = Replay::new(policies(&text), Some(before), options).unwrap();
+        for second in 0..4 {
+            let secret = if attribute == "path" { "/reset/SECRET" } else { "Program SECRET" };
+            let mut hit =
+                Hit::new(Timestamp::from_unix_millis(second), [(client, secret)].into_iter().collect());
+            (hit.user_agent, hit.path) = (Some("Mozilla/5.0"), Some("/login"));
+            match attribute {
+                "path" => hit.path = Some("/reset/SECRET"),
+                _ => hit.user_agent = Some("Program SECRET"),
+            }
+            replay.request(&hit).unwrap();
+        }
+        let mut report = replay.report();
+        assert!(Answer::new(report.clone(), Vec::new()).to_string().contains("SECRET"));
+        report.hide_keys();
+        let answer = Answer::new(report, Vec::new());
+        for said in [answer.to_string(), answer.html(), answer.markdown(), answer.json()] {
+            assert!(!said.contains("SECRET"), "{client}, {attribute}: {said}");
+        }
+        // The other one is still told.
+        let other = if attribute == "path" { "Mozilla/5.0" } else { "/login" };
+        assert!(answer.to_string().contains(other), "{answer}");
+    }
 }
 
 /// Whoever reads the page or a comment of a pull request does not have the manual at hand.

@@ -83,6 +83,7 @@ impl Replay {
             week: self.week(),
             days: self.days(),
             notes: self.notes(),
+            client: self.options.client.clone(),
             fingerprint: all.fingerprint,
         }
     }

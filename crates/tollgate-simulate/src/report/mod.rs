@@ -5,10 +5,12 @@ mod share;
 
 use serde::Serialize;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
+use tollgate_policy::Identity;
 
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::share::{percent, percentage};
 use crate::replay::Clientless;
+use crate::shortened::is_told_by;
 use crate::{Curve, Role, code};
 
 /// The result of a replay. Times are in RFC 3339, in the zone of the report.
@@ -65,6 +67,9 @@ pub struct Report {
     pub notes: Vec<String>,
     #[serde(skip)]
     pub(crate) clientless: Clientless,
+    /// What tells clients apart.
+    #[serde(skip)]
+    pub(crate) client: Identity,
     #[serde(skip)]
     pub(crate) fingerprint: u128,
 }
@@ -291,19 +296,35 @@ impl Report {
         all.chain(of_policies)
     }
 
-    /// Replaces the names of clients by digests. The same log gives the same digests, but without the log, nobody can
-    /// find a name by trying all addresses. Only the shape of unreadable lines is kept.
+    /// Replaces the names of clients by digests. The same log gives the same digests, and without the log nobody can find
+    /// out a name by trying all addresses. Programs and paths that say the name are left out. Of lines that could not be read,
+    /// the shape alone is left.
     pub fn hide_keys(&mut self) {
         self.read.iter_mut().for_each(ReadReport::hide_lines);
         let key = self.fingerprint;
         let newly = self.compared.iter_mut().flat_map(|compared| &mut compared.most_newly_denied);
         for client in self.most_denied.iter_mut().chain(&mut self.most_denied_on_trial).chain(newly) {
-            client.client = hidden(key, &client.client);
+            let name = std::mem::take(&mut client.client);
+            let is_told = |attribute, text: &str| is_of(&self.client, attribute) || is_told_by(&name, text);
+            client.user_agent = client.user_agent.take().filter(|text| !is_told("user_agent", text));
+            client.path = client.path.take().filter(|text| !is_told("path", text));
+            client.client = hidden(key, &name);
         }
     }
 }
 
-/// Returns the digest that replaces a client's name, under the secret of its log.
+/// Whether an attribute is a part of the identity.
+fn is_of(identity: &Identity, attribute: &str) -> bool {
+    match identity {
+        Identity::Attribute(name) | Identity::Address(name, _) => **name == *attribute,
+        Identity::All(parts) | Identity::FirstOf(parts) => parts.iter().any(|part| is_of(part, attribute)),
+        Identity::Global => false,
+        // Any attribute may be one.
+        _ => true,
+    }
+}
+
+/// What stands in place of a client's name, under the secret of its log.
 pub(crate) fn hidden(fingerprint: u128, name: &str) -> String {
     let mut hasher = SipHasher13::new_with_key(&fingerprint.to_le_bytes());
     std::hash::Hasher::write(&mut hasher, name.as_bytes());
