@@ -104,6 +104,11 @@ impl Clients {
         self.iter().filter(|(_, client)| is_counted(client)).count() as u64
     }
 
+    /// How many requests of a client were denied.
+    pub(super) fn denied(&self, number: u32) -> u64 {
+        self.0.get(number).map_or(0, |client| client.denied.get())
+    }
+
     /// Requests the memory of a client.
     pub(super) fn touch(&self, number: u32) -> u64 {
         self.0.get(number).map_or(0, |client| u64::from(client.class))

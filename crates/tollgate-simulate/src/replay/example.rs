@@ -1,18 +1,23 @@
 //! The requests of denied clients.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 
 use super::Hit;
 
-/// Clients of which an example is kept.
+/// Clients of which an example is kept, when others have to go.
 const MAX_CLIENTS: usize = 100_000;
 
 /// Characters of a text that are kept.
 const MAX_CHARACTERS: usize = 120;
 
-/// The first denied request of each client.
+/// The first denied request of each client. If there are too many clients, those that are denied least have none, or one of a
+/// later request.
 #[derive(Debug, Default)]
-pub(super) struct Examples(HashMap<u32, Example>);
+pub(super) struct Examples {
+    of_clients: HashMap<u32, Example>,
+    is_short: bool,
+}
 
 /// A denied request.
 #[derive(Debug, Clone, Default)]
@@ -22,24 +27,45 @@ pub(super) struct Example {
 }
 
 impl Examples {
-    pub(super) fn note(&mut self, client: u32, hit: &Hit<'_>) {
-        if self.0.len() < MAX_CLIENTS && !self.0.contains_key(&client) {
-            let user_agent = hit.user_agent.map(cut);
-            self.0.insert(client, Example { user_agent, path: hit.path.map(cut) });
+    /// Notes a denied request of a client. `denied` says how many a client has had.
+    pub(super) fn note(&mut self, client: u32, hit: &Hit<'_>, denied: impl Fn(u32) -> u64) {
+        if self.of_clients.contains_key(&client) {
+            return;
+        }
+        if self.of_clients.len() >= 2 * MAX_CLIENTS {
+            self.keep_most_denied(denied);
+        }
+        let user_agent = hit.user_agent.map(cut);
+        self.of_clients.insert(client, Example { user_agent, path: hit.path.map(cut) });
+    }
+
+    #[cold]
+    fn keep_most_denied(&mut self, denied: impl Fn(u32) -> u64) {
+        self.is_short = true;
+        let mut clients: Vec<u32> = self.of_clients.keys().copied().collect();
+        // As reports list them.
+        clients.select_nth_unstable_by_key(MAX_CLIENTS, |client| (Reverse(denied(*client)), *client));
+        for client in clients.split_off(MAX_CLIENTS) {
+            self.of_clients.remove(&client);
         }
     }
 
     pub(super) fn of(&self, client: u32) -> Example {
-        self.0.get(&client).cloned().unwrap_or_default()
+        self.of_clients.get(&client).cloned().unwrap_or_default()
+    }
+
+    /// Whether there were more clients than examples are kept of.
+    pub(super) const fn is_short(&self) -> bool {
+        self.is_short
     }
 
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
-        let moved = std::mem::take(&mut self.0).into_iter().filter_map(|(client, example)| {
+        let moved = std::mem::take(&mut self.of_clients).into_iter().filter_map(|(client, example)| {
             let number = kept.binary_search(&client).ok()?;
             Some((u32::try_from(number).ok()?, example))
         });
-        self.0 = moved.collect();
+        self.of_clients = moved.collect();
     }
 }
 

@@ -250,6 +250,13 @@ impl Replay {
         for class in empty.filter(|class| class.requests == 0 && class.class != "others") {
             notes.push(format!("No request is in the class {}.", code(&class.class)));
         }
+        if self.all.examples.is_short() || self.all.tried_examples.is_short() {
+            notes.push(
+                "So many clients are denied that programs and paths are not kept of all of them: those in the lists may be of \
+                 a later request than the first that is denied, or missing."
+                    .to_owned(),
+            );
+        }
         let quotas = self.tracks.iter().flat_map(|track| &track.quotas);
         let unmeasured = quotas.filter(|quota| quota.burst.is_lost()).count();
         if unmeasured > 0 {

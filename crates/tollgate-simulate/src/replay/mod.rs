@@ -422,7 +422,8 @@ impl Replay {
         let was_denied = before.is_some_and(Verdict::is_denied);
         self.all.clients.note(number, now, verdict.is_denied(), was_denied, class);
         if verdict.is_denied() {
-            self.all.examples.note(number, hit);
+            let clients = &self.all.clients;
+            self.all.examples.note(number, hit, |client| clients.denied(client));
             if let Some(subjects) = self.subjects.get_mut(CLIENT) {
                 subjects.remember_name(number, &hit.attributes);
             }
@@ -511,7 +512,10 @@ impl Replay {
         if let Some(times) = self.all.tried.of(number) {
             *times = times.saturating_add(1);
         }
-        self.all.tried_examples.note(number, request.hit);
+        let tried = &self.all.tried;
+        self.all
+            .tried_examples
+            .note(number, request.hit, |client| tried.get(client).map_or(0, |times| (*times).into()));
         if let Some(subjects) = self.subjects.get_mut(CLIENT) {
             subjects.remember_name(number, &request.hit.attributes);
         }
