@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Identity};
-use tollgate_simulate::{Answer, Gate, Hit, Options, ReadFile, ReadReport, Replay};
+use tollgate_simulate::{Answer, Gate, Hit, Options, ReadFile, ReadReport, Replay, UnreadLines};
 
 use self::common::{OLD, POLICIES, report};
 
@@ -89,6 +89,62 @@ fn the_page_stays_below_a_megabyte() {
     answer.report.days.extend((0..3_000).map(|_| day.clone()));
     let length = answer.html().len();
     assert!(length < 1_000_000, "{length}");
+}
+
+/// Long names and many of everything passed the bound, and tables ended after 500 rows without a word: the only policy with
+/// traffic was not among them.
+#[test]
+fn the_page_shows_what_matters_and_says_what_it_leaves_out() {
+    let mut answer = answer();
+    let policy = answer.report.policies[2].clone();
+    let class = policy.classes[0].clone();
+    answer.report.policies = (0..900)
+        .map(|number| {
+            let mut policy = policy.clone();
+            policy.policy = format!("p{number:04}{}", "<".repeat(59));
+            policy.classes = (0..4)
+                .map(|number| {
+                    let mut class = class.clone();
+                    class.class = format!("class{number}{}", "&".repeat(50));
+                    class
+                })
+                .collect();
+            if number != 800 {
+                (policy.requests, policy.denied, policy.denied_clients) = (0, 0, 0);
+                policy.quotas.iter_mut().for_each(|quota| (quota.requests, quota.denied) = (0, 0));
+                policy.classes.iter_mut().for_each(|class| (class.requests, class.denied) = (1, 0));
+            }
+            policy
+        })
+        .collect();
+    let read = answer.report.read.as_mut().unwrap();
+    let file = read.files[0].clone();
+    read.files = (0..900)
+        .map(|number| ReadFile { name: format!("{number}/{}", "d'".repeat(300)), ..file.clone() })
+        .collect();
+    let page = answer.html();
+    assert!(page.len() < 1_000_000, "{}", page.len());
+    let table = |caption: &str| {
+        let begin = page.find(&format!("<caption>{caption}")).unwrap_or_else(|| panic!("{caption}: {page}"));
+        page[begin..].split("</table>").next().unwrap()
+    };
+    for caption in ["Policies", "Quotas", "Classes"] {
+        assert!(table(caption).contains("p0800"), "{}", table(caption));
+    }
+    for said in [" of 900 policies", " of 900 quotas", " of 900 files"] {
+        assert!(page.contains(said), "{said}");
+    }
+    // Each that is shown could be as long.
+    let quota = answer.report.policies[800].quotas[0].clone();
+    for policy in &mut answer.report.policies {
+        (policy.requests, policy.denied) = (1_000, 900);
+        policy.quotas = vec![quota.clone()];
+    }
+    answer.report.notes = (0..900).map(|_| "<".repeat(900)).collect();
+    answer.report.read.as_mut().unwrap().unparsed =
+        (0..60).map(|_| UnreadLines { reason: "'".repeat(900), lines: 3, examples: Vec::new() }).collect();
+    let page = answer.html();
+    assert!(page.len() < 1_000_000, "{}", page.len());
 }
 
 /// The digest in the first column protected nothing: the name stood in the next one.

@@ -26,8 +26,14 @@ const SCRIPT: &str = include_str!("script.js");
 /// The digest of the script, as that of the style.
 const SCRIPT_DIGEST: &str = "sha256-z/2jGPKrysZTxh1wmjk/erSFtZoEdvJ0hIaz8vkmaNQ=";
 
-/// Rows of a table that are listed.
-const MAX_ROWS: usize = 500;
+/// Bytes that the rows of tables may take: with all others, less than 1 MB.
+const OF_POLICIES: usize = 70_000;
+const OF_QUOTAS: usize = 80_000;
+const OF_CLASSES: usize = 60_000;
+const OF_FILES: usize = 30_000;
+
+/// Bytes of notes.
+const MAX_NOTES: usize = 30_000;
 
 impl Answer {
     /// Returns the report as one page of HTML. It is the same for the same report, and smaller than 1 MB.
@@ -58,10 +64,8 @@ impl Answer {
         when::section(&mut page, report);
         clients(&mut page, report);
         classes(&mut page, report);
-        page.push_str("<h2>Caveats</h2>\n<ul>\n");
-        for note in &report.notes {
-            let _ = writeln!(page, "<li>{}</li>", Text(note));
-        }
+        page.push_str("<h2>Limits of this answer</h2>\n<ul>\n");
+        notes(&mut page, &report.notes);
         let _ = write!(page, "</ul>\n</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
         page
     }
@@ -83,6 +87,21 @@ impl Answer {
             table.row(&[words, gate.gate.clone(), gate.measured.clone(), gate.allowed.clone()]);
         }
         page.push_str(&table.html());
+    }
+}
+
+/// The notes, of which an attacker who writes names may make long ones.
+fn notes(page: &mut String, notes: &[String]) {
+    let mut bytes = 0;
+    for (place, note) in notes.iter().enumerate() {
+        let item = format!("<li>{}</li>\n", Text(note));
+        bytes += item.len();
+        if bytes > MAX_NOTES {
+            let left = counted((notes.len() - place) as u64, "note");
+            let _ = writeln!(page, "<li>{left} more in the report of <code>--json</code>.</li>");
+            return;
+        }
+        page.push_str(&item);
     }
 }
 
@@ -142,8 +161,8 @@ fn read_section(page: &mut String, read: &ReadReport) {
         grouped(read.late)
     );
     let titles = ["file", "format", "times", "precision", "lines", "requests"];
-    let mut table = Table::new("Files", &titles, 4);
-    for file in read.files.iter().take(MAX_ROWS) {
+    let mut table = Table::new("Files", &titles, 4).of("files", OF_FILES);
+    for file in &read.files {
         let text = |text: &Option<String>| text.clone().unwrap_or_default();
         table.row(&[
             file.name.clone(),
@@ -175,11 +194,12 @@ fn policies(page: &mut String, report: &Report) {
     page.push_str("<h2>What each policy does</h2>\n");
     let titles =
         ["policy", "key", "requests", "denied", "share", "clients", "denied clients", "share of clients"];
-    let mut table = Table::new("Policies", &titles, 2);
-    for policy in report.policies.iter().take(MAX_ROWS) {
+    let mut table = Table::new("Policies", &titles, 2).of("policies", OF_POLICIES);
+    for policy in &report.policies {
         let requests = shares(policy.denied, policy.requests);
         let clients = shares(policy.denied_clients, policy.clients);
-        table.row(&[&[policy.title(), policy.key.clone()][..], &requests, &clients].concat());
+        let cells = [&[policy.title(), policy.key.clone()][..], &requests, &clients].concat();
+        table.weighty_row(weight(policy.denied, policy.requests), &cells);
     }
     page.push_str(&table.html());
     let has_above_limit = quotas(report).any(|(_, quota)| quota.above_limit > 0);
@@ -197,10 +217,10 @@ fn policies(page: &mut String, report: &Report) {
         "max",
         "burst",
     ]);
-    let caption = "Quotas, and how tight they are. p50 to max: the most that each client requests in one window. \
-                   burst: the most admitted in any interval as long as a window, as a multiple of the limit";
-    let mut table = Table::new(caption, &titles, 2);
-    for (policy, quota) in quotas(report).take(MAX_ROWS) {
+    let caption = "Quotas: how tight they are. p50 to max are the most that each client asks for in one window; burst is \
+                   the most admitted in any interval as long as a window, as a multiple of the limit";
+    let mut table = Table::new(caption, &titles, 2).of("quotas", OF_QUOTAS);
+    for (policy, quota) in quotas(report) {
         let spread = quota.most.map(|most| [most.p50, most.p90, most.p99, most.p999, most.max].map(grouped));
         let [p50, p90, p99, p999, max] = spread.unwrap_or_default();
         let mut cells = vec![policy.title(), quota.title(), grouped(quota.denied)];
@@ -218,9 +238,15 @@ fn policies(page: &mut String, report: &Report) {
             max,
             quota.burst.map(|burst| format!("{burst:.2}")).unwrap_or_default(),
         ]);
-        table.row(&cells);
+        table.weighty_row(weight(quota.denied, quota.requests), &cells);
     }
     page.push_str(&table.html());
+}
+
+/// Rows about more denied requests come first, then those about more requests.
+fn weight(denied: u64, requests: u64) -> u64 {
+    // Of one denied request, more than of any number that are not.
+    if denied > 0 { denied.saturating_add(u64::MAX / 2) } else { requests.min(u64::MAX / 2) }
 }
 
 fn quotas(report: &Report) -> impl Iterator<Item = (&PolicyReport, &QuotaReport)> {
@@ -281,11 +307,12 @@ fn classes(page: &mut String, report: &Report) {
     page.push_str("<h2>Who they are</h2>\n");
     let titles =
         ["policy", "class", "requests", "denied", "share", "clients", "denied clients", "share of clients"];
-    let mut table = Table::new("Classes", &titles, 2);
-    for (policy, class) in report.by_class().take(MAX_ROWS) {
+    let mut table = Table::new("Classes", &titles, 2).of("policies and classes", OF_CLASSES);
+    for (policy, class) in report.by_class() {
         let requests = shares(class.denied, class.requests);
         let clients = shares(class.denied_clients, class.clients);
-        table.row(&[&[policy, class.class.clone()][..], &requests, &clients].concat());
+        let cells = [&[policy, class.class.clone()][..], &requests, &clients].concat();
+        table.weighty_row(weight(class.denied, class.requests), &cells);
     }
     page.push_str(&table.html());
 }

@@ -1,8 +1,15 @@
 //! Tables of a page.
 
+use std::cmp::Reverse;
 use std::fmt::Write as _;
 
 use super::escape::Text;
+use crate::output::number::grouped;
+
+/// Rows that are listed at most, and the bytes that they take, unless a table is told otherwise. All tables of a page together
+/// leave it below 1 MB.
+const MAX_ROWS: usize = 500;
+const MAX_BYTES: usize = 30_000;
 
 /// Rows of texts, with a caption. Wide ones scroll by themselves, also by the keyboard.
 pub(super) struct Table<'a> {
@@ -10,23 +17,38 @@ pub(super) struct Table<'a> {
     titles: &'a [&'a str],
     /// How many columns stand to the left.
     left: usize,
-    rows: String,
+    /// What the rows are, in plural.
+    things: &'a str,
+    max_bytes: usize,
+    /// Each with its weight.
+    rows: Vec<(u64, String)>,
 }
 
 impl<'a> Table<'a> {
     pub(super) const fn new(caption: &'a str, titles: &'a [&'a str], left: usize) -> Self {
-        Self { caption, titles, left, rows: String::new() }
+        Self { caption, titles, left, things: "rows", max_bytes: MAX_BYTES, rows: Vec::new() }
+    }
+
+    /// Says what its rows are, in plural, and how many bytes they may take.
+    pub(super) fn of(self, things: &'a str, max_bytes: usize) -> Self {
+        Self { things, max_bytes, ..self }
     }
 
     pub(super) fn row(&mut self, cells: &[String]) {
-        self.rows.push_str("<tr>");
+        self.weighty_row(0, cells);
+    }
+
+    /// A row that is listed before those of less weight, if not all are.
+    pub(super) fn weighty_row(&mut self, weight: u64, cells: &[String]) {
+        let mut row = "<tr>".to_owned();
         for (column, cell) in cells.iter().enumerate() {
             let class = if column < self.left { " class=\"left\"" } else { "" };
             let (tag, scope) = if column == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
             // Writing into a string does not fail.
-            let _ = write!(self.rows, "<{tag}{scope}{class}>{}</{tag}>", Text(cell));
+            let _ = write!(row, "<{tag}{scope}{class}>{}</{tag}>", Text(cell));
         }
-        self.rows.push_str("</tr>\n");
+        row.push_str("</tr>\n");
+        self.rows.push((weight, row));
     }
 
     pub(super) fn html(&self) -> String {
@@ -36,11 +58,40 @@ impl<'a> Table<'a> {
             let class = if column < self.left { " class=\"left\"" } else { "" };
             let _ = write!(titles, "<th scope=\"col\"{class}>{}</th>", Text(title));
         }
-        format!(
+        let listed = self.listed();
+        let rows: String = listed.iter().map(|(_, row)| row.as_str()).collect();
+        let mut html = format!(
             "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table><caption>{caption}</caption>\
-             <thead><tr>{titles}</tr></thead>\n<tbody>\n{}</tbody></table></div>\n",
-            self.rows
-        )
+             <thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+        );
+        if listed.len() < self.rows.len() {
+            let (listed, all) = (grouped(listed.len() as u64), grouped(self.rows.len() as u64));
+            let which = match self.rows.iter().any(|(weight, _)| *weight > 0) {
+                true => "those with the most denied requests",
+                false => "the first ones",
+            };
+            let _ = writeln!(
+                html,
+                "<p class=\"soft\">Listed are {listed} of {all} {}: {which}.</p>",
+                self.things
+            );
+        }
+        html
+    }
+
+    /// The rows with most weight, as many as there is room for, in their order.
+    fn listed(&self) -> Vec<&(u64, String)> {
+        let mut places: Vec<(usize, &(u64, String))> = self.rows.iter().enumerate().collect();
+        places.sort_by_key(|(place, (weight, _))| (Reverse(*weight), *place));
+        let mut bytes = 0;
+        let fitting = places.iter().take(MAX_ROWS).take_while(|(_, (_, row))| {
+            bytes += row.len();
+            bytes <= self.max_bytes
+        });
+        let fitting = fitting.count();
+        places.truncate(fitting);
+        places.sort_by_key(|(place, _)| *place);
+        places.into_iter().map(|(_, row)| row).collect()
     }
 
     /// The same, shown on request: a chart is above it.

@@ -9,6 +9,9 @@ use crate::output::number::grouped;
 use crate::percent;
 use crate::report::{Report, TimeShare};
 
+/// Bytes that the rows of days may take: enough for all that are in the chart.
+const OF_DAYS: usize = 60_000;
+
 /// The section, if there are requests.
 pub(super) fn section(page: &mut String, report: &Report) {
     if report.days.is_empty() {
@@ -33,8 +36,9 @@ pub(super) fn section(page: &mut String, report: &Report) {
     }
     page.push_str(&table.folded());
     page.push_str(&chart::days("days", &report.days));
-    page.push_str("<p class=\"soft\">The lower part of each bar shows denied requests.</p>\n");
-    let mut table = Table::new("Requests by day", &["day", "requests", "denied", "share"], 1);
+    page.push_str("<p class=\"soft\">The lower part of a bar are denied requests.</p>\n");
+    let mut table =
+        Table::new("Requests by day", &["day", "requests", "denied", "share"], 1).of("days", OF_DAYS);
     let listed = report.days.get(report.days.len().saturating_sub(chart::MAX_DAYS)..).unwrap_or_default();
     for day in listed {
         let share = percent(day.denied, day.requests);
