@@ -8,7 +8,8 @@ use thiserror::Error;
 
 use crate::decimal::Decimal;
 use crate::output::number::{counted, grouped};
-use crate::{PolicyReport, Report, Role, percent};
+use crate::replay::Clientless;
+use crate::{ClassReport, PolicyReport, Report, Role, percent};
 
 /// A condition under which a change fails, such as `denied > 0.1%`, `login.denied_clients > 0`, `denied{bot} > 5%` or
 /// `login.denied_clients{known} > 0`.
@@ -180,6 +181,53 @@ impl Measured {
     }
 }
 
+/// The figures of a policy, or of a class.
+struct Figures {
+    /// Which of both, in words.
+    scope: &'static str,
+    role: Role,
+    requests: u64,
+    denied: u64,
+    newly_denied: u64,
+    clients: u64,
+    denied_clients: u64,
+    newly_denied_clients: u64,
+    one_in: u64,
+    clientless: Clientless,
+}
+
+impl Figures {
+    const fn of_policy(policy: &PolicyReport) -> Self {
+        Self {
+            scope: "one policy",
+            role: policy.role,
+            requests: policy.requests,
+            denied: policy.denied,
+            newly_denied: policy.newly_denied,
+            clients: policy.clients,
+            denied_clients: policy.denied_clients,
+            newly_denied_clients: policy.newly_denied_clients,
+            one_in: policy.one_client_in,
+            clientless: policy.clientless,
+        }
+    }
+
+    const fn of_class(class: &ClassReport, role: Role, one_in: u64) -> Self {
+        Self {
+            scope: "one class",
+            role,
+            requests: class.requests,
+            denied: class.denied,
+            newly_denied: class.newly_denied,
+            clients: class.clients,
+            denied_clients: class.denied_clients,
+            newly_denied_clients: class.newly_denied_clients,
+            one_in,
+            clientless: class.clientless,
+        }
+    }
+}
+
 impl Gate {
     /// Holds the report against the gate. If there are fewer requests than `least`, or none, there is no answer.
     ///
@@ -252,56 +300,48 @@ impl Gate {
             }
             Scope::Policy(name) => {
                 let policy = self.policy(report, name)?;
-                let of_requests = |part| Measured::requests(part, policy.requests);
-                let measured = match self.measure {
-                    Measure::Denied => of_requests(policy.denied),
-                    // Trials deny nobody, so nothing is new about them.
-                    Measure::NewlyDenied if policy.role != Role::Enforced => {
-                        return Err(self.unmeasured("policies on trial", "denied and denied_clients"));
-                    }
-                    Measure::NewlyDenied if report.compared.is_none() => {
-                        return Err(GateError::NoBaseline(self.text.clone()));
-                    }
-                    Measure::NewlyDenied => of_requests(policy.newly_denied),
-                    Measure::DeniedClients => {
-                        let one_in = policy.one_client_in;
-                        Measured::clients(
-                            policy.denied_clients,
-                            policy.clients,
-                            one_in,
-                            policy.clientless.denied,
-                        )
-                    }
-                    _ => return Err(self.unmeasured("one policy", "denied, denied_clients and newly_denied")),
-                };
-                Ok((measured, policy.requests))
+                Ok((self.of_figures(report, &Figures::of_policy(policy))?, policy.requests))
             }
             Scope::Class { policy, class: name } => {
-                let (classes, one_in) = match policy {
-                    Some(policy) => {
-                        let policy = self.policy(report, policy)?;
-                        (&policy.classes, policy.one_client_in)
-                    }
-                    None => (&report.classes, report.one_client_in),
-                };
+                let policy = policy.as_ref().map(|policy| self.policy(report, policy)).transpose()?;
+                let classes = policy.map_or(&report.classes, |policy| &policy.classes);
                 let class = classes.iter().find(|class| class.class == *name);
                 let class = class.ok_or_else(|| GateError::UnknownClass {
                     gate: self.text.clone(),
                     class: name.clone(),
                 })?;
-                let measured = match self.measure {
-                    Measure::Denied => Measured::requests(class.denied, class.requests),
-                    Measure::DeniedClients => Measured::clients(
-                        class.denied_clients,
-                        class.clients,
-                        one_in,
-                        class.clientless.denied,
-                    ),
-                    _ => return Err(self.unmeasured("one class", "denied and denied_clients")),
-                };
-                Ok((measured, class.decided))
+                let one_in = policy.map_or(report.one_client_in, |policy| policy.one_client_in);
+                let role = policy.map_or(Role::Enforced, |policy| policy.role);
+                Ok((self.of_figures(report, &Figures::of_class(class, role, one_in))?, class.decided))
             }
         }
+    }
+
+    /// What is measured of a policy or a class.
+    fn of_figures(&self, report: &Report, figures: &Figures) -> Result<Measured, GateError> {
+        let Figures { scope, role, clients, one_in, clientless, .. } = *figures;
+        match self.measure {
+            // Trials deny nobody, so nothing is new about them.
+            Measure::NewlyDenied | Measure::NewlyDeniedClients if role != Role::Enforced => {
+                return Err(self.unmeasured("policies on trial", "denied and denied_clients"));
+            }
+            Measure::NewlyDenied | Measure::NewlyDeniedClients if report.compared.is_none() => {
+                return Err(GateError::NoBaseline(self.text.clone()));
+            }
+            _ => {}
+        }
+        let of_clients = |part, clientless| Measured::clients(part, clients, one_in, clientless);
+        Ok(match self.measure {
+            Measure::Denied => Measured::requests(figures.denied, figures.requests),
+            Measure::NewlyDenied => Measured::requests(figures.newly_denied, figures.requests),
+            Measure::DeniedClients => of_clients(figures.denied_clients, clientless.denied),
+            Measure::NewlyDeniedClients => of_clients(figures.newly_denied_clients, clientless.newly_denied),
+            _ => {
+                return Err(
+                    self.unmeasured(scope, "denied, denied_clients, newly_denied and newly_denied_clients")
+                );
+            }
+        })
     }
 
     fn of_all(&self, report: &Report) -> Result<Measured, GateError> {

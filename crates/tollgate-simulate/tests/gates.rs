@@ -184,7 +184,12 @@ fn percentages_are_compared_exactly() {
 fn what_is_new_is_not_measured_for_trials() {
     let shadow = POLICIES.replace("name: pages,", "name: pages, mode: shadow,");
     let report = report(&shadow, Some(OLD));
-    for gate in ["login:candidate.newly_denied > 0", "pages.newly_denied > 0"] {
+    for gate in [
+        "login:candidate.newly_denied > 0",
+        "pages.newly_denied > 0",
+        "pages.newly_denied_clients > 0",
+        "pages.newly_denied_clients{bot} > 0",
+    ] {
         let error = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap_err().to_string();
         assert!(error.contains("only denied and denied_clients can be measured for"), "{error}");
     }
@@ -282,6 +287,47 @@ fn newly_denied_requests_without_a_client_are_no_answer_about_clients() {
     }
 }
 
+/// What is new could be asked of all clients together, and of no policy or class.
+#[test]
+fn newly_denied_clients_are_counted_by_policy_and_class() {
+    let before = "policies:
+  - { name: login, match: { path: /login }, key: [ip], quotas: [100/1m] }
+  - { name: pages, match: { path: /pages/* }, key: [ip], quotas: [11/1m] }
+";
+    let report = report(POLICIES, Some(before));
+    for (gate, expected) in [
+        ("newly_denied_clients > 0", Held::Failed),
+        ("newly_denied_clients > 1", Held::Held),
+        ("login.newly_denied_clients > 0", Held::Failed),
+        ("login.newly_denied_clients > 1", Held::Held),
+        // The crawler was denied before.
+        ("pages.newly_denied_clients > 0", Held::Held),
+        ("newly_denied_clients{bot} > 0", Held::Held),
+        ("newly_denied_clients{others} > 0", Held::Failed),
+        ("newly_denied{others} > 24", Held::Failed),
+        ("newly_denied{others} > 25", Held::Held),
+        ("login.newly_denied{others} > 24", Held::Failed),
+        ("login.newly_denied_clients{others} > 0", Held::Failed),
+        ("login.newly_denied_clients{bot} > 0", Held::NoAnswer),
+        ("pages.newly_denied_clients{bot} > 0", Held::Held),
+    ] {
+        let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
+        assert_eq!(result.held, expected, "{gate}: {result:?}");
+    }
+    // A policy goes by the requests that it matches: that another one denied a client elsewhere is no excuse.
+    let of_pages = |limit: u32| POLICIES.replace("5/1m", &format!("{limit}/1m"));
+    let mut replay =
+        Replay::new(policies(&of_pages(1)), Some(policies(&of_pages(9))), Options::default()).unwrap();
+    for (second, path) in (0..).zip(["/pages/1"; 25].into_iter().chain(["/login"; 2])) {
+        let attributes = [("ip", "192.0.2.1"), ("path", path)].into_iter().collect();
+        replay.request(&Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
+    }
+    let report = replay.report();
+    let held = |gate: &str| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap().held;
+    assert_eq!(held("newly_denied_clients > 0"), Held::Held);
+    assert_eq!(held("login.newly_denied_clients > 0"), Held::Failed);
+}
+
 #[test]
 fn one_that_failed_decides_for_all() {
     let report = report(POLICIES, None);
@@ -317,11 +363,15 @@ fn what_cannot_be_measured_is_an_error() {
         ("denied{robot} > 0", "no class `robot`"),
         ("login.denied{robot} > 0", "no class `robot`"),
         ("logn.denied{bot} > 0", "no policy `logn`"),
-        ("login.undecided{bot} > 0", "only denied and denied_clients can be measured for one class"),
+        (
+            "login.undecided{bot} > 0",
+            "only denied, denied_clients, newly_denied and newly_denied_clients can be measured for one class",
+        ),
         ("newly_denied > 0", "--baseline"),
         ("login.newly_denied > 0", "--baseline"),
-        ("login.undecided > 0", "only denied, denied_clients and newly_denied"),
-        ("late{bot} > 0", "only denied and denied_clients"),
+        ("login.newly_denied_clients{bot} > 0", "--baseline"),
+        ("login.undecided > 0", "only denied, denied_clients, newly_denied and newly_denied_clients can"),
+        ("late{bot} > 0", "only denied, denied_clients, newly_denied and newly_denied_clients can"),
     ] {
         let found = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap_err().to_string();
         assert!(found.contains(error), "{found}");

@@ -53,6 +53,19 @@ impl Bits {
             .sum()
     }
 
+    /// How many clients of it are not in another set.
+    pub(super) fn count_without(&self, other: &Self) -> u64 {
+        let pages = self.pages.iter().enumerate().filter_map(|(place, page)| {
+            Some((page.as_ref()?, other.pages.get(place).and_then(Option::as_ref)))
+        });
+        let words = pages.flat_map(|(page, other)| {
+            page.iter().enumerate().map(move |(place, word)| {
+                word & !other.and_then(|other| other.get(place)).copied().unwrap_or(0)
+            })
+        });
+        words.map(|word| u64::from(word.count_ones())).sum()
+    }
+
     /// The memory that it takes.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
@@ -93,6 +106,10 @@ mod tests {
         bits.keep(&[0, 63, 100, 200, 70_000]);
         let kept: Vec<u32> = (0..300).filter(|client| bits.contains(*client)).collect();
         assert_eq!(kept, [1, 3, 4]);
+        let mut other = Bits::default();
+        [3, 5, 9_000].into_iter().for_each(|client| other.insert(client));
+        assert_eq!((bits.count_without(&other), other.count_without(&bits)), (2, 2));
+        assert_eq!(bits.count_without(&Bits::default()), 3);
         let mut bits = Bits::default();
         [4_095, 4_096, 12_287, 12_288].into_iter().for_each(|client| bits.insert(client));
         bits.keep(&(4_095..12_288).step_by(2).chain([12_288]).collect::<Vec<_>>());

@@ -1,6 +1,6 @@
 //! Requests and clients of each class.
 
-use super::bits::Bits;
+use super::clients::Met;
 use super::outcome::{Clientless, Verdict};
 use crate::Classes;
 use crate::report::ClassReport;
@@ -17,16 +17,16 @@ struct OfClass {
     requests: u64,
     decided: u64,
     denied: u64,
+    newly_denied: u64,
     clientless: Clientless,
-    clients: Bits,
-    denied_clients: Bits,
+    clients: Met,
 }
 
 impl ByClass {
     /// The memory for the clients of all classes and policies together. Where it does not suffice, fewer are followed.
     pub(super) const MAX_BYTES: usize = 512 << 20;
 
-    /// Policies times classes at most. So many take less than half of the memory as long as 4,096 clients are followed.
+    /// Policies times classes at most. So many take little more than half of the memory as long as 4,096 clients are followed.
     pub(super) const MAX_PAIRS: usize = 100_000;
 
     /// For so many classes. Without any, nothing is counted.
@@ -42,14 +42,13 @@ impl ByClass {
         of_class.requests += 1;
         of_class.decided += u64::from(verdict.is_decided());
         of_class.denied += u64::from(verdict.is_denied());
+        let is_new = verdict.is_denied() && before.is_some_and(Verdict::is_allowed);
+        of_class.newly_denied += u64::from(is_new);
         of_class.clientless.note(client, verdict, before);
         let Some(client) = client else { return };
-        let before = of_class.bytes();
-        of_class.clients.insert(client);
-        if verdict.is_denied() {
-            of_class.denied_clients.insert(client);
-        }
-        self.bytes += of_class.bytes() - before;
+        let bytes = of_class.bytes();
+        of_class.clients.note(client, verdict, before);
+        self.bytes += of_class.bytes() - bytes;
     }
 
     /// The memory that clients take.
@@ -61,9 +60,9 @@ impl ByClass {
     pub(super) fn keep(&mut self, kept: &[u32]) {
         for of_class in &mut self.classes {
             // Nobody knows which of them were of clients that are still followed.
-            of_class.clientless.denied = of_class.denied;
+            let OfClass { denied, newly_denied, .. } = *of_class;
+            of_class.clientless = Clientless { denied, newly_denied };
             of_class.clients.keep(kept);
-            of_class.denied_clients.keep(kept);
         }
         self.bytes = self.classes.iter().map(OfClass::bytes).sum();
     }
@@ -77,8 +76,10 @@ impl ByClass {
             requests: figures.requests,
             decided: figures.decided,
             denied: figures.denied,
-            clients: figures.clients.count() * one_client_in,
-            denied_clients: figures.denied_clients.count() * one_client_in,
+            newly_denied: figures.newly_denied,
+            clients: figures.clients.all() * one_client_in,
+            denied_clients: figures.clients.denied() * one_client_in,
+            newly_denied_clients: figures.clients.newly_denied() * one_client_in,
             clientless: figures.clientless,
         });
         reports.collect()
@@ -87,6 +88,6 @@ impl ByClass {
 
 impl OfClass {
     const fn bytes(&self) -> usize {
-        self.clients.bytes() + self.denied_clients.bytes()
+        self.clients.bytes()
     }
 }

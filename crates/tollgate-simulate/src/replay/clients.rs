@@ -3,6 +3,7 @@
 use tollgate::Timestamp;
 
 use super::bits::Bits;
+use super::outcome::Verdict;
 use super::packed::{Count, Moment};
 use super::per_client::PerClient;
 
@@ -40,13 +41,21 @@ pub(super) struct Client {
 pub(super) struct Met {
     all: Bits,
     denied: Bits,
+    /// Those of which the policies to compare with deny such a request.
+    denied_before: Bits,
+    /// Whether there are policies to compare with.
+    is_compared: bool,
 }
 
 impl Met {
-    pub(super) fn note(&mut self, number: u32, is_denied: bool) {
+    pub(super) fn note(&mut self, number: u32, verdict: Verdict, before: Option<Verdict>) {
         self.all.insert(number);
-        if is_denied {
+        if verdict.is_denied() {
             self.denied.insert(number);
+        }
+        self.is_compared |= before.is_some();
+        if before.is_some_and(Verdict::is_denied) {
+            self.denied_before.insert(number);
         }
     }
 
@@ -54,6 +63,12 @@ impl Met {
     pub(super) fn keep(&mut self, kept: &[u32]) {
         self.all.keep(kept);
         self.denied.keep(kept);
+        self.denied_before.keep(kept);
+    }
+
+    /// The memory that it takes.
+    pub(super) const fn bytes(&self) -> usize {
+        self.all.bytes() + self.denied.bytes() + self.denied_before.bytes()
     }
 
     /// Returns how many clients made a request.
@@ -64,6 +79,11 @@ impl Met {
     /// Returns how many clients were denied one.
     pub(super) fn denied(&self) -> u64 {
         self.denied.count()
+    }
+
+    /// How many of these the policies to compare with denied none.
+    pub(super) fn newly_denied(&self) -> u64 {
+        if self.is_compared { self.denied.count_without(&self.denied_before) } else { 0 }
     }
 }
 

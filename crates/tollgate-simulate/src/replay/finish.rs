@@ -119,6 +119,7 @@ impl Replay {
                 newly_denied: track.newly_denied,
                 clients: track.clients.all() * one_client_in,
                 denied_clients: track.clients.denied() * one_client_in,
+                newly_denied_clients: track.clients.newly_denied() * one_client_in,
                 one_client_in,
                 clientless: track.clientless,
                 classes: track.classes.reports(&self.options.classes, one_client_in),

@@ -225,7 +225,7 @@ impl Tracks {
         track.classes.note(class, client, verdict, before);
         self.class_bytes += track.classes.bytes() - bytes;
         if let Some(client) = client {
-            track.clients.note(client, verdict.is_denied());
+            track.clients.note(client, verdict, before);
         }
     }
 

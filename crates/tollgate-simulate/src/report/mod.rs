@@ -104,7 +104,10 @@ pub struct PolicyReport {
     pub clients: u64,
     /// Clients with a request that it denies.
     pub denied_clients: u64,
-    /// One client in this many was followed.
+    /// Those of whose requests that it matches the policies to compare with deny none. It is 0 if there are none of these,
+    /// and for trials.
+    pub newly_denied_clients: u64,
+    /// One client in so many was followed.
     pub one_client_in: u64,
     /// Its requests and clients of each class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -221,10 +224,15 @@ pub struct ClassReport {
     pub decided: u64,
     /// Those that are denied.
     pub denied: u64,
-    /// Clients with a request in it. A client may be in several classes.
+    /// Those of the denied ones that the policies to compare with admit.
+    pub newly_denied: u64,
+    /// Clients of which a request is in it. A client may be in several classes.
     pub clients: u64,
     /// Those with a denied request in it.
     pub denied_clients: u64,
+    /// Those of whose requests in it the policies to compare with deny none. It is 0 if there are none of these, and for
+    /// trials.
+    pub newly_denied_clients: u64,
     #[serde(skip)]
     pub(crate) clientless: Clientless,
 }
