@@ -229,6 +229,13 @@ impl Figures {
 }
 
 impl Gate {
+    /// Returns how many requests it should have for an answer, unless somebody knows better: 1,000 if it is about all
+    /// requests. One policy or class may see few, and still deny the wrong ones, so there it is 1.
+    #[must_use]
+    pub const fn usual_requests(&self) -> u64 {
+        if matches!(self.scope, Scope::All) { 1_000 } else { 1 }
+    }
+
     /// Holds the report against the gate. If there are fewer requests than `least`, or none, there is no answer.
     ///
     /// # Errors

@@ -43,10 +43,11 @@ pub struct SimulateArgs {
     #[arg(long = "fail-if", value_name = "GATE")]
     pub fail_if: Vec<Gate>,
 
-    /// Minimum number of requests that a gate needs for an answer
-    #[arg(long, value_name = "COUNT", default_value = "1")]
+    /// Requests that a gate needs for an answer, of those that policies decide on [default: 1000, and 1 for gates of one policy
+    /// or class]
+    #[arg(long, value_name = "COUNT")]
     #[arg(value_parser = value::positive::<NonZeroU64>, allow_negative_numbers = true)]
-    pub min_requests: NonZeroU64,
+    pub min_requests: Option<NonZeroU64>,
 
     /// Class of clients: a name, and conditions as in the `match` of a policy, such as bot='user_agent: "*bot*"'. There are
     /// at most 250 classes, and policies times classes are at most 100,000

@@ -12,11 +12,12 @@ mod suggest;
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use tollgate_policy::{Config, ConfigError, Identity, Policies};
-use tollgate_simulate::{Answer, Classes, Held, Known, Options, Replay, Report};
+use tollgate_simulate::{Answer, Classes, Gate, Held, Known, Options, Replay, Report};
 
 pub use self::failure::Failure;
 use self::requests::Requests;
@@ -91,7 +92,8 @@ fn classes(
 
 /// Holds the report against the gates, writes the page, and returns the text.
 fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result<(String, u8), Failure> {
-    let gates = args.fail_if.iter().map(|gate| gate.check(&report, args.min_requests.get()));
+    let needed = |gate: &Gate| args.min_requests.map_or_else(|| gate.usual_requests(), NonZeroU64::get);
+    let gates = args.fail_if.iter().map(|gate| gate.check(&report, needed(gate)));
     let gates = gates.collect::<Result<Vec<_>, _>>()?;
     let is_read_by_people = !args.json && !args.md && io::stdout().is_terminal();
     let shown = is_read_by_people.then(|| report.clone());

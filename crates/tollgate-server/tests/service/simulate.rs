@@ -99,7 +99,7 @@ fn one_command_says_who_would_be_denied() {
 fn gates_decide_the_status_and_print_what_was_measured() {
     let folder = Folder::new();
     let gate = |gate: &str| {
-        let (status, said, _) = folder.simulate(&["--fail-if", gate]);
+        let (status, said, _) = folder.simulate(&["--fail-if", gate, "--min-requests", "1"]);
         (status, said.lines().last().unwrap_or_default().trim().to_owned())
     };
     let held = "held  denied > 60%  58.3 % (7 of 12 requests)  at most 60 %";
@@ -109,8 +109,24 @@ fn gates_decide_the_status_and_print_what_was_measured() {
     assert_eq!(gate("user.denied > 0").0, Some(3));
     let (status, ..) = folder.simulate(&["--fail-if", "denied > 60%", "--min-requests", "1000"]);
     assert_eq!(status, Some(3));
-    let (status, ..) = folder.simulate(&["--fail-if", "user.denied > 0", "--fail-if", "denied > 0"]);
+    let (status, ..) = folder.simulate(&["--fail-if", "user.denied > 0", "--fail-if", "login.denied > 0"]);
     assert_eq!(status, Some(1));
+}
+
+/// A gate over a handful of requests passed like one over a week.
+#[test]
+fn a_gate_over_all_requests_needs_a_thousand_unless_told_otherwise() {
+    let folder = Folder::new();
+    let gate = |gate: &str| {
+        let (status, said, _) = folder.simulate(&["--fail-if", gate]);
+        (status, said.lines().last().unwrap_or_default().trim().to_owned())
+    };
+    let few = "no answer  denied > 60%  12 requests that a policy decides on, of at least 1,000 needed  at most 60 %";
+    assert_eq!(gate("denied > 60%"), (Some(3), few.to_owned()));
+    // One policy or class may see few requests, and still deny the wrong ones.
+    assert_eq!(gate("login.denied_clients > 1").0, Some(0));
+    let (status, ..) = folder.simulate(&["--fail-if", "login.denied_clients > 1", "--min-requests", "13"]);
+    assert_eq!(status, Some(3));
 }
 
 #[test]
@@ -196,7 +212,7 @@ fn json_markdown_and_the_page_have_the_same_figures_and_no_keys() {
     assert_eq!(json["policies"][0]["quotas"][0]["curve"]["basis"], "calculated");
     let page = fs::read_to_string(folder.path("report.html")).unwrap();
     assert!(page.contains("<b>7</b> requests denied, 58.3 %"), "{page}");
-    let (_, markdown, _) = folder.simulate(&["--md", "--fail-if", "denied > 0"]);
+    let (_, markdown, _) = folder.simulate(&["--md", "--fail-if", "denied > 0", "--min-requests", "1"]);
     assert!(markdown.starts_with("### Replay of 12 requests: a gate failed\n"), "{markdown}");
     for text in [&said, &page, &markdown] {
         assert!(!text.contains("192.0.2."), "{text}");
@@ -291,7 +307,7 @@ fn policies_are_compared_in_one_pass() {
     let folder = Folder::new();
     folder.write("old.yaml", &POLICIES.replace("quotas: [3/1m] }\n", "quotas: [5/1m] }\n"));
     let (status, said, _) =
-        folder.simulate(&["--baseline", "old.yaml", "--json", "--fail-if", "newly_denied_clients > 0"]);
+        folder.simulate(&["--baseline", "old.yaml", "--json", "--fail-if", "login.newly_denied_clients > 0"]);
     let json: Value = serde_json::from_str(&said).unwrap();
     let compared = &json["compared"];
     assert_eq!((status, compared["newly_denied"].as_u64()), (Some(0), Some(2)), "{compared}");
@@ -479,7 +495,8 @@ fn samples_are_refused_unless_somebody_asks_for_estimates() {
         let (_, said, error) = run("access.log", &["--sample-rate", "10%", "--estimate"]);
         assert!(error.is_empty() && said.contains("there were about 120."), "{error}{said}");
     }
-    let gate = |gate: &str| folder.simulate(&["--sample-rate", "10%", "--estimate", "--fail-if", gate]);
+    let arguments = ["--sample-rate", "10%", "--estimate", "--min-requests", "1", "--fail-if"];
+    let gate = |gate: &str| folder.simulate(&[&arguments[..], &[gate]].concat());
     for (text, expected) in [("denied > 60%", 3), ("denied < 50%", 0), ("denied > 50%", 1)] {
         let (status, said, _) = gate(text);
         assert_eq!(status, Some(expected), "{text}: {said}");
@@ -670,6 +687,7 @@ fn the_gates_of_the_workflow_work() {
     let arguments = ["simulate", policies, "examples/simulate/access.log", "--baseline", policies, "--md"];
     let mut command = tollgate();
     command.current_dir(&root).args(arguments);
+    command.args(["--min-requests", "1"]);
     gates.iter().for_each(|gate| _ = command.args(["--fail-if", gate]));
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
