@@ -547,3 +547,38 @@ fn the_clients_that_are_denied_most_have_an_example_however_many_there_are() {
                 of a later request than the first that is denied, or missing.";
     assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
 }
+
+#[test]
+fn clients_that_are_newly_allowed_are_listed() {
+    let mut report = replay(THREE, Some(TWO), Options::default(), &REQUESTS);
+    let one = replay(
+        "policies: [{ name: login, key: [ip], quotas: [4/1m] }]",
+        Some(TWO),
+        Options::default(),
+        &REQUESTS,
+    );
+    let compared = |report: &Report| serde_json::to_value(report.compared.as_ref().unwrap()).unwrap();
+    // One request more is allowed, of a client that is still denied another.
+    let before = compared(&report);
+    assert_eq!((&before["newly_allowed"], &before["same"]), (&1.into(), &6.into()), "{before}");
+    assert_eq!(before["most_newly_allowed"], serde_json::json!([]));
+    let after = compared(&one);
+    let listed = &after["most_newly_allowed"][0];
+    assert_eq!((&after["newly_allowed_clients"], &after["same"]), (&1.into(), &5.into()), "{after}");
+    assert_eq!(
+        (&listed["client"], &listed["denied"], &listed["denied_before"]),
+        (&"ip=192.0.2.1".into(), &0.into(), &2.into())
+    );
+    assert_eq!(listed["path"], "/login");
+    let answer = Answer::new(one.clone(), Vec::new());
+    for said in [answer.to_string(), answer.html()] {
+        assert!(said.contains("Clients that are newly allowed"), "{said}");
+    }
+    let text = answer.to_string();
+    assert!(text.lines().any(|line| line.split_whitespace().eq(["the", "same", "5"])), "{text}");
+    assert!(answer.markdown().contains("| the same | 5 |  |"), "{}", answer.markdown());
+    report.hide_keys();
+    let mut hidden = one;
+    hidden.hide_keys();
+    assert!(!serde_json::to_string(&hidden).unwrap().contains("192.0.2."));
+}

@@ -11,7 +11,7 @@ use std::fmt::Write as _;
 use self::escape::Text;
 use self::table::Table;
 use crate::output::number::{counted, grouped, lasting, shares};
-use crate::output::text::ON_TRIAL;
+use crate::output::text::{NEWLY_ALLOWED, ON_TRIAL};
 use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report};
 use crate::{Answer, Held, percent};
 
@@ -260,24 +260,31 @@ fn compared(page: &mut String, report: &Report) {
     let (denied, allowed) = (compared.newly_denied, compared.newly_allowed);
     table.row(&["newly denied".to_owned(), grouped(denied), grouped(compared.newly_denied_clients)]);
     table.row(&["newly allowed".to_owned(), grouped(allowed), grouped(compared.newly_allowed_clients)]);
+    table.row(&["the same".to_owned(), grouped(compared.same), String::new()]);
     table.row(&["denied before".to_owned(), grouped(compared.denied_before), String::new()]);
     if compared.incomparable > 0 {
         table.row(&["only one can decide".to_owned(), grouped(compared.incomparable), String::new()]);
     }
     page.push_str(&table.html());
-    client_table(page, "Clients that are newly denied", &compared.most_newly_denied);
+    client_table(page, "Clients that are newly denied", &compared.most_newly_denied, |client| client.denied);
+    client_table(page, NEWLY_ALLOWED, &compared.most_newly_allowed, |client| client.denied_before);
 }
 
 fn clients(page: &mut String, report: &Report) {
     let (denied, on_trial) = (&report.most_denied, &report.most_denied_on_trial);
     if !denied.is_empty() || !on_trial.is_empty() {
         page.push_str("<h2>To whom</h2>\n");
-        client_table(page, "Clients that are denied most often", denied);
-        client_table(page, ON_TRIAL, on_trial);
+        client_table(page, "Clients that are denied most often", denied, |client| client.denied);
+        client_table(page, ON_TRIAL, on_trial, |client| client.denied);
     }
 }
 
-fn client_table(page: &mut String, caption: &str, clients: &[DeniedClient]) {
+fn client_table(
+    page: &mut String,
+    caption: &str,
+    clients: &[DeniedClient],
+    denied: fn(&DeniedClient) -> u64,
+) {
     if clients.is_empty() {
         return;
     }
@@ -292,8 +299,8 @@ fn client_table(page: &mut String, caption: &str, clients: &[DeniedClient]) {
             client.user_agent.clone().unwrap_or_default(),
             client.path.clone().unwrap_or_default(),
             grouped(client.requests),
-            grouped(client.denied),
-            percent(client.denied, client.requests),
+            grouped(denied(client)),
+            percent(denied(client), client.requests),
             fullest.unwrap_or_default(),
         ]);
     }

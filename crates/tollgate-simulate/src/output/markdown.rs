@@ -66,6 +66,7 @@ impl Answer {
             let (denied, allowed) = (compared.newly_denied, compared.newly_allowed);
             table.row(["newly denied".into(), grouped(denied), grouped(compared.newly_denied_clients)]);
             table.row(["newly allowed".into(), grouped(allowed), grouped(compared.newly_allowed_clients)]);
+            table.row(["the same".into(), grouped(compared.same), String::new()]);
             if compared.incomparable > 0 {
                 table.row(["only one can decide".into(), grouped(compared.incomparable), String::new()]);
             }

@@ -24,6 +24,9 @@ pub(crate) const WIDE: usize = 48;
 pub(crate) const ON_TRIAL: &str =
     "Clients whose allowed requests would be denied most often by policies on trial";
 
+/// The title of a table.
+pub(crate) const NEWLY_ALLOWED: &str = "Clients that are newly allowed, with what was denied before";
+
 const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 impl fmt::Display for Answer {
@@ -41,8 +44,8 @@ impl fmt::Display for Answer {
             }
         }
         week(f, report)?;
-        clients(f, "Clients that are denied most often", &report.most_denied)?;
-        clients(f, ON_TRIAL, &report.most_denied_on_trial)?;
+        clients(f, "Clients that are denied most often", &report.most_denied, |client| client.denied)?;
+        clients(f, ON_TRIAL, &report.most_denied_on_trial, |client| client.denied)?;
         classes(f, report)?;
         compared(f, report)?;
         writeln!(f, "\nCaveats")?;
@@ -310,7 +313,13 @@ fn shade(part: u64, all: u64) -> char {
     SHADES.get(place.saturating_sub(1)).copied().unwrap_or('█')
 }
 
-fn clients(f: &mut fmt::Formatter<'_>, title: &str, clients: &[DeniedClient]) -> fmt::Result {
+/// A table of clients, with the requests that count as denied.
+fn clients(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    clients: &[DeniedClient],
+    denied: fn(&DeniedClient) -> u64,
+) -> fmt::Result {
     if clients.is_empty() {
         return Ok(());
     }
@@ -326,8 +335,8 @@ fn clients(f: &mut fmt::Formatter<'_>, title: &str, clients: &[DeniedClient]) ->
             cut(client.user_agent.as_deref().unwrap_or_default()),
             cut(client.path.as_deref().unwrap_or_default()),
             grouped(client.requests),
-            grouped(client.denied),
-            percent(client.denied, client.requests),
+            grouped(denied(client)),
+            percent(denied(client), client.requests),
             fullest.unwrap_or_default(),
         ]);
     }
@@ -372,12 +381,14 @@ fn compared(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
         grouped(compared.newly_allowed),
         grouped(compared.newly_allowed_clients),
     ]);
+    table.row(["the same".to_owned(), grouped(compared.same), String::new()]);
     table.row(["denied before".to_owned(), grouped(compared.denied_before), String::new()]);
     if compared.incomparable > 0 {
         table.row(["only one can decide".to_owned(), grouped(compared.incomparable), String::new()]);
     }
     write!(f, "{table}")?;
-    clients(f, "Clients that are newly denied", &compared.most_newly_denied)
+    clients(f, "Clients that are newly denied", &compared.most_newly_denied, |client| client.denied)?;
+    clients(f, NEWLY_ALLOWED, &compared.most_newly_allowed, |client| client.denied_before)
 }
 
 fn gate_results(f: &mut fmt::Formatter<'_>, gates: &[GateResult]) -> fmt::Result {

@@ -129,6 +129,11 @@ impl Clients {
         self.0.get(number).map_or(0, |client| client.denied.get())
     }
 
+    /// How many requests of a client the policies to compare with denied.
+    pub(super) fn denied_before(&self, number: u32) -> u64 {
+        self.0.get(number).map_or(0, |client| client.denied_before.get())
+    }
+
     /// Requests the memory of a client.
     pub(super) fn touch(&self, number: u32) -> u64 {
         self.0.get(number).map_or(0, |client| u64::from(client.class))
@@ -136,14 +141,20 @@ impl Clients {
 
     /// The clients that were denied most often.
     pub(super) fn most_denied(&self, most: usize) -> Vec<(u32, Client)> {
-        most_denied(self.iter().filter(|(_, client)| client.denied > 0).collect(), most)
+        most_denied(self.iter().filter(|(_, client)| client.denied > 0).collect(), most, |client| {
+            client.denied
+        })
     }
 }
 
-/// Those of the clients that were denied most often, the first of them first.
-pub(super) fn most_denied(mut clients: Vec<(u32, Client)>, most: usize) -> Vec<(u32, Client)> {
+/// Those of the clients that were denied most often, as `denied` counts it, the first of them first.
+pub(super) fn most_denied(
+    mut clients: Vec<(u32, Client)>,
+    most: usize,
+    denied: impl Fn(&Client) -> u64,
+) -> Vec<(u32, Client)> {
     // Numbers are in the order of first requests, and the same for the same log.
-    let order = |(number, client): &(u32, Client)| (std::cmp::Reverse(client.denied), *number);
+    let order = |(number, client): &(u32, Client)| (std::cmp::Reverse(denied(client)), *number);
     if clients.len() > most {
         clients.select_nth_unstable_by_key(most, order);
         clients.truncate(most);

@@ -134,7 +134,7 @@ impl Replay {
             let denied = self.all.tried.get(number).copied().filter(|times| *times > 0)?;
             Some((number, Client { denied: denied.into(), ..client }))
         });
-        let clients = most_denied(clients.collect(), self.options.listed_clients);
+        let clients = most_denied(clients.collect(), self.options.listed_clients, |client| client.denied);
         self.listed(clients, &self.all.tried_examples, |role| !role.is_enforced())
     }
 
@@ -189,15 +189,19 @@ impl Replay {
         let is_newly_allowed = |client: &Client| client.denied == 0 && client.denied_before > 0;
         let clients: &Clients = &self.all.clients;
         let newly = clients.iter().filter(|(_, client)| is_newly_denied(client)).collect();
-        let newly = most_denied(newly, self.options.listed_clients);
+        let newly = most_denied(newly, self.options.listed_clients, |client| client.denied);
+        let allowed = clients.iter().filter(|(_, client)| is_newly_allowed(client)).collect();
+        let allowed = most_denied(allowed, self.options.listed_clients, |client| client.denied_before);
         Compared {
             denied_before: verdicts.denied_before,
             newly_denied: verdicts.newly_denied,
             newly_allowed: verdicts.newly_allowed,
+            same: verdicts.same,
             incomparable: verdicts.incomparable,
             newly_denied_clients: clients.count(is_newly_denied) * one_client_in,
             newly_allowed_clients: clients.count(is_newly_allowed) * one_client_in,
             most_newly_denied: self.listed(newly, &self.all.examples, Role::is_enforced),
+            most_newly_allowed: self.listed(allowed, &self.all.before_examples, Role::is_enforced),
         }
     }
 
@@ -251,7 +255,8 @@ impl Replay {
         for class in empty.filter(|class| class.requests == 0 && class.class != "others") {
             notes.push(format!("No request is in the class {}.", code(&class.class)));
         }
-        if self.all.examples.is_short() || self.all.tried_examples.is_short() {
+        let examples = [&self.all.examples, &self.all.before_examples, &self.all.tried_examples];
+        if examples.into_iter().any(Examples::is_short) {
             notes.push(
                 "So many clients are denied that programs and paths are not kept of all of them: those in the lists may be of \
                  a later request than the first that is denied, or missing."

@@ -193,6 +193,8 @@ struct All {
     classes: ByClass,
     calendar: Calendar,
     examples: Examples,
+    /// Examples of requests that the policies to compare with deny.
+    before_examples: Examples,
     /// Of each client, how often a policy on trial would deny a request that is allowed, and the first of these.
     tried: PerClient<u32>,
     tried_examples: Examples,
@@ -424,6 +426,12 @@ impl Replay {
         if verdict.is_denied() {
             let clients = &self.all.clients;
             self.all.examples.note(number, hit, |client| clients.denied(client));
+        }
+        if was_denied {
+            let clients = &self.all.clients;
+            self.all.before_examples.note(number, hit, |client| clients.denied_before(client));
+        }
+        if verdict.is_denied() || was_denied {
             if let Some(subjects) = self.subjects.get_mut(CLIENT) {
                 subjects.remember_name(number, &hit.attributes);
             }
@@ -594,6 +602,7 @@ impl Replay {
             self.all.clientless = Clientless { denied, newly_denied };
             self.all.clients.keep(&kept);
             self.all.examples.keep(&kept);
+            self.all.before_examples.keep(&kept);
             self.all.tried.keep(&kept);
             self.all.tried_examples.keep(&kept);
             self.all.classes.keep(&kept);

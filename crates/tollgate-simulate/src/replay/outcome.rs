@@ -24,6 +24,8 @@ pub(super) struct Verdicts {
     pub(super) newly_allowed: u64,
     /// Requests that only one of both could decide on.
     pub(super) incomparable: u64,
+    /// Requests of which both made the same.
+    pub(super) same: u64,
 }
 
 /// Denied requests of which no client is counted, or perhaps none: they lack the key, or only some clients are followed.
@@ -77,9 +79,9 @@ impl Verdicts {
         match (before, verdict) {
             (before, Verdict::Denied) if before.is_allowed() => self.newly_denied += 1,
             (Verdict::Denied, verdict) if verdict.is_allowed() => self.newly_allowed += 1,
-            (Verdict::Undecided, Verdict::Undecided) => {}
+            (Verdict::Undecided, Verdict::Undecided) => self.same += 1,
             (Verdict::Undecided, _) | (_, Verdict::Undecided) => self.incomparable += 1,
-            _ => {}
+            _ => self.same += 1,
         }
     }
 }

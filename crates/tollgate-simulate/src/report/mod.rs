@@ -247,6 +247,8 @@ pub struct Compared {
     pub newly_denied: u64,
     /// Requests that they deny and these policies admit.
     pub newly_allowed: u64,
+    /// Requests of which both make the same: they admit them, deny them, or cannot decide on them.
+    pub same: u64,
     /// Requests that only one of both can decide on.
     pub incomparable: u64,
     /// Clients without a denied request under them and with one under these policies.
@@ -255,6 +257,8 @@ pub struct Compared {
     pub newly_allowed_clients: u64,
     /// The newly denied clients that are denied most often.
     pub most_newly_denied: Vec<DeniedClient>,
+    /// Of the newly allowed clients those that they deny most often, with a path that they deny.
+    pub most_newly_allowed: Vec<DeniedClient>,
 }
 
 /// Requests at some time.
@@ -310,7 +314,9 @@ impl Report {
     pub fn hide_keys(&mut self) {
         self.read.iter_mut().for_each(ReadReport::hide_lines);
         let key = self.fingerprint;
-        let newly = self.compared.iter_mut().flat_map(|compared| &mut compared.most_newly_denied);
+        let newly = self.compared.iter_mut().flat_map(|compared| {
+            compared.most_newly_denied.iter_mut().chain(&mut compared.most_newly_allowed)
+        });
         for client in self.most_denied.iter_mut().chain(&mut self.most_denied_on_trial).chain(newly) {
             let name = std::mem::take(&mut client.client);
             let is_told = |attribute, text: &str| is_of(&self.client, attribute) || is_told_by(&name, text);
