@@ -582,3 +582,12 @@ fn clients_that_are_newly_allowed_are_listed() {
     hidden.hide_keys();
     assert!(!serde_json::to_string(&hidden).unwrap().contains("192.0.2."));
 }
+
+/// A number alone does not say whether it is much.
+#[test]
+fn answers_of_429_in_the_log_are_told_as_a_share() {
+    let report = replay(TWO, None, Options::default(), &REQUESTS);
+    let note = "1 request (14.3 %) was answered 429 or 503 when the log was written: it shows traffic under limits that were \
+                there already.";
+    assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
+}

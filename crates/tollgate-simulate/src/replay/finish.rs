@@ -18,7 +18,7 @@ use crate::report::{
     Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report, Spread,
     TimeShare,
 };
-use crate::{Curve, Gate, GateError, Histogram, Point, code};
+use crate::{Curve, Gate, GateError, Histogram, Point, code, percent};
 
 impl Replay {
     /// Ends the replay and returns its report.
@@ -226,10 +226,12 @@ impl Replay {
             "One address may be an office or a mobile network with many people behind it.".to_owned(),
         ];
         if self.all.refused_in_log > 0 {
+            let were = if self.all.refused_in_log == 1 { "was" } else { "were" };
             notes.push(format!(
-                "{} requests were answered 429 or 503 when the log was written, so it shows traffic under existing \
-                 limits.",
-                self.all.refused_in_log
+                "{} ({}) {were} answered 429 or 503 when the log was written: it shows traffic under limits that were there \
+                 already.",
+                counted(self.all.refused_in_log, "request"),
+                percent(self.all.refused_in_log, self.all.verdicts.requests)
             ));
         }
         if self.all.late > 0 {
