@@ -182,6 +182,15 @@ fn a_hidden_key_is_not_printed_as_a_program_or_a_path() {
     }
 }
 
+/// A reviewer saw figures, and not what they were figures of.
+#[test]
+fn the_markdown_says_what_was_read() {
+    let said = answer().markdown();
+    let expected = "Read 882 lines in 1 file, 5 without a request (0.567 %), 2 unreadable (0.227 %): nginx-combined, logs when \
+                    requests end, to the second.\n";
+    assert!(said.contains(expected), "{said}");
+}
+
 /// Whoever reads the page or a comment of a pull request does not have the manual at hand.
 #[test]
 fn the_marks_of_curves_are_explained_wherever_they_are_printed() {

@@ -6,7 +6,7 @@ use tollgate_policy::Printable;
 
 use super::number::{counted, grouped, lasting};
 use super::table::Table;
-use super::text::{legend, marks};
+use super::text::{formats, legend, lines_read, marks};
 use super::{Answer, code};
 use crate::{Held, Report, percent};
 
@@ -37,6 +37,11 @@ impl Answer {
             percent(report.denied_clients, report.clients),
             lasting(report.seconds)
         );
+        if let Some(read) = &report.read {
+            let formats = formats(read).join("; ");
+            let formats = if formats.is_empty() { formats } else { format!(": {}", Printable(&formats)) };
+            let _ = writeln!(text, "{}{formats}.\n", lines_read(read));
+        }
         if report.undecided > 0 {
             let _ = writeln!(
                 text,
