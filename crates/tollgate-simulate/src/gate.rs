@@ -9,7 +9,7 @@ use thiserror::Error;
 use crate::decimal::Decimal;
 use crate::output::number::{counted, grouped};
 use crate::replay::Clientless;
-use crate::{ClassReport, PolicyReport, Report, Role, percent};
+use crate::{ClassReport, Compared, PolicyReport, Report, Role, percent};
 
 /// A condition under which a change fails, such as `denied > 0.1%`, `login.denied_clients > 0`, `denied{bot} > 5%` or
 /// `login.denied_clients{known} > 0`.
@@ -181,11 +181,33 @@ impl Measured {
     }
 }
 
+/// What gates may ask about. It is known before anything is replayed.
+pub(crate) struct Askable<'a> {
+    /// In the order of the report.
+    pub(crate) policies: Vec<(&'a str, Role)>,
+    pub(crate) classes: Vec<&'a str>,
+    /// Whether there are policies to compare with.
+    pub(crate) is_compared: bool,
+}
+
+/// What a gate is about: a policy, a class, a class of a policy, or everything.
+pub(crate) struct Place {
+    policy: Option<usize>,
+    class: Option<usize>,
+}
+
+impl<'a> Askable<'a> {
+    fn of(report: &'a Report) -> Self {
+        Self {
+            policies: report.policies.iter().map(|policy| (policy.policy.as_str(), policy.role)).collect(),
+            classes: report.classes.iter().map(|class| class.class.as_str()).collect(),
+            is_compared: report.compared.is_some(),
+        }
+    }
+}
+
 /// The figures of a policy, or of a class.
 struct Figures {
-    /// Which of both, in words.
-    scope: &'static str,
-    role: Role,
     requests: u64,
     denied: u64,
     newly_denied: u64,
@@ -199,8 +221,6 @@ struct Figures {
 impl Figures {
     const fn of_policy(policy: &PolicyReport) -> Self {
         Self {
-            scope: "one policy",
-            role: policy.role,
             requests: policy.requests,
             denied: policy.denied,
             newly_denied: policy.newly_denied,
@@ -212,10 +232,8 @@ impl Figures {
         }
     }
 
-    const fn of_class(class: &ClassReport, role: Role, one_in: u64) -> Self {
+    const fn of_class(class: &ClassReport, one_in: u64) -> Self {
         Self {
-            scope: "one class",
-            role,
             requests: class.requests,
             denied: class.denied,
             newly_denied: class.newly_denied,
@@ -242,7 +260,8 @@ impl Gate {
     ///
     /// If it names an unknown policy or class, or a value that is not measured.
     pub fn check(&self, report: &Report, least: u64) -> Result<GateResult, GateError> {
-        let (measured, requests) = self.measure(report)?;
+        let place = self.place(&Askable::of(report))?;
+        let (measured, requests) = self.measure(report, &place);
         let is_missed = measured.is_open(|part, all| self.is_met(part, all));
         let Measured { part, all, of, is_estimate, clientless } = measured;
         let is_sample = of != "line" && report.read.as_ref().is_some_and(|read| read.is_sample);
@@ -291,100 +310,118 @@ impl Gate {
     }
 
     /// What is measured, and the requests that it is measured of.
-    fn measure(&self, report: &Report) -> Result<(Measured, u64), GateError> {
-        match &self.scope {
-            Scope::All => {
-                let measured = self.of_all(report)?;
-                let requests = match self.measure {
-                    _ if !self.is_of_decisions() => report.requests,
-                    // A limit that is gone allows requests that it decided on.
-                    Measure::NewlyAllowed => report
-                        .decided()
-                        .max(report.compared.as_ref().map_or(0, |compared| compared.denied_before)),
-                    _ => report.decided(),
-                };
-                Ok((measured, requests))
-            }
-            Scope::Policy(name) => {
-                let policy = self.policy(report, name)?;
-                Ok((self.of_figures(report, &Figures::of_policy(policy))?, policy.requests))
-            }
-            Scope::Class { policy, class: name } => {
-                let policy = policy.as_ref().map(|policy| self.policy(report, policy)).transpose()?;
-                let classes = policy.map_or(&report.classes, |policy| &policy.classes);
-                let class = classes.iter().find(|class| class.class == *name);
-                let class = class.ok_or_else(|| GateError::UnknownClass {
-                    gate: self.text.clone(),
-                    class: name.clone(),
-                })?;
+    fn measure(&self, report: &Report, place: &Place) -> (Measured, u64) {
+        let policy = place.policy.and_then(|place| report.policies.get(place));
+        let classes = policy.map_or(&report.classes, |policy| &policy.classes);
+        let class = place.class.and_then(|place| classes.get(place));
+        match (policy, class) {
+            (None, None) => (self.of_all(report), self.requests_of_all(report)),
+            (Some(policy), None) => (self.of_figures(&Figures::of_policy(policy)), policy.requests),
+            (policy, Some(class)) => {
                 let one_in = policy.map_or(report.one_client_in, |policy| policy.one_client_in);
-                let role = policy.map_or(Role::Enforced, |policy| policy.role);
-                Ok((self.of_figures(report, &Figures::of_class(class, role, one_in))?, class.decided))
+                (self.of_figures(&Figures::of_class(class, one_in)), class.decided)
             }
         }
     }
 
     /// What is measured of a policy or a class.
-    fn of_figures(&self, report: &Report, figures: &Figures) -> Result<Measured, GateError> {
-        let Figures { scope, role, clients, one_in, clientless, .. } = *figures;
+    const fn of_figures(&self, figures: &Figures) -> Measured {
+        let Figures { requests, clients, one_in, clientless, .. } = *figures;
         match self.measure {
-            // Trials deny nobody, so nothing is new about them.
-            Measure::NewlyDenied | Measure::NewlyDeniedClients if role != Role::Enforced => {
-                return Err(self.unmeasured("policies on trial", "denied and denied_clients"));
+            Measure::NewlyDenied => Measured::requests(figures.newly_denied, requests),
+            Measure::DeniedClients => {
+                Measured::clients(figures.denied_clients, clients, one_in, clientless.denied)
             }
-            Measure::NewlyDenied | Measure::NewlyDeniedClients if report.compared.is_none() => {
-                return Err(GateError::NoBaseline(self.text.clone()));
+            Measure::NewlyDeniedClients => {
+                Measured::clients(figures.newly_denied_clients, clients, one_in, clientless.newly_denied)
             }
-            _ => {}
+            // Others are not measured of them.
+            _ => Measured::requests(figures.denied, requests),
         }
-        let of_clients = |part, clientless| Measured::clients(part, clients, one_in, clientless);
-        Ok(match self.measure {
-            Measure::Denied => Measured::requests(figures.denied, figures.requests),
-            Measure::NewlyDenied => Measured::requests(figures.newly_denied, figures.requests),
-            Measure::DeniedClients => of_clients(figures.denied_clients, clientless.denied),
-            Measure::NewlyDeniedClients => of_clients(figures.newly_denied_clients, clientless.newly_denied),
-            _ => {
-                return Err(
-                    self.unmeasured(scope, "denied, denied_clients, newly_denied and newly_denied_clients")
-                );
-            }
-        })
     }
 
-    fn of_all(&self, report: &Report) -> Result<Measured, GateError> {
+    fn of_all(&self, report: &Report) -> Measured {
         let requests = |part| Measured::requests(part, report.requests);
         let clients =
             |part, clientless| Measured::clients(part, report.clients, report.one_client_in, clientless);
         let all = report.read.as_ref().map_or(0, |read| read.lines);
         let lines = |part| Measured { of: "line", ..Measured::requests(part, all) };
-        let compared = || report.compared.as_ref().ok_or_else(|| GateError::NoBaseline(self.text.clone()));
-        Ok(match self.measure {
+        let compared = |figure: fn(&Compared) -> u64| report.compared.as_ref().map_or(0, figure);
+        match self.measure {
             Measure::Denied => requests(report.denied),
             Measure::Undecided => requests(report.undecided),
             Measure::DeniedClients => clients(report.denied_clients, report.clientless.denied),
-            Measure::NewlyDenied => requests(compared()?.newly_denied),
-            Measure::NewlyAllowed => requests(compared()?.newly_allowed),
+            Measure::NewlyDenied => requests(compared(|compared| compared.newly_denied)),
+            Measure::NewlyAllowed => requests(compared(|compared| compared.newly_allowed)),
             Measure::NewlyDeniedClients => {
-                clients(compared()?.newly_denied_clients, report.clientless.newly_denied)
+                clients(compared(|compared| compared.newly_denied_clients), report.clientless.newly_denied)
             }
             Measure::Unparsed => lines(report.read.as_ref().map_or(0, |read| read.unparsed_lines)),
             Measure::Late => lines(report.read.as_ref().map_or(0, |read| read.late)),
-        })
+        }
+    }
+
+    /// The requests that say something, where it is about all.
+    fn requests_of_all(&self, report: &Report) -> u64 {
+        match self.measure {
+            _ if !self.is_of_decisions() => report.requests,
+            // A limit that is gone allows requests that it decided on.
+            Measure::NewlyAllowed => {
+                report.decided().max(report.compared.as_ref().map_or(0, |compared| compared.denied_before))
+            }
+            _ => report.decided(),
+        }
+    }
+
+    /// What it is about, of what it may ask about.
+    pub(crate) fn place(&self, known: &Askable<'_>) -> Result<Place, GateError> {
+        const OF_PARTS: &str = "denied, denied_clients, newly_denied and newly_denied_clients";
+        let (policy, class) = match &self.scope {
+            Scope::All => (None, None),
+            Scope::Policy(policy) => (Some(policy), None),
+            Scope::Class { policy, class } => (policy.as_ref(), Some(class)),
+        };
+        let policy = policy.map(|name| self.policy(known, name)).transpose()?;
+        let class = class.map(|name| {
+            let place = known.classes.iter().position(|class| class == name);
+            place.ok_or_else(|| GateError::UnknownClass { gate: self.text.clone(), class: name.clone() })
+        });
+        let place = Place { policy: policy.map(|(place, _)| place), class: class.transpose()? };
+        let is_new = matches!(
+            self.measure,
+            Measure::NewlyDenied | Measure::NewlyDeniedClients | Measure::NewlyAllowed
+        );
+        match self.measure {
+            // Trials deny nobody, so nothing is new about them.
+            _ if is_new && policy.is_some_and(|(_, role)| role != Role::Enforced) => {
+                Err(self.unmeasured("policies on trial", "denied and denied_clients"))
+            }
+            Measure::Denied | Measure::DeniedClients => Ok(place),
+            Measure::NewlyDenied | Measure::NewlyDeniedClients if known.is_compared => Ok(place),
+            Measure::NewlyDenied | Measure::NewlyDeniedClients => {
+                Err(GateError::NoBaseline(self.text.clone()))
+            }
+            _ if place.class.is_some() => Err(self.unmeasured("one class", OF_PARTS)),
+            _ if place.policy.is_some() => Err(self.unmeasured("one policy", OF_PARTS)),
+            Measure::NewlyAllowed if !known.is_compared => Err(GateError::NoBaseline(self.text.clone())),
+            _ => Ok(place),
+        }
     }
 
     /// `login` is the policy, enforced or in shadow mode; `login:candidate` its candidates.
-    fn policy<'a>(&self, report: &'a Report, name: &str) -> Result<&'a PolicyReport, GateError> {
+    fn policy(&self, known: &Askable<'_>, name: &str) -> Result<(usize, Role), GateError> {
         let (policy, is_candidate) = match name.strip_suffix(":candidate") {
             Some(policy) => (policy, true),
             None => (name, false),
         };
-        let is_asked = |report: &&PolicyReport| {
-            report.policy == policy && (report.role == Role::Candidate) == is_candidate
-        };
-        report.policies.iter().find(is_asked).ok_or_else(|| GateError::UnknownPolicy {
+        let is_asked =
+            |(other, role): &(&str, Role)| *other == policy && (*role == Role::Candidate) == is_candidate;
+        let place = known.policies.iter().position(is_asked);
+        let found = place.and_then(|place| Some((place, known.policies.get(place)?.1)));
+        found.ok_or_else(|| GateError::UnknownPolicy {
             gate: self.text.clone(),
             policy: name.to_owned(),
-            known: report.policies.iter().map(PolicyReport::title).collect::<Vec<_>>().join(", "),
+            known: known.policies.iter().map(|(name, role)| role.title(name)).collect::<Vec<_>>().join(", "),
         })
     }
 

@@ -8,7 +8,7 @@ use std::num::NonZeroUsize;
 
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies, Policy};
-use tollgate_simulate::{Answer, Gate, Held, Hit, Options, Replay, Report};
+use tollgate_simulate::{Answer, Classes, Gate, Held, Hit, Options, Replay, Report};
 
 use self::common::{OLD, POLICIES, report};
 
@@ -388,4 +388,29 @@ fn a_wrong_gate_is_found_before_anything_is_replayed() {
     };
     assert_eq!(gates(&["denied > 0", "login.denied > 3"]), Ok(()));
     assert!(gates(&["denied > 0", "gone.denied > 3"]).is_err());
+}
+
+/// The same as when there is a report.
+#[test]
+fn wrong_gates_are_found_by_names_alone() {
+    let report = report(POLICIES, None);
+    let classes = Classes::parse(&["bot=user_agent: '*bot*'".to_owned()], None).unwrap();
+    let replay = Replay::new(policies(POLICIES), None, Options { classes, ..Options::default() }).unwrap();
+    for gate in [
+        "denied > 0",
+        "login:candidate.denied > 0",
+        "logn.denied > 0",
+        "pages:candidate.denied > 0",
+        "denied{bot} > 0",
+        "denied_clients{others} > 0",
+        "login.denied{robot} > 0",
+        "login.late > 0",
+        "newly_denied{bot} > 0",
+        "newly_allowed > 0",
+        "login:candidate.newly_denied > 0",
+    ] {
+        let gate: Gate = gate.parse().unwrap();
+        let found = replay.expect_gates(std::slice::from_ref(&gate));
+        assert_eq!(found, gate.check(&report, 1).map(drop), "{gate}");
+    }
 }

@@ -13,6 +13,7 @@ use super::quota_track::QuotaTrack;
 use super::rungs::{self, Rung};
 use super::subjects::Subjects;
 use super::{Replay, Role, calendar};
+use crate::gate::Askable;
 use crate::output::number::counted;
 use crate::report::{
     Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report, Spread,
@@ -38,11 +39,17 @@ impl Replay {
     ///
     /// As [`Gate::check`].
     pub fn expect_gates(&self, gates: &[Gate]) -> Result<(), GateError> {
-        let figures = self.figures();
-        gates.iter().try_for_each(|gate| gate.check(&figures, 1).map(drop))
+        let policies = self.tracks.iter().map(|track| (&*track.name, track.role));
+        let classes = self.options.classes.names();
+        let others = ["others"].into_iter().filter(|_| self.options.classes.len() > 0);
+        let askable = Askable {
+            policies: policies.collect(),
+            classes: classes.chain(others).collect(),
+            is_compared: self.baseline.is_some(),
+        };
+        gates.iter().try_for_each(|gate| gate.place(&askable).map(drop))
     }
 
-    /// The figures so far, without the windows that are open.
     fn figures(&self) -> Report {
         let one_client_in = self.subjects.get(CLIENT).map_or(1, Subjects::one_in);
         let all = &self.all;
