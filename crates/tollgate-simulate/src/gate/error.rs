@@ -1,0 +1,57 @@
+//! Why a gate is no gate.
+
+use thiserror::Error;
+
+/// A gate is invalid, or asks about something that the report does not have. The user can correct it.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum GateError {
+    /// It has no comparison.
+    #[error("gate `{0}`: expected [POLICY.]MEASURE[{{CLASS}}] > NUMBER[%], such as 'denied > 0.1%'")]
+    Form(String),
+    /// There is no such measure.
+    #[error(
+        "gate `{gate}`: unknown measure `{measure}`: expected denied, denied_clients, newly_denied, \
+         newly_denied_clients, newly_allowed, undecided, unparsed or late"
+    )]
+    Measure {
+        /// The gate.
+        gate: String,
+        /// What it asks for.
+        measure: String,
+    },
+    /// What is behind the comparison is no number from 0 on.
+    #[error("gate `{0}`: expected a number from 0 with up to 12 decimals, or a percentage such as 0.1%")]
+    Number(String),
+    /// The measure is not counted for a policy or a class.
+    #[error("gate `{gate}`: only {known} can be measured for {scope}")]
+    Unmeasured {
+        /// The gate.
+        gate: String,
+        /// What it asks about.
+        scope: &'static str,
+        /// What is measured for that.
+        known: &'static str,
+    },
+    /// There is no such policy.
+    #[error("gate `{gate}`: no policy `{policy}`: expected one of {known}")]
+    UnknownPolicy {
+        /// The gate.
+        gate: String,
+        /// The name.
+        policy: String,
+        /// The names that there are.
+        known: String,
+    },
+    /// There is no such class.
+    #[error("gate `{gate}`: no class `{class}`; --class makes one, and --known the class `known`")]
+    UnknownClass {
+        /// The gate.
+        gate: String,
+        /// The name.
+        class: String,
+    },
+    /// Nothing is compared.
+    #[error("gate `{0}`: what is new is known only with --baseline")]
+    NoBaseline(String),
+}
