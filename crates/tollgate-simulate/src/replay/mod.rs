@@ -16,12 +16,16 @@ mod engine;
 mod error;
 mod example;
 mod finish;
+mod hit;
+mod note;
 mod numbers;
+mod options;
 mod outcome;
 mod packed;
 mod per_client;
 mod policy_track;
 mod quota_track;
+mod role;
 mod rungs;
 mod subjects;
 #[cfg(test)]
@@ -29,15 +33,10 @@ mod tests;
 
 use std::collections::HashMap;
 use std::hint::black_box;
-use std::num::NonZeroUsize;
 
-use jiff::tz::TimeZone;
 use smallvec::SmallVec;
-use tollgate::{Counter, Key, ManualClock, PolicyQuota, QuotaState, Timestamp};
-use tollgate_policy::{
-    Attributes, Ground, Identity, Outcome, Policies, Policy, PolicyDecision, QuotaStanding, TrialAnswer,
-    TrialDecision, TrialKind,
-};
+use tollgate::{Counter, Key, ManualClock, Timestamp};
+use tollgate_policy::Policies;
 
 use self::by_class::ByClass;
 use self::calendar::Calendar;
@@ -46,14 +45,16 @@ use self::engine::Engine;
 pub use self::error::ReplayError;
 use self::example::Examples;
 pub(crate) use self::finish::written;
+pub use self::hit::Hit;
+pub(crate) use self::note::mix;
+pub use self::options::Options;
 pub(crate) use self::outcome::Clientless;
 use self::outcome::Verdict;
 use self::per_client::PerClient;
-use self::policy_track::{CLIENT, Noted, PolicyTrack, Tracks};
-use self::quota_track::Seen;
+use self::policy_track::{CLIENT, PolicyTrack, Tracks};
+pub use self::role::Role;
 use self::rungs::{Rungs, Untried};
 pub(crate) use self::subjects::{Found, Subjects, digest, keep};
-use crate::class::Classes;
 use crate::code;
 
 /// One request of the past.
@@ -131,7 +132,7 @@ pub enum Role {
     Candidate,
 }
 
-/// A running replay: accepts requests in the order of their times, and then [creates the report](Self::report).
+/// A replay that goes on: takes requests in the order of their times, and then [makes the report](Self::report).
 ///
 /// # Examples
 ///
@@ -206,9 +207,6 @@ struct All {
 /// more memory, also while it holds few.
 const COUNTERS_PER_CLIENT: usize = 8;
 const MAX_COUNTERS: usize = 64 << 20;
-
-/// The default of `tollgate serve`.
-pub(crate) const MAX_ATTRIBUTE_BYTES: NonZeroUsize = NonZeroUsize::new(1_024).expect("it is not 0");
 
 /// Reasons that are told apart.
 const MAX_REASONS: usize = 64;
@@ -402,167 +400,6 @@ impl Replay {
         now
     }
 
-    fn note_all(
-        &mut self,
-        request: &mut Request<'_, '_>,
-        digest: Option<u128>,
-        verdict: Verdict,
-        before: Option<Verdict>,
-    ) {
-        let Request { hit, now, class, .. } = *request;
-        let is_refused = hit.status.is_some_and(|status| matches!(status, 429 | 503));
-        self.all.refused_in_log += u64::from(is_refused);
-        self.all.verdicts.note(verdict, before);
-        self.all.calendar.note(now, verdict.is_denied());
-        let number = digest.and_then(|digest| {
-            self.all.fingerprint = mix(self.all.fingerprint, digest, now);
-            self.number(CLIENT, digest, request)
-        });
-        self.all.classes.note(class, number, verdict, before);
-        self.all.clientless.note(number, verdict, before);
-        let Some(number) = number else { return };
-        let was_denied = before.is_some_and(Verdict::is_denied);
-        self.all.clients.note(number, now, verdict.is_denied(), was_denied, class);
-        if verdict.is_denied() {
-            let clients = &self.all.clients;
-            self.all.examples.note(number, hit, |client| clients.denied(client));
-        }
-        if was_denied {
-            let clients = &self.all.clients;
-            self.all.before_examples.note(number, hit, |client| clients.denied_before(client));
-        }
-        if verdict.is_denied() || was_denied {
-            if let Some(subjects) = self.subjects.get_mut(CLIENT) {
-                subjects.remember_name(number, &hit.attributes);
-            }
-        }
-    }
-
-    fn note_policies(
-        &mut self,
-        request: &mut Request<'_, '_>,
-        decision: &PolicyDecision,
-        before: Option<Verdict>,
-    ) {
-        let hit = request.hit;
-        match decision.ground() {
-            Ground::Exempt(policy) => {
-                self.note_uncounted(request, policy, Role::Enforced, Verdict::Allowed, before);
-            }
-            Ground::Denied(policy) | Ground::MissingKey { policy, .. } => {
-                self.note_uncounted(request, policy, Role::Enforced, Verdict::Denied, before);
-            }
-            Ground::Unlimited => self.all.unlimited += 1,
-            _ => {}
-        }
-        let charged = decision.quotas().map(|QuotaStanding { policy, declared: quota, state, .. }| {
-            let cost = policy.cost().of(&hit.attributes, 1).unwrap_or(1);
-            let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
-            Charged { quota, cost, state, key }
-        });
-        self.note_charges(request, charged, before);
-        if decision.trials().next().is_some() {
-            self.note_trials(request, decision);
-        }
-    }
-
-    /// Notes a request that a policy exempts or denies without a count.
-    fn note_uncounted(
-        &mut self,
-        request: &Request<'_, '_>,
-        policy: &Policy,
-        role: Role,
-        verdict: Verdict,
-        before: Option<Verdict>,
-    ) {
-        let Some(track) = self.tracks.find_policy(policy, role) else { return };
-        let subject = self.tracks.of(track).map_or(CLIENT, |track| track.subject);
-        let client = request.numbers.get(subject).copied().flatten().flatten();
-        let class = request.class;
-        self.tracks.note_request(Noted { track, client, class, verdict, before });
-    }
-
-    /// The charges of quotas on trial are not in the decision, so they are determined once more.
-    fn note_trials(&mut self, request: &mut Request<'_, '_>, decision: &PolicyDecision) {
-        let set = decision.policies();
-        let Ok(Outcome::Charge(matched)) = set.policies().charges(&request.hit.attributes, 1) else { return };
-        // Those that count nothing come first, then the others in the order in which they matched.
-        let mut counting = matched.trials();
-        for trial in decision.trials() {
-            match trial.answer {
-                TrialAnswer::Denied => {
-                    let role = Role::of(trial.kind);
-                    self.note_uncounted(request, trial.policy, role, Verdict::Denied, None);
-                }
-                TrialAnswer::Quotas(counted) => {
-                    let Some(of_match) = counting.next() else { continue };
-                    let charges = of_match.declared().iter().zip(of_match.charges()).zip(counted);
-                    let charged = charges.map(|((quota, charge), state)| Charged {
-                        quota,
-                        cost: charge.cost(),
-                        state,
-                        key: move || Some(digest(charge.counter().key())),
-                    });
-                    self.note_charges(request, charged, None);
-                }
-                _ => _ = counting.next(),
-            }
-        }
-    }
-
-    /// Notes whose request is allowed, and would be denied by a policy on trial.
-    fn note_tried(&mut self, request: &Request<'_, '_>, decision: &PolicyDecision) {
-        let denies = |trial: TrialDecision<'_>| trial.answer.verdict() == Some(tollgate::Verdict::Denied);
-        if !decision.is_allowed() || !decision.trials().any(denies) {
-            return;
-        }
-        let Some(number) = request.numbers.get(CLIENT).copied().flatten().flatten() else { return };
-        if let Some(times) = self.all.tried.of(number) {
-            *times = times.saturating_add(1);
-        }
-        let tried = &self.all.tried;
-        self.all
-            .tried_examples
-            .note(number, request.hit, |client| tried.get(client).map_or(0, |times| (*times).into()));
-        if let Some(subjects) = self.subjects.get_mut(CLIENT) {
-            subjects.remember_name(number, &request.hit.attributes);
-        }
-    }
-
-    /// Notes the charges of policies, each of which has its charges together. Trials are compared with nothing.
-    fn note_charges<'c, K: FnOnce() -> Option<u128>>(
-        &mut self,
-        request: &mut Request<'_, '_>,
-        charges: impl Iterator<Item = Charged<'c, K>>,
-        before: Option<Verdict>,
-    ) {
-        let mut last: Option<(usize, Option<u32>)> = None;
-        for Charged { quota, cost, state, key } in charges {
-            let Some((track, place)) = self.tracks.find(quota) else { continue };
-            let number = match last {
-                Some((same, number)) if same == track => number,
-                _ => {
-                    let Some(subject) = self.tracks.of(track).map(|track| track.subject) else { continue };
-                    let number = match request.numbers.get(subject).copied().flatten() {
-                        Some(number) => number,
-                        None => key().and_then(|digest| self.number(subject, digest, request)),
-                    };
-                    self.tracks.begin(track, number, request.class, before);
-                    number
-                }
-            };
-            last = Some((track, number));
-            self.note_quota(track, place, number, cost, state);
-        }
-        self.tracks.end();
-    }
-
-    fn note_quota(&mut self, track: usize, place: usize, client: Option<u32>, cost: u32, state: &QuotaState) {
-        let subject = self.tracks.of(track).map_or(0, |track| track.subject);
-        let one_in = self.subjects.get(subject).map_or(1, Subjects::one_in);
-        self.tracks.note(track, place, Seen { client, one_in, cost, state });
-    }
-
     /// The number of the client with this key, if it is followed.
     fn number(&mut self, subject: usize, digest: u128, request: &mut Request<'_, '_>) -> Option<u32> {
         let number = loop {
@@ -610,16 +447,6 @@ impl Replay {
     }
 }
 
-/// A quota that was charged for a request, and how the key was found.
-struct Charged<'c, K> {
-    /// As the policies have it.
-    quota: &'c PolicyQuota,
-    cost: u32,
-    state: &'c QuotaState,
-    /// Digests the key.
-    key: K,
-}
-
 /// For each kind of key the number of its client, if it has been looked for.
 type ClientNumbers = SmallVec<[Option<Option<u32>>; 4]>;
 
@@ -637,46 +464,5 @@ impl All {
         let is_told_apart = self.undecided.len() < MAX_REASONS || self.undecided.contains_key(&reason);
         let reason = if is_told_apart { reason } else { "other reasons".to_owned() };
         *self.undecided.entry(reason).or_default() += 1;
-    }
-}
-
-/// A number that depends on every request, given that of the requests before. What comes out is hashed again before
-/// anybody sees it.
-pub(crate) fn mix(fingerprint: u128, digest: u128, now: Timestamp) -> u128 {
-    // An odd constant with bits all over.
-    const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-    let time = u128::from(now.as_unix_millis().cast_unsigned());
-    (fingerprint.rotate_left(29) ^ digest ^ time).wrapping_mul(SPREAD)
-}
-
-impl Role {
-    const fn of(kind: TrialKind) -> Self {
-        match kind {
-            TrialKind::Shadow => Self::Shadow,
-            TrialKind::Candidate => Self::Candidate,
-        }
-    }
-
-    const fn is_enforced(self) -> bool {
-        matches!(self, Self::Enforced)
-    }
-
-    /// A policy's name, with this role if it does not decide: `login`, `login (shadow)`, `login:candidate`.
-    pub(crate) fn title(self, policy: &str) -> String {
-        match self {
-            Self::Enforced => policy.to_owned(),
-            Self::Shadow => format!("{policy} (shadow)"),
-            Self::Candidate => format!("{policy}:candidate"),
-        }
-    }
-
-    /// Returns its name in output.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Enforced => "enforced",
-            Self::Shadow => "shadow",
-            Self::Candidate => "candidate",
-        }
     }
 }

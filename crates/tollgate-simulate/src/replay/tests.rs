@@ -4,7 +4,9 @@ use std::net::Ipv4Addr;
 
 use tollgate_policy::Config;
 
+use super::options::MAX_ATTRIBUTE_BYTES;
 use super::*;
+use crate::Classes;
 
 const POLICIES: &str = "policies:
   - { name: a, key: [ip], quotas: [1/1h] }
