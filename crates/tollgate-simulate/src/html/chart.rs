@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::escape::Text;
+use crate::output::curve::legend;
 use crate::output::number::{counted, grouped};
-use crate::output::text::legend;
 use crate::report::{DayReport, TimeShare};
 use crate::{Curve, Point};
 

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use super::escape::Text;
 use super::quotas;
 use super::table::Table;
+use crate::output::curve::marks;
 use crate::output::number::grouped;
-use crate::output::text::marks;
 use crate::report::{PolicyReport, QuotaReport, Report};
 use crate::{Basis, percent};
 

@@ -4,9 +4,10 @@ use std::fmt::Write as _;
 
 use tollgate_policy::Printable;
 
+use super::curve::{legend, marks};
 use super::number::{counted, grouped, lasting};
+use super::read::{formats, lines_read};
 use super::table::Table;
-use super::text::{formats, legend, lines_read, marks};
 use super::{Answer, code};
 use crate::{Held, Report, percent};
 

@@ -1,7 +1,9 @@
 //! A report in the forms that people and programs read.
 
+pub(crate) mod curve;
 mod markdown;
 pub(crate) mod number;
+mod read;
 pub(crate) mod table;
 pub(crate) mod text;
 

@@ -1,22 +1,17 @@
 //! The report on a terminal.
 
 use std::fmt;
-use std::fmt::Write as _;
 
 use tollgate_policy::Printable;
 
 use super::Answer;
+use super::curve::curve;
 use super::number::{counted, grouped, lasting, most_in_a_window, shares};
+pub(crate) use super::read::read_report;
 use super::table::Table;
-use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report, TimeShare};
+use crate::report::{DeniedClient, PolicyReport, QuotaReport, Report, TimeShare};
 use crate::shortened::narrowed;
-use crate::{Basis, Curve, GateResult, Held, Point, percent};
-
-/// Limits of a curve that are shown.
-const SHOWN: usize = 12;
-
-/// Times without requests that are shown, the longest ones.
-const GAPS: usize = 3;
+use crate::{GateResult, Held, percent};
 
 /// Characters of a text of a client that are shown.
 pub(crate) const WIDE: usize = 48;
@@ -53,60 +48,6 @@ impl fmt::Display for Answer {
         report.notes.iter().try_for_each(|note| writeln!(f, "  - {}", Printable(note)))?;
         gate_results(f, gates)
     }
-}
-
-/// Writes the summary of the logs, in words.
-pub(crate) fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
-    writeln!(f, "{}", lines_read(read))?;
-    for text in formats(read) {
-        writeln!(f, "  {}", Printable(&text))?;
-    }
-    for unread in &read.unparsed {
-        writeln!(f, "  {}: {}", counted(unread.lines, "unreadable line"), Printable(&unread.reason))?;
-        unread.examples.iter().try_for_each(|example| writeln!(f, "    {}", Printable(example)))?;
-    }
-    if !read.late_examples.is_empty() {
-        writeln!(f, "  {}, too far behind those before them:", counted(read.late, "late line"))?;
-        read.late_examples.iter().try_for_each(|example| writeln!(f, "    {}", Printable(example)))?;
-    }
-    let mut gaps: Vec<_> = read.gaps.iter().collect();
-    gaps.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
-    for gap in gaps.into_iter().take(GAPS) {
-        writeln!(f, "  no requests for {}, from {} to {}", lasting(gap.seconds), gap.from, gap.to)?;
-    }
-    Ok(())
-}
-
-/// How many lines were read.
-pub(crate) fn lines_read(read: &ReadReport) -> String {
-    let ReadReport { files, lines, others, unparsed_lines, late, .. } = read;
-    let mut text = format!("Read {} in {}", counted(*lines, "line"), counted(files.len() as u64, "file"));
-    // Writing into a string does not fail.
-    if *others > 0 {
-        let _ = write!(text, ", {} without a request ({})", grouped(*others), percent(*others, *lines));
-    }
-    if *unparsed_lines > 0 {
-        let _ =
-            write!(text, ", {} unreadable ({})", grouped(*unparsed_lines), percent(*unparsed_lines, *lines));
-    }
-    if *late > 0 {
-        let late = (grouped(*late), percent(*late, *lines));
-        let _ = write!(text, ", {} too late to be replayed ({}); --sort replays them", late.0, late.1);
-    }
-    text
-}
-
-/// The formats of the files, each once, and what they say of times.
-pub(crate) fn formats(read: &ReadReport) -> Vec<String> {
-    let mut said: Vec<String> = Vec::new();
-    for file in &read.files {
-        let parts = [file.format.as_deref(), file.instant.as_deref(), file.precision.as_deref()];
-        let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
-        if !text.is_empty() && !said.contains(&text) {
-            said.push(text);
-        }
-    }
-    said
 }
 
 fn span(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
@@ -226,78 +167,6 @@ fn denials(f: &mut fmt::Formatter<'_>, policy: &PolicyReport, quota: &QuotaRepor
         writeln!(f, "  denies {requests} that cost more than the whole limit; waiting does not help")?;
     }
     Ok(())
-}
-
-fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fmt::Result {
-    if curve.points.len() < 2 {
-        return Ok(());
-    }
-    let (requests, clients) = (policy.requests, policy.clients);
-    let basis = match curve.basis {
-        Basis::Calculated if policy.one_client_in > 1 => {
-            format!("estimated from one client in {}", policy.one_client_in)
-        }
-        Basis::Calculated => "exact".to_owned(),
-        Basis::Tried => "replayed by the engine, with all other quotas unchanged".to_owned(),
-    };
-    writeln!(f, "  what other limits would deny ({basis}):")?;
-    let mut table = Table::new(["limit", "requests", "", "clients", "", "", ""]);
-    let shown = shown(curve);
-    let most = shown.iter().map(|point| point.denied).max().unwrap_or(0);
-    for point in shown {
-        let Point { limit, denied, denied_clients } = *point;
-        table.row([
-            grouped(limit),
-            grouped(denied),
-            percent(denied, requests),
-            grouped(denied_clients),
-            percent(denied_clients, clients),
-            format!("{:<20}", bar(denied, most)),
-            marks(curve, limit).join(", "),
-        ]);
-    }
-    let text = table.left(0).to_string();
-    text.lines().try_for_each(|line| writeln!(f, "  {line}"))?;
-    match legend(curve) {
-        Some(legend) => writeln!(f, "    {legend}"),
-        None => Ok(()),
-    }
-}
-
-/// Returns the marks of a limit on a curve.
-pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
-    let marks = [
-        (Some(curve.today), "today"),
-        (curve.suggested, "at most 1 client in 1,000, with 95 % confidence"),
-        (curve.knee, "knee"),
-    ];
-    marks.into_iter().filter(|(mark, _)| *mark == Some(limit)).map(|(_, name)| name).collect()
-}
-
-/// Says what the marks of a curve mean, if it has any that do not say it themselves.
-pub(crate) fn legend(curve: &Curve) -> Option<String> {
-    let today = curve.at(curve.today).map(|_| "today is the limit in the replayed policies");
-    let knee = curve.knee.map(|_| "knee is where the curve bends most; it is not a recommendation");
-    let said: Vec<&str> = today.into_iter().chain(knee).collect();
-    (!said.is_empty()).then(|| said.join("; "))
-}
-
-/// The points to show: those with a mark, and others at about equal distances.
-fn shown(curve: &Curve) -> Vec<&Point> {
-    let points = &curve.points;
-    let step = points.len().div_ceil(SHOWN).max(1);
-    let is_last = |place: usize| place + 1 == points.len();
-    let shown = points.iter().enumerate().filter(|(place, point)| {
-        place.is_multiple_of(step) || is_last(*place) || !marks(curve, point.limit).is_empty()
-    });
-    shown.map(|(_, point)| point).collect()
-}
-
-/// A bar of up to 20 characters, in eighths of one.
-fn bar(part: u64, all: u64) -> String {
-    const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let length = if all == 0 { 0 } else { (u128::from(part) * 160).div_ceil(u128::from(all)) as usize };
-    format!("{}{}", "█".repeat(length / 8), EIGHTHS.get(length % 8).copied().unwrap_or_default())
 }
 
 fn week(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
