@@ -538,7 +538,7 @@ fn parts_of_lines_are_joined() {
     assert_eq!(paths[..4], [2, 2, 40_001, 2]);
     assert_eq!(paths.len(), 4 + 40);
     assert_eq!((summary.others, summary.unparsed_lines()), (4, 1));
-    assert_eq!(summary.unparsed[0].reason, "the line has more than 64 KiB");
+    assert_eq!(summary.unparsed[0].reason, "the line is longer than 64 KiB");
 }
 
 #[test]

@@ -8,7 +8,7 @@ use super::{Comparison, Gate, GateError};
 use crate::output::number::{counted, grouped};
 use crate::{Report, percent};
 
-/// What became of a gate.
+/// The result of a gate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct GateResult {
@@ -16,9 +16,9 @@ pub struct GateResult {
     pub gate: String,
     /// Whether it held.
     pub held: Held,
-    /// What was measured, in words.
+    /// The measured value, in words.
     pub measured: String,
-    /// What is allowed, in words.
+    /// The allowed value, in words.
     pub allowed: String,
 }
 
@@ -28,7 +28,7 @@ pub struct GateResult {
 pub enum Held {
     /// It held.
     Held,
-    /// There was nothing to measure, or too little. That is no pass.
+    /// There was nothing to measure, or too little. This is not a pass.
     NoAnswer,
     /// It failed.
     Failed,
@@ -39,7 +39,7 @@ impl Gate {
     ///
     /// # Errors
     ///
-    /// If it asks about a policy or a class that there is not, or about what is not measured.
+    /// If it names an unknown policy or class, or a value that is not measured.
     pub fn check(&self, report: &Report, least: u64) -> Result<GateResult, GateError> {
         let place = self.place(&Askable::of(report))?;
         let (measured, requests) = self.measure(report, &place);
@@ -63,7 +63,7 @@ impl Gate {
         let measured = match held {
             Held::NoAnswer if is_missed => {
                 format!(
-                    "{}, of none of the {of}s that are counted: they lack the key, or --max-clients left theirs out",
+                    "{}, none of them by a counted {of}: they lack the key, or --max-clients left it out",
                     counted(clientless, "request")
                 )
             }

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// A gate is invalid, or asks about something that the report does not have. The user can correct it.
+/// A gate that is invalid, or about something that the report does not have. The user can correct it.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[non_exhaustive]
 pub enum GateError {
@@ -20,7 +20,7 @@ pub enum GateError {
         /// What it asks for.
         measure: String,
     },
-    /// What is behind the comparison is no number from 0 on.
+    /// The comparison is not followed by a number of at least 0.
     #[error("gate `{0}`: expected a number from 0 with up to 12 decimals, or a percentage such as 0.1%")]
     Number(String),
     /// The measure is not counted for a policy or a class.
@@ -30,7 +30,7 @@ pub enum GateError {
         gate: String,
         /// What it asks about.
         scope: &'static str,
-        /// What is measured for that.
+        /// The measures of this subject.
         known: &'static str,
     },
     /// There is no such policy.
@@ -40,7 +40,7 @@ pub enum GateError {
         gate: String,
         /// The name.
         policy: String,
-        /// The names that there are.
+        /// The known names.
         known: String,
     },
     /// There is no such class.
@@ -52,6 +52,6 @@ pub enum GateError {
         class: String,
     },
     /// Nothing is compared.
-    #[error("gate `{0}`: what is new is known only with --baseline")]
+    #[error("gate `{0}`: new denials are only known with --baseline")]
     NoBaseline(String),
 }

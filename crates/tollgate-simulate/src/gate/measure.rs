@@ -9,7 +9,7 @@ use crate::{ClassReport, Compared, PolicyReport, Report};
 pub(super) struct Measured {
     pub(super) part: u64,
     pub(super) all: u64,
-    /// What they are, in singular.
+    /// Their name, in singular.
     pub(super) of: &'static str,
     pub(super) is_estimate: bool,
     /// For clients: the requests because of which some would count that are not counted.
@@ -81,7 +81,7 @@ impl Figures {
 }
 
 impl Gate {
-    /// What is measured, and the requests that it is measured of.
+    /// Returns the measured value, and the number of its requests.
     pub(super) fn measure(&self, report: &Report, place: &Place) -> (Measured, u64) {
         let policy = place.policy.and_then(|place| report.policies.get(place));
         let classes = policy.map_or(&report.classes, |policy| &policy.classes);

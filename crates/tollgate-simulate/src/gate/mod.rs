@@ -1,4 +1,4 @@
-//! Gates: what a report is held against, so that a change of policies can be refused.
+//! Gates: conditions on a report, so that a change of policies can be refused.
 //!
 //! ```text
 //! text ──parse──▶ Gate ──place──▶ policy, class ──measure──▶ part of a whole ──check──▶ GateResult

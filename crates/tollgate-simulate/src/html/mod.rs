@@ -64,7 +64,7 @@ impl Answer {
         when::section(&mut page, report);
         clients(&mut page, report);
         classes(&mut page, report);
-        page.push_str("<h2>Limits of this answer</h2>\n<ul>\n");
+        page.push_str("<h2>Caveats</h2>\n<ul>\n");
         notes(&mut page, &report.notes);
         let _ = write!(page, "</ul>\n</main>\n<script>{SCRIPT}</script>\n</body>\n</html>\n");
         page
@@ -217,8 +217,8 @@ fn policies(page: &mut String, report: &Report) {
         "max",
         "burst",
     ]);
-    let caption = "Quotas: how tight they are. p50 to max are the most that each client asks for in one window; burst is \
-                   the most admitted in any interval as long as a window, as a multiple of the limit";
+    let caption = "Quotas, and how tight they are. p50 to max: the most that each client requests in one window. \
+                   burst: the most admitted in any interval as long as a window, as a multiple of the limit";
     let mut table = Table::new(caption, &titles, 2).of("quotas", OF_QUOTAS);
     for (policy, quota) in quotas(report) {
         let spread = quota.most.map(|most| [most.p50, most.p90, most.p99, most.p999, most.max].map(grouped));

@@ -36,7 +36,7 @@ pub(super) fn section(page: &mut String, report: &Report) {
     }
     page.push_str(&table.folded());
     page.push_str(&chart::days("days", &report.days));
-    page.push_str("<p class=\"soft\">The lower part of a bar are denied requests.</p>\n");
+    page.push_str("<p class=\"soft\">The lower part of each bar shows denied requests.</p>\n");
     let mut table =
         Table::new("Requests by day", &["day", "requests", "denied", "share"], 1).of("days", OF_DAYS);
     let listed = report.days.get(report.days.len().saturating_sub(chart::MAX_DAYS)..).unwrap_or_default();

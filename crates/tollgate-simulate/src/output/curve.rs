@@ -20,7 +20,7 @@ pub(super) fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyRe
             format!("estimated from one client in {}", policy.one_client_in)
         }
         Basis::Calculated => "exact".to_owned(),
-        Basis::Tried => "tried by the engine, with all other quotas as they are".to_owned(),
+        Basis::Tried => "replayed by the engine, with all other quotas unchanged".to_owned(),
     };
     writeln!(f, "  what other limits would deny ({basis}):")?;
     let mut table = Table::new(["limit", "requests", "", "clients", "", "", ""]);
@@ -46,7 +46,7 @@ pub(super) fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyRe
     }
 }
 
-/// What a limit of a curve is, besides a number.
+/// Returns the marks of a limit on a curve.
 pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
     let marks = [
         (Some(curve.today), "today"),
@@ -58,8 +58,8 @@ pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
 
 /// Says what the marks of a curve mean, if it has any that do not say it themselves.
 pub(crate) fn legend(curve: &Curve) -> Option<String> {
-    let today = curve.at(curve.today).map(|_| "today is the limit in the policies that were replayed");
-    let knee = curve.knee.map(|_| "knee is where the curve bends most; it is not advice");
+    let today = curve.at(curve.today).map(|_| "today is the limit in the replayed policies");
+    let knee = curve.knee.map(|_| "knee is where the curve bends most; it is not a recommendation");
     let said: Vec<&str> = today.into_iter().chain(knee).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }

@@ -1,4 +1,4 @@
-//! What was read, in words.
+//! The summary of the logs, in words.
 
 use std::fmt::{self, Write as _};
 
@@ -11,7 +11,7 @@ use crate::report::ReadReport;
 /// Times without requests that are shown, the longest ones.
 const GAPS: usize = 3;
 
-/// What was read, in words.
+/// Writes the summary of the logs, in words.
 pub(crate) fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
     writeln!(f, "{}", lines_read(read))?;
     for text in formats(read) {

@@ -13,16 +13,16 @@ pub struct Hit<'a> {
     pub attributes: Attributes<'a>,
     /// The status that it was answered with.
     pub status: Option<u16>,
-    /// The program that made it, as it called itself.
+    /// The program that sent it, as it named itself.
     pub user_agent: Option<&'a str>,
-    /// The path that it asked for, for examples.
+    /// The requested path, for examples.
     pub path: Option<&'a str>,
     /// An attribute that decides, and is not UTF-8: the service refuses such a request, and does not count it.
     pub damaged: Option<&'a str>,
 }
 
 impl<'a> Hit<'a> {
-    /// A request with nothing but what the policies know of it.
+    /// Creates a request with only the attributes for the policies.
     #[must_use]
     pub const fn new(time: Timestamp, attributes: Attributes<'a>) -> Self {
         Self { time, attributes, status: None, user_agent: None, path: None, damaged: None }

@@ -47,6 +47,7 @@ use self::example::Examples;
 pub(crate) use self::finish::written;
 pub use self::hit::Hit;
 pub(crate) use self::note::mix;
+pub(crate) use self::options::MAX_ATTRIBUTE_BYTES;
 pub use self::options::Options;
 pub(crate) use self::outcome::Clientless;
 use self::outcome::Verdict;
@@ -57,82 +58,7 @@ use self::rungs::{Rungs, Untried};
 pub(crate) use self::subjects::{Found, Subjects, digest, keep};
 use crate::code;
 
-/// One request of the past.
-#[derive(Clone)]
-pub struct Hit<'a> {
-    /// The time at which it began.
-    pub time: Timestamp,
-    /// Its attributes. Only [those that the policies use](Policies::attributes), the [client](Options::client) and
-    /// those of classes are needed.
-    pub attributes: Attributes<'a>,
-    /// The status that it was answered with.
-    pub status: Option<u16>,
-    /// The program that sent it, as it named itself.
-    pub user_agent: Option<&'a str>,
-    /// The requested path, for examples.
-    pub path: Option<&'a str>,
-    /// An attribute that decides, and is not UTF-8: the service refuses such a request, and does not count it.
-    pub damaged: Option<&'a str>,
-}
-
-impl<'a> Hit<'a> {
-    /// Creates a request with only the attributes for the policies.
-    #[must_use]
-    pub const fn new(time: Timestamp, attributes: Attributes<'a>) -> Self {
-        Self { time, attributes, status: None, user_agent: None, path: None, damaged: None }
-    }
-}
-
-/// The options of a replay.
-#[derive(Debug)]
-pub struct Options {
-    /// The key that identifies clients in all figures that are not for one policy.
-    pub client: Identity,
-    /// The maximum number of clients to follow, for each kind of key. If there are more, only a sample is followed, and
-    /// figures about clients are estimates.
-    pub max_clients: NonZeroUsize,
-    /// The maximum length of an attribute's value, in bytes. Requests with longer ones cannot be decided: the service
-    /// answers them with errors.
-    pub max_attribute_bytes: NonZeroUsize,
-    /// The zone of hours and days.
-    pub zone: TimeZone,
-    /// The number of other limits that the engine tries for each quota whose curve cannot be calculated.
-    pub rungs: usize,
-    /// The number of clients to list.
-    pub listed_clients: usize,
-    /// The classes of clients.
-    pub classes: Classes,
-}
-
-impl Default for Options {
-    /// Clients are addresses (of IPv6, networks of /64), two million of them are followed, values of
-    /// attributes have at most 1,024 bytes, and hours are those of UTC.
-    fn default() -> Self {
-        Self {
-            client: Identity::Address("ip".into(), tollgate_policy::Grouping::default()),
-            max_clients: NonZeroUsize::new(2_000_000).unwrap_or(NonZeroUsize::MIN),
-            max_attribute_bytes: MAX_ATTRIBUTE_BYTES,
-            zone: TimeZone::UTC,
-            rungs: 8,
-            listed_clients: 20,
-            classes: Classes::default(),
-        }
-    }
-}
-
-/// The role of a policy's quotas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// They decide.
-    Enforced,
-    /// The policy is in shadow mode.
-    Shadow,
-    /// They are candidates of the policy.
-    Candidate,
-}
-
-/// A replay that goes on: takes requests in the order of their times, and then [makes the report](Self::report).
+/// A running replay: accepts requests in the order of their times, and then [creates the report](Self::report).
 ///
 /// # Examples
 ///

@@ -99,7 +99,7 @@ impl Replay {
         self.tracks.note_request(Noted { track, client, class, verdict, before });
     }
 
-    /// What the quotas on trial were asked is not in the decision: it is found out once more.
+    /// The charges of quotas on trial are not in the decision, so they are determined once more.
     fn note_trials(&mut self, request: &mut Request<'_, '_>, decision: &PolicyDecision) {
         let set = decision.policies();
         let Ok(Outcome::Charge(matched)) = set.policies().charges(&request.hit.attributes, 1) else { return };

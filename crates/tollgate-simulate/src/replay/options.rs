@@ -8,24 +8,24 @@ use tollgate_policy::Identity;
 use crate::class::Classes;
 
 /// The default of `tollgate serve`.
-pub(super) const MAX_ATTRIBUTE_BYTES: NonZeroUsize = NonZeroUsize::new(1_024).expect("it is not 0");
+pub(crate) const MAX_ATTRIBUTE_BYTES: NonZeroUsize = NonZeroUsize::new(1_024).expect("it is not 0");
 
-/// What a replay is told besides the policies.
+/// The options of a replay.
 #[derive(Debug)]
 pub struct Options {
-    /// Who counts as one client in all figures that are not of one policy.
+    /// The key that identifies clients in all figures that are not for one policy.
     pub client: Identity,
-    /// How many clients are followed, for each kind of key. Where there are more, only some are, and figures about
-    /// clients are estimates.
+    /// The maximum number of clients to follow, for each kind of key. If there are more, only a sample is followed, and
+    /// figures about clients are estimates.
     pub max_clients: NonZeroUsize,
-    /// Most bytes in the value of an attribute that policies go by. Requests with longer ones cannot be decided on: the
-    /// service answers them as errors.
+    /// The maximum length of an attribute's value, in bytes. Requests with longer ones cannot be decided: the service
+    /// answers them with errors.
     pub max_attribute_bytes: NonZeroUsize,
     /// The zone of hours and days.
     pub zone: TimeZone,
-    /// How many other limits the engine tries for each quota whose curve cannot be calculated.
+    /// The number of other limits that the engine tries for each quota whose curve cannot be calculated.
     pub rungs: usize,
-    /// How many clients are listed.
+    /// The number of clients to list.
     pub listed_clients: usize,
     /// The classes of clients.
     pub classes: Classes,

@@ -2,7 +2,7 @@
 
 use tollgate_policy::TrialKind;
 
-/// How the quotas of a policy are counted.
+/// The role of a policy's quotas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Role {

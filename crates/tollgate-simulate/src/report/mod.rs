@@ -107,7 +107,7 @@ pub struct PolicyReport {
     /// Those of whose requests that it matches the policies to compare with deny none. It is 0 if there are none of these,
     /// and for trials.
     pub newly_denied_clients: u64,
-    /// One client in so many was followed.
+    /// One client in this many was followed.
     pub one_client_in: u64,
     /// Its requests and clients of each class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -130,7 +130,7 @@ pub struct QuotaReport {
     /// The attribute that says the limit, if one does. Then that of the quota is the most that it may be.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit_attribute: Option<String>,
-    /// Requests that it was asked about.
+    /// Requests that it was checked for.
     pub requests: u64,
     /// Requests for which it has no room.
     pub denied: u64,
@@ -226,7 +226,7 @@ pub struct ClassReport {
     pub denied: u64,
     /// Those of the denied ones that the policies to compare with admit.
     pub newly_denied: u64,
-    /// Clients of which a request is in it. A client may be in several classes.
+    /// Clients with a request in it. A client may be in several classes.
     pub clients: u64,
     /// Those with a denied request in it.
     pub denied_clients: u64,
@@ -308,7 +308,7 @@ impl Report {
         all.chain(of_policies)
     }
 
-    /// Replaces the names of clients by digests. The same log gives the same digests, and without the log nobody can find
+    /// Replaces the names of clients by digests. The same log gives the same digests, but without the log, nobody can
     /// out a name by trying all addresses. Programs and paths that say the name are left out. Of lines that could not be read,
     /// the shape alone is left.
     pub fn hide_keys(&mut self) {
@@ -338,7 +338,7 @@ fn is_of(identity: &Identity, attribute: &str) -> bool {
     }
 }
 
-/// What stands in place of a client's name, under the secret of its log.
+/// Returns the digest that replaces a client's name, under the secret of its log.
 pub(crate) fn hidden(fingerprint: u128, name: &str) -> String {
     let mut hasher = SipHasher13::new_with_key(&fingerprint.to_le_bytes());
     std::hash::Hasher::write(&mut hasher, name.as_bytes());
