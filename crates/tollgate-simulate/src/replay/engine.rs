@@ -39,9 +39,10 @@ impl Engine {
         self.set.policies()
     }
 
-    /// How many counters it has, those of windows that are over included.
-    pub(super) fn counters(&self) -> usize {
-        self.limiter.store().counters()
+    /// How many counters it may have.
+    #[cfg(test)]
+    pub(super) fn max_counters(&self) -> usize {
+        self.limiter.store().max_counters()
     }
 
     /// Requests the memory of these counters.

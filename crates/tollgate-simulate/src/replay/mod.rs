@@ -303,7 +303,6 @@ impl Replay {
                 rung.decide(&hit.attributes, numbers.get(subject).copied().flatten().flatten());
             }
         }
-        self.rungs.bound();
     }
 
     /// Returns how many requests have been denied so far.

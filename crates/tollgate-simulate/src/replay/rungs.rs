@@ -11,20 +11,17 @@ use super::engine::{Engine, is_denied_by};
 use super::error::ReplayError;
 use super::policy_track::Tracks;
 use super::quota_track::QuotaTrack;
-use super::{ClientNumbers, Options, PolicyTrack, Role};
+use super::{ClientNumbers, MAX_COUNTERS, Options, PolicyTrack, Role};
 use crate::code;
 use crate::output::number::counted;
 
 /// Rungs at most, of all quotas together: each takes as long as the replay itself.
 const MAX_RUNGS: usize = 32;
 
-/// Counters of all rungs together at most, some 38 bytes each, and how many of them each client that may be followed adds.
-/// Where they do not suffice, fewer limits are tried, and a note tells it.
-pub(super) const MAX_COUNTERS: usize = 8 << 20;
+/// Counters of all rungs together for each client that may be followed, some 40 bytes each. Each rung has the same share: with
+/// some allocators, a table takes the memory of all its counters at once, and what it gives back is not free for others. A
+/// rung that needs more gives no point, and a note tells it.
 const COUNTERS_PER_CLIENT: usize = 4;
-
-/// A table with few counters takes as much memory as this part of its cap.
-const LEAST_PART: usize = 16;
 
 /// Limits as shares of today's; of 10, if today's is 0.
 const SHARES: [f64; 12] = [1.5, 0.5, 2.0, 0.75, 3.0, 0.25, 5.0, 0.9, 1.1, 8.0, 0.1, 1.25];
@@ -47,9 +44,8 @@ pub(super) struct Rung {
 #[derive(Default)]
 pub(super) struct Rungs {
     rungs: Vec<Rung>,
-    /// Counters of all together, and of each, at most.
+    /// Counters of each at most.
     max_counters: usize,
-    max_of_each: usize,
 }
 
 /// A request that the rungs have still to decide on.
@@ -134,8 +130,8 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &Rungs, asked: 
     let lost: Vec<String> = lost.collect();
     if !lost.is_empty() {
         notes.push(format!(
-            "Limits for whose counters there was no room are missing from the curves: {}. There is room for {} in all; a \
-             smaller --try-limits leaves more to each.",
+            "Limits for whose counters there was no room are missing from the curves: {}. There is room for {} of each; a \
+             smaller --try-limits or a greater --max-clients leaves more.",
             lost.join(", "),
             counted(rungs.max_counters as u64, "counter")
         ));
@@ -213,9 +209,7 @@ impl Rungs {
         });
         let limits: Vec<(&Uncalculated<'_>, u64)> = limits.take(MAX_RUNGS).collect();
         let max_counters = options.max_clients.get().saturating_mul(COUNTERS_PER_CLIENT);
-        let max_counters = max_counters.clamp(MAX_COUNTERS / 8, MAX_COUNTERS);
-        // A few have more each. Of many, the least that they take is a third of all.
-        let max_of_each = max_counters / limits.len().isqrt().max(1);
+        let max_counters = max_counters.clamp(MAX_COUNTERS / 64, MAX_COUNTERS) / limits.len().max(1);
         let mut rungs = Vec::new();
         for (Uncalculated { number, track, place, quota, .. }, limit) in limits {
             let changed = with_limit(policies, track.policy, quota, limit)?;
@@ -225,12 +219,12 @@ impl Rungs {
                 limit,
                 denied: 0,
                 clients: Bits::default(),
-                engine: Some(Engine::new(changed, clock, max_of_each, options.max_attribute_bytes)),
+                engine: Some(Engine::new(changed, clock, max_counters, options.max_attribute_bytes)),
                 policy: track.policy,
                 role: track.role,
             });
         }
-        Ok(Self { rungs, max_counters, max_of_each })
+        Ok(Self { rungs, max_counters })
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -244,28 +238,6 @@ impl Rungs {
     /// Those of a policy that have decided on every request.
     pub(super) fn whole(&self, track: usize) -> impl Iterator<Item = &Rung> {
         self.rungs.iter().filter(move |rung| rung.track == track && !rung.is_lost())
-    }
-
-    /// Gives up rungs while all together take too much memory: the last one of a quota that has most.
-    pub(super) fn bound(&mut self) {
-        while self.counters() > self.max_counters {
-            let place_of = |(place, rung): (usize, &Rung)| {
-                let same = |other: &&Rung| (other.track, other.quota) == (rung.track, rung.quota);
-                let before = self.rungs.iter().take(place).filter(same).filter(|other| !other.is_lost());
-                (before.count(), place)
-            };
-            let live = self.rungs.iter().enumerate().filter(|(_, rung)| !rung.is_lost());
-            let Some((_, last)) = live.map(place_of).max() else { return };
-            if let Some(rung) = self.rungs.get_mut(last) {
-                rung.engine = None;
-            }
-        }
-    }
-
-    /// The memory that all take, in counters.
-    fn counters(&self) -> usize {
-        let engines = self.rungs.iter().filter_map(|rung| rung.engine.as_ref());
-        engines.map(|engine| engine.counters().max(self.max_of_each / LEAST_PART)).sum()
     }
 
     /// Keeps the clients that had these numbers, of policies that count by this kind of key.
@@ -334,29 +306,21 @@ mod tests {
         let max_clients = std::num::NonZeroUsize::new(1_000).unwrap();
         let mut replay =
             Replay::new(policies, None, Options { max_clients, rungs: 4, ..Options::default() }).unwrap();
-        let taken = |rungs: &Rungs| {
-            rungs.rungs.iter().filter_map(|rung| rung.engine.as_ref()).map(Engine::counters).sum::<usize>()
-        };
-        let live = |rungs: &Rungs| rungs.rungs.iter().filter(|rung| !rung.is_lost()).count();
-        assert_eq!((live(&replay.rungs), replay.rungs.max_counters), (32, MAX_COUNTERS / 8));
-        for client in 0..20_000 {
+        let engines = replay.rungs.rungs.iter().filter_map(|rung| rung.engine.as_ref());
+        let caps: Vec<usize> = engines.map(Engine::max_counters).collect();
+        assert_eq!((caps.len(), caps.iter().sum::<usize>()), (32, 1 << 20));
+        for client in 0..5_000 {
             let ip = Ipv4Addr::from_bits(client).to_string();
             let attributes = [("ip", ip.as_str())].into_iter().collect();
             replay.request(&crate::Hit::new(Timestamp::EPOCH, attributes)).unwrap();
-            assert!(taken(&replay.rungs) <= MAX_COUNTERS / 8, "{client}: {}", taken(&replay.rungs));
         }
-        // Each has a counter of each quota and client, so there is room for six, which are those nearest to today's limits.
+        // Each has a counter of each quota and client, and there is room for 32,768.
         let report = replay.report();
         let quotas = report.policies.iter().flat_map(|policy| &policy.quotas);
-        let points: Vec<Vec<u64>> =
-            quotas.map(|quota| quota.curve.points.iter().map(|point| point.limit).collect()).collect();
-        assert_eq!(
-            points,
-            [vec![2, 3], vec![9, 14], vec![2, 3], vec![9, 14], vec![2, 3], vec![9, 14], vec![2], vec![9]]
-        );
+        assert_eq!(quotas.map(|quota| quota.curve.points.len()).collect::<Vec<_>>(), [1; 8]);
         let note = "`p3` with 3 in place of 2/1d";
         let told = |said: &&String| {
-            said.contains(note) && said.contains("There is room for 1,048,576 counters in all")
+            said.contains(note) && said.contains("There is room for 32,768 counters of each")
         };
         assert_eq!(report.notes.iter().filter(told).count(), 1, "{:?}", report.notes);
     }

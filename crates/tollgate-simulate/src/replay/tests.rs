@@ -92,7 +92,7 @@ fn limits_that_run_out_of_counters_are_said_to_be_left_out() {
     let points: Vec<usize> = report.policies[0].quotas.iter().map(|quota| quota.curve.points.len()).collect();
     assert_eq!(points, [1, 2]);
     let note = "Limits for whose counters there was no room are missing from the curves: `a` with 3 in place of 2/1m. There is \
-                room for 8,000,000 counters in all; a smaller --try-limits leaves more to each.";
+                room for 4,000,000 counters of each; a smaller --try-limits or a greater --max-clients leaves more.";
     assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
 }
 
