@@ -282,7 +282,10 @@ fn newly_denied_requests_without_a_client_are_no_answer_about_clients() {
         let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
         assert_eq!(result.held, expected, "{gate}: {result:?}");
         if expected == Held::NoAnswer {
-            assert!(result.measured.starts_with("15 requests, none of them by a counted client"), "{result:?}");
+            assert!(
+                result.measured.starts_with("15 requests, none of them by a counted client"),
+                "{result:?}"
+            );
         }
     }
 }

@@ -446,7 +446,7 @@ fn a_budget_can_be_one_of_client_days() {
     assert!((120..=122).contains(&held_out.clients), "{held_out:?}");
     assert!((12..=13).contains(&held_out.denied_clients), "{held_out:?}");
     let text = suggestion.to_string();
-    for said in ["of 400 client-days by ip", "at most 20 % of client-days ask for more than 3"] {
+    for said in ["of 400 client-days by ip", "at most 20 % of client-days request more than 3"] {
         assert!(text.contains(said), "{said}: {text}");
     }
     Config::parse("suggested.yaml", &suggestion.policy().unwrap()).unwrap();

@@ -703,8 +703,8 @@ fn the_gates_of_the_workflow_work() {
 #[test]
 fn late_lines_are_shown_as_unreadable_ones_are() {
     let folder = Folder::new();
-    let mut log: String = (0..600).map(|_| line("192.0.2.1", 59, "/", 200)).collect();
-    log += &line("192.0.2.1", 59, "/", 200).replace(":12:", ":13:").repeat(600);
+    let mut log: String = (0..600).map(|_| line("192.0.2.1", 59, "/login", 200)).collect();
+    log += &line("192.0.2.1", 59, "/login", 200).replace(":12:", ":13:").repeat(600);
     log += &line("192.0.2.66", 7, "/late?token=abc", 200);
     folder.write("access.log", &log);
     let (status, said, _) = folder.simulate(&[]);

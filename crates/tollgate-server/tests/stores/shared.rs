@@ -92,7 +92,7 @@ fn a_slow_store_is_logged_and_counted_as_too_slow() {
     assert!(metric("tollgate_store_late_replies_total") >= 3.0);
     let log = read();
     let is_told = |line: &str| {
-        ["the store does not answer in time", "the store answers too late", "--store-timeout"]
+        ["the store does not answer in time", "the store answered too late", "--store-timeout"]
             .iter()
             .all(|part| line.contains(part))
     };

@@ -21,6 +21,10 @@ pub(crate) fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt:
         writeln!(f, "  {}: {}", counted(unread.lines, "unreadable line"), Printable(&unread.reason))?;
         unread.examples.iter().try_for_each(|example| writeln!(f, "    {}", Printable(example)))?;
     }
+    if !read.late_examples.is_empty() {
+        writeln!(f, "  {}, too far behind those before them:", counted(read.late, "late line"))?;
+        read.late_examples.iter().try_for_each(|example| writeln!(f, "    {}", Printable(example)))?;
+    }
     let mut gaps: Vec<_> = read.gaps.iter().collect();
     gaps.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     for gap in gaps.into_iter().take(GAPS) {

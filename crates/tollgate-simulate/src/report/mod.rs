@@ -285,7 +285,7 @@ pub struct DayReport {
 
 impl Report {
     /// Why there is no answer.
-    pub(crate) const NO_REQUEST: &str = "There is no request to replay, so there is no answer.";
+    pub(crate) const NO_REQUEST: &str = "There are no requests to replay, so there is no answer.";
     pub(crate) const NO_POLICY: &str = "No policy decides on any of these requests, so there is no answer.";
 
     /// Requests that a policy decides on: all that are neither without a limit nor answered as errors.
