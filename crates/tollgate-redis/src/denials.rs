@@ -43,10 +43,10 @@ pub(crate) struct Denials {
 type Places = [Option<Place>; PLACES];
 
 /// The lowest bit is set once a place of the bucket was taken. The others are its version. It goes up when something is
-/// given back, and when the store answers a charge of a counter that is not remembered here. An answer to a question
+/// given back, and when the store answers a charge of a counter that is not remembered here. An answer to a command
 /// from before that is not remembered.
 ///
-/// Read without the lock. The version is read before a question, and compared under the lock later: one that is too
+/// Read without the lock. The version is read before a request, and compared under the lock later: one that is too
 /// old only means that an answer is not remembered. A request that misses a count that is being remembered right now
 /// came a moment too early.
 #[derive(Debug, Default)]
@@ -191,7 +191,7 @@ impl Mark {
     }
 
     fn version(&self) -> Version {
-        // Acquire: with the release in `raise`, so that a question sent after a change is not taken for one from
+        // Acquire: with the release in `raise`, so that a request sent after a change is not taken for one from
         // before it.
         Version(self.0.load(Ordering::Acquire) & !USED)
     }
@@ -246,7 +246,7 @@ impl Remembered {
         }
     }
 
-    /// The window ends so long after the server counted, which was after the question was sent: from there it is
+    /// The window ends so long after the server counted, which was after the command was sent: from there it is
     /// never believed beyond its window. The server's time is a whole number of milliseconds and may have been
     /// almost one more.
     fn believed_until(&self) -> Instant {

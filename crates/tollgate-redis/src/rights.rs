@@ -36,7 +36,7 @@ impl Rights {
         Self { names: needed.iter().map(|(name, _)| *name).collect(), calls: Calls::of_each(&written) }
     }
 
-    pub(crate) fn questions(&self) -> &Calls {
+    pub(crate) fn commands(&self) -> &Calls {
         &self.calls
     }
 

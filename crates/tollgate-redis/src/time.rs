@@ -98,7 +98,7 @@ mod tests {
         let sent = instant();
         time.learn(Timestamp::from_unix_millis(1_000), sent, sent);
         tokio::time::advance(Duration::from_millis(500)).await;
-        // Said at any time since; 200 ms after the question is the truth.
+        // Said at any time since; 200 ms after the command is the truth.
         time.learn(Timestamp::from_unix_millis(1_200), sent, instant());
         assert_eq!(time.estimate_at(instant()).as_unix_millis(), 1_500);
     }

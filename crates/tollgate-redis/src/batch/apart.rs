@@ -19,15 +19,15 @@ use crate::time::instant;
 use crate::topology::Divisible;
 use crate::trouble::{Refusal, Trouble};
 
-/// Requests of one slot.
-struct Part {
+/// Requests of one slot that are sent again.
+struct Retry {
     slot: Slot,
     entries: Vec<Entry>,
     /// The server that did not take them, and the reason.
     refused: Option<(Arc<Node>, Trouble)>,
 }
 
-/// Asks for these again, those of each slot by themselves. They stay under way until they are answered, and for as
+/// Sends these requests again, those of each slot separately. They stay in flight until they are answered, and for as
 /// long as a server may have their calls.
 pub(super) fn ask_apart(
     inner: &Arc<Inner>,
@@ -42,23 +42,23 @@ pub(super) fn ask_apart(
     for (slot, entries) in slots {
         let under_way = driver.set_apart(entries.iter().map(Entry::counters).sum());
         let refused = refused.map(|(server, trouble)| (Arc::clone(server), trouble.clone()));
-        tokio::spawn(take(Arc::clone(inner), Part { slot, entries, refused }, Arc::new(under_way)));
+        tokio::spawn(take(Arc::clone(inner), Retry { slot, entries, refused }, Arc::new(under_way)));
     }
 }
 
-async fn take(inner: Arc<Inner>, part: Part, under_way: Arc<Apart>) {
-    for part in inner.take_part(part, &under_way).await {
+async fn take(inner: Arc<Inner>, retry: Retry, under_way: Arc<Apart>) {
+    for retry in inner.take_retry(retry, &under_way).await {
         let (inner, under_way) = (Arc::clone(&inner), Arc::clone(&under_way));
-        // A part with one set of keys cannot be divided further.
-        tokio::spawn(async move { inner.take_part(part, &under_way).await });
+        // A retry with one set of keys cannot be divided further.
+        tokio::spawn(async move { inner.take_retry(retry, &under_way).await });
     }
 }
 
 impl Inner {
-    /// Makes one call of the part and answers all its callers. If the server refuses the keys together but may accept
-    /// some alone, it answers nobody and returns the parts to send separately.
-    async fn take_part(&self, part: Part, under_way: &Arc<Apart>) -> Vec<Part> {
-        let Part { slot, mut entries, refused } = part;
+    /// Makes one call of the requests and answers all their callers. If the server refuses the keys together but may accept
+    /// some alone, it answers none of them and returns what to send separately.
+    async fn take_retry(&self, retry: Retry, under_way: &Arc<Apart>) -> Vec<Retry> {
+        let Retry { slot, mut entries, refused } = retry;
         let Some(mut deadlines) = Deadlines::of(&entries, self.timeout) else { return vec![] };
         let (merged, sent) = (Merged::new(&entries), instant());
         let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
@@ -92,11 +92,11 @@ impl Inner {
     }
 }
 
-/// One part for each set of keys.
-fn divide(slot: Slot, entries: Vec<Entry>) -> Vec<Part> {
-    let mut parts = BTreeMap::<_, Vec<Entry>>::new();
+/// One retry for each set of keys.
+fn divide(slot: Slot, entries: Vec<Entry>) -> Vec<Retry> {
+    let mut sets = BTreeMap::<_, Vec<Entry>>::new();
     for entry in entries {
-        parts.entry(entry.request.keys.clone()).or_default().push(entry);
+        sets.entry(entry.request.keys.clone()).or_default().push(entry);
     }
-    parts.into_values().map(|entries| Part { slot, entries, refused: None }).collect()
+    sets.into_values().map(|entries| Retry { slot, entries, refused: None }).collect()
 }

@@ -24,12 +24,12 @@ pub(crate) struct Merged {
     order: SmallVec<[usize; 1]>,
     /// The ranges of equal requests, which are taken as one.
     runs: SmallVec<[Range<usize>; 1]>,
-    parts: SmallVec<[Part; 1]>,
+    parts: SmallVec<[SlotCall; 1]>,
 }
 
 /// The requests of one call: on a Cluster, those of one slot.
 #[derive(Debug, Clone)]
-struct Part {
+struct SlotCall {
     slot: Slot,
     /// The range of its runs.
     runs: Range<usize>,
@@ -44,7 +44,7 @@ impl Merged {
                 a.slot.cmp(&b.slot).then_with(|| a.request.cmp(&b.request))
             });
         }
-        let (mut runs, mut parts) = (SmallVec::<[Range<usize>; 1]>::new(), SmallVec::<[Part; 1]>::new());
+        let (mut runs, mut parts) = (SmallVec::<[Range<usize>; 1]>::new(), SmallVec::<[SlotCall; 1]>::new());
         for (place, index) in order.iter().enumerate() {
             let Entry { slot, request, .. } = &entries[*index];
             let is_next = parts.last().is_none_or(|part| part.slot != *slot);
@@ -57,7 +57,7 @@ impl Merged {
                 _ => runs.push(place..place + 1),
             }
             if is_next {
-                parts.push(Part { slot: *slot, runs: runs.len() - 1..runs.len() });
+                parts.push(SlotCall { slot: *slot, runs: runs.len() - 1..runs.len() });
             }
             if let Some(part) = parts.last_mut() {
                 part.runs.end = runs.len();

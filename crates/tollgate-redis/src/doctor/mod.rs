@@ -35,7 +35,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(3);
 /// The time to examine them after that. The rest is for the charges.
 const EXAMINE_LIMIT: Duration = Duration::from_secs(4);
 
-/// For one question.
+/// For one command.
 const ANSWER_LIMIT: Duration = Duration::from_secs(1);
 
 impl RedisStoreBuilder {
@@ -129,8 +129,8 @@ async fn ping(node: &Node) -> Result<(), Trouble> {
 }
 
 /// Returns a server's answer, or a readable reason why there is none.
-async fn ask<T: Take>(node: &Node, question: &Command) -> Result<T, String> {
-    let answer = node.ask(question, instant() + ANSWER_LIMIT).await.map_err(|trouble| trouble.to_string())?;
+async fn ask<T: Take>(node: &Node, command: &Command) -> Result<T, String> {
+    let answer = node.ask(command, instant() + ANSWER_LIMIT).await.map_err(|trouble| trouble.to_string())?;
     match answer {
         Value::Error(error) => Err(format!("it says {:?}", error.text())),
         answer => T::take(answer).ok_or_else(|| "the answer makes no sense".to_owned()),

@@ -73,32 +73,32 @@ async fn open(
     }
 }
 
-/// Connects, asks one question, and disconnects.
+/// Connects, sends one command, and disconnects.
 pub(crate) async fn ask_once(
     address: &Address,
     peer: Peer,
     checked: &Checked,
-    question: &Command,
+    command: &Command,
 ) -> Result<Value, Unconnected> {
     let (connection, mut pump) = connect(address, peer, checked).await?;
-    let question = Calls::of(question);
-    match timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &question)).await {
+    let command = Calls::of(command);
+    match timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &command)).await {
         Ok(Ok(answers)) => only(answers, address, "ask who serves"),
         Ok(Err(trouble)) => Err(of_login(&trouble)),
         Err(_) => Err(Unconnected::TimedOut),
     }
 }
 
-/// The answers to questions, which come only while the connection is polled.
+/// The replies to commands, which come only while the connection is polled.
 pub(super) async fn polled(
     pump: &mut Pump,
     connection: &Connection,
-    questions: &Calls,
+    commands: &Calls,
 ) -> Result<Vec<Value>, Trouble> {
-    let mut answers = connection.send(questions)?;
+    let mut answers = connection.send(commands)?;
     let mut all = pin!(async {
-        let mut replies = Vec::with_capacity(questions.count());
-        for _ in 0..questions.count() {
+        let mut replies = Vec::with_capacity(commands.count());
+        for _ in 0..commands.count() {
             replies.push(answers.next().await?);
         }
         Ok(replies)
@@ -121,14 +121,14 @@ pub(super) async fn expect_rights(
     asked: &Address,
     checked: &Checked,
 ) -> Result<(), Unconnected> {
-    match timeout(checked.settings.connect_timeout, polled(pump, connection, rights.questions())).await {
+    match timeout(checked.settings.connect_timeout, polled(pump, connection, rights.commands())).await {
         Ok(Ok(answers)) => rights.judge(&answers, asked),
         Ok(Err(trouble)) => Err(of_login(&trouble)),
         Err(_) => Err(Unconnected::TimedOut),
     }
 }
 
-/// The answer to an only question.
+/// The reply to a single command.
 fn only(answers: Vec<Value>, asked: &Address, doing: &'static str) -> Result<Value, Unconnected> {
     match answers.into_iter().next() {
         Some(Value::Error(error)) => Err(Unconnected::of_reply(&error, asked, doing)),
@@ -185,8 +185,8 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    async fn ask(&mut self, question: Command, doing: &'static str) -> Result<Value, Unconnected> {
-        let answers = polled(&mut self.pump, &self.connection, &Calls::of(&question)).await;
+    async fn ask(&mut self, command: Command, doing: &'static str) -> Result<Value, Unconnected> {
+        let answers = polled(&mut self.pump, &self.connection, &Calls::of(&command)).await;
         only(answers.map_err(|trouble| of_login(&trouble))?, self.address, doing)
     }
 }

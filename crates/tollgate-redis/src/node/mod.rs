@@ -210,8 +210,8 @@ impl Node {
     }
 
     /// Sends any other command and returns the reply unchanged, even an error of the server.
-    pub(crate) async fn ask(&self, question: &Command, deadline: Instant) -> Result<Value, Trouble> {
-        let mut exchange = self.send(&Calls::of(question), deadline).await?;
+    pub(crate) async fn ask(&self, command: &Command, deadline: Instant) -> Result<Value, Trouble> {
+        let mut exchange = self.send(&Calls::of(command), deadline).await?;
         match timeout_at(deadline, exchange.next_as_it_is()).await {
             Ok(reply) => reply,
             Err(_) => Err(exchange.give_up()),

@@ -31,8 +31,8 @@ impl Subscription {
         let (connection, mut pump) = connect(sentinel, Peer::Sentinel, checked).await?;
         // One by one, because each channel has a reply of its own.
         let commands: Vec<_> = channels.iter().map(|channel| command("SUBSCRIBE").arg(channel)).collect();
-        let questions = Calls::of_each(&commands);
-        let replies = timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &questions));
+        let commands = Calls::of_each(&commands);
+        let replies = timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &commands));
         let replies = replies.await.map_err(|_| Unconnected::TimedOut)?;
         let replies = replies.map_err(|trouble| of_login(&trouble))?;
         let refused = replies.iter().find_map(|reply| match reply {

@@ -197,7 +197,7 @@ impl Inner {
         let first = slots.next().unwrap_or(0);
         if slots.any(|slot| slot != first) {
             return Err(StoreError::Uncountable(
-                "on a cluster, all quotas of a request have to count the same key, and a layout to put it into one slot, unless the store reserves across slots",
+                "on a cluster, all quotas of a request must have the same key, in one slot if a layout writes the keys, unless the store reserves across slots",
             ));
         }
         Ok(Slot(first))

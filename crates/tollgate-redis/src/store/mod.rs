@@ -225,7 +225,7 @@ impl Inner {
             Step::Set { counter, used } => {
                 self.change(&counter, Asked::Set(used), begun).await.map(Counted::one)
             }
-            _ => Err(StoreError::Uncountable("this version of the store does not know the step")),
+            _ => Err(StoreError::Uncountable("this version of the store does not support the step")),
         }
     }
 

@@ -47,7 +47,7 @@ pub(super) struct SlotGroup<'a> {
 
 /// What is asked of one slot.
 #[derive(Debug)]
-pub(super) struct Part<'a> {
+pub(super) struct SlotPart<'a> {
     places: &'a [usize],
     named: NamedCharges<'a>,
 }
@@ -64,7 +64,7 @@ struct Owned {
 struct Reservation<'r, 'a> {
     inner: &'r Arc<Inner>,
     begun: Instant,
-    parts: &'r [Part<'a>],
+    parts: &'r [SlotPart<'a>],
     /// Where its answer is awaited.
     caller: &'r oneshot::Sender<Result<Counted, StoreError>>,
 }
@@ -95,8 +95,8 @@ pub(super) fn groups<'a>(
     Ok(groups.into_values().collect())
 }
 
-pub(super) fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &Names) -> Vec<Part<'a>> {
-    let part = |SlotGroup { charges, places }: &'a SlotGroup<'a>| Part {
+pub(super) fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &Names) -> Vec<SlotPart<'a>> {
+    let part = |SlotGroup { charges, places }: &'a SlotGroup<'a>| SlotPart {
         places,
         named: NamedCharges::new(charges, names),
     };
@@ -104,9 +104,9 @@ pub(super) fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &Names) -> Vec<Part<
 }
 
 /// What was counted part by part, in the order of the charges.
-pub(super) fn in_order(parts: &[Part<'_>], counted: &[Counted]) -> Counted {
+pub(super) fn in_order(parts: &[SlotPart<'_>], counted: &[Counted]) -> Counted {
     let of_part = |(part, counted)| {
-        let (part, counted): (&Part<'_>, &Counted) = (part, counted);
+        let (part, counted): (&SlotPart<'_>, &Counted) = (part, counted);
         part.places.iter().copied().zip(counted.iter().copied()).collect::<Vec<_>>()
     };
     let mut states: Vec<(usize, QuotaState)> = parts.iter().zip(counted).flat_map(of_part).collect();
@@ -148,7 +148,7 @@ impl Inner {
     /// Asks all parts at once, and gives what each counted.
     pub(super) async fn ask_each(
         &self,
-        parts: &[Part<'_>],
+        parts: &[SlotPart<'_>],
         asked: Asked,
         begun: Instant,
     ) -> Result<Vec<Counted>, StoreError> {
@@ -236,7 +236,7 @@ impl Reservation<'_, '_> {
             tokio::join!(self.give_back(&mut charged), self.inner.ask_each(rest, Asked::Deny, self.begun));
         let looked = looked.map_err(|error| certain(error, is_given_back && self.denials_are_free()))?;
         // What these parts took was given back.
-        let given_back = |(part, taken): (&Part<'_>, &Taken)| -> Counted {
+        let given_back = |(part, taken): (&SlotPart<'_>, &Taken)| -> Counted {
             part.counted(taken).iter().map(|state| state.with_units(0)).collect()
         };
         let mut counted: Vec<Counted> = before.iter().zip(&charged).map(given_back).collect();
@@ -283,7 +283,7 @@ impl Reservation<'_, '_> {
     }
 }
 
-impl Part<'_> {
+impl SlotPart<'_> {
     fn counted(&self, taken: &Taken) -> Counted {
         self.named.counted(taken.now, &taken.found)
     }

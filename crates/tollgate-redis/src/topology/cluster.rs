@@ -25,7 +25,7 @@ pub(crate) struct Cluster {
 /// The servers used so far, and the search for their slots.
 struct Members {
     seeds: Vec<Address>,
-    question: Command,
+    command: Command,
     checked: Arc<Checked>,
     known: Mutex<Known>,
 }
@@ -59,8 +59,8 @@ impl Range {
 
 impl Cluster {
     pub(super) fn start(seeds: Vec<Address>, checked: Arc<Checked>) -> Self {
-        let question = command("CLUSTER").arg("SLOTS");
-        let members = Arc::new(Members { seeds, question, checked, known: Mutex::default() });
+        let command = command("CLUSTER").arg("SLOTS");
+        let members = Arc::new(Members { seeds, command, checked, known: Mutex::default() });
         Self { finder: Finder::start(members.clone()), members }
     }
 
@@ -158,7 +158,7 @@ impl Find for Members {
     async fn find(&self) -> Result<Arc<SlotMap>, Unconnected> {
         let mut best: Result<Vec<Told>, Unconnected> = Err(Unconnected::SlotUnserved);
         for address in self.candidates() {
-            let told = ask_once(&address, Peer::Member, &self.checked, &self.question).await;
+            let told = ask_once(&address, Peer::Member, &self.checked, &self.command).await;
             match told.and_then(|reply| read(&address, reply)) {
                 Ok(told) => {
                     let served = served(&told);

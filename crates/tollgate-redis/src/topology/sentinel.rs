@@ -30,7 +30,7 @@ pub(crate) struct Sentinel {
 
 pub(super) struct Search {
     sentinels: Vec<Address>,
-    question: Command,
+    command: Command,
     pub(super) checked: Arc<Checked>,
     /// The primary that was named last.
     last: Mutex<Option<Arc<Node>>>,
@@ -45,9 +45,9 @@ pub(super) struct Listening<'a>(&'a Search);
 
 impl Sentinel {
     pub(super) fn start(sentinels: Vec<Address>, name: Box<str>, checked: Arc<Checked>) -> Self {
-        let question = command("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*name);
+        let command = command("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*name);
         let (last, newest, listened_to) = Default::default();
-        let search = Arc::new(Search { sentinels, question, checked, last, newest, listened_to });
+        let search = Arc::new(Search { sentinels, command, checked, last, newest, listened_to });
         let finder = Finder::start(Arc::clone(&search));
         let start = |sentinel: &Address| listen(sentinel.clone(), Arc::clone(&search), finder.again());
         let listeners = search.sentinels.iter().map(start).collect();
@@ -101,7 +101,7 @@ impl Find for Search {
         let mut trouble = Unconnected::NoPrimary;
         for sentinel in sentinels {
             let of_sentinel = |other| Unconnected::OfSentinel(sentinel.clone(), Box::new(other));
-            match ask_once(sentinel, Peer::Sentinel, &self.checked, &self.question).await {
+            match ask_once(sentinel, Peer::Sentinel, &self.checked, &self.command).await {
                 Ok(Value::Nil) => trouble = Unconnected::NoPrimary,
                 Ok(told) => match address(sentinel, told) {
                     Some(primary) => return Ok(self.node(primary)),
