@@ -786,7 +786,7 @@ policies:
     let log = server.wait().1;
     assert_eq!(log.matches("does not fit the store").count(), 1, "{log}");
     assert!(log.contains("writers:1d@first_hit:{"), "it does not name the policies: {log}");
-    assert!(log.contains("count the same key") && !log.contains("the store does not answer"), "{log}");
+    assert!(log.contains("must have the same key") && !log.contains("the store does not answer"), "{log}");
 }
 
 /// A file without problems of its own went live on a Cluster that a flag or a variable named, where each request that
