@@ -158,7 +158,8 @@ impl<'a> NamedCharges<'a> {
     ) -> Result<Vec<(Id, Request)>, StoreError> {
         let refund = |((id, (index, named)), window): ((Id, (usize, &Named<'_>)), Window)| {
             let asked = Asked::Refund(Mark::at(window.start()));
-            let (key, windows) = names.of(&named.counter, &named.who, || now)?;
+            // By the window that was charged: `now` may lie before it.
+            let (key, windows) = names.of(&named.counter, &named.who, || window.start())?;
             let shapes = smallvec![self.shape(index, asked, windows)];
             Ok((id, Request { shapes, keys: smallvec![key] }))
         };

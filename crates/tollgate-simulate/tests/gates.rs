@@ -255,6 +255,22 @@ fn denials_without_a_key_are_no_answer_about_clients() {
     assert_eq!((held("api.denied > 0"), held("api.denied_clients > 0")), (Held::Failed, Held::NoAnswer));
 }
 
+/// The policies of before could decide on none of the requests, and "nothing is newly denied" held.
+#[test]
+fn what_only_one_version_can_decide_is_no_answer_about_differences() {
+    let by = |key: &str| policies(&format!("policies: [{{ name: api, key: [{key}], quotas: [5/1m] }}]"));
+    let mut replay = Replay::new(by("user"), Some(by("tenant")), Options::default()).unwrap();
+    for second in 0..20 {
+        let attributes = [("user", "bob"), ("ip", "192.0.2.1")].into_iter().collect();
+        replay.request(&Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
+    }
+    let report = replay.report();
+    for gate in ["newly_denied > 0", "newly_denied_clients > 0", "newly_allowed > 0"] {
+        let result = gate.parse::<Gate>().unwrap().check(&report, 1).unwrap();
+        assert_eq!(result.held, Held::NoAnswer, "{gate}: {result:?}");
+    }
+}
+
 /// One request had an address, so the gate held as if all newly denied ones were that client's.
 #[test]
 fn newly_denied_requests_without_a_client_are_no_answer_about_clients() {

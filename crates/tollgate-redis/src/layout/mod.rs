@@ -73,7 +73,8 @@ pub(crate) use self::name::{Naming, Text, values};
 /// a longer one they may have expired, and the window may be counted twice.
 ///
 /// On a Cluster, every counter is in its own slot, and a request with several quotas needs
-/// [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve). Braces around all values and nothing else put the counters of
+/// [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve). If the clocks of two servers disagree about which window is
+/// open, the later one is used, even if it has not begun on its server. Braces around all values and nothing else put the counters of
 /// a key into one slot: `limit:{{{user}}}:{windows}:{window}`. [`keeps_to_slot`](Self::keeps_to_slot) checks this.
 ///
 /// # Examples

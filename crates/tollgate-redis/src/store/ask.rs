@@ -153,7 +153,7 @@ impl Inner {
     }
 
     /// Whether the counters of one key and quota may lie on different servers, window by window.
-    fn windows_have_slots(&self) -> bool {
+    pub(super) fn windows_have_slots(&self) -> bool {
         self.committer.topology().is_cluster() && !self.names.have_slot_for_each_key()
     }
 
@@ -170,13 +170,15 @@ impl Inner {
         let topology = self.committer.topology();
         let now = || told.map_or_else(|| topology.time_at(time.begun), Told::time);
         let (mut request, mut indices) = named.request(asked, &self.names, now)?;
-        if let Some(Told::Ahead(_)) = told {
+        // What was charged ahead can be given back.
+        let is_refund = matches!(asked, Asked::Refund(_));
+        if matches!(told, Some(Told::Ahead(_))) || (is_refund && self.windows_have_slots()) {
             request.go_ahead();
         }
         let mut slot = self.slot(&request)?;
         let mut lane = topology.lane(slot);
         // On a Cluster each server has a time of its own, and the key says which of them counts.
-        if told.is_none() && topology.is_cluster() && !matches!(asked, Asked::Refund(_)) {
+        if told.is_none() && topology.is_cluster() && !is_refund {
             let now = || lane.time().estimate_at(time.begun);
             if !request.is_open_at(now) {
                 (request, indices) = named.request(asked, &self.names, now)?;

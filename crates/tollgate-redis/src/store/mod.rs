@@ -18,7 +18,7 @@ use tollgate::{Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Ste
 use self::ask::{Pending, Taken};
 use self::reserve::{groups, in_order, parts};
 use crate::batch::{Committer, Company};
-use crate::denials::Denials;
+use crate::denials::{Denials, Id};
 use crate::keys::Names;
 use crate::named_charges::{self, Asked, NamedCharges};
 use crate::script::{Found, Outcome};
@@ -173,7 +173,7 @@ impl Inner {
             .collect();
         let mut answers = Vec::with_capacity(begun.len());
         // The places of steps that are taken later, in turn.
-        let (mut across, mut others) = (Vec::<(usize, &[Charge<'_>])>::new(), Vec::new());
+        let (mut across, mut others) = (Vec::<(usize, Vec<Id>)>::new(), Vec::new());
         for (place, ((prepared, begun), step)) in prepared.into_iter().zip(begun).zip(steps).enumerate() {
             answers.push(match (prepared, begun, step) {
                 (Some(Prepared::Known(counted)), ..) | (_, Some(Begun::Known(counted)), _) => Ok(counted),
@@ -181,7 +181,7 @@ impl Inner {
                     self.counted(&named, &mut pending).await
                 }
                 (.., Step::Charge(charges)) => {
-                    across.push((place, charges));
+                    across.push((place, NamedCharges::new(charges, &self.names).ids().collect()));
                     Err(RedisError::TimedOut.into())
                 }
                 _ => {
@@ -191,7 +191,7 @@ impl Inner {
             });
         }
         // Only once nothing else is under way: no charge across slots is denied because of what another gives back.
-        for turns in [others, apart(&across)] {
+        for turns in [others, apart(across)] {
             let in_turn = async |places: &Vec<usize>| {
                 let mut taken = Vec::with_capacity(places.len());
                 for place in places {
@@ -343,16 +343,15 @@ impl Inner {
 }
 
 /// The places of these requests, those with common counters in one list, in their order.
-fn apart(requests: &[(usize, &[Charge<'_>])]) -> Vec<Vec<usize>> {
-    let mut lists: Vec<(Vec<usize>, Vec<Counter<'_>>)> = Vec::new();
-    for (place, charges) in requests {
-        let mut list = (vec![*place], charges.iter().map(Charge::counter).collect::<Vec<_>>());
-        let has_common =
-            |(_, counters): &mut (_, Vec<Counter<'_>>)| list.1.iter().any(|own| counters.contains(own));
+fn apart(requests: Vec<(usize, Vec<Id>)>) -> Vec<Vec<usize>> {
+    let mut lists: Vec<(Vec<usize>, Vec<Id>)> = Vec::new();
+    for (place, ids) in requests {
+        let mut list = (vec![place], ids);
+        let has_common = |(_, ids): &mut (_, Vec<Id>)| list.1.iter().any(|own| ids.contains(own));
         let joined: Vec<_> = lists.extract_if(.., has_common).collect();
-        for (places, counters) in joined {
+        for (places, ids) in joined {
             list.0.extend(places);
-            list.1.extend(counters);
+            list.1.extend(ids);
         }
         list.0.sort_unstable();
         lists.push(list);
@@ -385,14 +384,10 @@ mod tests {
     /// All reservations of a batch were taken one after another, so the last of many had no time left.
     #[test]
     fn only_reservations_with_common_counters_are_taken_in_turn() {
-        let quota = PolicyQuota::new("api", "9/1m".parse().unwrap());
-        let keys: Vec<Key<'_>> = (0..6_u64).map(Key::from).collect();
-        let charges = |chosen: &[usize]| -> Vec<Charge<'_>> {
-            chosen.iter().map(|key| Charge::new(&quota, &keys[*key], 1)).collect()
-        };
-        let requests = [[0, 1], [2, 3], [4, 5], [3, 4], [0, 1]].map(|chosen| charges(&chosen));
-        let placed: Vec<_> = requests.iter().enumerate().map(|(place, it)| (place + 10, &it[..])).collect();
-        assert_eq!(apart(&placed[..3]), [[10], [11], [12]]);
-        assert_eq!(apart(&placed), [vec![11, 12, 13], vec![10, 14]]);
+        let counters: [[Id; 2]; 5] = [[0, 1], [2, 3], [4, 5], [3, 4], [0, 1]];
+        let requests =
+            |count| (10..).zip(counters).take(count).map(|(place, ids)| (place, ids.to_vec())).collect();
+        assert_eq!(apart(requests(3)), [[10], [11], [12]]);
+        assert_eq!(apart(requests(5)), [vec![11, 12, 13], vec![10, 14]]);
     }
 }

@@ -259,9 +259,12 @@ impl Reservation<'_, '_> {
                 is_certain = false;
                 continue;
             };
-            for ((counter, refund), found) in units.into_iter().zip(&mut taken.found) {
+            for ((counter, mut refund), found) in units.into_iter().zip(&mut taken.found) {
                 if found.after == found.before {
                     continue;
+                }
+                if self.inner.windows_have_slots() {
+                    refund.go_ahead();
                 }
                 let slot = Slot(refund.keys.first().map_or(0, |key| slot::of(key)));
                 let units = Units { counter, slot, refund };

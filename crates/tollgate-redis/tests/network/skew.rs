@@ -1,6 +1,6 @@
 //! A Cluster whose servers do not have the same time.
 
-use tollgate::{Charge, Key, PolicyQuota};
+use tollgate::{Charge, Key, Mark, PolicyQuota};
 use tollgate_redis::{KeyLayout, RedisStore, RedisStoreBuilder};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, Settings, Software};
@@ -83,19 +83,25 @@ async fn windows_of_one_key_on_servers_with_other_times_are_counted() {
         let quota = PolicyQuota::new("skew", "3/1h".parse().unwrap());
         for key in 0..KEYS {
             let key = Key::from(key);
-            let (mut admitted, mut ends) = (0, Vec::new());
+            let (mut admitted, mut ends, mut last) = (0, Vec::new(), None);
             for _ in 0..9 {
                 let counted = store.charge(&[Charge::new(&quota, &key, 1)]).await.unwrap();
                 admitted += u64::from(counted.is_admitted());
                 ends.push(counted[0].reset_at());
+                last = Some((counted[0].window().unwrap(), counted[0].used()));
             }
             ends.dedup();
+            let (window, used) = last.unwrap();
             assert!(admitted >= 3, "key {key:?}: what fits is admitted");
             // Windows that a clock is ahead of are others, and each has a full limit.
             assert!(
                 admitted <= 3 * ends.len() as u64,
                 "{admitted} were admitted in windows that end at {ends:?}"
             );
+            // What was charged can be given back, although its window may not have begun on its server.
+            let charge = Charge::new(&quota, &key, 1);
+            let given = store.refund(&charge, Mark::at(window.start())).await.unwrap();
+            assert_eq!((given.units(), given.used()), (1, used - 1), "{key:?}, {window:?}");
         }
     }
 }

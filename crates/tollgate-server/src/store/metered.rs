@@ -170,8 +170,10 @@ impl<S: Store> Metered<S> {
         self.metrics.answers(false);
         let begins = self.outages.failed();
         if let Some(advice) = advice.as_ref().map(with_flags) {
-            let is_news =
-                !self.is_told_late.swap(true, Relaxed) && self.late_logged.passes(SystemClock.now(), LOG_GAP);
+            // Marked as told only once the gap has passed.
+            let is_news = !self.is_told_late.load(Relaxed)
+                && self.late_logged.passes(SystemClock.now(), LOG_GAP)
+                && !self.is_told_late.swap(true, Relaxed);
             if begins || is_news {
                 warn!(%error, advice, "the store does not answer in time: `on_store_failure` of each policy decides");
             }

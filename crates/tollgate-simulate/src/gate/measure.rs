@@ -133,14 +133,21 @@ impl Gate {
         }
     }
 
+    /// This many requests, without those on which only one of the two versions of the policies can decide.
+    fn comparable(report: &Report, requests: u64) -> u64 {
+        requests.saturating_sub(report.compared.as_ref().map_or(0, |compared| compared.incomparable))
+    }
+
     /// The requests that say something, where it is about all.
     fn requests_of_all(&self, report: &Report) -> u64 {
         match self.measure {
             _ if !self.is_of_decisions() => report.requests,
             // A limit that is gone allows requests that it decided on.
             Measure::NewlyAllowed => {
-                report.decided().max(report.compared.as_ref().map_or(0, |compared| compared.denied_before))
+                let denied_before = report.compared.as_ref().map_or(0, |compared| compared.denied_before);
+                Self::comparable(report, report.decided().max(denied_before))
             }
+            Measure::NewlyDenied | Measure::NewlyDeniedClients => Self::comparable(report, report.decided()),
             _ => report.decided(),
         }
     }
