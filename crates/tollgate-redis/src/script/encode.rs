@@ -55,12 +55,8 @@ impl Group<'_> {
             argument.integer(count as i64);
         }
         for Shape { step, windows } in self.shapes {
-            let (units, [mut one, other]) = step.arguments();
+            let (units, [one, other]) = step.arguments();
             let (windows, a, b) = windows.arguments();
-            // The key says the window, so it is always the one that a refund names.
-            if let (Step::Refund { .. }, "named") = (step, windows) {
-                one = a;
-            }
             argument.word(itoa::Buffer::new().format(units));
             argument.integer(one);
             argument.integer(other);

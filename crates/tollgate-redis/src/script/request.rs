@@ -177,6 +177,10 @@ impl Request {
         for shape in &mut self.shapes {
             if let Windows::Named { end, .. } = shape.windows {
                 shape.windows = Windows::Ahead { end };
+                // The script compares it with the start of the windows, which is sent as 0.
+                if let Step::Refund { start, .. } = &mut shape.step {
+                    *start = 0;
+                }
             }
         }
     }

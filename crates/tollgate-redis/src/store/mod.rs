@@ -52,10 +52,6 @@ enum Prepared<'a> {
 }
 
 /// A request to charge.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "nearly all steps are asked, and a box for each would cost more"
-)]
 enum Begun {
     Known(Counted),
     Asked(Pending),
@@ -263,6 +259,16 @@ impl Inner {
     ) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let named = NamedCharges::new(&charges, &self.names);
+        let (quota, key) = (charge.counter().quota().quota(), charge.counter().key());
+        let window = quota.window_at(key, mark.time());
+        let look = async || {
+            let looked = self.take(&named, Asked::Look, CallTime::now(begun)).await?;
+            looked.state(&charge.counter())
+        };
+        // If the key names the window, the script can only give back to that one.
+        if self.names.say_windows() && window.start() != mark.time() {
+            return look().await;
+        }
         let answer = {
             let _changing = self.changing(&named);
             self.ask(&named, Asked::Refund(mark), CallTime::now(begun)).await?
@@ -272,17 +278,16 @@ impl Inner {
                 return Taken { now: answer.now, found: smallvec![found] }.state(&charge.counter());
             }
             // The window that is open now is under another key.
-            Outcome::Closed(None) => {
-                let looked = self.take(&named, Asked::Look, CallTime::now(begun)).await?;
-                return looked.state(&charge.counter());
-            }
+            Outcome::Closed(None) => return look().await,
             _ => Taken::try_from(answer)?,
         };
         let Found { before, after, .. } = taken.only()?;
+        // Such a refund may be early. A window that has not begun and holds nothing is not the one that is counted.
+        if self.windows_have_slots() && before == 0 && taken.now < window.start() {
+            return look().await;
+        }
         let given = u32::try_from(before - after).map_err(|_| RedisError::BadReply)?;
         // The window that was named, which after a step back of the clock may not have begun.
-        let (quota, key) = (charge.counter().quota().quota(), charge.counter().key());
-        let window = quota.window_at(key, mark.time());
         Ok(QuotaState::in_window(quota, after, window, taken.now, None).with_units(given))
     }
 
