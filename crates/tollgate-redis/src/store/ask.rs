@@ -157,7 +157,7 @@ impl Inner {
         self.committer.topology().is_cluster() && !self.names.have_slot_for_each_key()
     }
 
-    /// Sends the request in the next batch of its server. Its windows are those that a server told of, or else those
+    /// Sends the request in the next batch of its server. Its windows are those by a server's answer, or else those
     /// that are open by the estimate of the server's time.
     fn submit(
         &self,

@@ -20,7 +20,7 @@ impl Inner {
         named.denials_are_free() && named.ids().all(|id| self.denials.may_know(id))
     }
 
-    /// Whether whoever asks is to ask the store, so that what is remembered stays true.
+    /// Returns whether this caller should ask the store, to renew what is remembered.
     pub(super) fn is_to_renew(&self, named: &NamedCharges<'_>, at: Instant) -> bool {
         named.ids().any(|id| self.denials.is_to_renew(id, at))
     }
