@@ -16,7 +16,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "ac8ab1d8a5ddce529ea8802f93a90fa0aa0c1718";
+pub(crate) const SHA1: &str = "70deb9eba7c389099685370ac7bd357b923b796a";
 
 #[cfg(test)]
 mod tests;

@@ -39,11 +39,14 @@ local call, try, from_packed = redis.call, redis.pcall, struct.unpack
 local GRACE = 1000
 local MOST = 1099511627775
 local STALE, NO_COUNT, CLOSED, LATER = -1, -2, -3, -4
+-- PEXPIRETIME of a key that does not exist.
+local NO_KEY = -2
 
--- The expiry of a counter and its remaining life give the time, and cost less than TIME. The expiry of a key that is not
--- ours may be too large for a Lua number.
+-- The expiry of a counter and its remaining life give the time, and cost less than TIME. A key that is not ours may
+-- expire too far in the future for a Lua number, which is exact up to here.
+local LAST_EXACT = 9007199254740992
 local first_ends = call('PEXPIRETIME', KEYS[1])
-local left = first_ends > 0 and first_ends < 1e15 and call('PTTL', KEYS[1]) or 0
+local left = first_ends > 0 and first_ends < LAST_EXACT and call('PTTL', KEYS[1]) or 0
 local now
 if left > 0 then
   now = first_ends - left
@@ -57,6 +60,11 @@ local reply, said = { now, 0 }, 1
 -- Everything off the fast path. Lua creates functions at each call of a script, and few calls need these. This function
 -- captures no variables, because each one would have to be created as well.
 local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
+  -- PEXPIRETIME of a key that stays.
+  local NO_EXPIRY = -1
+  -- Lua spells a count of more than 14 digits with an exponent. This leaves room for units that are added.
+  local TOO_LARGE = 1e13
+
   -- Returns a counter's count, its expiry (nil if it does not exist), the expiry that it should have (that of the window
   -- it stays in, else of the one that holds or would open now), and the spelling of the count. Returns nil if the value
   -- is not a count. `value` is the counter's value, if already known.
@@ -66,7 +74,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     if not value then return 0, nil, due end
     -- GET fails on other types; treat that as "not a count".
     local count = tonumber(value)
-    if not count or not (count >= 0 and count < 1e13 and count % 1 == 0) then return nil end
+    if not count or not (count >= 0 and count < TOO_LARGE and count % 1 == 0) then return nil end
     local ends = call('PEXPIRETIME', key)
     if ends ~= due then
       -- SET will overwrite the value, so INCRBY does not check its spelling.
@@ -83,7 +91,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
       end
       if stays then
         due = ends
-      elseif windows ~= 'named' and ends ~= -1 and ends <= now + GRACE then
+      elseif windows ~= 'named' and ends ~= NO_EXPIRY and ends <= now + GRACE then
         return 0, nil, due
       end
     end
@@ -209,11 +217,11 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     return said
   end
 
-  -- Returns the limit within which an operation takes its units.
-  local function bound(op, limit)
-    if op == 'record' then return math.huge end
-    if op == 'deny' then return -1 end
-    if op == 'charge' or op == 'renew' or op == 'look' then return limit end
+  -- Returns how many times, up to `times`, an operation takes its unit.
+  local function admit(op, times, unit, room)
+    if op == 'record' then return times end
+    if op == 'deny' then return 0 end
+    if op == 'charge' or op == 'renew' or op == 'look' then return fit(times, unit, room) end
     error('there is no operation ' .. op)
   end
 
@@ -230,7 +238,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
         if not count[i] or (spelt and tostring(count[i]) ~= spelt) then
           fault = NO_COUNT
         else
-          admitted = fit(admitted, unit, bound(op, limit) - count[i])
+          admitted = admit(op, admitted, unit, limit - count[i])
         end
       end
       for i = 1, counters do
@@ -288,7 +296,7 @@ for group = 1, #ARGV do
       -- INCRBY leaves a value that is not an integer unchanged.
       if is_usual then
         local ends = key + i == 1 and first_ends or call('PEXPIRETIME', name)
-        if ends == -2 then
+        if ends == NO_KEY then
           call('SET', name, spelt, 'PXAT', expiry)
           count = 0
         elseif ends == expiry then
