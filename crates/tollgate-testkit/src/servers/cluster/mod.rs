@@ -62,7 +62,7 @@ impl Cluster {
     }
 
     /// Lets no replica take over because a machine that is busy stalled its primary: for tests that are not about
-    /// failovers. Half of this time renews a silent link between nodes, so they agree well within the minute of a test.
+    /// failovers. A node renews a silent link after half of this timeout, so nodes agree within the minute that tests wait.
     #[must_use]
     pub fn calm(self) -> Self {
         for node in &self.nodes {
