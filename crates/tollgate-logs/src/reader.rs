@@ -1,6 +1,5 @@
 //! Reading: a thread that reads and parses, and the requests that it sends.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread;
@@ -74,40 +73,48 @@ impl Reader {
         Ok(self.read_some(1)?.next())
     }
 
-    /// Returns at most this many of the next requests; none after the last one.
+    /// Returns at most this many of the next requests; none after the last one. Before it there may be fewer.
     ///
     /// # Errors
     ///
     /// The same as [`read`](Self::read).
     pub fn read_some(&mut self, most: usize) -> Result<impl Iterator<Item = Request<'_>>, Error> {
-        let (bucket, places) = self.next(most)?;
-        let bucket = self.batch.get(bucket);
-        Ok(places.filter_map(move |place| bucket?.request(place)))
+        self.receive()?;
+        let (bucket, place) = self.next;
+        let most = most.max(1);
+        self.skip(most);
+        let mut buckets = self.batch.get(bucket..).unwrap_or_default().iter();
+        let first = buckets.next().into_iter().flat_map(move |bucket| bucket.requests(place));
+        Ok(first.chain(buckets.flat_map(|bucket| bucket.requests(0))).take(most))
     }
 
-    /// The places of the next requests, all of which are in one bucket.
-    fn next(&mut self, most: usize) -> Result<(usize, Range<usize>), Error> {
-        while self.next.1 >= self.batch.get(self.next.0).map_or(0, |bucket| bucket.heads.len()) {
-            if self.next.0 + 1 < self.batch.len() {
-                self.next = (self.next.0 + 1, 0);
-                continue;
-            }
+    /// Takes the next batch if all requests of this one have been read.
+    fn receive(&mut self) -> Result<(), Error> {
+        while self.next.0 >= self.batch.len() && !self.has_ended {
             match self.batches.recv() {
                 Ok(Message::Batch(batch)) => (self.batch, self.next) = (batch, (0, 0)),
                 Ok(Message::End(summary, result)) => {
                     self.summary = *summary;
                     self.has_ended = true;
-                    self.batch.clear();
                     result?;
                 }
-                Err(_) if self.has_ended => return Ok((0, 0..0)),
                 Err(_) => return Err(Error::Panicked),
             }
         }
-        let (bucket, first) = self.next;
-        let length = self.batch.get(bucket).map_or(0, |bucket| bucket.heads.len());
-        self.next.1 = length.min(first.saturating_add(most.max(1)));
-        Ok((bucket, first..self.next.1))
+        Ok(())
+    }
+
+    /// Goes on by so many requests, or to the end of the batch.
+    fn skip(&mut self, mut requests: usize) {
+        while let Some(bucket) = self.batch.get(self.next.0) {
+            let left = bucket.heads.len() - self.next.1;
+            if requests < left {
+                self.next.1 += requests;
+                return;
+            }
+            requests -= left;
+            self.next = (self.next.0 + 1, 0);
+        }
     }
 
     /// Returns the progress of reading. It is ahead of [`Reader::read`].

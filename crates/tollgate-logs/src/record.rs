@@ -182,8 +182,10 @@ impl Bucket {
         span.of(self.bytes.get(head.start as usize..)?)
     }
 
-    pub(crate) fn request(&self, place: usize) -> Option<Request<'_>> {
-        Some(Request { bucket: self, head: self.heads.get(place)? })
+    /// The requests from this place on.
+    pub(crate) fn requests(&self, from: usize) -> impl Iterator<Item = Request<'_>> {
+        let heads = self.heads.get(from..).unwrap_or_default();
+        heads.iter().map(|head| Request { bucket: self, head })
     }
 }
 

@@ -43,8 +43,8 @@ struct Wanted {
     is_seen: Cell<bool>,
 }
 
-/// The size of a group of requests: as many as a replay handles together.
-const AT_ONCE: usize = 16;
+/// How many requests are replayed at once: enough to try other limits on all cores.
+const AT_ONCE: usize = 256;
 
 /// The texts of a request that reports show.
 struct Texts<'a> {

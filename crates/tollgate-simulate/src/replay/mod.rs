@@ -92,9 +92,7 @@ pub struct Replay {
     subjects: Vec<Subjects>,
     tracks: Tracks,
     rungs: Rungs,
-    /// The clock of the rungs, which are behind by up to a batch.
-    rung_clock: ManualClock,
-    /// The requests of the batch that the rungs have still to decide on; `None` for one that is refused.
+    /// The requests that the rungs have still to decide on; `None` for one that is refused.
     untried: Vec<Option<Untried>>,
     all: All,
     /// The most memory for the clients of classes, and whether it did not suffice.
@@ -157,7 +155,7 @@ impl Replay {
         if pairs > ByClass::MAX_PAIRS {
             return Err(ReplayError::TooManyPairs { policies: policies.as_slice().len(), classes });
         }
-        let (clock, rung_clock) = (ManualClock::default(), ManualClock::default());
+        let clock = ManualClock::default();
         let max_counters = options.max_clients.get().saturating_mul(COUNTERS_PER_CLIENT);
         let max_counters = max_counters.clamp(MAX_COUNTERS / 64, MAX_COUNTERS);
         let new = |policies| Engine::new(policies, &clock, max_counters, options.max_attribute_bytes);
@@ -171,7 +169,7 @@ impl Replay {
                 subjects.len() - 1
             })
         });
-        let rungs = Rungs::new(engine.policies(), &tracks, &rung_clock, &options)?;
+        let rungs = Rungs::new(engine.policies(), &tracks, &options)?;
         let calendar = Calendar::new(options.zone.clone());
         let all = All { calendar, classes: ByClass::new(classes), ..All::default() };
         Ok(Self {
@@ -182,7 +180,6 @@ impl Replay {
             subjects,
             tracks,
             rungs,
-            rung_clock,
             untried: Vec::new(),
             all,
             max_class_bytes: ByClass::MAX_BYTES,
@@ -200,23 +197,22 @@ impl Replay {
         self.requests(std::slice::from_ref(hit))
     }
 
-    /// Decides on requests, in this order. With millions of clients, this is faster for several requests together than
-    /// one by one.
+    /// Decides on requests, in this order. This is faster for a few hundred requests together than one by one: of
+    /// millions of clients, the memory of several is waited for at once, and other limits are tried on all cores.
     ///
     /// # Errors
     ///
     /// The same as [`request`](Self::request).
     pub fn requests(&mut self, hits: &[Hit<'_>]) -> Result<(), ReplayError> {
+        self.untried.clear();
         for hits in hits.chunks(BATCH) {
-            // Some are left of a batch that failed.
-            self.untried.clear();
             let digests = self.digests(hits);
             for (hit, digest) in hits.iter().zip(digests) {
                 self.decide(hit, digest)?;
                 self.bound_classes();
             }
-            self.try_other_limits(hits);
         }
+        self.try_other_limits(hits);
         Ok(())
     }
 
@@ -286,23 +282,25 @@ impl Replay {
         }
     }
 
-    /// Lets each rung decide on all requests of a batch before the next one does: so the memory of its counters is requested
+    /// Lets each rung decide on all requests before the next one does, so that the memory of its counters is requested
     /// at once.
     fn try_other_limits(&mut self, hits: &[Hit<'_>]) {
         let Some(subjects) = self.subjects.get(CLIENT).filter(|_| !self.rungs.is_empty()) else { return };
-        let keys = hits.iter().filter_map(|hit| subjects.identity().key(&hit.attributes).ok());
-        let keys: SmallVec<[Key<'_>; BATCH]> = keys.filter(|_| hits.len() > 1).collect();
-        for rung in self.rungs.iter_mut() {
-            rung.prefetch(
-                keys.iter().flat_map(|key| self.tracks.near().map(move |quota| Counter::new(quota, key))),
-            );
-            let subject = self.tracks.of(rung.track).map_or(CLIENT, |track| track.subject);
-            for (hit, untried) in hits.iter().zip(&self.untried) {
-                let Some(Untried { now, numbers }) = untried else { continue };
-                self.rung_clock.set(*now);
-                rung.decide(&hit.attributes, numbers.get(subject).copied().flatten().flatten());
+        let keys: Vec<Option<Key<'_>>> =
+            hits.iter().map(|hit| subjects.identity().key(&hit.attributes).ok()).collect();
+        let (tracks, untried) = (&self.tracks, &self.untried);
+        self.rungs.each(hits.len(), |rung| {
+            let subject = tracks.of(rung.track).map_or(CLIENT, |track| track.subject);
+            let batches = hits.chunks(BATCH).zip(keys.chunks(BATCH)).zip(untried.chunks(BATCH));
+            for ((hits, keys), untried) in batches {
+                let counters = |key| tracks.near().map(move |quota| Counter::new(quota, key));
+                rung.prefetch(keys.iter().flatten().flat_map(counters));
+                for (hit, untried) in hits.iter().zip(untried) {
+                    let Some(Untried { now, numbers }) = untried else { continue };
+                    rung.decide(*now, &hit.attributes, numbers.get(subject).copied().flatten().flatten());
+                }
             }
-        }
+        });
     }
 
     /// Returns how many requests have been denied so far.

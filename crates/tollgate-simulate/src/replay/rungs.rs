@@ -3,6 +3,10 @@
 //! Where several quotas go together, where requests cost more than one unit or denied ones are counted, what a limit
 //! denies cannot be calculated from the windows of that quota alone.
 
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+
 use tollgate::{Anchor, CountDenied, Counter, ManualClock, PolicyQuota, Timestamp};
 use tollgate_policy::{Attributes, Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
 
@@ -23,6 +27,9 @@ const MAX_RUNGS: usize = 32;
 /// rung that needs more gives no point, and a note tells it.
 const COUNTERS_PER_CLIENT: usize = 4;
 
+/// Decisions that are worth another thread: they take far longer than it takes to start.
+const WORTH_A_THREAD: usize = 512;
+
 /// Limits as shares of today's; of 10, if today's is 0.
 const SHARES: [f64; 12] = [1.5, 0.5, 2.0, 0.75, 3.0, 0.25, 5.0, 0.9, 1.1, 8.0, 0.1, 1.25];
 
@@ -36,6 +43,7 @@ pub(super) struct Rung {
     clients: Bits,
     /// `None` once there was no room for its counters. Then it says nothing.
     pub(super) engine: Option<Engine>,
+    clock: ManualClock,
     policy: usize,
     role: Role,
 }
@@ -46,6 +54,8 @@ pub(super) struct Rungs {
     rungs: Vec<Rung>,
     /// Counters of each at most.
     max_counters: usize,
+    /// Threads that share the rungs, at most.
+    max_threads: usize,
 }
 
 /// A request that the rungs have still to decide on.
@@ -193,12 +203,7 @@ impl Untried {
 impl Rungs {
     /// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than a few engines in all. If
     /// there are more quotas than that, the first have one each.
-    pub(super) fn new(
-        policies: &Policies,
-        tracks: &Tracks,
-        clock: &ManualClock,
-        options: &Options,
-    ) -> Result<Self, ReplayError> {
+    pub(super) fn new(policies: &Policies, tracks: &Tracks, options: &Options) -> Result<Self, ReplayError> {
         let wanted: Vec<Uncalculated<'_>> =
             uncalculated(policies, tracks).filter(|quota| !quota.is_stated_by_requests).collect();
         let share = (MAX_RUNGS / wanted.len().max(1)).max(1);
@@ -212,27 +217,45 @@ impl Rungs {
         let max_counters = max_counters.clamp(MAX_COUNTERS / 64, MAX_COUNTERS) / limits.len().max(1);
         let mut rungs = Vec::new();
         for (Uncalculated { number, track, place, quota, .. }, limit) in limits {
-            let changed = with_limit(policies, track.policy, quota, limit)?;
+            let (changed, clock) =
+                (with_limit(policies, track.policy, quota, limit)?, ManualClock::default());
             rungs.push(Rung {
                 track: *number,
                 quota: *place,
                 limit,
                 denied: 0,
                 clients: Bits::default(),
-                engine: Some(Engine::new(changed, clock, max_counters, options.max_attribute_bytes)),
+                engine: Some(Engine::new(changed, &clock, max_counters, options.max_attribute_bytes)),
+                clock,
                 policy: track.policy,
                 role: track.role,
             });
         }
-        Ok(Self { rungs, max_counters })
+        let max_threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(rungs.len());
+        Ok(Self { rungs, max_counters, max_threads })
     }
 
     pub(super) const fn is_empty(&self) -> bool {
         self.rungs.is_empty()
     }
 
-    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Rung> {
-        self.rungs.iter_mut()
+    /// Calls back with each rung, for so many requests. If these are many, several threads share the rungs.
+    pub(super) fn each(&mut self, requests: usize, decide: impl Fn(&mut Rung) + Sync) {
+        let threads = (requests * self.rungs.len() / WORTH_A_THREAD).min(self.max_threads);
+        let rungs = Mutex::new(self.rungs.iter_mut());
+        let next = || rungs.lock().unwrap_or_else(PoisonError::into_inner).next();
+        let share = || {
+            while let Some(rung) = next() {
+                decide(rung);
+            }
+        };
+        thread::scope(|scope| {
+            for _ in 1..threads {
+                // If it cannot be started, the others do its work.
+                let _ = thread::Builder::new().name("limits".to_owned()).spawn_scoped(scope, share);
+            }
+            share();
+        });
     }
 
     /// Those of a policy that have decided on every request.
@@ -260,9 +283,10 @@ impl Rung {
         }
     }
 
-    /// Decides on a request, of the client with this number.
-    pub(super) fn decide(&mut self, request: &Attributes<'_>, client: Option<u32>) {
+    /// Decides on a request at this time, of the client with this number.
+    pub(super) fn decide(&mut self, now: Timestamp, request: &Attributes<'_>, client: Option<u32>) {
         let Some(engine) = &self.engine else { return };
+        self.clock.set(now);
         let is_denied = match engine.decide(request) {
             Ok(Ok(decision)) => {
                 let policy = engine.policies().as_slice().get(self.policy);
@@ -323,5 +347,29 @@ mod tests {
             said.contains(note) && said.contains("There is room for 32,768 counters of each")
         };
         assert_eq!(report.notes.iter().filter(told).count(), 1, "{:?}", report.notes);
+    }
+
+    /// Their points were missing from the curve, and nobody was told why.
+    #[test]
+    fn limits_that_run_out_of_counters_are_said_to_be_left_out() {
+        let text = "policies: [{ name: a, key: [ip], quotas: [2/1m, 10/1h] }]";
+        let policies = || Config::parse("test.yaml", text).unwrap().into_policies();
+        let options = Options { rungs: 1, ..Options::default() };
+        let max_bytes = options.max_attribute_bytes;
+        let mut replay = Replay::new(policies(), None, options).unwrap();
+        let rung = &mut replay.rungs.rungs[0];
+        rung.engine = Some(Engine::new(policies(), &rung.clock, 1, max_bytes));
+        for client in 0..1_000 {
+            let ip = Ipv4Addr::from_bits(client).to_string();
+            let attributes = [("ip", ip.as_str())].into_iter().collect();
+            replay.request(&crate::Hit::new(Timestamp::EPOCH, attributes)).unwrap();
+        }
+        let report = replay.report();
+        let points: Vec<usize> =
+            report.policies[0].quotas.iter().map(|quota| quota.curve.points.len()).collect();
+        assert_eq!(points, [1, 2]);
+        let note = "Limits for whose counters there was no room are missing from the curves: `a` with 3 in place of 2/1m. There is \
+                    room for 4,000,000 counters of each; a smaller --try-limits or a greater --max-clients leaves more.";
+        assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
     }
 }

@@ -4,7 +4,6 @@ use std::net::Ipv4Addr;
 
 use tollgate_policy::Config;
 
-use super::options::MAX_ATTRIBUTE_BYTES;
 use super::*;
 use crate::Classes;
 
@@ -72,28 +71,6 @@ fn the_clients_of_damaged_requests_take_bounded_memory() {
     let bounded = fill(20_000, 6, whole.all.classes.bytes() / 2, Some("path"));
     assert!(bounded.is_short_of_class_bytes);
     assert_eq!((bounded.all.verdicts.requests, bounded.all.verdicts.undecided), (120_000, 120_000));
-}
-
-/// Their points were missing from the curve, and nobody was told why.
-#[test]
-fn limits_that_run_out_of_counters_are_said_to_be_left_out() {
-    let text = "policies: [{ name: a, key: [ip], quotas: [2/1m, 10/1h] }]";
-    let policies = || Config::parse("test.yaml", text).unwrap().into_policies();
-    let options = Options { rungs: 1, ..Options::default() };
-    let mut replay = Replay::new(policies(), None, options).unwrap();
-    let rung = replay.rungs.iter_mut().next().unwrap();
-    rung.engine = Some(Engine::new(policies(), &replay.rung_clock, 1, MAX_ATTRIBUTE_BYTES));
-    for client in 0..1_000 {
-        let ip = Ipv4Addr::from_bits(client).to_string();
-        let attributes = [("ip", ip.as_str())].into_iter().collect();
-        replay.request(&Hit::new(Timestamp::EPOCH, attributes)).unwrap();
-    }
-    let report = replay.report();
-    let points: Vec<usize> = report.policies[0].quotas.iter().map(|quota| quota.curve.points.len()).collect();
-    assert_eq!(points, [1, 2]);
-    let note = "Limits for whose counters there was no room are missing from the curves: `a` with 3 in place of 2/1m. There is \
-                room for 4,000,000 counters of each; a smaller --try-limits or a greater --max-clients leaves more.";
-    assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
 }
 
 /// Each quota had 128 MiB for this, and those that needed more were not measured without a word.
