@@ -92,11 +92,16 @@ impl<S: ServedStore> Engine<S> {
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
         let attributes = attributes.as_attributes();
+        let store = self.limiter.store();
         let decision = match under {
-            Under::Live => self.limiter.check(attributes, cost).await,
+            Under::Live => store.in_one_call(self.limiter.check(attributes, cost)).await,
             // Boxed, so that the usual check does not reserve space for them.
-            Under::Version(set) => Box::pin(self.limiter.check_in(set, attributes, cost)).await,
-            Under::Limits(limits) => Box::pin(self.limiter.check_under(*limits, attributes, cost)).await,
+            Under::Version(set) => {
+                Box::pin(store.in_one_call(self.limiter.check_in(set, attributes, cost))).await
+            }
+            Under::Limits(limits) => {
+                Box::pin(store.in_one_call(self.limiter.check_under(*limits, attributes, cost))).await
+            }
         };
         undropped.ended();
         self.note(&decision);
@@ -134,7 +139,7 @@ impl<S: ServedStore> Engine<S> {
             AskedCheck::from((attributes.as_attributes(), cost)).under(limits)
         });
         let undropped = self.metrics.undropped();
-        let decisions = self.limiter.check_each(requests).await;
+        let decisions = self.limiter.store().in_one_call(self.limiter.check_each(requests)).await;
         undropped.ended();
         decisions.iter().for_each(|decision| self.note(decision));
         if decisions.iter().any(Result::is_ok) {
@@ -153,7 +158,7 @@ impl<S: ServedStore> Engine<S> {
             AskedCheck::from((attributes.as_attributes(), *cost)).under(limits.clone())
         });
         let undropped = self.metrics.undropped();
-        let decisions = self.limiter.check_together(requests).await;
+        let decisions = self.limiter.store().in_one_call(self.limiter.check_together(requests)).await;
         undropped.ended();
         match &decisions {
             Ok(decisions) => {
@@ -172,7 +177,8 @@ impl<S: ServedStore> Engine<S> {
         cost: u32,
         windows: &[ChargedWindow],
     ) -> Result<Changed<QuotaRefund>, RefundError> {
-        self.limiter.refund(attributes.as_attributes(), cost, windows).await
+        let refund = self.limiter.refund(attributes.as_attributes(), cost, windows);
+        self.limiter.store().in_one_call(refund).await
     }
 
     /// Refunds at most the cost by a receipt.

@@ -34,6 +34,14 @@ const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 /// How late a store may meet its own deadline on a busy machine.
 const LATE: Duration = Duration::from_millis(5);
 
+/// Why a step has no answer.
+enum NoAnswer {
+    /// The store did not answer within the deadline, or within the time that the caller waits.
+    Late,
+    /// Earlier steps of the same call took the time.
+    NoTimeLeft,
+}
+
 /// See the [module](self).
 pub(crate) struct Metered<S> {
     store: S,
@@ -74,22 +82,29 @@ impl<S: Store> Metered<S> {
         Arc::clone(&self.outages)
     }
 
-    /// Runs the step within the deadline. It is here and not in a layer above, which would drop the step before it is
-    /// measured.
+    /// Runs the step within the deadline of its call. It is here and not in a layer above, which would drop the step before
+    /// it is measured.
     ///
     /// The deadline is applied twice, because a process that stood still may have received its answer without taking
     /// it. The store then extends its own deadline once, by up to the same time from when the process runs again; the
     /// second limit matches that. A caller that waits for less than the deadline has left by that time.
-    async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, AnswerError> {
-        if let Some(left) = patience::left().filter(|left| *left < self.limit) {
-            return time::timeout(left, step).await.map_err(|_| AnswerError::Late);
+    async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, NoAnswer> {
+        let patience = patience::left().filter(|left| *left < self.limit);
+        if let Some(left) = patience::left_by_earlier_steps(self.limit) {
+            let left = patience.map_or(left, |patience| patience.min(left));
+            // A step for which no time is left is not begun.
+            let step = async { if left.is_zero() { None } else { time::timeout(left, step).await.ok() } };
+            return step.await.ok_or(NoAnswer::NoTimeLeft);
+        }
+        if let Some(left) = patience {
+            return time::timeout(left, step).await.map_err(|_| NoAnswer::Late);
         }
         for _ in 0..2 {
             if let Ok(answer) = time::timeout(self.limit, step.as_mut()).await {
                 return Ok(answer);
             }
         }
-        Err(AnswerError::Late)
+        Err(NoAnswer::Late)
     }
 
     /// Records the answers of one step, or of several in one call.
@@ -106,6 +121,17 @@ impl<S: Store> Metered<S> {
                 Err(error) => self.note_error(error, step),
             }
         }
+    }
+
+    /// Records that a step, or several in one call, have no answer. Returns the error for each.
+    fn note_no_answer(&self, steps: &[Step<'_>], why: NoAnswer, stopwatch: Stopwatch) -> StoreError {
+        let error = StoreError::from(AnswerError::Late);
+        match why {
+            NoAnswer::Late => self.note(steps, &vec![Err(error.clone()); steps.len()], stopwatch),
+            // It tells nothing about the store, which answered the earlier steps.
+            NoAnswer::NoTimeLeft => steps.iter().for_each(|_| self.metrics.failed(&error)),
+        }
+        error
     }
 
     /// Names the counters of a step by policy, windows, and digest of the key, like the ends of names in our own
@@ -204,9 +230,13 @@ impl<S: Store> Store for Metered<S> {
                 let mut later = Box::pin(later);
                 Answer::Later(async move {
                     let stopwatch = Stopwatch::start();
-                    let answer = self.in_time(later.as_mut()).await.unwrap_or_else(|late| Err(late.into()));
-                    self.note(&[step], slice::from_ref(&answer), stopwatch);
-                    answer
+                    match self.in_time(later.as_mut()).await {
+                        Ok(answer) => {
+                            self.note(&[step], slice::from_ref(&answer), stopwatch);
+                            answer
+                        }
+                        Err(why) => Err(self.note_no_answer(&[step], why, stopwatch)),
+                    }
                 })
             }
         }
@@ -227,10 +257,13 @@ impl<S: Store> Store for Metered<S> {
                 let mut later = Box::pin(later);
                 Answer::Later(async move {
                     let stopwatch = Stopwatch::start();
-                    let answers = self.in_time(later.as_mut()).await;
-                    let answers = answers.unwrap_or_else(|late| vec![Err(late.into()); steps.len()]);
-                    self.note(steps, &answers, stopwatch);
-                    answers
+                    match self.in_time(later.as_mut()).await {
+                        Ok(answers) => {
+                            self.note(steps, &answers, stopwatch);
+                            answers
+                        }
+                        Err(why) => vec![Err(self.note_no_answer(steps, why, stopwatch)); steps.len()],
+                    }
                 })
             }
         }
@@ -357,6 +390,30 @@ mod tests {
             }
         });
         assert_eq!(left_down, 0);
+    }
+
+    /// Each step of a call had a deadline of its own, so a check with trials could take two of them, and a call refunded after
+    /// the first could not tell.
+    #[test]
+    fn the_steps_of_a_call_share_one_deadline() {
+        let store = FaultyStore::new(MemoryStore::new());
+        let metered = metered(&store);
+        let (quota, key) = (PolicyQuota::new("test", "5/1h".parse().unwrap()), Key::from("alice"));
+        let charges = [Charge::new(&quota, &key, 1)];
+        block_on(patience::in_one_call(async {
+            assert!(metered.charge(&charges).await.is_ok());
+            thread::sleep(metered.limit);
+            let error = metered.charge(&charges).await.unwrap_err();
+            assert_eq!(error.trouble_of(), Some(&AnswerError::Late));
+        }));
+        assert!(metered.metrics.is_up(), "it says nothing about the store");
+        let counted = block_on(patience::in_one_call(metered.peek(&charges))).unwrap();
+        assert_eq!(counted[0].used(), 1, "no step begins without time");
+        store.begin(Fault::Hangs);
+        block_on(patience::in_one_call(async {
+            assert!(metered.charge(&charges).await.is_err());
+            assert!(!metered.metrics.is_up(), "the first step has a whole deadline");
+        }));
     }
 
     /// The deadline was above the measurement, so a step that exceeded it was dropped and never measured.

@@ -1,5 +1,7 @@
-//! How long the caller of a check waits, for the steps of a shared store that the check makes.
+//! How long the steps of a call to a shared store may take: as long as the caller waits, and no longer than one deadline for
+//! all of them.
 
+use std::cell::Cell;
 use std::time::Duration;
 
 use crate::stopwatch::Stopwatch;
@@ -16,8 +18,16 @@ struct Patience {
     limit: Duration,
 }
 
+/// A call of several steps, such as a check and its trials.
+struct Call {
+    begun: Stopwatch,
+    /// Whether a step has been waited for.
+    has_waited: Cell<bool>,
+}
+
 tokio::task_local! {
     static PATIENCE: Patience;
+    static CALL: Call;
 }
 
 /// Runs a check whose caller waits this long. Then a store that hangs is late while the caller still waits, and the
@@ -36,4 +46,18 @@ pub(super) fn left() -> Option<Duration> {
             limit.saturating_sub(begun.elapsed()).saturating_sub(MARGIN).max(LEAST)
         })
         .ok()
+}
+
+/// Runs a call whose steps share one deadline.
+pub(super) async fn in_one_call<T>(call: impl Future<Output = T>) -> T {
+    CALL.scope(Call { begun: Stopwatch::start(), has_waited: Cell::new(false) }, call).await
+}
+
+/// To be called before a step is waited for. Returns what earlier steps of its call have left of this deadline; `None` if it
+/// is the first.
+pub(super) fn left_by_earlier_steps(deadline: Duration) -> Option<Duration> {
+    let left = |Call { begun, has_waited }: &Call| {
+        has_waited.replace(true).then(|| deadline.saturating_sub(begun.elapsed()))
+    };
+    CALL.try_with(left).ok().flatten()
 }

@@ -3,12 +3,17 @@
 use tollgate::{Charge, Key, MemoryStore, PolicyQuota, Quota, Step, Store, StoreError};
 use tollgate_redis::RedisStore;
 
-use super::Metered;
+use super::{Metered, patience};
 
 /// A store that can report its state.
 pub(crate) trait ServedStore: Store {
     /// Returns the current state of the store. Each of its servers is asked to count a test counter.
     fn state(&self) -> impl Future<Output = StoreState> + Send;
+
+    /// Runs a call of several steps. If the store has a deadline, they share it.
+    fn in_one_call<T>(&self, call: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+        call
+    }
 }
 
 /// A store on one server or many.
@@ -59,6 +64,10 @@ impl<S: OnServers> ServedStore for Metered<S> {
         } else {
             StoreState::Fails(error)
         }
+    }
+
+    fn in_one_call<T>(&self, call: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
+        patience::in_one_call(call)
     }
 }
 
