@@ -170,7 +170,25 @@ fn a_period_that_cannot_be_divided_gets_no_number() {
     let requests = (0..4_000).map(|client| (1, client, "Mozilla/5.0", 200));
     let suggestion = suggest(requests.collect(), options(0.01));
     assert_eq!((suggestion.quota.bound, suggestion.quota.fitted_until.as_ref()), (None, None));
-    assert!(suggestion.to_string().contains("The period is too short"), "{suggestion}");
+    let text = suggestion.to_string();
+    assert!(text.contains("The period is too short"), "{text}");
+    assert!(text.contains(": 0 seconds\n") && text.contains("The period lasts 0 seconds."), "{text}");
+}
+
+/// "Rounded up by a factor of 1.0" stood below a limit that was not rounded.
+#[test]
+fn a_limit_that_is_round_already_is_not_said_to_be_rounded() {
+    let requests = |times: u32| {
+        let seconds = (0..3_000).map(|client| (i64::from(client) * DAY / 300, client));
+        seconds
+            .flat_map(move |(second, client)| (0..times).map(move |_| (second, client, "Mozilla/5.0", 200)))
+            .collect()
+    };
+    let [round, rounded] = [1, 3].map(|times| suggest(requests(times), options(0.01)));
+    assert_eq!((round.quota.bound, round.quota.limit), (Some(1), Some(1)));
+    assert!(!round.to_string().contains("rounded up by a factor"), "{round}");
+    assert_eq!((rounded.quota.bound, rounded.quota.limit), (Some(3), Some(5)));
+    assert!(rounded.to_string().contains("rounded up by a factor of 1.7\n"), "{rounded}");
 }
 
 /// 70 % of a period that a wrong clock made decades long had all requests: the limit was tried on one client, or found in
@@ -182,7 +200,7 @@ fn a_wrong_clock_does_not_move_the_held_out_part() {
     let right = suggest(usual.clone(), options(0.01));
     let held_out = right.quota.held_out.unwrap();
     assert!((1_450..=1_600).contains(&held_out.clients), "{held_out:?}");
-    assert!(!right.to_string().contains("Without a request are"), "{right}");
+    assert!(!right.to_string().contains("There is no request"), "{right}");
     // 2099, 1970, and a second log 200 days later with one client in 10 hours.
     let day = |second: i64| second / DAY;
     for wrong in [26_700 * DAY, -MONDAY / 1_000, 210 * DAY] {
@@ -195,7 +213,7 @@ fn a_wrong_clock_does_not_move_the_held_out_part() {
         assert!((9.9..=10.1).contains(&suggestion.days), "{}", suggestion.days);
         let gap = if wrong < 0 { -day(wrong) } else { day(wrong) - 10 };
         let text = suggestion.to_string();
-        assert!(text.contains(&format!("Without a request are {gap}.0 days")), "{text}");
+        assert!(text.contains(&format!("There is no request in {gap} days of the period")), "{text}");
     }
     // Too few clients: how many more days it takes is told by the days with traffic.
     let mut few: Vec<_> = usual.into_iter().step_by(25).collect();

@@ -3,6 +3,9 @@
 use crate::percent;
 use crate::report::Spread;
 
+/// In seconds.
+pub(crate) const DAY: f64 = 86_400.0;
+
 /// Writes a number with a comma at each thousand.
 pub(crate) fn grouped(number: u64) -> String {
     let digits = number.to_string();
@@ -38,7 +41,7 @@ pub(crate) fn most_in_a_window(most: Spread) -> String {
 
 /// Writes a length of time in its largest unit, with one decimal place if useful.
 pub(crate) fn lasting(seconds: f64) -> String {
-    let units = [("days", 86_400.0), ("hours", 3_600.0), ("minutes", 60.0)];
+    let units = [("days", DAY), ("hours", 3_600.0), ("minutes", 60.0)];
     let (unit, length) =
         units.into_iter().find(|(_, length)| seconds >= 2.0 * length).unwrap_or(("seconds", 1.0));
     let number = format!("{:.1}", seconds / length);

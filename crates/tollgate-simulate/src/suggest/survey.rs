@@ -13,7 +13,7 @@ use super::bound::{self, clients_needed};
 use super::kind::{Kind, Traits};
 use super::maxima::Maxima;
 use super::{GreatClient, HeldOut, KindReport, Outliers, Per, SuggestedQuota, Suggestion};
-use crate::output::number::{counted, grouped};
+use crate::output::number::{DAY, counted, grouped, lasting};
 use crate::replay::{Found, MAX_ATTRIBUTE_BYTES, Subjects, digest, keep, mix, written};
 use crate::report::Spread;
 use crate::{Classes, Histogram, Hit, code};
@@ -301,17 +301,17 @@ impl Survey {
     /// The length of the period, without its long gaps.
     fn days(&self) -> f64 {
         let whole = self.first.zip(self.last).map(|(first, last)| last.since(first));
-        whole.unwrap_or_default().saturating_sub(self.gaps).as_secs_f64() / 86_400.0
+        whole.unwrap_or_default().saturating_sub(self.gaps).as_secs_f64() / DAY
     }
 
     /// A note, if the period has long gaps.
     fn gaps(&self) -> Option<String> {
         let (longest, from) = self.longest_gap?;
         Some(format!(
-            "Without a request are {:.1} days, {:.1} of them from {} on. They are not counted as part of the period. If a \
-             clock was wrong there, leave it out by --from and --to.",
-            self.gaps.as_secs_f64() / 86_400.0,
-            longest.as_secs_f64() / 86_400.0,
+            "There is no request in {} of the period, {} of that from {} on. This time is not counted as part of the \
+             period. If a clock was wrong there, leave it out by --from and --to.",
+            lasting(self.gaps.as_secs_f64()),
+            lasting(longest.as_secs_f64()),
             written(from, &self.options.zone)
         ))
     }
@@ -459,8 +459,8 @@ fn notes(suggestion: &Suggestion) -> Vec<String> {
     let mut notes = Vec::new();
     if suggestion.days < WEEK {
         notes.push(format!(
-            "The period has {:.1} days. Traffic differs between weekdays and weekends: take a week or more.",
-            suggestion.days
+            "The period lasts {}. Traffic differs between weekdays and weekends: take a week or more.",
+            lasting(suggestion.days * DAY)
         ));
     }
     if let Some(held_out) = suggestion.quota.held_out

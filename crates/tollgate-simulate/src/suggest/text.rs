@@ -6,7 +6,7 @@ use tollgate_policy::Printable;
 
 use super::bound::least_budget;
 use super::{Band, KindReport, SuggestedQuota, Suggestion};
-use crate::output::number::{counted, grouped, most_in_a_window};
+use crate::output::number::{DAY, counted, grouped, lasting, most_in_a_window};
 use crate::output::table::Table;
 use crate::output::text::{WIDE, read_report};
 use crate::report::Spread;
@@ -21,11 +21,11 @@ impl fmt::Display for Suggestion {
         let (first, last) = (self.first.as_deref().unwrap_or("-"), self.last.as_deref().unwrap_or("-"));
         writeln!(
             f,
-            "{} of {} by {}, from {first} to {last}: {:.1} days",
+            "{} of {} by {}, from {first} to {last}: {}",
             counted(self.requests, "request"),
             counted(self.clients, self.budget_per.words()),
             Printable(&self.key),
-            self.days
+            lasting(self.days * DAY)
         )?;
         quota(f, self, &self.quota)?;
         if let Some(companion) = &self.companion {
@@ -74,16 +74,20 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                     percent(held_out.denied, held_out.requests)
                 )?;
             }
-            writeln!(
+            write!(
                 f,
                 "  found on about the first 70 %, until {}:\n  with a confidence of 95 %, at most {} of {client}s \
-                 request more than {} in one window ({});\n  rounded up by a factor of {:.1}",
+                 request more than {} in one window ({})",
                 quota.fitted_until.as_deref().unwrap_or_default(),
                 percentage(suggestion.budget),
                 grouped(bound),
-                counted(*fitted_clients, client),
-                limit as f64 / bound.max(1) as f64
+                counted(*fitted_clients, client)
             )?;
+            let factor = format!("{:.1}", limit as f64 / bound.max(1) as f64);
+            match factor.as_str() {
+                "1.0" => writeln!(f)?,
+                factor => writeln!(f, ";\n  rounded up by a factor of {factor}")?,
+            }
             if let Some(Band { low, high }) = quota.band {
                 writeln!(
                     f,
