@@ -281,6 +281,15 @@ impl By {
             _ => &[],
         }
     }
+
+    /// Returns whether the other one may count in the same store.
+    pub(crate) fn may_share_store_with(&self, other: &Self) -> bool {
+        let address = |by: &Self| match by {
+            Self::Limiter(limiter) => limiter.store().address(),
+            _ => None,
+        };
+        address(self).zip(address(other)).is_none_or(|(one, other)| one == other)
+    }
 }
 
 impl fmt::Debug for Rule {

@@ -183,17 +183,16 @@ impl RateLimitLayerBuilder {
     }
 
     fn expect_own_counters(&self) -> Result<(), BuildError> {
-        let named = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule.by.quotas()));
-        let all: Vec<(String, &[PolicyQuota])> =
-            named.chain([(ALL_OTHERS.to_owned(), self.rule.by.quotas())]).collect();
+        let named = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), &rule.by));
+        let all: Vec<(String, &By)> = named.chain([(ALL_OTHERS.to_owned(), &self.rule.by)]).collect();
         for (index, (second, of_second)) in all.iter().enumerate() {
             for (first, of_first) in all.iter().take(index) {
                 let meets = |one: &&PolicyQuota| {
-                    of_second
-                        .iter()
-                        .any(|other| one.shares_counters_with(other) && one.quota() != other.quota())
+                    let mut others = of_second.quotas().iter();
+                    others.any(|other| one.shares_counters_with(other) && one.quota() != other.quota())
                 };
-                if let Some(quota) = of_first.iter().find(meets) {
+                let quota = of_first.quotas().iter().find(meets);
+                if let Some(quota) = quota.filter(|_| of_first.may_share_store_with(of_second)) {
                     return Err(BuildError::SameCounters {
                         first: first.as_str().into(),
                         second: second.as_str().into(),

@@ -38,8 +38,9 @@ pub enum BuildError {
         /// The method of the builder or of the rule.
         setting: &'static str,
     },
-    /// Two rules share counters with different limits, because their limiters have the same store and the same name.
-    /// `Limiter::builder` names a limiter. For one limit on several routes, share a clone.
+    /// Two rules share counters with different limits: their limiters have the same name and the same store, or stores
+    /// that may have the same counters, as on one server. `Limiter::builder` names a limiter. For one limit on several
+    /// routes, share a clone.
     #[error(
         "the rules for {first} and for {second} use the same counters with different limits: \
          policy `{policy}`, window {windows}"

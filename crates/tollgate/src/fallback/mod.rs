@@ -178,6 +178,10 @@ where
             }),
         }
     }
+
+    fn address(&self) -> Option<usize> {
+        self.store.address()
+    }
 }
 
 impl<S, C, D, T> FallbackStore<S, C, D>

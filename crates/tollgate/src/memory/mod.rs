@@ -429,6 +429,10 @@ impl<C: Clock> Store for MemoryStore<C> {
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         Answer::<Pending<_>>::Now(self.take_each_as(steps))
     }
+
+    fn address(&self) -> Option<usize> {
+        Some(Arc::as_ptr(&self.inner).addr())
+    }
 }
 
 impl<C: Clock> Inner<C> {

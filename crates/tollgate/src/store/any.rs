@@ -30,6 +30,8 @@ trait Boxing: Send + Sync {
         &'a self,
         steps: &'a [Step<'a>],
     ) -> Answer<BoxFuture<'a, Vec<Result<Counted, StoreError>>>>;
+
+    fn address(&self) -> Option<usize>;
 }
 
 impl AnyStore {
@@ -56,6 +58,10 @@ impl<S: Store> Boxing for S {
             Answer::Later(later) => Answer::Later(Box::pin(later)),
         }
     }
+
+    fn address(&self) -> Option<usize> {
+        Store::address(self)
+    }
 }
 
 impl Store for AnyStore {
@@ -71,6 +77,10 @@ impl Store for AnyStore {
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         Boxing::step_each(&*self.0, steps)
+    }
+
+    fn address(&self) -> Option<usize> {
+        Boxing::address(&*self.0)
     }
 }
 

@@ -53,6 +53,13 @@ pub trait Store: Send + Sync {
         &'a self,
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send>;
+
+    /// Where the counters are in this process's memory. Stores at different addresses share no counter.
+    ///
+    /// By default, `None`: other stores may have the same counters, as on one server.
+    fn address(&self) -> Option<usize> {
+        None
+    }
 }
 
 impl<S: Store + ?Sized> Store for &S {
@@ -70,6 +77,10 @@ impl<S: Store + ?Sized> Store for &S {
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         (**self).step_each(steps)
     }
+
+    fn address(&self) -> Option<usize> {
+        (**self).address()
+    }
 }
 
 impl<S: Store + ?Sized> Store for Arc<S> {
@@ -86,5 +97,9 @@ impl<S: Store + ?Sized> Store for Arc<S> {
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         (**self).step_each(steps)
+    }
+
+    fn address(&self) -> Option<usize> {
+        (**self).address()
     }
 }

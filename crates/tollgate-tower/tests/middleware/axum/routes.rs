@@ -3,6 +3,7 @@
 use axum::Router;
 use axum::routing::{get as on_get, post as on_post};
 use http::StatusCode;
+use tollgate::{Limiter, MemoryStore, Quota};
 use tollgate_tower::key::{Global, PeerAddress};
 use tollgate_tower::{BuildError, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, Warning};
 
@@ -109,8 +110,16 @@ async fn invalid_rules_do_not_build() {
         RateLimitLayer::builder(Rule::new(limiter("a", "1/1m"))).build(),
         Err(BuildError::NoKey { .. })
     ));
+    // Two limiters of one name were refused even if each had a store of its own, as `Limiter::new` makes it.
+    assert!(others().route("/a", Rule::new(limiter("others", "5/1m"))).build().is_ok());
+    let store = MemoryStore::new();
+    let shared = |name, quota| {
+        Rule::new(Limiter::builder(name).quota(quota).build(store.clone()).unwrap()).key(Global)
+    };
+    let more = || RateLimitLayer::builder(shared("others", Quota::per_minute(9)));
+    assert!(more().route("/a", shared("a", Quota::per_minute(5))).build().is_ok());
     assert_eq!(
-        error(others().route("/a", Rule::new(limiter("others", "5/1m")))),
+        error(more().route("/a", shared("others", Quota::per_minute(5)))),
         "the rules for `/a` and for all other requests use the same counters with different limits: \
          policy `others`, window 1m"
     );
