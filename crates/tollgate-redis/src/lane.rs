@@ -33,7 +33,7 @@ const QUEUE: usize = 16_384;
 #[derive(Debug)]
 pub(crate) struct Awaited {
     answer: oneshot::Receiver<Result<Answer, StoreError>>,
-    /// When to stop waiting, if drivers may answer later.
+    /// When to stop waiting, if drivers may answer later than the caller wants.
     until: Option<Instant>,
 }
 
@@ -200,8 +200,8 @@ impl HeldUp {
 
 impl Awaited {
     /// The same, but waiting ends at this time.
-    pub(crate) fn until(self, until: Instant) -> Self {
-        Self { until: Some(until), ..self }
+    pub(crate) fn until(self, until: Option<Instant>) -> Self {
+        Self { until, ..self }
     }
 
     /// The answer, once it is there. There is none if the runtime shuts down.

@@ -117,6 +117,7 @@ pub use self::layout::{KeyLayout, LayoutError, Separators};
 pub use self::password::{Password, PasswordError};
 pub use self::settings::SettingsError;
 pub use self::store::RedisStore;
+pub use self::time::wait_at_most;
 pub use self::tls::{Tls, TlsError};
 pub use self::topology::{ServerStatus, StoreStatus};
 pub use self::url::{StoreUrl, UrlError};

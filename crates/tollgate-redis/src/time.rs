@@ -4,6 +4,7 @@
 //! repetition of a denial, and choose the calendar window to declare.
 
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 pub(crate) use tokio::time::Instant;
 use tollgate::{Clock, SystemClock, Timestamp};
@@ -26,6 +27,24 @@ impl CallTime {
     pub(crate) fn now(begun: Instant) -> Self {
         Self { begun, now: instant() }
     }
+}
+
+tokio::task_local! {
+    /// When the caller stops waiting.
+    static WAITS_UNTIL: Instant;
+}
+
+/// Runs a call to a [`RedisStore`](crate::RedisStore) whose caller waits no longer than this, which may be less than the
+/// store's deadline. A step without an answer by then fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). It
+/// may still be under way, as if its caller had gone away, so its outcome is unknown. Of a call with several steps, the
+/// other answers are kept.
+pub async fn wait_at_most<T>(time: Duration, call: impl Future<Output = T>) -> T {
+    WAITS_UNTIL.scope(instant() + time, call).await
+}
+
+/// When the caller of this task stops waiting, if it has said so.
+pub(crate) fn waits_until() -> Option<Instant> {
+    WAITS_UNTIL.try_with(|until| *until).ok()
 }
 
 /// The monotonic clock.
@@ -74,8 +93,6 @@ impl ServerTime {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[tokio::test(start_paused = true)]

@@ -92,17 +92,15 @@ impl<S: ServedStore> Engine<S> {
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
         let attributes = attributes.as_attributes();
-        let store = self.limiter.store();
-        let decision = match under {
-            Under::Live => store.in_one_call(self.limiter.check(attributes, cost)).await,
-            // Boxed, so that the usual check does not reserve space for them.
-            Under::Version(set) => {
-                Box::pin(store.in_one_call(self.limiter.check_in(set, attributes, cost))).await
-            }
-            Under::Limits(limits) => {
-                Box::pin(store.in_one_call(self.limiter.check_under(*limits, attributes, cost))).await
+        let decision = async {
+            match under {
+                Under::Live => self.limiter.check(attributes, cost).await,
+                // Boxed, so that the usual check does not reserve space for them.
+                Under::Version(set) => Box::pin(self.limiter.check_in(set, attributes, cost)).await,
+                Under::Limits(limits) => Box::pin(self.limiter.check_under(*limits, attributes, cost)).await,
             }
         };
+        let decision = self.limiter.store().in_one_call(decision).await;
         undropped.ended();
         self.note(&decision);
         if decision.is_ok() {

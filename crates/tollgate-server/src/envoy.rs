@@ -17,6 +17,7 @@ use crate::live_domains::DomainFiles;
 use crate::log_gap::LogGap;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::stopwatch::Stopwatch;
+use crate::store::LATE;
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -79,7 +80,8 @@ impl<S: Store> EnvoyEngine<S> {
     ) -> (Self, DomainFiles) {
         let InitialDomains { domains, files, settings, on_store_failure, timeout, .. } = initial;
         let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
-        let deadline: Deadline = Box::new(move || sleep(timeout));
+        // Longer than the store takes to end a step itself, because it keeps the answers that are there by then.
+        let deadline: Deadline = Box::new(move || sleep(timeout + 2 * LATE));
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full).deadline(deadline);
         let (requests, full, full_logged, store_errors, invalid) = Default::default();
         let engine = Self {

@@ -62,8 +62,7 @@ use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View
 /// change. An error there is only reported. A trial charges nothing for a request that another policy denied, because
 /// that request would not have reached it. While the store cannot answer, no quotas are on trial. A policy in shadow
 /// mode that [denies](crate::PolicyKind::Deny) what it matches is a trial too, and so is one that denies requests
-/// without its key. Each of the two steps may take the store's whole deadline. Where that is too long, stop waiting for
-/// the check; `tollgate serve` lets both share one deadline.
+/// without its key. Each of the two steps may take the store's whole deadline; in `tollgate serve`, they share it.
 ///
 /// # Examples
 ///

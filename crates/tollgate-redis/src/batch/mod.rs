@@ -39,7 +39,7 @@ pub(crate) use crate::lane::Awaited;
 use crate::lane::{Batch, Driver, Entry, HeldUp, Lane, Next, Waiter};
 use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
-use crate::time::{CallTime, Instant, instant};
+use crate::time::{CallTime, Instant, instant, waits_until};
 use crate::topology::Topology;
 use crate::trouble::Trouble;
 
@@ -99,12 +99,12 @@ impl Committer {
             // Earlier steps of the call have used it up.
             return Err(Trouble::Late.into());
         }
-        let (waiter, mut awaited) = Waiter::new(deadline);
+        let (waiter, awaited) = Waiter::new(deadline);
         // A driver may be busy with requests that came earlier and may take longer.
         let slack = slack(self.0.timeout);
-        if now > begun + slack {
-            awaited = awaited.until(deadline + slack);
-        }
+        let is_later_step = now > begun + slack;
+        let own = is_later_step.then(|| deadline + slack);
+        let awaited = awaited.until(own.into_iter().chain(waits_until()).min());
         if let Some(driver) = lane.push(Entry { slot, request, waiter })? {
             let mut driving = Box::pin(drive(Arc::clone(&self.0), driver));
             let mut context = Context::from_waker(Waker::noop());

@@ -30,7 +30,7 @@ use crate::denials::Id;
 use crate::keys::{KeyText, Names, Slot};
 use crate::named_charges::{Asked, NamedCharges};
 use crate::script::{Answer, Outcome, Request};
-use crate::time::{CallTime, Instant, instant};
+use crate::time::{CallTime, Instant, instant, waits_until};
 use crate::topology::slot;
 
 /// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
@@ -124,8 +124,12 @@ impl Inner {
         let owned = charges.iter().map(Owned::new).collect();
         let (caller, answer) = oneshot::channel();
         tokio::spawn(Arc::clone(self).take_across(owned, begun, caller));
+        let answer = match waits_until() {
+            None => Ok(answer.await),
+            Some(until) => timeout_at(until, answer).await,
+        };
         // There is none if the runtime shuts down.
-        answer.await.unwrap_or_else(|_| Err(RedisError::TimedOut.into()))
+        answer.ok().and_then(Result::ok).unwrap_or_else(|| Err(RedisError::TimedOut.into()))
     }
 
     async fn take_across(

@@ -3,9 +3,8 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tollgate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState};
-use tollgate_redis::Identity;
-use tollgate_redis::RedisError;
+use tollgate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Step, Store as _};
+use tollgate_redis::{Identity, RedisError, wait_at_most};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server, Settings, Software};
 
@@ -305,6 +304,31 @@ async fn goes_over_to_the_replica_of_a_primary_that_is_killed() {
         caller.until_served("alice").await;
         let tally = load.stop().await;
         assert!(!tally.refused.is_empty() || tally.unknown > 0, "the primary was killed, and nobody noticed");
+    }
+}
+
+/// Callers that wait for less than the deadline lost the answers of all steps of a call if one server did not answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_impatient_caller_keeps_the_answers_that_are_there() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let caller = patient(&url(&cluster));
+    caller.until_served("user-0").await;
+    let hanging = cluster.primary_of(only_slot(&cluster));
+    let users: Vec<String> = (0..30).map(|user| format!("user-{user}")).collect();
+    for user in &users {
+        caller.until_served(user).await;
+    }
+    hanging.pause();
+    let quota = PolicyQuota::new("test", Quota::per_day(10));
+    let keys: Vec<Key<'_>> = users.iter().map(|user| Key::from(user.as_str())).collect();
+    let charges: Vec<_> = keys.iter().map(|key| [Charge::new(&quota, key, 1)]).collect();
+    let steps: Vec<Step<'_>> = charges.iter().map(|charge| Step::Charge(charge)).collect();
+    let answers = wait_at_most(Duration::from_secs(2), async { caller.store.step_each(&steps).await }).await;
+    let (counted, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
+    assert!((5..30).contains(&counted.len()), "{} of 30 counted while one of three hangs", counted.len());
+    for error in failed.into_iter().filter_map(Result::err) {
+        assert!(error.may_have_charged(), "{error}");
+        assert_eq!(trouble(error), RedisError::TimedOut);
     }
 }
 

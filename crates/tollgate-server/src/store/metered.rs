@@ -12,11 +12,12 @@ use tollgate::{
     Answer, AnswerError, Charge, Clock, Counted, Counter, QuotaState, Source, Step, Store, StoreError,
     SystemClock,
 };
-use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus};
+use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus, wait_at_most};
 use tracing::{info, warn};
 
+use super::OutageLog;
 use super::advice::with_flags;
-use super::{OutageLog, patience};
+use super::patience::{self, StepTime};
 use crate::log_gap::LogGap;
 use crate::metrics::StoreMetrics;
 use crate::stopwatch::Stopwatch;
@@ -32,15 +33,7 @@ const LONGEST_WARM_UP: Duration = Duration::from_secs(2);
 const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
 /// How late a store may meet its own deadline on a busy machine.
-const LATE: Duration = Duration::from_millis(5);
-
-/// Why a step has no answer.
-enum NoAnswer {
-    /// The store did not answer within the deadline, or within the time that the caller waits.
-    Late,
-    /// Earlier steps of the same call took the time.
-    NoTimeLeft,
-}
+pub(crate) const LATE: Duration = Duration::from_millis(5);
 
 /// See the [module](self).
 pub(crate) struct Metered<S> {
@@ -53,6 +46,7 @@ pub(crate) struct Metered<S> {
     key_logged: LogGap,
     request_logged: LogGap,
     late_logged: LogGap,
+    little_time_logged: LogGap,
     /// Whether the log says of the outage that there is now that the store answers too late.
     is_told_late: AtomicBool,
 }
@@ -69,6 +63,7 @@ impl<S: Store> Metered<S> {
             key_logged: LogGap::default(),
             request_logged: LogGap::default(),
             late_logged: LogGap::default(),
+            little_time_logged: LogGap::default(),
             is_told_late: AtomicBool::new(false),
         }
     }
@@ -82,56 +77,71 @@ impl<S: Store> Metered<S> {
         Arc::clone(&self.outages)
     }
 
-    /// Runs the step within the deadline of its call. It is here and not in a layer above, which would drop the step before
-    /// it is measured.
+    /// Runs the step within this time. It is here and not in a layer above, which would drop the step before it is
+    /// measured.
     ///
-    /// The deadline is applied twice, because a process that stood still may have received its answer without taking
+    /// The whole deadline is applied twice, because a process that stood still may have received its answer without taking
     /// it. The store then extends its own deadline once, by up to the same time from when the process runs again; the
     /// second limit matches that. A caller that waits for less than the deadline has left by that time.
-    async fn in_time<A>(&self, mut step: Pin<&mut impl Future<Output = A>>) -> Result<A, NoAnswer> {
-        let patience = patience::left().filter(|left| *left < self.limit);
-        if let Some(left) = patience::left_by_earlier_steps(self.limit) {
-            let left = patience.map_or(left, |patience| patience.min(left));
-            // A step for which no time is left is not begun.
-            let step = async { if left.is_zero() { None } else { time::timeout(left, step).await.ok() } };
-            return step.await.ok_or(NoAnswer::NoTimeLeft);
-        }
-        if let Some(left) = patience {
-            return time::timeout(left, step).await.map_err(|_| NoAnswer::Late);
-        }
-        for _ in 0..2 {
-            if let Ok(answer) = time::timeout(self.limit, step.as_mut()).await {
-                return Ok(answer);
+    async fn in_time<A>(
+        &self,
+        mut step: Pin<&mut impl Future<Output = A>>,
+        step_time: StepTime,
+    ) -> Result<A, StoreError> {
+        match step_time {
+            StepTime::Whole => {
+                for _ in 0..2 {
+                    if let Ok(answer) = time::timeout(self.limit, step.as_mut()).await {
+                        return Ok(answer);
+                    }
+                }
+                Err(AnswerError::Late.into())
             }
+            StepTime::AtMost(left) | StepTime::Rest(left) => {
+                // A store that can keeps the answers that are there by then. Any other is cut off a little later.
+                let step = wait_at_most(left, step);
+                time::timeout(left + patience::GRACE, step).await.map_err(|_| AnswerError::Late.into())
+            }
+            // It has not begun, so nothing was charged.
+            StepTime::TooLittle => Err(StoreError::trouble(AnswerError::Late)),
         }
-        Err(NoAnswer::Late)
     }
 
     /// Records the answers of one step, or of several in one call.
-    fn note(&self, steps: &[Step<'_>], answers: &[Result<Counted, StoreError>], stopwatch: Stopwatch) {
+    fn note(
+        &self,
+        steps: &[Step<'_>],
+        answers: &[Result<Counted, StoreError>],
+        stopwatch: Stopwatch,
+        step_time: StepTime,
+    ) {
         // Denials from this process's memory did not ask the store, and tell nothing about it.
         let mut from_store = answers.iter().zip(steps).filter(|(answer, _)| !is_local(answer)).peekable();
         if from_store.peek().is_none() {
             return;
         }
-        self.metrics.took(stopwatch.elapsed());
+        if step_time != StepTime::TooLittle {
+            self.metrics.took(stopwatch.elapsed());
+        }
+        let had_little_time = matches!(step_time, StepTime::Rest(_) | StepTime::TooLittle);
         for (answer, step) in from_store {
             match answer {
                 Ok(_) => self.note_answer(),
+                Err(error) if had_little_time && is_late(error) => self.note_little_time(error),
                 Err(error) => self.note_error(error, step),
             }
         }
     }
 
-    /// Records that a step, or several in one call, have no answer. Returns the error for each.
-    fn note_no_answer(&self, steps: &[Step<'_>], why: NoAnswer, stopwatch: Stopwatch) -> StoreError {
-        let error = StoreError::from(AnswerError::Late);
-        match why {
-            NoAnswer::Late => self.note(steps, &vec![Err(error.clone()); steps.len()], stopwatch),
-            // It tells nothing about the store, which answered the earlier steps.
-            NoAnswer::NoTimeLeft => steps.iter().for_each(|_| self.metrics.failed(&error)),
+    /// Records that a step had too little time, because earlier steps of the same call took it.
+    fn note_little_time(&self, error: &StoreError) {
+        self.metrics.failed(error);
+        if self.little_time_logged.passes(SystemClock.now(), LOG_GAP) {
+            warn!(
+                "earlier steps of a call left the store too little time for the next, such as for trials: if this goes on, \
+                 raise `--store-timeout`"
+            );
         }
-        error
     }
 
     /// Names the counters of a step by policy, windows, and digest of the key, like the ends of names in our own
@@ -222,21 +232,17 @@ impl<S: Store> Store for Metered<S> {
         let stopwatch = Stopwatch::start();
         match self.store.step(step) {
             Answer::Now(answer) => {
-                self.note(&[step], slice::from_ref(&answer), stopwatch);
+                self.note(&[step], slice::from_ref(&answer), stopwatch, StepTime::Whole);
                 Answer::Now(answer)
             }
             Answer::Later(later) => {
                 // In a box, because each layer above stores it twice, and would be twice as large as the one below.
                 let mut later = Box::pin(later);
                 Answer::Later(async move {
-                    let stopwatch = Stopwatch::start();
-                    match self.in_time(later.as_mut()).await {
-                        Ok(answer) => {
-                            self.note(&[step], slice::from_ref(&answer), stopwatch);
-                            answer
-                        }
-                        Err(why) => Err(self.note_no_answer(&[step], why, stopwatch)),
-                    }
+                    let (stopwatch, step_time) = (Stopwatch::start(), StepTime::of_next(self.limit));
+                    let answer = self.in_time(later.as_mut(), step_time).await.unwrap_or_else(Err);
+                    self.note(&[step], slice::from_ref(&answer), stopwatch, step_time);
+                    answer
                 })
             }
         }
@@ -249,21 +255,18 @@ impl<S: Store> Store for Metered<S> {
         let stopwatch = Stopwatch::start();
         match self.store.step_each(steps) {
             Answer::Now(answers) => {
-                self.note(steps, &answers, stopwatch);
+                self.note(steps, &answers, stopwatch, StepTime::Whole);
                 Answer::Now(answers)
             }
             Answer::Later(later) => {
                 // In a box, as above.
                 let mut later = Box::pin(later);
                 Answer::Later(async move {
-                    let stopwatch = Stopwatch::start();
-                    match self.in_time(later.as_mut()).await {
-                        Ok(answers) => {
-                            self.note(steps, &answers, stopwatch);
-                            answers
-                        }
-                        Err(why) => vec![Err(self.note_no_answer(steps, why, stopwatch)); steps.len()],
-                    }
+                    let (stopwatch, step_time) = (Stopwatch::start(), StepTime::of_next(self.limit));
+                    let answers = self.in_time(later.as_mut(), step_time).await;
+                    let answers = answers.unwrap_or_else(|late| vec![Err(late); steps.len()]);
+                    self.note(steps, &answers, stopwatch, step_time);
+                    answers
                 })
             }
         }
@@ -308,6 +311,13 @@ fn said(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<St
 fn is_local(answer: &Result<Counted, StoreError>) -> bool {
     let states = answer.iter().flat_map(|counted| counted.iter());
     states.map(QuotaState::source).any(|source| source == Source::Local)
+}
+
+/// Whether the store took too long.
+fn is_late(error: &StoreError) -> bool {
+    let of_redis = RedisError::of(error);
+    error.trouble_of() == Some(&AnswerError::Late)
+        || of_redis.is_some_and(|error| matches!(error, RedisError::TimedOut | RedisError::TooSlow))
 }
 
 /// The scope of an error.
@@ -361,7 +371,7 @@ mod tests {
             // The time is over before the answer is taken.
             time::sleep(LATE).await;
         };
-        assert_eq!(block_on(async { metered.in_time(pin!(step)).await.ok() }), Some(()));
+        assert_eq!(block_on(async { metered.in_time(pin!(step), StepTime::Whole).await.ok() }), Some(()));
     }
 
     /// A success between the two halves of a recorded failure left the store down in the metrics until its next
@@ -392,28 +402,36 @@ mod tests {
         assert_eq!(left_down, 0);
     }
 
-    /// Each step of a call had a deadline of its own, so a check with trials could take two of them, and a call refunded after
-    /// the first could not tell.
+    /// Each step of a call had a deadline of its own, so a check with trials could take two of them.
     #[test]
     fn the_steps_of_a_call_share_one_deadline() {
         let store = FaultyStore::new(MemoryStore::new());
-        let metered = metered(&store);
+        // So long that a machine which stands still for a moment changes nothing.
+        let metered = Metered { limit: Duration::from_millis(400), ..metered(&store) };
         let (quota, key) = (PolicyQuota::new("test", "5/1h".parse().unwrap()), Key::from("alice"));
         let charges = [Charge::new(&quota, &key, 1)];
-        block_on(patience::in_one_call(async {
-            assert!(metered.charge(&charges).await.is_ok());
-            thread::sleep(metered.limit);
-            let error = metered.charge(&charges).await.unwrap_err();
-            assert_eq!(error.trouble_of(), Some(&AnswerError::Late));
-        }));
-        assert!(metered.metrics.is_up(), "it says nothing about the store");
+        // What the second step of a call comes to after the first took so much of the deadline, and whether the store is up
+        // then.
+        let second_after = |part: u32, fault: Option<Fault>| {
+            block_on(patience::in_one_call(async {
+                store.end();
+                assert!(metered.charge(&charges).await.is_ok(), "the first step has a whole deadline");
+                thread::sleep(metered.limit * part / 100);
+                fault.into_iter().for_each(|fault| store.begin(fault));
+                (metered.charge(&charges).await.map(|_| ()), metered.metrics.is_up())
+            }))
+        };
+        assert_eq!(second_after(10, None).0.ok(), Some(()));
+        let (hung, is_up) = second_after(10, Some(Fault::Hangs));
+        assert!(hung.unwrap_err().may_have_charged() && !is_up, "it had enough time");
+        let (short, is_up) = second_after(60, Some(Fault::Hangs));
+        assert!(short.unwrap_err().may_have_charged() && is_up, "the store need not be the reason");
+        let (unbegun, is_up) = second_after(100, None);
+        let unbegun = unbegun.unwrap_err();
+        assert_eq!(unbegun.trouble_of(), Some(&AnswerError::Late));
+        assert!(!unbegun.may_have_charged() && is_up);
         let counted = block_on(patience::in_one_call(metered.peek(&charges))).unwrap();
-        assert_eq!(counted[0].used(), 1, "no step begins without time");
-        store.begin(Fault::Hangs);
-        block_on(patience::in_one_call(async {
-            assert!(metered.charge(&charges).await.is_err());
-            assert!(!metered.metrics.is_up(), "the first step has a whole deadline");
-        }));
+        assert_eq!(counted[0].used(), 5, "four first steps, and a second one");
     }
 
     /// The deadline was above the measurement, so a step that exceeded it was dropped and never measured.

@@ -101,6 +101,48 @@ fn a_slow_store_is_logged_and_counted_as_too_slow() {
     until("counted by the store", &server, bob, is_from_store);
 }
 
+/// The second step of a call had the whole timeout again: trials, and the refund after the look at the store's clock.
+#[test]
+fn the_steps_of_a_call_share_the_timeout() {
+    let policies = "policies:
+  - { name: all, key: [user], quotas: [9/1d] }
+  - { name: trial, mode: shadow, key: [user], quotas: [9/1d] }
+";
+    // Asks a service whose store takes more than half of the timeout for each step. `ask` gets the answer to a check before.
+    let reply = |ask: &dyn Fn(&Server, &Value) -> Reply| {
+        let (store, folder) = (redis(), Folder::new());
+        let proxy = FaultProxy::before(store.address());
+        let (config, url) = (folder.write("limits.yaml", policies), format!("redis://{}", proxy.address()));
+        let server = Server::start(&["--config", &config, "--store", &url, "--store-timeout", "5s"]);
+        let before = server.post("/v1/check", ALICE).json();
+        assert_eq!(before["trials"][0]["answer"], "allowed", "{before}");
+        proxy.delay(Way::Reply, Duration::from_secs(3));
+        let reply = ask(&server, &before);
+        assert_eq!(server.metric("tollgate_store_up"), Some(1.0), "it answers in time");
+        reply
+    };
+    let check = || reply(&|server, _| server.post("/v1/check", ALICE)).json();
+    let batch = || {
+        let alice: Value = serde_json::from_str(ALICE).expect("JSON");
+        let batch = json!({ "requests": [alice] }).to_string();
+        reply(&|server, _| server.post("/v1/check/batch", &batch)).json()["decisions"][0].clone()
+    };
+    let refund = || {
+        let body = |before: &Value| json!({ "attributes": { "user": "alice" }, "windows": charged(before) });
+        reply(&|server, before| server.admin_post("/v1/refund", &body(before).to_string()))
+    };
+    thread::scope(|scope| {
+        let decisions = [scope.spawn(check), scope.spawn(batch)];
+        let refund = scope.spawn(refund);
+        for decision in decisions {
+            let decision = decision.join().expect("an answer");
+            assert_eq!(decision["source"], "store", "{decision}");
+            assert_eq!(decision["trials"][0]["answer"], "failed", "{decision}");
+        }
+        refund.join().expect("an answer").assert_problem(503, None);
+    });
+}
+
 #[test]
 fn the_sixth_of_five_is_denied_on_every_process() {
     for software in [Software::Redis, Software::Valkey] {

@@ -9,7 +9,7 @@ use tollgate_testkit::servers::published::{self, Window};
 use tollgate_testkit::servers::{Cluster, Software};
 
 use super::{example, keys, log, refused, serve, still, text};
-use crate::support::{Connection, Reply, Server, until};
+use crate::support::{Connection, Reply, Server, tollgate, until};
 
 const YEAR: Duration = Duration::from_secs(365 * 86_400);
 
@@ -254,6 +254,33 @@ fn on_a_cluster_limits_are_charged_together() {
         assert_eq!(check(&server, &two).status, 200);
     }
     assert_eq!(check(&server, &two).status, 429);
+}
+
+/// One server that did not answer took the answers of all limits of the call with it, and every descriptor was admitted
+/// uncounted.
+#[test]
+fn a_server_that_hangs_takes_no_answers_of_others_with_it() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    let seeds = seeds.join(",");
+    let variables = [("REDIS_URL", seeds.as_str()), ("REDIS_TYPE", "cluster"), ("REDIS_SOCKET_TYPE", "tcp")];
+    let config = config();
+    let mut command = tollgate();
+    command.envs(variables);
+    let each_open = ["--count-denied", "--on-store-failure", "open", "--store-timeout", "2s"];
+    let server =
+        Server::start_by(command, &[&["--import", "envoy-ratelimit", &config][..], &each_open].concat());
+    let names: Vec<String> = (0..20).map(|name| format!("user-{name}")).collect();
+    let users: Vec<(&str, &str)> = names.iter().map(|name| ("user", name.as_str())).collect();
+    let left = || {
+        let answer: Value = serde_json::from_slice(&check(&server, &users).body).expect("an answer");
+        let statuses = answer["statuses"].as_array().expect("statuses").clone();
+        statuses.iter().filter_map(|status| status["limitRemaining"].as_u64()).collect::<Vec<u64>>()
+    };
+    until("all are counted", || left().iter().all(|left| *left > 0));
+    cluster.primary_of(0).pause();
+    let left = left();
+    assert!(left.iter().filter(|left| **left < 4).count() >= 5, "{left:?}");
 }
 
 #[test]
