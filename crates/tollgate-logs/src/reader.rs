@@ -73,7 +73,7 @@ impl Reader {
         Ok(self.read_some(1)?.next())
     }
 
-    /// Returns at most this many of the next requests; none after the last one. Before it there may be fewer.
+    /// Returns at most this many of the next requests, and at least one unless all have been read.
     ///
     /// # Errors
     ///
@@ -104,7 +104,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Goes on by so many requests, or to the end of the batch.
+    /// Skips this many requests, or the rest of the batch.
     fn skip(&mut self, mut requests: usize) {
         while let Some(bucket) = self.batch.get(self.next.0) {
             let left = bucket.heads.len() - self.next.1;

@@ -14,7 +14,7 @@ use tollgate_simulate::{Hit, Options, Replay};
 const REQUESTS: u64 = 4_000_000;
 
 /// As the command does it.
-const AT_ONCE: u64 = 256;
+const AT_ONCE: u64 = 1_024;
 
 const POLICIES: &str = "policies:
   - { name: login, match: { path: /login }, key: [ip], quotas: [5/1m] }

@@ -128,6 +128,8 @@ impl Node {
             NodeValue::Nothing => "nothing".into(),
             // It may hold a password.
             NodeValue::Scalar { written, .. } if written.contains("://") => "a URL".into(),
+            // Nobody needs it whole, and it may be a file that was meant for something else.
+            NodeValue::Scalar { written, .. } if written.len() > MAX_QUOTED => "a long text".into(),
             NodeValue::Scalar { written, .. } => format!("`{written}`").into(),
             NodeValue::List(_) => "a list".into(),
             NodeValue::Lines { .. } => "a file".into(),
@@ -141,6 +143,9 @@ impl Node {
         ProblemKind::Expected { expected: expected.into(), found: self.describe() }
     }
 }
+
+/// Bytes of a value that messages quote, at most.
+const MAX_QUOTED: usize = 200;
 
 struct Reader<'a, 'b> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,

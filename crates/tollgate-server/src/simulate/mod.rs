@@ -60,15 +60,13 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     finish(args, report, page)
 }
 
-/// Returns the error. If a log and the policies were swapped, that is said instead: the error would quote the log.
+/// Returns the error, with a hint if a log and the policies were swapped.
 fn unread(error: ConfigError, args: &SimulateArgs) -> Failure {
     let is_yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
     let has_yaml_log = args.logs.iter().any(|log| is_yaml(Path::new(log)));
     if has_yaml_log && !is_yaml(&args.policies) {
-        let policies = args.policies.display();
-        return Failure::usage(anyhow::anyhow!(
-            "the first argument must be the policy file, followed by the logs: {policies} is not a policy file"
-        ));
+        let expected = "the first argument must be the policy file, followed by the logs";
+        return Failure::usage(anyhow::Error::new(error).context(expected));
     }
     error.into()
 }

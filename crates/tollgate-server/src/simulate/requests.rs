@@ -44,7 +44,7 @@ struct Wanted {
 }
 
 /// How many requests are replayed at once: enough to try other limits on all cores.
-const AT_ONCE: usize = 256;
+const AT_ONCE: usize = 1_024;
 
 /// The texts of a request that reports show.
 struct Texts<'a> {

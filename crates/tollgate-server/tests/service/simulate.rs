@@ -68,7 +68,8 @@ fn line(ip: &str, second: u32, target: &str, status: u16) -> String {
 fn a_log_in_the_place_of_the_policies_is_said_to_be_there() {
     let (status, said, error) = Folder::new().run(&["simulate", "access.log", "policies.yaml"]);
     assert_eq!((status, said.as_str()), (Some(2), ""));
-    let expected = "error: the first argument must be the policy file, followed by the logs: access.log is not a policy file\n";
+    let expected = "error: the first argument must be the policy file, followed by the logs: access.log:1:1: expected a \
+                    mapping for the file, found a long text\n";
     assert_eq!(error, expected, "no line of the log is shown");
 }
 

@@ -197,23 +197,25 @@ impl Replay {
         self.requests(std::slice::from_ref(hit))
     }
 
-    /// Decides on requests, in this order. This is faster for a few hundred requests together than one by one: of
-    /// millions of clients, the memory of several is waited for at once, and other limits are tried on all cores.
+    /// Decides on requests, in this order. A thousand requests together are faster than one by one: with millions of
+    /// clients, the processor waits for the memory of several at once, and other limits are tried on all cores.
     ///
     /// # Errors
     ///
     /// The same as [`request`](Self::request).
     pub fn requests(&mut self, hits: &[Hit<'_>]) -> Result<(), ReplayError> {
         self.untried.clear();
-        for hits in hits.chunks(BATCH) {
+        let decided = hits.chunks(BATCH).try_for_each(|hits| {
             let digests = self.digests(hits);
-            for (hit, digest) in hits.iter().zip(digests) {
+            hits.iter().zip(digests).try_for_each(|(hit, digest)| {
                 self.decide(hit, digest)?;
                 self.bound_classes();
-            }
-        }
-        self.try_other_limits(hits);
-        Ok(())
+                Ok(())
+            })
+        });
+        // After an error, those before it.
+        self.try_other_limits(hits.get(..self.untried.len()).unwrap_or(hits));
+        decided
     }
 
     /// The clients of requests. Requests the memory of all of them before any is waited for.
@@ -282,8 +284,7 @@ impl Replay {
         }
     }
 
-    /// Lets each rung decide on all requests before the next one does, so that the memory of its counters is requested
-    /// at once.
+    /// Lets each rung decide on all requests.
     fn try_other_limits(&mut self, hits: &[Hit<'_>]) {
         let Some(subjects) = self.subjects.get(CLIENT).filter(|_| !self.rungs.is_empty()) else { return };
         let keys: Vec<Option<Key<'_>>> =
@@ -293,6 +294,7 @@ impl Replay {
             let subject = tracks.of(rung.track).map_or(CLIENT, |track| track.subject);
             let batches = hits.chunks(BATCH).zip(keys.chunks(BATCH)).zip(untried.chunks(BATCH));
             for ((hits, keys), untried) in batches {
+                // So that the processor waits for the memory of all of them at once.
                 let counters = |key| tracks.near().map(move |quota| Counter::new(quota, key));
                 rung.prefetch(keys.iter().flatten().flat_map(counters));
                 for (hit, untried) in hits.iter().zip(untried) {

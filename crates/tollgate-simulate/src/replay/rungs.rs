@@ -19,7 +19,7 @@ use super::{ClientNumbers, MAX_COUNTERS, Options, PolicyTrack, Role};
 use crate::code;
 use crate::output::number::counted;
 
-/// Rungs at most, of all quotas together: each takes as long as the replay itself.
+/// Rungs at most, of all quotas together: each takes as much work as the replay itself.
 const MAX_RUNGS: usize = 32;
 
 /// Counters of all rungs together for each client that may be followed, some 40 bytes each. Each rung has the same share: with
@@ -27,7 +27,7 @@ const MAX_RUNGS: usize = 32;
 /// rung that needs more gives no point, and a note tells it.
 const COUNTERS_PER_CLIENT: usize = 4;
 
-/// Decisions that are worth another thread: they take far longer than it takes to start.
+/// Decisions for each thread, at least. They take some ten times as long as it takes to start a thread.
 const WORTH_A_THREAD: usize = 512;
 
 /// Limits as shares of today's; of 10, if today's is 0.
@@ -42,7 +42,7 @@ pub(super) struct Rung {
     /// Those that it denied.
     clients: Bits,
     /// `None` once there was no room for its counters. Then it says nothing.
-    pub(super) engine: Option<Engine>,
+    engine: Option<Engine>,
     clock: ManualClock,
     policy: usize,
     role: Role,
@@ -126,8 +126,8 @@ pub(super) fn notes(policies: &Policies, tracks: &Tracks, rungs: &Rungs, asked: 
         );
     } else if tried < wanted.len() {
         notes.push(format!(
-            "Other limits were tried for {tried} of {} quotas that do not decide alone: each try takes as long as \
-             the replay itself, so there are at most {MAX_RUNGS}.",
+            "Other limits were tried for {tried} of {} quotas that do not decide alone: each try takes as much \
+             work as the replay itself, so there are at most {MAX_RUNGS}.",
             wanted.len()
         ));
     }
@@ -239,10 +239,16 @@ impl Rungs {
         self.rungs.is_empty()
     }
 
-    /// Calls back with each rung, for so many requests. If these are many, several threads share the rungs.
+    /// Calls back with each rung that still decides, for so many requests. If these are many, several threads share the
+    /// rungs.
     pub(super) fn each(&mut self, requests: usize, decide: impl Fn(&mut Rung) + Sync) {
-        let threads = (requests * self.rungs.len() / WORTH_A_THREAD).min(self.max_threads);
-        let rungs = Mutex::new(self.rungs.iter_mut());
+        let deciding = self.rungs.iter().filter(|rung| !rung.is_lost()).count();
+        let threads = (requests * deciding / WORTH_A_THREAD).min(self.max_threads);
+        let rungs = self.rungs.iter_mut().filter(|rung| !rung.is_lost());
+        if threads <= 1 {
+            return rungs.for_each(decide);
+        }
+        let rungs = Mutex::new(rungs);
         let next = || rungs.lock().unwrap_or_else(PoisonError::into_inner).next();
         let share = || {
             while let Some(rung) = next() {

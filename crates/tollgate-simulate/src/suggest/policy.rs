@@ -30,10 +30,11 @@ impl Suggestion {
         );
         for quota in &quotas {
             let Some((bound, limit)) = quota.bound.zip(quota.limit) else { continue };
+            let rounded = if limit > bound { format!("; rounded up to {limit}") } else { String::new() };
             let _ = writeln!(
                 text,
                 "# {limit}/{}: with a confidence of 95 %, at most {} of {client}s ever request more than {bound} in one\n\
-                 # window (from {} {client}s until {}); rounded up to {limit}.",
+                 # window (from {} {client}s until {}){rounded}.",
                 quota.window,
                 percentage(self.budget),
                 grouped(quota.fitted_clients),

@@ -308,8 +308,8 @@ impl Survey {
     fn gaps(&self) -> Option<String> {
         let (longest, from) = self.longest_gap?;
         Some(format!(
-            "There is no request in {} of the period, {} of that from {} on. This time is not counted as part of the \
-             period. If a clock was wrong there, leave it out by --from and --to.",
+            "There is no request in {} of the period; the longest gap lasts {} and begins at {}. This time is not \
+             counted as part of the period. If a clock was wrong there, leave it out by --from and --to.",
             lasting(self.gaps.as_secs_f64()),
             lasting(longest.as_secs_f64()),
             written(from, &self.options.zone)

@@ -83,10 +83,9 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                 grouped(bound),
                 counted(*fitted_clients, client)
             )?;
-            let factor = format!("{:.1}", limit as f64 / bound.max(1) as f64);
-            match factor.as_str() {
-                "1.0" => writeln!(f)?,
-                factor => writeln!(f, ";\n  rounded up by a factor of {factor}")?,
+            match limit > bound {
+                true => writeln!(f, ";\n  rounded up from {}", grouped(bound))?,
+                false => writeln!(f)?,
             }
             if let Some(Band { low, high }) = quota.band {
                 writeln!(
