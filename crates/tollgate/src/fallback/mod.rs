@@ -178,10 +178,6 @@ where
             }),
         }
     }
-
-    fn address(&self) -> Option<usize> {
-        self.store.address()
-    }
 }
 
 impl<S, C, D, T> FallbackStore<S, C, D>

@@ -54,7 +54,8 @@ pub trait Store: Send + Sync {
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send>;
 
-    /// Where the counters are in this process's memory. Stores at different addresses share no counter.
+    /// Returns where the counters are, if this process's memory has all of them: stores with two different addresses share
+    /// no counter.
     ///
     /// By default, `None`: other stores may have the same counters, as on one server.
     fn address(&self) -> Option<usize> {
