@@ -35,11 +35,34 @@ tokio::task_local! {
 }
 
 /// Runs a call to a [`RedisStore`](crate::RedisStore) whose caller waits no longer than this, which may be less than the
-/// store's deadline. A step without an answer by then fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). It
-/// may still be under way, as if its caller had gone away, so its outcome is unknown. Of a call with several steps, the
-/// other answers are kept.
+/// store's deadline. The time begins when the future is first polled. Inside another such call, the shorter time counts.
+///
+/// A step without an answer by then fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). It may still be under
+/// way, as if its caller had gone away, so its outcome is unknown. Of a call with several steps, the other answers are
+/// kept. A step that would begin after that time fails, and nothing was charged. Tasks that the call spawns do not know of
+/// the time.
+///
+/// # Examples
+///
+/// ```no_run
+/// use std::time::Duration;
+///
+/// use tollgate::{Quota, SharedLimiter};
+/// use tollgate_redis::{RedisStore, wait_at_most};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let store = RedisStore::builder("redis://127.0.0.1".parse()?).build()?;
+/// let limiter = SharedLimiter::new(Quota::per_minute(5), store);
+/// let decision = wait_at_most(Duration::from_millis(10), limiter.check("alice")).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub async fn wait_at_most<T>(time: Duration, call: impl Future<Output = T>) -> T {
-    WAITS_UNTIL.scope(instant() + time, call).await
+    let until = instant().checked_add(time).into_iter().chain(waits_until()).min();
+    match until {
+        Some(until) => WAITS_UNTIL.scope(until, call).await,
+        None => call.await,
+    }
 }
 
 /// When the caller of this task stops waiting, if it has said so.

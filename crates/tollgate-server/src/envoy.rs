@@ -17,7 +17,7 @@ use crate::live_domains::DomainFiles;
 use crate::log_gap::LogGap;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::stopwatch::Stopwatch;
-use crate::store::LATE;
+use crate::store::{LATE, ServedStore};
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -68,7 +68,7 @@ type Deadline = Box<dyn Fn() -> Sleep + Send + Sync>;
 /// The store of the policies' limiter, which the domains share.
 struct CountedByPolicies<S>(Arc<PolicyLimiter<S>>);
 
-impl<S: Store> EnvoyEngine<S> {
+impl<S: ServedStore> EnvoyEngine<S> {
     /// Builds an engine. Also returns the files of its domains.
     pub(crate) fn new(
         policies: Arc<PolicyLimiter<S>>,
@@ -80,7 +80,7 @@ impl<S: Store> EnvoyEngine<S> {
     ) -> (Self, DomainFiles) {
         let InitialDomains { domains, files, settings, on_store_failure, timeout, .. } = initial;
         let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
-        // Longer than the store takes to end a step itself, because it keeps the answers that are there by then.
+        // The store ends each step itself, and keeps the answers that have arrived. This is later, to not discard them.
         let deadline: Deadline = Box::new(move || sleep(timeout + 2 * LATE));
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full).deadline(deadline);
         let (requests, full, full_logged, store_errors, invalid) = Default::default();
@@ -115,7 +115,8 @@ impl<S: Store> EnvoyEngine<S> {
         }
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
-        let decision = self.limiter.decide(request).await;
+        let CountedByPolicies(policies) = self.limiter.store();
+        let decision = policies.store().in_one_call(self.limiter.decide(request)).await;
         undropped.ended();
         match &decision {
             Ok(response) => {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tollgate::StoreError;
+use tollgate::{AnswerError, StoreError};
 
 use self::apart::ask_apart;
 use self::busy_poll::{BusyPoll, CROWD};
@@ -80,7 +80,7 @@ impl Committer {
     }
 
     /// Puts the request into the next batch of this lane. The answer comes within the deadline of a decision that began
-    /// at this time.
+    /// at this time, or when the [caller stops waiting](crate::wait_at_most).
     ///
     /// # Errors
     ///
@@ -99,12 +99,16 @@ impl Committer {
             // Earlier steps of the call have used it up.
             return Err(Trouble::Late.into());
         }
+        let waits_until = waits_until();
+        if waits_until.is_some_and(|until| until <= now) {
+            return Err(StoreError::trouble(AnswerError::Late));
+        }
         let (waiter, awaited) = Waiter::new(deadline);
         // A driver may be busy with requests that came earlier and may take longer.
         let slack = slack(self.0.timeout);
         let is_later_step = now > begun + slack;
         let own = is_later_step.then(|| deadline + slack);
-        let awaited = awaited.until(own.into_iter().chain(waits_until()).min());
+        let awaited = awaited.until([own, waits_until].into_iter().flatten().min());
         if let Some(driver) = lane.push(Entry { slot, request, waiter })? {
             let mut driving = Box::pin(drive(Arc::clone(&self.0), driver));
             let mut context = Context::from_waker(Waker::noop());

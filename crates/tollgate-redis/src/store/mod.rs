@@ -168,13 +168,14 @@ impl Inner {
             })
             .collect();
         let mut answers = Vec::with_capacity(begun.len());
-        // The places of steps that are taken later, in turn.
-        let (mut across, mut others) = (Vec::<(usize, Vec<Id>)>::new(), Vec::new());
+        // Steps that have no answer yet, with their places.
+        let (mut charges, mut across, mut others) = (Vec::new(), Vec::<(usize, Vec<Id>)>::new(), Vec::new());
         for (place, ((prepared, begun), step)) in prepared.into_iter().zip(begun).zip(steps).enumerate() {
             answers.push(match (prepared, begun, step) {
                 (Some(Prepared::Known(counted)), ..) | (_, Some(Begun::Known(counted)), _) => Ok(counted),
-                (Some(Prepared::Named(named)), Some(Begun::Asked(mut pending)), _) => {
-                    self.counted(&named, &mut pending).await
+                (Some(Prepared::Named(named)), Some(Begun::Asked(pending)), _) => {
+                    charges.push((place, named, pending));
+                    Err(RedisError::TimedOut.into())
                 }
                 (.., Step::Charge(charges)) => {
                     across.push((place, NamedCharges::new(charges, &self.names).ids().collect()));
@@ -186,18 +187,27 @@ impl Inner {
                 }
             });
         }
-        // Only once nothing else is under way: no charge across slots is denied because of what another gives back.
-        for turns in [others, apart(across)] {
-            let in_turn = async |places: &Vec<usize>| {
-                let mut taken = Vec::with_capacity(places.len());
-                for place in places {
-                    taken.push((*place, self.step(steps[*place], call_begun).await));
-                }
-                taken
-            };
-            for (place, answer) in all(turns.iter().map(in_turn)).await.into_iter().flatten() {
-                answers[place] = answer;
+        let charges = async {
+            let mut counted = Vec::with_capacity(charges.len());
+            for (place, named, mut pending) in charges {
+                counted.push((place, self.counted(&named, &mut pending).await));
             }
+            counted
+        };
+        let in_turn = async |places: &Vec<usize>| {
+            let mut taken = Vec::with_capacity(places.len());
+            for place in places {
+                taken.push((*place, self.step(steps[*place], call_begun).await));
+            }
+            taken
+        };
+        // Side by side, so that a server that hangs holds up no step on another.
+        let (charges, others) = tokio::join!(charges, all(others.iter().map(in_turn)));
+        // Only once nothing else is under way: no charge across slots is denied because of what another gives back.
+        let across = apart(across);
+        let across = all(across.iter().map(in_turn)).await;
+        for (place, answer) in charges.into_iter().chain(others.into_iter().chain(across).flatten()) {
+            answers[place] = answer;
         }
         answers
     }

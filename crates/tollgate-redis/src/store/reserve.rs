@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
-use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
+use tollgate::{AnswerError, Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
 
 use super::Inner;
 use super::ask::{Pending, Taken};
@@ -121,15 +121,19 @@ impl Inner {
         charges: &[Charge<'_>],
         begun: Instant,
     ) -> Result<Counted, StoreError> {
+        let waits_until = waits_until();
+        if waits_until.is_some_and(|until| until <= instant()) {
+            return Err(StoreError::trouble(AnswerError::Late));
+        }
         let owned = charges.iter().map(Owned::new).collect();
         let (caller, answer) = oneshot::channel();
         tokio::spawn(Arc::clone(self).take_across(owned, begun, caller));
-        let answer = match waits_until() {
-            None => Ok(answer.await),
-            Some(until) => timeout_at(until, answer).await,
+        let answer = match waits_until {
+            None => answer.await.ok(),
+            Some(until) => timeout_at(until, answer).await.ok().and_then(Result::ok),
         };
-        // There is none if the runtime shuts down.
-        answer.ok().and_then(Result::ok).unwrap_or_else(|| Err(RedisError::TimedOut.into()))
+        // There is none if the caller's time is over, or the runtime shuts down.
+        answer.unwrap_or_else(|| Err(RedisError::TimedOut.into()))
     }
 
     async fn take_across(

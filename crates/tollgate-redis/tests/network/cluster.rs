@@ -322,14 +322,20 @@ async fn an_impatient_caller_keeps_the_answers_that_are_there() {
     let quota = PolicyQuota::new("test", Quota::per_day(10));
     let keys: Vec<Key<'_>> = users.iter().map(|user| Key::from(user.as_str())).collect();
     let charges: Vec<_> = keys.iter().map(|key| [Charge::new(&quota, key, 1)]).collect();
-    let steps: Vec<Step<'_>> = charges.iter().map(|charge| Step::Charge(charge)).collect();
+    // Records were sent only after the answers to all charges.
+    let records = charges.iter().flatten().map(|charge| Step::Record(*charge));
+    let steps: Vec<Step<'_>> = charges.iter().map(|charge| Step::Charge(charge)).chain(records).collect();
     let answers = wait_at_most(Duration::from_secs(2), async { caller.store.step_each(&steps).await }).await;
-    let (counted, failed): (Vec<_>, Vec<_>) = answers.into_iter().partition(Result::is_ok);
-    assert!((5..30).contains(&counted.len()), "{} of 30 counted while one of three hangs", counted.len());
-    for error in failed.into_iter().filter_map(Result::err) {
+    let (charged, recorded) = answers.split_at(charges.len());
+    let counted = |answers: &[Result<Counted, _>]| answers.iter().filter(|answer| answer.is_ok()).count();
+    assert!((5..30).contains(&counted(charged)), "{} of 30 while one of three hangs", counted(charged));
+    assert_eq!(counted(charged), counted(recorded));
+    for error in answers.into_iter().filter_map(Result::err) {
         assert!(error.may_have_charged(), "{error}");
         assert_eq!(trouble(error), RedisError::TimedOut);
     }
+    let unsent = wait_at_most(Duration::ZERO, caller.store.charge(&charges[0])).await.unwrap_err();
+    assert!(!unsent.may_have_charged(), "{unsent}");
 }
 
 /// A primary that hangs is left at once, and the others go on.

@@ -9,14 +9,13 @@ use crate::stopwatch::Stopwatch;
 /// Kept back from the caller's time, so that the answer still reaches the caller.
 const MARGIN: Duration = Duration::from_millis(3);
 
-/// Of that, how much later a store is cut off that does not keep the time itself.
+/// The part of it after which a store is cut off that does not keep the time itself.
 pub(super) const GRACE: Duration = Duration::from_millis(2);
 
-/// A store that does not answer in less time than this is not late.
+/// A store that does not answer the first step of a call in less time than this is not late. A later step does not begin
+/// with less than this, or with less than a twentieth of a shorter deadline: it would probably be cut off, and its outcome
+/// unknown.
 const LEAST: Duration = Duration::from_millis(5);
-
-/// A step with less than this part of the deadline does not begin: it would be cut off, and its outcome unknown.
-const TOO_LITTLE: u32 = 20;
 
 #[derive(Debug, Clone, Copy)]
 struct Patience {
@@ -41,10 +40,9 @@ tokio::task_local! {
 pub(super) enum StepTime {
     /// The whole deadline.
     Whole,
-    /// Less than that, but enough: a store that takes longer is late.
+    /// As long as the caller waits, which is less: a store that takes longer is late.
     AtMost(Duration),
-    /// Less than half of the deadline, because earlier steps took the rest. If that does not suffice, the store need not be
-    /// the reason.
+    /// What earlier steps of the call have left. If that does not suffice, the store need not be the reason.
     Rest(Duration),
     /// Too little to begin.
     TooLittle,
@@ -53,16 +51,17 @@ pub(super) enum StepTime {
 impl StepTime {
     /// The time of the step that begins now, with this deadline.
     pub(super) fn of_next(deadline: Duration) -> Self {
-        let patience = left().filter(|left| *left < deadline);
+        let patience = left();
         let rest = CALL.try_with(|Call { begun, has_step }| {
             has_step.replace(true).then(|| deadline.saturating_sub(begun.elapsed()))
         });
-        let rest = rest.ok().flatten();
-        let shortest = patience.into_iter().chain(rest).min();
-        match (rest, shortest) {
-            (Some(rest), _) if rest < deadline / TOO_LITTLE => Self::TooLittle,
-            (Some(rest), Some(shortest)) if rest < deadline / 2 => Self::Rest(shortest),
-            (_, shortest) => shortest.map_or(Self::Whole, Self::AtMost),
+        match (rest.ok().flatten(), patience) {
+            (Some(rest), _) => match rest.min(patience.unwrap_or(rest)) {
+                left if left < LEAST.min(deadline / 20) => Self::TooLittle,
+                left => Self::Rest(left),
+            },
+            (None, Some(left)) if left < deadline => Self::AtMost(left.max(LEAST)),
+            (None, _) => Self::Whole,
         }
     }
 }
@@ -81,11 +80,46 @@ pub(super) async fn in_one_call<T>(call: impl Future<Output = T>) -> T {
     CALL.scope(Call { begun: Stopwatch::start(), has_step: Cell::new(false) }, call).await
 }
 
-/// Returns how long the caller lets a step of the store take.
+/// Returns how long the caller still waits for steps of the store.
 fn left() -> Option<Duration> {
-    PATIENCE
-        .try_with(|Patience { begun, limit }| {
-            limit.saturating_sub(begun.elapsed()).saturating_sub(MARGIN).max(LEAST)
-        })
-        .ok()
+    let left =
+        |Patience { begun, limit }: &Patience| limit.saturating_sub(begun.elapsed()).saturating_sub(MARGIN);
+    PATIENCE.try_with(left).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use tollgate_testkit::block_on;
+
+    use super::*;
+
+    /// The trial of an impatient caller was taken for one of a caller that waits for the whole deadline: that it had no answer
+    /// soon enough counted as an outage.
+    #[test]
+    fn later_steps_have_the_rest_whoever_limits_the_call() {
+        let (deadline, limit) = (Duration::from_secs(100), Duration::from_secs(20));
+        let next = || StepTime::of_next(deadline);
+        let is_below = |left: Duration, most: u64| left <= Duration::from_secs(most) && left > limit / 2;
+        block_on(async {
+            assert_eq!(next(), StepTime::Whole);
+            in_one_call(async {
+                assert_eq!(next(), StepTime::Whole);
+                assert!(matches!(next(), StepTime::Rest(left) if is_below(left, 100)));
+            })
+            .await;
+            let impatient = in_one_call(async {
+                assert!(matches!(next(), StepTime::AtMost(left) if is_below(left, 20)));
+                assert!(matches!(next(), StepTime::Rest(left) if is_below(left, 20)));
+            });
+            with_patience(Some(limit), impatient).await;
+            let without_time = in_one_call(async {
+                thread::sleep(MARGIN);
+                assert_eq!(next(), StepTime::AtMost(LEAST));
+                assert_eq!(next(), StepTime::TooLittle);
+            });
+            with_patience(Some(MARGIN), without_time).await;
+        });
+    }
 }
