@@ -145,7 +145,7 @@ impl Node {
 }
 
 /// Bytes of a value that messages quote, at most.
-const MAX_QUOTED: usize = 200;
+const MAX_QUOTED: usize = 64;
 
 struct Reader<'a, 'b> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,

@@ -213,7 +213,7 @@ impl Replay {
                 Ok(())
             })
         });
-        // After an error, those before it.
+        // If a request failed, the limits are tried on those before it.
         self.try_other_limits(hits.get(..self.untried.len()).unwrap_or(hits));
         decided
     }

@@ -83,10 +83,10 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                 grouped(bound),
                 counted(*fitted_clients, client)
             )?;
-            match limit > bound {
-                true => writeln!(f, ";\n  rounded up from {}", grouped(bound))?,
-                false => writeln!(f)?,
+            if limit > bound {
+                write!(f, ";\n  rounded up from {}", grouped(bound))?;
             }
+            writeln!(f)?;
             if let Some(Band { low, high }) = quota.band {
                 writeln!(
                     f,
