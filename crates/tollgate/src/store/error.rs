@@ -48,7 +48,7 @@ pub struct Full;
 #[non_exhaustive]
 pub enum AnswerError {
     /// No answer came before the deadline. The fault of the store or of the network. The store may have charged, or may
-    /// still charge, so a retry may charge twice.
+    /// still charge, so a retry may charge twice, unless the error [says otherwise](StoreError::may_have_charged).
     #[error("no answer from the store in time")]
     Late,
     /// No working store gives this answer to this step. The fault of the store; a retry seldom helps.
