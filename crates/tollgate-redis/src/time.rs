@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 pub(crate) use tokio::time::Instant;
-use tollgate::{Clock, SystemClock, Timestamp};
+use tollgate::{AnswerError, Clock, StoreError, SystemClock, Timestamp};
 
 /// When a call began, and the time now: for a new call, one reading of the clock.
 #[derive(Debug, Clone, Copy)]
@@ -37,10 +37,9 @@ tokio::task_local! {
 /// Runs a call to a [`RedisStore`](crate::RedisStore) whose caller waits no longer than this, which may be less than the
 /// store's deadline. The time begins when the future is first polled. Inside another such call, the shorter time counts.
 ///
-/// A step without an answer by then fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). It may still be under
-/// way, as if its caller had gone away, so its outcome is unknown. Of a call with several steps, the other answers are
-/// kept. A step that would begin after that time fails, and nothing was charged. Tasks that the call spawns do not know of
-/// the time.
+/// A step that has no answer by then fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). The store may still
+/// take it, so its outcome is unknown. If the call has several steps, those with an answer keep it. A step that would begin
+/// later fails too, and charges nothing. Tasks that the call spawns do not inherit the time.
 ///
 /// # Examples
 ///
@@ -66,8 +65,20 @@ pub async fn wait_at_most<T>(time: Duration, call: impl Future<Output = T>) -> T
 }
 
 /// When the caller of this task stops waiting, if it has said so.
-pub(crate) fn waits_until() -> Option<Instant> {
+fn waits_until() -> Option<Instant> {
     WAITS_UNTIL.try_with(|until| *until).ok()
+}
+
+/// Returns until when the caller waits for a step that begins now, if it has said so.
+///
+/// # Errors
+///
+/// If that time is over. Nothing is charged then.
+pub(crate) fn wait_for_step(now: Instant) -> Result<Option<Instant>, StoreError> {
+    match waits_until() {
+        Some(until) if until <= now => Err(StoreError::trouble(AnswerError::Late)),
+        until => Ok(until),
+    }
 }
 
 /// The monotonic clock.

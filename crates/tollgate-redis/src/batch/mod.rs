@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tollgate::{AnswerError, StoreError};
+use tollgate::StoreError;
 
 use self::apart::ask_apart;
 use self::busy_poll::{BusyPoll, CROWD};
@@ -39,7 +39,7 @@ pub(crate) use crate::lane::Awaited;
 use crate::lane::{Batch, Driver, Entry, HeldUp, Lane, Next, Waiter};
 use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
-use crate::time::{CallTime, Instant, instant, waits_until};
+use crate::time::{CallTime, Instant, instant, wait_for_step};
 use crate::topology::Topology;
 use crate::trouble::Trouble;
 
@@ -99,10 +99,7 @@ impl Committer {
             // Earlier steps of the call have used it up.
             return Err(Trouble::Late.into());
         }
-        let waits_until = waits_until();
-        if waits_until.is_some_and(|until| until <= now) {
-            return Err(StoreError::trouble(AnswerError::Late));
-        }
+        let waits_until = wait_for_step(now)?;
         let (waiter, awaited) = Waiter::new(deadline);
         // A driver may be busy with requests that came earlier and may take longer.
         let slack = slack(self.0.timeout);

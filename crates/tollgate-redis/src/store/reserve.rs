@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
-use tollgate::{AnswerError, Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
+use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
 
 use super::Inner;
 use super::ask::{Pending, Taken};
@@ -30,7 +30,7 @@ use crate::denials::Id;
 use crate::keys::{KeyText, Names, Slot};
 use crate::named_charges::{Asked, NamedCharges};
 use crate::script::{Answer, Outcome, Request};
-use crate::time::{CallTime, Instant, instant, waits_until};
+use crate::time::{CallTime, Instant, instant, wait_for_step};
 use crate::topology::slot;
 
 /// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
@@ -121,10 +121,7 @@ impl Inner {
         charges: &[Charge<'_>],
         begun: Instant,
     ) -> Result<Counted, StoreError> {
-        let waits_until = waits_until();
-        if waits_until.is_some_and(|until| until <= instant()) {
-            return Err(StoreError::trouble(AnswerError::Late));
-        }
+        let waits_until = wait_for_step(instant())?;
         let owned = charges.iter().map(Owned::new).collect();
         let (caller, answer) = oneshot::channel();
         tokio::spawn(Arc::clone(self).take_across(owned, begun, caller));

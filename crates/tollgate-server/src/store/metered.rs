@@ -99,8 +99,8 @@ impl<S: Store> Metered<S> {
                 Err(AnswerError::Late.into())
             }
             StepTime::AtMost(left) | StepTime::Rest(left) => {
-                // A store that can keeps the answers that are there by then. Any other is cut off a little later. However
-                // many answers there are, they are taken at once, so that this happens before.
+                // A Redis store ends its steps by then, and keeps the answers that have arrived. The timeout is for other
+                // stores. It must not fire while many answers are being taken, so the step does not yield.
                 let step = wait_at_most(left, unconstrained(step));
                 time::timeout(left + patience::GRACE, step).await.map_err(|_| AnswerError::Late.into())
             }

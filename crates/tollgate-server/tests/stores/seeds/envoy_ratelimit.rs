@@ -20,6 +20,16 @@ fn config() -> String {
     example("envoy-ratelimit/config")
 }
 
+/// The addresses of its servers, as `REDIS_URL` has them.
+fn seeds(cluster: &Cluster) -> String {
+    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
+    seeds.join(",")
+}
+
+fn of_cluster(seeds: &str) -> [(&str, &str); 3] {
+    [("REDIS_URL", seeds), ("REDIS_TYPE", "cluster"), ("REDIS_SOCKET_TYPE", "tcp")]
+}
+
 fn body(entries: &[(&str, &str)]) -> Value {
     let descriptors =
         entries.iter().map(|(key, value)| json!({ "entries": [{ "key": key, "value": value }] }));
@@ -245,9 +255,8 @@ fn files_are_read_again_and_mistakes_keep_the_last_good_limits() {
 #[test]
 fn on_a_cluster_limits_are_charged_together() {
     let cluster = Cluster::start(Software::Redis).calm();
-    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
-    let seeds = seeds.join(",");
-    let variables = [("REDIS_URL", seeds.as_str()), ("REDIS_TYPE", "cluster"), ("REDIS_SOCKET_TYPE", "tcp")];
+    let seeds = seeds(&cluster);
+    let variables = of_cluster(&seeds);
     let server = serve(&variables, &["--import", "envoy-ratelimit", &config()]);
     let two = [("user", "frank"), ("user", "grace")];
     for _ in 0..5 {
@@ -261,9 +270,8 @@ fn on_a_cluster_limits_are_charged_together() {
 #[test]
 fn a_server_that_hangs_takes_no_answers_of_others_with_it() {
     let cluster = Cluster::start(Software::Redis).calm();
-    let seeds: Vec<String> = cluster.nodes().iter().map(|node| node.address().to_string()).collect();
-    let seeds = seeds.join(",");
-    let variables = [("REDIS_URL", seeds.as_str()), ("REDIS_TYPE", "cluster"), ("REDIS_SOCKET_TYPE", "tcp")];
+    let seeds = seeds(&cluster);
+    let variables = of_cluster(&seeds);
     let config = config();
     let mut command = tollgate();
     command.envs(variables);
