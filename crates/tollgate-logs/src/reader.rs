@@ -37,8 +37,8 @@ pub(crate) enum Message {
     End(Box<Summary>, Result<(), Error>),
 }
 
-/// How many batches wait to be taken. A few hide that the two threads are never equally fast.
-const AHEAD: usize = 8;
+/// How many batches wait to be taken. They hide that the two threads are never equally fast.
+const AHEAD: usize = 1;
 
 impl Reader {
     /// Opens logs, and begins to read them.

@@ -39,8 +39,9 @@ pub(crate) struct Reading {
     batch_requests: usize,
 }
 
-/// How many requests are sent at once, at least: enough that waking the other thread costs little.
-const BATCH: usize = 4_096;
+/// How many requests are sent at once, at least: enough that it matters little if the other thread waits for its own
+/// threads after each batch.
+const BATCH: usize = 32_768;
 
 /// How many lines of a file are read before it is looked which file lies back furthest.
 const TURN: usize = 512;

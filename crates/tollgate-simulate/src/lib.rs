@@ -17,7 +17,7 @@
 //! for second in 0..5 {
 //!     let time = Timestamp::from_unix_millis(1_700_000_040_000 + second * 1_000);
 //!     let attributes = [("ip", "192.0.2.7"), ("path", "/login")].into_iter().collect();
-//!     replay.request(&Hit::new(time, attributes))?;
+//!     replay.request(Hit::new(time, attributes))?;
 //! }
 //! let report = replay.report();
 //! assert_eq!((report.requests, report.denied), (5, 3));

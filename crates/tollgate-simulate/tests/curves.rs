@@ -22,7 +22,7 @@ fn replay(text: &str, options: Options, requests: &[(i64, &str, Option<&str>)]) 
             Timestamp::from_unix_millis(MONDAY + second * 1_000),
             [("ip", *ip), ("path", "/login")].into_iter().chain(user).collect(),
         );
-        replay.request(&hit).unwrap();
+        replay.request(hit).unwrap();
     }
     replay.report()
 }

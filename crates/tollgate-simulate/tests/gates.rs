@@ -75,7 +75,7 @@ fn replay(policies: Policies, baseline: Policies, options: Options, clients: &[S
             Timestamp::from_unix_millis(common::MONDAY + second),
             [("ip", ip.as_str()), ("path", "/login")].into_iter().collect(),
         );
-        replay.request(&hit).unwrap();
+        replay.request(hit).unwrap();
     }
     replay.report()
 }
@@ -262,7 +262,7 @@ fn what_only_one_version_can_decide_is_no_answer_about_differences() {
     let mut replay = Replay::new(by("user"), Some(by("tenant")), Options::default()).unwrap();
     for second in 0..20 {
         let attributes = [("user", "bob"), ("ip", "192.0.2.1")].into_iter().collect();
-        replay.request(&Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
+        replay.request(Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
     }
     let report = replay.report();
     for gate in ["newly_denied > 0", "newly_denied_clients > 0", "newly_allowed > 0"] {
@@ -280,7 +280,7 @@ fn newly_denied_requests_without_a_client_are_no_answer_about_clients() {
     for second in 0..20 {
         let ip = (second == 0).then_some(("ip", "192.0.2.1"));
         let attributes = [("user", "bob")].into_iter().chain(ip).collect();
-        replay.request(&Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
+        replay.request(Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
     }
     let report = replay.report();
     for (gate, expected) in [
@@ -339,7 +339,7 @@ fn newly_denied_clients_are_counted_by_policy_and_class() {
         Replay::new(policies(&of_pages(1)), Some(policies(&of_pages(9))), Options::default()).unwrap();
     for (second, path) in (0..).zip(["/pages/1"; 25].into_iter().chain(["/login"; 2])) {
         let attributes = [("ip", "192.0.2.1"), ("path", path)].into_iter().collect();
-        replay.request(&Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
+        replay.request(Hit::new(Timestamp::from_unix_millis(common::MONDAY + second), attributes)).unwrap();
     }
     let report = replay.report();
     let held = |gate: &str| gate.parse::<Gate>().unwrap().check(&report, 1).unwrap().held;

@@ -121,8 +121,8 @@ fn replay(text: &str, lines: &[Line], options: Options) -> (Report, Vec<usize>) 
         let path = if *is_login { "/login" } else { "/search" };
         let before = replay.denied();
         replay
-            .request(&Hit {
-                path: Some(path),
+            .request(Hit {
+                path: Some(path.as_bytes()),
                 ..Hit::new(
                     Timestamp::from_unix_millis(*time),
                     [("ip", ip.as_str()), ("path", path), ("units", &cost)].into_iter().collect(),
@@ -143,7 +143,7 @@ fn replay_at_once(text: &str, lines: &[Line], options: Options) -> Report {
     let hits = lines.iter().zip(&texts).map(|((time, _, is_login, _), (ip, cost))| {
         let path = if *is_login { "/login" } else { "/search" };
         Hit {
-            path: Some(path),
+            path: Some(path.as_bytes()),
             ..Hit::new(
                 Timestamp::from_unix_millis(*time),
                 [("ip", ip.as_str()), ("path", path), ("units", cost)].into_iter().collect(),
@@ -151,7 +151,7 @@ fn replay_at_once(text: &str, lines: &[Line], options: Options) -> Report {
         }
     });
     let mut replay = Replay::new(policies(text), None, options).unwrap();
-    replay.requests(&hits.collect::<Vec<_>>()).unwrap();
+    replay.requests(hits).unwrap();
     replay.report()
 }
 

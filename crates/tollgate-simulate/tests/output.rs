@@ -162,12 +162,12 @@ fn a_hidden_key_is_not_printed_as_a_program_or_a_path() {
             let secret = if attribute == "path" { "/reset/SECRET" } else { "Program SECRET" };
             let mut hit =
                 Hit::new(Timestamp::from_unix_millis(second), [(client, secret)].into_iter().collect());
-            (hit.user_agent, hit.path) = (Some("Mozilla/5.0"), Some("/login"));
+            hit = Hit { user_agent: Some(b"Mozilla/5.0"), path: Some(b"/login"), ..hit };
             match attribute {
-                "path" => hit.path = Some("/reset/SECRET"),
-                _ => hit.user_agent = Some("Program SECRET"),
+                "path" => hit.path = Some(b"/reset/SECRET"),
+                _ => hit.user_agent = Some(b"Program SECRET"),
             }
-            replay.request(&hit).unwrap();
+            replay.request(hit).unwrap();
         }
         let mut report = replay.report();
         assert!(Answer::new(report.clone(), Vec::new()).to_string().contains("SECRET"));

@@ -42,8 +42,8 @@ fn suggest(mut requests: Vec<(i64, u32, &str, u16)>, options: SurveyOptions) -> 
         let ip = std::net::Ipv4Addr::from_bits(0x0a00_0000 + client).to_string();
         survey.request(&Hit {
             status: Some(status),
-            user_agent: Some(program),
-            path: Some("/"),
+            user_agent: Some(program.as_bytes()),
+            path: Some(b"/"),
             ..Hit::new(
                 Timestamp::from_unix_millis(MONDAY + second * 1_000),
                 [("ip", ip.as_str()), ("path", "/")].into_iter().collect(),

@@ -43,14 +43,8 @@ struct Wanted {
     is_seen: Cell<bool>,
 }
 
-/// How many requests are replayed at once: enough to try other limits on all cores.
-const AT_ONCE: usize = 1_024;
-
-/// The texts of a request that reports show.
-struct Texts<'a> {
-    user_agent: Option<Cow<'a, str>>,
-    path: Option<Cow<'a, str>>,
-}
+/// How many requests are passed on at once, at most. The more there are, the less often threads wait for each other.
+const AT_ONCE: usize = 65_536;
 
 /// The place of an attribute in a logged request.
 #[derive(Debug, Clone, Copy)]
@@ -119,7 +113,7 @@ impl Requests {
     /// Calls back with groups of requests, in the order of time. Returns the summary of the logs, with notes about it.
     pub(super) fn each(
         mut self,
-        mut take: impl FnMut(&[Hit<'_>]) -> Result<(), Failure>,
+        mut take: impl FnMut(&mut dyn Iterator<Item = Hit<'_>>) -> Result<(), Failure>,
     ) -> Result<(ReadReport, Vec<String>), Failure> {
         self.refuse_sample()?;
         let progress = ProgressLine::start(self.reader.watch(), self.is_sorted);
@@ -178,7 +172,7 @@ impl Requests {
     fn take_all(
         &mut self,
         progress: &ProgressLine,
-        take: &mut impl FnMut(&[Hit<'_>]) -> Result<(), Failure>,
+        take: &mut impl FnMut(&mut dyn Iterator<Item = Hit<'_>>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         let (from, to) = (self.from, self.to);
         let is_within = |request: &Request<'_>| {
@@ -188,34 +182,32 @@ impl Requests {
         loop {
             let show_keys = self.show_keys;
             let some = self.reader.read_some(AT_ONCE).map_err(|error| told(error, show_keys))?;
-            let requests: Vec<Request<'_>> = some.collect();
-            if requests.is_empty() {
-                return Ok(());
-            }
-            progress.replayed(requests.len());
-            let texts: Vec<Texts<'_>> = requests.iter().map(Texts::of).collect();
-            let mut hits = Vec::with_capacity(requests.len());
-            for (request, texts) in requests.iter().zip(&texts).filter(|(request, _)| is_within(request)) {
+            let mut count = 0;
+            let counted = some.inspect(|_| count += 1);
+            take(&mut counted.filter(is_within).map(|request| {
                 self.gaps.note(request.time_micros());
                 self.taken += 1;
                 let (mut attributes, mut damaged) = (Attributes::default(), None);
                 for Wanted { name, source, is_decisive, is_seen } in &self.wanted {
-                    if let Some((value, is_text)) = source.value(request) {
+                    if let Some((value, is_text)) = source.value(&request) {
                         is_seen.set(true);
                         attributes.push(name.as_str(), value);
                         damaged = damaged.or(Some(name.as_str()).filter(|_| *is_decisive && !is_text));
                     }
                 }
-                hits.push(Hit {
-                    time: time(request),
+                Hit {
+                    time: time(&request),
                     attributes,
                     status: request.status(),
-                    user_agent: texts.user_agent.as_deref(),
-                    path: texts.path.as_deref(),
+                    user_agent: request.user_agent(),
+                    path: request.path(),
                     damaged,
-                });
+                }
+            }))?;
+            if count == 0 {
+                return Ok(());
             }
-            take(&hits)?;
+            progress.replayed(count);
         }
     }
 
@@ -274,12 +266,6 @@ fn told(error: LogError, show_keys: bool) -> Failure {
 /// Returns the time at which a request began.
 fn time(request: &Request<'_>) -> Timestamp {
     Timestamp::from_unix_millis(request.time_micros().div_euclid(1_000))
-}
-
-impl<'a> Texts<'a> {
-    fn of(request: &Request<'a>) -> Self {
-        Self { user_agent: request.user_agent().map(text), path: request.path().map(text) }
-    }
 }
 
 /// Borrows bytes that are UTF-8. Nearly all are valid, and this is then much faster than `from_utf8_lossy` alone.

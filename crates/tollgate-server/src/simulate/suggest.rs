@@ -52,7 +52,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         zone: args.log.tz.clone().unwrap_or(TimeZone::UTC),
     });
     let (read, notes) = requests.each(|hits| {
-        hits.iter().for_each(|hit| survey.request(hit));
+        hits.for_each(|hit| survey.request(&hit));
         Ok(())
     })?;
     let mut suggestion = survey.suggest();

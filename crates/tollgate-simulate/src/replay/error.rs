@@ -1,5 +1,7 @@
 //! The reason why a replay cannot continue.
 
+use std::io;
+
 use thiserror::Error;
 use tollgate::StoreError;
 use tollgate_policy::PolicyError;
@@ -24,6 +26,9 @@ pub enum ReplayError {
         /// The classes.
         classes: usize,
     },
+    /// The thread that decides cannot be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// A store in memory always answers; this is a defect of Tollgate.
     #[error("the counters of the replay gave no answer")]
     NoAnswer,

@@ -14,9 +14,9 @@ pub struct Hit<'a> {
     /// The status that it was answered with.
     pub status: Option<u16>,
     /// The program that sent it, as it named itself.
-    pub user_agent: Option<&'a str>,
+    pub user_agent: Option<&'a [u8]>,
     /// The requested path, for examples.
-    pub path: Option<&'a str>,
+    pub path: Option<&'a [u8]>,
     /// An attribute that decides, and is not UTF-8: the service refuses such a request, and does not count it.
     pub damaged: Option<&'a str>,
 }

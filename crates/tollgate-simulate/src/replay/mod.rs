@@ -1,10 +1,12 @@
 //! Requests of the past, decided by the engine that decides live.
 //!
 //! ```text
-//! Hit ──▶ clock ──▶ Engine ─────▶ decision ──▶ policies   what each policy denied
-//!         driven    the policies               quotas     the windows of each client
-//!         by it     baseline                   clients    who was denied, and who was not before
-//!                   other limits               times      when
+//!       a thread of its own                     the caller's thread
+//! Hit ──▶ Decider ──────────▶ decisions ──▶ Noter ──▶ policies   what each policy denied
+//!         clock of the hits                           quotas     the windows of each client
+//!         policies, baseline                          clients    who was denied, and who was not before
+//!                                                     times      when
+//!                                                     rungs      what other limits would deny
 //! ```
 
 mod bits;
@@ -12,12 +14,13 @@ mod burst;
 mod by_class;
 mod calendar;
 mod clients;
+mod decider;
 mod engine;
 mod error;
 mod example;
 mod finish;
 mod hit;
-mod note;
+mod noter;
 mod numbers;
 mod options;
 mod outcome;
@@ -31,32 +34,27 @@ mod subjects;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
-use std::hint::black_box;
+use std::sync::mpsc::channel;
+use std::{iter, thread};
 
-use smallvec::SmallVec;
-use tollgate::{Counter, Key, ManualClock, Timestamp};
+use tollgate::ManualClock;
 use tollgate_policy::Policies;
 
 use self::by_class::ByClass;
-use self::calendar::Calendar;
-use self::clients::Clients;
+use self::decider::Decider;
 use self::engine::Engine;
 pub use self::error::ReplayError;
-use self::example::Examples;
 pub(crate) use self::finish::written;
 pub use self::hit::Hit;
-pub(crate) use self::note::mix;
+pub(crate) use self::noter::mix;
+use self::noter::{ClientNumbers, Noter};
 pub(crate) use self::options::MAX_ATTRIBUTE_BYTES;
 pub use self::options::Options;
 pub(crate) use self::outcome::Clientless;
-use self::outcome::Verdict;
-use self::per_client::PerClient;
-use self::policy_track::{CLIENT, PolicyTrack, Tracks};
+use self::policy_track::{PolicyTrack, Tracks};
 pub use self::role::Role;
-use self::rungs::{Rungs, Untried};
+use self::rungs::Rungs;
 pub(crate) use self::subjects::{Found, Subjects, digest, keep};
-use crate::code;
 
 /// A running replay: accepts requests in the order of their times, and then [creates the report](Self::report).
 ///
@@ -76,7 +74,7 @@ use crate::code;
 /// for second in 0..5 {
 ///     let time = Timestamp::from_unix_millis(1_700_000_040_000 + second * 1_000);
 ///     let attributes = [("ip", "192.0.2.7"), ("path", "/login")].into_iter().collect();
-///     replay.request(&Hit::new(time, attributes))?;
+///     replay.request(Hit::new(time, attributes))?;
 /// }
 /// let report = replay.report();
 /// assert_eq!((report.requests, report.denied), (5, 3));
@@ -84,47 +82,8 @@ use crate::code;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct Replay {
-    clock: ManualClock,
-    now: Option<Timestamp>,
-    engine: Engine,
-    baseline: Option<Engine>,
-    /// The first are the clients of figures over all policies.
-    subjects: Vec<Subjects>,
-    tracks: Tracks,
-    rungs: Rungs,
-    /// The requests that the rungs have still to decide on; `None` for one that is refused.
-    untried: Vec<Option<Untried>>,
-    all: All,
-    /// The most memory for the clients of classes, and whether it did not suffice.
-    max_class_bytes: usize,
-    is_short_of_class_bytes: bool,
-    options: Options,
-}
-
-/// Figures over all policies.
-#[derive(Default)]
-struct All {
-    first: Option<Timestamp>,
-    verdicts: outcome::Verdicts,
-    /// Requests that were answered 429 or 503 when the log was written.
-    refused_in_log: u64,
-    /// Requests whose time is before that of a previous one; they are replayed at that time.
-    late: u64,
-    /// Reasons why requests cannot be decided.
-    undecided: HashMap<String, u64>,
-    unlimited: u64,
-    clientless: Clientless,
-    clients: Clients,
-    classes: ByClass,
-    calendar: Calendar,
-    examples: Examples,
-    /// Examples of requests that the policies to compare with deny.
-    before_examples: Examples,
-    /// Of each client, how often a policy on trial would deny a request that is allowed, and the first of these.
-    tried: PerClient<u32>,
-    tried_examples: Examples,
-    /// Depends on every request, so that it cannot be guessed without the log.
-    fingerprint: u128,
+    decider: Decider,
+    noter: Noter,
 }
 
 /// Live counters for each client that is followed, and at most: 2 GiB of them. A table for more counters is spread over
@@ -132,11 +91,14 @@ struct All {
 const COUNTERS_PER_CLIENT: usize = 8;
 const MAX_COUNTERS: usize = 64 << 20;
 
-/// Reasons that are told apart.
-const MAX_REASONS: usize = 64;
-
 /// Requests whose memory is requested at once: about as many as a core can wait for.
 const BATCH: usize = 16;
+
+/// Requests that are decided on before any of them is noted.
+const PART: usize = 1_024;
+
+/// Parts that wait to be decided on or noted. A few hide that two threads are never equally fast.
+const AHEAD: usize = 4;
 
 impl Replay {
     /// Begins a replay through these policies, and through others to compare them with.
@@ -170,22 +132,9 @@ impl Replay {
             })
         });
         let rungs = Rungs::new(engine.policies(), &tracks, &options)?;
-        let calendar = Calendar::new(options.zone.clone());
-        let all = All { calendar, classes: ByClass::new(classes), ..All::default() };
-        Ok(Self {
-            clock,
-            now: None,
-            engine,
-            baseline,
-            subjects,
-            tracks,
-            rungs,
-            untried: Vec::new(),
-            all,
-            max_class_bytes: ByClass::MAX_BYTES,
-            is_short_of_class_bytes: false,
-            options,
-        })
+        let near = tracks.near().cloned().collect();
+        let decider = Decider::new(clock, engine, baseline, options.client.clone(), near);
+        Ok(Self { decider, noter: Noter::new(subjects, tracks, rungs, options) })
     }
 
     /// Decides on a request, as it would have been decided on at its time.
@@ -193,201 +142,58 @@ impl Replay {
     /// # Errors
     ///
     /// If there are more live counters than memory is reserved for.
-    pub fn request(&mut self, hit: &Hit<'_>) -> Result<(), ReplayError> {
-        self.requests(std::slice::from_ref(hit))
+    pub fn request(&mut self, hit: Hit<'_>) -> Result<(), ReplayError> {
+        self.requests([hit])
     }
 
-    /// Decides on requests, in this order. A thousand requests together are faster than one by one: with millions of
-    /// clients, the processor waits for the memory of several at once, and other limits are tried on all cores.
+    /// Decides on requests, in this order. Ten thousand together are faster than one by one: the processor waits for the
+    /// memory of several clients at once, a second thread decides while this one takes the next requests and notes what
+    /// was decided, and other limits are tried on all cores.
     ///
     /// # Errors
     ///
-    /// The same as [`request`](Self::request).
-    pub fn requests(&mut self, hits: &[Hit<'_>]) -> Result<(), ReplayError> {
-        self.untried.clear();
-        let decided = hits.chunks(BATCH).try_for_each(|hits| {
-            let digests = self.digests(hits);
-            hits.iter().zip(digests).try_for_each(|(hit, digest)| {
-                self.decide(hit, digest)?;
-                self.bound_classes();
-                Ok(())
-            })
-        });
-        // If a request failed, the limits are tried on those before it.
-        self.try_other_limits(hits.get(..self.untried.len()).unwrap_or(hits));
-        decided
-    }
-
-    /// The clients of requests. Requests the memory of all of them before any is waited for.
-    fn digests(&self, hits: &[Hit<'_>]) -> SmallVec<[Option<u128>; BATCH]> {
-        let Some(subjects) = self.subjects.get(CLIENT) else {
-            return SmallVec::from_elem(None, hits.len());
-        };
-        let keys = hits.iter().map(|hit| subjects.identity().key(&hit.attributes).ok());
-        let keys: SmallVec<[Option<Key<'_>>; BATCH]> = keys.collect();
-        let digests: SmallVec<[Option<u128>; BATCH]> =
-            keys.iter().map(|key| key.as_ref().map(digest)).collect();
-        if hits.len() > 1 {
-            let counters = |key| self.tracks.near().map(move |quota| Counter::new(quota, key));
-            for engine in self.baseline.iter().chain([&self.engine]) {
-                engine.prefetch(keys.iter().flatten().flat_map(counters));
-            }
-            let known = || digests.iter().flatten().copied();
-            black_box(known().fold(0, |all, digest| all ^ subjects.touch(digest)));
-            let touch = |number| self.all.clients.touch(number) ^ self.tracks.touch(number);
-            let numbers = known().filter_map(|digest| subjects.known(digest));
-            black_box(numbers.fold(self.tracks.touch_oldest(hits.len()), |all, number| all ^ touch(number)));
+    /// The same as [`request`](Self::request), or if the thread cannot be started.
+    pub fn requests<'h>(&mut self, hits: impl IntoIterator<Item = Hit<'h>>) -> Result<(), ReplayError> {
+        let Self { decider, noter } = self;
+        let mut hits = hits.into_iter();
+        let mut next = || hits.by_ref().take(PART).collect::<Vec<_>>();
+        let first = next();
+        if first.len() < PART {
+            return noter.note(decider.decide(first));
         }
-        digests
-    }
-
-    /// Decides on a request of the client with this digest.
-    fn decide(&mut self, hit: &Hit<'_>, digest: Option<u128>) -> Result<(), ReplayError> {
-        let now = self.set_clock(hit.time);
-        if let Some(name) = hit.damaged {
-            self.refuse(hit, digest, now, format!("{} is not UTF-8", code(name)));
-            return Ok(());
-        }
-        let decision = self.engine.decide(&hit.attributes)?;
-        let verdict = Verdict::of(&decision);
-        let before = match &self.baseline {
-            Some(baseline) => Some(Verdict::of(&baseline.decide(&hit.attributes)?)),
-            None => None,
-        };
-        let class = self.options.classes.of(&hit.attributes);
-        let mut request =
-            Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
-        self.note_all(&mut request, digest, verdict, before);
-        match &decision {
-            Ok(decision) => {
-                self.note_policies(&mut request, decision, before);
-                self.note_tried(&request, decision);
-            }
-            Err(error) => self.all.note_undecided(error.to_string()),
-        }
-        if !self.rungs.is_empty() {
-            self.untried.push(Some(Untried { now, numbers: request.numbers }));
-        }
-        Ok(())
-    }
-
-    /// Notes a request that is answered as an error before any policy is asked.
-    fn refuse(&mut self, hit: &Hit<'_>, digest: Option<u128>, now: Timestamp, reason: String) {
-        let before = self.baseline.as_ref().map(|_| Verdict::Undecided);
-        let class = self.options.classes.of(&hit.attributes);
-        let mut request =
-            Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
-        self.note_all(&mut request, digest, Verdict::Undecided, before);
-        self.all.note_undecided(reason);
-        if !self.rungs.is_empty() {
-            self.untried.push(None);
-        }
-    }
-
-    /// Lets each rung decide on all requests.
-    fn try_other_limits(&mut self, hits: &[Hit<'_>]) {
-        let Some(subjects) = self.subjects.get(CLIENT).filter(|_| !self.rungs.is_empty()) else { return };
-        let keys: Vec<Option<Key<'_>>> =
-            hits.iter().map(|hit| subjects.identity().key(&hit.attributes).ok()).collect();
-        let (tracks, untried) = (&self.tracks, &self.untried);
-        self.rungs.each(hits.len(), |rung| {
-            let subject = tracks.of(rung.track).map_or(CLIENT, |track| track.subject);
-            let batches = hits.chunks(BATCH).zip(keys.chunks(BATCH)).zip(untried.chunks(BATCH));
-            for ((hits, keys), untried) in batches {
-                // So that the processor waits for the memory of all of them at once.
-                let counters = |key| tracks.near().map(move |quota| Counter::new(quota, key));
-                rung.prefetch(keys.iter().flatten().flat_map(counters));
-                for (hit, untried) in hits.iter().zip(untried) {
-                    let Some(Untried { now, numbers }) = untried else { continue };
-                    rung.decide(*now, &hit.attributes, numbers.get(subject).copied().flatten().flatten());
+        thread::scope(|scope| {
+            let (hits, undecided) = channel();
+            let (decided, parts) = channel();
+            let decide = move || {
+                for hits in undecided {
+                    let part = decider.decide(hits);
+                    let has_failed = part.ended.is_err();
+                    if decided.send(part).is_err() || has_failed {
+                        return;
+                    }
+                }
+            };
+            let thread = thread::Builder::new().name("decide".to_owned());
+            thread.spawn_scoped(scope, decide).map_err(ReplayError::Thread)?;
+            let following = iter::from_fn(|| Some(next()).filter(|part| !part.is_empty()));
+            for (sent, part) in iter::once(first).chain(following).enumerate() {
+                // If the thread has ended early, its last part says why.
+                if hits.send(part).is_err() {
+                    break;
+                }
+                if sent >= AHEAD {
+                    let Ok(part) = parts.recv() else { break };
+                    noter.note(part)?;
                 }
             }
-        });
+            drop(hits);
+            parts.into_iter().try_for_each(|part| noter.note(part))
+        })
     }
 
     /// Returns how many requests have been denied so far.
     #[must_use]
     pub const fn denied(&self) -> u64 {
-        self.all.verdicts.denied
-    }
-
-    /// Time stands still where the log goes back.
-    fn set_clock(&mut self, time: Timestamp) -> Timestamp {
-        let now = self.now.map_or(time, |now| now.max(time));
-        if time < now {
-            self.all.late += 1;
-        }
-        if self.now != Some(now) {
-            self.clock.set(now);
-        }
-        self.now = Some(now);
-        self.all.first.get_or_insert(now);
-        now
-    }
-
-    /// The number of the client with this key, if it is followed.
-    fn number(&mut self, subject: usize, digest: u128, request: &mut Request<'_, '_>) -> Option<u32> {
-        let number = loop {
-            match self.subjects.get_mut(subject)?.find(digest) {
-                Found::Client(number) => break Some(number),
-                Found::NotFollowed => break None,
-                Found::NoRoom => self.halve(subject),
-            }
-        };
-        if let Some(of_subject) = request.numbers.get_mut(subject) {
-            *of_subject = Some(number);
-        }
-        number
-    }
-
-    /// Follows fewer clients while those of classes take too much memory: of the kind that takes most.
-    fn bound_classes(&mut self) {
-        while self.all.classes.bytes() + self.tracks.class_bytes() > self.max_class_bytes {
-            let taken = |subject: &usize| {
-                let of_all = if *subject == CLIENT { self.all.classes.bytes() } else { 0 };
-                of_all + self.tracks.class_bytes_of(*subject)
-            };
-            let Some(subject) = (0..self.subjects.len()).max_by_key(taken) else { return };
-            self.is_short_of_class_bytes = true;
-            self.halve(subject);
-        }
-    }
-
-    fn halve(&mut self, subject: usize) {
-        let Some(subjects) = self.subjects.get_mut(subject) else { return };
-        let kept = subjects.halve();
-        self.tracks.keep(subject, &kept);
-        self.rungs.keep(subject, &self.tracks, &kept);
-        self.untried.iter_mut().flatten().for_each(|untried| untried.keep(subject, &kept));
-        if subject == CLIENT {
-            let outcome::Verdicts { denied, newly_denied, .. } = self.all.verdicts;
-            self.all.clientless = Clientless { denied, newly_denied };
-            self.all.clients.keep(&kept);
-            self.all.examples.keep(&kept);
-            self.all.before_examples.keep(&kept);
-            self.all.tried.keep(&kept);
-            self.all.tried_examples.keep(&kept);
-            self.all.classes.keep(&kept);
-        }
-    }
-}
-
-/// For each kind of key the number of its client, if it has been looked for.
-type ClientNumbers = SmallVec<[Option<Option<u32>>; 4]>;
-
-/// A request that is being noted.
-struct Request<'h, 'a> {
-    hit: &'h Hit<'a>,
-    now: Timestamp,
-    /// Its class, counted from 1; 0 if it is in none.
-    class: u8,
-    numbers: ClientNumbers,
-}
-
-impl All {
-    fn note_undecided(&mut self, reason: String) {
-        let is_told_apart = self.undecided.len() < MAX_REASONS || self.undecided.contains_key(&reason);
-        let reason = if is_told_apart { reason } else { "other reasons".to_owned() };
-        *self.undecided.entry(reason).or_default() += 1;
+        self.noter.all.verdicts.denied
     }
 }

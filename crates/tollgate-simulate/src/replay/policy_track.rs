@@ -229,9 +229,11 @@ impl Tracks {
         }
     }
 
-    /// Requests the memory of a client.
-    pub(super) fn touch(&self, client: u32) -> u64 {
-        self.near_tracks().fold(0, |all, quota| all ^ quota.touch(client))
+    /// Requests the memory of a client of figures over all policies, as far as this quota counts it.
+    pub(super) fn touch(&self, quota: &PolicyQuota, client: u32) -> u64 {
+        let found = self.find(quota).and_then(|(track, place)| Some((self.tracks.get(track)?, place)));
+        let quota = found.filter(|(track, _)| track.subject == CLIENT);
+        quota.and_then(|(track, place)| track.quotas.get(place)).map_or(0, |quota| quota.touch(client))
     }
 
     /// Requests the memory of the clients whose admissions are the next to be forgotten.

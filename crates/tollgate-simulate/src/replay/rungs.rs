@@ -336,13 +336,13 @@ mod tests {
         let max_clients = std::num::NonZeroUsize::new(1_000).unwrap();
         let mut replay =
             Replay::new(policies, None, Options { max_clients, rungs: 4, ..Options::default() }).unwrap();
-        let engines = replay.rungs.rungs.iter().filter_map(|rung| rung.engine.as_ref());
+        let engines = replay.noter.rungs.rungs.iter().filter_map(|rung| rung.engine.as_ref());
         let caps: Vec<usize> = engines.map(Engine::max_counters).collect();
         assert_eq!((caps.len(), caps.iter().sum::<usize>()), (32, 1 << 20));
         for client in 0..5_000 {
             let ip = Ipv4Addr::from_bits(client).to_string();
             let attributes = [("ip", ip.as_str())].into_iter().collect();
-            replay.request(&crate::Hit::new(Timestamp::EPOCH, attributes)).unwrap();
+            replay.request(crate::Hit::new(Timestamp::EPOCH, attributes)).unwrap();
         }
         // Each has a counter of each quota and client, and there is room for 32,768.
         let report = replay.report();
@@ -363,12 +363,12 @@ mod tests {
         let options = Options { rungs: 1, ..Options::default() };
         let max_bytes = options.max_attribute_bytes;
         let mut replay = Replay::new(policies(), None, options).unwrap();
-        let rung = &mut replay.rungs.rungs[0];
+        let rung = &mut replay.noter.rungs.rungs[0];
         rung.engine = Some(Engine::new(policies(), &rung.clock, 1, max_bytes));
         for client in 0..1_000 {
             let ip = Ipv4Addr::from_bits(client).to_string();
             let attributes = [("ip", ip.as_str())].into_iter().collect();
-            replay.request(&crate::Hit::new(Timestamp::EPOCH, attributes)).unwrap();
+            replay.request(crate::Hit::new(Timestamp::EPOCH, attributes)).unwrap();
         }
         let report = replay.report();
         let points: Vec<usize> =

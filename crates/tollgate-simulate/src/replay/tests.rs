@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+use tollgate::Timestamp;
 use tollgate_policy::Config;
 
 use super::*;
@@ -21,14 +22,14 @@ fn fill(clients: u32, classes: u32, max_class_bytes: usize, damaged: Option<&str
     let options =
         Options { classes: Classes::parse(&classes, None).unwrap(), rungs: 0, ..Options::default() };
     let mut replay = Replay::new(policies, None, options).unwrap();
-    replay.max_class_bytes = max_class_bytes;
+    replay.noter.max_class_bytes = max_class_bytes;
     for class in 0..classes.len() {
         for client in 0..clients {
             let (ip, path) = (Ipv4Addr::from_bits(client).to_string(), format!("/{class}"));
             let attributes = [("ip", &ip), ("user", &ip), ("path", &path)];
             let attributes = attributes.into_iter().map(|(name, value)| (name, value.as_str())).collect();
-            replay.request(&Hit { damaged, ..Hit::new(Timestamp::EPOCH, attributes) }).unwrap();
-            let taken = replay.all.classes.bytes() + replay.tracks.class_bytes();
+            replay.request(Hit { damaged, ..Hit::new(Timestamp::EPOCH, attributes) }).unwrap();
+            let taken = replay.noter.all.classes.bytes() + replay.noter.tracks.class_bytes();
             assert!(taken <= max_class_bytes, "{taken}");
         }
     }
@@ -39,7 +40,7 @@ fn fill(clients: u32, classes: u32, max_class_bytes: usize, damaged: Option<&str
 #[test]
 fn the_clients_of_classes_take_bounded_memory() {
     let whole = fill(20_000, 6, usize::MAX, None);
-    let taken = whole.all.classes.bytes() + whole.tracks.class_bytes();
+    let taken = whole.noter.all.classes.bytes() + whole.noter.tracks.class_bytes();
     // 4 tables of 6 classes, each with a set of all clients and, except for the first class, of the denied ones.
     assert!(taken > 4 * 6 * 20_000 / 8, "{taken}");
     let bounded = fill(20_000, 6, taken / 2, None);
@@ -68,9 +69,12 @@ fn the_clients_of_classes_take_bounded_memory() {
 #[test]
 fn the_clients_of_damaged_requests_take_bounded_memory() {
     let whole = fill(20_000, 6, usize::MAX, Some("path"));
-    let bounded = fill(20_000, 6, whole.all.classes.bytes() / 2, Some("path"));
-    assert!(bounded.is_short_of_class_bytes);
-    assert_eq!((bounded.all.verdicts.requests, bounded.all.verdicts.undecided), (120_000, 120_000));
+    let bounded = fill(20_000, 6, whole.noter.all.classes.bytes() / 2, Some("path"));
+    assert!(bounded.noter.is_short_of_class_bytes);
+    assert_eq!(
+        (bounded.noter.all.verdicts.requests, bounded.noter.all.verdicts.undecided),
+        (120_000, 120_000)
+    );
 }
 
 /// Each quota had 128 MiB for this, and those that needed more were not measured without a word.
@@ -83,14 +87,14 @@ fn admissions_that_are_remembered_take_bounded_memory_in_all() {
 ";
     let policies = Config::parse("test.yaml", text).unwrap().into_policies();
     let mut replay = Replay::new(policies, None, Options { rungs: 0, ..Options::default() }).unwrap();
-    replay.tracks.max_admissions = 1_000;
+    replay.noter.tracks.max_admissions = 1_000;
     for client in 0..2_000 {
         let ip = Ipv4Addr::from_bits(client).to_string();
         let attributes = [("ip", ip.as_str())].into_iter().collect();
         let time = Timestamp::from_unix_millis(i64::from(client) * 1_000);
-        replay.request(&Hit::new(time, attributes)).unwrap();
+        replay.request(Hit::new(time, attributes)).unwrap();
         let remembered: usize =
-            replay.tracks.iter().flat_map(|track| &track.quotas).map(|quota| quota.burst.len()).sum();
+            replay.noter.tracks.iter().flat_map(|track| &track.quotas).map(|quota| quota.burst.len()).sum();
         assert!(remembered <= 1_000, "{remembered}");
     }
     let report = replay.report();
@@ -126,4 +130,33 @@ fn more_policies_and_classes_than_memory_bears_are_refused() {
     set.insert(4_095);
     // A policy has three, and its candidates two.
     assert!(set.bytes() * 5 * ByClass::MAX_PAIRS < ByClass::MAX_BYTES);
+}
+
+/// Requests together are decided ahead of what is noted.
+#[test]
+fn what_was_decided_before_an_error_is_noted() {
+    let text = "policies: [{ name: a, key: [ip], quotas: [1/1h] }, { name: b, key: [user], quotas: [1/1h] }]";
+    let policies = || Config::parse("test.yaml", text).unwrap().into_policies();
+    let ips: Vec<String> = (0..5_000).map(|client| Ipv4Addr::from_bits(client / 2).to_string()).collect();
+    let hits: Vec<Hit<'_>> = ips
+        .iter()
+        .map(|ip| {
+            Hit::new(
+                Timestamp::EPOCH,
+                [("ip", ip), ("user", ip)].map(|(name, ip)| (name, ip.as_str())).into_iter().collect(),
+            )
+        })
+        .collect();
+    let replayed = |at_once: usize| {
+        let mut replay = Replay::new(policies(), None, Options::default()).unwrap();
+        replay.decider.replace_engine(policies(), 3_000);
+        let error =
+            hits.chunks(at_once).find_map(|hits| replay.requests(hits.iter().cloned()).err()).unwrap();
+        assert!(matches!(error, ReplayError::Store(_)), "{error}");
+        let report = replay.report();
+        (report.requests, report.denied, report.policies[0].quotas[0].curve.clone())
+    };
+    let one_by_one = replayed(1);
+    assert!(one_by_one.0 > 1_000 && one_by_one.0 < 5_000, "{one_by_one:?}");
+    assert_eq!(replayed(5_000), one_by_one);
 }

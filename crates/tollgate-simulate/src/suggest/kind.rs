@@ -99,17 +99,17 @@ pub(super) struct Traits {
 }
 
 impl Traits {
-    pub(super) fn note(&mut self, status: Option<u16>, user_agent: Option<&str>) {
+    pub(super) fn note(&mut self, status: Option<u16>, user_agent: Option<&[u8]>) {
         self.requests = self.requests.saturating_add(1);
         let is_failed = status.is_some_and(|status| (400..500).contains(&status));
         self.failed = self.failed.saturating_add(u32::from(is_failed));
         let Some(user_agent) = user_agent.filter(|_| self.programs.len() < SHARED) else { return };
         let mut hasher = SipHasher13::new();
-        hasher.write(user_agent.as_bytes());
+        hasher.write(user_agent);
         let program = hasher.finish() as u32;
         if !self.programs.contains(&program) {
             self.programs.push(program);
-            self.is_robot |= is_robot(user_agent);
+            self.is_robot |= is_robot(&String::from_utf8_lossy(user_agent));
         }
     }
 
@@ -139,7 +139,7 @@ mod tests {
 
     fn kind(requests: &[(u16, &str)]) -> Kind {
         let mut traits = Traits::default();
-        requests.iter().for_each(|(status, program)| traits.note(Some(*status), Some(program)));
+        requests.iter().for_each(|(status, program)| traits.note(Some(*status), Some(program.as_bytes())));
         traits.kind()
     }
 

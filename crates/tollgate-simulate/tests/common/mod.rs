@@ -60,11 +60,11 @@ pub(crate) fn report(policies: &str, baseline: Option<&str>) -> Report {
         let time = Timestamp::from_unix_millis(MONDAY + second * 1_000);
         let hit = Hit {
             status: Some(200),
-            user_agent: Some(agent),
-            path: Some(path),
+            user_agent: Some(agent.as_bytes()),
+            path: Some(path.as_bytes()),
             ..Hit::new(time, attributes)
         };
-        replay.request(&hit).unwrap();
+        replay.request(hit).unwrap();
     }
     replay.report()
 }

@@ -1,0 +1,397 @@
+//! What decisions say, noted for the report: of all requests, of each policy, and of trials.
+
+use std::collections::HashMap;
+use std::hint::black_box;
+
+use smallvec::SmallVec;
+use tollgate::{Counter, Key, PolicyQuota, QuotaState, Timestamp};
+use tollgate_policy::{Ground, Outcome, Policy, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
+
+use super::by_class::ByClass;
+use super::calendar::Calendar;
+use super::clients::Clients;
+use super::decider::{Decided, Part};
+use super::error::ReplayError;
+use super::example::Examples;
+use super::outcome::{Clientless, Verdict, Verdicts};
+use super::per_client::PerClient;
+use super::policy_track::{CLIENT, Noted, Tracks};
+use super::quota_track::Seen;
+use super::rungs::{Rungs, Untried};
+use super::subjects::{Found, Subjects, digest};
+use super::{BATCH, Hit, Options, Role};
+
+/// Reasons that are told apart.
+const MAX_REASONS: usize = 64;
+
+/// Notes decisions, and tries other limits on the same requests.
+pub(super) struct Noter {
+    /// The first are the clients of figures over all policies.
+    pub(super) subjects: Vec<Subjects>,
+    pub(super) tracks: Tracks,
+    pub(super) rungs: Rungs,
+    /// The requests that the rungs have still to decide on; `None` for one without a decision.
+    untried: Vec<Option<Untried>>,
+    pub(super) all: All,
+    /// The most memory for the clients of classes, and whether it did not suffice.
+    pub(super) max_class_bytes: usize,
+    pub(super) is_short_of_class_bytes: bool,
+    pub(super) options: Options,
+}
+
+/// Figures over all policies.
+#[derive(Default)]
+pub(super) struct All {
+    pub(super) first: Option<Timestamp>,
+    pub(super) verdicts: Verdicts,
+    /// Requests that were answered 429 or 503 when the log was written.
+    pub(super) refused_in_log: u64,
+    /// Requests whose time is before that of a previous one; they are replayed at that time.
+    pub(super) late: u64,
+    /// Reasons why requests cannot be decided.
+    pub(super) undecided: HashMap<String, u64>,
+    pub(super) unlimited: u64,
+    pub(super) clientless: Clientless,
+    pub(super) clients: Clients,
+    pub(super) classes: ByClass,
+    pub(super) calendar: Calendar,
+    pub(super) examples: Examples,
+    /// Examples of requests that the policies to compare with deny.
+    pub(super) before_examples: Examples,
+    /// Of each client, how often a policy on trial would deny a request that is allowed, and the first of these.
+    pub(super) tried: PerClient<u32>,
+    pub(super) tried_examples: Examples,
+    /// Depends on every request, so that it cannot be guessed without the log.
+    pub(super) fingerprint: u128,
+}
+
+/// For each kind of key the number of its client, if it has been looked for.
+pub(super) type ClientNumbers = SmallVec<[Option<Option<u32>>; 4]>;
+
+/// A request that is being noted.
+struct Request<'h, 'a> {
+    hit: &'h Hit<'a>,
+    now: Timestamp,
+    /// Its class, counted from 1; 0 if it is in none.
+    class: u8,
+    numbers: ClientNumbers,
+}
+
+/// A quota that was charged for a request, and how the key was found.
+struct Charged<'c, K> {
+    /// As the policies have it.
+    quota: &'c PolicyQuota,
+    cost: u32,
+    state: &'c QuotaState,
+    /// Digests the key.
+    key: K,
+}
+
+impl Noter {
+    pub(super) fn new(subjects: Vec<Subjects>, tracks: Tracks, rungs: Rungs, options: Options) -> Self {
+        let calendar = Calendar::new(options.zone.clone());
+        let all = All { calendar, classes: ByClass::new(options.classes.len()), ..All::default() };
+        Self {
+            subjects,
+            tracks,
+            rungs,
+            untried: Vec::new(),
+            all,
+            max_class_bytes: ByClass::MAX_BYTES,
+            is_short_of_class_bytes: false,
+            options,
+        }
+    }
+
+    /// Notes what was decided on requests, and tries other limits on these. Returns the failure, if there was one.
+    pub(super) fn note(&mut self, Part { hits, decided, ended }: Part<'_>) -> Result<(), ReplayError> {
+        for (hits, decided) in hits.chunks(BATCH).zip(decided.chunks(BATCH)) {
+            self.touch(decided);
+            hits.iter().zip(decided).for_each(|(hit, decided)| self.note_one(hit, decided));
+        }
+        self.try_other_limits(&hits);
+        ended
+    }
+
+    /// Requests the memory for all of these before any is waited for.
+    fn touch(&self, decided: &[Decided]) {
+        let Some(subjects) = self.subjects.get(CLIENT).filter(|_| decided.len() > 1) else { return };
+        let digests = decided.iter().filter_map(|decided| decided.digest);
+        black_box(digests.fold(0, |all, digest| all ^ subjects.touch(digest)));
+        let clients = decided.iter().filter_map(|decided| Some((subjects.known(decided.digest?)?, decided)));
+        let touched = clients.fold(self.tracks.touch_oldest(decided.len()), |all, (client, decided)| {
+            let quotas = decided.decision.iter().flat_map(PolicyDecision::quotas);
+            let quotas = quotas.map(|quota| self.tracks.touch(quota.declared, client));
+            quotas.fold(all ^ self.all.clients.touch(client), |all, quota| all ^ quota)
+        });
+        black_box(touched);
+    }
+
+    fn note_one(&mut self, hit: &Hit<'_>, decided: &Decided) {
+        let Decided { now, digest, verdict, before, .. } = *decided;
+        self.all.first.get_or_insert(now);
+        self.all.late += u64::from(hit.time < now);
+        let class = self.options.classes.of(&hit.attributes);
+        let mut request =
+            Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
+        self.note_all(&mut request, digest, verdict, before);
+        match &decided.decision {
+            Ok(decision) => {
+                self.note_policies(&mut request, decision, before);
+                self.note_tried(&request, decision);
+            }
+            Err(reason) => self.all.note_undecided(reason),
+        }
+        if !self.rungs.is_empty() {
+            let is_decided = decided.decision.is_ok();
+            self.untried.push(is_decided.then_some(Untried { now, numbers: request.numbers }));
+        }
+        self.bound_classes();
+    }
+
+    fn note_all(
+        &mut self,
+        request: &mut Request<'_, '_>,
+        digest: Option<u128>,
+        verdict: Verdict,
+        before: Option<Verdict>,
+    ) {
+        let Request { hit, now, class, .. } = *request;
+        let is_refused = hit.status.is_some_and(|status| matches!(status, 429 | 503));
+        self.all.refused_in_log += u64::from(is_refused);
+        self.all.verdicts.note(verdict, before);
+        self.all.calendar.note(now, verdict.is_denied());
+        let number = digest.and_then(|digest| {
+            self.all.fingerprint = mix(self.all.fingerprint, digest, now);
+            self.number(CLIENT, digest, request)
+        });
+        self.all.classes.note(class, number, verdict, before);
+        self.all.clientless.note(number, verdict, before);
+        let Some(number) = number else { return };
+        let was_denied = before.is_some_and(Verdict::is_denied);
+        self.all.clients.note(number, now, verdict.is_denied(), was_denied, class);
+        if verdict.is_denied() {
+            let clients = &self.all.clients;
+            self.all.examples.note(number, hit, |client| clients.denied(client));
+        }
+        if was_denied {
+            let clients = &self.all.clients;
+            self.all.before_examples.note(number, hit, |client| clients.denied_before(client));
+        }
+        let is_listed = verdict.is_denied() || was_denied;
+        if let Some(subjects) = self.subjects.get_mut(CLIENT).filter(|_| is_listed) {
+            subjects.remember_name(number, &hit.attributes);
+        }
+    }
+
+    fn note_policies(
+        &mut self,
+        request: &mut Request<'_, '_>,
+        decision: &PolicyDecision,
+        before: Option<Verdict>,
+    ) {
+        let hit = request.hit;
+        match decision.ground() {
+            Ground::Exempt(policy) => {
+                self.note_uncounted(request, policy, Role::Enforced, Verdict::Allowed, before);
+            }
+            Ground::Denied(policy) | Ground::MissingKey { policy, .. } => {
+                self.note_uncounted(request, policy, Role::Enforced, Verdict::Denied, before);
+            }
+            Ground::Unlimited => self.all.unlimited += 1,
+            _ => {}
+        }
+        let charged = decision.quotas().map(|QuotaStanding { policy, declared: quota, state, .. }| {
+            let cost = policy.cost().of(&hit.attributes, 1).unwrap_or(1);
+            let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
+            Charged { quota, cost, state, key }
+        });
+        self.note_charges(request, charged, before);
+        if decision.trials().next().is_some() {
+            self.note_trials(request, decision);
+        }
+    }
+
+    /// Notes a request that a policy exempts or denies without a count.
+    fn note_uncounted(
+        &mut self,
+        request: &Request<'_, '_>,
+        policy: &Policy,
+        role: Role,
+        verdict: Verdict,
+        before: Option<Verdict>,
+    ) {
+        let Some(track) = self.tracks.find_policy(policy, role) else { return };
+        let subject = self.tracks.of(track).map_or(CLIENT, |track| track.subject);
+        let client = request.numbers.get(subject).copied().flatten().flatten();
+        let class = request.class;
+        self.tracks.note_request(Noted { track, client, class, verdict, before });
+    }
+
+    /// The charges of quotas on trial are not in the decision, so they are determined once more.
+    fn note_trials(&mut self, request: &mut Request<'_, '_>, decision: &PolicyDecision) {
+        let set = decision.policies();
+        let Ok(Outcome::Charge(matched)) = set.policies().charges(&request.hit.attributes, 1) else { return };
+        // Those that count nothing come first, then the others in the order in which they matched.
+        let mut counting = matched.trials();
+        for trial in decision.trials() {
+            match trial.answer {
+                TrialAnswer::Denied => {
+                    let role = Role::of(trial.kind);
+                    self.note_uncounted(request, trial.policy, role, Verdict::Denied, None);
+                }
+                TrialAnswer::Quotas(counted) => {
+                    let Some(of_match) = counting.next() else { continue };
+                    let charges = of_match.declared().iter().zip(of_match.charges()).zip(counted);
+                    let charged = charges.map(|((quota, charge), state)| Charged {
+                        quota,
+                        cost: charge.cost(),
+                        state,
+                        key: move || Some(digest(charge.counter().key())),
+                    });
+                    self.note_charges(request, charged, None);
+                }
+                _ => _ = counting.next(),
+            }
+        }
+    }
+
+    /// Notes whose request is allowed, and would be denied by a policy on trial.
+    fn note_tried(&mut self, request: &Request<'_, '_>, decision: &PolicyDecision) {
+        let denies = |trial: TrialDecision<'_>| trial.answer.verdict() == Some(tollgate::Verdict::Denied);
+        if !decision.is_allowed() || !decision.trials().any(denies) {
+            return;
+        }
+        let Some(number) = request.numbers.get(CLIENT).copied().flatten().flatten() else { return };
+        if let Some(times) = self.all.tried.of(number) {
+            *times = times.saturating_add(1);
+        }
+        let tried = &self.all.tried;
+        self.all
+            .tried_examples
+            .note(number, request.hit, |client| tried.get(client).map_or(0, |times| (*times).into()));
+        if let Some(subjects) = self.subjects.get_mut(CLIENT) {
+            subjects.remember_name(number, &request.hit.attributes);
+        }
+    }
+
+    /// Notes the charges of policies, each of which has its charges together. Trials are compared with nothing.
+    fn note_charges<'c, K: FnOnce() -> Option<u128>>(
+        &mut self,
+        request: &mut Request<'_, '_>,
+        charges: impl Iterator<Item = Charged<'c, K>>,
+        before: Option<Verdict>,
+    ) {
+        let mut last: Option<(usize, Option<u32>)> = None;
+        for Charged { quota, cost, state, key } in charges {
+            let Some((track, place)) = self.tracks.find(quota) else { continue };
+            let number = match last {
+                Some((same, number)) if same == track => number,
+                _ => {
+                    let Some(subject) = self.tracks.of(track).map(|track| track.subject) else { continue };
+                    let number = match request.numbers.get(subject).copied().flatten() {
+                        Some(number) => number,
+                        None => key().and_then(|digest| self.number(subject, digest, request)),
+                    };
+                    self.tracks.begin(track, number, request.class, before);
+                    number
+                }
+            };
+            last = Some((track, number));
+            self.note_quota(track, place, number, cost, state);
+        }
+        self.tracks.end();
+    }
+
+    fn note_quota(&mut self, track: usize, place: usize, client: Option<u32>, cost: u32, state: &QuotaState) {
+        let subject = self.tracks.of(track).map_or(0, |track| track.subject);
+        let one_in = self.subjects.get(subject).map_or(1, Subjects::one_in);
+        self.tracks.note(track, place, Seen { client, one_in, cost, state });
+    }
+
+    /// The number of the client with this key, if it is followed.
+    fn number(&mut self, subject: usize, digest: u128, request: &mut Request<'_, '_>) -> Option<u32> {
+        let number = loop {
+            match self.subjects.get_mut(subject)?.find(digest) {
+                Found::Client(number) => break Some(number),
+                Found::NotFollowed => break None,
+                Found::NoRoom => self.halve(subject),
+            }
+        };
+        if let Some(of_subject) = request.numbers.get_mut(subject) {
+            *of_subject = Some(number);
+        }
+        number
+    }
+
+    /// Follows fewer clients while those of classes take too much memory: of the kind that takes most.
+    fn bound_classes(&mut self) {
+        while self.all.classes.bytes() + self.tracks.class_bytes() > self.max_class_bytes {
+            let taken = |subject: &usize| {
+                let of_all = if *subject == CLIENT { self.all.classes.bytes() } else { 0 };
+                of_all + self.tracks.class_bytes_of(*subject)
+            };
+            let Some(subject) = (0..self.subjects.len()).max_by_key(taken) else { return };
+            self.is_short_of_class_bytes = true;
+            self.halve(subject);
+        }
+    }
+
+    fn halve(&mut self, subject: usize) {
+        let Some(subjects) = self.subjects.get_mut(subject) else { return };
+        let kept = subjects.halve();
+        self.tracks.keep(subject, &kept);
+        self.rungs.keep(subject, &self.tracks, &kept);
+        self.untried.iter_mut().flatten().for_each(|untried| untried.keep(subject, &kept));
+        if subject == CLIENT {
+            let Verdicts { denied, newly_denied, .. } = self.all.verdicts;
+            self.all.clientless = Clientless { denied, newly_denied };
+            self.all.clients.keep(&kept);
+            self.all.examples.keep(&kept);
+            self.all.before_examples.keep(&kept);
+            self.all.tried.keep(&kept);
+            self.all.tried_examples.keep(&kept);
+            self.all.classes.keep(&kept);
+        }
+    }
+
+    /// Lets each rung decide on the requests that were noted, which are the first of these.
+    fn try_other_limits(&mut self, hits: &[Hit<'_>]) {
+        let Some(subjects) = self.subjects.get(CLIENT).filter(|_| !self.rungs.is_empty()) else { return };
+        let hits = hits.get(..self.untried.len()).unwrap_or(hits);
+        let keys: Vec<Option<Key<'_>>> =
+            hits.iter().map(|hit| subjects.identity().key(&hit.attributes).ok()).collect();
+        let (tracks, untried) = (&self.tracks, &self.untried);
+        self.rungs.each(hits.len(), |rung| {
+            let subject = tracks.of(rung.track).map_or(CLIENT, |track| track.subject);
+            let batches = hits.chunks(BATCH).zip(keys.chunks(BATCH)).zip(untried.chunks(BATCH));
+            for ((hits, keys), untried) in batches {
+                // So that the processor waits for the memory of all of them at once.
+                let counters = |key| tracks.near().map(move |quota| Counter::new(quota, key));
+                rung.prefetch(keys.iter().flatten().flat_map(counters));
+                for (hit, untried) in hits.iter().zip(untried) {
+                    let Some(Untried { now, numbers }) = untried else { continue };
+                    rung.decide(*now, &hit.attributes, numbers.get(subject).copied().flatten().flatten());
+                }
+            }
+        });
+        self.untried.clear();
+    }
+}
+
+impl All {
+    fn note_undecided(&mut self, reason: &str) {
+        let is_told_apart = self.undecided.len() < MAX_REASONS || self.undecided.contains_key(reason);
+        let reason = if is_told_apart { reason } else { "other reasons" };
+        *self.undecided.entry(reason.to_owned()).or_default() += 1;
+    }
+}
+
+/// A number that depends on every request, given that of the requests before. What comes out is hashed again before
+/// anybody sees it.
+pub(crate) fn mix(fingerprint: u128, digest: u128, now: Timestamp) -> u128 {
+    // An odd constant with bits all over.
+    const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
+    let time = u128::from(now.as_unix_millis().cast_unsigned());
+    (fingerprint.rotate_left(29) ^ digest ^ time).wrapping_mul(SPREAD)
+}
