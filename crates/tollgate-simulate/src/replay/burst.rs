@@ -74,14 +74,14 @@ impl Burst {
             .collect();
     }
 
-    /// Requests the memory of a client.
-    pub(super) fn touch(&self, client: u32) -> u64 {
-        self.of_clients.get(client).map_or(0, |units| units.get())
+    /// Prefetches the memory of a client.
+    pub(super) fn prefetch(&self, client: u32) {
+        self.of_clients.prefetch(client);
     }
 
-    /// Requests the memory of the clients whose admissions are the oldest.
-    pub(super) fn touch_oldest(&self, count: usize) -> u64 {
-        self.recent.iter().take(count).fold(0, |all, (_, client, _)| all ^ self.touch(*client))
+    /// Prefetches the memory of the clients whose admissions are the oldest.
+    pub(super) fn prefetch_oldest(&self, count: usize) {
+        self.recent.iter().take(count).for_each(|(_, client, _)| self.prefetch(*client));
     }
 
     /// The most units as a share of the limit, 0 if none was admitted; `None` if there were more admissions in a window's

@@ -134,9 +134,9 @@ impl Clients {
         self.0.get(number).map_or(0, |client| client.denied_before.get())
     }
 
-    /// Requests the memory of a client.
-    pub(super) fn touch(&self, number: u32) -> u64 {
-        self.0.get(number).map_or(0, |client| u64::from(client.class))
+    /// Prefetches the memory of a client.
+    pub(super) fn prefetch(&self, number: u32) {
+        self.0.prefetch(number);
     }
 
     /// The clients that were denied most often.

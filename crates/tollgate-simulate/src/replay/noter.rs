@@ -1,7 +1,6 @@
 //! What decisions say, noted for the report: of all requests, of each policy, and of trials.
 
 use std::collections::HashMap;
-use std::hint::black_box;
 
 use smallvec::SmallVec;
 use tollgate::{Counter, Key, PolicyQuota, QuotaState, Timestamp};
@@ -106,25 +105,24 @@ impl Noter {
     /// Notes what was decided on requests, and tries other limits on these. Returns the failure, if there was one.
     pub(super) fn note(&mut self, Part { hits, decided, ended }: Part<'_>) -> Result<(), ReplayError> {
         for (hits, decided) in hits.chunks(BATCH).zip(decided.chunks(BATCH)) {
-            self.touch(decided);
+            self.prefetch(decided);
             hits.iter().zip(decided).for_each(|(hit, decided)| self.note_one(hit, decided));
         }
         self.try_other_limits(&hits);
         ended
     }
 
-    /// Requests the memory for all of these before any is waited for.
-    fn touch(&self, decided: &[Decided]) {
+    /// Prefetches the memory for these.
+    fn prefetch(&self, decided: &[Decided]) {
         let Some(subjects) = self.subjects.get(CLIENT).filter(|_| decided.len() > 1) else { return };
-        let digests = decided.iter().filter_map(|decided| decided.digest);
-        black_box(digests.fold(0, |all, digest| all ^ subjects.touch(digest)));
-        let clients = decided.iter().filter_map(|decided| Some((subjects.known(decided.digest?)?, decided)));
-        let touched = clients.fold(self.tracks.touch_oldest(decided.len()), |all, (client, decided)| {
-            let quotas = decided.decision.iter().flat_map(PolicyDecision::quotas);
-            let quotas = quotas.map(|quota| self.tracks.touch(quota.declared, client));
-            quotas.fold(all ^ self.all.clients.touch(client), |all, quota| all ^ quota)
-        });
-        black_box(touched);
+        decided.iter().filter_map(|decided| decided.digest).for_each(|digest| subjects.prefetch(digest));
+        self.tracks.prefetch_oldest(decided.len());
+        for Decided { digest, decision, .. } in decided {
+            let Some(client) = digest.and_then(|digest| subjects.known(digest)) else { continue };
+            self.all.clients.prefetch(client);
+            let quotas = decision.iter().flat_map(PolicyDecision::quotas);
+            quotas.for_each(|quota| self.tracks.prefetch(quota.declared, client));
+        }
     }
 
     fn note_one(&mut self, hit: &Hit<'_>, decided: &Decided) {

@@ -2,6 +2,8 @@
 
 use std::hash::{BuildHasher as _, RandomState};
 
+use prefetch_index::prefetch_index;
+
 /// Digests of keys, with a number for each: a table of slots of 16 bytes, at most three quarters of them taken.
 ///
 /// A lookup meets one cache line, as a rule. Where it begins is drawn for each table: a client that chooses its keys
@@ -34,9 +36,9 @@ impl Numbers {
         u32::try_from(slot & NUMBER).ok()?.checked_sub(1)
     }
 
-    /// Requests the memory of a digest.
-    pub(super) fn touch(&self, digest: u128) -> u64 {
-        self.slots.get(self.first(digest)).map_or(0, |slot| *slot as u64)
+    /// Prefetches the memory of a digest.
+    pub(super) fn prefetch(&self, digest: u128) {
+        prefetch_index(&self.slots, self.first(digest));
     }
 
     /// Puts in a digest that is not there. The last number is kept free.

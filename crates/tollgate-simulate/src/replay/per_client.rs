@@ -2,6 +2,8 @@
 
 use std::collections::HashMap;
 
+use prefetch_index::prefetch_index;
+
 /// One item for each client, by its number.
 ///
 /// The items lie in pieces, each twice as long as the one before. So no item is moved when there are more clients, which
@@ -41,6 +43,15 @@ impl<T> PerClient<T> {
         let (piece, place) = place(client);
         let near = self.pieces.get(piece).and_then(|piece| piece.get(place));
         near.or_else(|| if self.far.is_empty() { None } else { self.far.get(&client) })
+    }
+
+    /// Prefetches the memory of a client's item, which may be longer than what is left of a cache line.
+    pub(super) fn prefetch(&self, client: u32) {
+        let (piece, place) = place(client);
+        if let Some(piece) = self.pieces.get(piece) {
+            prefetch_index(piece, place);
+            prefetch_index(piece, place + 1);
+        }
     }
 
     /// All items, with the numbers of their clients.

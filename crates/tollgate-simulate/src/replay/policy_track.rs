@@ -229,16 +229,18 @@ impl Tracks {
         }
     }
 
-    /// Requests the memory of a client of figures over all policies, as far as this quota counts it.
-    pub(super) fn touch(&self, quota: &PolicyQuota, client: u32) -> u64 {
+    /// Prefetches the memory of a client of figures over all policies, as far as this quota counts it.
+    pub(super) fn prefetch(&self, quota: &PolicyQuota, client: u32) {
         let found = self.find(quota).and_then(|(track, place)| Some((self.tracks.get(track)?, place)));
         let quota = found.filter(|(track, _)| track.subject == CLIENT);
-        quota.and_then(|(track, place)| track.quotas.get(place)).map_or(0, |quota| quota.touch(client))
+        if let Some(quota) = quota.and_then(|(track, place)| track.quotas.get(place)) {
+            quota.prefetch(client);
+        }
     }
 
-    /// Requests the memory of the clients whose admissions are the next to be forgotten.
-    pub(super) fn touch_oldest(&self, count: usize) -> u64 {
-        self.near_tracks().fold(0, |all, quota| all ^ quota.burst.touch_oldest(count))
+    /// Prefetches the memory of the clients whose admissions are the next to be forgotten.
+    pub(super) fn prefetch_oldest(&self, count: usize) {
+        self.near_tracks().for_each(|quota| quota.burst.prefetch_oldest(count));
     }
 
     /// The quotas whose memory is requested early.

@@ -127,10 +127,10 @@ impl QuotaTrack {
         Some((client.most_at.time(), client.most.get()))
     }
 
-    /// Requests the memory of a client.
-    pub(super) fn touch(&self, client: u32) -> u64 {
-        let of_client = self.clients.get(client).map_or(0, |client| u64::from(client.is_denied));
-        of_client ^ self.burst.touch(client)
+    /// Prefetches the memory of a client.
+    pub(super) fn prefetch(&self, client: u32) {
+        self.clients.prefetch(client);
+        self.burst.prefetch(client);
     }
 }
 

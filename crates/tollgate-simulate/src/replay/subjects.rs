@@ -67,9 +67,9 @@ impl Subjects {
         self.numbers.get(digest)
     }
 
-    /// Requests the memory that [finding](Self::find) this key takes.
-    pub(crate) fn touch(&self, digest: u128) -> u64 {
-        self.numbers.touch(digest)
+    /// Prefetches the memory for [finding](Self::find) this key.
+    pub(crate) fn prefetch(&self, digest: u128) {
+        self.numbers.prefetch(digest);
     }
 
     /// Remembers what this client is called, as a request of it says. Names take more memory than all else, and few are

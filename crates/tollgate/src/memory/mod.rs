@@ -340,7 +340,7 @@ impl<C: Clock> MemoryStore<C> {
     pub fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
         let table = &self.inner.table;
         let counters = counters.into_iter().map(|counter| table.fingerprint(&counter));
-        table.touch(&counters.collect::<SmallVec<[Fingerprint; BATCH]>>());
+        table.prefetch(&counters.collect::<SmallVec<[Fingerprint; BATCH]>>());
     }
 
     /// Takes many steps in this order, as [`Store::step_each`] does.
@@ -393,7 +393,7 @@ impl<C: Clock> MemoryStore<C> {
                 _ => Fingerprint::NONE,
             };
             let fingerprints: SmallVec<[Fingerprint; BATCH]> = steps.iter().map(fingerprint).collect();
-            table.touch(&fingerprints);
+            table.prefetch(&fingerprints);
             for (step, fingerprint) in steps.iter().zip(fingerprints) {
                 let answer = match step {
                     Step::Charge([charge]) => self.inner.charge_one(charge, fingerprint),
@@ -458,7 +458,7 @@ impl<C: Clock> Inner<C> {
     #[inline(never)]
     fn charge_all(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
         let fingerprints = self.fingerprints(charges);
-        self.table.touch(&fingerprints);
+        self.table.prefetch(&fingerprints);
         match self.table.charge_together(charges, &fingerprints, &self.time) {
             Attempt::Done(counted) => Ok(counted),
             Attempt::Absent | Attempt::Locked => {

@@ -4,6 +4,8 @@
 //! for steps over several counters. The version is odd while the lock is held, so that a reader that found nothing, or
 //! a wide state, knows whether to search again.
 
+use prefetch_index::prefetch_index;
+
 use super::fingerprint::Fingerprint;
 use super::fixed_window::State;
 use super::slot::{Seen, Slot, Words};
@@ -186,11 +188,13 @@ impl<'a> Shard<'a> {
         Look::Absent
     }
 
-    /// Reads the counter's place ahead of the search, so that its memory is fetched.
-    pub(super) fn touch(self, fingerprint: Fingerprint) -> u64 {
+    /// Prefetches the slot where the counter is looked for first.
+    #[inline(always)]
+    pub(super) fn prefetch(self, fingerprint: Fingerprint) {
         let near = self.near(fingerprint).unwrap_or_default();
-        let (first, last) = (near.first(), near.get(..NEAR).unwrap_or(near).last());
-        first.map_or(0, |words| Slot(words).position()) ^ last.map_or(0, |words| Slot(words).word())
+        // A slot may lie in two cache lines.
+        prefetch_index(near, 0);
+        prefetch_index(near, 1);
     }
 
     /// Takes the lock.

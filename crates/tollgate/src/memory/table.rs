@@ -2,6 +2,7 @@
 
 use std::mem::size_of;
 
+use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter};
@@ -91,14 +92,17 @@ impl Table {
         fingerprint.shard(self.headers.len())
     }
 
-    /// Requests the memory of all these counters before it waits for any. It computes nothing in between, so that the
-    /// processor can request the next one.
+    /// Prefetches the memory of these counters.
     #[inline(always)]
-    pub(super) fn touch(&self, fingerprints: &[Fingerprint]) {
+    pub(super) fn prefetch(&self, fingerprints: &[Fingerprint]) {
         // It changes no outcome, and every load multiplies the orders that a model has to try.
         if !MODELLED {
-            let touched = fingerprints.iter().map(|fingerprint| self.shard(*fingerprint).touch(*fingerprint));
-            std::hint::black_box(touched.fold(0, std::ops::BitXor::bitxor));
+            for fingerprint in fingerprints {
+                prefetch_index(&self.headers, self.shard_index(*fingerprint));
+            }
+            for fingerprint in fingerprints {
+                self.shard(*fingerprint).prefetch(*fingerprint);
+            }
         }
     }
 
