@@ -44,7 +44,12 @@ struct Node {
     name: Vec<u8>,
     children: Vec<usize>,
     wanted: Vec<usize>,
+    /// The first fields of the object that was read last, in their order: the name as written, and the child.
+    last: Vec<(Vec<u8>, Option<usize>)>,
 }
+
+/// How many fields of an object are remembered.
+const REMEMBERED: usize = 64;
 
 impl Fields {
     /// # Errors
@@ -110,6 +115,31 @@ impl Fields {
         self.wanted.push(used);
     }
 
+    /// The child of this name, as written, which is the next of an object's. Nearly all lines have the same names in the
+    /// same order, also those that nobody wants.
+    fn next_child(&mut self, node: usize, place: usize, name: &[u8]) -> Option<usize> {
+        if let Some((last, child)) = self.nodes.get(node)?.last.get(place)
+            && last == name
+        {
+            return *child;
+        }
+        let child = match memchr(b'\\', name) {
+            Some(_) => {
+                let mut undone = Vec::new();
+                Escape::Json.undo(name, &mut undone);
+                self.child(node, &undone)
+            }
+            None => self.child(node, name),
+        };
+        let last = &mut self.nodes.get_mut(node)?.last;
+        match last.get_mut(place) {
+            Some(last) => *last = (name.to_vec(), child),
+            None if place < REMEMBERED => last.push((name.to_vec(), child)),
+            None => {}
+        }
+        child
+    }
+
     fn child(&self, node: usize, name: &[u8]) -> Option<usize> {
         let children = self.nodes.get(node)?.children.iter().copied();
         children.into_iter().find(|&child| self.nodes.get(child).is_some_and(|child| child.name == name))
@@ -169,17 +199,10 @@ impl Fields {
         if text.ends_with(b'}') {
             return Some(());
         }
-        loop {
+        for place in 0.. {
             text.skip_blanks();
             let (start, end) = text.string()?;
-            let name = text.line.get(start..end)?;
-            let child = if memchr(b'\\', name).is_some() {
-                let mut undone = Vec::new();
-                Escape::Json.undo(name, &mut undone);
-                self.child(node, &undone)
-            } else {
-                self.child(node, name)
-            };
+            let child = self.next_child(node, place, text.line.get(start..end)?);
             text.skip_blanks();
             text.expect(b':')?;
             self.value(text, child)?;
@@ -188,6 +211,7 @@ impl Fields {
             }
             text.expect(b',')?;
         }
+        None
     }
 
     fn array(&mut self, text: &mut Text<'_>, node: usize) -> Option<()> {

@@ -705,3 +705,35 @@ fn times_without_a_zone_are_an_error_until_one_is_named() {
     assert!(matches!(error, Error::NoZone { .. }));
     assert!(error.to_string().contains("--tz Europe/Berlin"), "{error}");
 }
+
+/// The names of one line are expected in the next one too, at the same places.
+#[test]
+fn fields_of_json_may_come_in_any_order_in_each_line() {
+    let extra: Vec<String> = (0..80).map(|number| format!("\"x{number}\":{number}")).collect();
+    let mut random = 1_u64;
+    let (mut text, mut expected) = (String::new(), Vec::new());
+    for second in 0..200_u64 {
+        let status = 200 + second % 7;
+        let mut fields = vec![
+            format!("\"time\":\"2026-11-23T16:{:02}:{:02}Z\"", second / 60, second % 60),
+            "\"method\":\"GET\"".to_owned(),
+            // Some are written with escapes, and some names begin like others.
+            format!("\"{}\":\"/{second}\"", if second % 3 == 0 { "p\\u0061th" } else { "path" }),
+            format!("\"status\":{status}"),
+            "\"status_\":500".to_owned(),
+            "\"ip\":\"192.0.2.1\"".to_owned(),
+        ];
+        fields.extend(extra.iter().take(if second % 5 == 0 { 80 } else { 2 }).cloned());
+        for place in (1..fields.len()).rev() {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            // Runs of lines in one order, as servers write them.
+            if second % 10 > 3 {
+                fields.swap(place, (random >> 33) as usize % (place + 1));
+            }
+        }
+        text += &format!("{{{}}}\n", fields.join(","));
+        let time = format!("2026-11-23T16:{:02}:{:02}.5Z", second / 60, second % 60);
+        expected.push(format!("{time} 192.0.2.1 GET /{second} {status} -"));
+    }
+    assert_eq!(requests(text, Options::default()), expected);
+}
