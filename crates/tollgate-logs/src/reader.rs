@@ -37,7 +37,7 @@ pub(crate) enum Message {
     End(Box<Summary>, Result<(), Error>),
 }
 
-/// How many batches wait to be taken. They hide that the two threads are never equally fast.
+/// How many batches wait to be taken. One hides that the two threads are never equally fast.
 const AHEAD: usize = 1;
 
 impl Reader {

@@ -37,11 +37,13 @@ pub(crate) struct Reading {
     /// The next batch to send.
     batch: Vec<Bucket>,
     batch_requests: usize,
+    batch_bytes: usize,
 }
 
-/// How many requests are sent at once, at least: enough that it matters little if the other thread waits for its own
-/// threads after each batch.
+/// Requests are sent once there are so many, or once they take so many bytes. A replay has threads of its own, which wait
+/// for each other at the end of a batch: with this many, that costs little.
 const BATCH: usize = 32_768;
+const BATCH_BYTES: usize = 16 << 20;
 
 /// How many lines of a file are read before it is looked which file lies back furthest.
 const TURN: usize = 512;
@@ -129,6 +131,7 @@ impl Reading {
             sender,
             batch: Vec::new(),
             batch_requests: 0,
+            batch_bytes: 0,
         }
     }
 
@@ -366,8 +369,10 @@ impl Reading {
     fn send(&mut self, bucket: Bucket) -> Result<(), Stop> {
         self.tally.replayed(&bucket);
         self.batch_requests += bucket.heads.len();
+        self.batch_bytes += bucket.size();
         self.batch.push(bucket);
-        if self.batch_requests >= BATCH { self.flush() } else { Ok(()) }
+        let is_full = self.batch_requests >= BATCH || self.batch_bytes >= BATCH_BYTES;
+        if is_full { self.flush() } else { Ok(()) }
     }
 
     fn is_wanted(&self) -> Result<(), Stop> {
@@ -375,7 +380,7 @@ impl Reading {
     }
 
     fn flush(&mut self) -> Result<(), Stop> {
-        self.batch_requests = 0;
+        (self.batch_requests, self.batch_bytes) = (0, 0);
         let batch = std::mem::take(&mut self.batch);
         self.sender.send(Message::Batch(batch)).map_err(|_| Stop::Dropped)
     }

@@ -14,7 +14,7 @@ use tollgate_simulate::{Hit, Options, Replay};
 const REQUESTS: u64 = 4_000_000;
 
 /// As the command does it.
-const AT_ONCE: u64 = 65_536;
+const AT_ONCE: u64 = 32_768;
 
 const POLICIES: &str = "policies:
   - { name: login, match: { path: /login }, key: [ip], quotas: [5/1m] }
@@ -50,7 +50,7 @@ fn measure(case: &str, policies: &str, rungs: usize, clients: u32, requests: u64
     let (mut last, mut slowest) = (Instant::now(), 0_f64);
     let start = last;
     for first in (0..requests).step_by(AT_ONCE as usize) {
-        let hits = (first..first + AT_ONCE).map(|number| {
+        let hits = (first..requests.min(first + AT_ONCE)).map(|number| {
             let name = &names[(f64::from(clients) * random.f64().powi(3)) as usize];
             let path = PATHS[random.usize(0..PATHS.len())];
             Hit {

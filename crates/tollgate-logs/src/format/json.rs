@@ -44,12 +44,13 @@ struct Node {
     name: Vec<u8>,
     children: Vec<usize>,
     wanted: Vec<usize>,
-    /// The first fields of the object that was read last, in their order: the name as written, and the child.
+    /// By place in the object: the name that stood there last, as written, and its child.
     last: Vec<(Vec<u8>, Option<usize>)>,
 }
 
-/// How many fields of an object are remembered.
+/// How many names of an object are remembered, and of how many bytes at most.
 const REMEMBERED: usize = 64;
+const LONGEST_REMEMBERED: usize = 64;
 
 impl Fields {
     /// # Errors
@@ -115,8 +116,8 @@ impl Fields {
         self.wanted.push(used);
     }
 
-    /// The child of this name, as written, which is the next of an object's. Nearly all lines have the same names in the
-    /// same order, also those that nobody wants.
+    /// Returns the child for the name at this place of an object. Compares it with the name that stood there last, because
+    /// most lines have the same names in the same order.
     fn next_child(&mut self, node: usize, place: usize, name: &[u8]) -> Option<usize> {
         if let Some((last, child)) = self.nodes.get(node)?.last.get(place)
             && last == name
@@ -131,11 +132,15 @@ impl Fields {
             }
             None => self.child(node, name),
         };
-        let last = &mut self.nodes.get_mut(node)?.last;
-        match last.get_mut(place) {
-            Some(last) => *last = (name.to_vec(), child),
-            None if place < REMEMBERED => last.push((name.to_vec(), child)),
-            None => {}
+        if place < REMEMBERED && name.len() <= LONGEST_REMEMBERED {
+            let last = &mut self.nodes.get_mut(node)?.last;
+            if place >= last.len() {
+                last.resize_with(place + 1, Default::default);
+            }
+            let (last, its_child) = last.get_mut(place)?;
+            last.clear();
+            last.extend_from_slice(name);
+            *its_child = child;
         }
         child
     }

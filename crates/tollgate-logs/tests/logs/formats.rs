@@ -721,6 +721,9 @@ fn fields_of_json_may_come_in_any_order_in_each_line() {
             format!("\"{}\":\"/{second}\"", if second % 3 == 0 { "p\\u0061th" } else { "path" }),
             format!("\"status\":{status}"),
             "\"status_\":500".to_owned(),
+            // A name at the top means nothing inside, and the object may come twice.
+            format!("\"inner\":{{\"status\":1,\"a\":[{{\"ip\":2}},\"path\"],\"user\":\"u{second}\"}}"),
+            "\"inner\":{\"x\":{\"user\":3}}".to_owned(),
             "\"ip\":\"192.0.2.1\"".to_owned(),
         ];
         fields.extend(extra.iter().take(if second % 5 == 0 { 80 } else { 2 }).cloned());

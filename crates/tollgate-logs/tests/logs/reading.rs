@@ -326,3 +326,25 @@ fn requests_tell_where_they_are_from() {
     assert_eq!(places, [(0, 1), (1, 2)]);
     assert_eq!(requests("", Options::default()), [""; 0]);
 }
+
+/// Several batches wait in memory, and were bounded by their requests alone: with long lines, they took gigabytes.
+#[test]
+fn a_batch_of_long_lines_has_fewer_requests() {
+    let text: String = (0..2_400)
+        .map(|second| {
+            let time = format!("23/Nov/2026:16:{:02}:{:02} +0000", second / 60, second % 60);
+            format!("::1 - - [{time}] \"GET /{} HTTP/1.1\" 200 5\n", "x".repeat(32 << 10))
+        })
+        .collect();
+    let mut reader = Reader::open([log(text)], Options::default()).unwrap();
+    let mut batches = Vec::new();
+    loop {
+        match reader.read_some(usize::MAX).unwrap().count() {
+            0 => break,
+            requests => batches.push(requests),
+        }
+    }
+    assert_eq!(batches.iter().sum::<usize>(), 2_400);
+    // 16 MiB and one request more.
+    assert!(batches.iter().all(|requests| *requests <= 513), "{batches:?}");
+}

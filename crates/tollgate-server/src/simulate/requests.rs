@@ -43,9 +43,6 @@ struct Wanted {
     is_seen: Cell<bool>,
 }
 
-/// How many requests are passed on at once, at most. The more there are, the less often threads wait for each other.
-const AT_ONCE: usize = 65_536;
-
 /// The place of an attribute in a logged request.
 #[derive(Debug, Clone, Copy)]
 enum Source {
@@ -181,7 +178,8 @@ impl Requests {
         };
         loop {
             let show_keys = self.show_keys;
-            let some = self.reader.read_some(AT_ONCE).map_err(|error| told(error, show_keys))?;
+            // As many as there are: threads wait for each other after each group.
+            let some = self.reader.read_some(usize::MAX).map_err(|error| told(error, show_keys))?;
             let mut count = 0;
             let counted = some.inspect(|_| count += 1);
             take(&mut counted.filter(is_within).map(|request| {

@@ -1,4 +1,4 @@
-//! Decisions on requests. They depend on nothing that is noted for the report, so a thread of its own makes them ahead.
+//! Decisions on requests. They depend on nothing that is noted for the report, so a second thread can make them ahead.
 
 use smallvec::SmallVec;
 use tollgate::{Counter, Key, ManualClock, PolicyQuota, Timestamp};
@@ -39,9 +39,9 @@ pub(super) struct Decided {
 /// Requests, and what was decided on them.
 pub(super) struct Part<'h> {
     pub(super) hits: Vec<Hit<'h>>,
-    /// Those on the requests before the failure, if there was one.
+    /// In case of an error, those on the requests before it.
     pub(super) decided: Vec<Decided>,
-    pub(super) ended: Result<(), ReplayError>,
+    pub(super) result: Result<(), ReplayError>,
 }
 
 impl Decider {
@@ -55,12 +55,6 @@ impl Decider {
         Self { clock, now: None, engine, baseline, client, near }
     }
 
-    /// Has room for fewer counters from now on.
-    #[cfg(test)]
-    pub(super) fn replace_engine(&mut self, policies: Policies, max_counters: usize) {
-        self.engine = Engine::new(policies, &self.clock, max_counters, super::options::MAX_ATTRIBUTE_BYTES);
-    }
-
     pub(super) fn policies(&self) -> &Policies {
         self.engine.policies()
     }
@@ -69,20 +63,20 @@ impl Decider {
         self.baseline.is_some()
     }
 
-    /// Decides on requests, on each as would have been decided on it at its time.
+    /// Decides on each request as of its time.
     pub(super) fn decide<'h>(&mut self, hits: Vec<Hit<'h>>) -> Part<'h> {
         let mut decided = Vec::with_capacity(hits.len());
-        let ended = hits.chunks(BATCH).try_for_each(|hits| {
+        let result = hits.chunks(BATCH).try_for_each(|hits| {
             let digests = self.digests(hits);
             hits.iter().zip(digests).try_for_each(|(hit, digest)| {
                 decided.push(self.decide_one(hit, digest)?);
                 Ok(())
             })
         });
-        Part { hits, decided, ended }
+        Part { hits, decided, result }
     }
 
-    /// The clients of requests. Requests the memory of their counters before any is waited for.
+    /// Returns the digests of the clients' keys, and prefetches their counters.
     fn digests(&self, hits: &[Hit<'_>]) -> SmallVec<[Option<u128>; BATCH]> {
         let keys = hits.iter().map(|hit| self.client.key(&hit.attributes).ok());
         let keys: SmallVec<[Option<Key<'_>>; BATCH]> = keys.collect();

@@ -45,7 +45,7 @@ impl Engine {
         self.limiter.store().max_counters()
     }
 
-    /// Requests the memory of these counters.
+    /// Prefetches these counters.
     pub(super) fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
         self.limiter.store().prefetch(counters);
     }

@@ -26,9 +26,9 @@ pub enum ReplayError {
         /// The classes.
         classes: usize,
     },
-    /// The thread that decides cannot be started.
+    /// The thread that decides cannot be started. The requests of the call are lost.
     #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
+    Thread(#[source] io::Error),
     /// A store in memory always answers; this is a defect of Tollgate.
     #[error("the counters of the replay gave no answer")]
     NoAnswer,

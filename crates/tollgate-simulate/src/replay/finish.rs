@@ -8,6 +8,7 @@ use tollgate_policy::{Policies, Policy, PolicyKind};
 
 use super::clients::{Client, Clients, most_denied};
 use super::example::Examples;
+use super::noter::Noter;
 use super::policy_track::{CLIENT, PolicyTrack};
 use super::quota_track::QuotaTrack;
 use super::rungs::{self, Rung};
@@ -24,12 +25,13 @@ use crate::{Curve, Gate, GateError, Histogram, Point, code, percent};
 impl Replay {
     /// Ends the replay and returns its report.
     #[must_use]
-    pub fn report(mut self) -> Report {
-        for track in self.noter.tracks.iter_mut() {
-            let one_in = self.noter.subjects.get(track.subject).map_or(1, Subjects::one_in);
+    pub fn report(self) -> Report {
+        let Self { decider, mut noter } = self;
+        for track in noter.tracks.iter_mut() {
+            let one_in = noter.subjects.get(track.subject).map_or(1, Subjects::one_in);
             track.quotas.iter_mut().for_each(|quota| quota.close(one_in));
         }
-        self.figures()
+        noter.figures(decider.policies(), decider.is_comparing())
     }
 
     /// Returns the error of the first gate that names an unknown policy or class, or a value that is not measured: long
@@ -39,20 +41,23 @@ impl Replay {
     ///
     /// As [`Gate::check`].
     pub fn expect_gates(&self, gates: &[Gate]) -> Result<(), GateError> {
-        let policies = self.noter.tracks.iter().map(|track| (&*track.name, track.role));
-        let classes = self.noter.options.classes.names();
-        let others = ["others"].into_iter().filter(|_| self.noter.options.classes.len() > 0);
+        let Self { decider, noter } = self;
+        let policies = noter.tracks.iter().map(|track| (&*track.name, track.role));
+        let classes = noter.options.classes.names();
+        let others = ["others"].into_iter().filter(|_| noter.options.classes.len() > 0);
         let askable = Askable {
             policies: policies.collect(),
             classes: classes.chain(others).collect(),
-            is_compared: self.decider.is_comparing(),
+            is_compared: decider.is_comparing(),
         };
         gates.iter().try_for_each(|gate| gate.place(&askable).map(drop))
     }
+}
 
-    fn figures(&self) -> Report {
-        let one_client_in = self.noter.subjects.get(CLIENT).map_or(1, Subjects::one_in);
-        let all = &self.noter.all;
+impl Noter {
+    fn figures(&self, policies: &Policies, is_compared: bool) -> Report {
+        let one_client_in = self.subjects.get(CLIENT).map_or(1, Subjects::one_in);
+        let all = &self.all;
         let verdicts = all.verdicts;
         let mut undecided_reasons: Vec<Reason> = all
             .undecided
@@ -78,33 +83,32 @@ impl Replay {
             denied_clients: all.clients.count(|client| client.denied > 0) * one_client_in,
             clientless: all.clientless,
             one_client_in,
-            policies: self.policies(),
+            policies: self.policies(policies),
             most_denied: self.listed(
-                all.clients.most_denied(self.noter.options.listed_clients),
+                all.clients.most_denied(self.options.listed_clients),
                 &all.examples,
                 Role::is_enforced,
             ),
             most_denied_on_trial: self.most_denied_on_trial(),
-            classes: all.classes.reports(&self.noter.options.classes, one_client_in),
-            compared: self.decider.is_comparing().then(|| self.compared(one_client_in)),
+            classes: all.classes.reports(&self.options.classes, one_client_in),
+            compared: is_compared.then(|| self.compared(one_client_in)),
             week: self.week(),
             days: self.days(),
-            notes: self.notes(),
-            client: self.noter.options.client.clone(),
+            notes: self.notes(policies),
+            client: self.options.client.clone(),
             fingerprint: all.fingerprint,
         }
     }
 
     fn written(&self, time: Timestamp) -> String {
-        written(time, self.noter.all.calendar.zone())
+        written(time, self.all.calendar.zone())
     }
 
-    fn policies(&self) -> Vec<PolicyReport> {
-        let policies = self.decider.policies();
-        let reports = self.noter.tracks.iter().enumerate().filter_map(|(number, track)| {
+    fn policies(&self, policies: &Policies) -> Vec<PolicyReport> {
+        let reports = self.tracks.iter().enumerate().filter_map(|(number, track)| {
             let policy = policies.as_slice().get(track.policy)?;
-            let one_client_in = self.noter.subjects.get(track.subject).map_or(1, Subjects::one_in);
-            let rungs: Vec<&Rung> = self.noter.rungs.whole(number).collect();
+            let one_client_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
+            let rungs: Vec<&Rung> = self.rungs.whole(number).collect();
             let quotas = (0..).zip(&track.quotas).filter(|(_, quota)| {
                 // A table of overrides may have thousands, most of which no request had.
                 quota.of_override.is_none() || quota.requests > 0
@@ -129,7 +133,7 @@ impl Replay {
                 newly_denied_clients: track.clients.newly_denied() * one_client_in,
                 one_client_in,
                 clientless: track.clientless,
-                classes: track.classes.reports(&self.noter.options.classes, one_client_in),
+                classes: track.classes.reports(&self.options.classes, one_client_in),
                 quotas: quotas.collect(),
             })
         });
@@ -137,13 +141,12 @@ impl Replay {
     }
 
     fn most_denied_on_trial(&self) -> Vec<DeniedClient> {
-        let clients = self.noter.all.clients.iter().filter_map(|(number, client)| {
-            let denied = self.noter.all.tried.get(number).copied().filter(|times| *times > 0)?;
+        let clients = self.all.clients.iter().filter_map(|(number, client)| {
+            let denied = self.all.tried.get(number).copied().filter(|times| *times > 0)?;
             Some((number, Client { denied: denied.into(), ..client }))
         });
-        let clients =
-            most_denied(clients.collect(), self.noter.options.listed_clients, |client| client.denied);
-        self.listed(clients, &self.noter.all.tried_examples, |role| !role.is_enforced())
+        let clients = most_denied(clients.collect(), self.options.listed_clients, |client| client.denied);
+        self.listed(clients, &self.all.tried_examples, |role| !role.is_enforced())
     }
 
     /// The clients as the report lists them, with their fullest windows under policies of some roles.
@@ -153,17 +156,12 @@ impl Replay {
         examples: &Examples,
         is_of_interest: fn(Role) -> bool,
     ) -> Vec<DeniedClient> {
-        let names: Vec<&str> = self.noter.options.classes.names().collect();
+        let names: Vec<&str> = self.options.classes.names().collect();
         let listed = clients.into_iter().map(|(number, client)| {
             let example = examples.of(number);
             let class = usize::from(client.class).checked_sub(1).and_then(|place| names.get(place));
             DeniedClient {
-                client: self
-                    .noter
-                    .subjects
-                    .get(CLIENT)
-                    .map_or("", |subjects| subjects.name(number))
-                    .to_owned(),
+                client: self.subjects.get(CLIENT).map_or("", |subjects| subjects.name(number)).to_owned(),
                 requests: client.requests,
                 denied: client.denied,
                 denied_before: client.denied_before,
@@ -180,8 +178,7 @@ impl Replay {
 
     /// The window that exceeds its limit most, of policies that count by the same key.
     fn fullest(&self, client: u32, is_of_interest: fn(Role) -> bool) -> Option<FullestWindow> {
-        let tracks =
-            self.noter.tracks.iter().filter(|track| track.subject == CLIENT && is_of_interest(track.role));
+        let tracks = self.tracks.iter().filter(|track| track.subject == CLIENT && is_of_interest(track.role));
         let windows = tracks.flat_map(|track| track.quotas.iter().map(move |quota| (track, quota)));
         let windows = windows.filter_map(|(track, quota)| {
             let (start, asked) = quota.fullest(client)?;
@@ -198,14 +195,14 @@ impl Replay {
     }
 
     fn compared(&self, one_client_in: u64) -> Compared {
-        let verdicts = &self.noter.all.verdicts;
+        let verdicts = &self.all.verdicts;
         let is_newly_denied = |client: &Client| client.denied > 0 && client.denied_before == 0;
         let is_newly_allowed = |client: &Client| client.denied == 0 && client.denied_before > 0;
-        let clients: &Clients = &self.noter.all.clients;
+        let clients: &Clients = &self.all.clients;
         let newly = clients.iter().filter(|(_, client)| is_newly_denied(client)).collect();
-        let newly = most_denied(newly, self.noter.options.listed_clients, |client| client.denied);
+        let newly = most_denied(newly, self.options.listed_clients, |client| client.denied);
         let allowed = clients.iter().filter(|(_, client)| is_newly_allowed(client)).collect();
-        let allowed = most_denied(allowed, self.noter.options.listed_clients, |client| client.denied_before);
+        let allowed = most_denied(allowed, self.options.listed_clients, |client| client.denied_before);
         Compared {
             denied_before: verdicts.denied_before,
             newly_denied: verdicts.newly_denied,
@@ -214,18 +211,18 @@ impl Replay {
             incomparable: verdicts.incomparable,
             newly_denied_clients: clients.count(is_newly_denied) * one_client_in,
             newly_allowed_clients: clients.count(is_newly_allowed) * one_client_in,
-            most_newly_denied: self.listed(newly, &self.noter.all.examples, Role::is_enforced),
-            most_newly_allowed: self.listed(allowed, &self.noter.all.before_examples, Role::is_enforced),
+            most_newly_denied: self.listed(newly, &self.all.examples, Role::is_enforced),
+            most_newly_allowed: self.listed(allowed, &self.all.before_examples, Role::is_enforced),
         }
     }
 
     fn week(&self) -> Vec<Vec<TimeShare>> {
-        let week = self.noter.all.calendar.week.iter();
+        let week = self.all.calendar.week.iter();
         week.map(|day| day.iter().map(|share| share.reported()).collect()).collect()
     }
 
     fn days(&self) -> Vec<DayReport> {
-        let days = self.noter.all.calendar.days().map(|(day, share)| DayReport {
+        let days = self.all.calendar.days().map(|(day, share)| DayReport {
             day: day.to_string(),
             requests: share.requests,
             denied: share.denied,
@@ -233,30 +230,30 @@ impl Replay {
         days.collect()
     }
 
-    fn notes(&self) -> Vec<String> {
+    fn notes(&self, policies: &Policies) -> Vec<String> {
         let mut notes = vec![
             "A denied client would have waited, retried or left; here it continues as in the log.".to_owned(),
             "Caches in front of the server hide requests.".to_owned(),
             "One address may be an office or a mobile network with many people behind it.".to_owned(),
         ];
-        if self.noter.all.refused_in_log > 0 {
-            let were = if self.noter.all.refused_in_log == 1 { "was" } else { "were" };
+        if self.all.refused_in_log > 0 {
+            let were = if self.all.refused_in_log == 1 { "was" } else { "were" };
             notes.push(format!(
                 "{} ({}) {were} answered 429 or 503 when the log was written: it shows traffic under limits that were there \
                  already.",
-                counted(self.noter.all.refused_in_log, "request"),
-                percent(self.noter.all.refused_in_log, self.noter.all.verdicts.requests)
+                counted(self.all.refused_in_log, "request"),
+                percent(self.all.refused_in_log, self.all.verdicts.requests)
             ));
         }
-        if self.noter.all.late > 0 {
+        if self.all.late > 0 {
             notes.push(format!(
                 "{} requests were logged after later ones, and were replayed at the time of those.",
-                self.noter.all.late
+                self.all.late
             ));
         }
-        let one_in = self.noter.subjects.iter().map(Subjects::one_in).max().unwrap_or(1);
+        let one_in = self.subjects.iter().map(Subjects::one_in).max().unwrap_or(1);
         if one_in > 1 {
-            let why = if self.noter.is_short_of_class_bytes {
+            let why = if self.is_short_of_class_bytes {
                 "Fewer clients are followed than --max-clients allows: there are too many policies and classes to \
                  follow more."
             } else {
@@ -267,12 +264,11 @@ impl Replay {
                  estimates from one client in {one_in}; denied requests are counted exactly."
             ));
         }
-        let empty = self.noter.all.classes.reports(&self.noter.options.classes, 1).into_iter();
+        let empty = self.all.classes.reports(&self.options.classes, 1).into_iter();
         for class in empty.filter(|class| class.requests == 0 && class.class != "others") {
             notes.push(format!("No request is in the class {}.", code(&class.class)));
         }
-        let examples =
-            [&self.noter.all.examples, &self.noter.all.before_examples, &self.noter.all.tried_examples];
+        let examples = [&self.all.examples, &self.all.before_examples, &self.all.tried_examples];
         if examples.into_iter().any(Examples::is_short) {
             notes.push(
                 "So many clients are denied that programs and paths are not kept of all of them: those in the lists may be of \
@@ -280,7 +276,7 @@ impl Replay {
                     .to_owned(),
             );
         }
-        let quotas = self.noter.tracks.iter().flat_map(|track| &track.quotas);
+        let quotas = self.tracks.iter().flat_map(|track| &track.quotas);
         let unmeasured = quotas.filter(|quota| quota.burst.is_lost()).count();
         if unmeasured > 0 {
             notes.push(format!(
@@ -289,8 +285,7 @@ impl Replay {
                 counted(unmeasured as u64, "quota")
             ));
         }
-        let policies = self.decider.policies();
-        notes.extend(rungs::notes(policies, &self.noter.tracks, &self.noter.rungs, self.noter.options.rungs));
+        notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));
         notes
     }
 }

@@ -13,9 +13,9 @@ pub struct Hit<'a> {
     pub attributes: Attributes<'a>,
     /// The status that it was answered with.
     pub status: Option<u16>,
-    /// The program that sent it, as it named itself.
+    /// The program that sent it, as it named itself. What is not UTF-8 is shown as U+FFFD.
     pub user_agent: Option<&'a [u8]>,
-    /// The requested path, for examples.
+    /// The requested path, for examples. What is not UTF-8 is shown as U+FFFD.
     pub path: Option<&'a [u8]>,
     /// An attribute that decides, and is not UTF-8: the service refuses such a request, and does not count it.
     pub damaged: Option<&'a str>,

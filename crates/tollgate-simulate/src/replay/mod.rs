@@ -1,7 +1,7 @@
 //! Requests of the past, decided by the engine that decides live.
 //!
 //! ```text
-//!       a thread of its own                     the caller's thread
+//!      perhaps a second thread                  the caller's thread
 //! Hit ──▶ Decider ──────────▶ decisions ──▶ Noter ──▶ policies   what each policy denied
 //!         clock of the hits                           quotas     the windows of each client
 //!         policies, baseline                          clients    who was denied, and who was not before
@@ -9,6 +9,7 @@
 //!                                                     rungs      what other limits would deny
 //! ```
 
+mod all;
 mod bits;
 mod burst;
 mod by_class;
@@ -91,13 +92,13 @@ pub struct Replay {
 const COUNTERS_PER_CLIENT: usize = 8;
 const MAX_COUNTERS: usize = 64 << 20;
 
-/// Requests whose memory is requested at once: about as many as a core can wait for.
+/// Requests whose memory is prefetched together: about as many as a core can wait for.
 const BATCH: usize = 16;
 
 /// Requests that are decided on before any of them is noted.
 const PART: usize = 1_024;
 
-/// Parts that wait to be decided on or noted. A few hide that two threads are never equally fast.
+/// Parts that are sent before one has to be noted. A few hide that two threads are never equally fast.
 const AHEAD: usize = 4;
 
 impl Replay {
@@ -112,14 +113,23 @@ impl Replay {
         baseline: Option<Policies>,
         options: Options,
     ) -> Result<Self, ReplayError> {
+        let max_counters = options.max_clients.get().saturating_mul(COUNTERS_PER_CLIENT);
+        Self::with_counters(policies, baseline, options, max_counters.clamp(MAX_COUNTERS / 64, MAX_COUNTERS))
+    }
+
+    /// With so many counters at most, for each of the policies and those to compare with.
+    fn with_counters(
+        policies: Policies,
+        baseline: Option<Policies>,
+        options: Options,
+        max_counters: usize,
+    ) -> Result<Self, ReplayError> {
         let classes = options.classes.len();
         let pairs = policies.as_slice().len().saturating_mul(classes);
         if pairs > ByClass::MAX_PAIRS {
             return Err(ReplayError::TooManyPairs { policies: policies.as_slice().len(), classes });
         }
         let clock = ManualClock::default();
-        let max_counters = options.max_clients.get().saturating_mul(COUNTERS_PER_CLIENT);
-        let max_counters = max_counters.clamp(MAX_COUNTERS / 64, MAX_COUNTERS);
         let new = |policies| Engine::new(policies, &clock, max_counters, options.max_attribute_bytes);
         let (engine, baseline) = (new(policies), baseline.map(new));
         let max = options.max_clients.get();
@@ -146,48 +156,48 @@ impl Replay {
         self.requests([hit])
     }
 
-    /// Decides on requests, in this order. Ten thousand together are faster than one by one: the processor waits for the
-    /// memory of several clients at once, a second thread decides while this one takes the next requests and notes what
-    /// was decided, and other limits are tried on all cores.
+    /// Decides on requests, in this order. Some ten thousand together are faster than one by one: the processor waits for
+    /// the memory of several clients at once, and other limits are tried on all cores. From 1,024 on, a second thread
+    /// decides while this one takes up to 5,120 of the next requests and notes what was decided.
     ///
     /// # Errors
     ///
-    /// The same as [`request`](Self::request), or if the thread cannot be started.
+    /// The same as [`request`](Self::request), or if the thread cannot be started. The requests before the error count.
     pub fn requests<'h>(&mut self, hits: impl IntoIterator<Item = Hit<'h>>) -> Result<(), ReplayError> {
         let Self { decider, noter } = self;
-        let mut hits = hits.into_iter();
+        let mut hits = hits.into_iter().fuse();
         let mut next = || hits.by_ref().take(PART).collect::<Vec<_>>();
         let first = next();
         if first.len() < PART {
             return noter.note(decider.decide(first));
         }
         thread::scope(|scope| {
-            let (hits, undecided) = channel();
-            let (decided, parts) = channel();
+            let (to_decide, undecided) = channel();
+            let (to_note, decided) = channel();
             let decide = move || {
                 for hits in undecided {
                     let part = decider.decide(hits);
-                    let has_failed = part.ended.is_err();
-                    if decided.send(part).is_err() || has_failed {
+                    let has_failed = part.result.is_err();
+                    if to_note.send(part).is_err() || has_failed {
                         return;
                     }
                 }
             };
-            let thread = thread::Builder::new().name("decide".to_owned());
-            thread.spawn_scoped(scope, decide).map_err(ReplayError::Thread)?;
-            let following = iter::from_fn(|| Some(next()).filter(|part| !part.is_empty()));
-            for (sent, part) in iter::once(first).chain(following).enumerate() {
+            let named = thread::Builder::new().name("decide".to_owned());
+            named.spawn_scoped(scope, decide).map_err(ReplayError::Thread)?;
+            let following = iter::from_fn(|| Some(next()).filter(|hits| !hits.is_empty()));
+            for (sent, hits) in iter::once(first).chain(following).enumerate() {
                 // If the thread has ended early, its last part says why.
-                if hits.send(part).is_err() {
+                if to_decide.send(hits).is_err() {
                     break;
                 }
                 if sent >= AHEAD {
-                    let Ok(part) = parts.recv() else { break };
+                    let Ok(part) = decided.recv() else { break };
                     noter.note(part)?;
                 }
             }
-            drop(hits);
-            parts.into_iter().try_for_each(|part| noter.note(part))
+            drop(to_decide);
+            decided.into_iter().try_for_each(|part| noter.note(part))
         })
     }
 

@@ -1,27 +1,19 @@
 //! What decisions say, noted for the report: of all requests, of each policy, and of trials.
 
-use std::collections::HashMap;
-
 use smallvec::SmallVec;
 use tollgate::{Counter, Key, PolicyQuota, QuotaState, Timestamp};
 use tollgate_policy::{Ground, Outcome, Policy, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 
+use super::all::All;
 use super::by_class::ByClass;
-use super::calendar::Calendar;
-use super::clients::Clients;
 use super::decider::{Decided, Part};
 use super::error::ReplayError;
-use super::example::Examples;
 use super::outcome::{Clientless, Verdict, Verdicts};
-use super::per_client::PerClient;
 use super::policy_track::{CLIENT, Noted, Tracks};
 use super::quota_track::Seen;
 use super::rungs::{Rungs, Untried};
 use super::subjects::{Found, Subjects, digest};
 use super::{BATCH, Hit, Options, Role};
-
-/// Reasons that are told apart.
-const MAX_REASONS: usize = 64;
 
 /// Notes decisions, and tries other limits on the same requests.
 pub(super) struct Noter {
@@ -36,32 +28,6 @@ pub(super) struct Noter {
     pub(super) max_class_bytes: usize,
     pub(super) is_short_of_class_bytes: bool,
     pub(super) options: Options,
-}
-
-/// Figures over all policies.
-#[derive(Default)]
-pub(super) struct All {
-    pub(super) first: Option<Timestamp>,
-    pub(super) verdicts: Verdicts,
-    /// Requests that were answered 429 or 503 when the log was written.
-    pub(super) refused_in_log: u64,
-    /// Requests whose time is before that of a previous one; they are replayed at that time.
-    pub(super) late: u64,
-    /// Reasons why requests cannot be decided.
-    pub(super) undecided: HashMap<String, u64>,
-    pub(super) unlimited: u64,
-    pub(super) clientless: Clientless,
-    pub(super) clients: Clients,
-    pub(super) classes: ByClass,
-    pub(super) calendar: Calendar,
-    pub(super) examples: Examples,
-    /// Examples of requests that the policies to compare with deny.
-    pub(super) before_examples: Examples,
-    /// Of each client, how often a policy on trial would deny a request that is allowed, and the first of these.
-    pub(super) tried: PerClient<u32>,
-    pub(super) tried_examples: Examples,
-    /// Depends on every request, so that it cannot be guessed without the log.
-    pub(super) fingerprint: u128,
 }
 
 /// For each kind of key the number of its client, if it has been looked for.
@@ -88,31 +54,29 @@ struct Charged<'c, K> {
 
 impl Noter {
     pub(super) fn new(subjects: Vec<Subjects>, tracks: Tracks, rungs: Rungs, options: Options) -> Self {
-        let calendar = Calendar::new(options.zone.clone());
-        let all = All { calendar, classes: ByClass::new(options.classes.len()), ..All::default() };
         Self {
             subjects,
             tracks,
             rungs,
             untried: Vec::new(),
-            all,
+            all: All::new(&options),
             max_class_bytes: ByClass::MAX_BYTES,
             is_short_of_class_bytes: false,
             options,
         }
     }
 
-    /// Notes what was decided on requests, and tries other limits on these. Returns the failure, if there was one.
-    pub(super) fn note(&mut self, Part { hits, decided, ended }: Part<'_>) -> Result<(), ReplayError> {
+    /// Notes what was decided on requests, and tries other limits on them. Returns the result of the decisions.
+    pub(super) fn note(&mut self, Part { hits, decided, result }: Part<'_>) -> Result<(), ReplayError> {
         for (hits, decided) in hits.chunks(BATCH).zip(decided.chunks(BATCH)) {
             self.prefetch(decided);
             hits.iter().zip(decided).for_each(|(hit, decided)| self.note_one(hit, decided));
         }
         self.try_other_limits(&hits);
-        ended
+        result
     }
 
-    /// Prefetches the memory for these.
+    /// Prefetches what is noted of their clients.
     fn prefetch(&self, decided: &[Decided]) {
         let Some(subjects) = self.subjects.get(CLIENT).filter(|_| decided.len() > 1) else { return };
         decided.iter().filter_map(|decided| decided.digest).for_each(|digest| subjects.prefetch(digest));
@@ -120,8 +84,11 @@ impl Noter {
         for Decided { digest, decision, .. } in decided {
             let Some(client) = digest.and_then(|digest| subjects.known(digest)) else { continue };
             self.all.clients.prefetch(client);
-            let quotas = decision.iter().flat_map(PolicyDecision::quotas);
-            quotas.for_each(|quota| self.tracks.prefetch(quota.declared, client));
+            let Ok(decision) = decision else { continue };
+            decision.quotas().for_each(|quota| self.tracks.prefetch(quota.declared, client));
+            if decision.trials().next().is_some() {
+                self.tracks.prefetch_trials(client);
+            }
         }
     }
 
@@ -374,14 +341,6 @@ impl Noter {
             }
         });
         self.untried.clear();
-    }
-}
-
-impl All {
-    fn note_undecided(&mut self, reason: &str) {
-        let is_told_apart = self.undecided.len() < MAX_REASONS || self.undecided.contains_key(reason);
-        let reason = if is_told_apart { reason } else { "other reasons" };
-        *self.undecided.entry(reason.to_owned()).or_default() += 1;
     }
 }
 

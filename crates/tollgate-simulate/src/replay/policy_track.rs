@@ -13,7 +13,7 @@ use super::quota_track::{QuotaTrack, Seen};
 /// The kind of key of the clients of figures over all policies.
 pub(super) const CLIENT: usize = 0;
 
-/// Quotas whose memory is requested early. A request may match none of them.
+/// Quotas whose counters are prefetched. A request may match none of them.
 const MOST_NEAR: usize = 4;
 
 /// The counts of one policy in one role.
@@ -229,7 +229,7 @@ impl Tracks {
         }
     }
 
-    /// Prefetches the memory of a client of figures over all policies, as far as this quota counts it.
+    /// Prefetches what this quota counts of a client, if it counts the clients of figures over all policies.
     pub(super) fn prefetch(&self, quota: &PolicyQuota, client: u32) {
         let found = self.find(quota).and_then(|(track, place)| Some((self.tracks.get(track)?, place)));
         let quota = found.filter(|(track, _)| track.subject == CLIENT);
@@ -238,12 +238,21 @@ impl Tracks {
         }
     }
 
-    /// Prefetches the memory of the clients whose admissions are the next to be forgotten.
+    /// Prefetches what quotas on trial count of a client.
+    pub(super) fn prefetch_trials(&self, client: u32) {
+        let tracks = self.near.iter().filter_map(|(track, place)| Some((self.tracks.get(*track)?, *place)));
+        let on_trial = tracks.filter(|(track, _)| !track.role.is_enforced());
+        on_trial
+            .filter_map(|(track, place)| track.quotas.get(place))
+            .for_each(|quota| quota.prefetch(client));
+    }
+
+    /// Prefetches the clients whose admissions are the next to be forgotten.
     pub(super) fn prefetch_oldest(&self, count: usize) {
         self.near_tracks().for_each(|quota| quota.burst.prefetch_oldest(count));
     }
 
-    /// The quotas whose memory is requested early.
+    /// The quotas whose counters are prefetched.
     pub(super) fn near(&self) -> impl Iterator<Item = &PolicyQuota> {
         self.near_tracks().map(|quota| &quota.quota)
     }

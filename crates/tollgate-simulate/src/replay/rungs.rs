@@ -282,7 +282,7 @@ impl Rung {
         self.engine.is_none()
     }
 
-    /// Requests the memory of these counters.
+    /// Prefetches these counters.
     pub(super) fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
         if let Some(engine) = &self.engine {
             engine.prefetch(counters);

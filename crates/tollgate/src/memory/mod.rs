@@ -52,7 +52,7 @@ use crate::clock::{Clock, SystemClock};
 use crate::store::{Answer, Counted, Full, Step, Store, StoreError};
 use crate::{Charge, Counter, Mark, QuotaState, Timestamp};
 
-/// Requests of a batch whose memory is requested at once: about as many as a core can wait for.
+/// Requests of a batch whose counters are prefetched together: about as many as a core can wait for.
 const BATCH: usize = 16;
 
 /// Counters in this process's memory. Clones share them.

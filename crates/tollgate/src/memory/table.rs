@@ -95,7 +95,7 @@ impl Table {
     /// Prefetches the memory of these counters.
     #[inline(always)]
     pub(super) fn prefetch(&self, fingerprints: &[Fingerprint]) {
-        // It changes no outcome, and every load multiplies the orders that a model has to try.
+        // It changes no outcome, and each load, here of the rows, multiplies the orders that a model has to try.
         if !MODELLED {
             for fingerprint in fingerprints {
                 prefetch_index(&self.headers, self.shard_index(*fingerprint));
