@@ -188,13 +188,12 @@ impl<'a> Shard<'a> {
         Look::Absent
     }
 
-    /// Prefetches the slot where the counter is looked for first.
+    /// Prefetches the slots where the counter is looked for first.
     #[inline(always)]
     pub(super) fn prefetch(self, fingerprint: Fingerprint) {
         let near = self.near(fingerprint).unwrap_or_default();
-        // A slot may lie in two cache lines.
         prefetch_index(near, 0);
-        prefetch_index(near, 1);
+        prefetch_index(near, NEAR - 1);
     }
 
     /// Takes the lock.
