@@ -73,15 +73,20 @@ impl Reader {
         Ok(self.read_some(1)?.next())
     }
 
-    /// Returns at most this many of the next requests, and at least one unless all have been read.
+    /// Returns the next requests, as many as have been read ahead together: at least one unless all have been read. This is
+    /// faster than one by one.
     ///
     /// # Errors
     ///
     /// The same as [`read`](Self::read).
-    pub fn read_some(&mut self, most: usize) -> Result<impl Iterator<Item = Request<'_>>, Error> {
+    pub fn read_batch(&mut self) -> Result<impl Iterator<Item = Request<'_>>, Error> {
+        self.read_some(usize::MAX)
+    }
+
+    /// Returns at most this many of the next requests of a batch.
+    fn read_some(&mut self, most: usize) -> Result<impl Iterator<Item = Request<'_>>, Error> {
         self.receive()?;
         let (bucket, place) = self.next;
-        let most = most.max(1);
         self.skip(most);
         let mut buckets = self.batch.get(bucket..).unwrap_or_default().iter();
         let first = buckets.next().into_iter().flat_map(move |bucket| bucket.requests(place));

@@ -37,9 +37,9 @@ tokio::task_local! {
 /// Runs a call to a [`RedisStore`](crate::RedisStore) whose caller waits no longer than this, which may be less than the
 /// store's deadline. The time begins when the future is first polled. Inside another such call, the shorter time counts.
 ///
-/// A step that has no answer by then fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). The store may still
-/// take it, so its outcome is unknown. If the call has several steps, those with an answer keep it. A step that would begin
-/// later fails too, and charges nothing. Tasks that the call spawns do not inherit the time.
+/// If a step has no answer by then, it fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). Nobody knows
+/// whether the server has taken it. The answers to other steps of the call are kept. A step that would begin later fails
+/// too, and charges nothing. Tasks that the call spawns do not inherit the time.
 ///
 /// # Examples
 ///

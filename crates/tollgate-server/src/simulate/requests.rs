@@ -178,10 +178,9 @@ impl Requests {
         };
         loop {
             let show_keys = self.show_keys;
-            // As many as there are: threads wait for each other after each group.
-            let some = self.reader.read_some(usize::MAX).map_err(|error| told(error, show_keys))?;
+            let batch = self.reader.read_batch().map_err(|error| told(error, show_keys))?;
             let mut count = 0;
-            let counted = some.inspect(|_| count += 1);
+            let counted = batch.inspect(|_| count += 1);
             take(&mut counted.filter(is_within).map(|request| {
                 self.gaps.note(request.time_micros());
                 self.taken += 1;

@@ -99,8 +99,8 @@ impl<S: Store> Metered<S> {
                 Err(AnswerError::Late.into())
             }
             StepTime::AtMost(left) | StepTime::Rest(left) => {
-                // A Redis store ends its steps by then, and keeps the answers that have arrived. The timeout is for other
-                // stores. It must not fire while many answers are being taken, so the step does not yield.
+                // A Redis store answers by then, with what has arrived. The timeout is for other stores. A step that takes
+                // many answers does not yield in between, or the timeout could come first.
                 let step = wait_at_most(left, unconstrained(step));
                 time::timeout(left + patience::GRACE, step).await.map_err(|_| AnswerError::Late.into())
             }

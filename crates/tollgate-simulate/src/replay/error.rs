@@ -26,7 +26,7 @@ pub enum ReplayError {
         /// The classes.
         classes: usize,
     },
-    /// The thread that decides cannot be started. The requests of the call are lost.
+    /// The thread that decides cannot be started. None of the call's requests count.
     #[error("cannot start a thread: {0}")]
     Thread(#[source] io::Error),
     /// A store in memory always answers; this is a defect of Tollgate.

@@ -240,25 +240,25 @@ impl Tracks {
 
     /// Prefetches what quotas on trial count of a client.
     pub(super) fn prefetch_trials(&self, client: u32) {
-        let tracks = self.near.iter().filter_map(|(track, place)| Some((self.tracks.get(*track)?, *place)));
-        let on_trial = tracks.filter(|(track, _)| !track.role.is_enforced());
-        on_trial
-            .filter_map(|(track, place)| track.quotas.get(place))
-            .for_each(|quota| quota.prefetch(client));
+        let on_trial = self.near_tracks().filter(|(track, _)| !track.role.is_enforced());
+        on_trial.for_each(|(_, quota)| quota.prefetch(client));
     }
 
     /// Prefetches the clients whose admissions are the next to be forgotten.
     pub(super) fn prefetch_oldest(&self, count: usize) {
-        self.near_tracks().for_each(|quota| quota.burst.prefetch_oldest(count));
+        self.near_tracks().for_each(|(_, quota)| quota.burst.prefetch_oldest(count));
     }
 
     /// The quotas whose counters are prefetched.
     pub(super) fn near(&self) -> impl Iterator<Item = &PolicyQuota> {
-        self.near_tracks().map(|quota| &quota.quota)
+        self.near_tracks().map(|(_, quota)| &quota.quota)
     }
 
-    fn near_tracks(&self) -> impl Iterator<Item = &QuotaTrack> {
-        self.near.iter().filter_map(|(track, place)| self.tracks.get(*track)?.quotas.get(*place))
+    fn near_tracks(&self) -> impl Iterator<Item = (&PolicyTrack, &QuotaTrack)> {
+        self.near.iter().filter_map(|(track, place)| {
+            let track = self.tracks.get(*track)?;
+            Some((track, track.quotas.get(*place)?))
+        })
     }
 
     /// Keeps the clients of this kind of key that had these numbers.

@@ -132,7 +132,7 @@ fn more_policies_and_classes_than_memory_bears_are_refused() {
     assert!(set.bytes() * 5 * ByClass::MAX_PAIRS < ByClass::MAX_BYTES);
 }
 
-/// The second thread decides ahead of what is noted, and ends while more requests come.
+/// The second thread fails while requests still come, and while decisions still wait to be noted.
 #[test]
 fn what_was_decided_before_an_error_is_noted() {
     let text = "policies: [{ name: a, key: [ip], quotas: [1/1h] }, { name: b, key: [user], quotas: [1/1h] }]";

@@ -191,9 +191,10 @@ impl<'a> Shard<'a> {
     /// Prefetches the slots where the counter is looked for first.
     #[inline(always)]
     pub(super) fn prefetch(self, fingerprint: Fingerprint) {
-        let near = self.near(fingerprint).unwrap_or_default();
-        prefetch_index(near, 0);
-        prefetch_index(near, NEAR - 1);
+        if let Some(near) = self.near(fingerprint) {
+            prefetch_index(near, 0);
+            prefetch_index(near, NEAR - 1);
+        }
     }
 
     /// Takes the lock.
