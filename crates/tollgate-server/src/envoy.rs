@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::time::{Sleep, sleep};
 use tollgate::{
     Answer, Clock, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError, SystemClock,
 };
@@ -17,7 +16,7 @@ use crate::live_domains::DomainFiles;
 use crate::log_gap::LogGap;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::stopwatch::Stopwatch;
-use crate::store::{LATE, ServedStore};
+use crate::store::ServedStore;
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -31,13 +30,11 @@ pub(crate) struct InitialDomains {
     pub(crate) files: DomainFiles,
     pub(crate) settings: Settings,
     pub(crate) on_store_failure: OnStoreFailure,
-    /// How long a decision waits for the store, however many steps it needs.
-    pub(crate) timeout: Duration,
 }
 
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
 pub(crate) struct EnvoyEngine<S> {
-    limiter: EnvoyLimiter<CountedByPolicies<S>, SystemClock, Deadline>,
+    limiter: EnvoyLimiter<CountedByPolicies<S>>,
     on_store_failure: OnStoreFailure,
     /// Whether descriptors may bring limits.
     caller_quotas: bool,
@@ -62,9 +59,6 @@ pub(crate) enum Undecided {
     Envoy(DecideError),
 }
 
-/// Starts the deadline of a decision.
-type Deadline = Box<dyn Fn() -> Sleep + Send + Sync>;
-
 /// The store of the policies' limiter, which the domains share.
 struct CountedByPolicies<S>(Arc<PolicyLimiter<S>>);
 
@@ -78,11 +72,10 @@ impl<S: ServedStore> EnvoyEngine<S> {
         caller_quotas: bool,
         metrics: Arc<Metrics>,
     ) -> (Self, DomainFiles) {
-        let InitialDomains { domains, files, settings, on_store_failure, timeout, .. } = initial;
+        let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
         let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
-        // The store ends each step itself, and keeps the answers that have arrived. This is later, to not discard them.
-        let deadline: Deadline = Box::new(move || sleep(timeout + 2 * LATE));
-        let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full).deadline(deadline);
+        // It has no deadline of its own: the store below keeps one for the whole call.
+        let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
         let (requests, full, full_logged, store_errors, invalid) = Default::default();
         let engine = Self {
             limiter,

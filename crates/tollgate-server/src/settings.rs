@@ -456,8 +456,7 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
 /// Resolves the settings of another system. Flags override them.
 fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let charging = if args.count_denied { Charging::Each } else { Charging::AllOrNothing };
-    let timeout = args.store_args.store_timeout;
-    let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?, timeout)? {
+    let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?)? {
         Imported::Policies(imported) => imported,
         Imported::Domains(imported) => return from_domains(imported, args),
     };

@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 use std::path::Path;
-use std::time::Duration;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate::OnStoreFailure;
@@ -83,7 +82,6 @@ pub(super) fn read(
     names: impl Iterator<Item = String>,
     charging: Charging,
     failure: Option<OnStoreFailure>,
-    timeout: Duration,
 ) -> Result<ImportedDomains, ImportError> {
     if variables("BACKEND_TYPE").is_some_and(|backend| backend != "redis") {
         let expected = "redis: counters are in memory or in Redis";
@@ -135,7 +133,6 @@ pub(super) fn read(
             files,
             settings,
             on_store_failure,
-            timeout,
         },
         store,
         prefix: variables("CACHE_KEY_PREFIX"),

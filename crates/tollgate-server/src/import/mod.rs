@@ -11,7 +11,6 @@ mod valkey_env;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::OnStoreFailure;
@@ -112,7 +111,7 @@ impl Import {
     }
 
     /// Reads the settings that the system would read. `failure` replaces the system's behaviour during an outage of the
-    /// store, and `timeout` is how long a decision waits for the store.
+    /// store.
     ///
     /// # Errors
     ///
@@ -121,14 +120,13 @@ impl Import {
         self,
         charging: Charging,
         failure: Option<OnStoreFailure>,
-        timeout: Duration,
     ) -> Result<Imported, ImportError> {
         match self {
             Self::Rlaas(file) => rlaas::read(&file, failure).map(Imported::Policies),
             Self::ValkeyEnv => valkey_env::read(&variable, failure).map(Imported::Policies),
             Self::EnvoyRatelimit(folder) => {
                 let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-                let domains = envoy_ratelimit::read(&folder, &variable, names, charging, failure, timeout)?;
+                let domains = envoy_ratelimit::read(&folder, &variable, names, charging, failure)?;
                 Ok(Imported::Domains(domains))
             }
         }

@@ -34,7 +34,7 @@ const LONGEST_WARM_UP: Duration = Duration::from_secs(2);
 const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 
 /// How late a store may meet its own deadline on a busy machine.
-pub(crate) const LATE: Duration = Duration::from_millis(5);
+const LATE: Duration = Duration::from_millis(5);
 
 /// See the [module](self).
 pub(crate) struct Metered<S> {

@@ -16,7 +16,7 @@ mod setup;
 mod state;
 
 pub(crate) use self::advice::with_flags;
-pub(crate) use self::metered::{LATE, Metered, warm_up};
+pub(crate) use self::metered::{Metered, warm_up};
 pub(crate) use self::outage_log::OutageLog;
 pub(crate) use self::patience::with_patience;
 pub(crate) use self::setup::{DEFAULT_PREFIX, StoreSetup};
