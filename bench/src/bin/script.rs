@@ -48,7 +48,7 @@ const EXPIRY_AND_LIFE: &str = "
 
 const UNPACK: &str = "
     local op, times, counters, requests, units, one, other, windows, a, b =
-      struct.unpack('<si8i8i8si8i8si8i8', ARGV[3])";
+      struct.unpack('<sdddsddsdd', ARGV[3])";
 
 const HOUR_MS: i64 = 3_600_000;
 const COUNTERS: usize = 2_000;
@@ -107,14 +107,14 @@ fn micros_a_call(connection: &mut Connection, script: &str) -> Result<f64> {
 
     let limit = i64::from(u32::MAX);
     let mut ours = b"charge\0".to_vec();
-    let integers = |into: &mut Vec<u8>, integers: &[i64]| {
-        integers.iter().for_each(|integer| into.extend_from_slice(&integer.to_le_bytes()));
+    let numbers = |into: &mut Vec<u8>, numbers: &[i64]| {
+        numbers.iter().for_each(|number| into.extend_from_slice(&(*number as f64).to_le_bytes()));
     };
-    integers(&mut ours, &[1, 1, 1]);
+    numbers(&mut ours, &[1, 1, 1]);
     ours.extend_from_slice(b"1\0");
-    integers(&mut ours, &[limit, 0]);
+    numbers(&mut ours, &[limit, 0]);
     ours.extend_from_slice(b"grid\0");
-    integers(&mut ours, &[0, HOUR_MS]);
+    numbers(&mut ours, &[0, HOUR_MS]);
     for some in 0..CALLS / AT_ONCE {
         let mut calls = pipe();
         for name in names.iter().cycle().skip(some * AT_ONCE % COUNTERS).take(AT_ONCE) {

@@ -52,17 +52,17 @@ impl Group<'_> {
         let mut argument = Argument(SmallVec::new());
         argument.word(step.name());
         for count in [times, self.shapes.len(), self.requests.len()] {
-            argument.integer(count as i64);
+            argument.number(count as i64);
         }
         for Shape { step, windows } in self.shapes {
             let (units, [one, other]) = step.arguments();
             let (windows, a, b) = windows.arguments();
             argument.word(itoa::Buffer::new().format(units));
-            argument.integer(one);
-            argument.integer(other);
+            argument.number(one);
+            argument.number(other);
             argument.word(windows);
-            argument.integer(a);
-            argument.integer(b);
+            argument.number(a);
+            argument.number(b);
         }
         argument
     }
@@ -75,9 +75,9 @@ impl Argument {
         self.0.push(0);
     }
 
-    /// Eight bytes, the lowest first.
-    fn integer(&mut self, integer: i64) {
-        self.0.extend_from_slice(&integer.to_le_bytes());
+    /// A double with the lowest byte first. Lua has no other numbers, and unpacks integers more slowly.
+    fn number(&mut self, number: i64) {
+        self.0.extend_from_slice(&(number as f64).to_le_bytes());
     }
 }
 

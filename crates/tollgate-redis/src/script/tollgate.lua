@@ -3,8 +3,8 @@
 -- is undone in the same step.
 --
 -- KEYS: the counters, request by request. ARGV: groups of requests that differ only in their keys. Each group is packed
--- into one text, because ten arguments cost more than the work on them. Words end with a zero, integers have eight
--- bytes, the lowest first:
+-- into one text, because ten arguments cost more than the work on them. Words end with a zero, numbers are doubles with
+-- the lowest byte first:
 --
 --   op        charge, renew, record, deny, look, set, refund or reset; renew is a charge that is likely to be denied
 --   times     how often each request is taken; 0 for `look`
@@ -261,11 +261,11 @@ local key = 0
 for group = 1, #ARGV do
   -- Unpacks the first counter, which is nearly always the only one, together with the fields before it.
   local op, times, counters, requests, spelt, one, other, windows, a, b, at =
-    from_packed('<si8i8i8si8i8si8i8', ARGV[group])
+    from_packed('<sdddsddsdd', ARGV[group])
   local asked, stale = nil, false
   local unit, start, expiry, length
   for i = 1, counters do
-    if i > 1 then spelt, one, other, windows, a, b, at = from_packed('<si8i8si8i8', ARGV[group], at) end
+    if i > 1 then spelt, one, other, windows, a, b, at = from_packed('<sddsdd', ARGV[group], at) end
     unit = spelt + 0
     if windows == 'grid' then
       start = now - (now - a) % b
