@@ -16,7 +16,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "de30c81d24375432e86b5edc5c24c5171f3532d9";
+pub(crate) const SHA1: &str = "c72ff218615e4f31f9981e2ab1e094872cf46677";
 
 #[cfg(test)]
 mod tests;
