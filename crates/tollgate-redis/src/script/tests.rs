@@ -168,7 +168,7 @@ enum Kind {
 
 fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
     let units = prop_oneof![1 => Just(0), 6 => 1..=4_u64, 1 => Just(u64::from(u32::MAX))];
-    let limit = prop_oneof![8 => 0..=12_u64, 1 => Just((1 << 40) - 1)];
+    let limit = prop_oneof![8 => 0..=4_u64, 4 => 5..=12_u64, 1 => Just((1 << 40) - 1)];
     let windows = prop::sample::select(vec![
         Windows::Grid { origin: 0, length: 3_600_000_000 },
         Windows::Grid { origin: -7, length: 7_200_000_000 },
