@@ -79,10 +79,8 @@ impl Inner {
         named: &NamedCharges<'_>,
         pending: &mut Pending,
     ) -> Result<Taken, StoreError> {
-        let Pending { asked, time, versions, sent } = pending;
-        let (asked, time) = (*asked, *time);
-        let sent = sent.as_mut().map_err(|error| error.clone())?;
-        let taken = Taken::try_from(self.answer(named, asked, time, sent).await?)?;
+        let taken = Taken::try_from(self.answer(named, pending).await?)?;
+        let Pending { asked, time, versions, .. } = pending;
         let is_denied = match asked {
             Asked::Deny => true,
             Asked::Charge | Asked::Renewal | Asked::Record => named.is_denied(&taken.found),
@@ -93,7 +91,7 @@ impl Inner {
             let received = instant();
             let windows = named.windows(taken.now, &taken.found);
             for (((counter, window), found), version) in
-                named.ids().zip(windows).zip(&taken.found).zip(&*versions)
+                named.ids().zip(windows).zip(&taken.found).zip(versions.iter())
             {
                 let (used, now) = (found.after, taken.now);
                 let count = Remembered { counter, used, window, now, sent: time.begun, received };
@@ -122,18 +120,14 @@ impl Inner {
         asked: Asked,
         time: CallTime,
     ) -> Result<Answer, StoreError> {
-        let mut sent = self.submit(named, asked, time, None, Company::Alone)?;
-        self.answer(named, asked, time, &mut sent).await
+        let sent = self.submit(named, asked, time, None, Company::Alone);
+        self.answer(named, &mut Pending { asked, time, versions: SmallVec::new(), sent }).await
     }
 
     /// Awaits the answer. If the window that the request named was not open, sends the request again.
-    async fn answer(
-        &self,
-        named: &NamedCharges<'_>,
-        asked: Asked,
-        time: CallTime,
-        sent: &mut Sent,
-    ) -> Result<Answer, StoreError> {
+    async fn answer(&self, named: &NamedCharges<'_>, pending: &mut Pending) -> Result<Answer, StoreError> {
+        let Pending { asked, time, sent, .. } = pending;
+        let sent = sent.as_mut().map_err(|error| error.clone())?;
         let (mut tries, mut latest) = (1, None);
         loop {
             let answer = sent.awaited.received().await?;
@@ -148,7 +142,7 @@ impl Inner {
             // By the time that this very answer gave: what is known of the servers' time may be another server's.
             let told = Told::of(answer.now, latest.filter(|_| self.windows_have_slots()), tries);
             latest = latest.max(Some(answer.now));
-            *sent = self.submit(named, asked, CallTime::now(time.begun), Some(told), Company::Others)?;
+            *sent = self.submit(named, *asked, CallTime::now(time.begun), Some(told), Company::Others)?;
         }
     }
 

@@ -132,7 +132,8 @@ impl Store for RedisStore {
         tollgate::Answer::Later(async move {
             let answer = match &prepared {
                 Some(Prepared::Named(named)) => self.0.charge(named).await,
-                _ => self.0.step(step, instant()).await,
+                // In a box, or every charge's future would be as large as that of the rarest step.
+                _ => Box::pin(self.0.step(step, instant())).await,
             };
             answer.map_err(|error| error.at(Arc::clone(&self.0.place)))
         })
@@ -213,10 +214,11 @@ impl Inner {
     }
 
     async fn charge(&self, named: &NamedCharges<'_>) -> Result<Counted, StoreError> {
-        match self.begin(named, Company::Alone) {
-            Begun::Known(counted) => Ok(counted),
-            Begun::Asked(mut pending) => self.counted(named, &mut pending).await,
-        }
+        let mut pending = match self.begin(named, Company::Alone) {
+            Begun::Known(counted) => return Ok(counted),
+            Begun::Asked(pending) => pending,
+        };
+        self.counted(named, &mut pending).await
     }
 
     /// Takes a step that is not under way yet, within the deadline of a call that has begun then. Charges are those
