@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::mpsc::SyncSender;
+use std::sync::mpsc::{Receiver, SyncSender};
 
 use crate::error::Error;
 use crate::format::Parser;
@@ -34,6 +34,8 @@ pub(crate) struct Reading {
     /// Where requests are put first, if all are sorted.
     sorter: Option<Sorter>,
     sender: SyncSender<Message>,
+    /// Batches that have been read.
+    to_reuse: Receiver<Vec<Bucket>>,
     /// The next batch to send.
     batch: Vec<Bucket>,
     batch_requests: usize,
@@ -116,7 +118,12 @@ fn is_continued(open: &[Open], next: &Known) -> bool {
 }
 
 impl Reading {
-    pub(crate) fn new(options: Options, counts: Arc<Counts>, sender: SyncSender<Message>) -> Self {
+    pub(crate) fn new(
+        options: Options,
+        counts: Arc<Counts>,
+        sender: SyncSender<Message>,
+        to_reuse: Receiver<Vec<Bucket>>,
+    ) -> Self {
         let plan = Plan::new(&options);
         let (tally, buckets) = (Tally::default(), Buckets::new(plan.kept()));
         Self {
@@ -129,6 +136,7 @@ impl Reading {
             folds: HashMap::new(),
             sorter: None,
             sender,
+            to_reuse,
             batch: Vec::new(),
             batch_requests: 0,
             batch_bytes: 0,
@@ -382,6 +390,9 @@ impl Reading {
     fn flush(&mut self) -> Result<(), Stop> {
         (self.batch_requests, self.batch_bytes) = (0, 0);
         let batch = std::mem::take(&mut self.batch);
+        if let Some(read) = self.to_reuse.try_iter().last() {
+            self.buckets.reuse(read);
+        }
         self.sender.send(Message::Batch(batch)).map_err(|_| Stop::Dropped)
     }
 }

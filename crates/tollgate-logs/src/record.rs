@@ -161,6 +161,13 @@ impl Bucket {
         Self { kept, ..Self::default() }
     }
 
+    /// Removes all requests, and keeps the memory for others.
+    pub(crate) fn clear(&mut self) {
+        self.heads.clear();
+        self.spans.clear();
+        self.bytes.clear();
+    }
+
     pub(crate) fn push(&mut self, record: &Record) {
         // A bucket has a gibibyte at most.
         let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);

@@ -20,6 +20,8 @@ pub(crate) struct Buckets {
     /// Seconds before this one are closed.
     open_from: Option<i64>,
     kept: Kept,
+    /// Empty ones, whose memory is used for the next seconds.
+    spare: Vec<Bucket>,
 }
 
 /// The second of a request is closed: it comes too late.
@@ -39,10 +41,8 @@ impl Buckets {
         }
         if self.current.as_ref().is_none_or(|(current, _)| *current != second) {
             self.put_away();
-            self.current = Some((
-                second,
-                self.waiting.remove(&second).unwrap_or_else(|| Bucket::new(self.kept.clone())),
-            ));
+            let new = || self.spare.pop().unwrap_or_else(|| Bucket::new(self.kept.clone()));
+            self.current = Some((second, self.waiting.remove(&second).unwrap_or_else(new)));
         }
         if let Some((_, bucket)) = &mut self.current {
             self.bytes -= bucket.size();
@@ -51,6 +51,12 @@ impl Buckets {
             self.requests += 1;
         }
         Ok(())
+    }
+
+    /// Takes back buckets that have been read. Those of earlier calls that were not needed are freed.
+    pub(crate) fn reuse(&mut self, mut read: Vec<Bucket>) {
+        read.iter_mut().for_each(Bucket::clear);
+        self.spare = read;
     }
 
     /// Returns how many requests wait.
@@ -126,6 +132,7 @@ fn put_in_order(second: i64, bucket: &mut Bucket) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Span;
 
     fn record(time: i64, line: u64, precision: Precision) -> Record {
         let mut record = Record::default();
@@ -149,6 +156,25 @@ mod tests {
         assert_eq!(of(buckets.close_before(7 * SECOND + 1)), []);
         let expected = [(7_125_000, 1), (7_375_000, 2), (7_600_000, 5), (7_625_000, 3), (7_875_000, 4)];
         assert_eq!(of(buckets.close_before(8 * SECOND)), expected);
+        assert_eq!((buckets.requests(), buckets.bytes()), (0, 0));
+    }
+
+    #[test]
+    fn a_bucket_that_is_used_again_has_nothing_of_before() {
+        let mut buckets = Buckets::new([0].into());
+        let mut read = Vec::new();
+        for (second, text) in [(1, "first"), (2, "second"), (3, "third")] {
+            buckets.reuse(read);
+            let mut record = record(second * SECOND, 1, Precision::Millis);
+            record.bytes.extend_from_slice(text.as_bytes());
+            record.spans = vec![Span::new(0, text.len())];
+            buckets.push(&record).unwrap();
+            let bucket = buckets.close_first().unwrap();
+            let texts: Vec<_> = bucket.heads.iter().map(|head| bucket.text(head, 0)).collect();
+            assert_eq!(texts, [Some(text.as_bytes())]);
+            read = vec![bucket];
+        }
+        buckets.reuse(read);
         assert_eq!((buckets.requests(), buckets.bytes()), (0, 0));
     }
 
