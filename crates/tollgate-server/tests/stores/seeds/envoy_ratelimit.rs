@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_testkit::servers::published::{self, Window};
-use tollgate_testkit::servers::{Cluster, Software};
+use tollgate_testkit::servers::{self, Cluster, FaultProxy, Software, Way};
 
 use super::{example, keys, log, refused, serve, still, text};
 use crate::support::{Connection, Reply, Server, tollgate, until};
@@ -312,6 +312,32 @@ fn nor_does_one_if_the_service_stands_still() {
         server.signal("CONT");
     });
     assert!(left.iter().filter(|left| **left == 3).count() >= 5, "{left:?}");
+}
+
+/// A call with a refund took two deadlines.
+#[test]
+fn the_steps_of_a_call_share_the_timeout() {
+    let store = servers::Server::start(Software::Redis);
+    let proxy = FaultProxy::before(store.address());
+    let address = proxy.address().to_string();
+    let variables = [("REDIS_URL", address.as_str()), ("REDIS_SOCKET_TYPE", "tcp")];
+    let mut command = tollgate();
+    command.envs(variables);
+    let config = config();
+    let server =
+        Server::start_by(command, &["--import", "envoy-ratelimit", &config, "--store-timeout", "5s"]);
+    let mut both = body(&[("user", "alice"), ("user", "bob")]);
+    both["descriptors"][1]["hitsAddend"] = 1.into();
+    both["descriptors"][1]["isNegativeHits"] = true.into();
+    let left = || {
+        let answer = server.post("/json", &both.to_string()).json();
+        let statuses = answer["statuses"].as_array().expect("statuses").clone();
+        statuses.iter().map(|status| status["limitRemaining"].as_u64()).collect::<Vec<_>>()
+    };
+    assert_eq!(left(), [Some(4), Some(5)]);
+    // More than half of the timeout for each step.
+    proxy.delay(Way::Reply, Duration::from_secs(3));
+    assert_eq!(left(), [Some(3), None]);
 }
 
 #[test]
