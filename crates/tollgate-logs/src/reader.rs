@@ -42,7 +42,7 @@ pub(crate) enum Message {
 
 /// How many batches wait to be taken. A replay is slowest at its start, when its tables get their memory. With this many,
 /// reading goes on meanwhile.
-const AHEAD: usize = 4;
+const AHEAD: usize = 3;
 
 impl Reader {
     /// Opens logs, and begins to read them.

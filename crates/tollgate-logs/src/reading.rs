@@ -45,7 +45,7 @@ pub(crate) struct Reading {
 /// Requests are sent once there are so many, or once they take so many bytes. A replay has threads of its own, which wait
 /// for each other at the end of a batch: with this many, that costs little.
 const BATCH: usize = 32_768;
-const BATCH_BYTES: usize = 16 << 20;
+const BATCH_BYTES: usize = 8 << 20;
 
 /// How many lines of a file are read before it is looked which file lies back furthest.
 const TURN: usize = 512;

@@ -345,6 +345,6 @@ fn a_batch_of_long_lines_has_fewer_requests() {
         }
     }
     assert_eq!(batches.iter().sum::<usize>(), 2_400);
-    // 16 MiB and one request more.
-    assert!(batches.iter().all(|requests| *requests <= 513), "{batches:?}");
+    // 8 MiB and one request more.
+    assert!(batches.iter().all(|requests| *requests <= 257), "{batches:?}");
 }
