@@ -376,6 +376,8 @@ impl<'a> Guard<'a> {
             held.extend(slot.state(word).map(|state| (slot.fingerprint(), state)));
             slot.clear();
         }
+        let slots = self.shard.count();
+        (slots..slots + more as usize * ROW).for_each(|index| self.shard.slot(index).touch());
         // Release: a thread that sees the new count sees cleared slots and no old fingerprints.
         header.rows.store(header.rows.load(Ordering::Relaxed) + more, Ordering::Release);
         header.filled.store(0, Ordering::Relaxed);
