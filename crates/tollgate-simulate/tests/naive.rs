@@ -168,6 +168,17 @@ fn lines(costs: std::ops::Range<u32>) -> impl Strategy<Value = Vec<Line>> {
     })
 }
 
+/// The same lines so many times, one after the other.
+fn repeated(lines: &[Line], times: usize) -> Vec<Line> {
+    let span = lines.iter().map(|line| line.0 - START).max().unwrap_or(0);
+    let shifted = |turn| {
+        let later =
+            move |&(time, client, is_login, cost): &Line| (time + turn * span, client, is_login, cost);
+        lines.iter().map(later)
+    };
+    (0..times as i64).flat_map(shifted).collect()
+}
+
 fn quota() -> impl Strategy<Value = Quota> {
     (1_u64..8, 5_i64..80, any::<bool>()).prop_map(|(limit, millis, is_first_hit)| Quota {
         limit,
@@ -200,9 +211,16 @@ proptest! {
         prop_assert!(report.most_denied.iter().map(|client| client.denied).sum::<u64>() == report.denied);
     }
 
-    /// Several requests in one call, also if some of their clients are not followed any more.
+    /// Several requests in one call, also if some of their clients are not followed any more. From 1,024 on, a second thread
+    /// decides.
     #[test]
-    fn requests_at_once_come_to_the_same(policies in any_policies(), lines in lines(1..4), most in 1_usize..7) {
+    fn requests_at_once_come_to_the_same(
+        policies in any_policies(),
+        lines in lines(1..4),
+        times in prop_oneof![39 => Just(1), 1 => 18_usize..36],
+        most in 1_usize..7,
+    ) {
+        let lines = repeated(&lines, times);
         let options = || Options { rungs: 1, max_clients: most.try_into().unwrap(), ..Options::default() };
         let (report, _) = replay(&written(&policies), &lines, options());
         let at_once = replay_at_once(&written(&policies), &lines, options());
