@@ -7,7 +7,7 @@ use tollgate::{Charge, Key, PolicyQuota};
 use crate::cost::CostError;
 use crate::overrides::ListPlace;
 use crate::policy::Quotas;
-use crate::{KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
+use crate::{Identity, KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
 
 /// The result of matching a request.
 #[derive(Debug)]
@@ -255,6 +255,12 @@ impl<'a> Matched<'a> {
         self.would_deny.iter().map(|(policy, _)| *policy)
     }
 
+    /// Returns the key of a policy whose quotas apply and that counts by this identity, if there is one.
+    pub fn key_of(&self, identity: &Identity) -> Option<&Key<'a>> {
+        let entry = self.entries.iter().find(|entry| entry.policy.identity() == identity);
+        entry.map(|entry| &entry.key)
+    }
+
     /// Returns the policies whose quotas apply, including shadow policies.
     pub fn policies(&self) -> impl Iterator<Item = &'a Policy> {
         self.entries.iter().map(|entry| entry.policy)
@@ -342,7 +348,7 @@ impl<'a> Trial<'a> {
     }
 
     /// Returns the charges, all or nothing.
-    pub fn charges(&self) -> impl Iterator<Item = Charge<'a>> {
+    pub fn charges(&self) -> impl Iterator<Item = Charge<'a>> + use<'a> {
         self.entry.charges(self.quotas)
     }
 

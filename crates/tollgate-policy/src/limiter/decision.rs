@@ -181,7 +181,7 @@ impl Basis {
     }
 
     /// Creates the decision of an outcome without charges.
-    pub(super) fn uncharged(set: &PolicySet, outcome: Outcome<'_>) -> Self {
+    pub(super) fn uncharged(set: &PolicySet, outcome: &Outcome<'_>) -> Self {
         let place = |policy: &Policy| {
             let mut all = (0_u32..).zip(set.policies().as_slice());
             all.find_map(|(number, other)| std::ptr::eq(policy, other).then_some(number)).unwrap_or(u32::MAX)
@@ -190,10 +190,10 @@ impl Basis {
             Outcome::Exempt(policy) => Self::Exempt(place(policy)),
             Outcome::Deny(policy) => Self::Denied(place(policy)),
             Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } } => {
-                Self::MissingKey(place(policy), attribute.into(), fault)
+                Self::MissingKey(place(policy), (*attribute).into(), *fault)
             }
             Outcome::DenyUnmatched => Self::Unmatched,
-            Outcome::Charge(matched) => Self::charged(&matched, Decided::counted(super::nothing())),
+            Outcome::Charge(matched) => Self::charged(matched, Decided::counted(super::nothing())),
         }
     }
 }

@@ -294,7 +294,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 let trials = self.try_out(&[(&matched, &decided.counted)]).await.pop().unwrap_or_default();
                 (Basis::charged(&matched, decided), trials)
             }
-            other => (Basis::uncharged(&set, other), Trials::default()),
+            other => (Basis::uncharged(&set, &other), Trials::default()),
         };
         Ok(PolicyDecision::of_check(set, basis, trials))
     }
@@ -327,20 +327,36 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ///
     /// The same as [`check`](Self::check).
     pub fn check_at_once<V: View>(&self, view: &V, cost: u32) -> Option<Result<PolicyDecision, CheckError>> {
-        let set = self.live();
-        let (basis, trials) = match self.charges(&set, view, cost) {
-            Err(refusal) => return Some(Err(refusal.into())),
-            Ok(Outcome::Charge(matched)) => {
-                let decided = match self.charge_at_once(&set, &matched)? {
+        let set = self.live.load();
+        match self.charges(&set, view, cost) {
+            Err(refusal) => Some(Err(refusal.into())),
+            Ok(outcome) => self.decide_at_once(&set, &outcome),
+        }
+    }
+
+    /// The second half of [`check_at_once`](Self::check_at_once), after [`charges`](Self::charges) of the same version. It
+    /// is for callers that do something in between, such as to [prefetch](MemoryStore::prefetch) counters.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`check`](Self::check).
+    pub fn decide_at_once(
+        &self,
+        set: &Arc<PolicySet>,
+        outcome: &Outcome<'_>,
+    ) -> Option<Result<PolicyDecision, CheckError>> {
+        let (basis, trials) = match outcome {
+            Outcome::Charge(matched) => {
+                let decided = match self.charge_at_once(set, matched)? {
                     Ok(decided) => decided,
-                    Err(error) => return Some(Err(CheckError::of_charges(&matched, error))),
+                    Err(error) => return Some(Err(CheckError::of_charges(matched, error))),
                 };
-                let trials = self.try_out_at_once(&matched, &decided.counted)?;
-                (Basis::charged(&matched, decided), trials)
+                let trials = self.try_out_at_once(matched, &decided.counted)?;
+                (Basis::charged(matched, decided), trials)
             }
-            Ok(other) => (Basis::uncharged(&set, other), Trials::default()),
+            other => (Basis::uncharged(set, other), Trials::default()),
         };
-        Some(Ok(PolicyDecision::of_check(set, basis, trials)))
+        Some(Ok(PolicyDecision::of_check(Arc::clone(set), basis, trials)))
     }
 
     /// Answers as a check would, but charges nothing. There are no trials, and the [tally](PolicySet::tally) does not
@@ -388,7 +404,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
                 Basis::charged(&matched, decided)
             }
-            other => Basis::uncharged(&set, other),
+            other => Basis::uncharged(&set, &other),
         };
         Ok(PolicyDecision::new(set, basis, Trials::default()))
     }
@@ -437,7 +453,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                         let decision = decision.map_err(|error| CheckError::of_charges(&matched, error))?;
                         (Basis::charged(&matched, decision), trials.next().unwrap_or_default())
                     }
-                    (other, _) => (Basis::uncharged(set, other), Trials::default()),
+                    (other, _) => (Basis::uncharged(set, &other), Trials::default()),
                 };
                 Ok(PolicyDecision::of_check(Arc::clone(set), basis, trials))
             })
@@ -458,8 +474,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         asked.map(|AskedCheck { attributes, cost, limits }| (set(limits), attributes, cost)).collect()
     }
 
-    /// Returns the charges of a request that is being decided.
-    fn charges<'a, V: View>(
+    /// Returns what a check under this version charges. Unlike [`Policies::charges`], this refuses values that are [too
+    /// long](Self::max_value_bytes).
+    ///
+    /// # Errors
+    ///
+    /// If the request lacks something that a policy needs, or a value is too long.
+    pub fn charges<'a, V: View>(
         &self,
         set: &'a PolicySet,
         view: &'a V,

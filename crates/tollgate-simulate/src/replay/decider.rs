@@ -1,8 +1,7 @@
 //! Decisions on requests. They depend on nothing that is noted for the report, so a second thread can make them ahead.
 
-use smallvec::SmallVec;
-use tollgate::{Counter, Key, ManualClock, PolicyQuota, Timestamp};
-use tollgate_policy::{Identity, Policies, PolicyDecision};
+use tollgate::{ManualClock, Timestamp};
+use tollgate_policy::{Identity, Outcome, Policies, PolicyDecision, Refusal};
 
 use super::engine::Engine;
 use super::error::ReplayError;
@@ -13,14 +12,17 @@ use crate::code;
 
 /// The policies, and those to compare them with, under a clock that the requests drive.
 pub(super) struct Decider {
-    clock: ManualClock,
-    now: Option<Timestamp>,
+    clock: LogClock,
     engine: Engine,
     baseline: Option<Engine>,
     /// What identifies the clients of figures over all policies.
     client: Identity,
-    /// Quotas that count by it, if they are few: most requests have one of them.
-    near: Vec<PolicyQuota>,
+}
+
+/// The clock of the engines.
+struct LogClock {
+    clock: ManualClock,
+    now: Option<Timestamp>,
 }
 
 /// What was decided on a request.
@@ -50,9 +52,8 @@ impl Decider {
         engine: Engine,
         baseline: Option<Engine>,
         client: Identity,
-        near: Vec<PolicyQuota>,
     ) -> Self {
-        Self { clock, now: None, engine, baseline, client, near }
+        Self { clock: LogClock { clock, now: None }, engine, baseline, client }
     }
 
     pub(super) fn policies(&self) -> &Policies {
@@ -66,49 +67,53 @@ impl Decider {
     /// Decides on each request as of its time.
     pub(super) fn decide<'h>(&mut self, hits: Vec<Hit<'h>>) -> Part<'h> {
         let mut decided = Vec::with_capacity(hits.len());
-        let result = hits.chunks(BATCH).try_for_each(|hits| {
-            let digests = self.digests(hits);
-            hits.iter().zip(digests).try_for_each(|(hit, digest)| {
-                decided.push(self.decide_one(hit, digest)?);
-                Ok(())
-            })
-        });
+        let result = hits.chunks(BATCH).try_for_each(|hits| self.decide_some(hits, &mut decided));
         Part { hits, decided, result }
     }
 
-    /// Returns the digests of the clients' keys, and prefetches their counters.
-    fn digests(&self, hits: &[Hit<'_>]) -> SmallVec<[Option<u128>; BATCH]> {
-        let keys = hits.iter().map(|hit| self.client.key(&hit.attributes).ok());
-        let keys: SmallVec<[Option<Key<'_>>; BATCH]> = keys.collect();
-        if hits.len() > 1 {
-            let counters = |key| self.near.iter().map(move |quota| Counter::new(quota, key));
-            for engine in self.baseline.iter().chain([&self.engine]) {
-                engine.prefetch(keys.iter().flatten().flat_map(counters));
-            }
+    /// Finds out what applies to all of these requests first, so that their counters are prefetched together.
+    fn decide_some(&mut self, hits: &[Hit<'_>], decided: &mut Vec<Decided>) -> Result<(), ReplayError> {
+        let Self { clock, engine, baseline, client } = self;
+        let asked = || hits.iter().map(|hit| hit.damaged.is_none().then_some(&hit.attributes));
+        let outcomes = engine.outcomes(asked());
+        let baseline = baseline.as_ref().map(|baseline| (baseline, baseline.outcomes(asked())));
+        for (place, (hit, outcome)) in hits.iter().zip(&outcomes).enumerate() {
+            let now = clock.set(hit.time);
+            let decision = match outcome {
+                Some(outcome) => engine.decide(outcome)?.map_err(|error| error.to_string()),
+                None => Err(format!("{} is not UTF-8", code(hit.damaged.unwrap_or_default()))),
+            };
+            let before = match &baseline {
+                Some((baseline, outcomes)) => Some(match outcomes.get(place).and_then(Option::as_ref) {
+                    Some(outcome) => Verdict::of(&baseline.decide(outcome)?),
+                    None => Verdict::Undecided,
+                }),
+                None => None,
+            };
+            let (digest, verdict) = (digest_of(client, hit, outcome.as_ref()), Verdict::of(&decision));
+            decided.push(Decided { now, digest, decision, verdict, before });
         }
-        keys.iter().map(|key| key.as_ref().map(digest)).collect()
+        Ok(())
     }
+}
 
-    fn decide_one(&mut self, hit: &Hit<'_>, digest: Option<u128>) -> Result<Decided, ReplayError> {
-        let now = self.set_clock(hit.time);
-        if let Some(name) = hit.damaged {
-            // No policy is asked.
-            let before = self.baseline.as_ref().map(|_| Verdict::Undecided);
-            let decision = Err(format!("{} is not UTF-8", code(name)));
-            return Ok(Decided { now, digest, decision, verdict: Verdict::Undecided, before });
-        }
-        let decision = self.engine.decide(&hit.attributes)?;
-        let verdict = Verdict::of(&decision);
-        let before = match &self.baseline {
-            Some(baseline) => Some(Verdict::of(&baseline.decide(&hit.attributes)?)),
-            None => None,
-        };
-        let decision = decision.map_err(|error| error.to_string());
-        Ok(Decided { now, digest, decision, verdict, before })
-    }
+/// Returns the digest of the client's key.
+fn digest_of(
+    client: &Identity,
+    hit: &Hit<'_>,
+    outcome: Option<&Result<Outcome<'_>, Refusal>>,
+) -> Option<u128> {
+    // Most policies count by the same identity.
+    let known = match outcome {
+        Some(Ok(Outcome::Charge(matched))) => matched.key_of(client).map(digest),
+        _ => None,
+    };
+    known.or_else(|| client.key(&hit.attributes).ok().map(|key| digest(&key)))
+}
 
+impl LogClock {
     /// Time stands still where the log goes back.
-    fn set_clock(&mut self, time: Timestamp) -> Timestamp {
+    fn set(&mut self, time: Timestamp) -> Timestamp {
         let now = self.now.map_or(time, |now| now.max(time));
         if self.now != Some(now) {
             self.clock.set(now);

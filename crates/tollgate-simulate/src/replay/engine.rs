@@ -3,13 +3,15 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use tollgate::{Counter, ManualClock, MemoryStore, Verdict};
+use smallvec::SmallVec;
+use tollgate::{ManualClock, MemoryStore, Verdict};
 use tollgate_policy::{
-    Attributes, CheckError, Policies, Policy, PolicyDecision, PolicyLimiter, PolicySet, TrialKind,
+    Attributes, CheckError, Outcome, Policies, Policy, PolicyDecision, PolicyLimiter, PolicySet, Refusal,
+    TrialKind,
 };
 
-use super::Role;
 use super::error::ReplayError;
+use super::{BATCH, Role};
 
 /// The limiter of the service and of the middleware, over counters in memory.
 pub(super) struct Engine {
@@ -45,24 +47,46 @@ impl Engine {
         self.limiter.store().max_counters()
     }
 
-    /// Prefetches these counters.
-    pub(super) fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
-        self.limiter.store().prefetch(counters);
+    /// Finds out what applies to each of these requests, and prefetches their counters. No policy is asked about `None`.
+    pub(super) fn outcomes<'a, 'h: 'a>(
+        &'a self,
+        requests: impl Iterator<Item = Option<&'a Attributes<'h>>>,
+    ) -> Outcomes<'a> {
+        let outcomes: Outcomes<'a> =
+            requests.map(|request| Some(self.limiter.charges(&self.set, request?, 1))).collect();
+        if outcomes.len() > 1 {
+            let matched = outcomes.iter().flatten().filter_map(|outcome| match outcome {
+                Ok(Outcome::Charge(matched)) => Some(matched),
+                _ => None,
+            });
+            let charges = matched.flat_map(|matched| {
+                matched.enforced().chain(matched.trials().flat_map(|trial| trial.charges()))
+            });
+            self.limiter.store().prefetch(charges.map(|charge| charge.counter()));
+        }
+        outcomes
     }
 
-    /// Decides on a request at the time that the clock shows; `None` if the request lacks something, and then live it
-    /// would be answered as an error.
+    /// Decides on a request at the time that the clock shows. If the request lacks something, live it would be answered as
+    /// an error.
     pub(super) fn decide(
         &self,
-        request: &Attributes<'_>,
+        outcome: &Result<Outcome<'_>, Refusal>,
     ) -> Result<Result<PolicyDecision, CheckError>, ReplayError> {
-        match self.limiter.check_at_once(request, 1) {
+        let outcome = match outcome {
+            Ok(outcome) => outcome,
+            Err(refusal) => return Ok(Err(refusal.clone().into())),
+        };
+        match self.limiter.decide_at_once(&self.set, outcome) {
             Some(Err(CheckError::Store(error))) => Err(ReplayError::Store(error)),
             Some(decision) => Ok(decision),
             None => Err(ReplayError::NoAnswer),
         }
     }
 }
+
+/// What applies to each of some requests; `None` if no policy is asked.
+pub(super) type Outcomes<'a> = SmallVec<[Option<Result<Outcome<'a>, Refusal>>; BATCH]>;
 
 /// Returns whether a quota of this policy had no room, or would have had none.
 pub(super) fn is_denied_by(decision: &PolicyDecision, policy: &Policy, role: Role) -> bool {

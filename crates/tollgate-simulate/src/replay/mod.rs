@@ -142,8 +142,7 @@ impl Replay {
             })
         });
         let rungs = Rungs::new(engine.policies(), &tracks, &options)?;
-        let near = tracks.near().cloned().collect();
-        let decider = Decider::new(clock, engine, baseline, options.client.clone(), near);
+        let decider = Decider::new(clock, engine, baseline, options.client.clone());
         Ok(Self { decider, noter: Noter::new(subjects, tracks, rungs, options) })
     }
 

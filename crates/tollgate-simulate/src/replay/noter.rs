@@ -1,7 +1,7 @@
 //! What decisions say, noted for the report: of all requests, of each policy, and of trials.
 
 use smallvec::SmallVec;
-use tollgate::{Counter, Key, PolicyQuota, QuotaState, Timestamp};
+use tollgate::{PolicyQuota, QuotaState, Timestamp};
 use tollgate_policy::{Ground, Outcome, Policy, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 
 use super::all::All;
@@ -322,22 +322,15 @@ impl Noter {
 
     /// Lets each rung decide on the requests that were noted, which are the first of these.
     fn try_other_limits(&mut self, hits: &[Hit<'_>]) {
-        let Some(subjects) = self.subjects.get(CLIENT).filter(|_| !self.rungs.is_empty()) else { return };
+        if self.rungs.is_empty() {
+            return;
+        }
         let hits = hits.get(..self.untried.len()).unwrap_or(hits);
-        let keys: Vec<Option<Key<'_>>> =
-            hits.iter().map(|hit| subjects.identity().key(&hit.attributes).ok()).collect();
         let (tracks, untried) = (&self.tracks, &self.untried);
         self.rungs.each(hits.len(), |rung| {
             let subject = tracks.of(rung.track).map_or(CLIENT, |track| track.subject);
-            let batches = hits.chunks(BATCH).zip(keys.chunks(BATCH)).zip(untried.chunks(BATCH));
-            for ((hits, keys), untried) in batches {
-                // So that the processor waits for the memory of all of them at once.
-                let counters = |key| tracks.near().map(move |quota| Counter::new(quota, key));
-                rung.prefetch(keys.iter().flatten().flat_map(counters));
-                for (hit, untried) in hits.iter().zip(untried) {
-                    let Some(Untried { now, numbers }) = untried else { continue };
-                    rung.decide(*now, &hit.attributes, numbers.get(subject).copied().flatten().flatten());
-                }
+            for (hits, untried) in hits.chunks(BATCH).zip(untried.chunks(BATCH)) {
+                rung.decide(hits, untried, subject);
             }
         });
         self.untried.clear();

@@ -1,6 +1,6 @@
 //! The outcomes of requests.
 
-use tollgate_policy::{CheckError, Ground, PolicyDecision};
+use tollgate_policy::{Ground, PolicyDecision};
 
 /// The outcome of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -46,7 +46,7 @@ impl Clientless {
 }
 
 impl Verdict {
-    pub(super) fn of(decision: &Result<PolicyDecision, CheckError>) -> Self {
+    pub(super) fn of<E>(decision: &Result<PolicyDecision, E>) -> Self {
         match decision {
             Ok(decision) if matches!(decision.ground(), Ground::Unlimited) => Self::Unlimited,
             Ok(decision) if decision.is_allowed() => Self::Allowed,

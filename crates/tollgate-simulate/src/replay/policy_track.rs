@@ -13,7 +13,7 @@ use super::quota_track::{QuotaTrack, Seen};
 /// The kind of key of the clients of figures over all policies.
 pub(super) const CLIENT: usize = 0;
 
-/// Quotas whose counters are prefetched. A request may match none of them.
+/// Quotas of which the figures of clients are prefetched. A request may match none of them.
 const MOST_NEAR: usize = 4;
 
 /// The counts of one policy in one role.
@@ -247,11 +247,6 @@ impl Tracks {
     /// Prefetches the clients whose admissions are the next to be forgotten.
     pub(super) fn prefetch_oldest(&self, count: usize) {
         self.near_tracks().for_each(|(_, quota)| quota.burst.prefetch_oldest(count));
-    }
-
-    /// The quotas whose counters are prefetched.
-    pub(super) fn near(&self) -> impl Iterator<Item = &PolicyQuota> {
-        self.near_tracks().map(|(_, quota)| &quota.quota)
     }
 
     fn near_tracks(&self) -> impl Iterator<Item = (&PolicyTrack, &QuotaTrack)> {

@@ -7,15 +7,15 @@ use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 
-use tollgate::{Anchor, CountDenied, Counter, ManualClock, PolicyQuota, Timestamp};
-use tollgate_policy::{Attributes, Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
+use tollgate::{Anchor, CountDenied, ManualClock, PolicyQuota, Timestamp};
+use tollgate_policy::{Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
 
 use super::bits::Bits;
 use super::engine::{Engine, is_denied_by};
 use super::error::ReplayError;
 use super::policy_track::Tracks;
 use super::quota_track::QuotaTrack;
-use super::{ClientNumbers, MAX_COUNTERS, Options, PolicyTrack, Role};
+use super::{ClientNumbers, Hit, MAX_COUNTERS, Options, PolicyTrack, Role};
 use crate::code;
 use crate::output::number::counted;
 
@@ -282,32 +282,37 @@ impl Rung {
         self.engine.is_none()
     }
 
-    /// Prefetches these counters.
-    pub(super) fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
-        if let Some(engine) = &self.engine {
-            engine.prefetch(counters);
-        }
-    }
-
-    /// Decides on a request at this time, of the client with this number.
-    pub(super) fn decide(&mut self, now: Timestamp, request: &Attributes<'_>, client: Option<u32>) {
+    /// Decides on these requests, unless they came to no decision. `subject` is the kind of key of its clients.
+    pub(super) fn decide(&mut self, hits: &[Hit<'_>], untried: &[Option<Untried>], subject: usize) {
         let Some(engine) = &self.engine else { return };
-        self.clock.set(now);
-        let is_denied = match engine.decide(request) {
-            Ok(Ok(decision)) => {
-                let policy = engine.policies().as_slice().get(self.policy);
-                policy.is_some_and(|policy| is_denied_by(&decision, policy, self.role))
+        let asked = hits.iter().zip(untried);
+        let outcomes =
+            engine.outcomes(asked.map(|(hit, untried)| untried.is_some().then_some(&hit.attributes)));
+        let mut has_failed = false;
+        for (outcome, untried) in outcomes.iter().zip(untried) {
+            let (Some(outcome), Some(Untried { now, numbers })) = (outcome, untried) else { continue };
+            self.clock.set(*now);
+            let is_denied = match engine.decide(outcome) {
+                Ok(Ok(decision)) => {
+                    let policy = engine.policies().as_slice().get(self.policy);
+                    policy.is_some_and(|policy| is_denied_by(&decision, policy, self.role))
+                }
+                // The replay itself counts those.
+                Ok(Err(_)) => false,
+                Err(_) => {
+                    has_failed = true;
+                    break;
+                }
+            };
+            self.denied += u64::from(is_denied);
+            let client = numbers.get(subject).copied().flatten().flatten();
+            if let Some(client) = client.filter(|_| is_denied) {
+                self.clients.insert(client);
             }
-            // The replay itself counts those.
-            Ok(Err(_)) => false,
-            Err(_) => {
-                self.engine = None;
-                return;
-            }
-        };
-        self.denied += u64::from(is_denied);
-        if let Some(client) = client.filter(|_| is_denied) {
-            self.clients.insert(client);
+        }
+        drop(outcomes);
+        if has_failed {
+            self.engine = None;
         }
     }
 
