@@ -165,7 +165,12 @@ impl Replay {
     pub fn requests<'h>(&mut self, hits: impl IntoIterator<Item = Hit<'h>>) -> Result<(), ReplayError> {
         let Self { decider, noter } = self;
         let mut hits = hits.into_iter().fuse();
-        let mut next = || hits.by_ref().take(PART).collect::<Vec<_>>();
+        let mut next = || {
+            // Otherwise it would grow step by step, because an iterator with a filter does not know its length.
+            let mut part = Vec::with_capacity(hits.size_hint().1.unwrap_or(PART).min(PART));
+            part.extend(hits.by_ref().take(PART));
+            part
+        };
         let first = next();
         if first.len() < PART {
             return noter.note(decider.decide(first));
