@@ -176,9 +176,10 @@ fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
         Windows::Given { start: 0, end: 1 << 50 },
         Windows::Named { start: 0, end: 1 << 50 },
     ]);
-    let counts = prop_oneof![2 => Just(false), 1 => Just(true)];
+    let counts = prop_oneof![4 => Just(None), 1 => Just(Some(0)), 1 => (-1..=1_i64).prop_map(Some)];
     (units, limit, counts, windows).prop_map(move |(units, limit, counts, windows)| {
-        let counted = if counts && limit >= units { limit } else { 0 };
+        let counted = counts.map_or(0, |more| limit.saturating_add_signed(more));
+        let counted = if counted >= units { counted } else { 0 };
         let step = match kind {
             Kind::Charge => Step::Charge { units, limit, counted, is_renewal: false },
             Kind::Renewal => Step::Charge { units, limit, counted, is_renewal: true },

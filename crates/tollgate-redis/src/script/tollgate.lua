@@ -52,21 +52,22 @@ else
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- The usual call, above all on a Cluster: one charge of one counter of the current window. What follows this would do the
--- same, but the many steps of its loops cost as much as a command.
-local is_undone = false
+-- The usual call, above all on a Cluster: one charge of one counter of the current window. The loops below would give the
+-- same answer, but their many steps cost as much as a command. A new counter, a denial and an error go on there.
+local is_tried, undone = false, nil
 if #KEYS == 1 then
   local op, times, _, _, spelt, limit, counted, windows, a, b = from_packed('<sdddsddsdd', ARGV[1])
   if op == 'charge' and times == 1 and windows == 'grid' and first_ends == now - (now - a) % b + b + GRACE then
-    -- To read a number from digits costs more than this comparison.
+    -- It is nearly always 1, and to compare is cheaper than to parse.
     local unit = spelt == '1' and 1 or spelt + 0
-    local after = unit > 0 and unit <= limit and tonumber(try('INCRBY', KEYS[1], spelt))
+    is_tried = unit > 0 and unit <= limit
+    local after = is_tried and tonumber(try('INCRBY', KEYS[1], spelt))
     if after then
       if after >= unit and (after <= limit or counted > 0 and after > counted and after <= MOST) then
         return cmsgpack.pack({ now, after - unit })
       end
       call('INCRBY', KEYS[1], '-' .. spelt)
-      is_undone = true
+      undone = string.format('%.0f', after - unit)
     end
   end
 end
@@ -306,12 +307,12 @@ for group = 1, #ARGV do
     local limit, counted = one, other
     local all = unit * times
     if times > 1 then spelt = string.format('%.0f', all) end
-    local is_usual = op == 'charge' and not is_undone and expiry and all > 0 and all <= limit
+    local is_usual = op == 'charge' and not is_tried and expiry and all > 0 and all <= limit
     -- All keys differ. One command for all is a third of the work. For types other than strings it answers nil, as if the
     -- key did not exist.
     local values = not is_usual and requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     for i = 1, requests do
-      local name, value, count = KEYS[key + i], values and values[i], nil
+      local name, value, count = KEYS[key + i], values and values[i] or undone, nil
       -- The fast path: a new counter, or one of this window, which is charged before it is read: one command less.
       -- INCRBY leaves a value that is not an integer unchanged.
       if is_usual then
