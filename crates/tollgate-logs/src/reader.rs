@@ -54,6 +54,7 @@ impl Reader {
         let (logs, of) = expand(inputs.into_iter().map(Into::into).collect())?;
         let counts = Arc::new(Counts::default());
         let (sender, batches) = sync_channel(AHEAD);
+        // Without a bound: no more batches come back than were sent.
         let (read, to_reuse) = channel();
         let reading = Reading::new(options, Arc::clone(&counts), sender, to_reuse);
         let thread = thread::Builder::new().name("logs".to_owned());

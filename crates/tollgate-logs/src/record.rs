@@ -183,6 +183,13 @@ impl Bucket {
         size_of_val(&*self.heads) + size_of_val(&*self.spans) + self.bytes.len()
     }
 
+    /// The memory that it has, nearly.
+    pub(crate) fn capacity(&self) -> usize {
+        self.heads.capacity() * size_of::<Head>()
+            + self.spans.capacity() * size_of::<Span>()
+            + self.bytes.capacity()
+    }
+
     pub(crate) fn text(&self, head: &Head, slot: usize) -> Option<&[u8]> {
         let kept = self.kept.iter().position(|kept| *kept == slot)?;
         let span = self.spans.get(head.place as usize * self.kept.len() + kept)?;

@@ -6,6 +6,9 @@ use crate::record::{Bucket, Kept, Record};
 use crate::request::Precision;
 use crate::time::SECOND;
 
+/// The most memory of a bucket that is used again: one that is larger would mostly stay empty.
+const SPARE: usize = 4 << 20;
+
 /// Requests that wait for earlier ones, by the second in which they began.
 ///
 /// Within its second, a request finds its place when the second is closed. So what is logged in whole seconds is spread
@@ -53,8 +56,9 @@ impl Buckets {
         Ok(())
     }
 
-    /// Takes back buckets that have been read. Those of earlier calls that were not needed are freed.
+    /// Takes back buckets that have been read. Large ones are freed, and so are those of earlier calls that were not needed.
     pub(crate) fn reuse(&mut self, mut read: Vec<Bucket>) {
+        read.retain(|bucket| bucket.capacity() <= SPARE);
         read.iter_mut().for_each(Bucket::clear);
         self.spare = read;
     }
