@@ -110,9 +110,9 @@ pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
-    AskedCheck, Changed, ChargedWindow, CheckError, Ground, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaRefund, QuotaStanding, RefundError, Tally, TogetherError, TrialAnswer, TrialDecision, TrialTally,
-    WhenFull,
+    AskedCheck, Changed, ChargedWindow, CheckError, Ground, Matching, PolicyDecision, PolicyLimiter,
+    PolicySet, QuotaRefund, QuotaStanding, RefundError, Tally, TogetherError, TrialAnswer, TrialDecision,
+    TrialTally, WhenFull,
 };
 pub use self::list::List;
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};

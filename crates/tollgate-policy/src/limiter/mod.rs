@@ -114,6 +114,20 @@ pub enum WhenFull {
     Allow,
 }
 
+/// What applies to a request, under one version of the policies.
+#[derive(Debug)]
+pub struct Matching<'a> {
+    set: &'a Arc<PolicySet>,
+    outcome: Outcome<'a>,
+}
+
+impl<'a> Matching<'a> {
+    /// Returns what the policies say of the request.
+    pub const fn outcome(&self) -> &Outcome<'a> {
+        &self.outcome
+    }
+}
+
 /// One of many checks.
 pub struct AskedCheck<'a, 'b> {
     attributes: &'a Attributes<'b>,
@@ -328,23 +342,37 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// The same as [`check`](Self::check).
     pub fn check_at_once<V: View>(&self, view: &V, cost: u32) -> Option<Result<PolicyDecision, CheckError>> {
         let set = self.live.load();
-        match self.charges(&set, view, cost) {
+        match self.matching(&set, view, cost) {
             Err(refusal) => Some(Err(refusal.into())),
-            Ok(outcome) => self.decide_at_once(&set, &outcome),
+            Ok(matching) => self.decide_at_once(&matching),
         }
     }
 
-    /// The second half of [`check_at_once`](Self::check_at_once), after [`charges`](Self::charges) of the same version. It
-    /// is for callers that do something in between, such as to [prefetch](MemoryStore::prefetch) counters.
+    /// Finds out which policies of this version apply to a request. Nothing is charged.
+    ///
+    /// Together with [`decide_at_once`](Self::decide_at_once) this is [`check_at_once`](Self::check_at_once) in two parts.
+    /// A caller with many requests can [prefetch](MemoryStore::prefetch) their counters in between.
     ///
     /// # Errors
     ///
-    /// The same as [`check`](Self::check).
-    pub fn decide_at_once(
+    /// If the request lacks something that a policy needs, or a value is [too long](Self::max_value_bytes).
+    pub fn matching<'a, V: View>(
         &self,
-        set: &Arc<PolicySet>,
-        outcome: &Outcome<'_>,
-    ) -> Option<Result<PolicyDecision, CheckError>> {
+        set: &'a Arc<PolicySet>,
+        view: &'a V,
+        cost: u32,
+    ) -> Result<Matching<'a>, Refusal> {
+        Ok(Matching { set, outcome: self.charges(set, view, cost)? })
+    }
+
+    /// Decides on a request by what applies to it, if the store answers immediately. Returns `None` if it does not; nothing
+    /// was charged then.
+    ///
+    /// # Errors
+    ///
+    /// If the store could not answer, and a policy that applies requires it.
+    pub fn decide_at_once(&self, matching: &Matching<'_>) -> Option<Result<PolicyDecision, CheckError>> {
+        let Matching { set, outcome } = matching;
         let (basis, trials) = match outcome {
             Outcome::Charge(matched) => {
                 let decided = match self.charge_at_once(set, matched)? {
@@ -474,13 +502,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         asked.map(|AskedCheck { attributes, cost, limits }| (set(limits), attributes, cost)).collect()
     }
 
-    /// Returns what a check under this version charges. Unlike [`Policies::charges`], this refuses values that are [too
-    /// long](Self::max_value_bytes).
-    ///
-    /// # Errors
-    ///
-    /// If the request lacks something that a policy needs, or a value is too long.
-    pub fn charges<'a, V: View>(
+    /// Returns the charges of a request that is being decided.
+    fn charges<'a, V: View>(
         &self,
         set: &'a PolicySet,
         view: &'a V,

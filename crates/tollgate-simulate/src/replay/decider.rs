@@ -1,9 +1,9 @@
 //! Decisions on requests. They depend on nothing that is noted for the report, so a second thread can make them ahead.
 
 use tollgate::{ManualClock, Timestamp};
-use tollgate_policy::{Identity, Outcome, Policies, PolicyDecision, Refusal};
+use tollgate_policy::{Identity, Matched, Policies, PolicyDecision};
 
-use super::engine::Engine;
+use super::engine::{Engine, matched};
 use super::error::ReplayError;
 use super::outcome::Verdict;
 use super::subjects::digest;
@@ -90,24 +90,17 @@ impl Decider {
                 }),
                 None => None,
             };
-            let (digest, verdict) = (digest_of(client, hit, outcome.as_ref()), Verdict::of(&decision));
+            let (digest, verdict) =
+                (digest_of(client, hit, outcome.as_ref().and_then(matched)), Verdict::of(&decision));
             decided.push(Decided { now, digest, decision, verdict, before });
         }
         Ok(())
     }
 }
 
-/// Returns the digest of the client's key.
-fn digest_of(
-    client: &Identity,
-    hit: &Hit<'_>,
-    outcome: Option<&Result<Outcome<'_>, Refusal>>,
-) -> Option<u128> {
-    // Most policies count by the same identity.
-    let known = match outcome {
-        Some(Ok(Outcome::Charge(matched))) => matched.key_of(client).map(digest),
-        _ => None,
-    };
+/// Returns the digest of the client's key. Most policies count by the same identity.
+fn digest_of(client: &Identity, hit: &Hit<'_>, matched: Option<&Matched<'_>>) -> Option<u128> {
+    let known = matched.and_then(|matched| matched.key_of(client)).map(digest);
     known.or_else(|| client.key(&hit.attributes).ok().map(|key| digest(&key)))
 }
 

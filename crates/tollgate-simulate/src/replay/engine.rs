@@ -6,8 +6,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use tollgate::{ManualClock, MemoryStore, Verdict};
 use tollgate_policy::{
-    Attributes, CheckError, Outcome, Policies, Policy, PolicyDecision, PolicyLimiter, PolicySet, Refusal,
-    TrialKind,
+    Attributes, CheckError, Matched, Matching, Outcome, Policies, Policy, PolicyDecision, PolicyLimiter,
+    PolicySet, Refusal, TrialKind,
 };
 
 use super::error::ReplayError;
@@ -53,13 +53,9 @@ impl Engine {
         requests: impl Iterator<Item = Option<&'a Attributes<'h>>>,
     ) -> Outcomes<'a> {
         let outcomes: Outcomes<'a> =
-            requests.map(|request| Some(self.limiter.charges(&self.set, request?, 1))).collect();
+            requests.map(|request| Some(self.limiter.matching(&self.set, request?, 1))).collect();
         if outcomes.len() > 1 {
-            let matched = outcomes.iter().flatten().filter_map(|outcome| match outcome {
-                Ok(Outcome::Charge(matched)) => Some(matched),
-                _ => None,
-            });
-            let charges = matched.flat_map(|matched| {
+            let charges = outcomes.iter().flatten().filter_map(matched).flat_map(|matched| {
                 matched.enforced().chain(matched.trials().flat_map(|trial| trial.charges()))
             });
             self.limiter.store().prefetch(charges.map(|charge| charge.counter()));
@@ -71,13 +67,13 @@ impl Engine {
     /// an error.
     pub(super) fn decide(
         &self,
-        outcome: &Result<Outcome<'_>, Refusal>,
+        outcome: &Result<Matching<'_>, Refusal>,
     ) -> Result<Result<PolicyDecision, CheckError>, ReplayError> {
-        let outcome = match outcome {
-            Ok(outcome) => outcome,
+        let matching = match outcome {
+            Ok(matching) => matching,
             Err(refusal) => return Ok(Err(refusal.clone().into())),
         };
-        match self.limiter.decide_at_once(&self.set, outcome) {
+        match self.limiter.decide_at_once(matching) {
             Some(Err(CheckError::Store(error))) => Err(ReplayError::Store(error)),
             Some(decision) => Ok(decision),
             None => Err(ReplayError::NoAnswer),
@@ -86,7 +82,15 @@ impl Engine {
 }
 
 /// What applies to each of some requests; `None` if no policy is asked.
-pub(super) type Outcomes<'a> = SmallVec<[Option<Result<Outcome<'a>, Refusal>>; BATCH]>;
+pub(super) type Outcomes<'a> = SmallVec<[Option<Result<Matching<'a>, Refusal>>; BATCH]>;
+
+/// The charges of a request, if it has some.
+pub(super) fn matched<'a, 'm>(outcome: &'a Result<Matching<'m>, Refusal>) -> Option<&'a Matched<'m>> {
+    match outcome.as_ref().ok()?.outcome() {
+        Outcome::Charge(matched) => Some(matched),
+        _ => None,
+    }
+}
 
 /// Returns whether a quota of this policy had no room, or would have had none.
 pub(super) fn is_denied_by(decision: &PolicyDecision, policy: &Policy, role: Role) -> bool {

@@ -13,7 +13,7 @@ use super::quota_track::{QuotaTrack, Seen};
 /// The kind of key of the clients of figures over all policies.
 pub(super) const CLIENT: usize = 0;
 
-/// Quotas of which the figures of clients are prefetched. A request may match none of them.
+/// Quotas whose figures of each client are prefetched. A request may match none of them.
 const MOST_NEAR: usize = 4;
 
 /// The counts of one policy in one role.
