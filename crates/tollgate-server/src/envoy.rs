@@ -74,7 +74,8 @@ impl<S: ServedStore> EnvoyEngine<S> {
     ) -> (Self, DomainFiles) {
         let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
         let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
-        // It has no deadline of its own: the store below keeps one for the whole call.
+        // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory never
+        // waits.
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
         let (requests, full, full_logged, store_errors, invalid) = Default::default();
         let engine = Self {
