@@ -183,6 +183,19 @@ mod tests {
     }
 
     #[test]
+    fn a_large_bucket_is_not_used_again() {
+        let mut buckets = Buckets::default();
+        for (bytes, kept) in [(SPARE / 8, 1), (SPARE + 1, 0)] {
+            let mut record = record(SECOND, 1, Precision::Millis);
+            record.bytes = vec![0; bytes];
+            let mut bucket = Bucket::default();
+            bucket.push(&record);
+            buckets.reuse(vec![bucket]);
+            assert_eq!(buckets.spare.len(), kept, "{bytes}");
+        }
+    }
+
+    #[test]
     fn a_closed_second_takes_nothing_more() {
         let mut buckets = Buckets::default();
         for (line, time) in [(1, 9), (2, -3), (3, 5), (4, 9)] {

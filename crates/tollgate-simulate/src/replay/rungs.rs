@@ -284,11 +284,10 @@ impl Rung {
 
     /// Decides on these requests, unless they came to no decision. `subject` is the kind of key of its clients.
     pub(super) fn decide(&mut self, hits: &[Hit<'_>], untried: &[Option<Untried>], subject: usize) {
-        let Some(engine) = &self.engine else { return };
+        let Some(engine) = self.engine.take() else { return };
         let asked = hits.iter().zip(untried);
         let outcomes =
             engine.outcomes(asked.map(|(hit, untried)| untried.is_some().then_some(&hit.attributes)));
-        let mut has_failed = false;
         for (outcome, untried) in outcomes.iter().zip(untried) {
             let (Some(outcome), Some(Untried { now, numbers })) = (outcome, untried) else { continue };
             self.clock.set(*now);
@@ -299,10 +298,8 @@ impl Rung {
                 }
                 // The replay itself counts those.
                 Ok(Err(_)) => false,
-                Err(_) => {
-                    has_failed = true;
-                    break;
-                }
+                // From now on it is lost.
+                Err(_) => return,
             };
             self.denied += u64::from(is_denied);
             let client = numbers.get(subject).copied().flatten().flatten();
@@ -311,9 +308,7 @@ impl Rung {
             }
         }
         drop(outcomes);
-        if has_failed {
-            self.engine = None;
-        }
+        self.engine = Some(engine);
     }
 
     pub(super) fn denied_clients(&self) -> u64 {
