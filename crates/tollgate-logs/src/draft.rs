@@ -37,7 +37,12 @@ impl Draft {
     }
 
     /// Stores the text of a field for all its uses.
+    #[inline(always)]
     pub(crate) fn put(&mut self, plan: &Plan, used: &Use, text: &[u8], escape: Escape) -> Result<(), Reason> {
+        // As many fields of a line are.
+        if is_absent(text) {
+            return Ok(());
+        }
         for &slot in &used.slots {
             self.text(slot, text, escape);
         }
@@ -47,16 +52,7 @@ impl Draft {
         }
     }
 
-    pub(crate) fn take(
-        &mut self,
-        plan: &Plan,
-        meaning: &Meaning,
-        text: &[u8],
-        escape: Escape,
-    ) -> Result<(), Reason> {
-        if is_absent(text) {
-            return Ok(());
-        }
+    fn take(&mut self, plan: &Plan, meaning: &Meaning, text: &[u8], escape: Escape) -> Result<(), Reason> {
         let is_word = matches!(meaning, Meaning::Address | Meaning::Peer | Meaning::Host | Meaning::Method);
         if is_word && memchr(b' ', text).is_some() {
             return Err(Reason::Shape);

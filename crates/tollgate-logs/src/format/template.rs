@@ -209,9 +209,12 @@ impl Scanner {
         let last = self.fields.len().saturating_sub(1);
         let mut kind = Kind::Request;
         for (place, piece) in self.fields.iter().enumerate() {
-            let may_grow = place == last && self.tail == Tail::More;
-            let end = self.end(piece, rest, may_grow).ok_or(Reason::Shape)?;
-            let (text, from) = rest.split_at_checked(end).ok_or(Reason::Shape)?;
+            let end = match piece.end {
+                // As most fields end: without a call.
+                End::First => ends(rest, &piece.until).next(),
+                _ => self.end(piece, rest, place == last && self.tail == Tail::More),
+            };
+            let (text, from) = end.and_then(|end| rest.split_at_checked(end)).ok_or(Reason::Shape)?;
             rest = from.get(piece.until.len()..).unwrap_or_default();
             if piece.own == Some(text) {
                 kind = Kind::Other;
