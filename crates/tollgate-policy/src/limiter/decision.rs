@@ -320,8 +320,11 @@ impl PolicyDecision {
             _ => None,
         };
         charged.into_iter().flat_map(|(states, charged)| {
-            let quotas = self.set.quotas(charged).zip(states);
-            quotas.map(|((policy, declared, quota), state)| QuotaStanding { policy, quota, declared, state })
+            // Not `zip`: it would ask the nested iterators for each quota, which is slower than letting them drive the loop.
+            let mut states = states.iter();
+            self.set.quotas(charged).map_while(move |(policy, declared, quota)| {
+                Some(QuotaStanding { policy, quota, declared, state: states.next()? })
+            })
         })
     }
 

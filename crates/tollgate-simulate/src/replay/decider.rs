@@ -7,7 +7,7 @@ use super::engine::{Engine, matched};
 use super::error::ReplayError;
 use super::outcome::Verdict;
 use super::subjects::digest;
-use super::{BATCH, Hit};
+use super::{BATCH, Hit, PART};
 use crate::code;
 
 /// The policies, and those to compare them with, under a clock that the requests drive.
@@ -41,9 +41,35 @@ pub(super) struct Decided {
 /// Requests, and what was decided on them.
 pub(super) struct Part<'h> {
     pub(super) hits: Vec<Hit<'h>>,
-    /// In case of an error, those on the requests before it.
+    /// The decisions on these requests, up to an error. Until then, those on the requests before.
     pub(super) decided: Vec<Decided>,
     pub(super) result: Result<(), ReplayError>,
+}
+
+impl<'h> Part<'h> {
+    /// Takes the next requests, at most [`PART`].
+    pub(super) fn of(hits: &mut impl Iterator<Item = Hit<'h>>) -> Self {
+        // A filtered iterator knows only an upper bound; without it, both would grow step by step.
+        let count = hits.size_hint().1.unwrap_or(PART).min(PART);
+        let part =
+            Self { hits: Vec::with_capacity(count), decided: Vec::with_capacity(count), result: Ok(()) };
+        part.refilled(hits)
+    }
+
+    /// Takes the next requests in place of these, into the same memory.
+    ///
+    /// The decisions stay until others are made. Each holds an `Arc` of its policies, and to drop it here would move the
+    /// count of these from the core that decides to this one.
+    pub(super) fn refilled(mut self, hits: &mut impl Iterator<Item = Hit<'h>>) -> Self {
+        self.hits.clear();
+        self.hits.extend(hits.take(PART));
+        self
+    }
+
+    /// Returns whether there were no more requests.
+    pub(super) const fn is_last(&self) -> bool {
+        self.hits.len() < PART
+    }
 }
 
 impl Decider {
@@ -64,9 +90,10 @@ impl Decider {
         self.baseline.is_some()
     }
 
-    /// Decides on each request as of its time.
-    pub(super) fn decide<'h>(&mut self, hits: Vec<Hit<'h>>) -> Part<'h> {
-        let mut decided = Vec::with_capacity(hits.len());
+    /// Decides on each request as of its time, in place of earlier decisions.
+    pub(super) fn decide<'h>(&mut self, part: Part<'h>) -> Part<'h> {
+        let Part { hits, mut decided, .. } = part;
+        decided.clear();
         let result = hits.chunks(BATCH).try_for_each(|hits| self.decide_some(hits, &mut decided));
         Part { hits, decided, result }
     }

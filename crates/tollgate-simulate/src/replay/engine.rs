@@ -3,15 +3,14 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use smallvec::SmallVec;
 use tollgate::{ManualClock, MemoryStore, Verdict};
 use tollgate_policy::{
     Attributes, CheckError, Matched, Matching, Outcome, Policies, Policy, PolicyDecision, PolicyLimiter,
     PolicySet, Refusal, TrialKind,
 };
 
+use super::Role;
 use super::error::ReplayError;
-use super::{BATCH, Role};
 
 /// The limiter of the service and of the middleware, over counters in memory.
 pub(super) struct Engine {
@@ -82,7 +81,7 @@ impl Engine {
 }
 
 /// What applies to each of some requests; `None` if no policy is asked.
-pub(super) type Outcomes<'a> = SmallVec<[Option<Result<Matching<'a>, Refusal>>; BATCH]>;
+pub(super) type Outcomes<'a> = Vec<Option<Result<Matching<'a>, Refusal>>>;
 
 /// The charges of a request, if it has some.
 pub(super) fn matched<'a, 'm>(outcome: &'a Result<Matching<'m>, Refusal>) -> Option<&'a Matched<'m>> {

@@ -36,13 +36,13 @@ mod subjects;
 mod tests;
 
 use std::sync::mpsc::channel;
-use std::{iter, thread};
+use std::thread;
 
 use tollgate::ManualClock;
 use tollgate_policy::Policies;
 
 use self::by_class::ByClass;
-use self::decider::Decider;
+use self::decider::{Decider, Part};
 use self::engine::Engine;
 pub use self::error::ReplayError;
 pub(crate) use self::finish::written;
@@ -98,8 +98,8 @@ const BATCH: usize = 16;
 /// Requests that are decided on before any of them is noted.
 const PART: usize = 1_024;
 
-/// Parts that are sent before one has to be noted. A few hide that two threads are never equally fast.
-const AHEAD: usize = 4;
+/// Parts at once: a few, because two threads are never equally fast.
+const PARTS: usize = 5;
 
 impl Replay {
     /// Begins a replay through these policies, and through others to compare them with.
@@ -164,23 +164,17 @@ impl Replay {
     /// The same as [`request`](Self::request), or if the thread cannot be started. The requests before the error count.
     pub fn requests<'h>(&mut self, hits: impl IntoIterator<Item = Hit<'h>>) -> Result<(), ReplayError> {
         let Self { decider, noter } = self;
-        let mut hits = hits.into_iter().fuse();
-        let mut next = || {
-            // Otherwise it would grow step by step, because an iterator with a filter does not know its length.
-            let mut part = Vec::with_capacity(hits.size_hint().1.unwrap_or(PART).min(PART));
-            part.extend(hits.by_ref().take(PART));
-            part
-        };
-        let first = next();
-        if first.len() < PART {
-            return noter.note(decider.decide(first));
+        let mut hits = hits.into_iter();
+        let mut part = Part::of(&mut hits);
+        if part.is_last() {
+            return noter.note(decider.decide(part)).map(drop);
         }
         thread::scope(|scope| {
             let (to_decide, undecided) = channel();
             let (to_note, decided) = channel();
             let decide = move || {
-                for hits in undecided {
-                    let part = decider.decide(hits);
+                for part in undecided {
+                    let part = decider.decide(part);
                     let has_failed = part.result.is_err();
                     if to_note.send(part).is_err() || has_failed {
                         return;
@@ -189,19 +183,21 @@ impl Replay {
             };
             let named = thread::Builder::new().name("decide".to_owned());
             named.spawn_scoped(scope, decide).map_err(ReplayError::Thread)?;
-            let following = iter::from_fn(|| Some(next()).filter(|hits| !hits.is_empty()));
-            for (sent, hits) in iter::once(first).chain(following).enumerate() {
+            for sent in 1.. {
+                let is_last = part.is_last();
                 // If the thread has ended early, its last part says why.
-                if to_decide.send(hits).is_err() {
+                if to_decide.send(part).is_err() || is_last {
                     break;
                 }
-                if sent >= AHEAD {
-                    let Ok(part) = decided.recv() else { break };
-                    noter.note(part)?;
-                }
+                part = if sent < PARTS {
+                    Part::of(&mut hits)
+                } else {
+                    let Ok(decided) = decided.recv() else { break };
+                    noter.note(decided)?.refilled(&mut hits)
+                };
             }
             drop(to_decide);
-            decided.into_iter().try_for_each(|part| noter.note(part))
+            decided.into_iter().try_for_each(|part| noter.note(part).map(drop))
         })
     }
 

@@ -142,16 +142,21 @@ fn what_was_decided_before_an_error_is_noted() {
         Hit::new(Timestamp::EPOCH, attributes)
     });
     let hits: Vec<Hit<'_>> = hits.collect();
-    let replayed = |at_once: usize| {
+    let replayed = |at_once: usize, max_counters: usize| {
         let policies = Config::parse("test.yaml", text).unwrap().into_policies();
-        let mut replay = Replay::with_counters(policies, None, Options::default(), 3_000).unwrap();
+        let mut replay = Replay::with_counters(policies, None, Options::default(), max_counters).unwrap();
         let error =
             hits.chunks(at_once).find_map(|hits| replay.requests(hits.iter().cloned()).err()).unwrap();
         assert!(matches!(error, ReplayError::Store(_)), "{error}");
         replay.report()
     };
-    let one_by_one = replayed(1);
-    let (requests, quota) = (one_by_one.requests, &one_by_one.policies[0].quotas[0]);
-    assert!(requests > 2_000 && requests < 10_000 && quota.denied > 1_000, "{requests}");
-    assert_eq!(Answer::new(replayed(20_000), Vec::new()).json(), Answer::new(one_by_one, Vec::new()).json());
+    // In a part with memory of its own, and in one that was used before.
+    for (max_counters, least, most) in [(3_000, 1, PARTS - 1), (9_000, PARTS + 1, 16)] {
+        let one_by_one = replayed(1, max_counters);
+        let (requests, quota) = (one_by_one.requests, &one_by_one.policies[0].quotas[0]);
+        assert!((least * PART..most * PART).contains(&(requests as usize)), "{requests}");
+        assert!(quota.denied > requests / 3);
+        let at_once = Answer::new(replayed(20_000, max_counters), Vec::new());
+        assert_eq!(at_once.json(), Answer::new(one_by_one, Vec::new()).json());
+    }
 }

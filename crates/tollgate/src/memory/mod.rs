@@ -339,8 +339,10 @@ impl<C: Clock> MemoryStore<C> {
     /// ```
     pub fn prefetch<'a>(&self, counters: impl IntoIterator<Item = Counter<'a>>) {
         let table = &self.inner.table;
-        let counters = counters.into_iter().map(|counter| table.fingerprint(&counter));
-        table.prefetch(&counters.collect::<SmallVec<[Fingerprint; BATCH]>>());
+        let mut fingerprints = SmallVec::<[Fingerprint; BATCH]>::new();
+        // Not `collect`: callers pass nested iterators, which are faster when they drive the loop.
+        counters.into_iter().for_each(|counter| fingerprints.push(table.fingerprint(&counter)));
+        table.prefetch(&fingerprints);
     }
 
     /// Takes many steps in this order, as [`Store::step_each`] does.
