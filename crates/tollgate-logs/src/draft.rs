@@ -39,7 +39,7 @@ impl Draft {
     /// Stores the text of a field for all its uses.
     #[inline(always)]
     pub(crate) fn put(&mut self, plan: &Plan, used: &Use, text: &[u8], escape: Escape) -> Result<(), Reason> {
-        // As many fields of a line are.
+        // Many fields of a line have no value.
         if is_absent(text) {
             return Ok(());
         }

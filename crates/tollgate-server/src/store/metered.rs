@@ -99,8 +99,8 @@ impl<S: Store> Metered<S> {
                 Err(AnswerError::Late.into())
             }
             StepTime::AtMost(left) | StepTime::Rest(left) => {
-                // A Redis store ends the step itself by then, and returns the answers that have arrived. The timeout is for
-                // other stores. The step is unconstrained, so that it takes all its answers before the timeout is checked.
+                // A Redis store keeps the deadline itself, and returns the answers that it has. The timeout is for other
+                // stores. An unconstrained step takes all answers that are there before the timeout is checked.
                 let step = wait_at_most(left, unconstrained(step));
                 time::timeout(left + patience::GRACE, step).await.map_err(|_| AnswerError::Late.into())
             }

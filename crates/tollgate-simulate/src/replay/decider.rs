@@ -41,7 +41,7 @@ pub(super) struct Decided {
 /// Requests, and what was decided on them.
 pub(super) struct Part<'h> {
     pub(super) hits: Vec<Hit<'h>>,
-    /// The decisions on these requests, up to an error. Until then, those on the requests before.
+    /// The decisions on these requests, up to an error. Before they are made, the decisions on earlier requests.
     pub(super) decided: Vec<Decided>,
     pub(super) result: Result<(), ReplayError>,
 }
@@ -58,8 +58,8 @@ impl<'h> Part<'h> {
 
     /// Takes the next requests in place of these, into the same memory.
     ///
-    /// The decisions stay until others are made. Each holds an `Arc` of its policies, and to drop it here would move the
-    /// count of these from the core that decides to this one.
+    /// The decisions stay until others are made. Each holds an `Arc` of its policies: dropped here, it would move their
+    /// reference count from the core that decides to this one.
     pub(super) fn refilled(mut self, hits: &mut impl Iterator<Item = Hit<'h>>) -> Self {
         self.hits.clear();
         self.hits.extend(hits.take(PART));
