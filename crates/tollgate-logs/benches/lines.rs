@@ -9,7 +9,7 @@ use std::io::Cursor;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tollgate_logs::{Input, Options, Order, Reader};
+use tollgate_logs::{Batch, Input, Options, Order, Reader};
 
 const LINES: u64 = 2_000_000;
 const ROUNDS: usize = 5;
@@ -40,9 +40,10 @@ fn measure(name: &str, lines: u64, text: &Arc<[u8]>, order: Order) {
         let start = Instant::now();
         let mut reader = Reader::open([input], Options { order, ..Options::default() }).unwrap();
         let (mut requests, mut bytes) = (0, 0);
-        while let Some(request) = reader.read().unwrap() {
-            requests += 1;
-            bytes += request.path().map_or(0, <[u8]>::len);
+        let mut batch = Batch::default();
+        while reader.read(&mut batch).unwrap() {
+            requests += batch.len() as u64;
+            bytes += batch.requests().filter_map(|request| request.path()).map(<[u8]>::len).sum::<usize>();
         }
         assert!(requests == lines && bytes > 0);
         start.elapsed()

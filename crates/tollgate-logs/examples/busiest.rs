@@ -3,14 +3,15 @@
 use std::collections::HashMap;
 use std::error::Error;
 
-use tollgate_logs::{Options, Reader};
+use tollgate_logs::{Batch, Options, Reader};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let logs: Vec<_> = std::env::args_os().skip(1).collect();
     let mut reader = Reader::open(&logs, Options::default())?;
     let mut requests: HashMap<Vec<u8>, u64> = HashMap::new();
-    while let Some(request) = reader.read()? {
-        if let Some(ip) = request.ip() {
+    let mut batch = Batch::default();
+    while reader.read(&mut batch)? {
+        for ip in batch.requests().filter_map(|request| request.ip()) {
             *requests.entry(ip.to_vec()).or_default() += 1;
         }
     }

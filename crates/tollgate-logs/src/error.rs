@@ -119,12 +119,6 @@ pub enum Error {
     /// There is no room for temporary files, or they cannot be written.
     #[error("sorting: a temporary file failed")]
     Temporary(#[source] io::Error),
-    /// The system starts no thread.
-    #[error("the reader thread cannot be started")]
-    Thread(#[source] io::Error),
-    /// The thread that reads has panicked, which is a bug: here, or in an [`Input::Read`](crate::Input::Read).
-    #[error("the reader thread panicked")]
-    Panicked,
 }
 
 /// A line that shows why a log has no known format.

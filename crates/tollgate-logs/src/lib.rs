@@ -4,11 +4,14 @@
 //! Their formats are detected, named, or pasted from the server's configuration. It is independent of limits.
 //!
 //! ```no_run
-//! use tollgate_logs::{Options, Reader};
+//! use tollgate_logs::{Batch, Options, Reader};
 //!
 //! let mut reader = Reader::open(["/var/log/nginx/access.log*"], Options::default())?;
-//! while let Some(request) = reader.read()? {
-//!     println!("{} {:?}", request.time_micros(), request.path());
+//! let mut batch = Batch::default();
+//! while reader.read(&mut batch)? {
+//!     for request in batch.requests() {
+//!         println!("{} {:?}", request.time_micros(), request.path());
+//!     }
 //! }
 //! println!("{} lines could not be read", reader.summary().unparsed_lines());
 //! # Ok::<(), tollgate_logs::Error>(())
@@ -27,6 +30,7 @@
 //! ```
 
 mod attribute;
+mod batch;
 mod draft;
 mod error;
 mod escape;
@@ -41,7 +45,6 @@ mod order;
 mod plan;
 mod progress;
 mod reader;
-mod reading;
 mod reason;
 mod record;
 mod request;
@@ -51,6 +54,7 @@ mod time;
 mod value;
 
 pub use self::attribute::{Attribute, AttributeError, Source, TimeField, TimeForm};
+pub use self::batch::Batch;
 pub use self::error::{Error, Nearest};
 pub use self::format::{Format, FormatError};
 pub use self::gaps::{Gap, Gaps};

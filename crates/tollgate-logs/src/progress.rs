@@ -1,7 +1,7 @@
 //! The progress of reading.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// The progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct Progress {
     pub lines: u64,
 }
 
-/// Tells how far a [`Reader`](crate::Reader) has come, from any thread and while the reader waits.
+/// Tells how far a [`Reader`](crate::Reader) has come, from any thread and while it reads.
 #[derive(Debug, Clone)]
 pub struct Watch {
     pub(crate) counts: Arc<Counts>,
@@ -30,13 +30,11 @@ impl Watch {
     }
 }
 
-/// The counts of the reader thread. It is for display alone, so no order between them matters.
+/// The counts of a reader. They are for display alone, so no order between them matters.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     bytes: AtomicU64,
     lines: AtomicU64,
-    /// Whether the receiver was dropped. The thread may send nothing for a long time, so the channel does not show it.
-    is_dropped: AtomicBool,
 }
 
 impl Counts {
@@ -46,14 +44,6 @@ impl Counts {
 
     pub(crate) fn add_lines(&self, lines: u64) {
         self.lines.fetch_add(lines, Ordering::Relaxed);
-    }
-
-    pub(crate) fn drop_reader(&self) {
-        self.is_dropped.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn is_dropped(&self) -> bool {
-        self.is_dropped.load(Ordering::Relaxed)
     }
 
     pub(crate) fn progress(&self, of: Option<u64>) -> Progress {

@@ -1,159 +1,426 @@
-//! Reading: a thread that reads and parses, and the requests that it sends.
+//! Reading: logs, their formats, their lines, the order of requests.
 
+use std::collections::HashMap;
+use std::fmt;
 use std::mem;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, Sender, channel, sync_channel};
-use std::thread;
 
+use crate::batch::Batch;
 use crate::error::Error;
-use crate::input::{Input, expand};
-use crate::options::Options;
+use crate::format::Parser;
+use crate::input::{FIRST_LINES, Input, Log, Stream, expand, read_error};
+use crate::known::Known;
+use crate::lines::{Line, Lines};
+use crate::options::{Options, Order};
+use crate::order::{Buckets, Sorted, Sorter};
+use crate::plan::Plan;
 use crate::progress::{Counts, Progress, Watch};
-use crate::reading::Reading;
+use crate::reason::{Kind, Reason};
 use crate::record::Bucket;
-use crate::request::Request;
+use crate::request::Precision;
 use crate::summary::Summary;
+use crate::tally::Tally;
+use crate::time::Fold;
 
-/// The requests of logs, in the order of time.
-///
-/// A separate thread reads and parses ahead, by a bounded number of requests. It ends soon after the reader is dropped,
-/// except while it waits for the standard input.
-#[derive(Debug)]
+/// Reads the requests of logs, in the order of time.
 pub struct Reader {
-    batches: Receiver<Message>,
-    /// Where batches that have been read go back to: fresh memory would cost a tenth of the time.
-    read: Sender<Vec<Bucket>>,
-    batch: Vec<Bucket>,
-    /// Which bucket of the batch, and which request of it, comes next.
-    next: (usize, usize),
+    options: Options,
+    plan: Plan,
     counts: Arc<Counts>,
+    /// The bytes of all files, if they are known.
     of: Option<u64>,
-    summary: Summary,
-    /// Whether the thread has told its end.
-    has_ended: bool,
+    tally: Tally,
+    stage: Stage,
+    buckets: Buckets,
+    /// How far a request may lie behind, in microseconds.
+    window: i64,
+    /// For each series, what its last file said of an hour that exists twice.
+    folds: HashMap<String, Fold>,
+    /// Where requests are put first, if all are sorted.
+    sorter: Option<Sorter>,
 }
 
-/// A message from the reader thread.
-pub(crate) enum Message {
-    Batch(Vec<Bucket>),
-    /// The last one.
-    End(Box<Summary>, Result<(), Error>),
+/// How far reading has come.
+enum Stage {
+    /// No file has been opened.
+    Found(Vec<Log>),
+    /// Files are read side by side.
+    Merging(Merge),
+    /// All files have been read, and requests are taken from the sorter.
+    Sorted(Box<Sorted>),
+    /// No more requests come into the buckets.
+    Read,
+    /// All requests have been passed on, or reading has failed.
+    Ended,
 }
 
-/// How many batches wait to be taken. A replay is slowest at its start, when its tables get their memory. With this many,
-/// reading goes on meanwhile.
-const AHEAD: usize = 3;
+/// Files that are read side by side.
+struct Merge {
+    /// Those that are not open yet. The earliest is taken first, from the end.
+    ahead: Vec<Known>,
+    open: Vec<Open>,
+    /// The most requests that wait for earlier ones.
+    most: usize,
+}
+
+/// How many lines of a file are read before it is looked which file lies back furthest.
+const TURN: usize = 512;
+
+/// The most bytes of requests that wait for earlier ones.
+const WAITING: usize = 512 << 20;
+
+/// The number of files from which only a hundred lines of each are examined.
+const MANY: usize = 100;
+
+/// A log that is being read.
+struct Open {
+    name: String,
+    series: String,
+    lines: Lines<Stream>,
+    parser: Option<Parser>,
+    precision: Precision,
+    file: usize,
+    requests: u64,
+    /// The latest time that was read, except for one that lies ahead of all others.
+    latest: i64,
+    /// The time of the request before, if it lay more than the window ahead.
+    ahead: Option<i64>,
+}
+
+impl Open {
+    /// Notes the time of a request. A jump ahead by more than the window needs a second request there: else one wrong
+    /// clock reading would make all that follows late.
+    fn advance(&mut self, time: i64, window: i64) {
+        if time <= self.latest.saturating_add(window) {
+            self.latest = self.latest.max(time);
+            self.ahead = None;
+        } else if let Some(ahead) = self.ahead.replace(time) {
+            self.latest = self.latest.max(ahead.min(time));
+        }
+    }
+}
+
+/// The result of reading a line.
+enum Read {
+    Request,
+    Other,
+    End,
+}
+
+/// Whether a file begins in an hour that exists twice, and one before it in its series is still being read: its end tells
+/// which hour is meant.
+fn is_continued(open: &[Open], next: &Known) -> bool {
+    next.is_ambiguous() && open.iter().any(|open| open.series == next.series())
+}
 
 impl Reader {
-    /// Opens logs, and begins to read them.
+    /// Opens logs.
     ///
     /// # Errors
     ///
     /// If an input does not exist. Errors inside files are found later, and returned by [`Reader::read`].
     pub fn open(inputs: impl IntoIterator<Item = impl Into<Input>>, options: Options) -> Result<Self, Error> {
         let (logs, of) = expand(inputs.into_iter().map(Into::into).collect())?;
-        let counts = Arc::new(Counts::default());
-        let (sender, batches) = sync_channel(AHEAD);
-        // Without a bound: no more batches come back than were sent.
-        let (read, to_reuse) = channel();
-        let reading = Reading::new(options, Arc::clone(&counts), sender, to_reuse);
-        let thread = thread::Builder::new().name("logs".to_owned());
-        thread.spawn(move || reading.run(logs)).map_err(Error::Thread)?;
+        let plan = Plan::new(&options);
+        let buckets = Buckets::new(plan.kept());
         Ok(Self {
-            batches,
-            read,
-            batch: Vec::new(),
-            next: (0, 0),
-            counts,
+            options,
+            plan,
+            counts: Arc::default(),
             of,
-            summary: Summary::default(),
-            has_ended: false,
+            tally: Tally::default(),
+            stage: Stage::Found(logs),
+            buckets,
+            window: 0,
+            folds: HashMap::new(),
+            sorter: None,
         })
     }
 
-    /// Returns the next request, or `None` after the last one.
+    /// Reads the next requests, in place of those in the batch. Returns whether there were any.
+    ///
+    /// While one batch is processed, another thread can read the next one.
     ///
     /// # Errors
     ///
-    /// If the logs cannot be read any further. [`Error::Unparsed`] comes after the last request.
-    pub fn read(&mut self) -> Result<Option<Request<'_>>, Error> {
-        Ok(self.read_some(1)?.next())
-    }
-
-    /// Returns the next requests, as many as have been read ahead together: at least one unless all have been read. This is
-    /// faster than one by one.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`read`](Self::read).
-    pub fn read_batch(&mut self) -> Result<impl Iterator<Item = Request<'_>>, Error> {
-        self.read_some(usize::MAX)
-    }
-
-    /// Returns at most this many of the next requests of a batch.
-    fn read_some(&mut self, most: usize) -> Result<impl Iterator<Item = Request<'_>>, Error> {
-        self.receive()?;
-        let (bucket, place) = self.next;
-        self.skip(most);
-        let mut buckets = self.batch.get(bucket..).unwrap_or_default().iter();
-        let first = buckets.next().into_iter().flat_map(move |bucket| bucket.requests(place));
-        Ok(first.chain(buckets.flat_map(|bucket| bucket.requests(0))).take(most))
-    }
-
-    /// Takes the next batch if all requests of this one have been read.
-    fn receive(&mut self) -> Result<(), Error> {
-        while self.next.0 >= self.batch.len() && !self.has_ended {
-            match self.batches.recv() {
-                Ok(Message::Batch(batch)) => {
-                    // The thread may have read all, and ended.
-                    let _ = self.read.send(mem::replace(&mut self.batch, batch));
-                    self.next = (0, 0);
-                }
-                Ok(Message::End(summary, result)) => {
-                    self.summary = *summary;
-                    self.has_ended = true;
-                    result?;
-                }
-                Err(_) => return Err(Error::Panicked),
-            }
+    /// If the logs cannot be read any further; the batch is empty then. [`Error::Unparsed`] and [`Error::Late`] come after
+    /// the last request.
+    pub fn read(&mut self, batch: &mut Batch) -> Result<bool, Error> {
+        self.buckets.reuse(batch.take());
+        let filled = self.fill(batch);
+        if filled.is_err() {
+            batch.take();
         }
-        Ok(())
+        filled.map(|()| !batch.is_empty())
     }
 
-    /// Skips this many requests, or the rest of the batch.
-    fn skip(&mut self, mut requests: usize) {
-        while let Some(bucket) = self.batch.get(self.next.0) {
-            let left = bucket.heads.len() - self.next.1;
-            if requests < left {
-                self.next.1 += requests;
-                return;
-            }
-            requests -= left;
-            self.next = (self.next.0 + 1, 0);
-        }
-    }
-
-    /// Returns the progress of reading. It is ahead of [`Reader::read`].
+    /// Returns the progress of reading.
     #[must_use]
     pub fn progress(&self) -> Progress {
         self.counts.progress(self.of)
     }
 
-    /// Tells how far reading has come, which is ahead of [`Reader::read`].
+    /// Returns what tells the progress to another thread.
     #[must_use]
     pub fn watch(&self) -> Watch {
         Watch { counts: Arc::clone(&self.counts), of: self.of }
     }
 
-    /// Returns the summary of a reading. It is empty until [`Reader::read`] has returned `None` or an error.
+    /// Returns the summary of what has been read.
     #[must_use]
     pub fn summary(&self) -> &Summary {
-        &self.summary
+        &self.tally.summary
+    }
+
+    fn fill(&mut self, batch: &mut Batch) -> Result<(), Error> {
+        while !batch.is_full() {
+            // An error is the end.
+            self.stage = match mem::replace(&mut self.stage, Stage::Ended) {
+                Stage::Found(logs) => self.look(logs)?,
+                Stage::Merging(merge) => self.merge(merge, batch)?,
+                Stage::Sorted(sorted) => self.take_sorted(sorted, batch)?,
+                Stage::Read => match self.buckets.close_first() {
+                    Some(bucket) => {
+                        self.pass_on(bucket, batch);
+                        Stage::Read
+                    }
+                    None if batch.is_empty() => return self.tally.check(&self.options),
+                    None => {
+                        self.stage = Stage::Read;
+                        return Ok(());
+                    }
+                },
+                Stage::Ended => return Ok(()),
+            };
+        }
+        Ok(())
+    }
+
+    /// Looks at the first lines of all logs.
+    fn look(&mut self, logs: Vec<Log>) -> Result<Stage, Error> {
+        let mut all = Vec::new();
+        // Looking at a thousand lines of each of many files takes longer than reading them.
+        let most = if logs.len() > MANY { FIRST_LINES / 10 } else { FIRST_LINES };
+        for (file, log) in logs.into_iter().enumerate() {
+            let known = Known::new(log, file, most, &self.options, &self.counts)?;
+            self.tally.summary.files.push(known.summary());
+            all.push(known);
+        }
+        all.sort_by_key(|known| (known.first(), known.file));
+        match self.options.order {
+            Order::Nearly { window, requests } => {
+                self.window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
+                all.reverse();
+                Ok(Stage::Merging(Merge { ahead: all, open: Vec::new(), most: requests }))
+            }
+            Order::Sort { memory } => self.sort(all, memory),
+        }
+    }
+
+    fn open_log(&self, known: Known) -> Result<Open, Error> {
+        let series = known.series();
+        let Known { mut log, detected, file, .. } = known;
+        let parser =
+            detected.as_ref().map(|detected| {
+                let zone = self.options.zone.as_ref();
+                Parser::new(&detected.format, detected.prefix, &self.plan, zone).map_err(|field| {
+                    Error::NoField { name: log.name.clone(), format: detected.name(), field }
+                })
+            });
+        let mut parser = parser.transpose()?;
+        if let (Some(parser), Some(fold)) = (&mut parser, self.folds.get(&series)) {
+            parser.go_on(*fold);
+        }
+        let lines = log.open(&self.counts)?;
+        let precision = detected.and_then(|detected| detected.seen.precision).unwrap_or(Precision::Seconds);
+        Ok(Open {
+            name: log.name,
+            series,
+            lines,
+            parser,
+            precision,
+            file,
+            requests: 0,
+            latest: i64::MIN,
+            ahead: None,
+        })
+    }
+
+    /// Reads on in the file that lies back furthest.
+    fn merge(&mut self, mut merge: Merge, batch: &mut Batch) -> Result<Stage, Error> {
+        let Merge { ahead, open, most } = &mut merge;
+        let back = open.iter().map(|open| open.latest).min();
+        while let Some(known) = ahead.pop_if(|next| {
+            let is_due = back.is_none_or(|back| next.first() <= back) && !is_continued(open, next);
+            is_due || open.is_empty()
+        }) {
+            if open.len() == Error::FILES {
+                return Err(Error::Overlap);
+            }
+            open.push(self.open_log(known)?);
+            if back.is_none() {
+                break;
+            }
+        }
+        let Some(place) = (0..open.len()).min_by_key(|&place| open.get(place).map(|open| open.latest)) else {
+            return Ok(Stage::Read);
+        };
+        let Some(furthest) = open.get_mut(place) else { return Ok(Stage::Read) };
+        if self.turn(furthest, *most, batch)? {
+            let ended = open.swap_remove(place);
+            self.end(&ended);
+        }
+        let earliest = open.iter().map(|open| open.latest).chain(ahead.last().map(Known::first)).min();
+        if let Some(earliest) = earliest {
+            while !batch.is_full()
+                && let Some(bucket) = self.buckets.close_before(earliest.saturating_sub(self.window))
+            {
+                self.pass_on(bucket, batch);
+            }
+        }
+        Ok(Stage::Merging(merge))
+    }
+
+    /// Reads some lines of a file. Returns whether it has ended.
+    fn turn(&mut self, open: &mut Open, most: usize, batch: &mut Batch) -> Result<bool, Error> {
+        let mut has_ended = false;
+        let mut lines = 0;
+        while lines < TURN {
+            match self.line(open)? {
+                Read::End => {
+                    has_ended = true;
+                    break;
+                }
+                Read::Other => {}
+                Read::Request => {
+                    while self.buckets.requests() > most || self.buckets.bytes() > WAITING {
+                        if self.buckets.is_one_second() {
+                            // It cannot be closed while it is still being read.
+                            if self.buckets.bytes() > Error::SECOND {
+                                return Err(Error::Dense);
+                            }
+                            break;
+                        }
+                        match self.buckets.close_first() {
+                            Some(bucket) => self.pass_on(bucket, batch),
+                            None => break,
+                        }
+                    }
+                }
+            }
+            lines += 1;
+        }
+        self.counts.add_lines(lines as u64);
+        Ok(has_ended)
+    }
+
+    /// Reads one file after the other, and puts all requests in order.
+    fn sort(&mut self, all: Vec<Known>, memory: usize) -> Result<Stage, Error> {
+        self.sorter = Some(Sorter::new(memory));
+        for known in all {
+            let mut open = self.open_log(known)?;
+            let mut lines = 0;
+            loop {
+                match self.line(&mut open)? {
+                    Read::End => break,
+                    Read::Other | Read::Request => lines += 1,
+                }
+                if lines == TURN as u64 {
+                    self.counts.add_lines(lines);
+                    lines = 0;
+                }
+            }
+            self.counts.add_lines(lines);
+            self.end(&open);
+        }
+        let Some(sorter) = self.sorter.take() else { return Ok(Stage::Read) };
+        Ok(Stage::Sorted(Box::new(sorter.sorted().map_err(Error::Temporary)?)))
+    }
+
+    /// Takes the next request from the sorter.
+    fn take_sorted(&mut self, mut sorted: Box<Sorted>, batch: &mut Batch) -> Result<Stage, Error> {
+        let Some(record) = sorted.next().map_err(Error::Temporary)? else { return Ok(Stage::Read) };
+        while let Some(bucket) = self.buckets.close_before(record.head.time) {
+            self.pass_on(bucket, batch);
+        }
+        if self.buckets.bytes() > Error::SECOND {
+            return Err(Error::Dense);
+        }
+        // Records come in the order of seconds, so none is late.
+        let _ = self.buckets.push(record);
+        Ok(Stage::Sorted(sorted))
+    }
+
+    /// Reads a line of a file, and puts its request with the others.
+    fn line(&mut self, open: &mut Open) -> Result<Read, Error> {
+        let number = open.lines.number() + 1;
+        let line = open.lines.next().map_err(|error| read_error(&open.name, error))?;
+        let Some(line) = line else { return Ok(Read::End) };
+        self.tally.summary.lines += 1;
+        let (text, result) = match (line, &mut open.parser) {
+            (Line::TooLong(text), _) => (text, Err(Reason::TooLong)),
+            (Line::Whole(text), Some(parser)) => (text, parser.read(&self.plan, text)),
+            // The first lines were all empty, so there is no format.
+            (Line::Whole(text), None) if text.trim_ascii().is_empty() => (text, Ok(Kind::Other)),
+            (Line::Whole(text), None) => (text, Err(Reason::Shape)),
+        };
+        match (result, &mut open.parser) {
+            (Ok(Kind::Request), Some(parser)) => {
+                let record = parser.record();
+                let head = &mut record.head;
+                head.file = u32::try_from(open.file).unwrap_or(u32::MAX);
+                head.line = number;
+                head.precision = head.precision.min(open.precision);
+                open.precision = head.precision;
+                let time = head.time;
+                open.requests += 1;
+                match &mut self.sorter {
+                    Some(sorter) => sorter.push(record).map_err(Error::Temporary)?,
+                    None if self.buckets.push(record).is_err() => self.tally.late(open.file, number, text),
+                    None => {}
+                }
+                open.advance(time, self.window);
+                Ok(Read::Request)
+            }
+            (Ok(_), _) => {
+                self.tally.summary.others += 1;
+                Ok(Read::Other)
+            }
+            (Err(Reason::NoZone), _) => Err(Error::NoZone { name: open.name.clone() }),
+            (Err(Reason::NoField), _) => Err(self.no_field(open)),
+            (Err(reason), _) => {
+                self.tally.unparsed(reason, open.file, number, text);
+                Ok(Read::Other)
+            }
+        }
+    }
+
+    fn no_field(&self, open: &Open) -> Error {
+        let file = self.tally.summary.files.get(open.file);
+        let format = file.and_then(|file| file.format.clone()).unwrap_or_default();
+        let field = open.parser.as_ref().map_or(String::new(), |parser| parser.missing().to_owned());
+        Error::NoField { name: open.name.clone(), format, field }
+    }
+
+    /// Notes what is known of a file at its end.
+    fn end(&mut self, open: &Open) {
+        if let Some(file) = self.tally.summary.files.get_mut(open.file) {
+            (file.lines, file.requests) = (open.lines.number(), open.requests);
+        }
+        if let Some(fold) = open.parser.as_ref().and_then(Parser::fold) {
+            self.folds.insert(open.series.clone(), fold);
+        }
+        self.tally.summary.ambiguous += open.parser.as_ref().map_or(0, Parser::ambiguous);
+    }
+
+    fn pass_on(&mut self, bucket: Bucket, batch: &mut Batch) {
+        self.tally.replayed(&bucket);
+        batch.push(bucket);
     }
 }
 
-impl Drop for Reader {
-    fn drop(&mut self) {
-        self.counts.drop_reader();
+impl fmt::Debug for Reader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Reader").field("options", &self.options).finish_non_exhaustive()
     }
 }

@@ -196,10 +196,8 @@ impl Bucket {
         span.of(self.bytes.get(head.start as usize..)?)
     }
 
-    /// The requests from this place on.
-    pub(crate) fn requests(&self, from: usize) -> impl Iterator<Item = Request<'_>> {
-        let heads = self.heads.get(from..).unwrap_or_default();
-        heads.iter().map(|head| Request { bucket: self, head })
+    pub(crate) fn requests(&self) -> impl Iterator<Item = Request<'_>> {
+        self.heads.iter().map(|head| Request { bucket: self, head })
     }
 }
 

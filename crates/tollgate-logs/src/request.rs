@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::record::{Bucket, Head};
 
-/// A logged request. It borrows from the [`Reader`](crate::Reader) until the next one is read.
+/// A logged request. It borrows from its [`Batch`](crate::Batch).
 ///
 /// Texts are the bytes that the client sent, as far as the log keeps them: only escapes of the log format are undone.
 /// So they need not be UTF-8. A field that the log does not have, or has as `-`, is `None`.

@@ -3,8 +3,8 @@
 use crate::gaps::Gaps;
 use crate::request::{Instant, Precision};
 
-/// The summary of a reading. It is complete once [`Reader::read`](crate::Reader::read) has returned `None` or
-/// [`Error::Unparsed`](crate::Error::Unparsed).
+/// The summary of what has been read. It is complete once [`Reader::read`](crate::Reader::read) has found no more requests,
+/// or returned [`Error::Unparsed`](crate::Error::Unparsed) or [`Error::Late`](crate::Error::Late).
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
@@ -12,7 +12,7 @@ pub struct Summary {
     pub files: Vec<LogFile>,
     /// All lines, of every kind. Empty ones count.
     pub lines: u64,
-    /// The requests that were replayed, or will be.
+    /// The requests that were returned.
     pub requests: u64,
     /// Readable lines that are not requests: empty ones, headers, comments, other messages of the server, and JSON
     /// without a known field of a request.

@@ -211,8 +211,8 @@ proptest! {
         prop_assert!(report.most_denied.iter().map(|client| client.denied).sum::<u64>() == report.denied);
     }
 
-    /// Several requests in one call, also if some of their clients are not followed any more. From 1,024 on, a second thread
-    /// decides.
+    /// Several requests in one call, also if some of their clients are not followed any more. From 1,024 on,
+    /// another thread decides.
     #[test]
     fn requests_at_once_come_to_the_same(
         policies in any_policies(),

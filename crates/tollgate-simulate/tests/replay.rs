@@ -463,7 +463,7 @@ fn limits_of_overrides_are_said_not_to_be_tried() {
     assert!(!none.notes.join("\n").contains("overrides"), "{:?}", none.notes);
 }
 
-/// A second thread decides ahead, with its own clock, while clients get new numbers. Other limits are tried after that.
+/// Another thread decides ahead, with its own clock, while clients get new numbers. Other limits are tried after that.
 #[test]
 fn requests_at_once_come_to_the_same_as_one_by_one() {
     let text = "policies:

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Seek, Write};
+use std::vec;
 
 use crate::record::Record;
 use crate::time::SECOND;
@@ -49,23 +50,14 @@ impl Sorter {
         Ok(())
     }
 
-    /// Gives all records in their order, until one is refused.
-    pub(crate) fn drain<E: From<io::Error>>(
-        mut self,
-        mut take: impl FnMut(&Record) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let mut record = Record::default();
+    /// Puts all in order.
+    pub(crate) fn sorted(mut self) -> io::Result<Sorted> {
         if self.runs.is_empty() {
             self.keys.sort_by_key(|key| key.0);
-            for (_, start, end) in self.keys {
-                record.decode(self.bytes.get(start..end).unwrap_or_default()).ok_or_else(damaged)?;
-                take(&record)?;
-            }
-            return Ok(());
+            let from = From::Memory { bytes: self.bytes, keys: self.keys.into_iter() };
+            return Ok(Sorted { record: Record::default(), from });
         }
         self.spill()?;
-        // The memory is not needed any more.
-        self.bytes = Vec::new();
         let mut runs = Vec::new();
         let mut next = BinaryHeap::new();
         for (place, file) in self.runs.into_iter().enumerate() {
@@ -75,15 +67,48 @@ impl Sorter {
             }
             runs.push(run);
         }
-        while let Some(Reverse((_, place))) = next.pop() {
-            let Some(run) = runs.get_mut(place) else { break };
-            record.decode(&run.record).ok_or_else(damaged)?;
-            take(&record)?;
-            if let Some(second) = run.next()? {
-                next.push(Reverse((second, place)));
+        Ok(Sorted { record: Record::default(), from: From::Runs { runs, next } })
+    }
+}
+
+/// Requests in their order.
+pub(crate) struct Sorted {
+    record: Record,
+    from: From,
+}
+
+/// Where they are.
+enum From {
+    Memory {
+        bytes: Vec<u8>,
+        /// The second of each record that is left, and where it begins and ends.
+        keys: vec::IntoIter<(i64, usize, usize)>,
+    },
+    Runs {
+        runs: Vec<Run>,
+        /// The second of each run's next record, and the run.
+        next: BinaryHeap<Reverse<(i64, usize)>>,
+    },
+}
+
+impl Sorted {
+    pub(crate) fn next(&mut self) -> io::Result<Option<&Record>> {
+        let record = &mut self.record;
+        match &mut self.from {
+            From::Memory { bytes, keys } => {
+                let Some((_, start, end)) = keys.next() else { return Ok(None) };
+                record.decode(bytes.get(start..end).unwrap_or_default()).ok_or_else(damaged)?;
+            }
+            From::Runs { runs, next } => {
+                let Some(Reverse((_, place))) = next.pop() else { return Ok(None) };
+                let Some(run) = runs.get_mut(place) else { return Ok(None) };
+                record.decode(&run.record).ok_or_else(damaged)?;
+                if let Some(second) = run.next()? {
+                    next.push(Reverse((second, place)));
+                }
             }
         }
-        Ok(())
+        Ok(Some(record))
     }
 }
 
@@ -136,12 +161,11 @@ mod tests {
             records.iter().for_each(|record| sorter.push(record).unwrap());
             let runs = sorter.runs.len();
             let mut all = Vec::new();
-            let take = |record: &Record| {
+            let mut sorted = sorter.sorted().unwrap();
+            while let Some(record) = sorted.next().unwrap() {
                 let text = record.spans[1].of(&record.bytes).map(<[u8]>::to_vec);
                 all.push((record.head.time, record.head.line, record.head.status, text));
-                Ok::<_, io::Error>(())
-            };
-            sorter.drain(take).unwrap();
+            }
             (runs, all)
         };
         let (none, in_memory) = sorted(usize::MAX);

@@ -2,7 +2,7 @@
 
 use std::io::Cursor;
 
-use tollgate_logs::{Error, Format, Input, Options, Order, Reader, Summary};
+use tollgate_logs::{Batch, Format, Input, Options, Order, Reader, Summary};
 
 /// Formats of users, with escapes, patterns and fields that the known ones do not have.
 const PASTED: [&str; 5] = [
@@ -48,16 +48,12 @@ fn read(bytes: &[u8], format: Option<Format>, order: Order) -> Option<Summary> {
     let input = Input::Read("any.log".to_owned(), Box::new(Cursor::new(bytes.to_vec())));
     let mut reader = Reader::open([input], options).expect("there is one input");
     let (mut requests, mut last) = (0, i64::MIN);
-    loop {
-        match reader.read() {
-            Ok(Some(request)) => {
-                assert!(request.time_micros() >= last, "times go back");
-                (requests, last) = (requests + 1, request.time_micros());
-                assert_eq!(request.attribute(2), None);
-            }
-            Ok(None) => break,
-            Err(Error::Panicked) => panic!("the reading thread panics"),
-            Err(_) => return None,
+    let mut batch = Batch::default();
+    while reader.read(&mut batch).ok()? {
+        for request in batch.requests() {
+            assert!(request.time_micros() >= last, "times go back");
+            (requests, last) = (requests + 1, request.time_micros());
+            assert_eq!(request.attribute(2), None);
         }
     }
     let summary = reader.summary();

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::time::{Duration, Instant};
 
-use tollgate_logs::{Input, Options, Reader};
+use tollgate_logs::{Batch, Input, Options, Reader};
 
 use crate::formats::CASES;
 
@@ -83,6 +83,7 @@ fn time_of(format: &str, head: &str, line: &str) -> Duration {
     let input = Input::Read("log".to_owned(), Box::new(Cursor::new(log)));
     let start = Instant::now();
     let mut reader = Reader::open([input], options).unwrap();
-    while let Ok(Some(_)) = reader.read() {}
+    let mut batch = Batch::default();
+    while let Ok(true) = reader.read(&mut batch) {}
     start.elapsed()
 }

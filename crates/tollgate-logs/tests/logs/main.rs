@@ -13,7 +13,7 @@ mod servers;
 use std::fmt::Write;
 use std::io::Cursor;
 
-use tollgate_logs::{Error, Input, Options, Reader, Request, Summary};
+use tollgate_logs::{Batch, Error, Input, Options, Reader, Request, Summary};
 
 /// A log in memory.
 fn log(text: impl AsRef<[u8]>) -> Input {
@@ -28,13 +28,16 @@ fn read_all(inputs: Vec<Input>, options: Options) -> (Vec<String>, Summary, Resu
         Ok(reader) => reader,
         Err(error) => return (requests, Summary::default(), Err(error)),
     };
+    let mut batch = Batch::default();
     let result = loop {
-        match reader.read() {
-            Ok(Some(request)) => requests.push(shown(&request, attributes)),
-            Ok(None) => break Ok(()),
+        match reader.read(&mut batch) {
+            Ok(true) => requests.extend(batch.requests().map(|request| shown(&request, attributes))),
+            Ok(false) => break Ok(()),
             Err(error) => break Err(error),
         }
     };
+    // Nothing comes after the end, and after an error.
+    assert!(matches!(reader.read(&mut batch), Ok(false)) && batch.is_empty());
     (requests, reader.summary().clone(), result)
 }
 

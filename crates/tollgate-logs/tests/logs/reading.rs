@@ -1,11 +1,10 @@
 //! Inputs, and what cannot be read.
 
 use std::fs;
-use std::io::{self, Read};
-use std::sync::mpsc::{Sender, channel};
+use std::io::{self, Cursor, Read};
 use std::time::Duration;
 
-use tollgate_logs::{Attribute, Error, Input, Options, Reader, TimeField};
+use tollgate_logs::{Attribute, Batch, Error, Input, Options, Order, Reader, TimeField};
 
 use crate::{log, read_all, requests};
 
@@ -222,7 +221,8 @@ fn the_progress_ends_with_all_bytes() {
     let path = folder.path().join("a.log");
     fs::write(&path, lines(5_000)).unwrap();
     let mut reader = Reader::open([&path], Options::default()).unwrap();
-    while reader.read().unwrap().is_some() {}
+    let mut batch = Batch::default();
+    while reader.read(&mut batch).unwrap() {}
     let progress = reader.progress();
     assert_eq!(
         (progress.bytes, progress.of, progress.lines),
@@ -231,11 +231,9 @@ fn the_progress_ends_with_all_bytes() {
     assert_eq!(Reader::open([log("")], Options::default()).unwrap().progress().of, None);
 }
 
-/// A log without end, which tells when it is dropped: a line each time, so many milliseconds after the one before.
+/// A log without end: a line each time, a second after the one before.
 struct Endless {
-    dropped: Sender<()>,
     time: i64,
-    step: i64,
 }
 
 impl Read for Endless {
@@ -246,52 +244,44 @@ impl Read for Endless {
         } else {
             format!("{{\"ts\":{},\"path\":\"/\"}}\n", self.time)
         };
-        self.time += self.step;
+        self.time += 1_000;
         room[..line.len()].copy_from_slice(line.as_bytes());
         Ok(line.len())
     }
 }
 
-impl Drop for Endless {
-    fn drop(&mut self) {
-        let _ = self.dropped.send(());
-    }
-}
-
 #[test]
-fn reading_ahead_is_bounded_and_ends_with_the_reader() {
-    // Of a log that goes backwards, all requests but the first are late, and nothing is sent.
-    for step in [1_000, -1_000] {
-        let (dropped, is_dropped) = channel();
-        let endless = Endless { dropped, time: 1_795_449_600_000, step };
-        let input = Input::Read("endless".to_owned(), Box::new(endless));
-        let order = tollgate_logs::Order::Nearly { window: Duration::ZERO, requests: 1_000 };
-        let mut reader = Reader::open([input], Options { order, ..Options::default() }).unwrap();
-        if step > 0 {
-            assert!(reader.read().unwrap().is_some());
-            // What fits in the channel, in the batch that waits to be sent, and in the one that was taken.
-            assert!(reader.progress().lines < 100_000, "{}", reader.progress().lines);
-        }
-        drop(reader);
-        is_dropped.recv_timeout(Duration::from_secs(60)).unwrap();
+fn a_batch_is_bounded() {
+    let input = Input::Read("endless".to_owned(), Box::new(Endless { time: 1_795_449_600_000 }));
+    let order = Order::Nearly { window: Duration::ZERO, requests: 1_000 };
+    let mut reader = Reader::open([input], Options { order, ..Options::default() }).unwrap();
+    let mut batch = Batch::default();
+    for _ in 0..3 {
+        assert!(reader.read(&mut batch).unwrap());
+        assert_eq!(batch.len(), 32_768);
     }
+    assert!(reader.progress().lines < 100_000, "{}", reader.progress().lines);
 }
 
-/// A stream that is written wrongly.
-struct Broken;
+/// A stream that fails after some lines.
+struct Broken(Cursor<String>);
 
 impl Read for Broken {
-    fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
-        panic!("this is a test");
+    fn read(&mut self, room: &mut [u8]) -> io::Result<usize> {
+        match self.0.read(room)? {
+            0 => Err(io::Error::other("this is a test")),
+            count => Ok(count),
+        }
     }
 }
 
 #[test]
-fn a_panic_of_the_reading_thread_is_not_the_end_of_the_log() {
-    let input = Input::Read("broken".to_owned(), Box::new(Broken));
+fn after_an_error_nothing_is_read() {
+    let input = Input::Read("broken".to_owned(), Box::new(Broken(Cursor::new(lines(50_000)))));
     let mut reader = Reader::open([input], Options::default()).unwrap();
-    assert!(matches!(reader.read(), Err(Error::Panicked)));
-    assert!(matches!(reader.read(), Err(Error::Panicked)));
+    let mut batch = Batch::default();
+    assert!(matches!(reader.read(&mut batch), Err(Error::Read { name, .. }) if name == "broken"));
+    assert!(batch.is_empty() && !reader.read(&mut batch).unwrap());
 }
 
 #[test]
@@ -319,9 +309,12 @@ fn requests_tell_where_they_are_from() {
     let mut reader =
         Reader::open([log(lines(1)), log(["\n".to_owned(), line(1)].concat())], Options::default()).unwrap();
     let mut places = Vec::new();
-    while let Some(request) = reader.read().unwrap() {
-        places.push((request.file(), request.line()));
-        assert!(!format!("{request:?}").contains("GET"), "what clients sent may be secret");
+    let mut batch = Batch::default();
+    while reader.read(&mut batch).unwrap() {
+        for request in batch.requests() {
+            places.push((request.file(), request.line()));
+            assert!(!format!("{request:?}").contains("GET"), "what clients sent may be secret");
+        }
     }
     assert_eq!(places, [(0, 1), (1, 2)]);
     assert_eq!(requests("", Options::default()), [""; 0]);
@@ -337,12 +330,10 @@ fn a_batch_of_long_lines_has_fewer_requests() {
         })
         .collect();
     let mut reader = Reader::open([log(text)], Options::default()).unwrap();
-    let mut batches = Vec::new();
-    loop {
-        match reader.read_batch().unwrap().count() {
-            0 => break,
-            requests => batches.push(requests),
-        }
+    let (mut batch, mut batches) = (Batch::default(), Vec::new());
+    while reader.read(&mut batch).unwrap() {
+        assert_eq!(batch.len(), batch.requests().count());
+        batches.push(batch.len());
     }
     assert_eq!(batches.iter().sum::<usize>(), 2_400);
     // 8 MiB and one request more.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
-use tollgate_logs::{Input, Instant, Options, Reader};
+use tollgate_logs::{Batch, Input, Instant, Options, Reader};
 
 const TIMED: &str = r#"log_format timed '$remote_addr - $remote_user [$time_local] "$request" $status $bytes_sent "$http_referer" '
                      '"$http_user_agent" "$http_x_api_key" $msec $request_time';"#;
@@ -163,58 +163,63 @@ fn check(case: Case) {
     let mut reader = Reader::open([input], case.options).unwrap();
     let mut numbers = Vec::new();
     let mut requests = 0;
-    while let Some(request) = reader.read().unwrap() {
-        requests += 1;
-        let digits: Vec<u8> = request
-            .path()
-            .unwrap_or_default()
-            .iter()
-            .skip(1)
-            .copied()
-            .take_while(u8::is_ascii_digit)
-            .collect();
-        let Ok(number) = String::from_utf8(digits).unwrap().parse::<u64>() else { continue };
-        numbers.push(number);
-        let place = format!("{} {number}", case.format);
-        let asked = &asked[&number];
-        let status = asked.texts.get("status").map(|status| String::from_utf8(status.clone()).unwrap());
-        assert_eq!(request.status().map(|status| status.to_string()), status, "{place}");
-        let second = |micros: i64| micros.div_euclid(1_000_000);
-        let time = request.time_micros();
-        let is_right = match case.told {
-            Told::Begin => (asked.begin - 2_000..asked.begin + 15_000).contains(&time),
-            Told::Handled => (asked.begin..asked.end).contains(&time),
-            Told::BeginSecond => second(time) == second(asked.begin),
-            Told::EndSecond => second(time) == second(asked.end),
-        };
-        assert!(is_right, "{place}: {time} is not from {} to {}", asked.begin, asked.end);
-        let Some(target) = asked.texts.get("target") else { continue };
-        let target = target.strip_prefix(b"http://a.example").unwrap_or(target);
-        let (path, query) = match target.iter().position(|&byte| byte == b'?') {
-            Some(at) => (&target[..at], Some(&target[at + 1..])),
-            None => (target, None),
-        };
-        let path = as_logged(case.server, path).unwrap();
-        match case.server {
-            "haproxy" if path.len() > 900 => assert!(path.starts_with(request.path().unwrap()), "{place}"),
-            _ => assert_eq!(
-                request.path().map(<[u8]>::escape_ascii).unwrap().to_string(),
-                path.escape_ascii().to_string(),
-                "{place}"
-            ),
-        }
-        assert_eq!(request.query(), query, "{place}");
-        assert_eq!(request.method(), asked.texts.get("method").map(Vec::as_slice), "{place}");
-        for field in case.fields {
-            let found = match *field {
-                "ip" => request.ip(),
-                "user" => request.user(),
-                "user_agent" => request.user_agent(),
-                "referer" => request.referer(),
-                _ => request.attribute(0),
+    let mut batch = Batch::default();
+    while reader.read(&mut batch).unwrap() {
+        for request in batch.requests() {
+            requests += 1;
+            let digits: Vec<u8> = request
+                .path()
+                .unwrap_or_default()
+                .iter()
+                .skip(1)
+                .copied()
+                .take_while(u8::is_ascii_digit)
+                .collect();
+            let Ok(number) = String::from_utf8(digits).unwrap().parse::<u64>() else { continue };
+            numbers.push(number);
+            let place = format!("{} {number}", case.format);
+            let asked = &asked[&number];
+            let status = asked.texts.get("status").map(|status| String::from_utf8(status.clone()).unwrap());
+            assert_eq!(request.status().map(|status| status.to_string()), status, "{place}");
+            let second = |micros: i64| micros.div_euclid(1_000_000);
+            let time = request.time_micros();
+            let is_right = match case.told {
+                Told::Begin => (asked.begin - 2_000..asked.begin + 15_000).contains(&time),
+                Told::Handled => (asked.begin..asked.end).contains(&time),
+                Told::BeginSecond => second(time) == second(asked.begin),
+                Told::EndSecond => second(time) == second(asked.end),
             };
-            let expected = as_logged(case.server, &asked.texts[*field]);
-            assert_eq!(found.map(<[u8]>::to_vec), expected, "{place}: {field}");
+            assert!(is_right, "{place}: {time} is not from {} to {}", asked.begin, asked.end);
+            let Some(target) = asked.texts.get("target") else { continue };
+            let target = target.strip_prefix(b"http://a.example").unwrap_or(target);
+            let (path, query) = match target.iter().position(|&byte| byte == b'?') {
+                Some(at) => (&target[..at], Some(&target[at + 1..])),
+                None => (target, None),
+            };
+            let path = as_logged(case.server, path).unwrap();
+            match case.server {
+                "haproxy" if path.len() > 900 => {
+                    assert!(path.starts_with(request.path().unwrap()), "{place}")
+                }
+                _ => assert_eq!(
+                    request.path().map(<[u8]>::escape_ascii).unwrap().to_string(),
+                    path.escape_ascii().to_string(),
+                    "{place}"
+                ),
+            }
+            assert_eq!(request.query(), query, "{place}");
+            assert_eq!(request.method(), asked.texts.get("method").map(Vec::as_slice), "{place}");
+            for field in case.fields {
+                let found = match *field {
+                    "ip" => request.ip(),
+                    "user" => request.user(),
+                    "user_agent" => request.user_agent(),
+                    "referer" => request.referer(),
+                    _ => request.attribute(0),
+                };
+                let expected = as_logged(case.server, &asked.texts[*field]);
+                assert_eq!(found.map(<[u8]>::to_vec), expected, "{place}: {field}");
+            }
         }
     }
     let summary = reader.summary();

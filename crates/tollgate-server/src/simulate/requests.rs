@@ -1,12 +1,12 @@
 //! The requests of logs, as policies see them.
 
 use std::borrow::Cow;
-use std::cell::Cell;
 use std::collections::BTreeSet;
+use std::mem;
 
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
-use tollgate_logs::{Error as LogError, Field, Gaps, Order, Reader, Request};
+use tollgate_logs::{Batch, Error as LogError, Field, Gaps, Order, Reader, Request};
 use tollgate_policy::Attributes;
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
@@ -19,6 +19,8 @@ use crate::args::LogArgs;
 pub(super) struct Requests {
     reader: Reader,
     wanted: Vec<Wanted>,
+    /// For each of them, whether any request has had it.
+    seen: Vec<bool>,
     from: Option<Timestamp>,
     to: Option<Timestamp>,
     sample_rate: Option<f64>,
@@ -39,8 +41,6 @@ struct Wanted {
     source: Source,
     /// Whether decisions depend on it.
     is_decisive: bool,
-    /// Whether any request has had it.
-    is_seen: Cell<bool>,
 }
 
 /// The place of an attribute in a logged request.
@@ -65,7 +65,6 @@ impl Requests {
             name: name.clone(),
             source: Source::of(name, args),
             is_decisive,
-            is_seen: Cell::new(false),
         };
         let of_decisions = decisive.iter().map(|name| wanted(name, true));
         let of_others = others.difference(decisive).map(|name| wanted(name, false));
@@ -94,6 +93,7 @@ impl Requests {
         let reader = Reader::open(logs, options)?;
         Ok(Self {
             reader,
+            seen: vec![false; wanted.len()],
             wanted,
             from: args.from,
             to: args.to,
@@ -110,11 +110,15 @@ impl Requests {
     /// Calls back with groups of requests, in the order of time. Returns the summary of the logs, with notes about it.
     pub(super) fn each(
         mut self,
-        mut take: impl FnMut(&mut dyn Iterator<Item = Hit<'_>>) -> Result<(), Failure>,
+        take: impl FnMut(&mut (dyn Iterator<Item = Hit<'_>> + Send)) -> Result<(), Failure> + Send,
     ) -> Result<(ReadReport, Vec<String>), Failure> {
         self.refuse_sample()?;
+        let threads =
+            rayon::ThreadPoolBuilder::new().thread_name(|number| format!("replay-{number}")).build();
+        let threads = threads
+            .map_err(|error| Failure::no_answer(anyhow::Error::new(error).context("cannot start threads")))?;
         let progress = ProgressLine::start(self.reader.watch(), self.is_sorted);
-        let ended = self.take_all(&progress, &mut take);
+        let ended = threads.install(|| self.take_all(&progress, take));
         progress.end();
         let mut read = read_report(self.reader.summary(), &self.gaps, &self.zone);
         read.is_sample = self.sample().is_some();
@@ -166,52 +170,39 @@ impl Requests {
         )))
     }
 
+    /// While a batch is taken, the next one is read.
     fn take_all(
         &mut self,
         progress: &ProgressLine,
-        take: &mut impl FnMut(&mut dyn Iterator<Item = Hit<'_>>) -> Result<(), Failure>,
+        mut take: impl FnMut(&mut (dyn Iterator<Item = Hit<'_>> + Send)) -> Result<(), Failure> + Send,
     ) -> Result<(), Failure> {
-        let (from, to) = (self.from, self.to);
+        let Self { reader, wanted, seen, from, to, gaps, taken, show_keys, .. } = self;
         let is_within = |request: &Request<'_>| {
             let time = time(request);
             from.is_none_or(|from| time >= from) && to.is_none_or(|to| time < to)
         };
-        loop {
-            let show_keys = self.show_keys;
-            let batch = self.reader.read_batch().map_err(|error| told(error, show_keys))?;
-            let mut count = 0;
-            let counted = batch.inspect(|_| count += 1);
-            take(&mut counted.filter(is_within).map(|request| {
-                self.gaps.note(request.time_micros());
-                self.taken += 1;
-                let (mut attributes, mut damaged) = (Attributes::default(), None);
-                for Wanted { name, source, is_decisive, is_seen } in &self.wanted {
-                    if let Some((value, is_text)) = source.value(&request) {
-                        is_seen.set(true);
-                        attributes.push(name.as_str(), value);
-                        damaged = damaged.or(Some(name.as_str()).filter(|_| *is_decisive && !is_text));
-                    }
-                }
-                Hit {
-                    time: time(&request),
-                    attributes,
-                    status: request.status(),
-                    user_agent: request.user_agent(),
-                    path: request.path(),
-                    damaged,
-                }
-            }))?;
-            if count == 0 {
-                return Ok(());
-            }
-            progress.replayed(count);
+        let mut read = |batch: &mut Batch| reader.read(batch).map_err(|error| told(error, *show_keys));
+        let (mut batch, mut next) = (Batch::default(), Batch::default());
+        read(&mut batch)?;
+        while !batch.is_empty() {
+            let hits = batch.requests().filter(is_within).map(|request| {
+                gaps.note(request.time_micros());
+                *taken += 1;
+                hit(&request, wanted, seen)
+            });
+            let (ended, is_read) = rayon::join(|| take(&mut { hits }), || read(&mut next));
+            ended?;
+            progress.replayed(batch.len());
+            is_read?;
+            mem::swap(&mut batch, &mut next);
         }
+        Ok(())
     }
 
     fn notes(&self, read: &ReadReport) -> Vec<String> {
         let mut notes = Vec::new();
-        let missing = self.wanted.iter().filter(|wanted| !wanted.is_seen.get() && read.lines > 0);
-        for Wanted { name, .. } in missing {
+        let wanted = self.wanted.iter().zip(&self.seen);
+        for (Wanted { name, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen && read.lines > 0) {
             notes.push(format!(
                 "No request in the logs has {}, which is used here. Use {} to name its place in the log.",
                 code(name),
@@ -258,6 +249,26 @@ fn told(error: LogError, show_keys: bool) -> Failure {
         crate::output::complain(format_args!("  {name}:{}: {}", line.line, line.text));
     }
     error.into()
+}
+
+/// Returns the request with those of the wanted attributes that it has, and notes which these are.
+fn hit<'a>(request: &Request<'a>, wanted: &'a [Wanted], seen: &mut [bool]) -> Hit<'a> {
+    let (mut attributes, mut damaged) = (Attributes::default(), None);
+    for (Wanted { name, source, is_decisive }, is_seen) in wanted.iter().zip(seen) {
+        if let Some((value, is_text)) = source.value(request) {
+            *is_seen = true;
+            attributes.push(name.as_str(), value);
+            damaged = damaged.or(Some(name.as_str()).filter(|_| *is_decisive && !is_text));
+        }
+    }
+    Hit {
+        time: time(request),
+        attributes,
+        status: request.status(),
+        user_agent: request.user_agent(),
+        path: request.path(),
+        damaged,
+    }
 }
 
 /// Returns the time at which a request began.

@@ -1,4 +1,4 @@
-//! Decisions on requests. They depend on nothing that is noted for the report, so a second thread can make them ahead.
+//! Decisions on requests. They depend on nothing that is noted for the report, so another thread can make them ahead.
 
 use tollgate::{ManualClock, Timestamp};
 use tollgate_policy::{Identity, Matched, Policies, PolicyDecision};
@@ -43,7 +43,7 @@ pub(super) struct Part<'h> {
     pub(super) hits: Vec<Hit<'h>>,
     /// The decisions on these requests, up to an error. Before they are made, the decisions on earlier requests.
     pub(super) decided: Vec<Decided>,
-    pub(super) result: Result<(), ReplayError>,
+    pub(super) error: Option<ReplayError>,
 }
 
 impl<'h> Part<'h> {
@@ -51,19 +51,16 @@ impl<'h> Part<'h> {
     pub(super) fn of(hits: &mut impl Iterator<Item = Hit<'h>>) -> Self {
         // A filtered iterator knows only an upper bound; without it, both would grow step by step.
         let count = hits.size_hint().1.unwrap_or(PART).min(PART);
-        let part =
-            Self { hits: Vec::with_capacity(count), decided: Vec::with_capacity(count), result: Ok(()) };
-        part.refilled(hits)
+        let mut part =
+            Self { hits: Vec::with_capacity(count), decided: Vec::with_capacity(count), error: None };
+        part.fill(hits);
+        part
     }
 
     /// Takes the next requests in place of these, into the same memory.
-    ///
-    /// The decisions stay until others are made. Each holds an `Arc` of its policies: dropped here, it would move their
-    /// reference count from the core that decides to this one.
-    pub(super) fn refilled(mut self, hits: &mut impl Iterator<Item = Hit<'h>>) -> Self {
+    pub(super) fn fill(&mut self, hits: &mut impl Iterator<Item = Hit<'h>>) {
         self.hits.clear();
         self.hits.extend(hits.take(PART));
-        self
     }
 
     /// Returns whether there were no more requests.
@@ -91,11 +88,11 @@ impl Decider {
     }
 
     /// Decides on each request as of its time, in place of earlier decisions.
-    pub(super) fn decide<'h>(&mut self, part: Part<'h>) -> Part<'h> {
-        let Part { hits, mut decided, .. } = part;
+    pub(super) fn decide(&mut self, part: &mut Part<'_>) {
+        let Part { hits, decided, error } = part;
         decided.clear();
-        let result = hits.chunks(BATCH).try_for_each(|hits| self.decide_some(hits, &mut decided));
-        Part { hits, decided, result }
+        let result = hits.chunks(BATCH).try_for_each(|hits| self.decide_some(hits, decided));
+        *error = result.err();
     }
 
     /// Finds out what applies to all of these requests first, so that their counters are prefetched together.

@@ -1,7 +1,5 @@
 //! The reason why a replay cannot continue.
 
-use std::io;
-
 use thiserror::Error;
 use tollgate::StoreError;
 use tollgate_policy::PolicyError;
@@ -26,9 +24,6 @@ pub enum ReplayError {
         /// The classes.
         classes: usize,
     },
-    /// The thread that decides cannot be started. None of the call's requests count.
-    #[error("cannot start a thread: {0}")]
-    Thread(#[source] io::Error),
     /// A store in memory always answers; this is a defect of Tollgate.
     #[error("the counters of the replay gave no answer")]
     NoAnswer,

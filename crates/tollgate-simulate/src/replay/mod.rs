@@ -1,7 +1,7 @@
 //! Requests of the past, decided by the engine that decides live.
 //!
 //! ```text
-//!      perhaps a second thread                  the caller's thread
+//!      the next requests                        those before
 //! Hit ──▶ Decider ──────────▶ decisions ──▶ Noter ──▶ policies   what each policy denied
 //!         clock of the hits                           quotas     the windows of each client
 //!         policies, baseline                          clients    who was denied, and who was not before
@@ -35,8 +35,7 @@ mod subjects;
 #[cfg(test)]
 mod tests;
 
-use std::sync::mpsc::channel;
-use std::thread;
+use std::mem;
 
 use tollgate::ManualClock;
 use tollgate_policy::Policies;
@@ -98,9 +97,6 @@ const BATCH: usize = 16;
 /// Requests that are decided on before any of them is noted.
 const PART: usize = 1_024;
 
-/// Parts at once: a few, because two threads are never equally fast.
-const PARTS: usize = 5;
-
 impl Replay {
     /// Begins a replay through these policies, and through others to compare them with.
     ///
@@ -156,49 +152,31 @@ impl Replay {
     }
 
     /// Decides on requests, in this order. Some ten thousand together are faster than one by one: the processor waits for
-    /// the memory of several clients at once, and other limits are tried on all cores. From 1,024 on, a second thread
-    /// decides while this one takes up to 5,120 of the next requests and notes what was decided.
+    /// the memory of several clients at once, and other limits are tried on all cores. From 1,024 on, a thread of
+    /// rayon's pool decides on the next 1,024 while another notes what was decided before.
     ///
     /// # Errors
     ///
-    /// The same as [`request`](Self::request), or if the thread cannot be started. The requests before the error count.
-    pub fn requests<'h>(&mut self, hits: impl IntoIterator<Item = Hit<'h>>) -> Result<(), ReplayError> {
+    /// The same as [`request`](Self::request). The requests before the error count.
+    pub fn requests<'h, I>(&mut self, hits: I) -> Result<(), ReplayError>
+    where
+        I: IntoIterator<Item = Hit<'h>, IntoIter: Send>,
+    {
         let Self { decider, noter } = self;
         let mut hits = hits.into_iter();
         let mut part = Part::of(&mut hits);
+        decider.decide(&mut part);
         if part.is_last() {
-            return noter.note(decider.decide(part)).map(drop);
+            return noter.note(&mut part);
         }
-        thread::scope(|scope| {
-            let (to_decide, undecided) = channel();
-            let (to_note, decided) = channel();
-            let decide = move || {
-                for part in undecided {
-                    let part = decider.decide(part);
-                    let has_failed = part.result.is_err();
-                    if to_note.send(part).is_err() || has_failed {
-                        return;
-                    }
-                }
-            };
-            let named = thread::Builder::new().name("decide".to_owned());
-            named.spawn_scoped(scope, decide).map_err(ReplayError::Thread)?;
-            for sent in 1.. {
-                let is_last = part.is_last();
-                // If the thread has ended early, its last part says why.
-                if to_decide.send(part).is_err() || is_last {
-                    break;
-                }
-                part = if sent < PARTS {
-                    Part::of(&mut hits)
-                } else {
-                    let Ok(decided) = decided.recv() else { break };
-                    noter.note(decided)?.refilled(&mut hits)
-                };
-            }
-            drop(to_decide);
-            decided.into_iter().try_for_each(|part| noter.note(part).map(drop))
-        })
+        let mut next = Part::of(&mut hits);
+        while !part.hits.is_empty() {
+            let note = || noter.note(&mut part).map(|()| part.fill(&mut hits));
+            let (noted, ()) = rayon::join(note, || decider.decide(&mut next));
+            noted?;
+            mem::swap(&mut part, &mut next);
+        }
+        Ok(())
     }
 
     /// Returns how many requests have been denied so far.

@@ -66,16 +66,14 @@ impl Noter {
         }
     }
 
-    /// Notes what was decided on requests, and tries other limits on them. Returns the part, for other requests, unless it
-    /// failed.
-    pub(super) fn note<'h>(&mut self, part: Part<'h>) -> Result<Part<'h>, ReplayError> {
-        let Part { hits, decided, result } = part;
-        for (hits, decided) in hits.chunks(BATCH).zip(decided.chunks(BATCH)) {
+    /// Notes what was decided on requests, and tries other limits on them. An error of the part comes after that.
+    pub(super) fn note(&mut self, part: &mut Part<'_>) -> Result<(), ReplayError> {
+        for (hits, decided) in part.hits.chunks(BATCH).zip(part.decided.chunks(BATCH)) {
             self.prefetch(decided);
             hits.iter().zip(decided).for_each(|(hit, decided)| self.note_one(hit, decided));
         }
-        self.try_other_limits(&hits);
-        result.map(|()| Part { hits, decided, result: Ok(()) })
+        self.try_other_limits(&part.hits);
+        part.error.take().map_or(Ok(()), Err)
     }
 
     /// Prefetches what is noted of their clients.

@@ -3,10 +3,7 @@
 //! Where several quotas go together, where requests cost more than one unit or denied ones are counted, what a limit
 //! denies cannot be calculated from the windows of that quota alone.
 
-use std::num::NonZeroUsize;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
-
+use rayon::iter::{IntoParallelRefMutIterator as _, ParallelIterator as _};
 use tollgate::{Anchor, CountDenied, ManualClock, PolicyQuota, Timestamp};
 use tollgate_policy::{Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
 
@@ -27,8 +24,8 @@ const MAX_RUNGS: usize = 32;
 /// rung that needs more gives no point, and a note tells it.
 const COUNTERS_PER_CLIENT: usize = 4;
 
-/// Decisions for each thread, at least. They take some ten times as long as it takes to start a thread.
-const WORTH_A_THREAD: usize = 512;
+/// With fewer decisions, waking another thread is not worth it.
+const WORTH_A_THREAD: usize = 1_024;
 
 /// Limits as shares of today's; of 10, if today's is 0.
 const SHARES: [f64; 12] = [1.5, 0.5, 2.0, 0.75, 3.0, 0.25, 5.0, 0.9, 1.1, 8.0, 0.1, 1.25];
@@ -54,8 +51,6 @@ pub(super) struct Rungs {
     rungs: Vec<Rung>,
     /// Counters of each at most.
     max_counters: usize,
-    /// Threads that share the rungs, at most.
-    max_threads: usize,
 }
 
 /// A request that the rungs have still to decide on.
@@ -231,8 +226,7 @@ impl Rungs {
                 role: track.role,
             });
         }
-        let max_threads = thread::available_parallelism().map_or(1, NonZeroUsize::get).min(rungs.len());
-        Ok(Self { rungs, max_counters, max_threads })
+        Ok(Self { rungs, max_counters })
     }
 
     pub(super) const fn is_empty(&self) -> bool {
@@ -241,27 +235,13 @@ impl Rungs {
 
     /// Calls back with each rung that still decides, for so many requests. If these are many, several threads share the
     /// rungs.
-    pub(super) fn each(&mut self, requests: usize, decide: impl Fn(&mut Rung) + Sync) {
-        let deciding = self.rungs.iter().filter(|rung| !rung.is_lost()).count();
-        let threads = (requests * deciding / WORTH_A_THREAD).min(self.max_threads);
-        let rungs = self.rungs.iter_mut().filter(|rung| !rung.is_lost());
-        if threads <= 1 {
-            return rungs.for_each(decide);
+    pub(super) fn each(&mut self, requests: usize, decide: impl Fn(&mut Rung) + Send + Sync) {
+        let mut deciding: Vec<_> = self.rungs.iter_mut().filter(|rung| !rung.is_lost()).collect();
+        if requests * deciding.len() < WORTH_A_THREAD {
+            deciding.into_iter().for_each(decide);
+        } else {
+            deciding.par_iter_mut().for_each(|rung| decide(rung));
         }
-        let rungs = Mutex::new(rungs);
-        let next = || rungs.lock().unwrap_or_else(PoisonError::into_inner).next();
-        let share = || {
-            while let Some(rung) = next() {
-                decide(rung);
-            }
-        };
-        thread::scope(|scope| {
-            for _ in 1..threads {
-                // If it cannot be started, the others do its work.
-                let _ = thread::Builder::new().name("limits".to_owned()).spawn_scoped(scope, share);
-            }
-            share();
-        });
     }
 
     /// Those of a policy that have decided on every request.

@@ -1,0 +1,52 @@
+//! Requests that are read together.
+
+use std::mem;
+
+use crate::record::Bucket;
+use crate::request::Request;
+
+/// Requests that were read together, in the order of time. The next ones that are read into it use the same memory.
+#[derive(Debug, Default)]
+pub struct Batch {
+    buckets: Vec<Bucket>,
+    requests: usize,
+    bytes: usize,
+}
+
+/// A batch is full with so many requests, or so many bytes of them.
+const REQUESTS: usize = 32_768;
+const BYTES: usize = 8 << 20;
+
+impl Batch {
+    /// Returns the requests.
+    pub fn requests(&self) -> impl Iterator<Item = Request<'_>> {
+        self.buckets.iter().flat_map(Bucket::requests)
+    }
+
+    /// Returns the number of requests: about 32,768 at most, and more only if one second of the log has more.
+    #[must_use]
+    pub const fn len(&self) -> usize {
+        self.requests
+    }
+
+    /// Returns whether there are no requests.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        self.requests == 0
+    }
+
+    pub(crate) const fn is_full(&self) -> bool {
+        self.requests >= REQUESTS || self.bytes >= BYTES
+    }
+
+    pub(crate) fn push(&mut self, bucket: Bucket) {
+        self.requests += bucket.heads.len();
+        self.bytes += bucket.size();
+        self.buckets.push(bucket);
+    }
+
+    /// Takes all buckets out.
+    pub(crate) fn take(&mut self) -> Vec<Bucket> {
+        mem::take(self).buckets
+    }
+}
