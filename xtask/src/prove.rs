@@ -353,8 +353,6 @@ fn fuzz(target: &str, begins: &[&str], most: u32, seconds: u32) -> Result<()> {
         .arguments(["run", target, &corpus])
         .arguments(begins)
         .arguments(["--", &format!("-max_len={most}"), &format!("-max_total_time={seconds}")])
-        // A log is read by a thread that may still be ending, so what the thread holds would count as leaked.
-        .argument("-detect_leaks=0")
         .run()
 }
 

@@ -1,6 +1,6 @@
 //! How many lines a second are read: `cargo bench -p tollgate-logs [-- combined]`.
 //!
-//! One thread reads, parses and puts in order; the other takes the requests and looks at their paths.
+//! One thread does all: it reads, parses, puts in order, and looks at the paths of the requests.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a bench measures real time")]
 

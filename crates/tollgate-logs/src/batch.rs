@@ -1,19 +1,21 @@
 //! Requests that are read together.
 
+use std::fmt;
 use std::mem;
 
 use crate::record::Bucket;
 use crate::request::Request;
 
 /// Requests that were read together, in the order of time. The next ones that are read into it use the same memory.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Batch {
     buckets: Vec<Bucket>,
     requests: usize,
     bytes: usize,
 }
 
-/// A batch is full with so many requests, or so many bytes of them.
+/// A batch is full with so many requests, or so many bytes of them. Whoever processes batches waits at the end of each for
+/// the next one: with this many, that costs little.
 const REQUESTS: usize = 32_768;
 const BYTES: usize = 8 << 20;
 
@@ -23,7 +25,7 @@ impl Batch {
         self.buckets.iter().flat_map(Bucket::requests)
     }
 
-    /// Returns the number of requests: about 32,768 at most, and more only if one second of the log has more.
+    /// Returns the number of requests. Whole seconds are added until there are 32,768 requests, or 8 MiB of them.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.requests
@@ -48,5 +50,12 @@ impl Batch {
     /// Takes all buckets out.
     pub(crate) fn take(&mut self) -> Vec<Bucket> {
         mem::take(self).buckets
+    }
+}
+
+impl fmt::Debug for Batch {
+    /// Data from clients is left out: it may be secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("requests", &self.requests).finish_non_exhaustive()
     }
 }

@@ -1,4 +1,4 @@
-//! Reading: logs, their formats, their lines, the order of requests.
+//! Reads logs: finds their formats, parses their lines, and puts requests in order.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -48,8 +48,8 @@ enum Stage {
     Merging(Merge),
     /// All files have been read, and requests are taken from the sorter.
     Sorted(Box<Sorted>),
-    /// No more requests come into the buckets.
-    Read,
+    /// All requests are in the buckets.
+    Draining,
     /// All requests have been passed on, or reading has failed.
     Ended,
 }
@@ -139,7 +139,8 @@ impl Reader {
 
     /// Reads the next requests, in place of those in the batch. Returns whether there were any.
     ///
-    /// While one batch is processed, another thread can read the next one.
+    /// While one batch is processed, another thread can read the next one. If all requests are sorted, the first call reads
+    /// all logs.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl Reader {
         self.counts.progress(self.of)
     }
 
-    /// Returns what tells the progress to another thread.
+    /// Returns a handle that any thread can ask for the progress.
     #[must_use]
     pub fn watch(&self) -> Watch {
         Watch { counts: Arc::clone(&self.counts), of: self.of }
@@ -174,19 +175,19 @@ impl Reader {
 
     fn fill(&mut self, batch: &mut Batch) -> Result<(), Error> {
         while !batch.is_full() {
-            // An error is the end.
+            // If a stage fails, reading has ended.
             self.stage = match mem::replace(&mut self.stage, Stage::Ended) {
-                Stage::Found(logs) => self.look(logs)?,
+                Stage::Found(logs) => self.start(logs)?,
                 Stage::Merging(merge) => self.merge(merge, batch)?,
                 Stage::Sorted(sorted) => self.take_sorted(sorted, batch)?,
-                Stage::Read => match self.buckets.close_first() {
+                Stage::Draining => match self.buckets.close_first() {
                     Some(bucket) => {
                         self.pass_on(bucket, batch);
-                        Stage::Read
+                        Stage::Draining
                     }
                     None if batch.is_empty() => return self.tally.check(&self.options),
                     None => {
-                        self.stage = Stage::Read;
+                        self.stage = Stage::Draining;
                         return Ok(());
                     }
                 },
@@ -196,8 +197,8 @@ impl Reader {
         Ok(())
     }
 
-    /// Looks at the first lines of all logs.
-    fn look(&mut self, logs: Vec<Log>) -> Result<Stage, Error> {
+    /// Looks at the first lines of all logs. If all requests are sorted, this is done here as well.
+    fn start(&mut self, logs: Vec<Log>) -> Result<Stage, Error> {
         let mut all = Vec::new();
         // Looking at a thousand lines of each of many files takes longer than reading them.
         let most = if logs.len() > MANY { FIRST_LINES / 10 } else { FIRST_LINES };
@@ -263,19 +264,21 @@ impl Reader {
             }
         }
         let Some(place) = (0..open.len()).min_by_key(|&place| open.get(place).map(|open| open.latest)) else {
-            return Ok(Stage::Read);
+            return Ok(Stage::Draining);
         };
-        let Some(furthest) = open.get_mut(place) else { return Ok(Stage::Read) };
+        let Some(furthest) = open.get_mut(place) else { return Ok(Stage::Draining) };
         if self.turn(furthest, *most, batch)? {
             let ended = open.swap_remove(place);
             self.end(&ended);
         }
         let earliest = open.iter().map(|open| open.latest).chain(ahead.last().map(Known::first)).min();
         if let Some(earliest) = earliest {
-            while !batch.is_full()
-                && let Some(bucket) = self.buckets.close_before(earliest.saturating_sub(self.window))
-            {
+            // What does not fit follows in the next batch. What is late depends on no batch: the first call closes all.
+            while let Some(bucket) = self.buckets.close_before(earliest.saturating_sub(self.window)) {
                 self.pass_on(bucket, batch);
+                if batch.is_full() {
+                    break;
+                }
             }
         }
         Ok(Stage::Merging(merge))
@@ -333,13 +336,13 @@ impl Reader {
             self.counts.add_lines(lines);
             self.end(&open);
         }
-        let Some(sorter) = self.sorter.take() else { return Ok(Stage::Read) };
+        let Some(sorter) = self.sorter.take() else { return Ok(Stage::Draining) };
         Ok(Stage::Sorted(Box::new(sorter.sorted().map_err(Error::Temporary)?)))
     }
 
     /// Takes the next request from the sorter.
     fn take_sorted(&mut self, mut sorted: Box<Sorted>, batch: &mut Batch) -> Result<Stage, Error> {
-        let Some(record) = sorted.next().map_err(Error::Temporary)? else { return Ok(Stage::Read) };
+        let Some(record) = sorted.next().map_err(Error::Temporary)? else { return Ok(Stage::Draining) };
         while let Some(bucket) = self.buckets.close_before(record.head.time) {
             self.pass_on(bucket, batch);
         }

@@ -161,8 +161,9 @@ impl Bucket {
         Self { kept, ..Self::default() }
     }
 
-    /// Removes all requests, and keeps the memory for others.
-    pub(crate) fn clear(&mut self) {
+    /// Removes all requests, and keeps the memory for others, of which these slots will be kept.
+    pub(crate) fn clear(&mut self, kept: &Kept) {
+        self.kept.clone_from(kept);
         self.heads.clear();
         self.spans.clear();
         self.bytes.clear();

@@ -12,7 +12,7 @@ pub struct Summary {
     pub files: Vec<LogFile>,
     /// All lines, of every kind. Empty ones count.
     pub lines: u64,
-    /// The requests that were returned.
+    /// The requests that were put in order. If reading fails, the last of them are not returned.
     pub requests: u64,
     /// Readable lines that are not requests: empty ones, headers, comments, other messages of the server, and JSON
     /// without a known field of a request.

@@ -480,7 +480,8 @@ fn requests_at_once_come_to_the_same_as_one_by_one() {
         let damaged = second.is_multiple_of(13).then_some("path");
         hits.push(Hit { damaged, ..Hit::new(time, attributes) });
     }
-    let json = |at_once: usize| {
+    let json = |at_once: usize, threads: usize| {
+        let threads = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let options = Options {
             max_clients: NonZeroUsize::new(50).unwrap(),
             rungs: 2,
@@ -489,17 +490,18 @@ fn requests_at_once_come_to_the_same_as_one_by_one() {
         };
         let baseline = policies("policies: [{ name: all, key: [user], quotas: [4/1m] }]");
         let mut replay = Replay::new(policies(text), Some(baseline), options).unwrap();
-        hits.chunks(at_once).for_each(|hits| replay.requests(hits.iter().cloned()).unwrap());
+        hits.chunks(at_once)
+            .for_each(|hits| threads.install(|| replay.requests(hits.iter().cloned()).unwrap()));
         let report = replay.report();
         let tried = &report.policies[0].quotas[0].curve;
         assert!(report.one_client_in > 1 && tried.points.len() > 2, "{tried:?}");
         assert!(tried.points.iter().any(|point| point.denied_clients > 0), "{tried:?}");
         Answer::new(report, Vec::new()).json()
     };
-    let one_by_one = json(1);
+    let one_by_one = json(1, 1);
     // The last part may be full, and may be the first.
-    for at_once in [16, 1_024, 6_144, 6_500] {
-        assert_eq!(json(at_once), one_by_one, "{at_once} at once");
+    for (at_once, threads) in [(16, 2), (1_024, 2), (6_144, 2), (6_500, 2), (6_500, 1), (6_500, 3)] {
+        assert_eq!(json(at_once, threads), one_by_one, "{at_once} at once on {threads} threads");
     }
 }
 

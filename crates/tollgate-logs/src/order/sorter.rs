@@ -50,12 +50,12 @@ impl Sorter {
         Ok(())
     }
 
-    /// Puts all in order.
+    /// Sorts the records.
     pub(crate) fn sorted(mut self) -> io::Result<Sorted> {
         if self.runs.is_empty() {
             self.keys.sort_by_key(|key| key.0);
-            let from = From::Memory { bytes: self.bytes, keys: self.keys.into_iter() };
-            return Ok(Sorted { record: Record::default(), from });
+            let source = Source::Memory { bytes: self.bytes, keys: self.keys.into_iter() };
+            return Ok(Sorted { record: Record::default(), source });
         }
         self.spill()?;
         let mut runs = Vec::new();
@@ -67,18 +67,18 @@ impl Sorter {
             }
             runs.push(run);
         }
-        Ok(Sorted { record: Record::default(), from: From::Runs { runs, next } })
+        Ok(Sorted { record: Record::default(), source: Source::Runs { runs, next } })
     }
 }
 
 /// Requests in their order.
 pub(crate) struct Sorted {
     record: Record,
-    from: From,
+    source: Source,
 }
 
-/// Where they are.
-enum From {
+/// Where sorted records are kept.
+enum Source {
     Memory {
         bytes: Vec<u8>,
         /// The second of each record that is left, and where it begins and ends.
@@ -94,12 +94,12 @@ enum From {
 impl Sorted {
     pub(crate) fn next(&mut self) -> io::Result<Option<&Record>> {
         let record = &mut self.record;
-        match &mut self.from {
-            From::Memory { bytes, keys } => {
+        match &mut self.source {
+            Source::Memory { bytes, keys } => {
                 let Some((_, start, end)) = keys.next() else { return Ok(None) };
                 record.decode(bytes.get(start..end).unwrap_or_default()).ok_or_else(damaged)?;
             }
-            From::Runs { runs, next } => {
+            Source::Runs { runs, next } => {
                 let Some(Reverse((_, place))) = next.pop() else { return Ok(None) };
                 let Some(run) = runs.get_mut(place) else { return Ok(None) };
                 record.decode(&run.record).ok_or_else(damaged)?;

@@ -170,7 +170,7 @@ impl Requests {
         )))
     }
 
-    /// While a batch is taken, the next one is read.
+    /// Reads the next batch while the callback handles this one.
     fn take_all(
         &mut self,
         progress: &ProgressLine,
@@ -190,10 +190,11 @@ impl Requests {
                 *taken += 1;
                 hit(&request, wanted, seen)
             });
-            let (ended, is_read) = rayon::join(|| take(&mut { hits }), || read(&mut next));
-            ended?;
+            // Moved into the call, so that the batch is free after it.
+            let (taken, read) = rayon::join(|| take(&mut { hits }), || read(&mut next));
+            taken?;
             progress.replayed(batch.len());
-            is_read?;
+            read?;
             mem::swap(&mut batch, &mut next);
         }
         Ok(())
@@ -251,7 +252,7 @@ fn told(error: LogError, show_keys: bool) -> Failure {
     error.into()
 }
 
-/// Returns the request with those of the wanted attributes that it has, and notes which these are.
+/// Returns the request with those of the wanted attributes that it has, which are marked as seen.
 fn hit<'a>(request: &Request<'a>, wanted: &'a [Wanted], seen: &mut [bool]) -> Hit<'a> {
     let (mut attributes, mut damaged) = (Attributes::default(), None);
     for (Wanted { name, source, is_decisive }, is_seen) in wanted.iter().zip(seen) {

@@ -443,6 +443,38 @@ fn shuffled_split_and_compressed_logs_have_the_report_of_the_plain_one() {
 }
 
 /// Values that are not UTF-8 were replayed with the sign of a damaged character. The service answers them 400.
+/// The next batch is read while one is replayed.
+#[test]
+fn a_log_of_several_batches_is_replayed_whole_or_not_at_all() {
+    let folder = Folder::new();
+    let lines = (0..100_000).map(|number| {
+        line(
+            &format!("192.0.2.{}", number % 250),
+            number / 100,
+            if number % 3 > 0 { "/login" } else { "/me" },
+            200,
+        )
+    });
+    let log: String = lines.collect();
+    folder.write("long.log", &log);
+    let report = |arguments: &[&str]| {
+        let (status, said, error) =
+            folder.run(&[&["simulate", "policies.yaml", "long.log", "--json"], arguments].concat());
+        assert_eq!((status, error.as_str()), (Some(0), ""));
+        serde_json::from_str::<Value>(&said).unwrap()
+    };
+    let in_batches = report(&[]);
+    assert_eq!((&in_batches["requests"], &in_batches["read"]["lines"]), (&100_000.into(), &100_000.into()));
+    assert_eq!(in_batches, report(&["--sort"]));
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut encoder, log.as_bytes()).unwrap();
+    let compressed = encoder.finish().unwrap();
+    fs::write(folder.path("cut.log.gz"), &compressed[..compressed.len() * 9 / 10]).unwrap();
+    let (status, said, error) = folder.run(&["simulate", "policies.yaml", "cut.log.gz"]);
+    assert_eq!((status, said.as_str()), (Some(3), ""));
+    assert_eq!(error.matches("cut.log.gz: cannot be read").count(), 1, "{error}");
+}
+
 #[test]
 fn requests_with_values_that_are_no_text_cannot_be_decided_on() {
     let folder = Folder::new();

@@ -41,8 +41,10 @@ pub(super) struct Decided {
 /// Requests, and what was decided on them.
 pub(super) struct Part<'h> {
     pub(super) hits: Vec<Hit<'h>>,
-    /// The decisions on these requests, up to an error. Before they are made, the decisions on earlier requests.
+    /// The decisions on these requests, up to an error. Before they are made, those on earlier requests, which the thread
+    /// that decides drops: each holds an `Arc` of its policies.
     pub(super) decided: Vec<Decided>,
+    /// The reason why not all were decided on.
     pub(super) error: Option<ReplayError>,
 }
 

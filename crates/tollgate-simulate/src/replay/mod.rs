@@ -152,12 +152,16 @@ impl Replay {
     }
 
     /// Decides on requests, in this order. Some ten thousand together are faster than one by one: the processor waits for
-    /// the memory of several clients at once, and other limits are tried on all cores. From 1,024 on, a thread of
-    /// rayon's pool decides on the next 1,024 while another notes what was decided before.
+    /// the memory of several clients at once, and other limits are tried on all cores. From 1,024 requests on, one thread
+    /// of the current rayon pool decides on the next part while another notes the last one.
     ///
     /// # Errors
     ///
     /// The same as [`request`](Self::request). The requests before the error count.
+    ///
+    /// # Panics
+    ///
+    /// If there is no rayon pool yet, and its threads cannot be started.
     pub fn requests<'h, I>(&mut self, hits: I) -> Result<(), ReplayError>
     where
         I: IntoIterator<Item = Hit<'h>, IntoIter: Send>,
@@ -170,13 +174,16 @@ impl Replay {
             return noter.note(&mut part);
         }
         let mut next = Part::of(&mut hits);
-        while !part.hits.is_empty() {
-            let note = || noter.note(&mut part).map(|()| part.fill(&mut hits));
-            let (noted, ()) = rayon::join(note, || decider.decide(&mut next));
-            noted?;
-            mem::swap(&mut part, &mut next);
-        }
-        Ok(())
+        // Once inside the pool, its threads hand parts over without the caller's.
+        rayon::scope(|_| {
+            while part.error.is_none() && !part.is_last() {
+                let note = || noter.note(&mut part).map(|()| part.fill(&mut hits));
+                let (noted, ()) = rayon::join(note, || decider.decide(&mut next));
+                noted?;
+                mem::swap(&mut part, &mut next);
+            }
+            noter.note(&mut part)
+        })
     }
 
     /// Returns how many requests have been denied so far.

@@ -66,7 +66,7 @@ impl Noter {
         }
     }
 
-    /// Notes what was decided on requests, and tries other limits on them. An error of the part comes after that.
+    /// Notes what was decided on requests, and tries other limits on them. Returns the part's error, if there is one.
     pub(super) fn note(&mut self, part: &mut Part<'_>) -> Result<(), ReplayError> {
         for (hits, decided) in part.hits.chunks(BATCH).zip(part.decided.chunks(BATCH)) {
             self.prefetch(decided);

@@ -3,7 +3,7 @@
 //! Where several quotas go together, where requests cost more than one unit or denied ones are counted, what a limit
 //! denies cannot be calculated from the windows of that quota alone.
 
-use rayon::iter::{IntoParallelRefMutIterator as _, ParallelIterator as _};
+use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
 use tollgate::{Anchor, CountDenied, ManualClock, PolicyQuota, Timestamp};
 use tollgate_policy::{Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
 
@@ -236,11 +236,12 @@ impl Rungs {
     /// Calls back with each rung that still decides, for so many requests. If these are many, several threads share the
     /// rungs.
     pub(super) fn each(&mut self, requests: usize, decide: impl Fn(&mut Rung) + Send + Sync) {
-        let mut deciding: Vec<_> = self.rungs.iter_mut().filter(|rung| !rung.is_lost()).collect();
-        if requests * deciding.len() < WORTH_A_THREAD {
-            deciding.into_iter().for_each(decide);
+        let is_many = requests * self.rungs.len() >= WORTH_A_THREAD;
+        let deciding = self.rungs.iter_mut().filter(|rung| !rung.is_lost());
+        if is_many {
+            deciding.collect::<Vec<_>>().into_par_iter().for_each(decide);
         } else {
-            deciding.par_iter_mut().for_each(|rung| decide(rung));
+            deciding.for_each(decide);
         }
     }
 

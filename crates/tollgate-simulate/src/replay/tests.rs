@@ -150,8 +150,8 @@ fn what_was_decided_before_an_error_is_noted() {
         assert!(matches!(error, ReplayError::Store(_)), "{error}");
         replay.report()
     };
-    // In the second part, and in one whose memory was used before.
-    for (max_counters, least, most) in [(1_500, 1, 2), (9_000, 6, 16)] {
+    // In the first part, in the second, and in one whose memory was used before.
+    for (max_counters, least, most) in [(500, 0, 1), (1_500, 1, 2), (9_000, 6, 16)] {
         let one_by_one = replayed(1, max_counters);
         let (requests, quota) = (one_by_one.requests, &one_by_one.policies[0].quotas[0]);
         assert!((least * PART..most * PART).contains(&(requests as usize)), "{requests}");
