@@ -11,7 +11,7 @@ mod requests;
 mod suggest;
 
 use std::fs::File;
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _, Read as _, Write as _};
 use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
@@ -131,11 +131,31 @@ struct Page {
     path: PathBuf,
 }
 
+/// What every page begins with.
+const PAGE: &[u8] = b"<!doctype html>";
+
 impl Page {
     fn create(path: &Path) -> Result<Self, Failure> {
+        // `--report access.log` would replace the log.
+        if !Self::may_replace(path).map_err(|error| Self::failure(path, error))? {
+            return Err(Failure::usage(anyhow::anyhow!(
+                "--report: {} exists and is not a page; name another file",
+                path.display()
+            )));
+        }
         let file = File::options().write(true).create(true).truncate(false).open(path);
         let file = file.map_err(|error| Self::failure(path, error))?;
         Ok(Self { file, path: path.into() })
+    }
+
+    /// Whether this is another page, is empty, or is no file.
+    fn may_replace(path: &Path) -> io::Result<bool> {
+        if !path.is_file() {
+            return Ok(true);
+        }
+        let mut start = Vec::new();
+        File::open(path)?.take(PAGE.len() as u64).read_to_end(&mut start)?;
+        Ok(start.is_empty() || start == PAGE)
     }
 
     fn write(mut self, page: &str) -> Result<(), Failure> {

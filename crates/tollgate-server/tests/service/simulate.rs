@@ -143,6 +143,11 @@ fn what_is_wrong_has_status_2_and_is_named() {
         (&["policies.yaml", "access.log", "--fail-if", "denied"], "expected [POLICY.]MEASURE"),
         (&["policies.yaml", "access.log", "--class", "bot"], "expected NAME=CONDITIONS"),
         (&["policies.yaml", "access.log", "--report", "nowhere/report.html"], "nowhere/report.html"),
+        (&["policies.yaml", "access.log", "--report", "access.log"], "access.log exists and is not a page"),
+        (
+            &["policies.yaml", "access.log", "--report", "policies.yaml"],
+            "policies.yaml exists and is not a page",
+        ),
         (&["policies.yaml", "access.log", "--tz", "Mars/Base"], "time zone"),
         (&["policies.yaml", "access.log", "--format", "apach"], "unknown format"),
     ] {
@@ -150,6 +155,7 @@ fn what_is_wrong_has_status_2_and_is_named() {
         assert_eq!((status, said.as_str()), (Some(2), ""), "{arguments:?}: {error}");
         assert!(error.contains(named), "{arguments:?}: {error}");
     }
+    assert_eq!(fs::read_to_string(folder.path("policies.yaml")).unwrap(), POLICIES);
 }
 
 /// A log that is half unreadable passed as if it were whole, and one of another day passed with no request at all.
