@@ -14,8 +14,8 @@ pub struct Batch {
     bytes: usize,
 }
 
-/// A batch is full with so many requests, or so many bytes of them. Whoever processes batches waits at the end of each for
-/// the next one: with this many, that costs little.
+/// A batch is full with this many requests or bytes. Threads wait for each other at the end of a batch; with batches of
+/// this size, that costs little.
 const REQUESTS: usize = 32_768;
 const BYTES: usize = 8 << 20;
 

@@ -40,6 +40,7 @@ mod input;
 mod known;
 mod lines;
 mod meaning;
+mod open;
 mod options;
 mod order;
 mod plan;

@@ -8,16 +8,16 @@ use std::sync::Arc;
 use crate::batch::Batch;
 use crate::error::Error;
 use crate::format::Parser;
-use crate::input::{FIRST_LINES, Input, Log, Stream, expand, read_error};
+use crate::input::{FIRST_LINES, Input, Log, expand, read_error};
 use crate::known::Known;
-use crate::lines::{Line, Lines};
+use crate::lines::Line;
+use crate::open::Open;
 use crate::options::{Options, Order};
 use crate::order::{Buckets, Sorted, Sorter};
 use crate::plan::Plan;
 use crate::progress::{Counts, Progress, Watch};
 use crate::reason::{Kind, Reason};
 use crate::record::Bucket;
-use crate::request::Precision;
 use crate::summary::Summary;
 use crate::tally::Tally;
 use crate::time::Fold;
@@ -72,45 +72,11 @@ const WAITING: usize = 512 << 20;
 /// The number of files from which only a hundred lines of each are examined.
 const MANY: usize = 100;
 
-/// A log that is being read.
-struct Open {
-    name: String,
-    series: String,
-    lines: Lines<Stream>,
-    parser: Option<Parser>,
-    precision: Precision,
-    file: usize,
-    requests: u64,
-    /// The latest time that was read, except for one that lies ahead of all others.
-    latest: i64,
-    /// The time of the request before, if it lay more than the window ahead.
-    ahead: Option<i64>,
-}
-
-impl Open {
-    /// Notes the time of a request. A jump ahead by more than the window needs a second request there: else one wrong
-    /// clock reading would make all that follows late.
-    fn advance(&mut self, time: i64, window: i64) {
-        if time <= self.latest.saturating_add(window) {
-            self.latest = self.latest.max(time);
-            self.ahead = None;
-        } else if let Some(ahead) = self.ahead.replace(time) {
-            self.latest = self.latest.max(ahead.min(time));
-        }
-    }
-}
-
 /// The result of reading a line.
 enum Read {
     Request,
     Other,
     End,
-}
-
-/// Whether a file begins in an hour that exists twice, and one before it in its series is still being read: its end tells
-/// which hour is meant.
-fn is_continued(open: &[Open], next: &Known) -> bool {
-    next.is_ambiguous() && open.iter().any(|open| open.series == next.series())
 }
 
 impl Reader {
@@ -218,47 +184,19 @@ impl Reader {
         }
     }
 
-    fn open_log(&self, known: Known) -> Result<Open, Error> {
-        let series = known.series();
-        let Known { mut log, detected, file, .. } = known;
-        let parser =
-            detected.as_ref().map(|detected| {
-                let zone = self.options.zone.as_ref();
-                Parser::new(&detected.format, detected.prefix, &self.plan, zone).map_err(|field| {
-                    Error::NoField { name: log.name.clone(), format: detected.name(), field }
-                })
-            });
-        let mut parser = parser.transpose()?;
-        if let (Some(parser), Some(fold)) = (&mut parser, self.folds.get(&series)) {
-            parser.go_on(*fold);
-        }
-        let lines = log.open(&self.counts)?;
-        let precision = detected.and_then(|detected| detected.seen.precision).unwrap_or(Precision::Seconds);
-        Ok(Open {
-            name: log.name,
-            series,
-            lines,
-            parser,
-            precision,
-            file,
-            requests: 0,
-            latest: i64::MIN,
-            ahead: None,
-        })
-    }
-
     /// Reads on in the file that lies back furthest.
     fn merge(&mut self, mut merge: Merge, batch: &mut Batch) -> Result<Stage, Error> {
         let Merge { ahead, open, most } = &mut merge;
         let back = open.iter().map(|open| open.latest).min();
         while let Some(known) = ahead.pop_if(|next| {
-            let is_due = back.is_none_or(|back| next.first() <= back) && !is_continued(open, next);
+            let is_due = back.is_none_or(|back| next.first() <= back)
+                && !open.iter().any(|open| open.continues_in(next));
             is_due || open.is_empty()
         }) {
             if open.len() == Error::FILES {
                 return Err(Error::Overlap);
             }
-            open.push(self.open_log(known)?);
+            open.push(Open::new(known, &self.options, &self.plan, &self.counts, &self.folds)?);
             if back.is_none() {
                 break;
             }
@@ -273,7 +211,8 @@ impl Reader {
         }
         let earliest = open.iter().map(|open| open.latest).chain(ahead.last().map(Known::first)).min();
         if let Some(earliest) = earliest {
-            // What does not fit follows in the next batch. What is late depends on no batch: the first call closes all.
+            // The first call closes all these seconds, so the batch does not decide which requests are late. Seconds that do
+            // not fit go into the next one.
             while let Some(bucket) = self.buckets.close_before(earliest.saturating_sub(self.window)) {
                 self.pass_on(bucket, batch);
                 if batch.is_full() {
@@ -321,7 +260,7 @@ impl Reader {
     fn sort(&mut self, all: Vec<Known>, memory: usize) -> Result<Stage, Error> {
         self.sorter = Some(Sorter::new(memory));
         for known in all {
-            let mut open = self.open_log(known)?;
+            let mut open = Open::new(known, &self.options, &self.plan, &self.counts, &self.folds)?;
             let mut lines = 0;
             loop {
                 match self.line(&mut open)? {

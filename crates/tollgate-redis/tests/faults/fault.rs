@@ -52,7 +52,7 @@ pub(crate) enum Bounds {
 }
 
 impl Bounds {
-    /// For decisions, where the machine was late by so much.
+    /// Returns the highest p99 for decisions, on a machine that was late by this much.
     fn p99(self, machine: Duration) -> Duration {
         match self {
             Self::Promised => DEADLINE + Duration::from_millis(5),
@@ -172,7 +172,7 @@ impl Found {
     }
 }
 
-/// How long timers take as long as a deadline, where the stores' run: what a machine that is busy adds to everything.
+/// Measures how long timers of [`DEADLINE`] take on the stores' runtime: a busy machine delays everything as much.
 struct Timers(JoinHandle<()>, Arc<Mutex<Vec<Duration>>>);
 
 impl Timers {

@@ -174,7 +174,7 @@ impl Replay {
             return noter.note(&mut part);
         }
         let mut next = Part::of(&mut hits);
-        // Once inside the pool, its threads hand parts over without the caller's.
+        // Inside the pool, its threads hand parts to each other without waking the caller's thread.
         rayon::scope(|_| {
             while part.error.is_none() && !part.is_last() {
                 let note = || noter.note(&mut part).map(|()| part.fill(&mut hits));
