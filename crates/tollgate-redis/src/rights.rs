@@ -16,7 +16,7 @@ pub(crate) struct Rights {
 impl Rights {
     /// Returns the commands of counting, on a key that does not exist.
     pub(crate) fn of_counting(key: &[u8], is_cluster: bool) -> Self {
-        let commands: [(&'static str, &[&[u8]]); 11] = [
+        let commands: [(&'static str, &[&[u8]]); 10] = [
             // It is about the command behind it, which here has no key.
             ("ASKING", &[]),
             ("TIME", &[]),
@@ -27,7 +27,6 @@ impl Rights {
             ("INCRBY", &[key, b"no number"]),
             ("PEXPIRETIME", &[key]),
             ("PTTL", &[key]),
-            ("PEXPIREAT", &[key, b"no number"]),
             ("DEL", &[key]),
         ];
         let needed: Vec<_> = commands.into_iter().skip(usize::from(!is_cluster)).collect();

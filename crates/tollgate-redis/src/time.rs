@@ -1,7 +1,7 @@
 //! Two times: this process's monotonic clock, and its estimate of the server's.
 //!
 //! No decision uses either: the script counts by the server's own clock. They bound the wait for a reply and the
-//! repetition of a denial, and choose the calendar window to declare.
+//! repetition of a denial, choose the calendar window to declare, and spare the script the question for the time.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -87,18 +87,25 @@ pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
+/// How often a server is asked for its time, in milliseconds, rather than to prove a probable one.
+const ASKED_EVERY: i64 = 1_000;
+
 /// The server's time as this process estimates it, corrected by every reply.
 #[derive(Debug)]
 pub(crate) struct ServerTime {
     base: Instant,
     /// The server's time at `base`, in Unix milliseconds. Relaxed: an independent number.
     at_base: AtomicI64,
+    /// When the server was last asked for its time, in milliseconds since `base`. Relaxed: nothing depends on it but how
+    /// soon it is asked again.
+    asked: AtomicI64,
 }
 
 impl ServerTime {
     /// Until the first reply, this machine's clock.
     pub(crate) fn new() -> Self {
-        Self { base: instant(), at_base: AtomicI64::new(SystemClock.now().as_unix_millis()) }
+        let at_base = AtomicI64::new(SystemClock.now().as_unix_millis());
+        Self { base: instant(), at_base, asked: AtomicI64::new(-ASKED_EVERY) }
     }
 
     /// Returns the estimated time at this instant, past or future.
@@ -118,6 +125,19 @@ impl ServerTime {
         if nearest != known {
             self.at_base.store(nearest, Ordering::Relaxed);
         }
+    }
+
+    /// Returns the estimated time now, if a call may rely on it. A server proves by a counter's life and window number
+    /// that a probable time is in the open window. Those numbers repeat, so after a jump of its clock by many windows it
+    /// might prove a time that is as far off. So once a second it is asked for the time itself.
+    pub(crate) fn probable_at(&self, now: Instant) -> Option<Timestamp> {
+        let is_fresh = self.millis(now) < self.asked.load(Ordering::Relaxed) + ASKED_EVERY;
+        is_fresh.then(|| self.estimate_at(now))
+    }
+
+    /// Records that a call without a probable time, sent then, was answered.
+    pub(crate) fn confirm(&self, sent: Instant) {
+        self.asked.store(self.millis(sent), Ordering::Relaxed);
     }
 
     fn millis(&self, instant: Instant) -> i64 {
@@ -141,6 +161,22 @@ mod tests {
             tokio::time::advance(Duration::from_secs(7)).await;
             assert_eq!(time.estimate_at(instant()).as_unix_millis(), estimate + 7_000);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_may_rely_on_an_estimate_for_a_second_after_the_server_told_its_time() {
+        let time = ServerTime::new();
+        assert_eq!(time.probable_at(instant()), None);
+        let sent = instant();
+        tokio::time::advance(Duration::from_millis(300)).await;
+        time.learn(Timestamp::from_unix_millis(5_000), sent, instant());
+        assert_eq!(time.probable_at(instant()), None, "the server was given a probable time");
+        time.confirm(sent);
+        assert!(time.probable_at(instant()).is_some_and(|now| now == time.estimate_at(instant())));
+        tokio::time::advance(Duration::from_millis(699)).await;
+        assert!(time.probable_at(instant()).is_some());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(time.probable_at(instant()), None);
     }
 
     #[tokio::test(start_paused = true)]

@@ -64,7 +64,7 @@ impl Inner {
         let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
         let mut call = Calls::default();
         call.hold(Arc::clone(under_way));
-        script::encode(&merged.groups(0, &entries), &mut call);
+        script::encode(&merged.groups(0, &entries), None, &mut call);
         let (topology, last) = (&self.topology, deadlines.last());
         let replied = async {
             match refused {
@@ -79,7 +79,7 @@ impl Inner {
         };
         match deadlines.in_time(&mut entries, replied, || Trouble::TimedOut).await {
             None => {}
-            Some(Ok((reply, server))) => merged.answer(0, &mut entries, reply, &server, sent),
+            Some(Ok((reply, server))) => merged.answer(0, &mut entries, reply, &server, sent, None),
             Some(Err(trouble)) if divisible == Divisible::Yes && trouble.may_be_of_some_keys() => {
                 return divide(slot, entries);
             }

@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
-use tollgate::StoreError;
+use tollgate::{StoreError, Timestamp};
 
 use crate::RedisError;
 use crate::keys::Slot;
@@ -100,7 +100,7 @@ impl Merged {
         groups
     }
 
-    /// Answers all requests of this part from the server's reply.
+    /// Answers all requests of this part from the server's reply to a call that was sent then, with this probable time.
     pub(crate) fn answer(
         &self,
         place: usize,
@@ -108,10 +108,15 @@ impl Merged {
         reply: Value,
         server: &Node,
         sent: Instant,
+        probable: Option<Timestamp>,
     ) {
         let answered = script::decode(reply).and_then(|reply| {
             // Learn the time first: callers with a stale window retry at once and use it.
-            server.lane().time().learn(reply.now(), sent, instant());
+            let time = server.lane().time();
+            time.learn(reply.now(), sent, instant());
+            if probable.is_none() {
+                time.confirm(sent);
+            }
             self.hand_out(place, entries, reply)
         });
         if let Err(error) = answered {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tollgate::StoreError;
+use tollgate::{StoreError, Timestamp};
 
 use self::apart::ask_apart;
 use self::busy_poll::{BusyPoll, CROWD};
@@ -214,7 +214,8 @@ impl Inner {
         driver: &mut Driver,
     ) {
         let Some(deadlines) = Deadlines::of(&entries, self.timeout) else { return };
-        let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, server };
+        let probable = server.lane().time().probable_at(instant());
+        let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, server, probable };
         match sender.and_then(|sender| sender.send(&batch.calls())) {
             Ok(exchange) => batch.receive(self, exchange, driver).await,
             Err(trouble) => {
@@ -232,6 +233,8 @@ struct Dispatched {
     merged: Merged,
     deadlines: Deadlines,
     server: Arc<Node>,
+    /// The server's probable time when it was sent.
+    probable: Option<Timestamp>,
 }
 
 impl Dispatched {
@@ -239,7 +242,7 @@ impl Dispatched {
     fn calls(&self) -> Calls {
         let mut calls = Calls::default();
         for place in 0..self.merged.parts() {
-            script::encode(&self.merged.groups(place, &self.entries), &mut calls);
+            script::encode(&self.merged.groups(place, &self.entries), self.probable, &mut calls);
         }
         calls
     }
@@ -270,7 +273,10 @@ impl Dispatched {
                 }
             }
             match reply {
-                Ok(reply) => self.merged.answer(place, &mut self.entries, reply, &self.server, sent),
+                Ok(reply) => {
+                    let Self { merged, entries, server, probable, .. } = self;
+                    merged.answer(place, entries, reply, server, sent, *probable);
+                }
                 Err(trouble) => self.fail(place, trouble, inner, driver),
             }
         }

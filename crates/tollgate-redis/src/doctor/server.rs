@@ -215,7 +215,7 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         Ok(user) => user,
         Err(_) => return unknown_rights(node, &key, "they").await,
     };
-    let commands: [&[&str]; 11] = [
+    let commands: [&[&str]; 10] = [
         &["EVALSHA", "0", "1", &key],
         &["SCRIPT", "LOAD", "return 1"],
         &["TIME"],
@@ -225,7 +225,6 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         &["INCRBY", &key, "1"],
         &["PEXPIRETIME", &key],
         &["PTTL", &key],
-        &["PEXPIREAT", &key, "1"],
         &["DEL", &key],
     ];
     // For keys of a slot that is moving.

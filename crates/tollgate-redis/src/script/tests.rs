@@ -28,9 +28,13 @@ fn connect() -> Connection {
 
 /// Takes these requests in one call, as a batch.
 fn take(connection: &mut Connection, requests: &[Request]) -> Vec<Answer> {
+    take_with(connection, requests, None)
+}
+
+fn take_with(connection: &mut Connection, requests: &[Request], probable: Option<Timestamp>) -> Vec<Answer> {
     let (mut entries, answers) = entries(requests);
     let (merged, mut call) = (Merged::new(&entries), Calls::default());
-    encode(&merged.groups(0, &entries), &mut call);
+    encode(&merged.groups(0, &entries), probable, &mut call);
     let packed: Vec<u8> =
         redis::from_redis_value(connection.req_packed_command(call.bytes()).unwrap()).unwrap();
     merged.hand_out(0, &mut entries, decode(Value::Bulk(packed)).unwrap()).unwrap();
@@ -76,7 +80,7 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
             };
             let (entries, _) = entries(&[request]);
             let mut call = Calls::default();
-            encode(&Merged::new(&entries).groups(0, &entries), &mut call);
+            encode(&Merged::new(&entries).groups(0, &entries), None, &mut call);
             let place = call.bytes().windows(7).position(|word| word == b"charge\0").unwrap();
             let mut bytes = call.bytes().to_vec();
             bytes[place..place + 6].copy_from_slice(b"double");
@@ -241,11 +245,11 @@ fn timeless(answers: &[Answer]) -> Vec<Outcome> {
 }
 
 /// Every key with its value and whether it expires.
-fn contents(connection: &mut Connection) -> Vec<(String, String, bool)> {
+fn contents(connection: &mut Connection) -> Vec<(String, u64, bool)> {
     let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(connection).unwrap();
     keys.sort();
     let content = |key: String| {
-        let value = redis::cmd("GET").arg(&key).query(connection).unwrap();
+        let value: u64 = redis::cmd("GET").arg(&key).query(connection).unwrap();
         let expiry: i64 = redis::cmd("PEXPIRETIME").arg(&key).query(connection).unwrap();
         (key, value, expiry > 0)
     };
@@ -289,8 +293,41 @@ proptest! {
             }).next()
         };
         for (name, value, _) in &after_batch {
-            prop_assert_eq!(last_word(name), value.parse().ok(), "{}", name);
+            prop_assert_eq!(last_word(name), Some(value % 10_u64.pow(13)), "{}", name);
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
+
+    /// A probable time makes a call cheaper. However wrong it is, it changes nothing but the time of an answer, and that
+    /// only if it is wrong by 899 windows.
+    #[test]
+    fn a_probable_time_changes_nothing(
+        requests in requests(),
+        off in prop_oneof![Just(0), -3_i64..=3, prop::sample::select(vec![-899_i64, 899])],
+        millis in prop_oneof![Just(0), -2_000_i64..=2_000],
+    ) {
+        let mut connection = connect();
+        let _: () = redis::cmd("SELECT").arg(2).query(&mut connection).unwrap();
+        let now = server().time().as_unix_millis();
+        // By windows of the first grid.
+        let probable = Timestamp::from_unix_millis(now + off * 3_600_000_000 + millis);
+        let mut run = |probable| {
+            let _: () = redis::cmd("FLUSHDB").query(&mut connection).unwrap();
+            let before = server().time();
+            // The counters exist when they are asked for again.
+            let calls = [(); 2].map(|()| take_with(&mut connection, &requests, probable));
+            let times = before..=server().time();
+            let is_timely = calls.iter().flatten().all(|answer| times.contains(&answer.now));
+            (calls.map(|answers| timeless(&answers)), contents(&mut connection), is_timely)
+        };
+        let (with, without) = (run(Some(probable)), run(None));
+        prop_assert_eq!((&with.0, &with.1), (&without.0, &without.1));
+        // A window's number repeats after 899.
+        prop_assert!(with.2 || off.abs() == 899, "{:?}", with);
+        prop_assert!(without.2, "{:?}", without);
     }
 }
 

@@ -17,8 +17,8 @@
 --              set: 0, and the count to write
 --              refund: the units to give back, and the start of their window
 --     windows, a, b
---              grid: each b ms, one of them from a on;  first_hit: b ms from the first unit;  given: from a to b;
---              named: from a to b, and the key names the window
+--              grid: each b ms, one of them from a on;  likely: as grid, and that one probably holds now;
+--              first_hit: b ms from the first unit;  given: from a to b;  named: from a to b, and the key names the window
 --
 -- The reply is a flat list of integers, which is cheaper to write and to read than a nested one. It has the time, then
 -- for each request and counter the count before the step, or a fault. For a first_hit counter, the end of its window
@@ -26,8 +26,10 @@
 -- window. A refund of a window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the key
 -- names the window. The caller computes the new counts from these.
 --
--- A counter is an integer that expires a second after its window ends, so its expiry tells its window. If the key names
--- the window, other programs may share the counter and let it expire later; its expiry then tells nothing.
+-- A counter is an integer that expires a second after its window ends, so its expiry tells its window. On a grid, its
+-- value tells it too: the last 13 digits are the count, and those before them are a number of the window. So one command
+-- both charges a counter and finds out whether its window holds now. If the key names the window, other programs may
+-- share the counter and let it expire later; its expiry then tells nothing.
 --
 -- The clock may step back. A step of up to a second reopens nothing: the counter of a closed window still exists, and a
 -- counter whose window has not begun stays in it. After a longer step, the first operation on a counter takes it, with
@@ -39,11 +41,45 @@ local call, try, from_packed = redis.call, redis.pcall, struct.unpack
 local GRACE = 1000
 local MOST = 1099511627775
 
--- The expiry of a counter and its remaining life give the time, and cost less than TIME. A key that is not ours may
--- expire too far in the future for a Lua number, which is exact up to here.
+-- A window's number is from 1 to NUMBERS, and is multiplied by SPAN, which leaves room for two counts; Lua's integers are
+-- exact up to 2^53. Numbers repeat. A counter may be of a window that ended up to GRACE ago or begins as late, so windows
+-- shorter than SHORTEST have no number.
+local SPAN, NUMBERS, SHORTEST = 1e13, 899, 10
+
+-- The usual call, above all on a Cluster: one counter is charged in the window that the caller expects to hold now. The
+-- counter's remaining life and its number prove that it does, and then tell the time. The loops below would give the same
+-- answer, but their many steps cost as much as a command. A new counter, a denial and an error go on there.
+local left, undone
+if #KEYS == 1 then
+  local op, times, _, _, spelt, limit, counted, windows, a, b = from_packed('<sdddsddsdd', ARGV[1])
+  if windows == 'likely' and op == 'charge' then
+    left = call('PTTL', KEYS[1])
+    -- It is nearly always 1, and to compare is cheaper than to parse.
+    local units = times == 1 and spelt == '1' and 1 or times * spelt
+    if left > GRACE and left <= b + GRACE and units > 0 and units <= limit then
+      if times > 1 then spelt, counted = string.format('%.0f', units), 0 end
+      local after = tonumber(try('INCRBY', KEYS[1], spelt))
+      if after then
+        local nth = a / b
+        local sum = after - ((nth - nth % 1) % NUMBERS + 1) * SPAN
+        if sum >= units and (sum <= limit or counted > 0 and sum > counted and sum <= MOST) then
+          return cmsgpack.pack({ a + b + GRACE - left, sum - units })
+        end
+        call('INCRBY', KEYS[1], '-' .. spelt)
+        undone = string.format('%.0f', after - units)
+      end
+    end
+  end
+end
+
+-- PEXPIRETIME and PTTL of a key that does not exist.
+local NO_KEY = -2
+-- A key that is not ours may expire too far in the future for a Lua number, which is exact up to here.
 local LAST_EXACT = 9007199254740992
-local first_ends = call('PEXPIRETIME', KEYS[1])
-local left = first_ends > 0 and first_ends < LAST_EXACT and call('PTTL', KEYS[1]) or 0
+
+-- The expiry of a counter and its remaining life give the time, and cost less than TIME.
+local first_ends = left == NO_KEY and NO_KEY or call('PEXPIRETIME', KEYS[1])
+left = first_ends > 0 and first_ends < LAST_EXACT and call('PTTL', KEYS[1]) or 0
 local now
 if left > 0 then
   now = first_ends - left
@@ -52,54 +88,38 @@ else
   now = time[1] * 1000 + math.floor(time[2] / 1000)
 end
 
--- The usual call, above all on a Cluster: one charge of one counter of the current window. The loops below would give the
--- same answer, but their many steps cost as much as a command. A new counter, a denial and an error go on there.
-local is_tried, undone = false, nil
-if #KEYS == 1 then
-  local op, times, _, _, spelt, limit, counted, windows, a, b = from_packed('<sdddsddsdd', ARGV[1])
-  if op == 'charge' and times == 1 and windows == 'grid' and first_ends == now - (now - a) % b + b + GRACE then
-    -- It is nearly always 1, and to compare is cheaper than to parse.
-    local unit = spelt == '1' and 1 or spelt + 0
-    is_tried = unit > 0 and unit <= limit
-    local after = is_tried and tonumber(try('INCRBY', KEYS[1], spelt))
-    if after then
-      if after >= unit and (after <= limit or counted > 0 and after > counted and after <= MOST) then
-        return cmsgpack.pack({ now, after - unit })
-      end
-      call('INCRBY', KEYS[1], '-' .. spelt)
-      undone = string.format('%.0f', after - unit)
-    end
-  end
-end
-
-local STALE, NO_COUNT, CLOSED, LATER = -1, -2, -3, -4
--- PEXPIRETIME of a key that does not exist.
-local NO_KEY = -2
+local STALE, CLOSED = -1, -3
 -- Sized for one answer, which nearly every reply has: growing a table costs as much as a packed number.
 local reply, said = { now, 0 }, 1
 
 -- Everything off the fast path. Lua creates functions at each call of a script, and few calls need these. This function
 -- captures no variables, because each one would have to be created as well.
-local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
+local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED)
+  local NO_COUNT, LATER = -2, -4
   -- PEXPIRETIME of a key that stays.
   local NO_EXPIRY = -1
-  -- Lua spells a count of more than 14 digits with an exponent. This leaves room for units that are added.
-  local TOO_LARGE = 1e13
+
+  -- Returns the number of the window whose counter expires then, multiplied, or 0 if it has none.
+  local function number(windows, due, length)
+    if windows ~= 'grid' or length < SHORTEST then return 0 end
+    return (math.floor((due - GRACE) / length - 1) % NUMBERS + 1) * SPAN
+  end
 
   -- Returns a counter's count, its expiry (nil if it does not exist), the expiry that it should have (that of the window
-  -- it stays in, else of the one that holds or would open now), and the spelling of the count. Returns nil if the value
-  -- is not a count. `value` is the counter's value, if already known.
+  -- it stays in, else of the one that holds or would open now), and its number, multiplied. Returns nil if the value is
+  -- not a count. `value` is the counter's value, if already known.
   local function read(key, windows, expiry, length, value)
     local due = expiry or now + length + GRACE
     value = value or try('GET', key)
     if not value then return 0, nil, due end
-    -- GET fails on other types; treat that as "not a count".
-    local count = tonumber(value)
-    if not count or not (count >= 0 and count < TOO_LARGE and count % 1 == 0) then return nil end
+    -- GET fails on other types; treat that as "not a count". INCRBY demands this spelling.
+    local whole = tonumber(value)
+    if not whole or string.format('%.0f', whole + 0) ~= value then return nil end
+    local most = windows == 'grid' and length >= SHORTEST and (NUMBERS + 1) * SPAN or SPAN
+    local count = whole % SPAN
+    if not (whole >= 0 and whole < most) or whole >= SPAN and count > MOST then return nil end
     local ends = call('PEXPIRETIME', key)
     if ends ~= due then
-      -- SET will overwrite the value, so INCRBY does not check its spelling.
-      if tostring(count) ~= value then return nil end
       local stays = ends > due
       if windows == 'grid' then
         stays = stays and ends <= now + length + 2 * GRACE and (ends - due) % length == 0
@@ -116,7 +136,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
         return 0, nil, due
       end
     end
-    return count, ends, due, value
+    return count, ends, due, whole - count
   end
 
   -- Returns how many times, up to `times`, a unit fits into the room.
@@ -133,25 +153,15 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     return count <= MOST and count or MOST
   end
 
-  -- Raises a counter to `after`. Returns a fault if its value looked like a number, but is not spelt as INCRBY demands.
-  local function add(key, units, after)
-    local sum = try('INCRBY', key, units)
-    if sum == after then return nil end
-    -- Any other error means that the server refuses writes. It does so at the first write or not at all, so nothing has
-    -- been written.
-    if not string.find(sum.err, 'integer', 1, true) then return call('INCRBY', key, units) end
-    return NO_COUNT
-  end
-
-  -- Changes a counter from `before` to `after`, until it is due. Returns a fault if that fails.
-  local function write(key, before, after, ends, due)
-    if after == before then
-      -- After a long step back its expiry is too late, or another client has removed it.
-      if ends and ends ~= due then call('PEXPIREAT', key, due) end
-    elseif ends ~= due then
-      call('SET', key, after, 'PXAT', due)
+  -- Changes a counter from `before` to `after`, until it is due, with the number of that window.
+  local function write(key, before, after, ends, due, held, windows, length)
+    local number = number(windows, due, length)
+    if not ends and after == before then return end
+    if ends == due and held == number then
+      if after ~= before then call('INCRBY', key, after - before) end
     else
-      return add(key, after - before, after)
+      -- After a long step back its expiry is too late, or another client has changed it.
+      call('SET', key, string.format('%.0f', number + after), 'PXAT', due)
     end
   end
 
@@ -172,33 +182,32 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
 
   -- Charges or looks at one counter. `value` is its value, if already known.
   local function charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)
-    local count, ends, due = read(name, windows, expiry, length, value)
-    local fault
-    if not count then
-      fault = NO_COUNT
-    else
+    local count, ends, due, held = read(name, windows, expiry, length, value)
+    if count then
       local admitted = fit(times, unit, limit - count)
-      fault = write(name, count, charged(count, unit, admitted, times - admitted, counted), ends, due)
+      local after = charged(count, unit, admitted, times - admitted, counted)
+      write(name, count, after, ends, due, held, windows, length)
     end
-    return say(said, fault or count, windows, expiry, due)
+    return say(said, count or NO_COUNT, windows, expiry, due)
   end
 
   -- Writes a count.
   local function set(key, used, windows, expiry, length)
-    local count, ends, due = read(key, windows, expiry, length)
+    local count, ends, due, held = read(key, windows, expiry, length)
     if not count then return NO_COUNT end
-    return write(key, count, used, ends, due), count, due
+    write(key, count, used, ends, due, held, windows, length)
+    return count, due
   end
 
   -- Forgets a counter.
   local function reset(key, expiry, length)
     call('DEL', key)
-    return nil, 0, expiry or now + length + GRACE
+    return 0, expiry or now + length + GRACE
   end
 
   -- Gives back units, at most the usage, if the window has this start. The last result says that it has not.
   local function refund(key, units, named, windows, start, expiry, length)
-    local count, ends, due = read(key, windows, expiry, length)
+    local count, ends, due, held = read(key, windows, expiry, length)
     if not count then return NO_COUNT end
     -- Before the window begins, only a counter that is already in it can give anything back. The state of the window
     -- that holds now is told only to callers that name that one.
@@ -212,20 +221,20 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
     local is_meant = begins == named
     local given = is_meant and units or 0
     -- Even without a refund, the counter may have to move into the window that holds now, after a long step back.
-    local fault = write(key, count, count > given and count - given or 0, ends, due)
-    return fault, count, due, not is_meant and not fault
+    write(key, count, count > given and count - given or 0, ends, due, held, windows, length)
+    return count, due, not is_meant
   end
 
   -- Sets, refunds or resets one counter for each request.
   local function change_singles(said, op, requests, key, unit, one, windows, start, expiry, length)
     for key = key + 1, key + requests do
-      local fault, count, due, is_closed
+      local count, due, is_closed
       if op == 'set' then
-        fault, count, due = set(KEYS[key], one, windows, expiry, length)
+        count, due = set(KEYS[key], one, windows, expiry, length)
       elseif op == 'reset' then
-        fault, count, due = reset(KEYS[key], expiry, length)
+        count, due = reset(KEYS[key], expiry, length)
       elseif op == 'refund' then
-        fault, count, due, is_closed = refund(KEYS[key], unit, one, windows, start, expiry, length)
+        count, due, is_closed = refund(KEYS[key], unit, one, windows, start, expiry, length)
       else
         error('there is no operation ' .. op)
       end
@@ -233,7 +242,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
         said = said + 1
         reply[said] = CLOSED
       end
-      said = say(said, fault or count, windows, expiry, due)
+      said = say(said, count, windows, expiry, due)
     end
     return said
   end
@@ -249,24 +258,23 @@ local function unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOS
   -- Charges, records, denies or looks at several counters for each request. `asked` has the unit, limit, counted,
   -- windows, expiry and length of each counter.
   local function take_several(said, op, times, requests, key, counters, asked)
-    local count, ends, due, spelt = {}, {}, {}, nil
+    local count, ends, due, held = {}, {}, {}, {}
     for _ = 1, requests do
       local admitted, fault = times, nil
       for i = 1, counters do
         local unit, limit, _, windows, expiry, length = unpack(asked[i], 1, 6)
-        count[i], ends[i], due[i], spelt = read(KEYS[key + i], windows, expiry, length)
-        -- Once one counter is written, no other may fail.
-        if not count[i] or (spelt and tostring(count[i]) ~= spelt) then
+        count[i], ends[i], due[i], held[i] = read(KEYS[key + i], windows, expiry, length)
+        if not count[i] then
           fault = NO_COUNT
         else
           admitted = admit(op, admitted, unit, limit - count[i])
         end
       end
       for i = 1, counters do
-        local unit, _, counted, windows, expiry = unpack(asked[i], 1, 5)
+        local unit, _, counted, windows, expiry, length = unpack(asked[i], 1, 6)
         if not fault then
           local after = charged(count[i], unit, admitted, times - admitted, counted)
-          write(KEYS[key + i], count[i], after, ends[i], due[i])
+          write(KEYS[key + i], count[i], after, ends[i], due[i], held[i], windows, length)
         end
         said = say(said, fault or count[i], windows, expiry, due[i])
       end
@@ -285,12 +293,16 @@ for group = 1, #ARGV do
     from_packed('<sdddsddsdd', ARGV[group])
   local asked, stale = nil, false
   local unit, start, expiry, length
+  -- The number of the window, multiplied.
+  local number = 0
   for i = 1, counters do
     if i > 1 then spelt, one, other, windows, a, b, at = from_packed('<sddsdd', ARGV[group], at) end
     unit = spelt + 0
-    if windows == 'grid' then
-      start = now - (now - a) % b
+    if windows == 'grid' or windows == 'likely' then
+      windows, start = 'grid', now - (now - a) % b
       expiry, length = start + b + GRACE, b
+      local nth = start / b
+      number = b >= SHORTEST and ((nth - nth % 1) % NUMBERS + 1) * SPAN or 0
     elseif windows == 'first_hit' then
       start, expiry, length = nil, nil, b
     else
@@ -307,39 +319,39 @@ for group = 1, #ARGV do
     local limit, counted = one, other
     local all = unit * times
     if times > 1 then spelt = string.format('%.0f', all) end
-    local is_usual = op == 'charge' and not is_tried and expiry and all > 0 and all <= limit
+    local is_usual = op == 'charge' and not undone and expiry and all > 0 and all <= limit
+    local counts = times == 1 and counted > 0
     -- All keys differ. One command for all is a third of the work. For types other than strings it answers nil, as if the
     -- key did not exist.
     local values = not is_usual and requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))
     for i = 1, requests do
       local name, value, count = KEYS[key + i], values and values[i] or undone, nil
-      -- The fast path: a new counter, or one of this window, which is charged before it is read: one command less.
-      -- INCRBY leaves a value that is not an integer unchanged.
       if is_usual then
-        local ends = key + i == 1 and first_ends or call('PEXPIRETIME', name)
-        if ends == NO_KEY then
-          call('SET', name, spelt, 'PXAT', expiry)
+        -- The fast path: a new counter, or one of this window, which is charged before it is read: one command less.
+        -- INCRBY leaves a value that is not an integer unchanged.
+        local ends = key + i == 1 and first_ends or number == 0 and call('PEXPIRETIME', name)
+        local after = (not ends or ends == expiry) and tonumber(try('INCRBY', name, spelt))
+        local sum = after and after - number
+        if ends == NO_KEY or not ends and after == all then
+          call('SET', name, string.format('%.0f', number + all), 'PXAT', expiry)
           count = 0
-        elseif ends == expiry then
-          local after = tonumber(try('INCRBY', name, spelt))
-          count = after and after - all
-          local counts = times == 1 and counted > 0 and after and after > counted and after <= MOST
-          if count and (count < 0 or after > limit and not counts) then
-            call('INCRBY', name, '-' .. spelt)
-            count, value = nil, string.format('%.0f', count)
-          end
+        elseif after and sum >= all and (sum <= limit or counts and sum > counted and sum <= MOST) then
+          count = sum - all
+        elseif after then
+          call('INCRBY', name, '-' .. spelt)
+          value = string.format('%.0f', after - all)
         end
       end
       if count then
         said = said + 1
         reply[said] = count
       else
-        others = others or unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
+        others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED)
         said = others.charge_single(said, name, value, times, unit, limit, counted, windows, expiry, length)
       end
     end
   else
-    others = others or unusual(now, reply, call, try, GRACE, MOST, STALE, NO_COUNT, CLOSED, LATER)
+    others = others or unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTEST, STALE, CLOSED)
     if stale then
       -- If the key names the window, a refund cannot concern another one.
       local fault = op == 'refund' and windows == 'named' and CLOSED or STALE

@@ -68,7 +68,7 @@ impl RedisStore {
             let server = topology.server(self.0.slot(&request)?).ok_or(RedisError::NotReady)?;
             let group = Group { shapes: &request.shapes, times: 1, requests: smallvec![&request.keys[..]] };
             let mut call = Calls::default();
-            script::encode(&[group], &mut call);
+            script::encode(&[group], None, &mut call);
             server.warm_up(&call, deadline).await?;
         }
         Ok(())

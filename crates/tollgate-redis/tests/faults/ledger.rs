@@ -12,6 +12,8 @@ const GRACE: i64 = 1_000;
 #[derive(Debug)]
 struct Stored {
     count: u64,
+    /// What stands before the last 13 digits of the value.
+    number: u64,
     /// In Unix milliseconds.
     expiry: i64,
 }
@@ -30,12 +32,18 @@ pub(crate) fn check(
 ) -> bool {
     let stored = stored(server, pattern);
     let now = server.time().as_unix_millis();
-    let expiry = last.window().unwrap().end().as_unix_millis() + GRACE;
+    let window = last.window().unwrap();
+    let expiry = window.end().as_unix_millis() + GRACE;
+    let (start, length) =
+        (window.start().as_unix_millis(), window.end().since(window.start()).as_millis() as i64);
+    // Only windows on a grid have a number.
+    let numbers = [0, (start / length % 899 + 1) as u64];
     let what = || format!("{pattern}: {stored:?} at {now}, {unknown} unknown after {last:?}");
     let mut is_there = false;
-    for Stored { count, expiry: is } in &stored {
+    for Stored { count, number, expiry: is } in &stored {
         if *is == expiry {
             is_there = true;
+            found.expect(numbers.contains(number), || format!("not the number of its window: {}", what()));
             let possible = last.used()..=last.used() + unknown;
             found.expect(possible.contains(count), || format!("not the count that was told: {}", what()));
         } else {
@@ -56,10 +64,11 @@ pub(crate) fn check(
 fn stored(server: &Server, pattern: &str) -> Vec<Stored> {
     let names: Vec<String> = server.command(["KEYS", pattern]);
     let look = |name: &String| {
-        let count: Option<u64> = server.command(["GET", name]);
+        let value: Option<u64> = server.command(["GET", name]);
         // Gone meanwhile, or told as -2.
         let expiry: i64 = server.command(["PEXPIRETIME", name]);
-        count.filter(|_| expiry != -2).map(|count| Stored { count, expiry })
+        let (count, number) = (value? % 10_u64.pow(13), value? / 10_u64.pow(13));
+        (expiry != -2).then_some(Stored { count, number, expiry })
     };
     names.iter().filter_map(look).collect()
 }

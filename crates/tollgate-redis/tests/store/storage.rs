@@ -18,10 +18,10 @@ fn quota(text: &str) -> PolicyQuota {
 }
 
 /// All keys under the prefix, with their counts and their expiry in Unix milliseconds.
-fn stored(server: &Server, prefix: &str) -> HashMap<String, (String, i64)> {
+fn stored(server: &Server, prefix: &str) -> HashMap<String, (u64, i64)> {
     let keys: Vec<String> = server.command(["KEYS", &format!("{prefix}:*")]);
     let look = |key: String| {
-        let count = server.command(["GET", &key]);
+        let count = server.count(&key).unwrap();
         let expiry = server.command(["PEXPIRETIME", &key]);
         (key, (count, expiry))
     };
@@ -42,12 +42,81 @@ fn a_counter_is_an_integer_that_outlives_its_window_by_a_second() {
     let store = build(store(&server).prefix("storage"));
     let (quota, key) = (quota("5/1h"), Key::from("alice"));
     let counted = block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
-    let expiry = counted[0].window().unwrap().end().as_unix_millis() + 1_000;
-    let stored = stored(&server, "storage");
-    assert_eq!(
-        stored.into_iter().collect::<Vec<_>>(),
-        [("storage:1:login:1h:{xXvTx0caa3RWc8NUkisk5w}".to_owned(), ("3".to_owned(), expiry))]
-    );
+    let window = counted[0].window().unwrap();
+    let expiry = window.end().as_unix_millis() + 1_000;
+    let name = "storage:1:login:1h:{xXvTx0caa3RWc8NUkisk5w}";
+    assert_eq!(stored(&server, "storage"), HashMap::from([(name.to_owned(), (3, expiry))]));
+    let number = window.start().as_unix_millis() / 3_600_000 % 899 + 1;
+    assert_eq!(server.command::<String>(["GET", name]), format!("{number}0000000000003"));
+}
+
+/// Within a second of grace there may be more counters of such short windows than there are numbers.
+#[test]
+fn only_a_window_of_ten_milliseconds_or_more_on_a_grid_has_a_number() {
+    let server = shared(Software::Redis);
+    for (place, (text, has_number)) in [
+        ("5/9ms", false),
+        ("5/10ms", true),
+        ("5/1m@staggered", true),
+        ("5/1h@first_hit", false),
+        ("5/day@Europe/Berlin", false),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let prefix = format!("numbered-{place}");
+        let store = build(store(&server).prefix(&prefix));
+        let (quota, key) = (quota(text), Key::from("alice"));
+        block_on(store.charge(&[Charge::new(&quota, &key, 3)])).unwrap();
+        let (name, (count, _)) = stored(&server, &prefix).into_iter().next().unwrap();
+        let value: u64 = server.command(["GET", &name]);
+        assert_eq!((count, value != count), (3, has_number), "{text}");
+    }
+}
+
+/// A command costs the server as much as all else that the script does for a counter.
+#[test]
+fn a_counter_is_charged_by_one_command_and_one_more_tells_the_time() {
+    for software in Software::ALL {
+        let server = Server::start(software);
+        let store = build(store(&server));
+        let quota = quota("1000/1h");
+        let keys: Vec<Key<'_>> = (0..100_u64).map(Key::from).collect();
+        let charges: Vec<[Charge<'_>; 1]> = keys.iter().map(|key| [Charge::new(&quota, key, 1)]).collect();
+        let together: Vec<&[Charge<'_>]> = charges.iter().map(|charge| &charge[..]).collect();
+        let calls = |command: &str| {
+            let stats: String = server.command(["INFO", "commandstats"]);
+            let stats =
+                stats.lines().find_map(|line| line.strip_prefix(&format!("cmdstat_{command}:calls=")));
+            stats.map_or(0, |stats| stats.split(',').next().unwrap().parse::<u64>().unwrap())
+        };
+        let commands = || ["incrby", "pttl", "pexpiretime", "get", "set", "time"].map(calls);
+        let made = |charge: &dyn Fn()| {
+            let (before, begun) = (commands(), server.time());
+            charge();
+            let made: Vec<u64> = commands().iter().zip(before).map(|(now, then)| now - then).collect();
+            // Once a second, the server is asked for its time.
+            (made, server.time().since(begun).as_secs() + 1)
+        };
+        let charge_together = || {
+            assert!(block_on(store.charge_each(&together)).into_iter().all(|it| it.unwrap().is_admitted()));
+        };
+        let charge_alone = || {
+            for charge in &charges {
+                assert!(block_on(store.charge(charge)).unwrap().is_admitted());
+            }
+        };
+        charge_together();
+        let (made_alone, asked) = made(&charge_alone);
+        let [incrby, pttl, pexpiretime, rest @ ..] = &made_alone[..] else { unreachable!() };
+        assert_eq!((*incrby, *pttl, rest), (100, 100, &[0; 3][..]), "{software:?}");
+        assert!(*pexpiretime <= asked, "{software:?}: {pexpiretime}");
+        let (made_together, _) = made(&charge_together);
+        // In a few batches.
+        let [incrby, pttl, pexpiretime, rest @ ..] = &made_together[..] else { unreachable!() };
+        assert_eq!((*incrby, rest), (100, &[0; 3][..]), "{software:?}");
+        assert!(*pttl <= 10 && *pexpiretime <= 10, "{software:?}: {made_together:?}");
+    }
 }
 
 /// No expiry, and one that the script could not read to the millisecond.
@@ -70,8 +139,8 @@ fn a_key_that_lost_its_expiry_gets_it_back_and_keeps_its_count() {
                 assert_eq!(counted[0].used(), if step == 1 { 4 } else { 3 }, "{text}");
                 assert!(counted[0].window().unwrap().contains(counted[0].now()), "{text}");
                 let expiry = counted[0].window().unwrap().end().as_unix_millis() + 1_000;
-                let repaired: Vec<(String, i64)> = stored(&server, &prefix).into_values().collect();
-                assert_eq!(repaired, [(counted[0].used().to_string(), expiry)], "{text}");
+                let repaired: Vec<(u64, i64)> = stored(&server, &prefix).into_values().collect();
+                assert_eq!(repaired, [(counted[0].used(), expiry)], "{text}");
             }
         }
     }
@@ -91,7 +160,7 @@ fn an_expiry_between_two_windows_is_mended() {
         let counted = block_on(store.peek(&[Charge::new(&quota, &key, 1)])).unwrap()[0];
         assert_eq!((counted.used(), counted.window().unwrap()), (3, window), "{text}");
         let expiry = window.end().as_unix_millis() + 1_000;
-        assert_eq!(stored(&server, &prefix)[&name], ("3".to_owned(), expiry), "{text}");
+        assert_eq!(stored(&server, &prefix)[&name], (3, expiry), "{text}");
     }
 }
 
@@ -163,10 +232,10 @@ fn a_count_that_is_spelt_otherwise_charges_no_quota_of_its_request() {
     let (quota, wide, key) = (quota("5/1h"), quota("9/2h"), Key::from("alice"));
     let pair = [Charge::new(&wide, &key, 1), Charge::new(&quota, &key, 1)];
     block_on(store.charge(&pair)).unwrap();
+    let name = stored(&server, "spelt").into_keys().find(|name| name.contains(":1h:")).unwrap();
     // The script adds to the last four before it sees that they are no counts, and takes that back.
     let others = ["-5", "99999999999999", "9007199254740993", "-9223372036854775808"];
     for text in ["01", "1e0", "0x1", " 1", "1.0", "9223372036854775807"].into_iter().chain(others) {
-        let name = stored(&server, "spelt").into_keys().find(|name| name.contains(":1h:")).unwrap();
         server.command::<()>(["SET", &name, text, "KEEPTTL"]);
         for charges in [&pair[..], &pair[1..]] {
             assert!(is(&block_on(store.charge(charges)), RedisError::WrongType), "{text}");

@@ -152,6 +152,13 @@ impl Server {
         self.try_command(words).unwrap_or_else(|error| panic!("{self}: {error}"))
     }
 
+    /// The count of a counter, as people read it: the last 13 digits of its value. Before them may be a number of its
+    /// window.
+    #[must_use]
+    pub fn count(&self, name: &str) -> Option<u64> {
+        self.command::<Option<u64>>(["GET", name]).map(|value| value % 10_u64.pow(13))
+    }
+
     /// Sends a command, as [`command`](Self::command) does, to be judged by the caller.
     ///
     /// # Errors

@@ -89,7 +89,7 @@ impl Pair {
     async fn first_is(&self, server: &Server, prefix: &str, expected: u64) {
         let name = self.first_name(prefix);
         eventually(async || {
-            let used = server.command::<Option<u64>>(["GET", &name]).unwrap_or(0);
+            let used = server.count(&name).unwrap_or(0);
             if used == expected { Ok(()) } else { Err(format!("{used} used, and not {expected}")) }
         })
         .await;
