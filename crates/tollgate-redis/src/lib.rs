@@ -24,10 +24,10 @@
 //!
 //! # What is stored
 //!
-//! Each counter is a plain integer that you can read with `GET`. Its key is
+//! Each counter is an integer that you can read with `GET`: its last 13 digits are the used units. If the windows have a
+//! fixed length, the digits before them identify the window. Its key is
 //! `{prefix}:1:{policy}:{windows}:{{identity}}`, for example `shop:1:default:1m:{xXvTx0caa3RWc8NUkisk5w}`, with the
-//! [identity](Identity) as a digest, or plain on request. It expires a second after its window; the expiry is also the
-//! record of its window.
+//! [identity](Identity) as a digest, or plain on request. It expires a second after its window.
 //!
 //! To share counters with another system on the same server, use a [`KeyLayout`].
 //!

@@ -1,7 +1,7 @@
 //! Two times: this process's monotonic clock, and its estimate of the server's.
 //!
 //! No decision uses either: the script counts by the server's own clock. They bound the wait for a reply and the
-//! repetition of a denial, choose the calendar window to declare, and spare the script the question for the time.
+//! repetition of a denial, choose the calendar window to declare, and let the script skip reading the clock.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -87,8 +87,20 @@ pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
-/// How often a server is asked for its time, in milliseconds, rather than to prove a probable one.
+/// How long calls may carry a probable time before the server is asked for its own, in milliseconds.
 const ASKED_EVERY: i64 = 1_000;
+
+/// By how much an estimate may be off.
+const MOST_OFF: Duration = Duration::from_secs(1);
+
+/// The server's probable time, for a call that is sent now.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Probable {
+    pub(crate) now: Timestamp,
+    /// Counters of windows that began before this may have been moved to the server from another one. `MIGRATE` moves
+    /// their remaining life, so they may expire too early or too late, which makes the time that it tells wrong.
+    pub(crate) settled: Timestamp,
+}
 
 /// The server's time as this process estimates it, corrected by every reply.
 #[derive(Debug)]
@@ -127,17 +139,19 @@ impl ServerTime {
         }
     }
 
-    /// Returns the estimated time now, if a call may rely on it. A server proves by a counter's life and window number
-    /// that a probable time is in the open window. Those numbers repeat, so after a jump of its clock by many windows it
-    /// might prove a time that is as far off. So once a second it is asked for the time itself.
-    pub(crate) fn probable_at(&self, now: Instant) -> Option<Timestamp> {
+    /// Returns the estimated time now, if a call may rely on it, of a server whose counters have been with it since
+    /// `settled`. The server proves by a counter's life and window number that the probable time is in the open window.
+    /// Those numbers repeat, so after a jump of its clock by many windows it might prove a time that is as far off. So
+    /// once a second it is asked for the time itself.
+    pub(crate) fn probable_at(&self, now: Instant, settled: Option<Instant>) -> Option<Probable> {
         let is_fresh = self.millis(now) < self.asked.load(Ordering::Relaxed) + ASKED_EVERY;
-        is_fresh.then(|| self.estimate_at(now))
+        let settled = settled.map_or(Timestamp::EPOCH, |settled| self.estimate_at(settled) + MOST_OFF);
+        is_fresh.then(|| Probable { now: self.estimate_at(now), settled })
     }
 
     /// Records that a call without a probable time, sent then, was answered.
     pub(crate) fn confirm(&self, sent: Instant) {
-        self.asked.store(self.millis(sent), Ordering::Relaxed);
+        self.asked.fetch_max(self.millis(sent), Ordering::Relaxed);
     }
 
     fn millis(&self, instant: Instant) -> i64 {
@@ -166,17 +180,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_may_rely_on_an_estimate_for_a_second_after_the_server_told_its_time() {
         let time = ServerTime::new();
-        assert_eq!(time.probable_at(instant()), None);
+        assert!(time.probable_at(instant(), None).is_none());
         let sent = instant();
         tokio::time::advance(Duration::from_millis(300)).await;
         time.learn(Timestamp::from_unix_millis(5_000), sent, instant());
-        assert_eq!(time.probable_at(instant()), None, "the server was given a probable time");
+        assert!(time.probable_at(instant(), None).is_none(), "the server was given a probable time");
         time.confirm(sent);
-        assert!(time.probable_at(instant()).is_some_and(|now| now == time.estimate_at(instant())));
+        let settled = instant();
+        let probable = time.probable_at(settled, Some(settled)).expect("it is fresh");
+        let now = time.estimate_at(settled);
+        assert_eq!((probable.now, probable.settled), (now, now + MOST_OFF));
         tokio::time::advance(Duration::from_millis(699)).await;
-        assert!(time.probable_at(instant()).is_some());
+        assert!(time.probable_at(instant(), None).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
-        assert_eq!(time.probable_at(instant()), None);
+        assert!(time.probable_at(instant(), None).is_none());
     }
 
     #[tokio::test(start_paused = true)]

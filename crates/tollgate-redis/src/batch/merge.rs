@@ -7,7 +7,7 @@
 use std::ops::Range;
 
 use smallvec::{SmallVec, smallvec};
-use tollgate::{StoreError, Timestamp};
+use tollgate::StoreError;
 
 use crate::RedisError;
 use crate::keys::Slot;
@@ -15,7 +15,7 @@ use crate::lane::Entry;
 use crate::node::Node;
 use crate::resp::Value;
 use crate::script::{self, Group, Reply, Request};
-use crate::time::{Instant, instant};
+use crate::time::{Instant, Probable, instant};
 
 /// The requests of a batch, in the order in which they are taken.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Merged {
         groups
     }
 
-    /// Answers all requests of this part from the server's reply to a call that was sent then, with this probable time.
+    /// Answers all requests of this part from the server's reply; `sent` and `probable` are those of the call.
     pub(crate) fn answer(
         &self,
         place: usize,
@@ -108,7 +108,7 @@ impl Merged {
         reply: Value,
         server: &Node,
         sent: Instant,
-        probable: Option<Timestamp>,
+        probable: Option<Probable>,
     ) {
         let answered = script::decode(reply).and_then(|reply| {
             // Learn the time first: callers with a stale window retry at once and use it.

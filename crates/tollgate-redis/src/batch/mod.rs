@@ -26,7 +26,7 @@ use std::sync::Arc;
 use std::task::{Context, Waker};
 use std::time::Duration;
 
-use tollgate::{StoreError, Timestamp};
+use tollgate::StoreError;
 
 use self::apart::ask_apart;
 use self::busy_poll::{BusyPoll, CROWD};
@@ -39,7 +39,7 @@ pub(crate) use crate::lane::Awaited;
 use crate::lane::{Batch, Driver, Entry, HeldUp, Lane, Next, Waiter};
 use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
-use crate::time::{CallTime, Instant, instant, wait_for_step};
+use crate::time::{CallTime, Instant, Probable, instant, wait_for_step};
 use crate::topology::Topology;
 use crate::trouble::Trouble;
 
@@ -214,7 +214,7 @@ impl Inner {
         driver: &mut Driver,
     ) {
         let Some(deadlines) = Deadlines::of(&entries, self.timeout) else { return };
-        let probable = server.lane().time().probable_at(instant());
+        let probable = server.lane().time().probable_at(instant(), self.topology.settled());
         let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, server, probable };
         match sender.and_then(|sender| sender.send(&batch.calls())) {
             Ok(exchange) => batch.receive(self, exchange, driver).await,
@@ -234,7 +234,7 @@ struct Dispatched {
     deadlines: Deadlines,
     server: Arc<Node>,
     /// The server's probable time when it was sent.
-    probable: Option<Timestamp>,
+    probable: Option<Probable>,
 }
 
 impl Dispatched {

@@ -18,7 +18,8 @@ const MOST_OFFSET: i64 = 250;
 const ROUND_TRIPS: usize = 200;
 
 /// Rights for counting and for the doctor. These rights are checked whenever a connection is set up, in `rights.rs`.
-pub(super) const RIGHTS: &str = "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +pexpireat +del +ping +hello +info";
+pub(super) const RIGHTS: &str =
+    "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +ping +hello +info";
 
 /// Rights that only some setups need.
 pub(super) const MORE_RIGHTS: &str =

@@ -3,14 +3,14 @@
 use std::mem::discriminant;
 
 use smallvec::SmallVec;
-use tollgate::Timestamp;
 
 use super::{SHA1, Shape, Step, Windows};
 use crate::calls::Calls;
 use crate::keys::KeyText;
 use crate::resp::Writer;
+use crate::time::Probable;
 
-/// The shortest windows of which one is likely to be the open one, in milliseconds.
+/// Shorter windows get no probable time, because it would often be wrong. In milliseconds.
 const LEAST_LIKELY: i64 = 1_000;
 
 /// Requests that differ only in their keys.
@@ -26,9 +26,9 @@ pub(crate) struct Group<'a> {
 /// One argument of many words and numbers.
 struct Argument(SmallVec<[u8; 128]>);
 
-/// Writes the call that executes these requests in this order. With the server's probable time it costs the server less,
-/// even if that is wrong.
-pub(crate) fn encode(groups: &[Group<'_>], probable: Option<Timestamp>, calls: &mut Calls) {
+/// Writes the call that executes these requests in this order. A probable time makes the call cheaper if it is
+/// right, and changes no count if it is wrong.
+pub(crate) fn encode(groups: &[Group<'_>], probable: Option<Probable>, calls: &mut Calls) {
     let keys = || groups.iter().flat_map(|group| &group.requests).flat_map(|keys| keys.iter());
     let count = keys().count();
     // Room for keys of usual lengths.
@@ -46,7 +46,7 @@ pub(crate) fn encode(groups: &[Group<'_>], probable: Option<Timestamp>, calls: &
 
 impl Group<'_> {
     /// The request without its keys.
-    fn argument(&self, probable: Option<Timestamp>) -> Argument {
+    fn argument(&self, probable: Option<Probable>) -> Argument {
         let step = self.shapes.first().map_or(Step::Look, |shape| shape.step);
         debug_assert!(
             self.shapes.iter().all(|shape| discriminant(&shape.step) == discriminant(&step)),
@@ -116,16 +116,17 @@ impl Step {
 }
 
 impl Windows {
-    fn arguments(self, probable: Option<Timestamp>) -> (&'static str, i64, i64) {
+    fn arguments(self, probable: Option<Probable>) -> (&'static str, i64, i64) {
         match self {
             Self::Grid { origin, length } => {
                 let length = length.cast_signed();
-                match probable.map(Timestamp::as_unix_millis) {
-                    Some(now) if length >= LEAST_LIKELY => {
-                        ("likely", now - (now - origin).rem_euclid(length), length)
-                    }
-                    _ => ("grid", origin, length),
-                }
+                let likely =
+                    probable.filter(|_| length >= LEAST_LIKELY).and_then(|Probable { now, settled }| {
+                        let now = now.as_unix_millis();
+                        let start = now - (now - origin).rem_euclid(length);
+                        (start >= settled.as_unix_millis()).then_some(start)
+                    });
+                likely.map_or(("grid", origin, length), |start| ("likely", start, length))
             }
             Self::FirstHit { length } => ("first_hit", 0, length.cast_signed()),
             Self::Given { start, end } => ("given", start, end),

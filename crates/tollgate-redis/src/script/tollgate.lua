@@ -17,7 +17,7 @@
 --              set: 0, and the count to write
 --              refund: the units to give back, and the start of their window
 --     windows, a, b
---              grid: each b ms, one of them from a on;  likely: as grid, and that one probably holds now;
+--              grid: each b ms, one of them from a on;  likely: the same, and the one from a on is probably open;
 --              first_hit: b ms from the first unit;  given: from a to b;  named: from a to b, and the key names the window
 --
 -- The reply is a flat list of integers, which is cheaper to write and to read than a nested one. It has the time, then
@@ -26,7 +26,7 @@
 -- window. A refund of a window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the key
 -- names the window. The caller computes the new counts from these.
 --
--- A counter is an integer that expires a second after its window ends, so its expiry tells its window. On a grid, its
+-- A counter is an integer that expires a second after its window ends, so its expiry tells its window. On a grid, the
 -- value tells it too: the last 13 digits are the count, and those before them are a number of the window. So one command
 -- both charges a counter and finds out whether its window holds now. If the key names the window, other programs may
 -- share the counter and let it expire later; its expiry then tells nothing.
@@ -41,13 +41,14 @@ local call, try, from_packed = redis.call, redis.pcall, struct.unpack
 local GRACE = 1000
 local MOST = 1099511627775
 
--- A window's number is from 1 to NUMBERS, and is multiplied by SPAN, which leaves room for two counts; Lua's integers are
--- exact up to 2^53. Numbers repeat. A counter may be of a window that ended up to GRACE ago or begins as late, so windows
--- shorter than SHORTEST have no number.
-local SPAN, NUMBERS, SHORTEST = 1e13, 899, 10
+-- A window's number is from 1 to NUMBERS, and is multiplied by SPAN, so that a count and the units that are added to it
+-- stay below the next number; Lua's integers are exact up to 2^53. Numbers repeat, for the shortest windows that have one
+-- after a quarter of an hour. Only if the clock steps back by exactly that long, a counter may seem to be in the window
+-- that holds now: its usage is right, but a batch leaves its expiry as it is.
+local SPAN, NUMBERS, SHORTEST = 1e13, 899, 1000
 
--- The usual call, above all on a Cluster: one counter is charged in the window that the caller expects to hold now. The
--- counter's remaining life and its number prove that it does, and then tell the time. The loops below would give the same
+-- The usual call, above all on a Cluster: one counter is charged in the window that the caller expects to be open. The
+-- counter's remaining life and its number prove that it is, and then tell the time. The loops below would give the same
 -- answer, but their many steps cost as much as a command. A new counter, a denial and an error go on there.
 local left, undone
 if #KEYS == 1 then
@@ -79,7 +80,7 @@ local LAST_EXACT = 9007199254740992
 
 -- The expiry of a counter and its remaining life give the time, and cost less than TIME.
 local first_ends = left == NO_KEY and NO_KEY or call('PEXPIRETIME', KEYS[1])
-left = first_ends > 0 and first_ends < LAST_EXACT and call('PTTL', KEYS[1]) or 0
+left = first_ends > 0 and first_ends < LAST_EXACT and (left or call('PTTL', KEYS[1])) or 0
 local now
 if left > 0 then
   now = first_ends - left
@@ -112,17 +113,21 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
     local due = expiry or now + length + GRACE
     value = value or try('GET', key)
     if not value then return 0, nil, due end
-    -- GET fails on other types; treat that as "not a count". INCRBY demands this spelling.
+    -- GET fails on other types; treat that as "not a count". INCRBY demands this spelling, which is never that of -0.
     local whole = tonumber(value)
     if not whole or string.format('%.0f', whole + 0) ~= value then return nil end
     local most = windows == 'grid' and length >= SHORTEST and (NUMBERS + 1) * SPAN or SPAN
     local count = whole % SPAN
     if not (whole >= 0 and whole < most) or whole >= SPAN and count > MOST then return nil end
-    local ends = call('PEXPIRETIME', key)
-    if ends ~= due then
+    local ends, held = call('PEXPIRETIME', key), whole - count
+    -- A counter that was moved from another server may expire too early or too late. Its number tells its window.
+    local is_open = ends == due
+    if held > 0 then is_open = held == number(windows, due, length) end
+    if not is_open then
       local stays = ends > due
       if windows == 'grid' then
         stays = stays and ends <= now + length + 2 * GRACE and (ends - due) % length == 0
+        stays = stays and (held == 0 or held == number(windows, ends, length))
       elseif windows == 'first_hit' then
         stays = ends > now + GRACE and ends <= due + GRACE
       elseif windows == 'given' then
@@ -132,11 +137,11 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
       end
       if stays then
         due = ends
-      elseif windows ~= 'named' and ends ~= NO_EXPIRY and ends <= now + GRACE then
+      elseif held > 0 and ends <= due or windows ~= 'named' and ends ~= NO_EXPIRY and ends <= now + GRACE then
         return 0, nil, due
       end
     end
-    return count, ends, due, whole - count
+    return count, ends, due, held
   end
 
   -- Returns how many times, up to `times`, a unit fits into the room.
@@ -160,7 +165,6 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
     if ends == due and held == number then
       if after ~= before then call('INCRBY', key, after - before) end
     else
-      -- After a long step back its expiry is too late, or another client has changed it.
       call('SET', key, string.format('%.0f', number + after), 'PXAT', due)
     end
   end
@@ -333,7 +337,12 @@ for group = 1, #ARGV do
         local after = (not ends or ends == expiry) and tonumber(try('INCRBY', name, spelt))
         local sum = after and after - number
         if ends == NO_KEY or not ends and after == all then
-          call('SET', name, string.format('%.0f', number + all), 'PXAT', expiry)
+          local written = try('SET', name, string.format('%.0f', number + all), 'PXAT', expiry)
+          if written.err then
+            -- INCRBY has created it without an expiry.
+            call('DEL', name)
+            return written
+          end
           count = 0
         elseif after and sum >= all and (sum <= limit or counts and sum > counted and sum <= MOST) then
           count = sum - all

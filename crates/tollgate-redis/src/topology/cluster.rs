@@ -14,6 +14,7 @@ use super::status::ServerStatus;
 use crate::node::{Address, Health, Node, Peer, ask_once};
 use crate::resp::{Command, Value, command};
 use crate::settings::Checked;
+use crate::time::instant;
 use crate::trouble::{Refusal, Trouble, Unconnected};
 
 /// A Cluster: many primaries, each with some of the slots.
@@ -30,6 +31,9 @@ struct Members {
     known: Mutex<Known>,
 }
 
+/// The first and the last slot of each range, and its primary.
+type Places = Vec<(u16, u16, Address)>;
+
 #[derive(Default)]
 struct Known {
     nodes: HashMap<Address, Arc<Node>>,
@@ -37,12 +41,16 @@ struct Known {
     told: Vec<Address>,
     /// The server that took over a slot last, whose slot map is the newest.
     newest: Option<Address>,
+    /// The places of the slots, and since when they are the same.
+    settled: Option<(Places, Instant)>,
 }
 
 /// The slot map: the primary of each range of slots.
 struct SlotMap {
     /// Sorted, not overlapping.
     ranges: Vec<Range>,
+    /// Since when it is the same.
+    settled: Instant,
 }
 
 struct Range {
@@ -85,6 +93,11 @@ impl Cluster {
             let is_here = |slot| map.node(slot).is_some_and(|other| Arc::ptr_eq(other, node));
             slots.all(is_here).then(|| Arc::clone(node))
         })
+    }
+
+    /// Since when the slot map is the same.
+    pub(super) fn settled(&self) -> Instant {
+        self.finder.with_found(|map| map.map_or_else(instant, |map| map.settled))
     }
 
     /// Returns the node at this address, whatever slots it has.
@@ -217,13 +230,24 @@ impl Members {
             let node = known.node(range.servers.first()?, &self.checked);
             Some(Range { first: range.first, last: range.last, node })
         });
-        let map = SlotMap { ranges: ranges.collect() };
+        let ranges: Vec<Range> = ranges.collect();
+        let places = ranges.iter().map(|range| (range.first, range.last, range.node.address().clone()));
+        let settled = known.settle(places.collect());
+        let map = SlotMap { ranges, settled };
         known.nodes.retain(|_, node| Arc::strong_count(node) > 1 || node.health() == Health::Connected);
         map
     }
 }
 
 impl Known {
+    /// Since when these are the places of the slots.
+    fn settle(&mut self, places: Places) -> Instant {
+        match &self.settled {
+            Some((same, since)) if *same == places => *since,
+            _ => self.settled.insert((places, instant())).1,
+        }
+    }
+
     fn node(&mut self, address: &Address, checked: &Arc<Checked>) -> Arc<Node> {
         let start = || Arc::new(Node::start(address.clone(), checked.clone()));
         self.nodes.entry(address.clone()).or_insert_with(start).clone()

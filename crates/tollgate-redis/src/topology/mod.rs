@@ -123,6 +123,14 @@ impl Topology {
         self.server(slot).map_or_else(|| Arc::clone(&self.unrouted), |server| Arc::clone(server.lane()))
     }
 
+    /// Since when all slots have been where they are, as far as is known. `None` where they never move.
+    pub(crate) fn settled(&self) -> Option<Instant> {
+        match &self.servers {
+            Servers::Single(_) | Servers::Sentinel(_) => None,
+            Servers::Cluster(cluster) => Some(cluster.settled()),
+        }
+    }
+
     /// Estimates the store's time. On a Cluster, returns this machine's clock.
     pub(crate) fn time_at(&self, instant: Instant) -> Timestamp {
         let lane =

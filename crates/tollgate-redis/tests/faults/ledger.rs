@@ -36,8 +36,8 @@ pub(crate) fn check(
     let expiry = window.end().as_unix_millis() + GRACE;
     let (start, length) =
         (window.start().as_unix_millis(), window.end().since(window.start()).as_millis() as i64);
-    // Only windows on a grid have a number.
-    let numbers = [0, (start / length % 899 + 1) as u64];
+    // Only windows on a grid have a number, if they are no shorter than a second.
+    let numbers = [0, if length < 1_000 { 0 } else { (start / length % 899 + 1) as u64 }];
     let what = || format!("{pattern}: {stored:?} at {now}, {unknown} unknown after {last:?}");
     let mut is_there = false;
     for Stored { count, number, expiry: is } in &stored {
