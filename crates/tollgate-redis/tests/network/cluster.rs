@@ -203,6 +203,37 @@ async fn a_slot_that_moves_is_followed_and_loses_nothing() {
     }
 }
 
+/// Such a counter expires too early or too late if the clocks of the two servers differ, and calls that bring a probable
+/// time learn a wrong one from it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_counter_that_was_moved_with_its_slot_gets_its_expiry_back() {
+    for software in Software::ALL {
+        let cluster = Cluster::start(software).calm();
+        let caller = Caller::new(patient_builder(&url(&cluster)).identity(Identity::Plain));
+        let (slot, [asked, unasked]) = neighbors(&cluster);
+        let quota = PolicyQuota::new("moved", "1000000/1d".parse().unwrap());
+        let charge = async |key: &str| {
+            let key = Key::from(key);
+            caller.store.charge(&[Charge::new(&quota, &key, 1)]).await.unwrap()[0].used()
+        };
+        assert_eq!([charge(&asked).await, charge(&unasked).await], [1, 1]);
+        let migration = cluster.migrate(slot, cluster.other_primary(slot));
+        assert_eq!(migration.move_keys(10), 2);
+        migration.finish();
+        // Until calls go to the other one, and bring a probable time.
+        for used in 2..30 {
+            assert_eq!(charge(&asked).await, used);
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        let owner = cluster.primary_of(slot);
+        let name = &owner.command::<Vec<String>>(["KEYS", &format!("*{{{unasked}}}")])[0];
+        let expiry: i64 = owner.command(["PEXPIRETIME", name]);
+        owner.command::<()>(["PEXPIREAT", name, &(expiry - 300).to_string()]);
+        assert_eq!(charge(&unasked).await, 2);
+        assert_eq!(owner.command::<i64>(["PEXPIRETIME", name]), expiry, "{software:?}");
+    }
+}
+
 /// Two identities in one slot were asked for in one call, which nobody takes while one of them has moved and the
 /// other has not: all of their callers were refused, for as long as the move took.
 #[tokio::test(flavor = "multi_thread")]
