@@ -63,14 +63,14 @@ impl Ours {
     ///
     /// If called outside of a Tokio runtime.
     pub(crate) fn new(store: &Store, limit: u32) -> Result<Self> {
-        Self::over(store.builder()?, limit)
+        Self::over(store.builder()?, Quota::per_hour(limit))
     }
 
     /// # Panics
     ///
     /// If called outside of a Tokio runtime.
-    pub(crate) fn over(store: RedisStoreBuilder, limit: u32) -> Result<Self> {
-        Ok(Self(Arc::new(SharedLimiter::new(Quota::per_hour(limit), store.build()?))))
+    pub(crate) fn over(store: RedisStoreBuilder, quota: Quota) -> Result<Self> {
+        Ok(Self(Arc::new(SharedLimiter::new(quota, store.build()?))))
     }
 }
 

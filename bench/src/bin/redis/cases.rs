@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use tokio::runtime::Runtime;
+use tollgate::{Clock as _, Quota, SystemClock};
 use tollgate_bench_harness::cpu_time::cpu_time;
 use tollgate_bench_harness::keys::write_key;
 use tollgate_testkit::servers::Software;
@@ -298,10 +299,18 @@ impl Cases {
     }
 }
 
+const MINUTE: u64 = 60_000;
+
 impl Slots {
+    /// Connects both callers, and waits until a window begins.
     fn new(store: Store, runtime: &Runtime) -> Result<Self> {
-        let ours = Ours::new(&store, NEVER_REACHED)?;
+        let ours = Ours::over(store.builder()?, Quota::per_minute(NEVER_REACHED))?;
         let script = runtime.block_on(Script::new(&store, NEVER_REACHED))?;
+        // A process asks the servers of a Cluster for more in windows that began before it knew where the slots are.
+        let wait = MINUTE - SystemClock.now().as_unix_millis().unsigned_abs() % MINUTE;
+        let wait = if wait < 2_000 { wait + MINUTE } else { wait };
+        eprintln!("waits {} s, until the next minute begins", wait.div_ceil(1_000));
+        std::thread::sleep(Duration::from_millis(wait));
         Ok(Self { ours, script, store })
     }
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Result;
+use tollgate::Quota;
 use tollgate_testkit::servers::{FaultProxy, Way};
 
 use crate::askers::{NEVER_REACHED, Ours};
@@ -28,7 +29,7 @@ impl Far {
     /// If called outside of a Tokio runtime.
     pub(crate) fn new(store: &Store) -> Result<Self> {
         let proxy = FaultProxy::before(store.address());
-        let ours = Ours::over(store.builder_at(proxy.address())?, NEVER_REACHED)?;
+        let ours = Ours::over(store.builder_at(proxy.address())?, Quota::per_hour(NEVER_REACHED))?;
         Ok(Self { ours, proxy })
     }
 

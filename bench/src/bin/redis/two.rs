@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow, ensure};
 use tokio::runtime::Runtime;
+use tollgate::Quota;
 use tollgate_testkit::servers::{FaultProxy, Way};
 
 use crate::askers::{NEVER_REACHED, Ours};
@@ -95,7 +96,7 @@ impl Process {
     fn new(store: &Store, address: SocketAddr) -> Result<Self> {
         let runtime = runtime()?;
         let _inside = runtime.enter();
-        let ours = |limit| Ours::over(store.builder_at(address)?, limit);
+        let ours = |limit| Ours::over(store.builder_at(address)?, Quota::per_hour(limit));
         let (endless, limited) = (ours(NEVER_REACHED)?, ours(LIMIT)?);
         Ok(Self { endless, limited, runtime })
     }

@@ -47,24 +47,30 @@ local MOST = 1099511627775
 -- that holds now: its usage is right, but a batch leaves its expiry as it is.
 local SPAN, NUMBERS, SHORTEST = 1e13, 899, 1000
 
--- The usual call, above all on a Cluster: one counter is charged in the window that the caller expects to be open. The
--- counter's remaining life and its number prove that it is, and then tell the time. The loops below would give the same
--- answer, but their many steps cost as much as a command. A new counter, a denial and an error go on there.
-local left, undone
+-- The usual call, above all on a Cluster: one charge of one counter of the open window. The counter's remaining life and
+-- its expiry tell the time and the window. If the caller expects a window to be open, the life and the window's number
+-- prove that it is, and the expiry need not be asked for. The loops below would give the same answer, but their many steps
+-- cost as much as a command. A new counter, a denial and an error go on there.
+local first_ends, left, undone
 if #KEYS == 1 then
   local op, times, _, _, spelt, limit, counted, windows, a, b = from_packed('<sdddsddsdd', ARGV[1])
-  if windows == 'likely' and op == 'charge' then
+  -- It is nearly always 1, and to compare is cheaper than to parse.
+  local units = times == 1 and spelt == '1' and 1 or times * spelt
+  if op == 'charge' and (windows == 'likely' or windows == 'grid') and units > 0 and units <= limit then
+    local start = a
+    if windows == 'grid' then
+      first_ends = call('PEXPIRETIME', KEYS[1])
+      start = first_ends - b - GRACE
+    end
     left = call('PTTL', KEYS[1])
-    -- It is nearly always 1, and to compare is cheaper than to parse.
-    local units = times == 1 and spelt == '1' and 1 or times * spelt
-    if left > GRACE and left <= b + GRACE and units > 0 and units <= limit then
+    if left > GRACE and left <= b + GRACE and (start - a) % b == 0 then
       if times > 1 then spelt, counted = string.format('%.0f', units), 0 end
       local after = tonumber(try('INCRBY', KEYS[1], spelt))
       if after then
-        local nth = a / b
-        local sum = after - ((nth - nth % 1) % NUMBERS + 1) * SPAN
+        local nth = start / b
+        local sum = after - (b >= SHORTEST and ((nth - nth % 1) % NUMBERS + 1) * SPAN or 0)
         if sum >= units and (sum <= limit or counted > 0 and sum > counted and sum <= MOST) then
-          return cmsgpack.pack({ a + b + GRACE - left, sum - units })
+          return cmsgpack.pack({ start + b + GRACE - left, sum - units })
         end
         call('INCRBY', KEYS[1], '-' .. spelt)
         undone = string.format('%.0f', after - units)
@@ -79,7 +85,7 @@ local NO_KEY = -2
 local LAST_EXACT = 9007199254740992
 
 -- The expiry of a counter and its remaining life give the time, and cost less than TIME.
-local first_ends = left == NO_KEY and NO_KEY or call('PEXPIRETIME', KEYS[1])
+if not first_ends then first_ends = left == NO_KEY and NO_KEY or call('PEXPIRETIME', KEYS[1]) end
 left = first_ends > 0 and first_ends < LAST_EXACT and (left or call('PTTL', KEYS[1])) or 0
 local now
 if left > 0 then
