@@ -26,7 +26,7 @@ use crate::unpacked::NGINX;
 
 /// The oldest version that can run together with this one. A change that breaks this names a new one here, and says so
 /// in the changelog.
-pub(crate) const OLDEST: &str = "ad8b2cf";
+pub(crate) const OLDEST: &str = "e6acac5";
 
 const PATIENCE: Duration = Duration::from_secs(120);
 

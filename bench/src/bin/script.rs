@@ -116,7 +116,7 @@ fn micros_a_call(connection: &mut Connection, script: &str) -> Result<f64> {
     numbers(&mut ours, &[1, 1, 1]);
     ours.extend_from_slice(b"1\0");
     numbers(&mut ours, &[limit, 0]);
-    ours.extend_from_slice(b"likely\0");
+    ours.extend_from_slice(b"open\0");
     numbers(&mut ours, &[start, HOUR_MS]);
     for some in 0..CALLS / AT_ONCE {
         let mut calls = pipe();

@@ -24,8 +24,8 @@
 //!
 //! # What is stored
 //!
-//! Each counter is an integer that you can read with `GET`: its last 13 digits are the used units. If the windows have a
-//! fixed length, the digits before them identify the window. Its key is
+//! Each counter is an integer that you can read with `GET`: its last 13 digits are the used units. If the windows
+//! last a second or more and begin at fixed times, the digits before them identify the window. Its key is
 //! `{prefix}:1:{policy}:{windows}:{{identity}}`, for example `shop:1:default:1m:{xXvTx0caa3RWc8NUkisk5w}`, with the
 //! [identity](Identity) as a digest, or plain on request. It expires a second after its window.
 //!

@@ -1,7 +1,7 @@
 //! Two times: this process's monotonic clock, and its estimate of the server's.
 //!
-//! No decision uses either: the script counts by the server's own clock. They bound the wait for a reply and the
-//! repetition of a denial, choose the calendar window to declare, and let the script skip reading the clock.
+//! No count depends on either: the script counts by the server's own clock. They bound the wait for a reply and the
+//! repetition of a denial, choose the calendar window to declare, and spare the script a question for the expiry.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
@@ -98,7 +98,7 @@ const MOST_OFF: Duration = Duration::from_secs(1);
 pub(crate) struct Probable {
     pub(crate) now: Timestamp,
     /// Counters of windows that began before this may have been moved to the server from another one. `MIGRATE` moves
-    /// their remaining life, so they may expire too early or too late, which makes the time that it tells wrong.
+    /// their remaining life, so they may expire too early or too late, and the time derived from that would be wrong.
     pub(crate) settled: Timestamp,
 }
 

@@ -79,7 +79,7 @@ impl Inner {
         };
         match deadlines.in_time(&mut entries, replied, || Trouble::TimedOut).await {
             None => {}
-            Some(Ok((reply, server))) => merged.answer(0, &mut entries, reply, &server, sent, None),
+            Some(Ok((reply, server))) => merged.answer(0, &mut entries, reply, &server, sent),
             Some(Err(trouble)) if divisible == Divisible::Yes && trouble.may_be_of_some_keys() => {
                 return divide(slot, entries);
             }

@@ -15,7 +15,7 @@ use crate::lane::Entry;
 use crate::node::Node;
 use crate::resp::Value;
 use crate::script::{self, Group, Reply, Request};
-use crate::time::{Instant, Probable, instant};
+use crate::time::{Instant, instant};
 
 /// The requests of a batch, in the order in which they are taken.
 #[derive(Debug)]
@@ -100,7 +100,7 @@ impl Merged {
         groups
     }
 
-    /// Answers all requests of this part from the server's reply; `sent` and `probable` are those of the call.
+    /// Answers all requests of this part from the server's reply to a call that was sent then.
     pub(crate) fn answer(
         &self,
         place: usize,
@@ -108,15 +108,10 @@ impl Merged {
         reply: Value,
         server: &Node,
         sent: Instant,
-        probable: Option<Probable>,
     ) {
         let answered = script::decode(reply).and_then(|reply| {
             // Learn the time first: callers with a stale window retry at once and use it.
-            let time = server.lane().time();
-            time.learn(reply.now(), sent, instant());
-            if probable.is_none() {
-                time.confirm(sent);
-            }
+            server.lane().time().learn(reply.now(), sent, instant());
             self.hand_out(place, entries, reply)
         });
         if let Err(error) = answered {

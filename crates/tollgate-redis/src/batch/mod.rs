@@ -274,8 +274,10 @@ impl Dispatched {
             }
             match reply {
                 Ok(reply) => {
-                    let Self { merged, entries, server, probable, .. } = self;
-                    merged.answer(place, entries, reply, server, sent, *probable);
+                    self.merged.answer(place, &mut self.entries, reply, &self.server, sent);
+                    if self.probable.is_none() {
+                        self.server.lane().time().confirm(sent);
+                    }
                 }
                 Err(trouble) => self.fail(place, trouble, inner, driver),
             }

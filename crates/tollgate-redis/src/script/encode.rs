@@ -10,8 +10,9 @@ use crate::keys::KeyText;
 use crate::resp::Writer;
 use crate::time::Probable;
 
-/// Shorter windows get no probable time, because it would often be wrong. In milliseconds.
-const LEAST_LIKELY: i64 = 1_000;
+/// Shorter windows have no number (`SHORTEST` in the script), and without one the script cannot check a probable time. In
+/// milliseconds.
+const SHORTEST_NUMBERED: i64 = 1_000;
 
 /// Requests that differ only in their keys.
 #[derive(Debug)]
@@ -120,13 +121,13 @@ impl Windows {
         match self {
             Self::Grid { origin, length } => {
                 let length = length.cast_signed();
-                let likely =
-                    probable.filter(|_| length >= LEAST_LIKELY).and_then(|Probable { now, settled }| {
+                let open =
+                    probable.filter(|_| length >= SHORTEST_NUMBERED).and_then(|Probable { now, settled }| {
                         let now = now.as_unix_millis();
                         let start = now - (now - origin).rem_euclid(length);
                         (start >= settled.as_unix_millis()).then_some(start)
                     });
-                likely.map_or(("grid", origin, length), |start| ("likely", start, length))
+                open.map_or(("grid", origin, length), |start| ("open", start, length))
             }
             Self::FirstHit { length } => ("first_hit", 0, length.cast_signed()),
             Self::Given { start, end } => ("given", start, end),
@@ -134,5 +135,24 @@ impl Windows {
             // The script uses the start of such a window only to refuse what is too early.
             Self::Ahead { end } => ("named", 0, end),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn only_windows_with_a_number_that_began_where_the_counters_are_is_probably_open() {
+        let probable =
+            Probable { now: Timestamp::from_unix_millis(9_500), settled: Timestamp::from_unix_millis(8_000) };
+        let arguments = |origin, length| Windows::Grid { origin, length }.arguments(Some(probable));
+        assert_eq!(arguments(0, 1_000), ("open", 9_000, 1_000));
+        assert_eq!(arguments(-300, 1_000), ("open", 8_700, 1_000));
+        assert_eq!(arguments(0, 999), ("grid", 0, 999));
+        assert_eq!(arguments(0, 5_000), ("grid", 0, 5_000), "it began before the slots were where they are");
+        assert_eq!(Windows::Grid { origin: 0, length: 1_000 }.arguments(None), ("grid", 0, 1_000));
     }
 }

@@ -16,7 +16,7 @@ pub(crate) use self::request::{Request, Shape, Step, Windows};
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "305502affe9b1fe233a4cc3a0ee957bdf3e2a85a";
+pub(crate) const SHA1: &str = "ce620941152e238ef9be34ad90c8e56735f22189";
 
 #[cfg(test)]
 mod tests;

@@ -236,8 +236,9 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 
 /// Equal charges of one counter on a grid, which are the only ones that a probable time makes cheaper.
 fn grid_charges() -> impl Strategy<Value = Vec<Request>> {
-    (shape(Kind::Charge), 1..4_usize).prop_map(|(Shape { step, .. }, times)| {
-        let shape = Shape { step, windows: Windows::Grid { origin: 0, length: 3_600_000_000 } };
+    let origin = prop::sample::select(vec![0, -7]);
+    (shape(Kind::Charge), 1..4_usize, origin).prop_map(|(Shape { step, .. }, times, origin)| {
+        let shape = Shape { step, windows: Windows::Grid { origin, length: 3_600_000_000 } };
         let key = b"key".as_slice().into();
         vec![Request { shapes: [shape].into_iter().collect(), keys: [key].into_iter().collect() }; times]
     })

@@ -17,7 +17,7 @@
 --              set: 0, and the count to write
 --              refund: the units to give back, and the start of their window
 --     windows, a, b
---              grid: each b ms, one of them from a on;  likely: the same, and the one from a on is probably open;
+--              grid: each b ms, one of them from a on;  open: the same, and the one from a on is probably open;
 --              first_hit: b ms from the first unit;  given: from a to b;  named: from a to b, and the key names the window
 --
 -- The reply is a flat list of integers, which is cheaper to write and to read than a nested one. It has the time, then
@@ -26,10 +26,11 @@
 -- window. A refund of a window that is not open gives nothing back: CLOSED precedes the rest, or stands alone if the key
 -- names the window. The caller computes the new counts from these.
 --
--- A counter is an integer that expires a second after its window ends, so its expiry tells its window. On a grid, the
--- value tells it too: the last 13 digits are the count, and those before them are a number of the window. So one command
--- both charges a counter and finds out whether its window holds now. If the key names the window, other programs may
--- share the counter and let it expire later; its expiry then tells nothing.
+-- A counter is an integer that expires a second after its window ends, so its expiry tells its window. If the windows are
+-- on a grid and last a second or more, the last 13 digits are the count, and those before them are a number of the window.
+-- So one command both charges a counter and finds out whether its window is open. The number decides, because MIGRATE,
+-- which moves the remaining life of a key, may shift the expiry. If the key names the window, other programs may share the
+-- counter and let it expire later; its expiry then tells nothing.
 --
 -- The clock may step back. A step of up to a second reopens nothing: the counter of a closed window still exists, and a
 -- counter whose window has not begun stays in it. After a longer step, the first operation on a counter takes it, with
@@ -42,21 +43,21 @@ local GRACE = 1000
 local MOST = 1099511627775
 
 -- A window's number is from 1 to NUMBERS, and is multiplied by SPAN, so that a count and the units that are added to it
--- stay below the next number; Lua's integers are exact up to 2^53. Numbers repeat, for the shortest windows that have one
--- after a quarter of an hour. Only if the clock steps back by exactly that long, a counter may seem to be in the window
--- that holds now: its usage is right, but a batch leaves its expiry as it is.
+-- stay below the next number; Lua's integers are exact up to 2^53. Numbers repeat after NUMBERS windows: 15 minutes for
+-- windows of a second. If the clock steps back by exactly that long, a counter seems to be in the open window: its usage is
+-- right, but a batch may leave its expiry as it is.
 local SPAN, NUMBERS, SHORTEST = 1e13, 899, 1000
 
 -- The usual call, above all on a Cluster: one charge of one counter of the open window. The counter's remaining life and
 -- its expiry tell the time and the window. If the caller expects a window to be open, the life and the window's number
 -- prove that it is, and the expiry need not be asked for. The loops below would give the same answer, but their many steps
--- cost as much as a command. A new counter, a denial and an error go on there.
+-- cost as much as a command. A new counter, a denial, an error and an expiry that is off go on there.
 local first_ends, left, undone
 if #KEYS == 1 then
   local op, times, _, _, spelt, limit, counted, windows, a, b = from_packed('<sdddsddsdd', ARGV[1])
   -- It is nearly always 1, and to compare is cheaper than to parse.
   local units = times == 1 and spelt == '1' and 1 or times * spelt
-  if op == 'charge' and (windows == 'likely' or windows == 'grid') and units > 0 and units <= limit then
+  if op == 'charge' and (windows == 'grid' or windows == 'open' and b >= SHORTEST) and units > 0 and units <= limit then
     local start = a
     if windows == 'grid' then
       first_ends = call('PEXPIRETIME', KEYS[1])
@@ -67,6 +68,7 @@ if #KEYS == 1 then
       if times > 1 then spelt, counted = string.format('%.0f', units), 0 end
       local after = tonumber(try('INCRBY', KEYS[1], spelt))
       if after then
+        -- Rounded down: math.floor would be a call.
         local nth = start / b
         local sum = after - (b >= SHORTEST and ((nth - nth % 1) % NUMBERS + 1) * SPAN or 0)
         if sum >= units and (sum <= limit or counted > 0 and sum > counted and sum <= MOST) then
@@ -122,18 +124,24 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
     -- GET fails on other types; treat that as "not a count". INCRBY demands this spelling, which is never that of -0.
     local whole = tonumber(value)
     if not whole or string.format('%.0f', whole + 0) ~= value then return nil end
-    local most = windows == 'grid' and length >= SHORTEST and (NUMBERS + 1) * SPAN or SPAN
-    local count = whole % SPAN
-    if not (whole >= 0 and whole < most) or whole >= SPAN and count > MOST then return nil end
+    local count, has_number = whole % SPAN, windows == 'grid' and length >= SHORTEST
+    if not (whole >= 0 and whole < (has_number and (NUMBERS + 1) * SPAN or SPAN)) then return nil end
+    if has_number and count > MOST then return nil end
     local ends, held = call('PEXPIRETIME', key), whole - count
-    -- A counter that was moved from another server may expire too early or too late. Its number tells its window.
-    local is_open = ends == due
-    if held > 0 then is_open = held == number(windows, due, length) end
-    if not is_open then
+    if held > 0 then
+      if held == number(windows, due, length) then return count, ends, due, held end
+      -- The next window has begun, for a clock that has stepped back since.
+      if held == number(windows, due + length, length) and due <= now + 2 * GRACE then
+        return count, ends, due + length, held
+      end
+      if ends <= due or held == number(windows, due - length, length) then
+        if ends == NO_EXPIRY then call('DEL', key) end
+        return 0, nil, due
+      end
+    elseif ends ~= due then
       local stays = ends > due
       if windows == 'grid' then
         stays = stays and ends <= now + length + 2 * GRACE and (ends - due) % length == 0
-        stays = stays and (held == 0 or held == number(windows, ends, length))
       elseif windows == 'first_hit' then
         stays = ends > now + GRACE and ends <= due + GRACE
       elseif windows == 'given' then
@@ -143,7 +151,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
       end
       if stays then
         due = ends
-      elseif held > 0 and ends <= due or windows ~= 'named' and ends ~= NO_EXPIRY and ends <= now + GRACE then
+      elseif windows ~= 'named' and ends ~= NO_EXPIRY and ends <= now + GRACE then
         return 0, nil, due
       end
     end
@@ -166,12 +174,12 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
 
   -- Changes a counter from `before` to `after`, until it is due, with the number of that window.
   local function write(key, before, after, ends, due, held, windows, length)
-    local number = number(windows, due, length)
     if not ends and after == before then return end
-    if ends == due and held == number then
+    local wanted = number(windows, due, length)
+    if ends == due and held == wanted then
       if after ~= before then call('INCRBY', key, after - before) end
     else
-      call('SET', key, string.format('%.0f', number + after), 'PXAT', due)
+      call('SET', key, string.format('%.0f', wanted + after), 'PXAT', due)
     end
   end
 
@@ -303,16 +311,18 @@ for group = 1, #ARGV do
     from_packed('<sdddsddsdd', ARGV[group])
   local asked, stale = nil, false
   local unit, start, expiry, length
-  -- The number of the window, multiplied.
-  local number = 0
+  -- The number of the window, multiplied, and whether it need not be compared with the expiry.
+  local number, suffices = 0, false
   for i = 1, counters do
     if i > 1 then spelt, one, other, windows, a, b, at = from_packed('<sddsdd', ARGV[group], at) end
     unit = spelt + 0
-    if windows == 'grid' or windows == 'likely' then
+    local is_open = windows == 'open'
+    if windows == 'grid' or is_open then
       windows, start = 'grid', now - (now - a) % b
       expiry, length = start + b + GRACE, b
       local nth = start / b
       number = b >= SHORTEST and ((nth - nth % 1) % NUMBERS + 1) * SPAN or 0
+      suffices = is_open and number > 0
     elseif windows == 'first_hit' then
       start, expiry, length = nil, nil, b
     else
@@ -339,15 +349,16 @@ for group = 1, #ARGV do
       if is_usual then
         -- The fast path: a new counter, or one of this window, which is charged before it is read: one command less.
         -- INCRBY leaves a value that is not an integer unchanged.
-        local ends = key + i == 1 and first_ends or number == 0 and call('PEXPIRETIME', name)
+        local ends = key + i == 1 and first_ends or not suffices and call('PEXPIRETIME', name)
         local after = (not ends or ends == expiry) and tonumber(try('INCRBY', name, spelt))
         local sum = after and after - number
         if ends == NO_KEY or not ends and after == all then
-          local written = try('SET', name, string.format('%.0f', number + all), 'PXAT', expiry)
-          if written.err then
-            -- INCRBY has created it without an expiry.
-            call('DEL', name)
-            return written
+          local text = string.format('%.0f', number + all)
+          local is_set = not ends and try('SET', name, text, 'PXAT', expiry).ok
+          if not is_set then
+            -- INCRBY has created it without an expiry. The error of SET is raised here.
+            if not ends then call('DEL', name) end
+            call('SET', name, text, 'PXAT', expiry)
           end
           count = 0
         elseif after and sum >= all and (sum <= limit or counts and sum > counted and sum <= MOST) then

@@ -41,7 +41,7 @@ struct Known {
     told: Vec<Address>,
     /// The server that took over a slot last, whose slot map is the newest.
     newest: Option<Address>,
-    /// The places of the slots, and since when they are the same.
+    /// The places of the slots, and when they last changed.
     settled: Option<(Places, Instant)>,
 }
 
@@ -49,7 +49,7 @@ struct Known {
 struct SlotMap {
     /// Sorted, not overlapping.
     ranges: Vec<Range>,
-    /// Since when it is the same.
+    /// When it last changed.
     settled: Instant,
 }
 
@@ -95,7 +95,7 @@ impl Cluster {
         })
     }
 
-    /// Since when the slot map is the same.
+    /// Returns when the slot map last changed.
     pub(super) fn settled(&self) -> Instant {
         self.finder.with_found(|map| map.map_or_else(instant, |map| map.settled))
     }
@@ -240,7 +240,7 @@ impl Members {
 }
 
 impl Known {
-    /// Since when these are the places of the slots.
+    /// Returns when these became the places of the slots.
     fn settle(&mut self, places: Places) -> Instant {
         match &self.settled {
             Some((same, since)) if *same == places => *since,

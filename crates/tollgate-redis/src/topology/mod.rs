@@ -123,7 +123,7 @@ impl Topology {
         self.server(slot).map_or_else(|| Arc::clone(&self.unrouted), |server| Arc::clone(server.lane()))
     }
 
-    /// Since when all slots have been where they are, as far as is known. `None` where they never move.
+    /// Returns when a slot last moved, as far as is known, or when they were found. `None` where slots never move.
     pub(crate) fn settled(&self) -> Option<Instant> {
         match &self.servers {
             Servers::Single(_) | Servers::Sentinel(_) => None,

@@ -36,8 +36,14 @@ fn clocks_of_a_cluster_that_jump_reopen_no_window() {
 }
 
 /// Short windows of all kinds, and one that callers declare by their estimate of the server's time.
-const QUOTAS: [&str; 4] =
-    ["20/200ms", "20/200ms@staggered", "20/200ms@first_hit", "1000000/day@Europe/Berlin"];
+const QUOTAS: [&str; 6] = [
+    "20/200ms@staggered",
+    "20/200ms@first_hit",
+    "20/1s",
+    "20/1s@staggered",
+    "1000000/1h",
+    "1000000/day@Europe/Berlin",
+];
 
 const DAY: Duration = Duration::from_secs(25 * 3600);
 
@@ -115,12 +121,13 @@ fn jump<'s>(
         is_over.store(true, Relaxed);
         let mut compared = 0;
         for witness in witnesses {
-            let Witness { key, last, unknown, found, .. } = witness.join().unwrap();
+            let Witness { quota, key, last, unknown, found, .. } = witness.join().unwrap();
             round.found.add(found);
             let tag = format!("{{{key}}}");
             let name = format!("tollgate:1:jumping:*:{tag}");
-            let is_there = last
-                .is_some_and(|last| ledger::check(server_of(&tag), &name, &last, unknown, &mut round.found));
+            let is_there = last.is_some_and(|last| {
+                ledger::check(server_of(&tag), &name, quota, &last, unknown, &mut round.found)
+            });
             compared += u32::from(is_there);
         }
         // Those of long windows at least.
@@ -207,10 +214,10 @@ impl<'a> Witness<'a> {
         let (begun, is_open) = (window.start() <= now + SHORT_STEP, now < window.end());
         self.found.expect(begun && is_open, || format!("not its time: {}", what()));
         self.found.expect(used <= state.limit(), || format!("over the limit (G1): {}", what()));
-        let is_short = window.length() == Duration::from_millis(200);
-        let is_calendar = self.quota.quota().zone().is_some();
-        self.found
-            .expect(is_short || is_calendar, || format!("locked out for longer than a window: {}", what()));
+        let lengths = [("200ms", 200), ("1s", 1_000), ("1h", 3_600_000)];
+        let length = lengths.into_iter().find(|(text, _)| self.quota.windows().starts_with(text));
+        let is_long = length.is_some_and(|(_, millis)| window.length() != Duration::from_millis(millis));
+        self.found.expect(!is_long, || format!("locked out for longer than a window: {}", what()));
         let Some(last) = last else { return };
         let taken = u64::from(state.has_room());
         let goes_on = (last.used() + taken..=last.used() + taken + unknown).contains(&used);

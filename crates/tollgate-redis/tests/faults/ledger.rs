@@ -1,6 +1,6 @@
 //! What servers have in the end, held against what the only caller of each counter was told.
 
-use tollgate::QuotaState;
+use tollgate::{PolicyQuota, QuotaState};
 use tollgate_testkit::servers::Server;
 
 use crate::fault::Found;
@@ -26,6 +26,7 @@ struct Stored {
 pub(crate) fn check(
     server: &Server,
     pattern: &str,
+    quota: &PolicyQuota,
     last: &QuotaState,
     unknown: u64,
     found: &mut Found,
@@ -36,14 +37,18 @@ pub(crate) fn check(
     let expiry = window.end().as_unix_millis() + GRACE;
     let (start, length) =
         (window.start().as_unix_millis(), window.end().since(window.start()).as_millis() as i64);
-    // Only windows on a grid have a number, if they are no shorter than a second.
-    let numbers = [0, if length < 1_000 { 0 } else { (start / length % 899 + 1) as u64 }];
+    // Only windows on a grid have a number, if they are no shorter than a second, and if the key does not name them.
+    let (is_own, windows) = (pattern.starts_with("tollgate:"), quota.windows());
+    let is_on_grid =
+        windows.starts_with(|first: char| first.is_ascii_digit()) && !windows.contains("first_hit");
+    let numbered =
+        if is_own && is_on_grid && length >= 1_000 { (start / length % 899 + 1) as u64 } else { 0 };
     let what = || format!("{pattern}: {stored:?} at {now}, {unknown} unknown after {last:?}");
     let mut is_there = false;
     for Stored { count, number, expiry: is } in &stored {
         if *is == expiry {
             is_there = true;
-            found.expect(numbers.contains(number), || format!("not the number of its window: {}", what()));
+            found.expect(*number == numbered, || format!("not the number of its window: {}", what()));
             let possible = last.used()..=last.used() + unknown;
             found.expect(possible.contains(count), || format!("not the count that was told: {}", what()));
         } else {

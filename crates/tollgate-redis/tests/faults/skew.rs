@@ -104,14 +104,15 @@ fn skew(round: &mut Round) {
             round.found.faults += 1;
         }
         // Only now, when no connection is cut any more, can servers be asked for what they have.
-        for (caller, Counted { names, .. }) in callers.into_iter().zip(&counted) {
+        for (caller, Counted { quota, names, .. }) in callers.into_iter().zip(&counted) {
             let Watched { found, last, unknown } = caller.join().unwrap();
             round.found.add(found);
             for (place, (last, unknown)) in last.iter().zip(unknown).enumerate() {
                 let user = format!("caller-{place}");
                 let server = cluster.primary_of(cluster.slot_of(&format!("{{{user}}}")));
                 if let Some(last) = last {
-                    ledger::check(server, &names.replace("USER", &user), last, unknown, &mut round.found);
+                    let name = names.replace("USER", &user);
+                    ledger::check(server, &name, quota, last, unknown, &mut round.found);
                 }
             }
         }
