@@ -217,6 +217,9 @@ async fn a_counter_that_was_moved_with_its_slot_gets_its_expiry_back() {
             caller.store.charge(&[Charge::new(&quota, &key, 1)]).await.unwrap()[0].used()
         };
         assert_eq!([charge(&asked).await, charge(&unasked).await], [1, 1]);
+        let owner = cluster.primary_of(slot);
+        let name = &owner.command::<Vec<String>>(["KEYS", &format!("*{{{unasked}}}")])[0];
+        let expiry: i64 = owner.command(["PEXPIRETIME", name]);
         let migration = cluster.migrate(slot, cluster.other_primary(slot));
         assert_eq!(migration.move_keys(10), 2);
         migration.finish();
@@ -226,8 +229,6 @@ async fn a_counter_that_was_moved_with_its_slot_gets_its_expiry_back() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
         let owner = cluster.primary_of(slot);
-        let name = &owner.command::<Vec<String>>(["KEYS", &format!("*{{{unasked}}}")])[0];
-        let expiry: i64 = owner.command(["PEXPIRETIME", name]);
         owner.command::<()>(["PEXPIREAT", name, &(expiry - 300).to_string()]);
         assert_eq!(charge(&unasked).await, 2);
         assert_eq!(owner.command::<i64>(["PEXPIRETIME", name]), expiry, "{software:?}");
