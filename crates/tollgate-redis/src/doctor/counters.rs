@@ -56,7 +56,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
         Some(first) => Finding::fail(
             "expiry",
             format!("{} of {seen} keys under {pattern} never expire, such as {first}{whole}", endless.len()),
-            "another program has written or persisted them; a counter is repaired by a later request, at the latest in its next window; delete anything else",
+            "another program has written or persisted them; a request for a counter repairs it, at the latest in its next window; delete anything else",
         ),
     }
     .of(node.address())
