@@ -39,10 +39,13 @@ const LONG: Terms = Terms { limit: 12, window: 3_653 * 86_400_000, opens: Opens:
 /// As long, from the first unit on.
 const FROM_FIRST_HIT: Terms = Terms { opens: Opens::AtFirstUnit, ..LONG };
 
-/// Most histories cross the end of one.
+/// Most histories cross the end of one. Its counters do not tell their window.
 const SHORT: Terms = Terms { window: 20, ..LONG };
 
-/// No longer than a second, so that a replica whose clock lags stays in the window of its primary.
+/// The shortest of which counters tell their window.
+const NUMBERED: Terms = Terms { window: 1_000, ..LONG };
+
+/// Short enough that a replica whose clock lags is often some windows behind.
 const LAGGING: Terms = Terms { window: 250, ..LONG };
 
 /// How long clients wait between two operations, in microseconds.
@@ -128,8 +131,11 @@ impl Kind {
 
 impl Round {
     fn record(&mut self, url: &str, terms: Terms, loss: Loss, trouble: impl FnMut(&mut Rng)) -> Vec<History> {
-        let pauses = if terms.window == LONG.window { PAUSES } else { LONG_PAUSES };
-        let recorder = Recorder::new(stores(url), terms, pauses);
+        let ends = terms.window != LONG.window;
+        let pauses = if ends { LONG_PAUSES } else { PAUSES };
+        // A failover can be at any time in a window, and is to find histories under way.
+        let before_ends = ends && loss == Loss::Nothing;
+        let recorder = Recorder::new(stores(url), terms, pauses, before_ends);
         record(recorder, &mut self.rng, self.count, loss, trouble)
     }
 
@@ -150,7 +156,9 @@ fn single(round: &mut Round) -> Vec<History> {
 
 fn window_ends(round: &mut Round) -> Vec<History> {
     let server = Server::start(round.software);
-    round.in_peace(&process::url(&server), SHORT)
+    let url = process::url(&server);
+    round.count = round.count.div_ceil(2);
+    [SHORT, NUMBERED].into_iter().flat_map(|terms| round.in_peace(&url, terms)).collect()
 }
 
 fn cut(round: &mut Round, terms: Terms) -> Vec<History> {
@@ -201,7 +209,8 @@ fn lagging_failover(round: &mut Round) -> Vec<History> {
     let [primary, replica] = crate::commands::pair(&Settings::new(round.software).steered_clock());
     let proxy = FaultProxy::before(primary.address());
     replica.clock().step(-round.rng.i64(1..900));
-    round.record(&format!("redis://{}", proxy.address()), LAGGING, Loss::Failover, |rng| {
+    let terms = if round.rng.bool() { LAGGING } else { NUMBERED };
+    round.record(&format!("redis://{}", proxy.address()), terms, Loss::Failover, |rng| {
         // What the primary acknowledges from here on is lost.
         replica.command::<()>(["REPLICAOF", "NO", "ONE"]);
         sleep(millis(rng, 5..50));

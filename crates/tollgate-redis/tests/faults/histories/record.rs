@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
 use tokio::time::{Instant, sleep};
@@ -20,6 +20,9 @@ use crate::fault::DEADLINE;
 const CLIENTS: usize = 8;
 const OPERATIONS: usize = 4;
 
+/// How long before a window's end a history starts, in milliseconds.
+const LEAD: Range<i64> = 1..40;
+
 /// For how long a client asks again that was refused: longer than any failover takes.
 const PATIENCE: Duration = Duration::from_secs(60);
 
@@ -31,6 +34,8 @@ pub(crate) struct Recorder {
     quota: PolicyQuota,
     /// How long clients wait between operations, in microseconds.
     pauses: Range<u64>,
+    /// Whether a history starts shortly before a window ends.
+    before_ends: bool,
     /// Counts moments. It orders calls and returns of all clients, so it is sequentially consistent.
     moments: AtomicU64,
     histories: AtomicU64,
@@ -47,7 +52,7 @@ struct Client {
 }
 
 impl Recorder {
-    pub(crate) fn new(stores: Vec<RedisStore>, terms: Terms, pauses: Range<u64>) -> Self {
+    pub(crate) fn new(stores: Vec<RedisStore>, terms: Terms, pauses: Range<u64>, before_ends: bool) -> Self {
         let anchor = match terms.opens {
             Opens::FromEpoch => Anchor::Epoch,
             Opens::AtFirstUnit => Anchor::FirstHit,
@@ -55,7 +60,7 @@ impl Recorder {
         let quota = Quota::new(terms.limit, Duration::from_millis(terms.window.unsigned_abs()));
         let quota = PolicyQuota::new("history", quota.unwrap().with_anchor(anchor).unwrap());
         let [moments, histories] = [0, 0].map(AtomicU64::new);
-        Self { stores, terms, quota, pauses, moments, histories }
+        Self { stores, terms, quota, pauses, before_ends, moments, histories }
     }
 
     /// The next moment.
@@ -65,6 +70,9 @@ impl Recorder {
 
     /// Lets clients charge a counter of their own, and looks at it at last.
     pub(crate) async fn record(self: Arc<Self>, mut rng: Rng) -> History {
+        if self.before_ends {
+            sleep(self.until_an_end(rng.i64(LEAD))).await;
+        }
         let key = Key::from(self.histories.fetch_add(1, SeqCst));
         let client = |number| Client {
             number,
@@ -84,6 +92,13 @@ impl Recorder {
         last.ask(What::Peek).await;
         operations.extend(last.operations);
         History { terms: self.terms, operations }
+    }
+
+    /// How long until a window is about to end, this much before its end in milliseconds. Its servers have the clock of
+    /// this machine.
+    fn until_an_end(&self, lead: i64) -> Duration {
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_millis() as i64;
+        Duration::from_millis((-now - lead).rem_euclid(self.terms.window).unsigned_abs())
     }
 }
 
