@@ -176,6 +176,10 @@ impl Cases {
             }
             Kind::Slots(callers) => {
                 let Slots { ours, script, store } = self.slots.as_ref().context("there is no Cluster")?;
+                // A new minute has new counters, while those of the script last for an hour.
+                if matches!(side, Side::Ours) {
+                    Course::once(&self.keys).run(&self.runtime, ours, callers, length)?;
+                }
                 self.admitted(side, (ours, script, store), &self.keys, callers, length)
             }
             Kind::Hot => {
