@@ -42,7 +42,7 @@ pub(crate) struct Load {
     #[arg(long, value_name = "MICROSECONDS", default_value = "10.1", value_parser = amount)]
     service: f64,
     /// Bytes of the store's memory for a counter
-    #[arg(long, value_name = "BYTES", default_value = "149", value_parser = amount)]
+    #[arg(long, value_name = "BYTES", default_value = "165", value_parser = amount)]
     bytes: f64,
 }
 
