@@ -198,7 +198,7 @@ impl Outages {
             self.begun.get_or_insert(at);
         } else if line.contains("the store answers again") {
             self.whole.extend(self.begun.take().map(|begun| begun..=at));
-        } else if line.contains("the store was away again") {
+        } else if line.contains("the store failed again") {
             // Outages that were gathered since the line before, and have no lines of their own.
             self.whole.extend(self.told.map(|told| told..=at));
             self.begun = line.contains("is away").then_some(at);
@@ -218,7 +218,7 @@ fn an_outage_has_a_beginning_and_an_end() {
     };
     let (gone, back) = ("the store does not answer: error=..", "the store answers again failed=3");
     let again =
-        |store: &str| format!("the store was away again since the last line about it store=\"{store}\"");
+        |store: &str| format!("the store failed again since the last line about it store=\"{store}\"");
     let (answers, away) = (again("answers"), again("is away"));
     for (lines, whole, is_open) in [
         (&[(1, gone), (2, back)][..], &[(1, 2)][..], false),

@@ -206,7 +206,10 @@ impl<S: Store> Metered<S> {
     /// whether the store is slow or silent. So there is such a line also later, once in an outage.
     fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>) {
         self.metrics.answers(false);
-        let begins = self.outages.failed();
+        self.outages.failed(|begins| self.tell_outage(begins, error, advice));
+    }
+
+    fn tell_outage(&self, begins: bool, error: &WithSources<'_>, advice: Option<Advice>) {
         if let Some(advice) = advice.as_ref().map(with_flags) {
             // Marked as told only once the gap has passed.
             let is_news = !self.is_told_late.load(Relaxed)
