@@ -14,6 +14,9 @@ use tracing::{info, warn};
 pub const GAP: Duration = Duration::from_secs(10);
 
 /// The outages of one store. It decides when to log a line.
+///
+/// A line is told while other failed steps wait. So lines are in the order of what they are about, and no request goes on
+/// uncounted before the line about its outage. What tells a line must not note a step itself.
 #[derive(Debug, Default)]
 pub struct Outages {
     /// Whether an answer can be followed by a line. Readable without the lock, so that a working store costs nothing
@@ -59,26 +62,26 @@ pub enum OutageLine {
 }
 
 impl Outages {
-    /// Notes a failed step. Returns the line to log, if any.
-    pub fn failed(&self) -> Option<OutageLine> {
-        self.change(self.story(), |story| story.failed(SystemClock.now()))
+    /// Notes a failed step. Tells the line to log, if any, and returns it.
+    pub fn failed(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
+        self.change(self.story(), |story| story.failed(SystemClock.now()), tell)
     }
 
-    /// Notes an answered step. Returns the line to log, if any.
+    /// Notes an answered step. Tells the line to log, if any, and returns it.
     #[inline]
-    pub fn answered(&self) -> Option<OutageLine> {
+    pub fn answered(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
         // Relaxed: the flag guards no other memory, and the next step sees what this one misses.
-        if self.is_awaiting.load(Ordering::Relaxed) { self.answered_at_last() } else { None }
+        if self.is_awaiting.load(Ordering::Relaxed) { self.answered_at_last(tell) } else { None }
     }
 
-    /// Returns the line about gathered outages, if there are any and their time is up.
-    pub fn due(&self) -> Option<OutageLine> {
-        self.change(self.story(), |story| story.due(SystemClock.now()))
+    /// Tells the line about gathered outages, if there are any and their time is up, and returns it.
+    pub fn due(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
+        self.change(self.story(), |story| story.due(SystemClock.now()), tell)
     }
 
-    /// Returns the line about gathered outages, if there are any, before their time is up.
-    pub fn gathered(&self) -> Option<OutageLine> {
-        self.change(self.story(), |story| story.told(SystemClock.now()))
+    /// Tells the line about gathered outages, if there are any, before their time is up, and returns it.
+    pub fn gathered(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
+        self.change(self.story(), |story| story.told(SystemClock.now()), tell)
     }
 
     /// Returns whether outages are gathered that were not logged yet.
@@ -87,7 +90,7 @@ impl Outages {
     }
 
     #[cold]
-    fn answered_at_last(&self) -> Option<OutageLine> {
+    fn answered_at_last(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
         // While outages are gathered, every answered step comes here. If the lock is taken, the step does not wait for
         // it: a later one notes the same.
         let story = match self.story.try_lock() {
@@ -95,7 +98,7 @@ impl Outages {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        self.change(story, |story| story.answered(SystemClock.now()))
+        self.change(story, |story| story.answered(SystemClock.now()), tell)
     }
 
     fn story(&self) -> MutexGuard<'_, Story> {
@@ -107,9 +110,13 @@ impl Outages {
         &self,
         mut story: MutexGuard<'_, Story>,
         change: impl FnOnce(&mut Story) -> Option<OutageLine>,
+        tell: impl FnOnce(OutageLine),
     ) -> Option<OutageLine> {
         let line = change(&mut story);
         self.is_awaiting.store(story.is_away || story.untold > 0, Ordering::Relaxed);
+        if let Some(line) = line {
+            tell(line);
+        }
         line
     }
 }
@@ -179,7 +186,7 @@ impl Story {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
+    use std::sync::{Barrier, mpsc};
     use std::thread;
 
     use super::OutageLine::{Again, Back, Gone};
@@ -247,30 +254,48 @@ mod tests {
     #[test]
     fn an_answer_does_not_wait_for_another() {
         let outages = Outages::default();
-        outages.failed();
+        outages.failed(drop);
         let (sender, answers) = mpsc::channel();
         let answer = thread::scope(|scope| {
             let story = outages.story();
-            scope.spawn(|| sender.send(outages.answered()));
+            scope.spawn(|| sender.send(outages.answered(drop)));
             // If it waits, it would wait for ever.
             let answer = answers.recv_timeout(Duration::from_secs(60));
             drop(story);
             answer
         });
         assert_eq!(answer, Ok(None));
-        assert_eq!(outages.answered(), Some(Back { failed: 1 }));
+        assert_eq!(outages.answered(drop), Some(Back { failed: 1 }));
+    }
+
+    /// Requests were admitted uncounted before the line about the outage, and its end was logged before its beginning.
+    #[test]
+    fn nothing_goes_on_before_a_line_is_told() {
+        let (outages, begun, is_told) = (Outages::default(), Barrier::new(2), AtomicBool::new(false));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                outages.failed(|line| {
+                    assert_eq!(line, Gone);
+                    begun.wait();
+                    (0..10_000).for_each(|_| thread::yield_now());
+                    is_told.store(true, Ordering::SeqCst);
+                });
+            });
+            begun.wait();
+            assert_eq!((outages.failed(drop), is_told.load(Ordering::SeqCst)), (None, true));
+        });
     }
 
     #[test]
     fn an_answer_looks_at_the_story_only_if_it_may_end_an_outage() {
         let outages = Outages::default();
         let is_awaiting = || outages.is_awaiting.load(Ordering::Relaxed);
-        assert_eq!((outages.answered(), is_awaiting()), (None, false));
-        assert_eq!((outages.failed(), is_awaiting()), (Some(Gone), true));
-        assert_eq!((outages.answered(), is_awaiting()), (Some(Back { failed: 1 }), false));
-        assert_eq!((outages.failed(), outages.answered()), (None, None));
+        assert_eq!((outages.answered(drop), is_awaiting()), (None, false));
+        assert_eq!((outages.failed(drop), is_awaiting()), (Some(Gone), true));
+        assert_eq!((outages.answered(drop), is_awaiting()), (Some(Back { failed: 1 }), false));
+        assert_eq!((outages.failed(drop), outages.answered(drop)), (None, None));
         assert!(is_awaiting() && outages.are_gathered(), "a line is still to come");
-        assert_eq!(outages.gathered(), Some(Again { outages: 1, failed: 1, is_away: false }));
+        assert_eq!(outages.gathered(drop), Some(Again { outages: 1, failed: 1, is_away: false }));
         assert!(!is_awaiting() && !outages.are_gathered());
     }
 }

@@ -41,9 +41,7 @@ impl OutageLog {
     pub(crate) fn decided(&self, counted: &Counted) {
         match counted.first().map(QuotaState::source) {
             Some(Source::Store) => {
-                if let Some(line) = self.outages.answered() {
-                    line.log(Some(&self.rule));
-                }
+                self.outages.answered(|line| line.log(Some(&self.rule)));
             }
             Some(Source::Fallback) => self.failed(None),
             // A denial from this process's memory tells nothing about the store.
@@ -55,15 +53,14 @@ impl OutageLog {
     #[cold]
     fn failed(&self, error: Option<&StoreError>) {
         let rule = &*self.rule;
-        match (self.outages.failed(), error) {
-            (Some(OutageLine::Gone), Some(error)) => {
+        self.outages.failed(|line| match (line, error) {
+            (OutageLine::Gone, Some(error)) => {
                 let error = with_causes(error);
                 warn!(rule, error, "the store does not answer: `Rule::on_store_error` decides");
             }
-            (Some(OutageLine::Gone), None) => warn!(rule, "the fallback decided on a request"),
-            (Some(line), _) => line.log(Some(rule)),
-            (None, _) => {}
-        }
+            (OutageLine::Gone, None) => warn!(rule, "the fallback decided on a request"),
+            (line, _) => line.log(Some(rule)),
+        });
     }
 }
 

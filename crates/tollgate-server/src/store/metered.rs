@@ -206,25 +206,25 @@ impl<S: Store> Metered<S> {
     /// whether the store is slow or silent. So there is such a line also later, once in an outage.
     fn note_outage(&self, error: &WithSources<'_>, advice: Option<Advice>) {
         self.metrics.answers(false);
-        self.outages.failed(|begins| self.tell_outage(begins, error, advice));
-    }
-
-    fn tell_outage(&self, begins: bool, error: &WithSources<'_>, advice: Option<Advice>) {
-        if let Some(advice) = advice.as_ref().map(with_flags) {
-            // Marked as told only once the gap has passed.
-            let is_news = !self.is_told_late.load(Relaxed)
-                && self.late_logged.passes(SystemClock.now(), LOG_GAP)
-                && !self.is_told_late.swap(true, Relaxed);
-            if begins || is_news {
-                warn!(%error, advice, "the store does not answer in time: `on_store_failure` of each policy decides");
-            }
-        } else if begins {
-            let unconnected = self.metrics.unconnected();
-            let (server, trouble, advice) = said(unconnected.as_ref());
-            warn!(
-                %error, server, trouble, advice,
-                "the store does not answer: `on_store_failure` of each policy decides; `tollgate doctor` says more"
-            );
+        let Some(advice) = advice.as_ref().map(with_flags) else {
+            self.outages.failed(|| {
+                let unconnected = self.metrics.unconnected();
+                let (server, trouble, advice) = said(unconnected.as_ref());
+                warn!(
+                    %error, server, trouble, advice,
+                    "the store does not answer: `on_store_failure` of each policy decides; `tollgate doctor` says more"
+                );
+            });
+            return;
+        };
+        let tell = || warn!(%error, advice, "the store does not answer in time: `on_store_failure` of each policy decides");
+        let begins = self.outages.failed(tell);
+        // Marked as told only once the gap has passed.
+        let is_news = !self.is_told_late.load(Relaxed)
+            && self.late_logged.passes(SystemClock.now(), LOG_GAP)
+            && !self.is_told_late.swap(true, Relaxed);
+        if is_news && !begins {
+            tell();
         }
     }
 }
