@@ -18,7 +18,8 @@ use tollgate::{Network, NetworkError};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
-    /// Its name. If this is the name of a [`Field`](crate::Field), the attribute replaces the field.
+    /// Its name. If this is the name of a [`Field`](crate::Field), the attribute replaces the field. A port is then not a
+    /// part of an `ip`, and a query not one of a `path`.
     pub name: String,
     /// The place of its value.
     pub source: Source,

@@ -1,5 +1,7 @@
 //! One line while it is read: its fields are put here, and become a record.
 
+use std::ops::Range;
+
 use memchr::{memchr, memrchr};
 use tollgate::Network;
 
@@ -12,7 +14,7 @@ use crate::record::{Record, Sent, Span};
 use crate::request::{Field, Instant, Precision};
 use crate::time::{self, SECOND, Stamp, Zone};
 use crate::value::{
-    address, authority, duration, is_absent, is_token, sent, status, without_brackets, without_port,
+    Target, address, duration, is_absent, is_token, sent, status, without_brackets, without_port,
 };
 
 /// One line while it is read.
@@ -129,7 +131,9 @@ impl Draft {
             }
         }
         for (field, slot) in plan.replaced() {
-            self.set(field as usize, self.span(slot));
+            let span = self.as_field(field, self.span(slot));
+            self.set(slot, span);
+            self.set(field as usize, span);
         }
         self.set(plan.forwarded(), Span::NONE);
         Ok(())
@@ -176,36 +180,38 @@ impl Draft {
     /// Splits `/path?query`, or a whole URL, which is in the record already.
     fn target(&mut self, plan: &Plan, span: Span) {
         let target = span.of(&self.record.bytes).unwrap_or_default();
-        let (mut start, end) = (span.start(), span.start() + target.len());
-        let mut host = Span::NONE;
-        let mut has_path = !target.is_empty();
-        if !target.starts_with(b"/") {
-            // `*` of OPTIONS is a path. `host:port` of CONNECT is none.
-            if let Some(from) = authority(target) {
-                let rest = target.get(from..).unwrap_or_default();
-                let length = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
-                host = Span::new(start + from, start + from + length);
-                start += from + length;
-                has_path = true;
-            } else if memchr(b':', target).is_some() && memchr(b'/', target).is_none() {
-                host = span;
-                has_path = false;
-            }
-        }
-        let rest = self.record.bytes.get(start..end).unwrap_or_default();
-        let mark = memchr(b'?', rest).map(|at| start + at);
-        let path_end = mark.unwrap_or(end);
-        if plan.wants(Field::Path) && has_path {
-            // A URL without a path asks for `/`.
-            let path =
-                if start == path_end { self.append(b"/", Escape::None) } else { Span::new(start, path_end) };
-            self.set(Field::Path as usize, path);
-        }
-        if let Some(mark) = mark.filter(|_| plan.wants(Field::Query) && has_path) {
-            self.set(Field::Query as usize, Span::new(mark + 1, end));
+        let parts = Target::split(target);
+        let within = |part: Range<usize>| Span::new(span.start() + part.start, span.start() + part.end);
+        if let Some(query) = parts.query.filter(|_| plan.wants(Field::Query)) {
+            self.set(Field::Query as usize, within(query));
         }
         if plan.wants(Field::Host) && self.span(Field::Host as usize) == Span::NONE {
-            self.set(Field::Host as usize, host);
+            self.set(Field::Host as usize, parts.host.map_or(Span::NONE, within));
+        }
+        if let Some(path) = parts.path.filter(|_| plan.wants(Field::Path)) {
+            let path = self.path(within(path));
+            self.set(Field::Path as usize, path);
+        }
+    }
+
+    /// A URL without a path asks for `/`.
+    fn path(&mut self, path: Span) -> Span {
+        if path.is_empty() { self.append(b"/", Escape::None) } else { path }
+    }
+
+    /// The value of an attribute with the name of a field, as this field would have it.
+    fn as_field(&mut self, field: Field, value: Span) -> Span {
+        let Some(text) = value.of(&self.record.bytes) else { return value };
+        match field {
+            Field::Ip => {
+                let address = without_port(text).to_vec();
+                self.append(&address, Escape::None)
+            }
+            Field::Path => match Target::split(text).path {
+                Some(path) => self.path(Span::new(value.start() + path.start, value.start() + path.end)),
+                None => Span::NONE,
+            },
+            _ => value,
         }
     }
 

@@ -17,7 +17,7 @@ pub(crate) struct Known {
     /// `None` if it has no lines.
     pub(crate) detected: Option<Detected>,
     may_be_sampled: bool,
-    /// Its place in the summary.
+    /// Its place in the summary, which has one once all logs are known.
     pub(crate) file: usize,
 }
 
@@ -25,16 +25,15 @@ impl Known {
     /// Looks at so many of the first lines of a log.
     pub(crate) fn new(
         mut log: Log,
-        file: usize,
         most: usize,
         options: &Options,
         counts: &Arc<Counts>,
     ) -> Result<Self, Error> {
-        let (detected, may_be_sampled) = match look(&mut log, file, most, options, counts)? {
+        let (detected, may_be_sampled) = match look(&mut log, most, options, counts)? {
             Some((detected, may_be_sampled)) => (Some(detected), may_be_sampled),
             None => (None, false),
         };
-        Ok(Self { log, detected, may_be_sampled, file })
+        Ok(Self { log, detected, may_be_sampled, file: 0 })
     }
 
     /// The earliest time in the first lines.
@@ -91,7 +90,6 @@ fn series(name: &str) -> String {
 /// Finds the format of a log by its first lines, and whether it may hold only a sample of all requests.
 fn look(
     log: &mut Log,
-    file: usize,
     most: usize,
     options: &Options,
     counts: &Arc<Counts>,
@@ -118,7 +116,7 @@ fn look(
     let (given, zone) = (options.format.as_ref(), options.zone.as_ref());
     let example = |line: usize| {
         let text = copies.get(line).copied().unwrap_or_default();
-        Example::new(file, line as u64 + 1, text)
+        Example::new(0, line as u64 + 1, text)
     };
     let name = log.name.clone();
     let first = copies.iter().position(|line| !line.trim_ascii().is_empty()).unwrap_or(0);

@@ -168,12 +168,15 @@ impl Reader {
         let mut all = Vec::new();
         // Looking at a thousand lines of each of many files takes longer than reading them.
         let most = if logs.len() > MANY { FIRST_LINES / 10 } else { FIRST_LINES };
-        for (file, log) in logs.into_iter().enumerate() {
-            let known = Known::new(log, file, most, &self.options, &self.counts)?;
-            self.tally.summary.files.push(known.summary());
-            all.push(known);
+        for log in logs {
+            all.push(Known::new(log, most, &self.options, &self.counts)?);
         }
-        all.sort_by_key(|known| (known.first(), known.file));
+        // What `access.log.1` has in the second of its rotation comes before what `access.log` has in it.
+        all.sort_by_key(Known::first);
+        for (file, known) in all.iter_mut().enumerate() {
+            known.file = file;
+            self.tally.summary.files.push(known.summary());
+        }
         match self.options.order {
             Order::Nearly { window, requests } => {
                 self.window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);

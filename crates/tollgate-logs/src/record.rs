@@ -72,6 +72,11 @@ impl Span {
         }
     }
 
+    /// Whether it has no byte.
+    pub(crate) fn is_empty(self) -> bool {
+        self.start >= self.end
+    }
+
     pub(crate) fn start(self) -> usize {
         self.start as usize
     }

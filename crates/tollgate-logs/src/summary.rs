@@ -8,7 +8,7 @@ use crate::request::{Instant, Precision};
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The files, in the order in which they were found. [`Request::file`](crate::Request::file) is a place in here.
+    /// The files, in the order of their first requests. [`Request::file`](crate::Request::file) is a place in here.
     pub files: Vec<LogFile>,
     /// All lines, of every kind. Empty ones count.
     pub lines: u64,
@@ -80,7 +80,7 @@ pub struct Unparsed {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Example {
-    /// A place in [`Summary::files`].
+    /// A place in [`Summary::files`]. It is 0 in an error that names the file.
     pub file: usize,
     /// The number of the line in its file, from 1.
     pub line: u64,

@@ -1,6 +1,7 @@
 //! Values of fields: addresses, numbers, durations.
 
 use std::net::IpAddr;
+use std::ops::Range;
 
 use memchr::{memchr, memrchr};
 
@@ -17,8 +18,41 @@ pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
+/// The parts of a request's target, which is `/path?query`, a whole URL, or another form: their places in it.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Target {
+    pub(crate) host: Option<Range<usize>>,
+    /// It is empty in a URL without a path.
+    pub(crate) path: Option<Range<usize>>,
+    pub(crate) query: Option<Range<usize>>,
+}
+
+impl Target {
+    #[inline(always)]
+    pub(crate) fn split(target: &[u8]) -> Self {
+        let (mut host, mut start) = (None, 0);
+        if !target.starts_with(b"/") {
+            // `*` of OPTIONS is a path. `host:port` of CONNECT is none.
+            if let Some(from) = authority(target) {
+                let rest = target.get(from..).unwrap_or_default();
+                let length = rest.iter().position(|byte| b"/?#".contains(byte)).unwrap_or(rest.len());
+                start = from + length;
+                host = Some(from..start);
+            } else if target.is_empty() {
+                return Self { host, path: None, query: None };
+            } else if memchr(b':', target).is_some() && memchr(b'/', target).is_none() {
+                return Self { host: Some(0..target.len()), path: None, query: None };
+            }
+        }
+        let rest = target.get(start..).unwrap_or_default();
+        let mark = memchr(b'?', rest).map(|at| start + at);
+        let path = start..mark.unwrap_or(target.len());
+        Self { host, path: Some(path), query: mark.map(|mark| mark + 1..target.len()) }
+    }
+}
+
 /// Where the authority of a URL begins.
-pub(crate) fn authority(url: &[u8]) -> Option<usize> {
+fn authority(url: &[u8]) -> Option<usize> {
     let colon = memchr(b':', url)?;
     let (scheme, rest) = url.split_at(colon);
     let is_scheme = !scheme.is_empty() && scheme.iter().all(u8::is_ascii_alphanumeric);

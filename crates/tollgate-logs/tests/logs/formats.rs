@@ -579,6 +579,27 @@ fn an_attribute_with_the_name_of_a_field_replaces_it() {
     );
 }
 
+/// A path kept its query and an address its port, so no policy matched them.
+#[test]
+fn an_attribute_with_the_name_of_a_field_is_read_like_it() {
+    let cases = [
+        ("/a?b=c", "192.0.2.1:443", "/a", "192.0.2.1"),
+        ("https://h?b=/c", "[2001:db8::1]:443", "/", "2001:db8::1"),
+        ("https://h/a/?b", "2001:db8::1", "/a/", "2001:db8::1"),
+        ("*", "client.example", "*", "client.example"),
+        ("h:443", "?", "-", "?"),
+    ];
+    for (asked, peer, path, ip) in cases {
+        let line = format!(
+            r#"{{"time":"2026-11-23T16:00:00.1Z","method":"GET","uri":"/x?y=z","to":"{asked}","peer":"{peer}"}}"#
+        );
+        let attributes = ["path=json:/to", "ip=json:/peer"].map(|attribute| attribute.parse().unwrap());
+        let options = Options { attributes: attributes.to_vec(), ..Options::default() };
+        let expected = format!("2026-11-23T16:00:00.1Z {ip} GET {path}?y=z - - 0={path} 1={ip}");
+        assert_eq!(requests(&line, options), [expected], "{asked} {peer}");
+    }
+}
+
 #[test]
 fn an_attribute_that_a_format_cannot_have_is_an_error() {
     let line = r#"192.0.2.7 - - [23/Nov/2026:16:00:10 +0000] "GET / HTTP/1.1" 200 615 "-" "curl/8""#;

@@ -70,15 +70,27 @@ fn files_are_merged_by_time() {
         "16:00:00.05 /1",
         "16:00:00.1 /1",
         "16:00:00.2 /2",
-        "16:00:00.3 /2",
         "16:00:00.3 /3",
+        "16:00:00.3 /2",
         "16:01:40 /4",
         "16:03:20 /3",
         "16:05:00 /5",
     ];
     assert_eq!(times(&found), expected);
-    assert_eq!(summary.files.iter().map(|file| file.requests).collect::<Vec<_>>(), [3, 5]);
+    assert_eq!(summary.files.iter().map(|file| file.requests).collect::<Vec<_>>(), [5, 3]);
     assert_eq!(summary.late, 0);
+}
+
+/// A pattern finds `access.log` before `access.log.1`. What both have in the second of the rotation was read in this order.
+#[test]
+fn a_rotated_file_comes_before_the_next_one() {
+    let (newer, older) = (seconds(&[5, 5, 6]), seconds(&[0, 4, 5]));
+    for order in [Order::default(), Order::SORT] {
+        let options = Options { order, ..Options::default() };
+        let (found, ..) = read_all(vec![log(&newer), log(&older)], options);
+        let of_rotation = &times(&found)[2..5];
+        assert_eq!(of_rotation, ["16:00:05.166666 /3", "16:00:05.5 /1", "16:00:05.833333 /2"]);
+    }
 }
 
 #[test]
