@@ -61,10 +61,8 @@ fn usage(error: &clap::Error) -> u8 {
 /// Prints the answer. Returns its status, unless that would be 0 for an answer that could not be written to standard
 /// output.
 fn answer(text: &str, status: u8) -> u8 {
-    match output::answer(text) {
-        Err(error) if status == SUCCESS => unwritten(&error),
-        _ => status,
-    }
+    let unwritten = output::answer(text).err().map(|error| unwritten(&error));
+    unwritten.filter(|_| status == SUCCESS).unwrap_or(status)
 }
 
 fn unwritten(error: &io::Error) -> u8 {
