@@ -126,7 +126,7 @@ pub enum Error {
 /// Lines hold addresses and tokens, so its text is a line's [shape](Example::shape).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
-    /// The format that reads many lines, but not this one. `None` if the line is JSON without a known field of a request.
+    /// The name of the format that reads many lines, but not this one. `None` if the line is JSON without a known field of a request.
     pub format: Option<String>,
     /// The line.
     pub line: Example,
@@ -138,7 +138,11 @@ impl fmt::Display for Nearest {
         let (line, shape) = (example.line, example.shape());
         match format {
             Some(format) => {
-                write!(f, "the format {format} fits many lines, but not line {line}, of the shape: {shape}")
+                write!(
+                    f,
+                    "the format {format} fits many lines, but not line {line}; if it is the right one, add --format \
+                     {format}; the shape of the line: {shape}"
+                )
             }
             None => write!(
                 f,

@@ -156,8 +156,10 @@ pub(crate) fn detect(
     if let Some(found) = nearest.take_if(|_| given.is_some()).or(idle) {
         return Ok(found);
     }
-    let nearest =
-        nearest.map(|nearest| Miss::Nearest(nearest.name(), nearest.seen.first_unparsed.unwrap_or(0)));
+    let nearest = nearest.map(|nearest| {
+        let line = nearest.seen.first_unparsed.unwrap_or(0);
+        Miss::Nearest(nearest.format.name, line)
+    });
     Err(nearest.or(missing).or(unknown.map(Miss::NoRequest)).unwrap_or(Miss::Nothing))
 }
 

@@ -57,7 +57,7 @@ impl<R: Read> Zstd<R> {
                 })) => {
                     io::copy(&mut (&mut self.input).take(length.into()), &mut io::sink())?;
                 }
-                Err(error) => return Err(io::Error::new(io::ErrorKind::InvalidData, error)),
+                Err(_) => return Err(damaged()),
             }
         }
         Ok(false)
@@ -83,9 +83,9 @@ impl<R: Read> Read for Zstd<R> {
                 self.is_in_frame = true;
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
-                self.decoder
-                    .decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1))
-                    .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))?;
+                let decoded =
+                    self.decoder.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1));
+                decoded.map_err(|_| damaged())?;
             }
             let read = self.decoder.read(room)?;
             if read > 0 || room.is_empty() {
@@ -95,6 +95,11 @@ impl<R: Read> Read for Zstd<R> {
             self.is_in_frame = false;
         }
     }
+}
+
+/// The decoder's own errors are about parts of its format.
+fn damaged() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, "the zstd data is damaged or cut off")
 }
 
 #[cfg(test)]
@@ -171,6 +176,9 @@ mod tests {
 
     #[test]
     fn damaged_and_cut_data_are_errors() {
+        let cut = zstd(&text());
+        let error = read(cut[..cut.len() / 2].to_vec()).unwrap_err();
+        assert_eq!(error.to_string(), "the zstd data is damaged or cut off");
         for whole in [gzip(&text()), zstd(&text())] {
             for cut in [5, whole.len() / 2, whole.len() - 1] {
                 assert!(read(whole[..cut].to_vec()).is_err(), "{cut} of {}", whole.len());

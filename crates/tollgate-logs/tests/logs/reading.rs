@@ -115,7 +115,10 @@ fn an_unknown_format_names_the_nearest_and_a_line() {
             .starts_with("test.log: no known format fits these lines; name one (nginx: --format 'log_format")
     );
     assert!(
-        error.ends_with("the format common fits many lines, but not line 11, of the shape: a a a?"),
+        error.ends_with(
+            "the format common fits many lines, but not line 11; if it is the right one, add --format common; the shape \
+             of the line: a a a?"
+        ),
         "{error}"
     );
     let (.., result) = read_all(vec![log("what is this?\n")], Options::default());

@@ -60,7 +60,7 @@ fn file(file: &LogFile) -> ReadFile {
     }
 }
 
-fn written(micros: i64, zone: &TimeZone) -> String {
+pub(super) fn written(micros: i64, zone: &TimeZone) -> String {
     match jiff::Timestamp::from_microsecond(micros) {
         Ok(time) => time.display_with_offset(zone.to_offset(time)).to_string(),
         Err(_) => format!("{micros} us"),

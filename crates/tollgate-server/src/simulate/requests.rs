@@ -12,7 +12,7 @@ use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
 use super::failure::Failure;
 use super::progress::ProgressLine;
-use super::read_report::read_report;
+use super::read_report::{read_report, written};
 use crate::args::LogArgs;
 
 /// The requests of logs, with the wanted attributes.
@@ -202,8 +202,16 @@ impl Requests {
 
     fn notes(&self, read: &ReadReport) -> Vec<String> {
         let mut notes = Vec::new();
+        let summary = self.reader.summary();
+        if let Some((first, last)) = summary.first_micros.zip(summary.last_micros).filter(|_| self.taken == 0)
+        {
+            let [first, last] = [first, last].map(|micros| written(micros, &self.zone));
+            notes.push(format!(
+                "The logs have requests from {first} to {last}, but none in the period of --from and --to."
+            ));
+        }
         let wanted = self.wanted.iter().zip(&self.seen);
-        for (Wanted { name, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen && read.lines > 0) {
+        for (Wanted { name, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen && self.taken > 0) {
             notes.push(format!(
                 "No request in the logs has {}, which is used here. Use {} to name its place in the log.",
                 code(name),

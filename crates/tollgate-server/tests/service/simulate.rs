@@ -179,7 +179,8 @@ fn logs_without_an_answer_have_status_3() {
         let arguments = [&["simulate", "policies.yaml", "unknown.log"], flags].concat();
         let (status, _, error) = folder.run(&arguments);
         assert_eq!((status, error.contains("hunter2")), (Some(2), quoted), "{error}");
-        assert!(error.contains("not line 25, of the shape: a=a"), "{error}");
+        assert!(error.contains("not line 25; if it is the right one, add --format combined"), "{error}");
+        assert!(error.contains("the shape of the line: a=a"), "{error}");
     }
     let (status, ..) = folder.run(&["simulate", "policies.yaml", "broken.log", "--max-unparsed", "50%"]);
     assert_eq!(status, Some(0));
@@ -188,6 +189,40 @@ fn logs_without_an_answer_have_status_3() {
     assert_eq!((status, error.contains("cut.log.gz: cannot be read")), (Some(3), true), "{error}");
     let (status, said, _) = folder.simulate(&["--from", "2027-01-01T00:00:00Z"]);
     assert_eq!(status, Some(3), "{said}");
+    let period =
+        "from 2026-11-23T12:00:00.25+00:00 to 2026-11-23T12:00:09.5+00:00, but none in the period of --from";
+    // Without a request, it is not known which attributes the log has.
+    assert!(said.contains(period) && !said.contains("--attr"), "{said}");
+}
+
+/// A condition that nothing meets had figures of 0, like a limit that nobody exceeds.
+#[test]
+fn policies_that_match_no_request_are_named() {
+    let folder = Folder::new();
+    let (_, said, _) = folder.simulate(&[]);
+    assert!(said.contains("\n  - No request matches the policy `user`.\n"), "{said}");
+    let idle =
+        |name: char| format!("  - {{ name: {name}, match: {{ path: /gone }}, key: [ip], quotas: [1/1m] }}\n");
+    folder.write("policies.yaml", &(POLICIES.to_owned() + &('a'..='f').map(idle).collect::<String>()));
+    let (_, said, _) = folder.simulate(&[]);
+    assert!(said.contains("these policies: `user`, `a`, `b`, `c`, `d` and 2 more.\n"), "{said}");
+}
+
+/// Estimates looked like counts, and more days were advised where they bring no more clients.
+#[test]
+fn numbers_of_clients_in_a_sample_are_told_to_be_estimates() {
+    let folder = Folder::new();
+    ten_days(&folder);
+    let sampled = ["days.log", "--max-clients", "50"];
+    let (_, said, _) = folder.run(&[&["simulate", "policies.yaml"], &sampled[..]].concat());
+    assert!(said.contains("\nOf about ") && said.contains(" clients, about 0 would be denied"), "{said}");
+    let (_, said, _) = folder.run(&[&["suggest"], &sampled[..]].concat());
+    assert!(
+        said.contains("a larger --max-clients follows more.\n") && !said.contains("more would be"),
+        "{said}"
+    );
+    let (_, said, _) = folder.run(&["suggest", "days.log"]);
+    assert!(said.contains("days more would be enough.\n"), "{said}");
 }
 
 /// Policies of another site had the answer that nobody would be denied.

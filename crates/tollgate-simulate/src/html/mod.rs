@@ -110,12 +110,13 @@ fn summary(page: &mut String, report: &Report) {
         let length = lasting(report.seconds);
         let _ = writeln!(page, "<p class=\"soft\">From {} to {}: {length}.</p>", Text(first), Text(last));
     }
+    let about = report.about();
     let facts = [
         (grouped(report.denied), format!("requests denied, {}", percent(report.denied, report.requests))),
         (
-            grouped(report.denied_clients),
+            format!("{about}{}", grouped(report.denied_clients)),
             format!(
-                "of {} denied, {}",
+                "of {about}{} denied, {}",
                 counted(report.clients, "client"),
                 percent(report.denied_clients, report.clients)
             ),

@@ -20,6 +20,7 @@ impl Answer {
     pub fn markdown(&self) -> String {
         let Self { report, gates } = self;
         let mut text = String::new();
+        let about = report.about();
         let verdict = match self.held() {
             _ if gates.is_empty() => "",
             Held::Held => ": all gates held",
@@ -30,7 +31,7 @@ impl Answer {
         let _ = writeln!(text, "### Replay of {}{verdict}\n", counted(report.requests, "request"));
         let _ = writeln!(
             text,
-            "{} ({}) would be denied, to {} of {} ({}), in {}.\n",
+            "{} ({}) would be denied, to {about}{} of {about}{} ({}), in {}.\n",
             counted(report.denied, "request"),
             percent(report.denied, report.requests),
             grouped(report.denied_clients),

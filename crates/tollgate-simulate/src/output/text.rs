@@ -59,6 +59,7 @@ fn span(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 
 fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Report { requests, denied, clients, denied_clients, undecided, .. } = report;
+    let about = report.about();
     if *requests == 0 {
         return writeln!(f, "\n{}", Report::NO_REQUEST);
     }
@@ -71,7 +72,7 @@ fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     )?;
     writeln!(
         f,
-        "Of {}, {} would be denied at least once ({}).",
+        "Of {about}{}, {about}{} would be denied at least once ({}).",
         counted(*clients, "client"),
         grouped(*denied_clients),
         percent(*denied_clients, *clients)

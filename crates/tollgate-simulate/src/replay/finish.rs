@@ -1,5 +1,6 @@
 //! Turns the figures of a replay into its report.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
@@ -21,6 +22,9 @@ use crate::report::{
     TimeShare,
 };
 use crate::{Curve, Gate, GateError, Histogram, Point, code, percent};
+
+/// Policies without a request that a note lists.
+const IDLE: usize = 5;
 
 impl Replay {
     /// Ends the replay and returns its report.
@@ -230,6 +234,21 @@ impl Noter {
         days.collect()
     }
 
+    /// The note on policies that match no request.
+    fn idle(&self, policies: &Policies) -> Option<String> {
+        if self.all.verdicts.requests == 0 {
+            return None;
+        }
+        let mut requests = BTreeMap::new();
+        for track in self.tracks.iter() {
+            *requests.entry(track.policy).or_insert(0) += track.requests;
+        }
+        let idle = requests.into_iter().filter(|(_, requests)| *requests == 0);
+        let names: Vec<&str> =
+            idle.filter_map(|(policy, _)| Some(policies.as_slice().get(policy)?.name())).collect();
+        idle_note(&names)
+    }
+
     fn notes(&self, policies: &Policies) -> Vec<String> {
         let mut notes = vec![
             "A denied client would have waited, retried or left; here it continues as in the log.".to_owned(),
@@ -264,6 +283,7 @@ impl Noter {
                  estimates from one client in {one_in}; denied requests are counted exactly."
             ));
         }
+        notes.extend(self.idle(policies));
         let empty = self.all.classes.reports(&self.options.classes, 1).into_iter();
         for class in empty.filter(|class| class.requests == 0 && class.class != "others") {
             notes.push(format!("No request is in the class {}.", code(&class.class)));
@@ -287,6 +307,18 @@ impl Noter {
         }
         notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));
         notes
+    }
+}
+
+/// Says which policies match no request: their conditions may be wrong.
+fn idle_note(names: &[&str]) -> Option<String> {
+    let listed: Vec<String> = names.iter().take(IDLE).map(|name| code(name)).collect();
+    let listed = listed.join(", ");
+    match names.len() {
+        0 => None,
+        1 => Some(format!("No request matches the policy {listed}.")),
+        2..=IDLE => Some(format!("No request matches these policies: {listed}.")),
+        all => Some(format!("No request matches these policies: {listed} and {} more.", all - IDLE)),
     }
 }
 

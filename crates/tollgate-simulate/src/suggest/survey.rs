@@ -349,7 +349,8 @@ impl Survey {
         let band = band.and_then(|(part, _)| Band::of(maxima, 0..part, days, self.options.budget));
         let needed = clients_needed(self.options.budget);
         let more_days = match (bound, fitted.count()) {
-            (None, clients @ 1..) => {
+            // More days bring no more clients than may be followed.
+            (None, clients @ 1..) if self.subjects.one_in() == 1 => {
                 Some((days * (needed as f64 / clients as f64 - 1.0)).max(1.0).ceil() as u64)
             }
             _ => None,

@@ -119,6 +119,13 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                     counted(days, "day")
                 )?;
             }
+            if suggestion.one_client_in > 1 {
+                writeln!(
+                    f,
+                    "  Only one client in {} is followed; a larger --max-clients follows more.",
+                    suggestion.one_client_in
+                )?;
+            }
             let least = least_budget(*fitted_clients);
             if least <= 0.5 {
                 let least = percentage(least).replace(' ', "");
