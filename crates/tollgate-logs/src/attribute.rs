@@ -18,8 +18,8 @@ use tollgate::{Network, NetworkError};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
-    /// Its name. If this is the name of a [`Field`](crate::Field), the attribute replaces the field. A port is then not a
-    /// part of an `ip`, and a query not one of a `path`.
+    /// Its name. If this is the name of a [`Field`](crate::Field), the attribute replaces the field, and is read like
+    /// it: the port of an `ip` and the query of a `path` are cut off.
     pub name: String,
     /// The place of its value.
     pub source: Source,
@@ -42,6 +42,13 @@ pub enum Source {
     /// continues from the end of the header, as long as an address is in one of these networks of trusted proxies. If
     /// the format logs no header, it is the logged address.
     Xff(Vec<Network>),
+}
+
+impl Source {
+    /// Whether the value is a part of fields that are in the line.
+    pub(crate) const fn is_part(&self) -> bool {
+        matches!(self, Self::Query(_) | Self::Xff(_))
+    }
 }
 
 /// The text of `--attr` or `--time` is invalid.

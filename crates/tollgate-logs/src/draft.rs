@@ -123,17 +123,20 @@ impl Draft {
         }
         self.record.head.time = micros;
         self.record.head.precision = stamp.precision;
-        for (place, attribute) in plan.attributes.iter().enumerate() {
-            match &attribute.source {
-                Source::Query(name) => self.parameter(Plan::slot(place), name.as_bytes()),
-                Source::Xff(networks) => self.client(plan, Plan::slot(place), networks),
-                _ => {}
+        // First those that are in the line: others are parts of them.
+        for is_part in [false, true] {
+            for (place, attribute) in plan.attributes.iter().enumerate() {
+                let slot = Plan::slot(place);
+                match &attribute.source {
+                    source if source.is_part() != is_part => continue,
+                    Source::Query(name) => self.parameter(slot, name.as_bytes()),
+                    Source::Xff(networks) => self.client(plan, slot, networks),
+                    _ => {}
+                }
+                if let Some(field) = Field::named(&attribute.name) {
+                    self.replace(plan, field, slot);
+                }
             }
-        }
-        for (field, slot) in plan.replaced() {
-            let span = self.as_field(field, self.span(slot));
-            self.set(slot, span);
-            self.set(field as usize, span);
         }
         self.set(plan.forwarded(), Span::NONE);
         Ok(())
@@ -185,8 +188,9 @@ impl Draft {
         if let Some(query) = parts.query.filter(|_| plan.wants(Field::Query)) {
             self.set(Field::Query as usize, within(query));
         }
-        if plan.wants(Field::Host) && self.span(Field::Host as usize) == Span::NONE {
-            self.set(Field::Host as usize, parts.host.map_or(Span::NONE, within));
+        let has_host = self.span(Field::Host as usize) != Span::NONE;
+        if let Some(host) = parts.host.filter(|_| plan.wants(Field::Host) && !has_host) {
+            self.set(Field::Host as usize, within(host));
         }
         if let Some(path) = parts.path.filter(|_| plan.wants(Field::Path)) {
             let path = self.path(within(path));
@@ -194,25 +198,37 @@ impl Draft {
         }
     }
 
-    /// A URL without a path asks for `/`.
+    /// Returns this path, or `/` if it is empty: a URL without a path asks for that.
     fn path(&mut self, path: Span) -> Span {
         if path.is_empty() { self.append(b"/", Escape::None) } else { path }
     }
 
-    /// The value of an attribute with the name of a field, as this field would have it.
-    fn as_field(&mut self, field: Field, value: Span) -> Span {
-        let Some(text) = value.of(&self.record.bytes) else { return value };
-        match field {
-            Field::Ip => {
-                let address = without_port(text).to_vec();
-                self.append(&address, Escape::None)
-            }
-            Field::Path => match Target::split(text).path {
-                Some(path) => self.path(Span::new(value.start() + path.start, value.start() + path.end)),
-                None => Span::NONE,
+    /// Puts an attribute in the place of the field that it has the name of, read like this field.
+    fn replace(&mut self, plan: &Plan, field: Field, slot: usize) {
+        let value = self.span(slot);
+        let text = value.of(&self.record.bytes).unwrap_or_default();
+        let part = |part: Range<usize>| Span::new(value.start() + part.start, value.start() + part.end);
+        let read = match field {
+            Field::Ip => match without_port(text) {
+                b"" => Span::NONE,
+                ip => {
+                    let start = usize::from(ip.len() < text.len() && text.starts_with(b"["));
+                    part(start..start + ip.len())
+                }
             },
+            Field::Path => {
+                let Target { path, query, .. } = Target::split(text);
+                let has_query = self.span(Field::Query as usize) != Span::NONE;
+                if let Some(query) = query.filter(|_| plan.wants(Field::Query) && !has_query) {
+                    self.set(Field::Query as usize, part(query));
+                }
+                path.map_or(Span::NONE, |path| self.path(part(path)))
+            }
+            Field::Query if text.starts_with(b"?") => part(1..text.len()),
             _ => value,
-        }
+        };
+        self.set(slot, read);
+        self.set(field as usize, read);
     }
 
     fn field(&mut self, plan: &Plan, field: Field, text: &[u8], escape: Escape) {

@@ -88,7 +88,10 @@ pub enum Error {
         name: String,
     },
     /// Too many lines cannot be read. [`Reader::summary`](crate::Reader::summary) has examples.
-    #[error("{unparsed} of {lines} lines cannot be read, which is more than {} %", percent(*max_unparsed))]
+    #[error(
+        "{unparsed} of {lines} lines cannot be read, which is more than {} %; --max-unparsed allows more",
+        percent(*max_unparsed)
+    )]
     Unparsed {
         /// The number of unreadable lines.
         unparsed: u64,
@@ -126,7 +129,8 @@ pub enum Error {
 /// Lines hold addresses and tokens, so its text is a line's [shape](Example::shape).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Nearest {
-    /// The name of the format that reads many lines, but not this one. `None` if the line is JSON without a known field of a request.
+    /// The name of the format that reads many lines, but not this one.
+    /// `None` if the line is JSON without a known field of a request.
     pub format: Option<String>,
     /// The line.
     pub line: Example,
@@ -141,7 +145,8 @@ impl fmt::Display for Nearest {
                 write!(
                     f,
                     "the format {format} fits many lines, but not line {line}; if it is the right one, add --format \
-                     {format}; the shape of the line: {shape}"
+                     {format}, and --max-unparsed if more than 1 % of all lines do not have it; the shape of this line: \
+                     {shape}"
                 )
             }
             None => write!(

@@ -41,6 +41,12 @@ impl Known {
         self.detected.as_ref().and_then(|detected| detected.seen.first).unwrap_or(i64::MIN)
     }
 
+    /// The latest time in the first lines. Of rotated files, that of the older one is less, even if the newer one begins
+    /// with the end of a long request.
+    pub(crate) fn last(&self) -> i64 {
+        self.detected.as_ref().and_then(|detected| detected.seen.last).unwrap_or(i64::MAX)
+    }
+
     /// The files that a server writes one after the other have the same series: it is the name without the number or the
     /// day that tells them apart. Only files that begin in an hour that exists twice have one that matters.
     pub(crate) fn series(&self) -> String {

@@ -61,7 +61,7 @@ impl Plan {
 
     /// The slots that requests have in the end.
     pub(crate) fn kept(&self) -> Kept {
-        let is_replaced = |field| self.replaced().any(|(replaced, _)| replaced == field);
+        let is_replaced = |field: Field| self.attributes.iter().any(|other| other.name == field.name());
         let fields = Field::ALL.into_iter().filter(|field| self.wants(*field) || is_replaced(*field));
         let attributes = (0..self.attributes.len()).map(Self::slot);
         fields.map(|field| field as usize).chain(attributes).collect()
@@ -79,12 +79,6 @@ impl Plan {
 
     pub(crate) fn wants(&self, field: Field) -> bool {
         self.wanted.get(field as usize).copied().unwrap_or(false)
-    }
-
-    /// Fields that attributes replace, with the slots of these.
-    pub(crate) fn replaced(&self) -> impl Iterator<Item = (Field, usize)> {
-        let attributes = self.attributes.iter().enumerate();
-        attributes.filter_map(|(place, attribute)| Some((Field::named(&attribute.name)?, Self::slot(place))))
     }
 
     /// The attributes that are fields of lines, as this dialect calls them: the slot, and the name or what the user wrote

@@ -172,11 +172,12 @@ impl Reader {
             all.push(Known::new(log, most, &self.options, &self.counts)?);
         }
         // What `access.log.1` has in the second of its rotation comes before what `access.log` has in it.
-        all.sort_by_key(Known::first);
+        all.sort_by_key(Known::last);
         for (file, known) in all.iter_mut().enumerate() {
             known.file = file;
             self.tally.summary.files.push(known.summary());
         }
+        all.sort_by_key(Known::first);
         match self.options.order {
             Order::Nearly { window, requests } => {
                 self.window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);

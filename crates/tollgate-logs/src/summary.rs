@@ -8,7 +8,8 @@ use crate::request::{Instant, Precision};
 #[derive(Debug, Clone, Default, PartialEq)]
 #[non_exhaustive]
 pub struct Summary {
-    /// The files, in the order of their first requests. [`Request::file`](crate::Request::file) is a place in here.
+    /// The files, in the order in which a server wrote them: by the times in their first lines. Files without a request
+    /// there come last. [`Request::file`](crate::Request::file) is a place in here.
     pub files: Vec<LogFile>,
     /// All lines, of every kind. Empty ones count.
     pub lines: u64,

@@ -3,7 +3,7 @@
 use std::net::IpAddr;
 use std::ops::Range;
 
-use memchr::{memchr, memrchr};
+use memchr::memchr;
 
 use crate::meaning::Unit;
 use crate::reason::Reason;
@@ -18,8 +18,8 @@ pub(crate) fn is_token(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
-/// The parts of a request's target, which is `/path?query`, a whole URL, or another form: their places in it.
-#[derive(Debug, PartialEq, Eq)]
+/// The parts of a request's target, as ranges in it. A target is `/path?query`, a whole URL, `host:port` or `*`.
+#[derive(Debug)]
 pub(crate) struct Target {
     pub(crate) host: Option<Range<usize>>,
     /// It is empty in a URL without a path.
@@ -28,6 +28,7 @@ pub(crate) struct Target {
 }
 
 impl Target {
+    /// Inlined, because each line has a target.
     #[inline(always)]
     pub(crate) fn split(target: &[u8]) -> Self {
         let (mut host, mut start) = (None, 0);
@@ -59,15 +60,16 @@ fn authority(url: &[u8]) -> Option<usize> {
     (is_scheme && rest.starts_with(b"://")).then_some(colon + 3)
 }
 
-/// `[2001:db8::1]:80` and `192.0.2.1:80` without the port. An address of IPv6 without brackets has none.
+/// `[2001:db8::1]:80` and `192.0.2.1:80` without the port. An address of IPv6 without brackets has none, and a list of
+/// addresses stays whole.
 pub(crate) fn without_port(text: &[u8]) -> &[u8] {
-    if text.starts_with(b"[") {
-        return without_brackets(memchr(b']', text).and_then(|at| text.get(..=at)).unwrap_or(text));
-    }
-    match memchr(b':', text) {
-        Some(at) if memrchr(b':', text) == Some(at) => text.get(..at).unwrap_or(text),
-        _ => text,
-    }
+    let end = match text.first() {
+        Some(b'[') => memchr(b']', text).map(|at| at + 1),
+        _ => memchr(b':', text),
+    };
+    let Some((host, port)) = end.and_then(|end| text.split_at_checked(end)) else { return text };
+    let is_port = port.strip_prefix(b":").unwrap_or(port).iter().all(u8::is_ascii_digit);
+    if is_port { without_brackets(host) } else { text }
 }
 
 pub(crate) fn without_brackets(text: &[u8]) -> &[u8] {
@@ -174,6 +176,27 @@ mod tests {
     }
 
     #[test]
+    fn targets_are_split() {
+        let cases = [
+            ("/a?b?c", [None, Some("/a"), Some("b?c")]),
+            ("/a?", [None, Some("/a"), Some("")]),
+            ("?b", [None, Some(""), Some("b")]),
+            ("", [None, None, None]),
+            ("*", [None, Some("*"), None]),
+            ("h:443?x", [Some("h:443?x"), None, None]),
+            ("http://h", [Some("h"), Some(""), None]),
+            ("http://h:8?x", [Some("h:8"), Some(""), Some("x")]),
+            ("http://h#f", [Some("h"), Some("#f"), None]),
+            ("a:b/c", [None, Some("a:b/c"), None]),
+        ];
+        for (text, expected) in cases {
+            let Target { host, path, query } = Target::split(text.as_bytes());
+            let parts = [host, path, query].map(|part| part.map(|part| &text[part]));
+            assert_eq!(parts, expected, "{text}");
+        }
+    }
+
+    #[test]
     fn addresses_lose_their_ports() {
         let cases = [
             ("192.0.2.1", "192.0.2.1"),
@@ -181,6 +204,12 @@ mod tests {
             ("[2001:db8::1]:80", "2001:db8::1"),
             ("[2001:db8::1]", "2001:db8::1"),
             ("2001:db8::1", "2001:db8::1"),
+            ("client.example:80", "client.example"),
+            ("192.0.2.1:80,10.0.0.1", "192.0.2.1:80,10.0.0.1"),
+            ("[2001:db8::1]:80, ::1", "[2001:db8::1]:80, ::1"),
+            ("::1", "::1"),
+            ("unix:", "unix"),
+            (":80", ""),
             ("[", "["),
             ("", ""),
         ];

@@ -37,6 +37,8 @@ pub(crate) struct Seen {
     known_fields: u64,
     /// The earliest time.
     pub(crate) first: Option<i64>,
+    /// The latest time.
+    pub(crate) last: Option<i64>,
     /// Whether a time existed twice, at the end of summer time.
     pub(crate) is_ambiguous: bool,
     /// The finest that was seen. Times that end with zeros may look coarser.
@@ -212,6 +214,7 @@ fn try_format(
                 seen.known_fields += u64::from(parser.known_fields());
                 let head = parser.record().head;
                 seen.first = Some(seen.first.map_or(head.time, |first| first.min(head.time)));
+                seen.last = seen.last.max(Some(head.time));
                 seen.precision =
                     seen.precision.map_or(Some(head.precision), |finest| Some(finest.min(head.precision)));
                 seen.instant = parser.instant().or(seen.instant);

@@ -1,6 +1,8 @@
 //! Compressed logs, recognised by their first bytes.
 
+use std::error::Error as _;
 use std::io::{self, BufRead, BufReader, Chain, Cursor, Read};
+use std::iter;
 
 use flate2::bufread::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -57,7 +59,7 @@ impl<R: Read> Zstd<R> {
                 })) => {
                     io::copy(&mut (&mut self.input).take(length.into()), &mut io::sink())?;
                 }
-                Err(_) => return Err(damaged()),
+                Err(error) => return Err(in_words(error)),
             }
         }
         Ok(false)
@@ -85,7 +87,7 @@ impl<R: Read> Read for Zstd<R> {
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let decoded =
                     self.decoder.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1));
-                decoded.map_err(|_| damaged())?;
+                decoded.map_err(in_words)?;
             }
             let read = self.decoder.read(room)?;
             if read > 0 || room.is_empty() {
@@ -97,9 +99,25 @@ impl<R: Read> Read for Zstd<R> {
     }
 }
 
-/// The decoder's own errors are about parts of its format.
-fn damaged() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, "the zstd data is damaged or cut off")
+/// The decoder's own words are about parts of the format.
+fn in_words(error: FrameDecoderError) -> io::Error {
+    let text = match error {
+        FrameDecoderError::WindowSizeTooBig { .. } => {
+            "it takes more than 128 MiB to decompress; pipe it: zstd -dc --long=31 FILE | tollgate ... -"
+        }
+        FrameDecoderError::DictNotProvided { .. } => {
+            "it was compressed with a dictionary; pipe it: zstd -dc -D DICTIONARY FILE | tollgate ... -"
+        }
+        error => {
+            let mut causes = iter::successors(error.source(), |cause| (**cause).source());
+            let failed = causes.find_map(|cause| cause.downcast_ref::<io::Error>());
+            match failed.filter(|failed| failed.kind() != io::ErrorKind::UnexpectedEof) {
+                Some(failed) => return io::Error::new(failed.kind(), failed.to_string()),
+                None => "the zstd data is damaged or cut off",
+            }
+        }
+    };
+    io::Error::new(io::ErrorKind::InvalidData, text)
 }
 
 #[cfg(test)]
@@ -176,9 +194,6 @@ mod tests {
 
     #[test]
     fn damaged_and_cut_data_are_errors() {
-        let cut = zstd(&text());
-        let error = read(cut[..cut.len() / 2].to_vec()).unwrap_err();
-        assert_eq!(error.to_string(), "the zstd data is damaged or cut off");
         for whole in [gzip(&text()), zstd(&text())] {
             for cut in [5, whole.len() / 2, whole.len() - 1] {
                 assert!(read(whole[..cut].to_vec()).is_err(), "{cut} of {}", whole.len());
@@ -188,5 +203,34 @@ mod tests {
             damaged[last] ^= 0x40;
             assert!(read(damaged).is_err());
         }
+    }
+
+    /// A medium that fails.
+    struct Failing;
+
+    impl Read for Failing {
+        fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
+            Err(io::Error::other("the disk is gone"))
+        }
+    }
+
+    #[test]
+    fn errors_of_zstd_are_in_words() {
+        let whole = zstd(&text());
+        let half = &whole[..whole.len() / 2];
+        let frame = |header: &[u8]| [&ZSTD[..], header, &[1, 0, 0]].concat();
+        let cases = [
+            (half.to_vec(), "the zstd data is damaged or cut off"),
+            ([&whole[..], b"rest"].concat(), "the zstd data is damaged or cut off"),
+            (frame(&[0, 0xa8]), "it takes more than 128 MiB to decompress; pipe it: zstd -dc --long=31 "),
+            (frame(&[1, 0, 7]), "it was compressed with a dictionary; pipe it: zstd -dc -D DICTIONARY "),
+        ];
+        for (bytes, expected) in cases {
+            let error = read(bytes).unwrap_err().to_string();
+            assert!(error.starts_with(expected), "{error}");
+        }
+        let failing = Cursor::new(half.to_vec()).chain(Failing);
+        let error = plain(failing).unwrap().read_to_end(&mut Vec::new()).unwrap_err();
+        assert_eq!(error.to_string(), "the disk is gone");
     }
 }

@@ -587,7 +587,9 @@ fn an_attribute_with_the_name_of_a_field_is_read_like_it() {
         ("https://h?b=/c", "[2001:db8::1]:443", "/", "2001:db8::1"),
         ("https://h/a/?b", "2001:db8::1", "/a/", "2001:db8::1"),
         ("*", "client.example", "*", "client.example"),
-        ("h:443", "?", "-", "?"),
+        ("h:443", ":80", "-", "-"),
+        // Only the last address of such a list is not the client's own word.
+        ("/", "192.0.2.1:80, 10.0.0.1", "/", "192.0.2.1:80, 10.0.0.1"),
     ];
     for (asked, peer, path, ip) in cases {
         let line = format!(
@@ -598,6 +600,11 @@ fn an_attribute_with_the_name_of_a_field_is_read_like_it() {
         let expected = format!("2026-11-23T16:00:00.1Z {ip} GET {path}?y=z - - 0={path} 1={ip}");
         assert_eq!(requests(&line, options), [expected], "{asked} {peer}");
     }
+    // If the line has no other query, that of the path is used.
+    let line = r#"{"time":"2026-11-23T16:00:00.1Z","method":"GET","to":"/a?key=k"}"#;
+    let attributes = ["key=query:key", "path=json:/to"].map(|attribute| attribute.parse().unwrap());
+    let options = Options { attributes: attributes.to_vec(), ..Options::default() };
+    assert_eq!(requests(line, options), ["2026-11-23T16:00:00.1Z - GET /a?key=k - - 0=k 1=/a"]);
 }
 
 #[test]

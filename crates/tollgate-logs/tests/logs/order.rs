@@ -70,14 +70,14 @@ fn files_are_merged_by_time() {
         "16:00:00.05 /1",
         "16:00:00.1 /1",
         "16:00:00.2 /2",
-        "16:00:00.3 /3",
         "16:00:00.3 /2",
+        "16:00:00.3 /3",
         "16:01:40 /4",
         "16:03:20 /3",
         "16:05:00 /5",
     ];
     assert_eq!(times(&found), expected);
-    assert_eq!(summary.files.iter().map(|file| file.requests).collect::<Vec<_>>(), [5, 3]);
+    assert_eq!(summary.files.iter().map(|file| file.requests).collect::<Vec<_>>(), [3, 5]);
     assert_eq!(summary.late, 0);
 }
 
@@ -91,6 +91,26 @@ fn a_rotated_file_comes_before_the_next_one() {
         let of_rotation = &times(&found)[2..5];
         assert_eq!(of_rotation, ["16:00:05.166666 /3", "16:00:05.5 /1", "16:00:05.833333 /2"]);
     }
+    // The newer file begins with the end of a request of an hour, which began before all that is in the older one.
+    let of = |name: &str, lines: [(u32, u32); 3]| {
+        let line = |(end, took)| {
+            format!("::1 [2026-11-23T16:00:{end:02}Z] \"GET /{name}{took} HTTP/1.1\" {took}.000\n")
+        };
+        lines.map(line).concat()
+    };
+    let inputs = vec![
+        log(""),
+        log(of("newer", [(5, 3_600), (5, 0), (6, 0)])),
+        log(of("older", [(0, 0), (4, 0), (5, 0)])),
+    ];
+    let format = r#"$remote_addr [$time_iso8601] "$request" $request_time"#;
+    let options = Options { format: Some(format.parse().unwrap()), ..Options::default() };
+    let (found, summary, result) = read_all(inputs, options);
+    result.unwrap();
+    assert_eq!(summary.files.iter().map(|file| file.lines).collect::<Vec<_>>(), [3, 3, 0]);
+    let expected = ["15:00:05.5 /newer3600", "16:00:00.5 /older0", "16:00:04.5 /older0"];
+    assert_eq!(times(&found)[..3], expected);
+    assert_eq!(times(&found)[3..], ["16:00:05.25 /older0", "16:00:05.75 /newer0", "16:00:06.5 /newer0"]);
 }
 
 #[test]

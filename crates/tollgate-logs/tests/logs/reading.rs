@@ -84,7 +84,9 @@ fn too_many_unreadable_lines_are_an_error_after_the_last_request() {
     }
     for (share, percent) in [(0.01, "1"), (0.007, "0.7"), (0.0, "0")] {
         let (.., result) = read_all(vec![log(text(11))], options(share));
-        let expected = format!("11 of 1011 lines cannot be read, which is more than {percent} %");
+        let expected = format!(
+            "11 of 1011 lines cannot be read, which is more than {percent} %; --max-unparsed allows more"
+        );
         assert_eq!(result.unwrap_err().to_string(), expected);
     }
 }
@@ -116,8 +118,8 @@ fn an_unknown_format_names_the_nearest_and_a_line() {
     );
     assert!(
         error.ends_with(
-            "the format common fits many lines, but not line 11; if it is the right one, add --format common; the shape \
-             of the line: a a a?"
+            "the format common fits many lines, but not line 11; if it is the right one, add --format common, and \
+             --max-unparsed if more than 1 % of all lines do not have it; the shape of this line: a a a?"
         ),
         "{error}"
     );
