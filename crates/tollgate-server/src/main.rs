@@ -61,8 +61,9 @@ fn usage(error: &clap::Error) -> u8 {
 /// Prints the answer. Returns its status, unless that would be 0 for an answer that could not be written to standard
 /// output.
 fn answer(text: &str, status: u8) -> u8 {
-    let unwritten = output::answer(text).err().map(|error| unwritten(&error));
-    unwritten.filter(|_| status == SUCCESS).unwrap_or(status)
+    let Err(error) = output::answer(text) else { return status };
+    let lost = unwritten(&error);
+    if status == SUCCESS { lost } else { status }
 }
 
 fn unwritten(error: &io::Error) -> u8 {

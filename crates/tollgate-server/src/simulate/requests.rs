@@ -207,11 +207,12 @@ impl Requests {
         {
             let [first, last] = [first, last].map(|micros| written(micros, &self.zone));
             notes.push(format!(
-                "The logs have requests from {first} to {last}, but none in the period of --from and --to."
+                "No request is in the chosen period (--from, --to). Those in the logs are from {first} to {last}."
             ));
         }
-        let wanted = self.wanted.iter().zip(&self.seen);
-        for (Wanted { name, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen && self.taken > 0) {
+        // Without a request, nothing is known of attributes.
+        let wanted = self.wanted.iter().zip(&self.seen).filter(|_| self.taken > 0);
+        for (Wanted { name, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen) {
             notes.push(format!(
                 "No request in the logs has {}, which is used here. Use {} to name its place in the log.",
                 code(name),

@@ -115,12 +115,15 @@ fn run(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -
 }
 
 /// If standard error was full, `check` and `check-config` exited with 101. If standard output was full, they exited
-/// with 0.
+/// with 0, and a failed gate did not say that its report was lost.
 #[test]
 fn commands_keep_their_exit_status_if_output_cannot_be_written() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user"]);
     let url = format!("http://{}", server.public);
     let (valid, invalid) = (Written::new("valid", POLICY), Written::new("invalid", "policies: [{}]\n"));
+    let log = Written::new("log", "::1 - - [23/Nov/2026:12:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n");
+    let by_ip = Written::new("by-ip", "policies: [{ name: all, key: [ip], quotas: [0/1d] }]\n");
+    let replayed = ["simulate", by_ip.path(), log.path(), "--min-requests", "1", "--fail-if", "denied > 0"];
     let (valid, invalid) = (valid.path(), invalid.path());
     assert_eq!(server.get("/v1/check?user=denied").status, 200);
     for (arguments, status) in [
@@ -134,6 +137,7 @@ fn commands_keep_their_exit_status_if_output_cannot_be_written() {
         (&["explain", valid, "user=a"], 0),
         (&["explain", invalid, "user=a"], 1),
         (&["explain", "/nowhere", "user=a"], 2),
+        (&replayed, 1),
         (&["doctor", "--store", "redis://127.0.0.1:1"], 1),
         (&["doctor", "--store", "http://h"], 2),
         // It asks the store each time.

@@ -180,7 +180,7 @@ fn logs_without_an_answer_have_status_3() {
         let (status, _, error) = folder.run(&arguments);
         assert_eq!((status, error.contains("hunter2")), (Some(2), quoted), "{error}");
         assert!(error.contains("not line 25; if it is the right one, add --format combined"), "{error}");
-        assert!(error.contains("the shape of the line: a=a"), "{error}");
+        assert!(error.contains("the shape of this line: a=a"), "{error}");
     }
     let (status, ..) = folder.run(&["simulate", "policies.yaml", "broken.log", "--max-unparsed", "50%"]);
     assert_eq!(status, Some(0));
@@ -189,38 +189,63 @@ fn logs_without_an_answer_have_status_3() {
     assert_eq!((status, error.contains("cut.log.gz: cannot be read")), (Some(3), true), "{error}");
     let (status, said, _) = folder.simulate(&["--from", "2027-01-01T00:00:00Z"]);
     assert_eq!(status, Some(3), "{said}");
-    let period =
-        "from 2026-11-23T12:00:00.25+00:00 to 2026-11-23T12:00:09.5+00:00, but none in the period of --from";
-    // Without a request, it is not known which attributes the log has.
-    assert!(said.contains(period) && !said.contains("--attr"), "{said}");
+    let note = "(--from, --to). Those in the logs are from 2026-11-23T12:00:00.25+00:00 to 2026-11-23T12:00:09.5+00:00.";
+    assert!(said.contains(note) && !said.contains("--attr") && !said.contains("policy `"), "{said}");
 }
 
 /// A condition that nothing meets had figures of 0, like a limit that nobody exceeds.
 #[test]
-fn policies_that_match_no_request_are_named() {
+fn policies_that_count_no_request_are_named() {
     let folder = Folder::new();
-    let (_, said, _) = folder.simulate(&[]);
-    assert!(said.contains("\n  - No request matches the policy `user`.\n"), "{said}");
+    let noted = |policies: &str| {
+        folder.write("policies.yaml", policies);
+        let (_, said, _) = folder.simulate(&[]);
+        let note =
+            said.lines().find(|line| line.contains("count no request") || line.contains("counts no request"));
+        note.map(|note| note.trim_start_matches("  - ").to_owned())
+    };
+    let check = "; check their conditions, and that their keys are in the log.";
+    let one = "The policy `user` counts no request; check its conditions, and that its key is in the log.";
+    assert_eq!(noted(POLICIES).unwrap(), one);
     let idle =
         |name: char| format!("  - {{ name: {name}, match: {{ path: /gone }}, key: [ip], quotas: [1/1m] }}\n");
-    folder.write("policies.yaml", &(POLICIES.to_owned() + &('a'..='f').map(idle).collect::<String>()));
-    let (_, said, _) = folder.simulate(&[]);
-    assert!(said.contains("these policies: `user`, `a`, `b`, `c`, `d` and 2 more.\n"), "{said}");
+    let many =
+        |names: std::ops::RangeInclusive<char>| POLICIES.to_owned() + &names.map(idle).collect::<String>();
+    assert_eq!(
+        noted(&many('a'..='d')).unwrap(),
+        format!("The policies `user`, `a`, `b`, `c`, `d` count no request{check}")
+    );
+    assert_eq!(
+        noted(&many('a'..='f')).unwrap(),
+        format!("The policies `user`, `a`, `b`, `c`, `d` and 2 others count no request{check}")
+    );
+    // These need not count any.
+    let login = "policies:\n  - { name: login, match: { path: /login }, key: [ip], candidate: [3/1m], quotas: [9/1m] }\n";
+    for more in [
+        "deny: [{ ip: 198.51.100.1 }]\n",
+        "allow: [{ ip: 198.51.100.1 }]\n",
+        "  - { name: off, mode: off, match: { path: /gone }, key: [ip], quotas: [1/1m] }\n",
+        "  - { name: free, match: { path: /gone }, key: [ip], quotas: unlimited }\n",
+    ] {
+        assert_eq!(noted(&format!("{login}{more}")), None, "{more}");
+    }
 }
 
 /// Estimates looked like counts, and more days were advised where they bring no more clients.
 #[test]
-fn numbers_of_clients_in_a_sample_are_told_to_be_estimates() {
+fn client_figures_of_a_sample_are_marked_as_estimates() {
     let folder = Folder::new();
     ten_days(&folder);
     let sampled = ["days.log", "--max-clients", "50"];
     let (_, said, _) = folder.run(&[&["simulate", "policies.yaml"], &sampled[..]].concat());
     assert!(said.contains("\nOf about ") && said.contains(" clients, about 0 would be denied"), "{said}");
     let (_, said, _) = folder.run(&[&["suggest"], &sampled[..]].concat());
-    assert!(
-        said.contains("a larger --max-clients follows more.\n") && !said.contains("more would be"),
-        "{said}"
-    );
+    let advice = "is followed; a larger --max-clients follows more.\n";
+    assert!(said.contains(advice) && !said.contains("more would be"), "{said}");
+    assert!(said.contains(" requests of about "), "{said}");
+    // It needs 2,995 clients, however many days there are.
+    let (_, said, _) = folder.run(&["suggest", "days.log", "--max-clients", "2000"]);
+    assert!(!said.contains("more would be"), "{said}");
     let (_, said, _) = folder.run(&["suggest", "days.log"]);
     assert!(said.contains("days more would be enough.\n"), "{said}");
 }

@@ -10,7 +10,7 @@ use std::fmt::Write as _;
 
 use self::escape::Text;
 use self::table::Table;
-use crate::output::number::{counted, grouped, lasting, shares};
+use crate::output::number::{about, counted, grouped, lasting, shares};
 use crate::output::text::{NEWLY_ALLOWED, ON_TRIAL};
 use crate::report::{DeniedClient, PolicyReport, QuotaReport, ReadReport, Report};
 use crate::{Answer, Held, percent};
@@ -110,7 +110,7 @@ fn summary(page: &mut String, report: &Report) {
         let length = lasting(report.seconds);
         let _ = writeln!(page, "<p class=\"soft\">From {} to {}: {length}.</p>", Text(first), Text(last));
     }
-    let about = report.about();
+    let about = about(report.one_client_in);
     let facts = [
         (grouped(report.denied), format!("requests denied, {}", percent(report.denied, report.requests))),
         (
@@ -131,8 +131,8 @@ fn summary(page: &mut String, report: &Report) {
         ),
     ];
     page.push_str("<ul class=\"facts\">\n");
-    for (number, about) in facts {
-        let _ = writeln!(page, "<li><b>{number}</b> {}</li>", Text(about));
+    for (number, text) in facts {
+        let _ = writeln!(page, "<li><b>{number}</b> {}</li>", Text(text));
     }
     page.push_str("</ul>\n");
     if !report.has_answer() {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use tollgate_policy::Printable;
 
 use super::curve::{legend, marks};
-use super::number::{counted, grouped, lasting};
+use super::number::{about, counted, grouped, lasting};
 use super::read::{formats, lines_read};
 use super::table::Table;
 use super::{Answer, code};
@@ -20,7 +20,7 @@ impl Answer {
     pub fn markdown(&self) -> String {
         let Self { report, gates } = self;
         let mut text = String::new();
-        let about = report.about();
+        let about = about(report.one_client_in);
         let verdict = match self.held() {
             _ if gates.is_empty() => "",
             Held::Held => ": all gates held",

@@ -25,6 +25,11 @@ pub(crate) fn counted(number: u64, one: &str) -> String {
     format!("{} {one}{end}", grouped(number))
 }
 
+/// Returns what stands before a number of clients, of whom one in this many was followed.
+pub(crate) const fn about(one_client_in: u64) -> &'static str {
+    if one_client_in > 1 { "about " } else { "" }
+}
+
 /// Writes a whole, a part of it, and the share of the part.
 pub(crate) fn shares(part: u64, whole: u64) -> [String; 3] {
     [grouped(whole), grouped(part), percent(part, whole)]

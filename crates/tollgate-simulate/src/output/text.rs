@@ -6,7 +6,7 @@ use tollgate_policy::Printable;
 
 use super::Answer;
 use super::curve::curve;
-use super::number::{counted, grouped, lasting, most_in_a_window, shares};
+use super::number::{about, counted, grouped, lasting, most_in_a_window, shares};
 pub(crate) use super::read::read_report;
 use super::table::Table;
 use crate::report::{DeniedClient, PolicyReport, QuotaReport, Report, TimeShare};
@@ -59,7 +59,7 @@ fn span(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
 
 fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let Report { requests, denied, clients, denied_clients, undecided, .. } = report;
-    let about = report.about();
+    let about = about(report.one_client_in);
     if *requests == 0 {
         return writeln!(f, "\n{}", Report::NO_REQUEST);
     }

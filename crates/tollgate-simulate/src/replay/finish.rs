@@ -23,8 +23,8 @@ use crate::report::{
 };
 use crate::{Curve, Gate, GateError, Histogram, Point, code, percent};
 
-/// Policies without a request that a note lists.
-const IDLE: usize = 5;
+/// The most policies that a note lists.
+const LISTED: usize = 5;
 
 impl Replay {
     /// Ends the replay and returns its report.
@@ -234,19 +234,31 @@ impl Noter {
         days.collect()
     }
 
-    /// The note on policies that match no request.
-    fn idle(&self, policies: &Policies) -> Option<String> {
-        if self.all.verdicts.requests == 0 {
-            return None;
-        }
+    /// Names the policies that count no request: their conditions may be wrong.
+    fn without_requests(&self, policies: &Policies) -> Option<String> {
         let mut requests = BTreeMap::new();
-        for track in self.tracks.iter() {
+        for track in self.tracks.iter().filter(|track| !track.quotas.is_empty()) {
             *requests.entry(track.policy).or_insert(0) += track.requests;
         }
-        let idle = requests.into_iter().filter(|(_, requests)| *requests == 0);
-        let names: Vec<&str> =
-            idle.filter_map(|(policy, _)| Some(policies.as_slice().get(policy)?.name())).collect();
-        idle_note(&names)
+        let without = requests.into_iter().filter(|(_, requests)| *requests == 0);
+        let names = without.filter_map(|(policy, _)| Some(code(policies.as_slice().get(policy)?.name())));
+        let names: Vec<String> = names.collect();
+        let (listed, others) = names.split_at(names.len().min(LISTED));
+        let others = match others.len() {
+            0 => String::new(),
+            others => format!(" and {}", counted(others as u64, "other")),
+        };
+        let listed = listed.join(", ");
+        match names.len() {
+            0 => None,
+            1 => Some(format!(
+                "The policy {listed} counts no request; check its conditions, and that its key is in the log."
+            )),
+            _ => Some(format!(
+                "The policies {listed}{others} count no request; check their conditions, and that their keys are in the \
+                 log."
+            )),
+        }
     }
 
     fn notes(&self, policies: &Policies) -> Vec<String> {
@@ -283,10 +295,12 @@ impl Noter {
                  estimates from one client in {one_in}; denied requests are counted exactly."
             ));
         }
-        notes.extend(self.idle(policies));
-        let empty = self.all.classes.reports(&self.options.classes, 1).into_iter();
-        for class in empty.filter(|class| class.requests == 0 && class.class != "others") {
-            notes.push(format!("No request is in the class {}.", code(&class.class)));
+        if self.all.verdicts.requests > 0 {
+            notes.extend(self.without_requests(policies));
+            let classes = self.all.classes.reports(&self.options.classes, 1).into_iter();
+            for class in classes.filter(|class| class.requests == 0 && class.class != "others") {
+                notes.push(format!("No request is in the class {}.", code(&class.class)));
+            }
         }
         let examples = [&self.all.examples, &self.all.before_examples, &self.all.tried_examples];
         if examples.into_iter().any(Examples::is_short) {
@@ -307,18 +321,6 @@ impl Noter {
         }
         notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));
         notes
-    }
-}
-
-/// Says which policies match no request: their conditions may be wrong.
-fn idle_note(names: &[&str]) -> Option<String> {
-    let listed: Vec<String> = names.iter().take(IDLE).map(|name| code(name)).collect();
-    let listed = listed.join(", ");
-    match names.len() {
-        0 => None,
-        1 => Some(format!("No request matches the policy {listed}.")),
-        2..=IDLE => Some(format!("No request matches these policies: {listed}.")),
-        all => Some(format!("No request matches these policies: {listed} and {} more.", all - IDLE)),
     }
 }
 

@@ -293,11 +293,6 @@ impl Report {
         self.requests.saturating_sub(self.undecided).saturating_sub(self.unlimited)
     }
 
-    /// What stands before an estimated number of clients.
-    pub(crate) const fn about(&self) -> &'static str {
-        if self.one_client_in > 1 { "about " } else { "" }
-    }
-
     /// Whether a policy matches any of the requests, in whatever role, or some are denied because none does.
     #[must_use]
     pub fn has_answer(&self) -> bool {

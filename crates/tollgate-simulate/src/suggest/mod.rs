@@ -140,8 +140,8 @@ pub struct SuggestedQuota {
     pub limit: Option<u64>,
     /// The clients that a bound needs.
     pub clients_needed: u64,
-    /// About how many more days of such traffic would bring them, if there are too few. `None` if not all clients are
-    /// followed: then only a larger maximum helps.
+    /// About how many more days of such traffic would bring them, if there are too few. `None` also if fewer may be
+    /// followed, because a longer log does not change that.
     pub more_days: Option<u64>,
     /// The effect of the limit in the rest of the period.
     pub held_out: Option<HeldOut>,

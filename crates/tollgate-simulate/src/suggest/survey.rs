@@ -349,8 +349,10 @@ impl Survey {
         let band = band.and_then(|(part, _)| Band::of(maxima, 0..part, days, self.options.budget));
         let needed = clients_needed(self.options.budget);
         let more_days = match (bound, fitted.count()) {
-            // More days bring no more clients than may be followed.
-            (None, clients @ 1..) if self.subjects.one_in() == 1 => {
+            // More days do not bring more clients than may be followed.
+            (None, clients @ 1..)
+                if needed <= self.options.max_clients.get() as u64 && self.subjects.one_in() == 1 =>
+            {
                 Some((days * (needed as f64 / clients as f64 - 1.0)).max(1.0).ceil() as u64)
             }
             _ => None,
@@ -488,7 +490,7 @@ fn notes(suggestion: &Suggestion) -> Vec<String> {
     }
     if suggestion.one_client_in > 1 {
         notes.push(format!(
-            "There are more clients than --max-clients. The bound rests on one client in {}.",
+            "There are more clients than --max-clients, so only one in {} is followed; a larger --max-clients follows more.",
             suggestion.one_client_in
         ));
     }

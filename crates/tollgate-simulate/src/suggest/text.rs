@@ -6,7 +6,7 @@ use tollgate_policy::Printable;
 
 use super::bound::least_budget;
 use super::{Band, KindReport, SuggestedQuota, Suggestion};
-use crate::output::number::{DAY, counted, grouped, lasting, most_in_a_window};
+use crate::output::number::{DAY, about, counted, grouped, lasting, most_in_a_window};
 use crate::output::table::Table;
 use crate::output::text::{WIDE, read_report};
 use crate::report::Spread;
@@ -21,8 +21,9 @@ impl fmt::Display for Suggestion {
         let (first, last) = (self.first.as_deref().unwrap_or("-"), self.last.as_deref().unwrap_or("-"));
         writeln!(
             f,
-            "{} of {} by {}, from {first} to {last}: {}",
+            "{} of {}{} by {}, from {first} to {last}: {}",
             counted(self.requests, "request"),
+            about(self.one_client_in),
             counted(self.clients, self.budget_per.words()),
             Printable(&self.key),
             lasting(self.days * DAY)
@@ -117,13 +118,6 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                     f,
                     "  If new {client}s keep coming at this rate, {} more would be enough.",
                     counted(days, "day")
-                )?;
-            }
-            if suggestion.one_client_in > 1 {
-                writeln!(
-                    f,
-                    "  Only one client in {} is followed; a larger --max-clients follows more.",
-                    suggestion.one_client_in
                 )?;
             }
             let least = least_budget(*fitted_clients);
