@@ -19,7 +19,7 @@ use tollgate::{Network, NetworkError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
     /// Its name. If this is the name of a [`Field`](crate::Field), the attribute replaces the field, and is read like
-    /// it: the port of an `ip` and the query of a `path` are cut off.
+    /// it: the port of an `ip` and the query of a `path` are cut off. If the line has no other query, this one is used.
     pub name: String,
     /// The place of its value.
     pub source: Source,
@@ -45,8 +45,8 @@ pub enum Source {
 }
 
 impl Source {
-    /// Whether the value is a part of fields that are in the line.
-    pub(crate) const fn is_part(&self) -> bool {
+    /// Whether the value is computed from other fields.
+    pub(crate) const fn is_derived(&self) -> bool {
         matches!(self, Self::Query(_) | Self::Xff(_))
     }
 }

@@ -30,6 +30,8 @@ pub(crate) struct Draft {
     duration: Option<i64>,
     /// Which instant the line logs.
     pub(crate) instant: Option<Instant>,
+    /// Whether any line had the `X-Forwarded-For` that an attribute asks for.
+    pub(crate) has_forwarded: bool,
 }
 
 impl Draft {
@@ -123,12 +125,12 @@ impl Draft {
         }
         self.record.head.time = micros;
         self.record.head.precision = stamp.precision;
-        // First those that are in the line: others are parts of them.
-        for is_part in [false, true] {
+        // First those of the line: others are derived from them.
+        for is_derived in [false, true] {
             for (place, attribute) in plan.attributes.iter().enumerate() {
                 let slot = Plan::slot(place);
                 match &attribute.source {
-                    source if source.is_part() != is_part => continue,
+                    source if source.is_derived() != is_derived => continue,
                     Source::Query(name) => self.parameter(slot, name.as_bytes()),
                     Source::Xff(networks) => self.client(plan, slot, networks),
                     _ => {}
@@ -203,7 +205,7 @@ impl Draft {
         if path.is_empty() { self.append(b"/", Escape::None) } else { path }
     }
 
-    /// Puts an attribute in the place of the field that it has the name of, read like this field.
+    /// Replaces a field by the attribute with its name, which is parsed like the field.
     fn replace(&mut self, plan: &Plan, field: Field, slot: usize) {
         let value = self.span(slot);
         let text = value.of(&self.record.bytes).unwrap_or_default();
@@ -281,8 +283,10 @@ impl Draft {
     /// The first address, on the way to the client, that is not a trusted proxy's.
     fn client(&mut self, plan: &Plan, slot: usize, trusted: &[Network]) {
         let bytes = &self.record.bytes;
+        let forwarded = self.span(plan.forwarded()).of(bytes);
+        self.has_forwarded |= forwarded.is_some();
+        let forwarded = forwarded.unwrap_or_default();
         let Some(mut reached) = self.span(Field::Ip as usize).of(bytes) else { return };
-        let forwarded = self.span(plan.forwarded()).of(bytes).unwrap_or_default();
         for hop in forwarded.rsplit(|&byte| byte == b',') {
             let is_trusted = address(reached).is_some_and(|address| {
                 let host = Network::host(address);

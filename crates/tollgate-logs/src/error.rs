@@ -145,13 +145,14 @@ impl fmt::Display for Nearest {
                 write!(
                     f,
                     "the format {format} fits many lines, but not line {line}; if it is the right one, add --format \
-                     {format}, and --max-unparsed if more than 1 % of all lines do not have it; the shape of this line: \
+                     {format}, and --max-unparsed if more than 1 % of lines have another; the shape of this line: \
                      {shape}"
                 )
             }
             None => write!(
                 f,
-                "line {line} is JSON without a request; name its fields with --time and --attr; its shape: {shape}"
+                "line {line} is JSON without a request: it needs a time (--time names its field), and a path, a method or \
+                 what --attr names; its shape: {shape}"
             ),
         }
     }

@@ -41,8 +41,8 @@ impl Known {
         self.detected.as_ref().and_then(|detected| detected.seen.first).unwrap_or(i64::MIN)
     }
 
-    /// The latest time in the first lines. Of rotated files, that of the older one is less, even if the newer one begins
-    /// with the end of a long request.
+    /// The latest time in the first lines. Rotated files are ordered by it, because the first line may be the end of a
+    /// long request.
     pub(crate) fn last(&self) -> i64 {
         self.detected.as_ref().and_then(|detected| detected.seen.last).unwrap_or(i64::MAX)
     }
@@ -69,6 +69,7 @@ impl Known {
             may_be_sampled: self.may_be_sampled,
             lines: 0,
             requests: 0,
+            span: (self.first(), i64::MIN),
         }
     }
 }

@@ -171,16 +171,16 @@ impl Reader {
         for log in logs {
             all.push(Known::new(log, most, &self.options, &self.counts)?);
         }
-        // What `access.log.1` has in the second of its rotation comes before what `access.log` has in it.
+        // As they were written: in the second of its rotation, `access.log.1` comes before `access.log`.
         all.sort_by_key(Known::last);
         for (file, known) in all.iter_mut().enumerate() {
             known.file = file;
             self.tally.summary.files.push(known.summary());
         }
-        all.sort_by_key(Known::first);
         match self.options.order {
             Order::Nearly { window, requests } => {
                 self.window = i64::try_from(window.as_micros()).unwrap_or(i64::MAX);
+                all.sort_by_key(Known::first);
                 all.reverse();
                 Ok(Stage::Merging(Merge { ahead: all, open: Vec::new(), most: requests }))
             }
@@ -352,11 +352,13 @@ impl Reader {
     fn end(&mut self, open: &Open) {
         if let Some(file) = self.tally.summary.files.get_mut(open.file) {
             (file.lines, file.requests) = (open.lines.number(), open.requests);
+            file.span.1 = open.latest;
         }
         if let Some(fold) = open.parser.as_ref().and_then(Parser::fold) {
             self.folds.insert(open.series.clone(), fold);
         }
         self.tally.summary.ambiguous += open.parser.as_ref().map_or(0, Parser::ambiguous);
+        self.tally.summary.has_forwarded |= open.parser.as_ref().is_some_and(Parser::has_forwarded);
     }
 
     fn pass_on(&mut self, bucket: Bucket, batch: &mut Batch) {

@@ -1,7 +1,12 @@
 //! The summary of a reading.
 
+use std::collections::HashMap;
+
 use crate::gaps::Gaps;
 use crate::request::{Instant, Precision};
+
+/// Files with fewer requests may be alike by chance.
+const LEAST_OF_COPIES: u64 = 100;
 
 /// The summary of what has been read. It is complete once [`Reader::read`](crate::Reader::read) has found no more requests,
 /// or returned [`Error::Unparsed`](crate::Error::Unparsed) or [`Error::Late`](crate::Error::Late).
@@ -33,9 +38,24 @@ pub struct Summary {
     /// Requests whose local time exists twice, at the end of summer time. The order in the file decided which was
     /// meant.
     pub ambiguous: u64,
+    /// Whether a request had the header `X-Forwarded-For` that an attribute asks for ([`Source::Xff`](crate::Source::Xff)).
+    pub has_forwarded: bool,
 }
 
 impl Summary {
+    /// Returns pairs of files that are probably the same log, such as `access.log.1` and `access.log.1.gz`: they have the
+    /// same number of lines and of requests, and these begin and end at the same times.
+    #[must_use]
+    pub fn copies(&self) -> Vec<(&LogFile, &LogFile)> {
+        let mut known: HashMap<_, &LogFile> = HashMap::new();
+        let files = self.files.iter().filter(|file| file.requests >= LEAST_OF_COPIES);
+        let pairs = files.filter_map(|file| {
+            let first = *known.entry((file.lines, file.requests, file.span)).or_insert(file);
+            (!std::ptr::eq(first, file)).then_some((first, file))
+        });
+        pairs.collect()
+    }
+
     /// Returns the number of unreadable lines.
     #[must_use]
     pub fn unparsed_lines(&self) -> u64 {
@@ -63,6 +83,9 @@ pub struct LogFile {
     pub lines: u64,
     /// The requests among them, with late ones.
     pub requests: u64,
+    /// The earliest time in its first lines and the latest time, except a lone one far ahead, in microseconds since the
+    /// epoch.
+    pub(crate) span: (i64, i64),
 }
 
 /// Lines that could not be read for one reason.

@@ -68,8 +68,9 @@ pub(crate) fn without_port(text: &[u8]) -> &[u8] {
         _ => memchr(b':', text),
     };
     let Some((host, port)) = end.and_then(|end| text.split_at_checked(end)) else { return text };
-    let is_port = port.strip_prefix(b":").unwrap_or(port).iter().all(u8::is_ascii_digit);
-    if is_port { without_brackets(host) } else { text }
+    let is_port = |digits: &[u8]| digits.iter().all(u8::is_ascii_digit);
+    let has_port = port.is_empty() || port.strip_prefix(b":").is_some_and(is_port);
+    if has_port { without_brackets(host) } else { text }
 }
 
 pub(crate) fn without_brackets(text: &[u8]) -> &[u8] {
@@ -210,6 +211,7 @@ mod tests {
             ("::1", "::1"),
             ("unix:", "unix"),
             (":80", ""),
+            ("[::1]80", "[::1]80"),
             ("[", "["),
             ("", ""),
         ];

@@ -54,12 +54,27 @@ impl Curve {
     ///
     /// A window of n requests denies those above the limit, whatever the limit is. So every limit is exact if all clients
     /// are followed. If only one client in `one_in` is, the points are estimates: then each window stands for several, and
-    /// `maxima` are those of the clients that are followed. The others are no evidence for a limit.
-    #[must_use]
-    pub fn calculated(windows: &Histogram, maxima: &Histogram, one_in: u64, today: u64) -> Self {
+    /// `maxima` are those of the clients that are followed. The others are no evidence for a limit. A limit is taken to
+    /// deny the same share of all `requests` as of those in the windows (a ratio estimate, as in Cochran's "Sampling
+    /// Techniques", chapter 6).
+    pub(crate) fn calculated(
+        windows: &Histogram,
+        maxima: &Histogram,
+        one_in: u64,
+        requests: u64,
+        today: u64,
+    ) -> Self {
+        let followed = windows.excess(0);
+        let of_all = |denied: u64| {
+            if one_in == 1 {
+                return denied;
+            }
+            let share = u128::from(denied) * u128::from(requests) / u128::from(followed.max(1));
+            u64::try_from(share).unwrap_or(u64::MAX)
+        };
         let point = |limit| Point {
             limit,
-            denied: windows.excess(limit),
+            denied: of_all(windows.excess(limit)),
             denied_clients: maxima.above(limit).saturating_mul(one_in),
         };
         let points: Vec<Point> = limits(maxima.max().unwrap_or(0), today).into_iter().map(point).collect();
@@ -140,7 +155,20 @@ mod tests {
             windows.add_times(most, times);
             maxima.add_times(most, times);
         }
-        let knee = Curve::calculated(&windows, &maxima, 1, 10).knee.unwrap();
+        let knee = Curve::calculated(&windows, &maxima, 1, windows.excess(0), 10).knee.unwrap();
         assert!((3..=5).contains(&knee), "{knee}");
+    }
+
+    /// One busy client among a few that were followed stood for many, with more denials than there were requests.
+    #[test]
+    fn an_estimate_denies_no_more_than_all() {
+        let (mut windows, mut maxima) = (Histogram::default(), Histogram::default());
+        windows.add_times(1_000, 64);
+        maxima.add(1_000);
+        let curve = Curve::calculated(&windows, &maxima, 64, 2_000, 500);
+        assert_eq!(curve.at(500).unwrap().denied, 1_000);
+        assert!(curve.points.iter().all(|point| point.denied < 2_000), "{curve:?}");
+        let unknown = Curve::calculated(&Histogram::default(), &Histogram::default(), 64, 2_000, 5);
+        assert_eq!(unknown.at(5).unwrap().denied, 0);
     }
 }

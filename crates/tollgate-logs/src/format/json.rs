@@ -17,8 +17,8 @@ pub(crate) struct Objects {
     pub(crate) dialect: Dialect,
     /// A field and the value that it has in lines about requests, if it is there.
     pub(crate) only: Option<(&'static str, &'static [u8])>,
-    /// Whether the names are those of no one server. Then the user's attributes, or the field that the user says has the
-    /// time, tell requests as well.
+    /// Whether the names are those of no one server. Then the user's attributes tell requests as well, or, if no attribute
+    /// is in the line, the field that the user says has the time.
     pub(crate) is_open: bool,
 }
 
@@ -174,7 +174,8 @@ impl Fields {
             return Ok(if has_time { Kind::Other } else { Kind::Unknown });
         }
         let mut covered = 0;
-        let mut is_named = plan.time.is_some();
+        let mut is_named =
+            plan.time.is_some() && plan.attributes.iter().all(|other| other.source.is_derived());
         for (place, used) in self.wanted.iter().enumerate() {
             let Some((text, escape)) = value(place) else { continue };
             match &used.meaning {

@@ -125,6 +125,11 @@ impl Parser {
         self.zone.iter_mut().for_each(|zone| zone.go_on(fold));
     }
 
+    /// Whether any line had the `X-Forwarded-For` that an attribute asks for.
+    pub(crate) fn has_forwarded(&self) -> bool {
+        self.draft.has_forwarded
+    }
+
     /// Returns how many times existed twice, at the end of summer time.
     pub(crate) fn ambiguous(&self) -> u64 {
         self.zone.as_ref().map_or(0, |zone| zone.ambiguous)

@@ -59,7 +59,7 @@ impl<R: Read> Zstd<R> {
                 })) => {
                     io::copy(&mut (&mut self.input).take(length.into()), &mut io::sink())?;
                 }
-                Err(error) => return Err(in_words(error)),
+                Err(error) => return Err(explained(error)),
             }
         }
         Ok(false)
@@ -87,7 +87,7 @@ impl<R: Read> Read for Zstd<R> {
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let decoded =
                     self.decoder.decode_blocks(&mut self.input, BlockDecodingStrategy::UptoBlocks(1));
-                decoded.map_err(in_words)?;
+                decoded.map_err(explained)?;
             }
             let read = self.decoder.read(room)?;
             if read > 0 || room.is_empty() {
@@ -100,7 +100,7 @@ impl<R: Read> Read for Zstd<R> {
 }
 
 /// The decoder's own words are about parts of the format.
-fn in_words(error: FrameDecoderError) -> io::Error {
+fn explained(error: FrameDecoderError) -> io::Error {
     let text = match error {
         FrameDecoderError::WindowSizeTooBig { .. } => {
             "it takes more than 128 MiB to decompress; pipe it: zstd -dc --long=31 FILE | tollgate ... -"
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_zstd_are_in_words() {
+    fn errors_of_zstd_are_explained() {
         let whole = zstd(&text());
         let half = &whole[..whole.len() / 2];
         let frame = |header: &[u8]| [&ZSTD[..], header, &[1, 0, 0]].concat();

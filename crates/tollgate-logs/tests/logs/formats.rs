@@ -588,7 +588,7 @@ fn an_attribute_with_the_name_of_a_field_is_read_like_it() {
         ("https://h/a/?b", "2001:db8::1", "/a/", "2001:db8::1"),
         ("*", "client.example", "*", "client.example"),
         ("h:443", ":80", "-", "-"),
-        // Only the last address of such a list is not the client's own word.
+        // A client can forge all but the last address.
         ("/", "192.0.2.1:80, 10.0.0.1", "/", "192.0.2.1:80, 10.0.0.1"),
     ];
     for (asked, peer, path, ip) in cases {
@@ -694,7 +694,8 @@ fn a_log_without_a_time_is_told_what_is_missing() {
     assert!(error.contains("no known format"), "{error}");
 }
 
-/// Lines of JSON whose names nobody knows were no requests, whatever the user said of them.
+/// Lines of JSON whose names nobody knows were no requests, whatever the user said of them. With `--time`, all messages of
+/// the program counted as requests, and gates as shares of them.
 #[test]
 fn attributes_and_a_time_make_unknown_json_a_request() {
     let text = r#"{"ts":1795449600,"src":"192.0.2.1","endpoint":"/x","status":200}
@@ -712,14 +713,20 @@ fn attributes_and_a_time_make_unknown_json_a_request() {
     let attributes = ["ip=json:/src", "path=json:/endpoint"];
     let request = "2026-11-23T16:00:00.5Z 192.0.2.1 - /x 200 - 0=192.0.2.1 1=/x";
     for format in [None, Some("json")] {
-        let (requests, summary, result) = of(format, None, &attributes);
-        result.unwrap();
-        assert_eq!(requests, [request]);
-        assert_eq!((summary.others, summary.files[0].format.as_deref()), (1, Some("json")));
-        let (requests, summary, result) = of(format, Some("ts:unix"), &attributes);
-        result.unwrap();
-        assert_eq!(requests, [request, "2026-11-23T16:00:01.5Z - - - - - 0=- 1=-"]);
-        assert_eq!(summary.others, 0);
+        for time in [None, Some("ts:unix")] {
+            let (requests, summary, result) = of(format, time, &attributes);
+            result.unwrap();
+            assert_eq!(requests, [request], "{time:?}");
+            assert_eq!((summary.others, summary.files[0].format.as_deref()), (1, Some("json")));
+        }
+        // `--time` alone, or with what is derived from other fields, makes every line a request.
+        for (derived, shown) in [(&[][..], ""), (&["key=query:key"], " 0=-")] {
+            let (requests, summary, result) = of(format, Some("ts:unix"), derived);
+            result.unwrap();
+            let expected = ["00.5Z - - - 200 -", "01.5Z - - - - -"];
+            assert_eq!(requests, expected.map(|request| format!("2026-11-23T16:00:{request}{shown}")));
+            assert_eq!(summary.others, 0);
+        }
         let (.., result) = of(format, None, &["user=json:/nobody"]);
         assert!(matches!(result, Err(Error::UnknownFormat { .. })));
     }

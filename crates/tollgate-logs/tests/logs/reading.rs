@@ -119,7 +119,7 @@ fn an_unknown_format_names_the_nearest_and_a_line() {
     assert!(
         error.ends_with(
             "the format common fits many lines, but not line 11; if it is the right one, add --format common, and \
-             --max-unparsed if more than 1 % of all lines do not have it; the shape of this line: a a a?"
+             --max-unparsed if more than 1 % of lines have another; the shape of this line: a a a?"
         ),
         "{error}"
     );
@@ -138,7 +138,8 @@ fn json_without_requests_is_an_unknown_format() {
             let (.., result) = read_all(vec![log(format!("{line}\n").repeat(3))], options);
             let error = result.unwrap_err();
             assert!(matches!(error, Error::UnknownFormat { .. }), "{format:?}: {error}");
-            let hint = "line 1 is JSON without a request; name its fields with --time and --attr";
+            let hint =
+                "line 1 is JSON without a request: it needs a time (--time names its field), and a path";
             assert!(error.to_string().contains(hint), "{format:?}: {error}");
         }
     }

@@ -6,7 +6,9 @@ use std::mem;
 
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
-use tollgate_logs::{Batch, Error as LogError, Field, Gaps, Order, Reader, Request};
+use tollgate_logs::{
+    Attribute, Batch, Error as LogError, Field, Gaps, Order, Reader, Request, Source as LogSource,
+};
 use tollgate_policy::Attributes;
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
@@ -29,6 +31,8 @@ pub(super) struct Requests {
     /// Whether all requests are sorted first.
     is_sorted: bool,
     zone: TimeZone,
+    /// The attributes that need `X-Forwarded-For`.
+    forwarded: Vec<String>,
     /// Requests that were passed on.
     taken: u64,
     /// Between the requests from `from` to `to`.
@@ -61,6 +65,9 @@ impl Requests {
         decisive: &BTreeSet<String>,
         others: &BTreeSet<String>,
     ) -> Result<Self, Failure> {
+        if args.from.zip(args.to).is_some_and(|(from, to)| from >= to) {
+            return Err(Failure::usage(anyhow::anyhow!("--from is not before --to")));
+        }
         let wanted = |name: &String, is_decisive| Wanted {
             name: name.clone(),
             source: Source::of(name, args),
@@ -91,6 +98,8 @@ impl Requests {
             order: if args.sort { Order::SORT } else { Order::default() },
         };
         let reader = Reader::open(logs, options)?;
+        let is_forwarded = |attribute: &&Attribute| matches!(attribute.source, LogSource::Xff(_));
+        let forwarded = args.attributes.iter().filter(is_forwarded);
         Ok(Self {
             reader,
             seen: vec![false; wanted.len()],
@@ -102,6 +111,7 @@ impl Requests {
             show_keys: args.show_keys,
             is_sorted: args.sort,
             zone: args.tz.clone().unwrap_or(TimeZone::UTC),
+            forwarded: forwarded.map(|attribute| attribute.name.clone()).collect(),
             taken: 0,
             gaps: Gaps::default(),
         })
@@ -203,20 +213,22 @@ impl Requests {
     fn notes(&self, read: &ReadReport) -> Vec<String> {
         let mut notes = Vec::new();
         let summary = self.reader.summary();
-        if let Some((first, last)) = summary.first_micros.zip(summary.last_micros).filter(|_| self.taken == 0)
-        {
-            let [first, last] = [first, last].map(|micros| written(micros, &self.zone));
-            notes.push(format!(
-                "No request is in the chosen period (--from, --to). Those in the logs are from {first} to {last}."
-            ));
+        match summary.first_micros.zip(summary.last_micros) {
+            Some((first, last)) if self.taken == 0 => {
+                let [first, last] = [first, last].map(|micros| written(micros, &self.zone));
+                notes.push(format!(
+                    "No request is in the chosen period (--from, --to). Those in the logs are from {first} to {last}."
+                ));
+            }
+            Some(_) => self.note_missing(&mut notes),
+            // Without a request, nothing is known of attributes.
+            None => {}
         }
-        // Without a request, nothing is known of attributes.
-        let wanted = self.wanted.iter().zip(&self.seen).filter(|_| self.taken > 0);
-        for (Wanted { name, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen) {
+        for (one, other) in summary.copies() {
             notes.push(format!(
-                "No request in the logs has {}, which is used here. Use {} to name its place in the log.",
-                code(name),
-                code(&format!("--attr {name}=SOURCE"))
+                "{} and {} look like copies of one log, so its requests count twice.",
+                code(&one.name),
+                code(&other.name)
             ));
         }
         if read.ambiguous > 0 {
@@ -239,6 +251,29 @@ impl Requests {
             None => {}
         }
         notes
+    }
+
+    /// Names the attributes that no request has.
+    fn note_missing(&self, notes: &mut Vec<String>) {
+        let wanted = self.wanted.iter().zip(&self.seen);
+        for (Wanted { name, source, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen) {
+            notes.push(match source {
+                Source::Attribute(_) => {
+                    format!("No request in the logs has {} in the place that --attr names.", code(name))
+                }
+                _ => format!(
+                    "No request in the logs has {}, which is used here. Use {} to name its place in the log.",
+                    code(name),
+                    code(&format!("--attr {name}=SOURCE"))
+                ),
+            });
+        }
+        for name in self.forwarded.iter().filter(|_| !self.reader.summary().has_forwarded) {
+            notes.push(format!(
+                "No request in the logs has X-Forwarded-For, so {} is the logged address, perhaps that of a proxy.",
+                code(name)
+            ));
+        }
     }
 }
 

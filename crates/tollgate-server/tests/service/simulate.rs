@@ -204,21 +204,19 @@ fn policies_that_count_no_request_are_named() {
             said.lines().find(|line| line.contains("count no request") || line.contains("counts no request"));
         note.map(|note| note.trim_start_matches("  - ").to_owned())
     };
-    let check = "; check their conditions, and that their keys are in the log.";
-    let one = "The policy `user` counts no request; check its conditions, and that its key is in the log.";
+    let one = "The policy `user` counts no request. Check its conditions, and whether its key is in the log.";
     assert_eq!(noted(POLICIES).unwrap(), one);
+    let undecided = POLICIES.replace("path: /me", "path: /login").replace(", on_missing_key: skip", "");
+    let note = noted(&undecided).unwrap();
+    assert!(note.ends_with(" Requests that cannot be decided count for no policy."), "{note}");
     let idle =
         |name: char| format!("  - {{ name: {name}, match: {{ path: /gone }}, key: [ip], quotas: [1/1m] }}\n");
-    let many =
-        |names: std::ops::RangeInclusive<char>| POLICIES.to_owned() + &names.map(idle).collect::<String>();
-    assert_eq!(
-        noted(&many('a'..='d')).unwrap(),
-        format!("The policies `user`, `a`, `b`, `c`, `d` count no request{check}")
-    );
-    assert_eq!(
-        noted(&many('a'..='f')).unwrap(),
-        format!("The policies `user`, `a`, `b`, `c`, `d` and 2 others count no request{check}")
-    );
+    let many = |last: char| POLICIES.to_owned() + &('a'..=last).map(idle).collect::<String>();
+    for (last, listed) in [('d', "`a`, `b`, `c`, `d`"), ('f', "`a`, `b`, `c`, `d` and 2 others")] {
+        let expected = format!("These policies count no request: `user`, {listed}. Check their conditions");
+        let note = noted(&many(last)).unwrap();
+        assert!(note.starts_with(&expected), "{note}");
+    }
     // These need not count any.
     let login = "policies:\n  - { name: login, match: { path: /login }, key: [ip], candidate: [3/1m], quotas: [9/1m] }\n";
     for more in [
@@ -229,6 +227,44 @@ fn policies_that_count_no_request_are_named() {
     ] {
         assert_eq!(noted(&format!("{login}{more}")), None, "{more}");
     }
+}
+
+/// Each of these gave figures that looked right.
+#[test]
+fn logs_that_do_not_fit_the_flags_are_noted() {
+    let folder = Folder::new();
+    let noted = |arguments: &[&str], note: &str| {
+        let (_, said, error) = folder.simulate(arguments);
+        assert!(said.contains(&format!("\n  - {note}\n")), "{arguments:?}: {said}{error}");
+    };
+    let proxy =
+        "No request in the logs has X-Forwarded-For, so `ip` is the logged address, perhaps that of a proxy.";
+    noted(&["--attr", "ip=xff:10.0.0.0/8"], proxy);
+    let text = fs::read_to_string(folder.path("access.log")).unwrap();
+    folder.write("proxied.log", &text.replace("\"Mozilla/5.0\"", "\"Mozilla/5.0\" \"203.0.113.9\""));
+    let (_, said, _) =
+        folder.run(&["simulate", "policies.yaml", "proxied.log", "--attr", "ip=xff:192.0.2.0/24"]);
+    assert!(!said.contains("X-Forwarded-For") && said.contains("Of 1 client,"), "{said}");
+    folder.write("own.log", "{\"time\":\"2026-11-23T12:00:00Z\",\"ip\":\"::1\",\"path\":\"/login\"}\n");
+    let typo = ["simulate", "policies.yaml", "own.log", "--attr", "user=json:/usr"];
+    let (_, said, _) = folder.run(&typo);
+    assert!(said.contains("No request in the logs has `user` in the place that --attr names.\n"), "{said}");
+    folder.write("access.log", &text.repeat(9));
+    fs::copy(folder.path("access.log"), folder.path("access.log.1")).unwrap();
+    noted(
+        &["access.log.1"],
+        "`access.log` and `access.log.1` look like copies of one log, so its requests count twice.",
+    );
+    folder.write("access.log.1", &text.repeat(9).replace(":12:00:", ":12:01:"));
+    assert!(!folder.simulate(&["access.log.1"]).1.contains("copies"));
+    let (status, _, error) =
+        folder.simulate(&["--from", "2026-11-24T00:00:00Z", "--to", "2026-11-23T00:00:00Z"]);
+    assert_eq!((status, error.as_str()), (Some(2), "error: --from is not before --to\n"));
+    let (_, said, _) = folder.run(&["suggest", "access.log", "--match", "path: /logn"]);
+    assert!(
+        said.contains("No request meets the conditions of --match.") && !said.contains("take a week"),
+        "{said}"
+    );
 }
 
 /// Estimates looked like counts, and more days were advised where they bring no more clients.
@@ -243,9 +279,9 @@ fn client_figures_of_a_sample_are_marked_as_estimates() {
     let advice = "is followed; a larger --max-clients follows more.\n";
     assert!(said.contains(advice) && !said.contains("more would be"), "{said}");
     assert!(said.contains(" requests of about "), "{said}");
-    // It needs 2,995 clients, however many days there are.
+    assert!(said.contains("\n  With --max-clients "), "{said}");
     let (_, said, _) = folder.run(&["suggest", "days.log", "--max-clients", "2000"]);
-    assert!(!said.contains("more would be"), "{said}");
+    assert!(said.contains("days more would be enough, with --max-clients "), "{said}");
     let (_, said, _) = folder.run(&["suggest", "days.log"]);
     assert!(said.contains("days more would be enough.\n"), "{said}");
 }
@@ -281,6 +317,9 @@ fn json_markdown_and_the_page_have_the_same_figures_and_no_keys() {
     assert!(page.contains("<b>7</b> requests denied, 58.3 %"), "{page}");
     let (_, markdown, _) = folder.simulate(&["--md", "--fail-if", "denied > 0", "--min-requests", "1"]);
     assert!(markdown.starts_with("### Replay of 12 requests: a gate failed\n"), "{markdown}");
+    let (_, said, _) = folder.simulate(&["--json", "--fail-if", "denied > 0"]);
+    let gates = &serde_json::from_str::<Value>(&said).unwrap()["gates"];
+    assert_eq!((&gates[0]["part"], &gates[0]["all"]), (&Value::from(7), &Value::from(12)), "{gates}");
     for text in [&said, &page, &markdown] {
         assert!(!text.contains("192.0.2."), "{text}");
     }

@@ -18,6 +18,10 @@ pub struct GateResult {
     pub held: Held,
     /// The measured value, in words.
     pub measured: String,
+    /// The requests, clients or lines that it is about.
+    pub part: u64,
+    /// All of these that were measured.
+    pub all: u64,
     /// The allowed value, in words.
     pub allowed: String,
 }
@@ -75,7 +79,7 @@ impl Gate {
             Held::NoAnswer if all == 0 => counted(0, of),
             _ => format!("{} ({} of {}{about})", percent(part, all), grouped(part), counted(all, of)),
         };
-        Ok(GateResult { gate: self.text.clone(), held, measured, allowed: self.allowed() })
+        Ok(GateResult { gate: self.text.clone(), held, measured, part, all, allowed: self.allowed() })
     }
 
     /// Whether the condition is met by a part of a whole.

@@ -25,7 +25,7 @@ pub(crate) fn counted(number: u64, one: &str) -> String {
     format!("{} {one}{end}", grouped(number))
 }
 
-/// Returns what stands before a number of clients, of whom one in this many was followed.
+/// Returns `about ` for numbers of clients that are estimates, because one client in this many was followed.
 pub(crate) const fn about(one_client_in: u64) -> &'static str {
     if one_client_in > 1 { "about " } else { "" }
 }

@@ -91,7 +91,7 @@ fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     if report.unlimited > 0 {
         writeln!(
             f,
-            "{} ({}) that no policy limits.",
+            "No policy limits {} ({}).",
             counted(report.unlimited, "request"),
             percent(report.unlimited, *requests)
         )?;

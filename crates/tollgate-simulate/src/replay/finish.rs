@@ -249,16 +249,22 @@ impl Noter {
             others => format!(" and {}", counted(others as u64, "other")),
         };
         let listed = listed.join(", ");
-        match names.len() {
-            0 => None,
-            1 => Some(format!(
-                "The policy {listed} counts no request; check its conditions, and that its key is in the log."
-            )),
-            _ => Some(format!(
-                "The policies {listed}{others} count no request; check their conditions, and that their keys are in the \
-                 log."
-            )),
-        }
+        let what = match names.len() {
+            0 => return None,
+            1 => format!(
+                "The policy {listed} counts no request. Check its conditions, and whether its key is in the log."
+            ),
+            _ => format!(
+                "These policies count no request: {listed}{others}. Check their conditions, and whether their keys are in \
+                 the log."
+            ),
+        };
+        let undecided = if self.all.verdicts.undecided > 0 {
+            " Requests that cannot be decided count for no policy."
+        } else {
+            ""
+        };
+        Some(what + undecided)
     }
 
     fn notes(&self, policies: &Policies) -> Vec<String> {
@@ -337,7 +343,7 @@ fn quota_report(
     let is_calculable =
         quota.of_override.is_none() && rungs::is_calculable(policies, policy, track.role, &quota.quota);
     let curve = if is_calculable {
-        Curve::calculated(&quota.windows, &maxima, one_client_in, limit)
+        Curve::calculated(&quota.windows, &maxima, one_client_in, quota.requests, limit)
     } else {
         let denied_clients = track.clients.denied() * one_client_in;
         let today = Point { limit, denied: track.denied_by_quotas, denied_clients };

@@ -140,9 +140,10 @@ pub struct SuggestedQuota {
     pub limit: Option<u64>,
     /// The clients that a bound needs.
     pub clients_needed: u64,
-    /// About how many more days of such traffic would bring them, if there are too few. `None` also if fewer may be
-    /// followed, because a longer log does not change that.
+    /// About how many more days of such traffic would bring them, if there are too few. `None` also in a sample.
     pub more_days: Option<u64>,
+    /// The clients to follow for that, if there are too few and these are more than may be followed.
+    pub max_clients: Option<u64>,
     /// The effect of the limit in the rest of the period.
     pub held_out: Option<HeldOut>,
     /// The most that each client requests in one window, in the whole period.

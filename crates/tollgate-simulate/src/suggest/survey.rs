@@ -348,15 +348,14 @@ impl Survey {
         let band = split.filter(|_| bound.is_some());
         let band = band.and_then(|(part, _)| Band::of(maxima, 0..part, days, self.options.budget));
         let needed = clients_needed(self.options.budget);
-        let more_days = match (bound, fitted.count()) {
-            // More days do not bring more clients than may be followed.
-            (None, clients @ 1..)
-                if needed <= self.options.max_clients.get() as u64 && self.subjects.one_in() == 1 =>
-            {
-                Some((days * (needed as f64 / clients as f64 - 1.0)).max(1.0).ceil() as u64)
-            }
-            _ => None,
-        };
+        let short =
+            bound.is_none().then(|| needed as f64 / fitted.count() as f64).filter(|times| times.is_finite());
+        let one_in = self.subjects.one_in();
+        let more_days =
+            short.filter(|_| one_in == 1).map(|times| (days * (times - 1.0)).max(1.0).ceil() as u64);
+        // A sample may be half of what may be followed.
+        let followed = short.map(|times| (2.0 * times * all.maxima.count() as f64).ceil() as u64);
+        let max_clients = followed.filter(|followed| *followed > self.options.max_clients.get() as u64);
         SuggestedQuota {
             window: window.to_string().split_once('/').map_or(String::new(), |(_, window)| window.to_owned()),
             fitted_clients: fitted.count(),
@@ -367,6 +366,7 @@ impl Survey {
             limit,
             clients_needed: needed,
             more_days,
+            max_clients,
             held_out,
             most: Spread::of(&all.maxima),
         }
@@ -460,7 +460,7 @@ fn outliers(clients: &[(u32, u64, Kind)]) -> Option<Outliers> {
 
 fn notes(suggestion: &Suggestion) -> Vec<String> {
     let mut notes = Vec::new();
-    if suggestion.days < WEEK {
+    if suggestion.requests > 0 && suggestion.days < WEEK {
         notes.push(format!(
             "The period lasts {}. Traffic differs between weekdays and weekends: take a week or more.",
             lasting(suggestion.days * DAY)

@@ -66,8 +66,9 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             if let Some(held_out) = quota.held_out {
                 writeln!(
                     f,
-                    "  on the rest of the period: denies {} of {} ({}), and {} of {} ({})",
+                    "  on the rest of the period: denies {} of {}{} ({}), and {} of {} ({})",
                     grouped(held_out.denied_clients),
+                    about(suggestion.one_client_in),
                     counted(held_out.clients, client),
                     percent(held_out.denied_clients, held_out.clients),
                     grouped(held_out.denied),
@@ -100,6 +101,9 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
         None if quota.fitted_until.is_none() => {
             writeln!(f, "\nNo limit for {window}")?;
             match suggestion.requests {
+                0 if suggestion.matching.is_some() => {
+                    writeln!(f, "  No request meets the conditions of --match.")?
+                }
                 0 => writeln!(f, "  No request was counted.")?,
                 _ => writeln!(f, "  The period is too short: 30 % of it is held out to try a limit on.")?,
             }
@@ -113,12 +117,20 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                 counted(*clients_needed, client),
                 grouped(*fitted_clients)
             )?;
-            if let Some(days) = quota.more_days {
-                writeln!(
-                    f,
-                    "  If new {client}s keep coming at this rate, {} more would be enough.",
-                    counted(days, "day")
-                )?;
+            let max_clients = quota.max_clients.map(|max_clients| format!("--max-clients {max_clients}"));
+            match (quota.more_days, max_clients) {
+                (Some(days), max_clients) => {
+                    let with = max_clients.map_or(String::new(), |flag| format!(", with {flag}"));
+                    let days = counted(days, "day");
+                    writeln!(
+                        f,
+                        "  If new {client}s keep coming at this rate, {days} more would be enough{with}."
+                    )?;
+                }
+                (None, Some(flag)) => {
+                    writeln!(f, "  With {flag}, enough of them are followed, if the log has so many.")?;
+                }
+                (None, None) => {}
             }
             let least = least_budget(*fitted_clients);
             if least <= 0.5 {
