@@ -41,13 +41,19 @@ fn nobody_notices_that_the_scripts_are_flushed() {
     let store = build(store(&server));
     let quota = quota("1000000/1h");
     let (done, flushes) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU64::new(0)));
+    let answered = Arc::new(AtomicU64::new(0));
     let flusher = std::thread::spawn({
         let (server, done, flushes) = (Arc::clone(&server), Arc::clone(&done), Arc::clone(&flushes));
+        let answered = Arc::clone(&answered);
         move || {
             while !done.load(Ordering::Relaxed) {
                 server.command::<()>(["SCRIPT", "FLUSH"]);
                 flushes.fetch_add(1, Ordering::Relaxed);
-                std::thread::sleep(Duration::from_millis(10));
+                // However slow the machine is, a call is not flushed in each of its attempts.
+                let next = answered.load(Ordering::Relaxed) + 64;
+                while answered.load(Ordering::Relaxed) < next && !done.load(Ordering::Relaxed) {
+                    std::thread::sleep(Duration::from_micros(100));
+                }
             }
         }
     });
@@ -55,11 +61,13 @@ fn nobody_notices_that_the_scripts_are_flushed() {
         let mut callers = JoinSet::new();
         for caller in 0..32 {
             let (store, quota, flushes) = (store.clone(), Arc::clone(&quota), Arc::clone(&flushes));
+            let answered = Arc::clone(&answered);
             callers.spawn(async move {
                 let mut turn = 0;
                 while turn < 100 || flushes.load(Ordering::Relaxed) < 10 {
                     turn += 1;
                     assert_eq!(charge(&store, &quota, caller).await, Ok((true, turn)));
+                    answered.fetch_add(1, Ordering::Relaxed);
                 }
             });
         }
