@@ -19,7 +19,8 @@ use tollgate::{Network, NetworkError};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Attribute {
     /// Its name. If this is the name of a [`Field`](crate::Field), the attribute replaces the field, and is read like
-    /// it: the port of an `ip` and the query of a `path` are cut off. If the line has no other query, this one is used.
+    /// it: the port of an `ip` and the query of a `path` are cut off. This query, and the host of a
+    /// whole URL, are used if the line has no others.
     pub name: String,
     /// The place of its value.
     pub source: Source,

@@ -1,7 +1,5 @@
 //! One line while it is read: its fields are put here, and become a record.
 
-use std::ops::Range;
-
 use memchr::{memchr, memrchr};
 use tollgate::Network;
 
@@ -77,7 +75,7 @@ impl Draft {
             Meaning::Target => {
                 if plan.wants(Field::Path) || plan.wants(Field::Query) || plan.wants(Field::Host) {
                     let span = self.append(text, escape);
-                    self.target(plan, span);
+                    self.take_target(plan, span);
                 }
             }
             Meaning::Method => self.field(plan, Field::Method, text, escape),
@@ -179,54 +177,46 @@ impl Draft {
         if plan.wants(Field::Method) {
             self.set(Field::Method as usize, Span::new(start, start + blank));
         }
-        self.target(plan, Span::new(start + blank + 1, start + blank + 1 + end));
+        self.take_target(plan, Span::new(start + blank + 1, start + blank + 1 + end));
     }
 
-    /// Splits `/path?query`, or a whole URL, which is in the record already.
-    fn target(&mut self, plan: &Plan, span: Span) {
-        let target = span.of(&self.record.bytes).unwrap_or_default();
-        let parts = Target::split(target);
-        let within = |part: Range<usize>| Span::new(span.start() + part.start, span.start() + part.end);
-        if let Some(query) = parts.query.filter(|_| plan.wants(Field::Query)) {
-            self.set(Field::Query as usize, within(query));
+    /// Splits `/path?query`, or a whole URL, which is in the record already. Returns the path. The query and the host are
+    /// stored, unless other fields of the line had them.
+    fn target(&mut self, plan: &Plan, target: Span) -> Option<Span> {
+        let Target { host, path, query } = Target::split(target.of(&self.record.bytes).unwrap_or_default());
+        for (field, part) in [(Field::Query, query), (Field::Host, host)] {
+            if let Some(part) = part.filter(|_| plan.wants(field) && self.span(field as usize) == Span::NONE)
+            {
+                self.set(field as usize, target.part(part));
+            }
         }
-        let has_host = self.span(Field::Host as usize) != Span::NONE;
-        if let Some(host) = parts.host.filter(|_| plan.wants(Field::Host) && !has_host) {
-            self.set(Field::Host as usize, within(host));
-        }
-        if let Some(path) = parts.path.filter(|_| plan.wants(Field::Path)) {
-            let path = self.path(within(path));
+        // A URL without a path asks for `/`.
+        let path = target.part(path?);
+        Some(if path.is_empty() { self.append(b"/", Escape::None) } else { path })
+    }
+
+    /// Stores the parts of a target that are wanted.
+    fn take_target(&mut self, plan: &Plan, target: Span) {
+        if let Some(path) = self.target(plan, target).filter(|_| plan.wants(Field::Path)) {
             self.set(Field::Path as usize, path);
         }
-    }
-
-    /// Returns this path, or `/` if it is empty: a URL without a path asks for that.
-    fn path(&mut self, path: Span) -> Span {
-        if path.is_empty() { self.append(b"/", Escape::None) } else { path }
     }
 
     /// Replaces a field by the attribute with its name, which is parsed like the field.
     fn replace(&mut self, plan: &Plan, field: Field, slot: usize) {
         let value = self.span(slot);
         let text = value.of(&self.record.bytes).unwrap_or_default();
-        let part = |part: Range<usize>| Span::new(value.start() + part.start, value.start() + part.end);
         let read = match field {
             Field::Ip => match without_port(text) {
                 b"" => Span::NONE,
                 ip => {
+                    // Brackets are cut off together with the port.
                     let start = usize::from(ip.len() < text.len() && text.starts_with(b"["));
-                    part(start..start + ip.len())
+                    value.part(start..start + ip.len())
                 }
             },
-            Field::Path => {
-                let Target { path, query, .. } = Target::split(text);
-                let has_query = self.span(Field::Query as usize) != Span::NONE;
-                if let Some(query) = query.filter(|_| plan.wants(Field::Query) && !has_query) {
-                    self.set(Field::Query as usize, part(query));
-                }
-                path.map_or(Span::NONE, |path| self.path(part(path)))
-            }
-            Field::Query if text.starts_with(b"?") => part(1..text.len()),
+            Field::Path => self.target(plan, value).unwrap_or(Span::NONE),
+            Field::Query if text.starts_with(b"?") => value.part(1..text.len()),
             _ => value,
         };
         self.set(slot, read);

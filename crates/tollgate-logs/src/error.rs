@@ -145,7 +145,7 @@ impl fmt::Display for Nearest {
                 write!(
                     f,
                     "the format {format} fits many lines, but not line {line}; if it is the right one, add --format \
-                     {format}, and --max-unparsed if more than 1 % of lines have another; the shape of this line: \
+                     {format}, and --max-unparsed if more than 1 % of lines do not fit; the shape of this line: \
                      {shape}"
                 )
             }

@@ -17,7 +17,7 @@ pub(crate) struct Known {
     /// `None` if it has no lines.
     pub(crate) detected: Option<Detected>,
     may_be_sampled: bool,
-    /// Its place in the summary, which has one once all logs are known.
+    /// Its place in the summary. It is set once all logs are known.
     pub(crate) file: usize,
 }
 

@@ -1,6 +1,7 @@
 //! Requests as they are kept in memory: their texts in one piece, and where each begins.
 
 use std::num::NonZeroU64;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::request::{Field, Precision, Request};
@@ -70,6 +71,11 @@ impl Span {
             (Ok(start), Ok(end)) => Self { start, end },
             _ => Self::NONE,
         }
+    }
+
+    /// A part of this text, by its places in it.
+    pub(crate) fn part(self, part: Range<usize>) -> Self {
+        Self::new(self.start() + part.start, self.start() + part.end)
     }
 
     /// Whether it has no byte.

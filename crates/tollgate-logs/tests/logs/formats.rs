@@ -583,21 +583,21 @@ fn an_attribute_with_the_name_of_a_field_replaces_it() {
 #[test]
 fn an_attribute_with_the_name_of_a_field_is_read_like_it() {
     let cases = [
-        ("/a?b=c", "192.0.2.1:443", "/a", "192.0.2.1"),
-        ("https://h?b=/c", "[2001:db8::1]:443", "/", "2001:db8::1"),
-        ("https://h/a/?b", "2001:db8::1", "/a/", "2001:db8::1"),
-        ("*", "client.example", "*", "client.example"),
-        ("h:443", ":80", "-", "-"),
+        ("/a?b=c", "192.0.2.1:443", "/a", "", "192.0.2.1"),
+        ("https://h?b=/c", "[2001:db8::1]:443", "/", " host=h", "2001:db8::1"),
+        ("https://h/a/?b", "2001:db8::1", "/a/", " host=h", "2001:db8::1"),
+        ("*", "client.example", "*", "", "client.example"),
+        ("h:443", ":80", "-", " host=h:443", "-"),
         // A client can forge all but the last address.
-        ("/", "192.0.2.1:80, 10.0.0.1", "/", "192.0.2.1:80, 10.0.0.1"),
+        ("/", "192.0.2.1:80, 10.0.0.1", "/", "", "192.0.2.1:80, 10.0.0.1"),
     ];
-    for (asked, peer, path, ip) in cases {
+    for (asked, peer, path, host, ip) in cases {
         let line = format!(
             r#"{{"time":"2026-11-23T16:00:00.1Z","method":"GET","uri":"/x?y=z","to":"{asked}","peer":"{peer}"}}"#
         );
         let attributes = ["path=json:/to", "ip=json:/peer"].map(|attribute| attribute.parse().unwrap());
         let options = Options { attributes: attributes.to_vec(), ..Options::default() };
-        let expected = format!("2026-11-23T16:00:00.1Z {ip} GET {path}?y=z - - 0={path} 1={ip}");
+        let expected = format!("2026-11-23T16:00:00.1Z {ip} GET {path}?y=z - -{host} 0={path} 1={ip}");
         assert_eq!(requests(&line, options), [expected], "{asked} {peer}");
     }
     // If the line has no other query, that of the path is used.

@@ -119,7 +119,7 @@ fn an_unknown_format_names_the_nearest_and_a_line() {
     assert!(
         error.ends_with(
             "the format common fits many lines, but not line 11; if it is the right one, add --format common, and \
-             --max-unparsed if more than 1 % of lines have another; the shape of this line: a a a?"
+             --max-unparsed if more than 1 % of lines do not fit; the shape of this line: a a a?"
         ),
         "{error}"
     );

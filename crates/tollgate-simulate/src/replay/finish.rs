@@ -260,7 +260,7 @@ impl Noter {
             ),
         };
         let undecided = if self.all.verdicts.undecided > 0 {
-            " Requests that cannot be decided count for no policy."
+            " Requests that cannot be decided are not counted."
         } else {
             ""
         };

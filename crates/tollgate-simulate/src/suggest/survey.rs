@@ -348,13 +348,13 @@ impl Survey {
         let band = split.filter(|_| bound.is_some());
         let band = band.and_then(|(part, _)| Band::of(maxima, 0..part, days, self.options.budget));
         let needed = clients_needed(self.options.budget);
-        let short =
-            bound.is_none().then(|| needed as f64 / fitted.count() as f64).filter(|times| times.is_finite());
-        let one_in = self.subjects.one_in();
+        // How many times as many clients are needed, if there are too few.
+        let times = (bound.is_none() && fitted.count() > 0).then(|| needed as f64 / fitted.count() as f64);
+        let is_sample = self.subjects.one_in() > 1;
         let more_days =
-            short.filter(|_| one_in == 1).map(|times| (days * (times - 1.0)).max(1.0).ceil() as u64);
+            times.filter(|_| !is_sample).map(|times| (days * (times - 1.0)).max(1.0).ceil() as u64);
         // A sample may be half of what may be followed.
-        let followed = short.map(|times| (2.0 * times * all.maxima.count() as f64).ceil() as u64);
+        let followed = times.map(|times| (2.0 * times * all.maxima.count() as f64).ceil() as u64);
         let max_clients = followed.filter(|followed| *followed > self.options.max_clients.get() as u64);
         SuggestedQuota {
             window: window.to_string().split_once('/').map_or(String::new(), |(_, window)| window.to_owned()),
