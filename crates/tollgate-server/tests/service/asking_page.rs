@@ -1,4 +1,4 @@
-//! Every command of `docs/asking.md`, in the order of the page.
+//! Every command of `docs/costs-afterwards.md` and `docs/asking.md`, in the order of the pages.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -9,15 +9,15 @@ use crate::support::folder::Folder;
 use crate::support::shell::{self, Curl};
 use crate::support::{Server, quotas};
 
-const PAGE: &str = include_str!("../../../../docs/asking.md");
+const COSTS: &str = include_str!("../../../../docs/costs-afterwards.md");
+const ASKING: &str = include_str!("../../../../docs/asking.md");
 const POLICIES: &str = include_str!("../../../../docs/policies.md");
 
 /// Plays the commands of a section on this service, and returns the answers. A variable keeps what `sed` leaves.
 fn played(section: &str, server: &Server) -> Vec<Value> {
     let mut receipt = None::<String>;
     let mut answers = Vec::new();
-    for block in blocks(section) {
-        assert_eq!(block.language, "sh", "{}", block.text);
+    for block in blocks(section).into_iter().filter(|block| block.language == "sh") {
         let command = block.text.trim();
         let kept = command.strip_prefix("receipt=$(");
         let asked = kept.map_or(command, |kept| kept.split(" | sed ").next().expect("a first part"));
@@ -36,30 +36,43 @@ fn played(section: &str, server: &Server) -> Vec<Value> {
     answers
 }
 
-fn start(section: &str) -> Server {
+fn start(page: &str, section: &str) -> Server {
     let is_service = |code: &&str| code.starts_with("tollgate serve --limit");
     let own = inline_code(section).into_iter().find(is_service);
-    let command = own.or_else(|| inline_code(PAGE).into_iter().find(is_service));
+    let command = own.or_else(|| inline_code(page).into_iter().find(is_service));
     let arguments = command.and_then(shell::arguments).expect("the page names a service");
     Server::start(&arguments[1..].iter().map(String::as_str).collect::<Vec<_>>())
 }
 
-#[test]
-fn the_commands_of_the_page_answer_as_it_says() {
-    let sections: Vec<&str> = PAGE.split("\n## ").skip(1).collect();
-    let [receipts, given, records, narrowed] = sections[..] else { panic!("{} sections", sections.len()) };
+/// Returns the sections of a page, without its beginning.
+fn sections(page: &str) -> Vec<&str> {
+    page.split("\n## ").skip(1).collect()
+}
 
-    let answers = shell::within_a_minute(|| played(receipts, &start(receipts)));
+#[test]
+fn the_commands_about_costs_answer_as_their_page_says() {
+    let [receipts, records, overdraft, envoy] = sections(COSTS)[..] else { panic!("other sections") };
+
+    let answers = shell::within_a_minute(|| played(receipts, &start(COSTS, receipts)));
     let [_, refunded] = &answers[..] else { panic!("a check and a refund") };
     assert_eq!(quotas(refunded)[0]["given"], 3, "{refunded}");
 
-    let [answer] = &played(given, &start(given))[..] else { panic!("a check with limits") };
+    let [answer] = &played(records, &start(COSTS, records))[..] else { panic!("a record") };
+    assert_eq!(quotas(answer)[0]["used"], 3, "{answer}");
+
+    for section in [overdraft, envoy] {
+        assert!(blocks(section).iter().all(|block| block.language != "sh"), "commands that nobody plays");
+    }
+}
+
+#[test]
+fn the_commands_about_single_calls_answer_as_their_page_says() {
+    let [given, narrowed] = sections(ASKING)[..] else { panic!("other sections") };
+
+    let [answer] = &played(given, &start(ASKING, given))[..] else { panic!("a check with limits") };
     let limits = quotas(answer);
     assert_eq!([&limits[0]["limit"], &limits[1]["limit"]], [&json!(5), &json!(100)]);
     assert_eq!(answer["policy"], "downloads:caller");
-
-    let [answer] = &played(records, &start(records))[..] else { panic!("a record") };
-    assert_eq!(quotas(answer)[0]["used"], 3, "{answer}");
 
     let folder = Folder::new();
     let file = blocks(POLICIES).into_iter().find(|block| block.language == "yaml");
