@@ -27,9 +27,9 @@ pub enum Test {
     Within(Box<[Network]>),
     /// The value is in a list from a file.
     In(List),
-    /// There is a value; it may be empty.
+    /// There is a value that [a key can use](Value::counted): one text, which is not empty.
     Present,
-    /// There is no value.
+    /// The opposite: there is no value, or it is empty or a list.
     Absent,
     /// All of these hold.
     All(Box<[Test]>),
@@ -81,7 +81,7 @@ impl Condition {
     pub fn holds<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
         let attribute = &self.attribute;
         match view.value(attribute) {
-            Ok(value) => Ok(self.test.holds(value.map(|texts| Value::of(attribute, texts)))),
+            Ok(value) => Ok(self.test.holds(value.map(|texts| Value::in_view(view, attribute, texts)))),
             Err(unknown) => Err(Undecided { attribute, unknown }),
         }
     }
@@ -129,8 +129,8 @@ impl Test {
                 hosts.any(|host| networks.iter().any(|network| network.covers(&host)))
             }),
             Self::In(list) => value.is_some_and(|value| list.has(value)),
-            Self::Present => value.is_some(),
-            Self::Absent => value.is_none(),
+            Self::Present => value.is_some_and(Value::is_present),
+            Self::Absent => !value.is_some_and(Value::is_present),
             Self::All(tests) => tests.iter().all(|test| test.holds(value)),
             Self::Not(test) => !test.holds(value),
         }
@@ -354,6 +354,7 @@ impl fmt::Display for Pattern {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Texts;
 
     #[test]
     fn a_star_stands_for_any_characters_and_a_question_mark_for_one() {
@@ -417,13 +418,19 @@ mod tests {
         assert!(fits("*É?", "xéß") && !fits("ss", "ß"));
     }
 
+    /// A client that sent a header twice was passed over by the policy whose key is the header, and by the policy for
+    /// requests without the header: it was never limited.
     #[test]
-    fn nothing_holds_of_a_value_that_is_not_there_but_its_absence() {
+    fn what_a_key_cannot_use_is_absent() {
         let exact = Test::OneOf([Pattern::new("a")].into());
         assert!(!exact.holds(None));
         assert!(Test::Not(exact.into()).holds(None));
-        let empty = Value::of("x", "");
-        assert!(Test::Absent.holds(None) && !Test::Absent.holds(Some(empty)));
-        assert!(Test::Present.holds(Some(empty)) && !Test::Present.holds(None));
+        let list = ["a".into(), "b".into()];
+        let values = [None, Some("".into()), Some(Texts::List(&list))];
+        for value in values.map(|texts: Option<Texts<'_>>| texts.map(|texts| Value::of("x", texts))) {
+            assert!(Test::Absent.holds(value) && !Test::Present.holds(value), "{value:?}");
+        }
+        let one = Some(Value::of("x", "a"));
+        assert!(Test::Present.holds(one) && !Test::Absent.holds(one));
     }
 }

@@ -61,12 +61,12 @@ pub enum KeyFault {
     /// It is a list. The key would depend on the order of its texts.
     #[error("is a list")]
     List,
-    /// It is not an address, but an address is needed.
-    #[error("is not an address")]
-    NoAddress,
     /// Its value is not known.
     #[error("{0}")]
     Unknown(Unknown),
+    /// It is not an address, but an address is needed. Such a value does not count as missing.
+    #[error("is not an address")]
+    NoAddress,
 }
 
 impl Identity {
@@ -111,31 +111,28 @@ impl Identity {
             Self::Every => {
                 let mut pairs = all(view)?;
                 pairs.sort_unstable();
-                match pairs.iter().find(|(name, value)| value.is_empty() && view.counted_as(name).is_none()) {
-                    Some((name, _)) => Err(NoKey::of(name, KeyFault::Empty)),
-                    None if pairs.is_empty() => Err(NoKey::of("", KeyFault::Missing)),
-                    None => {
-                        let pair = |(name, value)| [Key::from(name), counted_by(view, name, value)];
-                        Ok(Key::parts(pairs.into_iter().flat_map(pair)))
-                    }
+                if pairs.is_empty() {
+                    return Err(NoKey::of("", KeyFault::Missing));
                 }
+                let pair = |(name, value)| [Key::from(name), counted_by(view, name, value)];
+                Ok(Key::parts(pairs.into_iter().flat_map(pair)))
             }
             Self::Attribute(name) => value(view, name).map(|value| counted_by(view, name, value)),
             Self::Address(name, grouping) => address(view, name).map(|address| grouping.key(address)),
             Self::All(parts) => {
-                let (mut keys, mut unknown) = (SmallVec::<[Key<'_>; 4]>::new(), None);
+                let (mut keys, mut wrong) = (SmallVec::<[Key<'_>; 4]>::new(), None);
                 for part in parts {
                     match part.key(view) {
                         Ok(key) => keys.push(key),
+                        Err(no_key) if no_key.fault.is_missing() => return Err(no_key),
                         // Another part may be missing, and then nobody needs to know this one.
-                        Err(no_key @ NoKey { fault: KeyFault::Unknown(_), .. }) => {
+                        Err(no_key) => {
                             let sooner = |other: &NoKey<'_>| other.fault <= no_key.fault;
-                            unknown = unknown.filter(sooner).or(Some(no_key));
+                            wrong = wrong.filter(sooner).or(Some(no_key));
                         }
-                        Err(no_key) => return Err(no_key),
                     }
                 }
-                unknown.map_or_else(|| Ok(Key::parts(keys)), Err)
+                wrong.map_or_else(|| Ok(Key::parts(keys)), Err)
             }
             Self::FirstOf(choices) => self.first_of(choices, view).map(|(choice, key)| choice.named(key)),
         }
@@ -258,6 +255,13 @@ impl Identity {
     }
 }
 
+impl KeyFault {
+    /// Returns whether the attribute counts as missing.
+    pub(crate) const fn is_missing(self) -> bool {
+        matches!(self, Self::Missing | Self::Empty | Self::List)
+    }
+}
+
 impl<'a> NoKey<'a> {
     const fn of(attribute: &'a str, fault: KeyFault) -> Self {
         Self { attribute, fault, choices: None }
@@ -291,16 +295,13 @@ fn list(f: &mut fmt::Formatter<'_>, parts: &[Identity]) -> fmt::Result {
 fn value<'a, V: View>(view: &'a V, attribute: &'a str) -> Result<&'a str, NoKey<'a>> {
     match view.value(attribute) {
         Ok(None) => Err(NoKey::of(attribute, KeyFault::Missing)),
-        Ok(Some(Texts::One(""))) if view.counted_as(attribute).is_none() => {
-            Err(NoKey::of(attribute, KeyFault::Empty))
-        }
-        Ok(Some(texts)) => counted(attribute, texts),
+        Ok(Some(texts)) => counted(view, attribute, texts),
         Err(unknown) => Err(NoKey::of(attribute, KeyFault::Unknown(unknown))),
     }
 }
 
-fn counted<'a>(attribute: &'a str, texts: Texts<'a>) -> Result<&'a str, NoKey<'a>> {
-    Value::of(attribute, texts).counted().ok_or(NoKey::of(attribute, KeyFault::List))
+fn counted<'a, V: View>(view: &V, attribute: &'a str, texts: Texts<'a>) -> Result<&'a str, NoKey<'a>> {
+    Value::in_view(view, attribute, texts).counted().map_err(|fault| NoKey::of(attribute, fault))
 }
 
 /// The key of a value. A stand-in is a list, so that no value equals it.
@@ -311,7 +312,7 @@ fn counted_by<'a, V: View>(view: &'a V, name: &str, value: &'a str) -> Key<'a> {
 /// Returns the values of all attributes. Of a name that is given twice, both values are there.
 fn all<V: View>(view: &V) -> Result<SmallVec<[(&str, &str); 4]>, NoKey<'_>> {
     let said = view.pairs().filter_map(|(name, value)| match value {
-        Ok(texts) => texts.map(|texts| counted(name, texts).map(|text| (name, text))),
+        Ok(texts) => texts.map(|texts| counted(view, name, texts).map(|text| (name, text))),
         Err(unknown) => Some(Err(NoKey::of(name, KeyFault::Unknown(unknown)))),
     });
     said.collect()

@@ -26,10 +26,6 @@ pub(crate) fn test_implies(test: &Test, other: &Test) -> bool {
         (Test::Within(networks), Test::Within(others)) => {
             networks.iter().all(|network| others.iter().any(|other| other.covers(network)))
         }
-        (
-            Test::OneOf(_) | Test::IgnoringCase(_) | Test::Matches(_) | Test::Within(_) | Test::In(_),
-            Test::Present,
-        ) => true,
         _ => false,
     }
 }

@@ -183,19 +183,30 @@ impl<'a> Lack<'a> {
     /// unreadable value is an error, not a denial.
     pub(crate) fn is_denied_by(&self, policy: &Policy) -> bool {
         self.undecided().is_none()
-            && matches!((self, policy.on_missing_key), (Self::Key(_), OnMissingKey::Deny))
+            && matches!(self, Self::Key(no_key) if on_missing(no_key, policy) == OnMissingKey::Deny)
     }
 
     /// Returns the answer of this enforced policy: a denial, or `None` if the policy does not apply then.
     pub(crate) fn answered_by(self, policy: &'a Policy) -> Result<Option<Outcome<'a>>, Refusal> {
-        match (self, policy.on_missing_key) {
-            (Self::Key(_), OnMissingKey::Skip) => Ok(None),
-            (Self::Key(no_key), OnMissingKey::Deny) => Ok(Some(Outcome::DenyUnknown { policy, no_key })),
-            (Self::Key(no_key), OnMissingKey::Error) => Err(Refusal::missing_key(policy, no_key)),
-            (Self::Cost(error), _) => Err(Refusal::Cost { policy: policy.name.clone(), error }),
-            (Self::Limit(error), _) => Err(Refusal::Limit { policy: policy.name.clone(), error }),
-            (Self::Override(undecided), _) => Err(undecided.into()),
+        match self {
+            Self::Key(no_key) => match on_missing(&no_key, policy) {
+                OnMissingKey::Skip => Ok(None),
+                OnMissingKey::Deny => Ok(Some(Outcome::DenyUnknown { policy, no_key })),
+                OnMissingKey::Error => Err(Refusal::missing_key(policy, no_key)),
+            },
+            Self::Cost(error) => Err(Refusal::Cost { policy: policy.name.clone(), error }),
+            Self::Limit(error) => Err(Refusal::Limit { policy: policy.name.clone(), error }),
+            Self::Override(undecided) => Err(undecided.into()),
         }
+    }
+}
+
+/// Returns how the policy handles a request without its key. It does not skip a value that is not an address: no policy
+/// for requests without the attribute would count it.
+fn on_missing(no_key: &NoKey<'_>, policy: &Policy) -> OnMissingKey {
+    match policy.on_missing_key {
+        OnMissingKey::Skip if !no_key.fault.is_missing() => OnMissingKey::Deny,
+        other => other,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::conditions::Way;
 use crate::implied::test_implies;
-use crate::{Condition, Conditions, Network, Pattern, Test};
+use crate::{Condition, Conditions, Network, Pattern, Test, Value};
 
 /// Returns whether both may hold for one request. It may return `true` if the opposite is hard to prove, and returns
 /// `false` only if no request with one value for each attribute meets both.
@@ -26,10 +26,16 @@ fn no_value_fulfils(one: &Test, other: &Test) -> bool {
         }
         (Test::OneOf(patterns), Test::OneOf(others)) => none_meet(patterns, others, no_text_fits_both),
         (Test::Within(networks), Test::Within(others)) => none_meet(networks, others, lie_apart),
+        (one, test) | (test, one) if is_absence(one) => {
+            !test.holds(None) && !test.holds(Some(Value::of("", "")))
+        }
         (Test::Not(denied), test) | (test, Test::Not(denied)) => test_implies(test, denied),
-        (Test::Absent, test) | (test, Test::Absent) => test_implies(test, &Test::Present),
         _ => false,
     }
+}
+
+fn is_absence(test: &Test) -> bool {
+    matches!(test, Test::Absent) || matches!(test, Test::Not(denied) if **denied == Test::Present)
 }
 
 fn none_meet<T>(ones: &[T], others: &[T], are_apart: impl Fn(&T, &T) -> bool) -> bool {

@@ -84,7 +84,8 @@ pub enum OnMissingKey {
     Error,
     /// It is denied.
     Deny,
-    /// The policy does not apply.
+    /// The policy does not apply. If an attribute [is not an address](crate::KeyFault::NoAddress) where one is needed, the
+    /// request is denied nevertheless.
     Skip,
 }
 

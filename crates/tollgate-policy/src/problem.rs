@@ -193,8 +193,11 @@ pub enum ProblemKind {
         "the value of the variable contains `*` or `?`, which would be read as wildcards like those written here"
     )]
     SpecialVariable,
+    /// A test for presence or absence that is `false`.
+    #[error("expected `true`: write `{0}: true` for the opposite")]
+    Opposite(&'static str),
     /// A prefix that every text has.
-    #[error("an empty prefix matches every text: write {{ present: true }} if that is what you mean")]
+    #[error("an empty prefix matches every text: write \"*\" if that is what you mean")]
     EmptyPrefix,
     /// A problem that the user of the file found, in its words.
     #[error("{0}")]

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use tollgate::{Grouping, canonical_path};
 
 use crate::scalar::Scalar;
+use crate::{KeyFault, View};
 
 /// The value of an attribute, as a request has it: a text, or a list of texts.
 #[derive(Clone, PartialEq, Eq)]
@@ -31,12 +32,16 @@ pub enum Texts<'a> {
 ///
 /// - A test holds of a list if it holds of one of its texts. A list cannot be a key or a cost, even with one text. An
 ///   empty list counts as no value.
+/// - An empty text and a list are missing for [a key](Self::counted), and so for [`Test::Present`](crate::Test::Present)
+///   and [`Test::Absent`](crate::Test::Absent).
 /// - HEAD is a GET without a body, and a service answers it like GET. So if the attribute is `method`, a HEAD matches
 ///   conditions for GET as well as for HEAD, and as a part of a key it is GET.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Value<'a> {
     texts: Texts<'a>,
     is_head: bool,
+    /// Whether it is empty, and [a stand-in](View::counted_as) is counted in its place.
+    has_stand_in: bool,
 }
 
 const GET: &str = "GET";
@@ -201,13 +206,35 @@ impl<'a> Value<'a> {
     #[must_use]
     pub fn of(name: &str, texts: impl Into<Texts<'a>>) -> Self {
         let texts = texts.into();
-        Self { texts, is_head: name == "method" && texts.iter().any(|text| text == "HEAD") }
+        let is_head = name == "method" && texts.iter().any(|text| text == "HEAD");
+        Self { texts, is_head, has_stand_in: false }
     }
 
-    /// Returns the text by which it is counted; `None` for a list.
-    #[must_use]
-    pub fn counted(self) -> Option<&'a str> {
-        if self.is_head { self.texts.text().and(Some(GET)) } else { self.texts.text() }
+    /// Returns the value that the attribute of this name has in the view.
+    #[inline]
+    pub(crate) fn in_view<V: View>(view: &V, name: &str, texts: Texts<'a>) -> Self {
+        let has_stand_in = texts == Texts::One("") && view.counted_as(name).is_some();
+        Self { has_stand_in, ..Self::of(name, texts) }
+    }
+
+    /// Returns the text by which it is counted.
+    ///
+    /// # Errors
+    ///
+    /// If the value counts as missing: it is empty or a list.
+    pub fn counted(self) -> Result<&'a str, KeyFault> {
+        match self.texts {
+            Texts::List(_) => Err(KeyFault::List),
+            Texts::One("") if !self.has_stand_in => Err(KeyFault::Empty),
+            Texts::One(_) if self.is_head => Ok(GET),
+            Texts::One(text) => Ok(text),
+        }
+    }
+
+    /// Returns whether a key can use it. [`Test::Present`](crate::Test::Present) holds for such values alone.
+    #[inline]
+    pub(crate) fn is_present(self) -> bool {
+        self.counted().is_ok()
     }
 
     /// Returns whether this holds for one of the [texts](Self::texts).

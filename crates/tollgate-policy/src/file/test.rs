@@ -20,6 +20,10 @@ pub(crate) struct Cidr(Network);
 #[derive(Debug)]
 pub(crate) struct Literal(Box<str>);
 
+/// `true`. The opposite of a test for presence has its own name, so that each is written in one way.
+#[derive(Debug)]
+pub(crate) struct Presence(bool);
+
 /// The prefixes of texts.
 #[derive(Debug)]
 pub(crate) struct Prefix(Box<str>);
@@ -85,10 +89,10 @@ section! {
         "one_of_from" one_of_from: TextsOf,
         /// An address in one of the networks in a file in the same folder: one on each line.
         "cidr_from" cidr_from: NetworksOf,
-        /// Whether there is a value.
-        "present" present: bool,
-        /// Whether there is no value.
-        "absent" absent: bool,
+        /// `true`: a key can use the value, because it is one text and not empty.
+        "present" present: Presence,
+        /// `true`: no key can use the value, because it is missing, empty or a list.
+        "absent" absent: Presence,
         /// A test that must not hold.
         "not" not: Test,
     }
@@ -182,7 +186,6 @@ impl RawTest {
             true => Test::ignoring_case(patterns),
             false => Test::OneOf(patterns.into()),
         };
-        let presence = |is_present| if is_present { Test::Present } else { Test::Absent };
         let mut tests = Vec::new();
         tests.extend(self.equal.map(|text| one_of(vec![Pattern::Exact(text.value.0)])));
         let patterns =
@@ -203,8 +206,8 @@ impl RawTest {
         tests.extend(self.cidr.map(|networks| Cidr::test(networks.value)));
         tests.extend(self.one_of_from.map(|list| Test::In(list.value.0)));
         tests.extend(self.cidr_from.map(|list| Test::In(list.value.0)));
-        tests.extend(self.present.map(|present| presence(present.value)));
-        tests.extend(self.absent.map(|absent| presence(!absent.value)));
+        tests.extend(Presence::test(self.present, Test::Present, "absent", problems));
+        tests.extend(Presence::test(self.absent, Test::Absent, "present", problems));
         tests.extend(self.not.map(|test| Test::Not(test.value.into())));
         match <[Test; 1]>::try_from(tests) {
             Ok([only]) => Some(only),
@@ -216,6 +219,25 @@ impl RawTest {
             }
             Err(tests) => Some(Test::All(tests.into())),
         }
+    }
+}
+
+impl Read for Presence {
+    fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
+        bool::read(node, problems).map(Self)
+    }
+}
+
+impl Presence {
+    /// Returns the test, or notes that the opposite is written in another way.
+    fn test(
+        given: Option<At<Self>>,
+        test: Test,
+        opposite: &'static str,
+        problems: &mut Problems,
+    ) -> Option<Test> {
+        let At { at, value: Self(is_true), .. } = given?;
+        problems.take(at, is_true.then_some(test).ok_or(ProblemKind::Opposite(opposite)))
     }
 }
 
@@ -339,6 +361,8 @@ schema!(ExpressionText: "Expression", _generator => {
 schema!(TextsOf: "TextsOf", generator => generator.subschema_for::<FileBeside>());
 
 schema!(NetworksOf: "NetworksOf", generator => generator.subschema_for::<FileBeside>());
+
+schema!(Presence: "Presence", _generator => json_schema!({ "const": true }));
 
 schema!(Literal: "Literal", _generator => json_schema!({ "type": "string" }));
 

@@ -103,7 +103,7 @@ impl Index {
             let Some(values) = self.values.get(*number as usize) else { continue };
             match value {
                 Ok(None) => continue,
-                Ok(Some(texts)) => values.add_to(&mut candidates, Value::of(name, texts)),
+                Ok(Some(texts)) => values.add_to(&mut candidates, Value::in_view(view, name, texts)),
                 Err(_) => values.add_all_to(&mut candidates),
             }
             present.push(*number);

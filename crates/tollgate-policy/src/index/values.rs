@@ -19,6 +19,8 @@ pub(super) struct Values {
     prefixes: Trie,
     networks: Trie,
     scanned: Box<[(Test, Candidate)]>,
+    /// Those that match a value that no key can use, as they match a missing one.
+    unusable: Box<[Candidate]>,
     /// All of these, each once and none of them sure.
     all: Box<[Candidate]>,
 }
@@ -37,6 +39,7 @@ pub(super) struct Filed<'a> {
     prefixes: Vec<(Box<[u8]>, Candidate)>,
     networks: Vec<(Box<[u8]>, Candidate)>,
     scanned: Vec<(Test, Candidate)>,
+    unusable: Vec<Candidate>,
     absent: Vec<Candidate>,
 }
 
@@ -99,8 +102,9 @@ impl<'a> Filed<'a> {
         if test.holds(None) {
             self.absent.push(candidate);
         }
-        if *test != Test::Absent {
-            self.scanned.push((test.clone(), candidate));
+        match test {
+            Test::Absent => self.unusable.push(candidate),
+            test => self.scanned.push((test.clone(), candidate)),
         }
     }
 
@@ -139,6 +143,7 @@ impl Values {
             prefixes: Trie::new(filed.prefixes),
             networks: Trie::new(filed.networks),
             scanned: filed.scanned.into(),
+            unusable: filed.unusable.into(),
             all,
         }
     }
@@ -152,6 +157,9 @@ impl Values {
     pub(super) fn add_to(&self, candidates: &mut Candidates, value: Value<'_>) {
         for text in value.texts() {
             self.add_filed_to(candidates, text);
+        }
+        if !value.is_present() {
+            candidates.extend_from_slice(&self.unusable);
         }
         for (test, candidate) in &self.scanned {
             if test.holds(Some(value)) {

@@ -429,6 +429,49 @@ fn a_missing_key_is_an_error_a_denial_or_nothing_and_never_a_shared_counter() {
     assert_eq!(matched(&skip, &attributes, 1).enforced().count(), 0);
 }
 
+/// The key attribute of a client was `unknown`. The policy for its address skipped it, the one for requests without an
+/// address did not match, and nothing limited it.
+#[test]
+fn a_value_that_is_not_an_address_is_denied_and_not_skipped() {
+    let config = config(
+        "policies:
+  - { name: keyed, key: [tenant, { address: client }], quotas: [5/1m], on_missing_key: skip }
+  - { name: anonymous, match: { client: { absent: true } }, key: global, quotas: [5/1m] }",
+    );
+    let ask = |pairs: &[(&str, &str)]| {
+        let attributes = attributes(pairs);
+        match config.policies().charges(&attributes, 1).unwrap() {
+            Outcome::Charge(matched) => matched.policies().map(|policy| policy.name().to_owned()).collect(),
+            Outcome::DenyUnknown { no_key, .. } => vec![format!("{} {}", no_key.attribute, no_key.fault)],
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!(ask(&[("tenant", "t"), ("client", "192.0.2.7")]), ["keyed"]);
+    assert_eq!(ask(&[("tenant", "t"), ("client", "unknown")]), ["client is not an address"]);
+    assert_eq!(ask(&[("tenant", "t"), ("client", "")]), ["anonymous"]);
+    assert_eq!(ask(&[("tenant", "t")]), ["anonymous"]);
+    assert_eq!(ask(&[("client", "unknown")]), [""; 0], "no tenant: as for any other value of `client`");
+}
+
+/// A gateway that admits what is an error counts an empty value by a digest. So a key has it, and it is not absent.
+#[test]
+fn what_is_counted_by_a_digest_is_present() {
+    let config = config(
+        "policies:
+  - { name: keyed, key: [user], quotas: [5/1m], on_missing_key: skip }
+  - { name: present, match: { user: { present: true } }, key: global, quotas: [5/1m] }
+  - { name: anonymous, match: { user: { absent: true } }, key: global, quotas: [5/1m] }",
+    );
+    let names = |attributes: &Attributes<'_>| {
+        let matched = matched(&config, attributes, 1);
+        matched.policies().map(|policy| policy.name().to_owned()).collect::<Vec<_>>()
+    };
+    let mut empty = attributes(&[("user", "")]);
+    assert_eq!(names(&empty), ["anonymous"]);
+    empty.count_as("user", "digest");
+    assert_eq!(names(&empty), ["keyed", "present"]);
+}
+
 /// The order of policies in the file decided between 400 and 429.
 #[test]
 fn an_error_does_not_depend_on_the_order_of_policies() {

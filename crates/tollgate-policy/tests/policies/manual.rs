@@ -64,6 +64,9 @@ fn kind(value: &Value, schema: &Value) -> String {
     if let Some(title) = value["items"]["$ref"].as_str().and_then(|items| items.strip_prefix("#/$defs/Raw")) {
         return format!("list of [{title}](#{})", title.to_lowercase());
     }
+    if let Some(only) = value["const"].as_bool() {
+        return format!("`{only}`");
+    }
     match (value["const"].as_str(), value["type"].as_str().unwrap_or("text")) {
         (Some(word), _) => format!("`{word}`"),
         (None, "integer") => format!("number, {} to {}", value["minimum"], value["maximum"]),

@@ -15,7 +15,7 @@ fn overlap(one: &str, other: &str) -> bool {
     assert_eq!(overlap, other.overlaps(one), "{text}");
     // If a request matches both, `overlaps` must not deny it.
     for path in ["/a", "/a/b", "/b", "/b/c"] {
-        for user in [None, Some("alice")] {
+        for user in [None, Some(""), Some("alice")] {
             for ip in ["10.1.2.3", "192.0.2.1"] {
                 let pairs = [("path", path), ("ip", ip)].into_iter().chain(user.map(|user| ("user", user)));
                 let request: Attributes<'_> = pairs.collect();
@@ -43,6 +43,11 @@ fn policies_overlap_unless_their_conditions_show_that_no_value_fulfils_both() {
         ("path: /a", "user: { present: true }", true),
         ("path: /a, user: { present: true }", "path: /a, user: { absent: true }", false),
         ("path: /a, user: alice", "path: /a, user: { absent: true }", false),
+        ("user: alice", "user: { not: { present: true } }", false),
+        ("user: 'a*'", "user: { absent: true }", false),
+        // An empty value is absent.
+        ("user: '*'", "user: { absent: true }", true),
+        ("user: { not: alice }", "user: { absent: true }", true),
         ("path: /a", "path: { not: /a }", false),
         ("path: [/a, /b]", "path: { not: /a }", true),
         ("path: { prefix: /a, not: /a/b }", "path: /a/b", false),

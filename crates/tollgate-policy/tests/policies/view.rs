@@ -256,17 +256,19 @@ fn a_test_holds_of_a_list_if_it_holds_of_one_of_its_texts() {
         "{ regex: \"staff-[0-9]+\" }",
         "{ one_of: ADMIN, ignore_case: true }",
         "{ cidr: 10.0.0.0/8 }",
-        "{ present: true }",
+        "\"*\"",
         "{ not: root }",
         "{ equal: admin, prefix: staff }",
     ] {
         assert!(holds("roles", test, roles), "{test}");
     }
     for test in
-        ["root", "{ regex: \"staff\" }", "{ not: admin }", "{ not: { prefix: staff } }", "{ absent: true }"]
+        ["root", "{ regex: \"staff\" }", "{ not: admin }", "{ not: { prefix: staff } }", "{ present: true }"]
     {
         assert!(!holds("roles", test, roles), "{test}");
     }
+    // No key can use it.
+    assert!(holds("roles", "{ absent: true }", roles) && holds("roles", "{ absent: true }", &["admin"]));
     // For the service an empty list was a value, and for the middleware it was none.
     assert!(holds("roles", "{ absent: true }", &[]) && holds("roles", "{ not: a }", &[]));
     assert!(!holds("roles", "{ present: true }", &[]));
@@ -352,7 +354,7 @@ fn values_that_are_found_late_change_nothing() {
         text += &format!("  - {{ name: p{number}, {rest} }}\n");
         number += 1;
     };
-    for a in ["a: \"1\"", "a: { present: false }", "a: { not: \"1\" }"] {
+    for a in ["a: \"1\"", "a: { absent: true }", "a: { not: \"1\" }"] {
         for b in ["b: \"2\"", "b: \"*\"", "c: [\"1\", \"2*\"]"] {
             add(&format!("match: {{ {a}, {b} }}, key: [b], on_missing_key: skip, quotas: [5/1m]"));
             add(&format!(

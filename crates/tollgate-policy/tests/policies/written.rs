@@ -32,7 +32,7 @@ fn a_condition_is_printed_in_the_notation_of_a_file() {
         ("path: [/a, '', 'b, c']", "path: [/a, \"\", \"b, c\"]"),
         ("path: '$${X}'", "path: \"$${X}\""),
         ("ip: { cidr: ['2001:db8::/32', 10.0.0.0/8] }", "ip: { cidr: [\"2001:db8::/32\", 10.0.0.0/8] }"),
-        ("ip: { present: false }", "ip: { absent: true }"),
+        ("ip: { absent: true }", "ip: { absent: true }"),
         ("plan: { regex: 'v[0-9]+' }", "plan: { regex: \"v[0-9]+\" }"),
         (
             "plan: { one_of: [Gold, 'Plat*'], ignore_case: true }",

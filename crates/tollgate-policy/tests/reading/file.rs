@@ -63,8 +63,8 @@ pub(crate) enum Named {
     Cidr(Vec<String>),
     OneOfFrom(Vec<String>),
     CidrFrom(Vec<String>),
-    Present(bool),
-    Absent(bool),
+    Present,
+    Absent,
     Not(Box<Test>),
 }
 

@@ -79,7 +79,9 @@ pub(crate) struct Values {
 
 /// Why a policy cannot count a request.
 enum Lack {
-    /// A value that it needs is missing or wrong.
+    /// A value of its key is missing.
+    Missing,
+    /// A value that it needs is wrong, or a cost or a limit is missing.
     Wrong,
     /// One of these attributes cannot be read.
     Unreadable(BTreeSet<String>),
@@ -244,11 +246,16 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
         }
         let who = who(&counting.key, values);
         let on_missing_key = counting.on_missing_key.or(file.on_missing_key).unwrap_or(OnMissingKey::Error);
-        if matches!(who, Err(Lack::Wrong)) && on_missing_key == OnMissingKey::Skip && !is_shadow {
+        if matches!(who, Err(Lack::Missing)) && on_missing_key == OnMissingKey::Skip && !is_shadow {
             continue;
         }
         is_matched = true;
-        let is_unknown = matches!(who, Err(Lack::Wrong)) && on_missing_key == OnMissingKey::Deny;
+        let is_unknown = match (&who, on_missing_key) {
+            (Err(Lack::Missing), OnMissingKey::Deny) => true,
+            // What is not an address is not missing.
+            (Err(Lack::Wrong), OnMissingKey::Deny | OnMissingKey::Skip) => true,
+            _ => false,
+        };
         let counted = who.and_then(|who| {
             let cost = cost(&counting.cost, values, asked)?;
             let (quotas, candidates) = quotas(file, counting, values)?;
@@ -265,10 +272,12 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
                 }
                 tried.push((Trial::Candidate, candidates));
             }
-            Err(Lack::Wrong) if is_unknown && is_shadow => _ = would_deny.insert(policy.name.clone()),
+            Err(Lack::Missing | Lack::Wrong) if is_unknown && is_shadow => {
+                _ = would_deny.insert(policy.name.clone())
+            }
             Err(_) if is_shadow => {}
-            Err(Lack::Wrong) if is_unknown => _ = unknown.insert(policy.name.clone()),
-            Err(Lack::Wrong) => _ = wrong.insert(policy.name.clone()),
+            Err(Lack::Missing | Lack::Wrong) if is_unknown => _ = unknown.insert(policy.name.clone()),
+            Err(Lack::Missing | Lack::Wrong) => _ = wrong.insert(policy.name.clone()),
             Err(Lack::Unreadable(names)) => unread.extend(names),
         }
     }
@@ -341,10 +350,10 @@ fn any(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
 
 /// Whether a line holds; unknown if its value cannot be read.
 fn holds((name, test): &(String, Test), values: &Values) -> Option<bool> {
-    values.texts(name).ok().map(|texts| passes(test, &texts))
+    values.texts(name).ok().map(|texts| passes(test, &texts, matches!(values.text(name), Ok(Some(_)))))
 }
 
-fn passes(test: &Test, texts: &[&str]) -> bool {
+fn passes(test: &Test, texts: &[&str], is_key: bool) -> bool {
     let (tests, ignores_case) = match test {
         Test::OneOf(patterns) => {
             return texts.iter().any(|text| patterns.iter().any(|it| it.fits(text, false)));
@@ -368,15 +377,15 @@ fn passes(test: &Test, texts: &[&str]) -> bool {
             fits(&|text| networks.iter().any(|network| is_within(network, text)))
         }
         Named::OneOfFrom(lines) => fits(&|text| lines.iter().any(|line| line == text)),
-        Named::Present(is_present) => texts.is_empty() != *is_present,
-        Named::Absent(is_absent) => texts.is_empty() == *is_absent,
-        Named::Not(test) => !passes(test, texts),
+        Named::Present => is_key,
+        Named::Absent => !is_key,
+        Named::Not(test) => !passes(test, texts, is_key),
     })
 }
 
 /// Describes whom a key counts.
 fn who(key: &Key, values: &Values) -> Result<String, Lack> {
-    let value = |name: &str| values.text(name)?.ok_or(Lack::Wrong);
+    let value = |name: &str| values.text(name)?.ok_or(Lack::Missing);
     match key {
         Key::Global => Ok("all requests".to_owned()),
         Key::Attribute(name) => {
@@ -389,26 +398,33 @@ fn who(key: &Key, values: &Values) -> Result<String, Lack> {
             Ok(format!("{name} in {}", address.client(*ipv4, *ipv6)))
         }
         Key::All(parts) => {
-            let (mut all, mut unreadable) = (Vec::new(), BTreeSet::new());
+            let (mut all, mut unreadable, mut is_wrong) = (Vec::new(), BTreeSet::new(), false);
             for part in parts {
                 match who(part, values) {
                     Ok(who) => all.push(who),
                     // Then the key is missing, whatever the other parts are.
-                    Err(Lack::Wrong) => return Err(Lack::Wrong),
+                    Err(Lack::Missing) => return Err(Lack::Missing),
+                    Err(Lack::Wrong) => is_wrong = true,
                     Err(Lack::Unreadable(names)) => unreadable.extend(names),
                 }
             }
-            if unreadable.is_empty() { Ok(format!("{all:?}")) } else { Err(Lack::Unreadable(unreadable)) }
+            match unreadable.is_empty() {
+                false => Err(Lack::Unreadable(unreadable)),
+                true if is_wrong => Err(Lack::Wrong),
+                true => Ok(format!("{all:?}")),
+            }
         }
         Key::FirstOf(choices) => {
+            let mut lack = Lack::Missing;
             for choice in choices {
                 match who(choice, values) {
-                    Err(Lack::Wrong) => {}
+                    Err(Lack::Missing) => {}
+                    Err(Lack::Wrong) => lack = Lack::Wrong,
                     // The later choices are for requests without this attribute, and an unreadable one is not missing.
                     found => return found,
                 }
             }
-            Err(Lack::Wrong)
+            Err(lack)
         }
     }
 }

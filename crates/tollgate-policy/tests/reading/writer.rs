@@ -209,8 +209,8 @@ impl Writer {
             }
             Named::OneOfFrom(texts) => format!("one_of_from: {}", self.lines(texts)),
             Named::CidrFrom(networks) => format!("cidr_from: {}", self.lines(networks)),
-            Named::Present(is_present) => format!("present: {is_present}"),
-            Named::Absent(is_absent) => format!("absent: {is_absent}"),
+            Named::Present => "present: true".to_owned(),
+            Named::Absent => "absent: true".to_owned(),
             Named::Not(test) => format!("not: {}", self.test(test)),
         }
     }

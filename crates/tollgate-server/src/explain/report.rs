@@ -4,7 +4,7 @@ use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
 use tollgate_policy::{
     Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, PolicyKind, Refusal,
-    Texts, TrialKind,
+    Test, Texts, TrialKind, Value,
 };
 
 /// The output of `--json`.
@@ -211,9 +211,15 @@ impl<'a> Request<'a, '_> {
     }
 
     fn why_it_fails(&self, condition: &Condition) -> String {
-        match self.attributes.value(condition.attribute()) {
-            Some(value) => format!("{condition} does not match `{value}`"),
-            None => format!("{condition} does not hold: there is no `{}`", condition.attribute()),
+        let name = condition.attribute();
+        let Some(value) = self.attributes.value(name) else {
+            return format!("{condition} does not hold: there is no `{name}`");
+        };
+        match Value::of(name, value).counted() {
+            Err(fault) if *condition.test() == Test::Present => {
+                format!("{condition} does not hold: `{name}` {fault}")
+            }
+            _ => format!("{condition} does not match `{value}`"),
         }
     }
 

@@ -256,8 +256,8 @@ impl Draw {
                     (0..self.random.usize(..4)).map(|_| self.noted(name)).filter(|line| !line.is_empty());
                 Named::OneOfFrom(lines.collect())
             }
-            12 => Named::Present(self.random.bool()),
-            13 => Named::Absent(self.random.bool()),
+            12 => Named::Present,
+            13 => Named::Absent,
             _ if depth > 0 => Named::Not(Box::new(self.test(name, depth - 1))),
             _ => Named::Equal(self.noted(name)),
         }
