@@ -15,7 +15,7 @@ const FEWEST: u64 = 8;
 pub(crate) struct Caps {
     /// On the listener for checks; the one for gRPC has the same number.
     pub(crate) public: u32,
-    /// On the admin listener; the one for metrics has the same number.
+    /// On the admin listener; those for metrics and for probes have the same number.
     pub(crate) admin: u32,
 }
 

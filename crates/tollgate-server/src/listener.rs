@@ -106,6 +106,20 @@ impl Listener {
         }
     }
 
+    /// Creates the listener for probes, which stays plain when all others demand TLS. Everyone may ask whether the
+    /// service is alive and ready, and nothing else.
+    pub(crate) const fn probes(address: SocketAddr) -> Self {
+        Self {
+            name: "probes",
+            purpose: "Only health and readiness, without TLS, for everyone",
+            flag: "--plain-probes",
+            address,
+            scopes: Scopes::of([]),
+            access: Access::Everybody,
+            security: Security::Plain,
+        }
+    }
+
     /// Returns its URL, without a path.
     pub(crate) fn url(&self) -> String {
         let scheme = if self.security == Security::Plain { "http" } else { "https" };

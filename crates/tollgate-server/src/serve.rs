@@ -61,6 +61,8 @@ struct Server {
     admin: Listener,
     /// The listener for metrics only.
     metrics_only: Option<Listener>,
+    /// The listener for probes only.
+    probes_only: Option<Listener>,
     grpc: Option<Listener>,
     /// Whether everyone may use the scopes of a listener.
     is_open: bool,
@@ -169,7 +171,8 @@ impl Parts {
         let phase = self.phase.of_listener(open.clone(), max_connections, self.budget.clone());
         let peers = self.max_connections_per_peer.map(Peers::new);
         let handshakes = self.metrics.handshakes(listener.name);
-        let tls = self.tls.clone().map(|tls| ListenerTls::new(tls, listener.security, P::ALPN, handshakes));
+        let tls = self.tls.clone().filter(|_| listener.security != Security::Plain);
+        let tls = tls.map(|tls| ListenerTls::new(tls, listener.security, P::ALPN, handshakes));
         Box::pin(Acceptor::new(socket, max_connections, peers, protocol, tls, open, phase).run())
     }
 }
@@ -190,6 +193,7 @@ impl Server {
             listen,
             admin_listen,
             metrics_listen,
+            plain_probes,
             grpc,
             allowed_hosts,
             principals,
@@ -203,12 +207,14 @@ impl Server {
             ..
         } = settings;
         let open_files = descriptors::raise_limit();
-        let others = 1 + u32::from(metrics_listen.is_some());
+        let others = 1 + u32::from(metrics_listen.is_some()) + u32::from(plain_probes.is_some());
         let caps = Caps::fitted(max_connections, others, 1 + u32::from(grpc.is_some()), open_files);
         let public = socket::listen_on(listen, "--listen")?;
         let admin = socket::listen_on(admin_listen, "--admin-listen")?;
         let metrics_only = metrics_listen.map(|address| socket::listen_on(address, "--metrics-listen"));
         let metrics_only = metrics_only.transpose()?;
+        let probes_only = plain_probes.map(|address| socket::listen_on(address, "--plain-probes"));
+        let probes_only = probes_only.transpose()?;
         let grpc = grpc.map(|grpc| anyhow::Ok((socket::listen_on(grpc.listen, "--grpc")?, grpc)));
         let grpc = grpc.transpose()?;
         // Before the addresses are announced, because a reader of them may send a signal at once.
@@ -251,8 +257,11 @@ impl Server {
         let of_metrics =
             |socket: &TcpListener| Ok::<_, io::Error>(Listener::metrics(socket.local_addr()?, unproven));
         let metrics_listener = metrics_only.as_ref().map(of_metrics).transpose()?;
+        let of_probes = |socket: &TcpListener| Ok::<_, io::Error>(Listener::probes(socket.local_addr()?));
+        let probes_listener = probes_only.as_ref().map(of_probes).transpose()?;
         let own = [public_listener.clone(), admin_listener.clone()];
-        let listeners: Vec<Listener> = own.into_iter().chain(metrics_listener.clone()).collect();
+        let more = metrics_listener.clone().into_iter().chain(probes_listener.clone());
+        let listeners: Vec<Listener> = own.into_iter().chain(more).collect();
 
         let names = listeners.iter().chain(&grpc_listener).map(|listener| listener.name);
         let (phase, metrics) = (Phase::default(), Arc::new(Metrics::new(names)));
@@ -339,8 +348,8 @@ impl Server {
             tls,
             max_connections_per_peer,
         };
-        let metrics_only = metrics_only.map(|socket| (socket, caps.admin));
-        let sockets = [(public, caps.public), (admin, caps.admin)].into_iter().chain(metrics_only);
+        let more = metrics_only.into_iter().chain(probes_only).map(|socket| (socket, caps.admin));
+        let sockets = [(public, caps.public), (admin, caps.admin)].into_iter().chain(more);
         let acceptors = sockets.zip(listeners).map(|((socket, max_connections), listener)| {
             let http = Http::new(Arc::clone(&edge), listener.clone());
             parts.acceptor(socket, max_connections, &listener, http)
@@ -376,6 +385,7 @@ impl Server {
             public: public_listener,
             admin: admin_listener,
             metrics_only: metrics_listener,
+            probes_only: probes_listener,
             grpc: grpc_listener,
             is_open,
             asks_token,
@@ -390,7 +400,8 @@ impl Server {
 
     /// Announces the addresses: for people on standard output, otherwise in a log line. Warnings come after them.
     fn announce(&self) {
-        let Self { public, admin, metrics_only, grpc, rule, example, open_files, max_connections, .. } = self;
+        let Self { public, admin, metrics_only, probes_only, grpc, rule, example, .. } = self;
+        let Self { open_files, max_connections, .. } = self;
         let version = env!("CARGO_PKG_VERSION");
         let certificates = match public.security {
             Security::Plain => "",
@@ -407,13 +418,15 @@ impl Server {
                 let line = listener.as_ref().map(|listener| format!("{name:<7} {}\n", listener.url()));
                 line.unwrap_or_default()
             };
-            let (metrics, grpc) = (line("metrics", metrics_only), line("grpc", grpc));
+            let metrics = line("metrics", metrics_only);
+            let (probes, grpc) = (line("probes", probes_only), line("grpc", grpc));
             let to_try = try_it.as_ref().map(|try_it| format!("try     {try_it}\n")).unwrap_or_default();
             let text = format!(
                 "tollgate {version}: {rule}\n\
                  checks  {}\n\
                  admin   {}\n\
                  {metrics}\
+                 {probes}\
                  {grpc}\
                  {to_try}",
                 public.url(),
@@ -435,6 +448,7 @@ impl Server {
                 checks = %public.address,
                 admin = %admin.address,
                 metrics = metrics_only.as_ref().map(|it| display(it.address)),
+                probes = probes_only.as_ref().map(|it| display(it.address)),
                 grpc = grpc.as_ref().map(|it| display(it.address)),
                 rule,
                 try_it,

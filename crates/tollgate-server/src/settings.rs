@@ -44,6 +44,7 @@ pub struct Settings {
     pub(crate) listen: SocketAddr,
     pub(crate) admin_listen: SocketAddr,
     pub(crate) metrics_listen: Option<SocketAddr>,
+    pub(crate) plain_probes: Option<SocketAddr>,
     pub(crate) grpc: Option<GrpcSettings>,
     /// The host names under which guarded scopes may be used.
     pub(crate) allowed_hosts: AllowedHosts,
@@ -366,6 +367,7 @@ impl Settings {
             listen: args.listen,
             admin_listen: args.admin_listen,
             metrics_listen: args.metrics_listen,
+            plain_probes: args.plain_probes,
             grpc: args.grpc.map(|listen| GrpcSettings::new(listen, &args.grpc_args)),
             allowed_hosts: AllowedHosts::new(&args.allowed_hosts),
             principals,

@@ -153,6 +153,11 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_METRICS_LISTEN", value_parser = value::address)]
     pub metrics_listen: Option<SocketAddr>,
 
+    /// Address of a listener that only serves health and readiness, and never speaks TLS, for probes that cannot use
+    /// TLS or show a client certificate [default: none]
+    #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_PLAIN_PROBES", value_parser = value::address)]
+    pub plain_probes: Option<SocketAddr>,
+
     /// Address of a listener for gRPC, which answers as Envoy's rate-limit service [default: none]
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_GRPC", value_parser = value::address)]
     pub grpc: Option<SocketAddr>,

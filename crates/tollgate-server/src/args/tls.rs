@@ -6,8 +6,8 @@ use std::path::PathBuf;
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "TLS")]
 pub struct TlsArgs {
-    /// Certificate (PEM) of the service, followed by its intermediate certificates. All listeners then speak TLS. The
-    /// service reloads the files of certificates when they change
+    /// Certificate (PEM) of the service, followed by its intermediate certificates. All listeners but
+    /// --plain-probes then speak TLS. The service reloads the files of certificates when they change
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CERT", requires = "tls_key")]
     pub tls_cert: Option<PathBuf>,
 
@@ -16,7 +16,7 @@ pub struct TlsArgs {
     pub tls_key: Option<PathBuf>,
 
     /// Certificates (PEM) of client authorities: each client must show a certificate that one of them signed, except on
-    /// --metrics-listen [default: clients show none]
+    /// --metrics-listen and --plain-probes [default: clients show none]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TLS_CLIENT_CA", requires = "tls_cert")]
     pub tls_client_ca: Option<PathBuf>,
 }

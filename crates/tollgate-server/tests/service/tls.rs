@@ -316,6 +316,30 @@ fn metrics_are_answered_over_tls_to_clients_without_a_certificate() {
     }
 }
 
+/// A load balancer could not probe a service that demands client certificates: plain `GET /healthz` was answered 400 on
+/// every listener.
+#[test]
+fn plain_probes_are_answered_without_tls_and_tell_health_alone() {
+    let setup = Setup::new();
+    let authority = text(&setup.authority.file);
+    let server = setup.start(&["--tls-client-ca", authority, "--plain-probes", "127.0.0.1:0"]);
+    let probes = server.probes.expect("it listens for probes");
+    assert!(server.said.iter().any(|line| line.contains(&format!("probes  http://{probes}"))));
+    let status = |path: &str| Connection::open(probes).ask(&get(path)).status;
+    assert_eq!(["/healthz", "/readyz"].map(status), [200; 2]);
+    let others = ["/metrics", "/openapi.json", "/v1/policies", CHECK, "/forward-auth", "/healthcheck"];
+    assert_eq!(others.map(status), [404; 6]);
+    let error = setup.client(None).get(probes, "/healthz").expect_err("it speaks no TLS").to_string();
+    assert!(!error.contains("CertificateRequired"), "{error}");
+    // All other listeners stay closed to plain HTTP.
+    for address in [server.public, server.admin] {
+        Connection::open(address).ask(&get("/healthz")).assert_problem(400, None);
+    }
+    let web = setup.authority.issue(setup.path(), "web", |_| {});
+    let open = setup.metric(&server, Some(&web), r#"tollgate_http_connections{listener="probes"}"#);
+    assert!(open.is_some());
+}
+
 /// With client certificates, other hosts may reach the admin listener, under any host name: a page that rebinds its
 /// host name to the service has no certificate for that name.
 #[test]

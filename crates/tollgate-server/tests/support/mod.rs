@@ -27,6 +27,8 @@ pub(crate) struct Server {
     pub(crate) admin: SocketAddr,
     /// The address of `--metrics-listen`.
     pub(crate) metrics: Option<SocketAddr>,
+    /// The address of `--plain-probes`.
+    pub(crate) probes: Option<SocketAddr>,
     /// The address of `--grpc`.
     pub(crate) grpc: Option<SocketAddr>,
     /// The lines on its standard output.
@@ -150,7 +152,7 @@ impl Server {
         };
         let both = address("checks").zip(address("admin"));
         let ((public, admin), metrics) = (both.expect("it says its addresses"), address("metrics"));
-        let grpc = address("grpc");
+        let (probes, grpc) = (address("probes"), address("grpc"));
         let log = child.stderr.take().map(|mut stderr| {
             thread::spawn(move || {
                 let mut log = String::new();
@@ -158,7 +160,7 @@ impl Server {
                 log
             })
         });
-        Self { child, public, admin, metrics, grpc, said, log }
+        Self { child, public, admin, metrics, probes, grpc, said, log }
     }
 
     pub(crate) fn connect(&self) -> Connection {
