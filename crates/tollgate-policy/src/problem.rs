@@ -213,6 +213,8 @@ pub enum ProblemKind {
 /// The probable word, or all known words.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
+    /// The word names an algorithm other than fixed windows.
+    algorithm: Option<QuotaErrorKind>,
     meant: Option<&'static str>,
     known: &'static [&'static str],
 }
@@ -259,13 +261,14 @@ impl Hint {
     /// A word counts as a misspelling of the nearest known one if they differ in at most two fifths of the longer one.
     #[must_use]
     pub fn new(written: &str, known: &'static [&'static str]) -> Self {
+        let algorithm = QuotaErrorKind::of_algorithm(written);
         let written = written.to_ascii_lowercase().replace('-', "_");
         let distances =
             known.iter().map(|word| (strsim::osa_distance(&written, &word.replace('-', "_")), *word));
         let nearest = distances.min_by_key(|(distance, _)| *distance);
         let is_near = |(distance, word): &(usize, &str)| 5 * distance <= 2 * word.len().max(written.len());
         let meant = nearest.filter(is_near).map(|(_, word)| word);
-        Self { meant, known }
+        Self { algorithm, meant, known }
     }
 
     /// Returns the word that was probably meant.
@@ -277,9 +280,10 @@ impl Hint {
 
 impl fmt::Display for Hint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.meant {
-            Some(meant) => write!(f, "did you mean `{meant}`?"),
-            None => write!(f, "expected {}", self.known.join(", ")),
+        match (self.algorithm, self.meant) {
+            (Some(algorithm), _) => algorithm.fmt(f),
+            (None, Some(meant)) => write!(f, "did you mean `{meant}`?"),
+            (None, None) => write!(f, "expected {}", self.known.join(", ")),
         }
     }
 }

@@ -32,11 +32,21 @@ pub enum QuotaErrorKind {
     /// The text has several quotas where one is expected.
     #[error("expected one quota, found several")]
     Several,
-    /// The text is an nginx rate, which is a bucket.
+    /// The text means a bucket, as nginx's rates do.
     #[error(
-        "nginx's `10r/s` is a leaky bucket, which spaces requests evenly; for ten in each second, write 10/1s"
+        "Tollgate does not space requests evenly yet, as a bucket does, such as nginx's `10r/s`; for ten in each \
+         second, write 10/1s (docs/choosing.md#what-tollgate-cannot-do-yet)"
     )]
     Bucket,
+    /// The text means a sliding window.
+    #[error(
+        "Tollgate has no sliding windows yet; against bursts, add a short quota, such as 5/1s,100/1m \
+         (docs/choosing.md#what-tollgate-cannot-do-yet)"
+    )]
+    SlidingWindow,
+    /// The text means a number of requests at the same time.
+    #[error("Tollgate does not limit requests in flight yet (docs/choosing.md#what-tollgate-cannot-do-yet)")]
+    InFlight,
     /// The window does not start with a whole number or a unit.
     #[error("the window must be a unit with or without a whole number, such as 90s or minute")]
     InvalidWindow,
@@ -76,6 +86,24 @@ pub enum QuotaErrorKind {
     /// Two quotas of one policy would count the same units on the same counter.
     #[error("two quotas of one policy have the same window, anchor and zone")]
     SameWindow,
+}
+
+/// Parts of words by which other limiters name their algorithms, in small letters without separators.
+const ALGORITHMS: [(&[&str], QuotaErrorKind); 3] = [
+    (&["inflight", "concurren"], QuotaErrorKind::InFlight),
+    (&["sliding", "rolling", "movingwindow"], QuotaErrorKind::SlidingWindow),
+    (&["bucket", "gcra", "burst", "leaky", "smooth", "nodelay"], QuotaErrorKind::Bucket),
+];
+
+impl QuotaErrorKind {
+    /// Returns the error for a text that names an algorithm other than fixed windows, such as `5/1m~sliding`, or the key
+    /// `burst` of a file.
+    #[must_use]
+    pub fn of_algorithm(text: &str) -> Option<Self> {
+        let text = text.to_ascii_lowercase().replace(['-', '_', ' '], "");
+        let named = |(words, _): &&(&[&str], Self)| words.iter().any(|word| text.contains(word));
+        ALGORITHMS.iter().find(named).map(|(_, kind)| *kind)
+    }
 }
 
 /// The subject of the error.

@@ -28,7 +28,7 @@ const DAY: u64 = 24 * HOUR;
 ///
 /// | written | means |
 /// |---|---|
-/// | `5/1m`, `5/m`, `5/minute`, `5 per minute`, `5-M`, `5/60s` | five in each minute, minutes as the clock shows them |
+/// | `5/1m`, `5/m`, `5/minute`, `5/MINUTE`, `5 per minute`, `5-M`, `5/60s` | five in each minute, minutes as the clock shows them |
 /// | `10/3h`, `10 per 3 hours` | ten in each three hours, counted from the Unix epoch |
 /// | `5/1m@first_hit` | five in the minute that starts with a key's first unit |
 /// | `5/1m@staggered` | five in each minute, with a different start for every key |

@@ -1,7 +1,8 @@
 //! The written form of a quota: `limit/window` or `limit per window`, then `@anchor` or `@zone`.
 //!
 //! The notations of other limiters are read if they mean the same: `10/minute;100/hour` of Flask-Limiter, `5-S` of
-//! ulule/limiter, `5/m` of django-ratelimit. They are printed in our own form.
+//! ulule/limiter, `5/m` of django-ratelimit. They are printed in our own form. A text that names another algorithm is an
+//! error that says so.
 
 use std::fmt;
 use std::ops::Range;
@@ -45,6 +46,13 @@ impl Quota {
     }
 
     fn read(whole: &Part<'_>) -> Result<Self, QuotaError> {
+        Self::read_windows(whole).map_err(|error| match QuotaErrorKind::of_algorithm(whole.as_str()) {
+            Some(kind) => whole.trim().error(kind),
+            None => error,
+        })
+    }
+
+    fn read_windows(whole: &Part<'_>) -> Result<Self, QuotaError> {
         // The anchor is split off first, because a zone's name may contain a `/` as well.
         let (amount, anchor) = match whole.split_once("@") {
             Some((amount, anchor)) => (amount, Some(anchor.trim())),
@@ -52,7 +60,7 @@ impl Quota {
         };
         let (limit, window) = amount
             .split_once("/")
-            .or_else(|| amount.split_once("per"))
+            .or_else(|| amount.split_at_per())
             .map(|(limit, window)| (limit.trim(), window.trim()))
             .or_else(|| amount.trim().limit_and_letter())
             .ok_or_else(|| whole.trim().error(QuotaErrorKind::MissingSeparator))?;
@@ -150,6 +158,13 @@ impl<'a> Part<'a> {
         let at = self.range.start + self.as_str().find(separator)?;
         let part = |range| Part { text: self.text, range };
         Some((part(self.range.start..at), part(at + separator.len()..self.range.end)))
+    }
+
+    /// The parts before and after `per`, in any case.
+    fn split_at_per(&self) -> Option<(Self, Self)> {
+        let at = self.range.start + self.as_str().to_ascii_lowercase().find("per")?;
+        let part = |range| Part { text: self.text, range };
+        Some((part(self.range.start..at), part(at + "per".len()..self.range.end)))
     }
 
     fn trim(&self) -> Self {
@@ -269,8 +284,10 @@ fn calendar_quota(_: u64, _: CalendarUnit, zone: &Part<'_>) -> Result<Quota, Quo
 }
 
 impl Unit {
+    /// Words have any case, as in Flask-Limiter; single letters do not, because `M` may be a month.
     fn named(name: &str) -> Option<Self> {
-        Some(match name {
+        let lower = name.to_ascii_lowercase();
+        Some(match if name.len() > 2 { lower.as_str() } else { name } {
             "ms" | "millisecond" | "milliseconds" => Self::Fixed(1, None),
             "s" | "sec" | "secs" | "second" | "seconds" => Self::Fixed(SECOND, None),
             "m" | "min" | "mins" | "minute" | "minutes" => Self::Fixed(MINUTE, None),

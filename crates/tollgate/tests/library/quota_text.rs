@@ -23,6 +23,11 @@ fn every_spelling_is_accepted_and_has_one_canonical_form() {
         (" 10-m ", "10/1m"),
         ("1000-H", "1000/1h"),
         ("2000-D@first_hit", "2000/1d@first_hit"),
+        // Flask-Limiter ignores the case of words, and copied limits were refused for it.
+        ("1/MINUTE", "1/1m"),
+        ("1 PER 3 Hours", "1/3h"),
+        ("1Per2DAYS@first_hit", "1/2d@first_hit"),
+        ("100/DAY@Europe/Berlin", "100/day@Europe/Berlin"),
         ("5/10m", "5/10m"),
         ("1 per 3 hour", "1/3h"),
         ("1per2days", "1/2d"),
@@ -157,14 +162,29 @@ fn an_error_says_what_is_wrong_and_where() {
             "10r/s",
             Bucket,
             0..5,
-            "quota `10r/s`, column 1: nginx's `10r/s` is a leaky bucket, which spaces requests evenly; for ten in each second, write 10/1s",
+            "quota `10r/s`, column 1: Tollgate does not space requests evenly yet, as a bucket does, such as nginx's \
+             `10r/s`; for ten in each second, write 10/1s (docs/choosing.md#what-tollgate-cannot-do-yet)",
         ),
         (
             "rate=30r/m",
             Bucket,
             0..10,
-            "quota `rate=30r/m`, column 1: nginx's `10r/s` is a leaky bucket, which spaces requests evenly; for ten \
-             in each second, write 10/1s",
+            "quota `rate=30r/m`, column 1: Tollgate does not space requests evenly yet, as a bucket does, such as \
+             nginx's `10r/s`; for ten in each second, write 10/1s (docs/choosing.md#what-tollgate-cannot-do-yet)",
+        ),
+        (
+            " 5/1m~sliding",
+            SlidingWindow,
+            1..13,
+            "quota ` 5/1m~sliding`, column 2: Tollgate has no sliding windows yet; against bursts, add a short quota, \
+             such as 5/1s,100/1m (docs/choosing.md#what-tollgate-cannot-do-yet)",
+        ),
+        (
+            "5 in flight",
+            InFlight,
+            0..11,
+            "quota `5 in flight`, column 1: Tollgate does not limit requests in flight yet \
+             (docs/choosing.md#what-tollgate-cannot-do-yet)",
         ),
         ("r/s", InvalidLimit, 0..1, "quota `r/s`, column 1: the limit must be a whole number"),
         ("5-W", MissingSeparator, 0..3, "quota `5-W`, column 1: expected `limit/window`, such as 5/1m"),
@@ -273,6 +293,30 @@ fn an_error_says_what_is_wrong_and_where() {
         assert_eq!((error.kind(), error.range()), (kind, Some(range)), "{written}");
         assert_eq!(error.to_string(), message, "{written}");
     }
+}
+
+/// Somebody who copied a limit of another algorithm was told that a unit or an anchor is unknown, and looked for the right
+/// spelling.
+#[test]
+fn the_error_for_another_algorithm_says_so() {
+    use QuotaErrorKind::*;
+    for (written, kind) in [
+        ("10r/s burst=20", Bucket),
+        ("5/1m~burst", Bucket),
+        ("5/1m@token-bucket", Bucket),
+        ("5/1m@GCRA", Bucket),
+        ("5/1m@sliding_window", SlidingWindow),
+        ("100 per minute (rolling)", SlidingWindow),
+        ("100/1m@moving-window", SlidingWindow),
+        ("5~in_flight", InFlight),
+        ("10 concurrent", InFlight),
+        ("10/concurrency", InFlight),
+    ] {
+        let error = written.parse::<Quota>().expect_err(written);
+        assert_eq!((error.kind(), error.range()), (kind, Some(0..written.len())), "{written}");
+    }
+    let page = include_str!("../../../../docs/choosing.md");
+    assert!(page.contains("\n## What Tollgate cannot do yet\n"), "the errors link to this section");
 }
 
 #[test]
