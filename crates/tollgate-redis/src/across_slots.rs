@@ -32,7 +32,7 @@ pub enum AcrossSlots {
     /// charged](tollgate::StoreError::may_have_charged). A failover that loses a charge but applies its refund admits
     /// that much more, as with any lost write.
     ///
-    /// If denials are counted, a denial charges only the quotas that had no room when their slot was asked. A
-    /// `first_hit` window that was opened for units that are given back stays open, with nothing used.
+    /// If denials are counted, a denial charges only the quotas that had no room when their slot was asked. An
+    /// [overdraft](tollgate::CountDenied::Overdraft) is not given back after a denial, only after a failure. A `first_hit` window that was opened for units that are given back stays open, with nothing used.
     Reserve,
 }

@@ -10,7 +10,7 @@ use tollgate::{
 
 use crate::denials::Id;
 use crate::keys::{Names, Who};
-use crate::script::{Found, Request, Shape, Step, Windows};
+use crate::script::{Denials, Found, Request, Room, Shape, Step, Windows};
 
 /// Charges with the counters they name.
 #[derive(Debug, Clone)]
@@ -83,13 +83,22 @@ impl<'a> NamedCharges<'a> {
 
     /// Returns whether a denial may be repeated without asking: nothing is charged for it.
     pub(crate) fn denials_are_free(&self) -> bool {
-        self.charges.iter().all(|charge| charge.counter().quota().count_denied() == CountDenied::No)
+        self.charges.iter().all(|charge| match charge.counter().quota().count_denied() {
+            CountDenied::No => true,
+            CountDenied::Yes => false,
+            CountDenied::Overdraft => charge.cost() == 0,
+        })
+    }
+
+    /// Returns whether a denial charges this counter as an overdraft.
+    pub(crate) fn is_overdraft(&self, index: usize) -> bool {
+        let mut on_counter = self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index);
+        on_counter.any(|(charge, _)| charge.counter().quota().count_denied() == CountDenied::Overdraft)
     }
 
     /// Returns whether some charge had no room, so that its denial may be repeated.
     pub(crate) fn is_denied(&self, found: &[Found]) -> bool {
-        let denied =
-            |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, found[index].before);
+        let denied = |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, &found[index]);
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
 
@@ -139,7 +148,8 @@ impl<'a> NamedCharges<'a> {
         };
         let found = |(named, &key): (&Named<'_>, &usize)| {
             let found = keys.get(key)?;
-            Some(Found { before: found.before + units_of(key) - named.units, ..*found })
+            let others = units_of(key) - named.units;
+            Some(Found { before: found.before + others, others, ..*found })
         };
         self.counters.iter().zip(indices).filter_map(found).collect()
     }
@@ -171,20 +181,14 @@ impl<'a> NamedCharges<'a> {
         let on_counter = || {
             self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index).map(|(charge, _)| charge)
         };
-        let limit = || on_counter().map(Charge::limit).min().unwrap_or(0);
-        let counted = || {
-            let counts = |charge: &&Charge<'_>| {
-                charge.counter().quota().count_denied() == CountDenied::Yes && charge.limit() >= units
-            };
-            on_counter().filter(counts).map(Charge::limit).min().unwrap_or(0)
-        };
+        let denials = || Denials::of(on_counter(), units);
         let step = match asked {
             Asked::Charge | Asked::Renewal => {
                 let is_renewal = asked == Asked::Renewal;
-                Step::Charge { units, limit: limit(), counted: counted(), is_renewal }
+                Step::Charge { units, room: Room::of(on_counter()), denials: denials(), is_renewal }
             }
             Asked::Record => Step::Record { units },
-            Asked::Deny => Step::Deny { units, counted: counted() },
+            Asked::Deny => Step::Deny { units, denials: denials() },
             Asked::Look => Step::Look,
             Asked::Refund(mark) => Step::Refund { units, start: mark.time().as_unix_millis() },
             Asked::Set(used) => Step::Set { used: used.min(Quota::MAX_LIMIT) },
@@ -200,37 +204,43 @@ impl<'a> NamedCharges<'a> {
 
     /// Returns the states of all charges' quotas.
     pub(crate) fn counted(&self, now: Timestamp, found: &[Found]) -> Counted {
-        self.states(
-            |index| {
-                let counter = &self.counters[index].counter;
-                let Found { before, after, .. } = found[index];
-                (before, after, found[index].window(counter, now))
-            },
-            now,
-        )
+        self.states(|index| (found[index], found[index].window(&self.counters[index].counter, now)), now)
     }
 
-    /// As [`counted`](Self::counted), from the known counts before and after.
-    pub(crate) fn states(&self, known: impl Fn(usize) -> (u64, u64, Window), now: Timestamp) -> Counted {
+    /// As [`counted`](Self::counted), but all units except those of overdrafts were given back.
+    pub(crate) fn given_back(&self, now: Timestamp, found: &[Found]) -> Counted {
+        let counted = self.counted(now, found);
+        let each = counted.iter().zip(&self.indices);
+        each.map(|(state, &index)| if self.is_overdraft(index) { *state } else { state.with_units(0) })
+            .collect()
+    }
+
+    /// As [`counted`](Self::counted), from the known counts and windows.
+    pub(crate) fn states(&self, known: impl Fn(usize) -> (Found, Window), now: Timestamp) -> Counted {
         let known: SmallVec<[_; 1]> = (0..self.counters.len()).map(known).collect();
         // Both counts are from one step, so charges of others are not included.
         let mut taken: SmallVec<[u64; 1]> =
-            known.iter().map(|(before, after, _)| after.saturating_sub(*before)).collect();
+            known.iter().map(|(found, _)| found.after.saturating_sub(found.before)).collect();
         let state = |(charge, &index): (&Charge<'_>, &usize)| {
-            let (before, after, window) = known[index];
-            let reason = self.reason(charge, index, before);
+            let (found, window) = &known[index];
+            let reason = self.reason(charge, index, found);
             // A counter that saturates takes less than all charges together, and then the last ones go short.
             let units = units(charge, taken[index]);
             taken[index] -= u64::from(units);
-            QuotaState::in_window(charge.counter().quota().quota(), after, window, now, reason)
+            QuotaState::in_window(charge.counter().quota().quota(), found.after, *window, now, reason)
                 .with_units(units)
         };
         self.charges.iter().zip(&self.indices).map(state).collect()
     }
 
-    /// Why the charge does not fit. Cost 0 is answered as cost 1.
-    fn reason(&self, charge: &Charge<'_>, index: usize, before: u64) -> Option<Reason> {
-        Reason::of(before, self.counters[index].units.max(1), charge.limit())
+    /// Why the charge does not fit.
+    fn reason(&self, charge: &Charge<'_>, index: usize, found: &Found) -> Option<Reason> {
+        let used = match charge.counter().quota().count_denied() {
+            // Units of the same step on the same key count after the verdict, like its own.
+            CountDenied::Overdraft => found.before - found.others,
+            CountDenied::No | CountDenied::Yes => found.before,
+        };
+        Reason::of(used, charge.units_needed(self.counters[index].units), charge.limit())
     }
 }
 

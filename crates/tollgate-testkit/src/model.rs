@@ -67,18 +67,29 @@ impl Model {
             .iter()
             .map(|charge| {
                 let used = self.look(&charge.counter()).used;
-                used + units_on_same_counter(charges, charge).max(1) <= charge.limit()
+                match charge.counter().quota().count_denied() {
+                    CountDenied::Overdraft => used < charge.limit(),
+                    CountDenied::No | CountDenied::Yes => {
+                        used + units_on_same_counter(charges, charge).max(1) <= charge.limit()
+                    }
+                }
             })
             .collect();
         let admitted = fits.iter().all(|fits| *fits);
         if admitted && !self.has_room_for(charges) {
             return Err(Full);
         }
+        let overdrafts = overdrafts(charges);
+        // A denial stands, whether or not there is room for the new counters that it would charge.
+        let has_room = admitted || self.has_room_for(&overdrafts);
         let mut charged = HashSet::new();
         for (charge, fits) in charges.iter().zip(&fits) {
             let units = units_on_same_counter(charges, charge);
-            let counts_denied = charge.counter().quota().count_denied() == CountDenied::Yes;
-            let counted_denial = counts_denied && !fits && units <= charge.limit();
+            let counted_denial = match charge.counter().quota().count_denied() {
+                CountDenied::No => false,
+                CountDenied::Yes => !fits && units <= charge.limit(),
+                CountDenied::Overdraft => has_room || self.is_live(&charge.counter()),
+            };
             if (admitted || counted_denial) && charged.insert(name(&charge.counter())) {
                 self.add(&charge.counter(), units);
             }
@@ -226,6 +237,10 @@ impl Model {
         }
     }
 
+    fn is_live(&self, counter: &Counter<'_>) -> bool {
+        self.counters.get(&name(counter)).is_some_and(|held| self.now < held.window.end())
+    }
+
     /// Returns whether all live counters together with all of these fit under the cap.
     fn has_room_for(&self, charges: &[Charge<'_>]) -> bool {
         let live = self.counters.iter().filter(|(_, held)| self.now < held.window.end());
@@ -234,6 +249,15 @@ impl Model {
         names.extend(charges.iter().map(|charge| name(&charge.counter())));
         names.len() == before || names.len() <= self.max_counters
     }
+}
+
+/// Charges with units on counters that a denial charges too.
+fn overdrafts<'a>(charges: &[Charge<'a>]) -> Vec<Charge<'a>> {
+    let is_charged = |charge: &&Charge<'_>| {
+        charge.counter().quota().count_denied() == CountDenied::Overdraft
+            && units_on_same_counter(charges, charge) > 0
+    };
+    charges.iter().filter(is_charged).copied().collect()
 }
 
 fn units_on_same_counter(charges: &[Charge<'_>], charge: &Charge<'_>) -> u64 {

@@ -34,6 +34,8 @@ struct Scope {
 }
 
 /// Whether denied requests are charged.
+///
+/// Charges of one step on one counter are charged together: if a denial charges one of them, it charges all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum CountDenied {
     /// A denied request consumes nothing.
@@ -42,6 +44,12 @@ pub enum CountDenied {
     /// A denied request is charged to the quotas that had no room for it, as systems do that count attempts.
     /// Then `used` may pass the limit. A cost above the limit is never charged.
     Yes,
+    /// Every request is charged, whatever the verdict and whichever quota denied it, and any cost is admitted while
+    /// `used` is below the limit. For costs that are known only after the work: a denial cannot undo them.
+    ///
+    /// `used` may pass the limit, and the last request that is admitted may pass it by any cost. Limit 0 still denies
+    /// everything, and cost 0 still charges nothing.
+    Overdraft,
 }
 
 impl PolicyQuota {
@@ -222,8 +230,32 @@ impl<'a> Charge<'a> {
         on_counter.map(|charge| u64::from(charge.cost)).sum()
     }
 
+    /// Returns whether a denial of these charges charges this one's counter as an [overdraft](CountDenied::Overdraft).
+    pub(crate) fn is_overdraft_in(&self, charges: &[Self]) -> bool {
+        let mut on_counter = charges.iter().filter(|other| other.counter == self.counter);
+        on_counter.any(|charge| charge.counter.quota.count_denied == CountDenied::Overdraft)
+    }
+
     /// Units that must fit for the charge to be admitted: at least one, because cost 0 is answered as cost 1.
     pub(crate) fn asked_in(&self, charges: &[Self]) -> u64 {
-        self.cost_in(charges).max(1)
+        self.units_needed(self.cost_in(charges))
+    }
+
+    /// Returns the units that must be left for this charge to be admitted, if the charges of its step take `cost` units
+    /// from its counter: an [overdraft](CountDenied::Overdraft) needs one unit, whatever the cost, and cost 0 is
+    /// answered like cost 1.
+    #[must_use]
+    #[inline]
+    pub const fn units_needed(&self, cost: u64) -> u64 {
+        match self.counter.quota.count_denied {
+            CountDenied::Overdraft => 1,
+            CountDenied::No | CountDenied::Yes => {
+                if cost == 0 {
+                    1
+                } else {
+                    cost
+                }
+            }
+        }
     }
 }

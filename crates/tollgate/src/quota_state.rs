@@ -95,7 +95,7 @@ impl QuotaState {
     }
 
     /// Returns the units that the step charged to the counter for this charge or, for a refund, gave back. A peek
-    /// charges none, and neither does a denial unless [denied requests are counted](crate::CountDenied::Yes).
+    /// charges none, and neither does a denial unless [denied requests are counted](crate::CountDenied).
     ///
     /// A counter that is nearly [saturated](crate::Quota::MAX_LIMIT) is charged less than the cost. Several charges of
     /// one step on the same counter share its units in their order, each up to its cost.
@@ -124,8 +124,8 @@ impl QuotaState {
         self.now
     }
 
-    /// Returns whether there was room: `used + cost <= limit` held before the step. Always true of steps that do not
-    /// ask.
+    /// Returns whether there was room: `used + cost <= limit` held before the step, or `used < limit` for an
+    /// [overdraft](crate::CountDenied::Overdraft). Always true of steps that do not ask.
     #[must_use]
     pub const fn has_room(&self) -> bool {
         self.reason.is_none()

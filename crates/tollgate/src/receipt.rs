@@ -16,7 +16,7 @@ use crate::{
 ///
 /// It comes from a [`Decision`](crate::Decision::into_receipt), and a limiter's `refund` accepts it. Each charge with
 /// units has one [item](Self::items). The receipt is [empty](Self::is_empty) if the check charged nothing: for a peek,
-/// an answer of a fallback, or a denial, unless [denied requests are counted](crate::CountDenied::Yes).
+/// an answer of a fallback, or a denial, unless [denied requests are counted](crate::CountDenied).
 ///
 /// An item leaves the receipt when it is given back or settled, so nothing is given back twice. If the store failed and
 /// provably did nothing, the item stays, and the caller can retry.

@@ -43,6 +43,8 @@ pub(crate) enum Outcome {
 pub(crate) struct Found {
     pub(crate) before: u64,
     pub(crate) after: u64,
+    /// Units in `before` that the same step charged to other counters with the same key.
+    pub(crate) others: u64,
     /// The end of the window, if it is not the quota's current one: that of a `first_hit` counter or, after a step back
     /// of the server's clock, one that has not begun.
     pub(crate) end: Option<Timestamp>,
@@ -95,7 +97,7 @@ impl Reply {
             match u64::try_from(used) {
                 Ok(used) => {
                     let used = used.min(Quota::MAX_LIMIT);
-                    found.push(Found { before: used, after: used, end });
+                    found.push(Found { before: used, after: used, others: 0, end });
                 }
                 Err(_) => fault = Some(used),
             }

@@ -3,6 +3,7 @@
 use std::mem::discriminant;
 
 use smallvec::SmallVec;
+use tollgate::Quota;
 
 use super::{SHA1, Shape, Step, Windows};
 use crate::calls::Calls;
@@ -61,7 +62,7 @@ impl Group<'_> {
             argument.number(count as i64);
         }
         for Shape { step, windows } in self.shapes {
-            let (units, [one, other]) = step.arguments();
+            let (units, [one, other]) = step.arguments(self.shapes.len());
             let (windows, a, b) = windows.arguments(probable);
             argument.word(itoa::Buffer::new().format(units));
             argument.number(one);
@@ -101,14 +102,19 @@ impl Step {
         }
     }
 
-    /// Returns its units, and two more numbers.
-    const fn arguments(self) -> (u64, [i64; 2]) {
+    /// Returns its units, and two more numbers, in a request for so many counters.
+    fn arguments(self, counters: usize) -> (u64, [i64; 2]) {
         match self {
-            Self::Charge { units, limit, counted, .. } => {
-                (units, [limit.cast_signed(), counted.cast_signed()])
+            // If the only counter is charged whatever the verdict, the script need not know the verdict, and takes its
+            // shortest way.
+            Self::Charge { units, denials, .. } if counters == 1 && denials.are_all() => {
+                (units, [Quota::MAX_LIMIT.cast_signed(), 0])
+            }
+            Self::Charge { units, room, denials, .. } => {
+                (units, [room.limit(units).cast_signed(), denials.above.cast_signed()])
             }
             Self::Record { units } => (units, [0, 0]),
-            Self::Deny { units, counted } => (units, [0, counted.cast_signed()]),
+            Self::Deny { units, denials } => (units, [0, denials.above.cast_signed()]),
             Self::Look | Self::Reset => (0, [0, 0]),
             Self::Set { used } => (0, [used.cast_signed(), 0]),
             Self::Refund { units, start } => (units, [start, 0]),

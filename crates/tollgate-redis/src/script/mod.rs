@@ -10,13 +10,13 @@ mod request;
 
 pub(crate) use self::decode::{Answer, Found, Outcome, Reply, decode};
 pub(crate) use self::encode::{Group, encode};
-pub(crate) use self::request::{Request, Shape, Step, Windows};
+pub(crate) use self::request::{Denials, Request, Room, Shape, Step, Windows};
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");
 
 /// The SHA-1 of [`TEXT`], with which calls name it.
-pub(crate) const SHA1: &str = "ce620941152e238ef9be34ad90c8e56735f22189";
+pub(crate) const SHA1: &str = "62c93a114aaf59a17dca4b7672481e62118e4656";
 
 #[cfg(test)]
 mod tests;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate::{Anchor, Counter, Quota, Timestamp, WindowLength};
+use tollgate::{Anchor, Charge, CountDenied, Counter, Quota, Timestamp, WindowLength};
 
 use super::Found;
 use crate::keys::KeyText;
@@ -26,18 +26,17 @@ pub(crate) struct Shape {
     pub(crate) windows: Windows,
 }
 
-/// An operation on a counter. Units are those of all charges on the counter together, `limit` is the least of theirs,
-/// and `counted` the least limit among charges that count their denials and can pass; 0 if there is none.
+/// An operation on a counter. Units are those of all charges on the counter together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Step {
     /// Charges the units, if all counters of the request have room. A renewal is likely to be denied, so the script
     /// reads the counter first. Any other charge of one existing counter is made first, and undone if there was no
     /// room.
-    Charge { units: u64, limit: u64, counted: u64, is_renewal: bool },
+    Charge { units: u64, room: Room, denials: Denials, is_renewal: bool },
     /// Charges the units, whether or not there is room.
     Record { units: u64 },
     /// Charges nothing, but counts the denial if denials are counted. For requests that are denied elsewhere.
-    Deny { units: u64, counted: u64 },
+    Deny { units: u64, denials: Denials },
     /// Charges nothing.
     Look,
     /// Writes this as the count.
@@ -47,6 +46,25 @@ pub(crate) enum Step {
     /// Resets the counter.
     Reset,
 }
+
+/// What the charges on a counter need to be admitted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Room {
+    /// The least limit among overdrafts, which `used` must be below.
+    pub(super) below: u64,
+    /// The least limit among the others, under which all units must fit.
+    pub(super) within: u64,
+}
+
+/// The count above which a denied charge is counted: the least limit among charges that count their denials and can
+/// pass. An overdraft counts above 0, so always.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Denials {
+    pub(super) above: u64,
+}
+
+/// No count reaches this. Lua's integers are exact up to here.
+pub(super) const NEVER: u64 = (1 << 53) - 1;
 
 /// Which window is meant; times and lengths in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -63,11 +81,59 @@ pub(crate) enum Windows {
     Ahead { end: i64 },
 }
 
+impl Room {
+    /// Returns what all these charges need together.
+    pub(crate) fn of<'a>(charges: impl Iterator<Item = &'a Charge<'a>>) -> Self {
+        let mut room = Self { below: NEVER, within: NEVER };
+        for charge in charges {
+            let limit = match charge.counter().quota().count_denied() {
+                CountDenied::Overdraft => &mut room.below,
+                CountDenied::No | CountDenied::Yes => &mut room.within,
+            };
+            *limit = charge.limit().min(*limit);
+        }
+        room
+    }
+
+    /// Returns the limit under which these units fit if and only if there is room.
+    pub(super) fn limit(self, units: u64) -> u64 {
+        // One unit needs to be left for an overdraft.
+        self.within.min((self.below + units.max(1)).saturating_sub(1))
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self { below: self.below.min(other.below), within: self.within.min(other.within) }
+    }
+}
+
+impl Denials {
+    /// Returns the denials that these charges of so many units count.
+    pub(crate) fn of<'a>(charges: impl Iterator<Item = &'a Charge<'a>>, units: u64) -> Self {
+        let above = charges.filter_map(|charge| match charge.counter().quota().count_denied() {
+            CountDenied::No => None,
+            CountDenied::Yes => Some(charge.limit()).filter(|limit| *limit >= units.max(1)),
+            CountDenied::Overdraft => Some(0),
+        });
+        Self { above: above.min().unwrap_or(NEVER) }
+    }
+
+    /// Returns whether all denials are counted, so that the units are charged whatever the verdict.
+    pub(super) const fn are_all(self) -> bool {
+        self.above == 0
+    }
+
+    /// The denials that both count, of so many units together.
+    fn and(self, other: Self, units: u64) -> Self {
+        let above = self.above.min(other.above);
+        Self { above: if above == 0 || above >= units { above } else { NEVER } }
+    }
+}
+
 impl Step {
     /// Returns whether the counter has room for this.
     fn fits(self, used: u64) -> bool {
         match self {
-            Self::Charge { units, limit, .. } => used.saturating_add(units.max(1)) <= limit,
+            Self::Charge { units, room, .. } => used.saturating_add(units.max(1)) <= room.limit(units),
             Self::Deny { .. } => false,
             _ => true,
         }
@@ -78,8 +144,8 @@ impl Step {
         let with = |units: u64| used.saturating_add(units).min(Quota::MAX_LIMIT);
         match self {
             Self::Charge { units, .. } | Self::Record { units } if is_admitted => with(units),
-            Self::Charge { units, counted, .. } | Self::Deny { units, counted }
-                if units > 0 && counted > 0 && used.saturating_add(units) > counted =>
+            Self::Charge { units, denials, .. } | Self::Deny { units, denials }
+                if units > 0 && used.saturating_add(units) > denials.above =>
             {
                 with(units)
             }
@@ -123,21 +189,22 @@ fn millis(length: Duration) -> u64 {
 impl Shape {
     /// The operation on a counter that both name: the sum of their units within the lesser limit, until the later end.
     pub(crate) fn with(self, other: Self) -> Self {
-        let lesser =
-            |one: u64, other: u64| if one == 0 || other == 0 { one.max(other) } else { one.min(other) };
         let step = match (self.step, other.step) {
             (
-                Step::Charge { units, limit, counted, is_renewal },
-                Step::Charge { units: more, limit: second, counted: third, .. },
+                Step::Charge { units, room, denials, is_renewal },
+                Step::Charge { units: more, room: second, denials: others, .. },
             ) => {
                 let units = units + more;
-                let counted = Some(lesser(counted, third)).filter(|counted| *counted >= units).unwrap_or(0);
-                Step::Charge { units, limit: limit.min(second), counted, is_renewal }
+                Step::Charge {
+                    units,
+                    room: room.and(second),
+                    denials: denials.and(others, units),
+                    is_renewal,
+                }
             }
-            (Step::Deny { units, counted }, Step::Deny { units: more, counted: other }) => {
+            (Step::Deny { units, denials }, Step::Deny { units: more, denials: others }) => {
                 let units = units + more;
-                let counted = Some(lesser(counted, other)).filter(|counted| *counted >= units).unwrap_or(0);
-                Step::Deny { units, counted }
+                Step::Deny { units, denials: denials.and(others, units) }
             }
             // Other operations have one counter, or are the same on both.
             (step, _) => step,

@@ -7,6 +7,7 @@ use redis::ConnectionLike;
 use tollgate::Timestamp;
 use tollgate_testkit::servers::{Connection, Server, Settings, Software};
 
+use super::request::NEVER;
 use super::*;
 use crate::batch::Merged;
 use crate::calls::Calls;
@@ -73,8 +74,7 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
     }
     for counters in [1, 2] {
         for windows in [Windows::FirstHit { length: 60_000 }, Windows::Grid { origin: 0, length: 60_000 }] {
-            let charge =
-                Shape { step: Step::Charge { units: 1, limit: 9, counted: 0, is_renewal: false }, windows };
+            let charge = Shape { step: charge_of_one(9), windows };
             let request = Request {
                 shapes: [charge; 2][..counters].into(),
                 keys: keys[..counters].iter().cloned().collect(),
@@ -98,7 +98,7 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
 fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     let mut connection = connect();
     let now = server().time().as_unix_millis();
-    let one = Step::Charge { units: 1, limit: 5, counted: 0, is_renewal: false };
+    let one = charge_of_one(5);
     let shape = |start, end| Shape { step: one, windows: Windows::Given { start, end } };
     let first_hit = Shape { step: one, windows: Windows::FirstHit { length: 1_000 } };
     let request = |shapes: &[Shape], keys: &[&str]| Request {
@@ -153,9 +153,14 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
     };
     let (start, end) = (now + 1_000, now + 86_400_000);
     assert_eq!(refund(start, end, start + 1_000), (Outcome::Stale, 5, true));
-    let found = Found { before: 5, after: 3, end: None };
+    let found = Found { before: 5, after: 3, others: 0, end: None };
     assert_eq!(refund(start, end, end + 1_000), (Outcome::Taken([found].into_iter().collect()), 3, true));
     assert_eq!(refund(start + 1, end, end + 1_000), (Outcome::Stale, 5, true));
+}
+
+fn charge_of_one(limit: u64) -> Step {
+    let (room, denials) = (Room { below: NEVER, within: limit }, Denials { above: NEVER });
+    Step::Charge { units: 1, room, denials, is_renewal: false }
 }
 
 /// A kind of step, whose counters differ in their numbers.
@@ -182,14 +187,22 @@ fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
         Windows::Named { start: 0, end: 1 << 50 },
     ]);
     let counts = prop_oneof![4 => Just(None), 1 => Just(Some(0)), 1 => (-1..=1_i64).prop_map(Some)];
-    (units, limit, counts, windows).prop_map(move |(units, limit, counts, windows)| {
-        let counted = counts.map_or(0, |more| limit.saturating_add_signed(more));
-        let counted = if counted >= units { counted } else { 0 };
+    let overdraft =
+        prop_oneof![6 => Just(None), 2 => (0..=12_u64).prop_map(Some), 1 => Just(Some((1 << 40) - 1))];
+    (units, limit, counts, overdraft, windows).prop_map(move |(units, limit, counts, overdraft, windows)| {
+        let counted = counts.map(|more| limit.saturating_add_signed(more));
+        let counted = counted.filter(|counted| *counted >= units.max(1)).unwrap_or(NEVER);
+        let (room, denials) = match overdraft {
+            None => (Room { below: NEVER, within: limit }, Denials { above: counted }),
+            // Alone, or on one counter with another charge.
+            Some(below) if counts.is_none() => (Room { below, within: NEVER }, Denials { above: 0 }),
+            Some(below) => (Room { below, within: limit }, Denials { above: 0 }),
+        };
         let step = match kind {
-            Kind::Charge => Step::Charge { units, limit, counted, is_renewal: false },
-            Kind::Renewal => Step::Charge { units, limit, counted, is_renewal: true },
+            Kind::Charge => Step::Charge { units, room, denials, is_renewal: false },
+            Kind::Renewal => Step::Charge { units, room, denials, is_renewal: true },
             Kind::Record => Step::Record { units },
-            Kind::Deny => Step::Deny { units, counted },
+            Kind::Deny => Step::Deny { units, denials },
             Kind::Look => Step::Look,
             Kind::Set => Step::Set { used: limit },
             // In a window of the first grid.
@@ -346,9 +359,7 @@ proptest! {
 fn a_reply_that_makes_no_sense_is_an_error() {
     let windows = Windows::Grid { origin: 0, length: 1_000 };
     let request = Request {
-        shapes: [Shape { step: Step::Charge { units: 1, limit: 5, counted: 0, is_renewal: false }, windows }]
-            .into_iter()
-            .collect(),
+        shapes: [Shape { step: charge_of_one(5), windows }].into_iter().collect(),
         keys: [b"key".as_slice().into()].into_iter().collect(),
     };
     let requests = [request];

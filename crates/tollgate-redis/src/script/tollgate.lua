@@ -12,7 +12,7 @@
 --   requests  the number of requests
 --   and for each counter of a request:
 --     units, one, other
---              charge, renew: the units to take, as a word of digits; their limit; the least limit that counts denials, or 0
+--              charge, renew: the units to take, as a word of digits; their limit; the count above which denials count
 --              record: the units to take, room or not;  deny: the denied units, 0, and as with charge
 --              set: 0, and the count to write
 --              refund: the units to give back, and the start of their window
@@ -65,13 +65,13 @@ if #KEYS == 1 then
     end
     left = call('PTTL', KEYS[1])
     if left > GRACE and left <= b + GRACE and (start - a) % b == 0 then
-      if times > 1 then spelt, counted = string.format('%.0f', units), 0 end
+      if times > 1 then spelt, counted = string.format('%.0f', units), MOST end
       local after = tonumber(try('INCRBY', KEYS[1], spelt))
       if after then
         -- Rounded down: math.floor would be a call.
         local nth = start / b
         local sum = after - (b >= SHORTEST and ((nth - nth % 1) % NUMBERS + 1) * SPAN or 0)
-        if sum >= units and (sum <= limit or counted > 0 and sum > counted and sum <= MOST) then
+        if sum >= units and (sum <= limit or sum > counted and sum <= MOST) then
           return cmsgpack.pack({ start + b + GRACE - left, sum - units })
         end
         call('INCRBY', KEYS[1], '-' .. spelt)
@@ -168,7 +168,7 @@ local function unusual(now, reply, call, try, GRACE, MOST, SPAN, NUMBERS, SHORTE
   -- Returns the count after this many charges and denials.
   local function charged(count, unit, admitted, denied, counted)
     count = count + admitted * unit
-    if denied > 0 and unit > 0 and counted > 0 and count + unit > counted then count = count + denied * unit end
+    if denied > 0 and unit > 0 and count + unit > counted then count = count + denied * unit end
     return count <= MOST and count or MOST
   end
 
@@ -340,7 +340,7 @@ for group = 1, #ARGV do
     local all = unit * times
     if times > 1 then spelt = string.format('%.0f', all) end
     local is_usual = op == 'charge' and not undone and expiry and all > 0 and all <= limit
-    local counts = times == 1 and counted > 0
+    local counts = times == 1
     -- All keys differ. One command for all is a third of the work. For types other than strings it answers nil, as if the
     -- key did not exist.
     local values = not is_usual and requests > 1 and call('MGET', unpack(KEYS, key + 1, key + requests))

@@ -6,6 +6,7 @@ use tollgate::{Counted, Source};
 use super::Inner;
 use crate::denials::{Denials, Remembered};
 use crate::named_charges::NamedCharges;
+use crate::script::Found;
 use crate::time::Instant;
 
 /// While a counter is being changed, nothing is remembered of it.
@@ -35,7 +36,11 @@ impl Inner {
         }
         // Each is at most the server's time; so is the latest.
         let now = known.iter().map(|count| count.now_at(at)).max()?;
-        let counted = named.states(|index| (known[index].used, known[index].used, known[index].window), now);
+        let found = |index: usize| {
+            let Remembered { used, window, .. } = known[index];
+            (Found { before: used, after: used, others: 0, end: None }, window)
+        };
+        let counted = named.states(found, now);
         Some((counted.iter().map(|state| state.with_source(Source::Local)).collect(), is_due))
     }
 

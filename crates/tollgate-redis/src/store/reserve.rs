@@ -69,6 +69,15 @@ struct Reservation<'r, 'a> {
     caller: &'r oneshot::Sender<Result<Counted, StoreError>>,
 }
 
+/// The charges of a request that are not given back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kept {
+    /// The request failed, so it has no verdict.
+    Nothing,
+    /// The request was denied.
+    Overdrafts,
+}
+
 /// What was charged to one counter.
 struct Units {
     counter: Id,
@@ -237,13 +246,13 @@ impl Reservation<'_, '_> {
     async fn deny(&self, mut charged: Vec<Taken>, denied: &Counted) -> Result<Counted, StoreError> {
         let (before, rest) = self.parts.split_at(charged.len());
         let (_, rest) = rest.split_at(1);
-        let (is_given_back, looked) =
-            tokio::join!(self.give_back(&mut charged), self.inner.ask_each(rest, Asked::Deny, self.begun));
+        let (is_given_back, looked) = tokio::join!(
+            self.give_back(&mut charged, Kept::Overdrafts),
+            self.inner.ask_each(rest, Asked::Deny, self.begun)
+        );
         let looked = looked.map_err(|error| certain(error, is_given_back && self.denials_are_free()))?;
-        // What these parts took was given back.
-        let given_back = |(part, taken): (&SlotPart<'_>, &Taken)| -> Counted {
-            part.counted(taken).iter().map(|state| state.with_units(0)).collect()
-        };
+        let given_back =
+            |(part, taken): (&SlotPart<'_>, &Taken)| part.named.given_back(taken.now, &taken.found);
         let mut counted: Vec<Counted> = before.iter().zip(&charged).map(given_back).collect();
         counted.push(denied.clone());
         counted.extend(looked);
@@ -252,20 +261,22 @@ impl Reservation<'_, '_> {
 
     /// Says why a part could not be taken.
     async fn fail(&self, mut charged: Vec<Taken>, error: StoreError) -> StoreError {
-        certain(error, self.give_back(&mut charged).await)
+        certain(error, self.give_back(&mut charged, Kept::Nothing).await)
     }
 
     /// Gives back what was charged, and notes what is used then. Whether that is certain in time for the answer; it
     /// goes on if it is not.
-    async fn give_back(&self, charged: &mut [Taken]) -> bool {
+    async fn give_back(&self, charged: &mut [Taken], kept: Kept) -> bool {
         let (mut refunds, mut is_certain) = (Vec::new(), true);
         for (part, taken) in self.parts.iter().zip(charged) {
             let Ok(units) = part.named.refunds(&self.inner.names, taken.now, &taken.found) else {
                 is_certain = false;
                 continue;
             };
-            for ((counter, mut refund), found) in units.into_iter().zip(&mut taken.found) {
-                if found.after == found.before {
+            for (index, ((counter, mut refund), found)) in units.into_iter().zip(&mut taken.found).enumerate()
+            {
+                let is_kept = kept == Kept::Overdrafts && part.named.is_overdraft(index);
+                if is_kept || found.after == found.before {
                     continue;
                 }
                 if self.inner.windows_have_slots() {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::servers::trouble;
 use tokio::task::JoinSet;
-use tollgate::{Charge, CountDenied, Key, Mark, PolicyQuota, Quota, Source, Timestamp};
+use tollgate::{Charge, CountDenied, Counted, Key, Mark, PolicyQuota, Quota, Source, StoreError, Timestamp};
 use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
@@ -251,6 +251,54 @@ fn denials_that_are_counted_are_never_answered_locally() {
         let counted = block_on(store.charge(&[Charge::new(&quota, &key, 1)])).unwrap();
         assert_eq!((counted[0].used(), counted[0].source()), (used, Source::Store));
     }
+}
+
+/// A denied overdraft is charged, so it must reach the store; a look at one need not.
+#[test]
+fn overdrafts_are_never_denied_locally_but_looks_at_them_are() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server));
+    let quota = PolicyQuota::new("bytes", Quota::per_day(1)).with_count_denied(CountDenied::Overdraft);
+    let other = PolicyQuota::new("requests", Quota::per_day(0));
+    let key = Key::from("alice");
+    let charge = |cost| block_on(store.charge(&[Charge::new(&quota, &key, cost)])).unwrap()[0];
+    for used in [3, 6, 9] {
+        let state = charge(3);
+        assert_eq!((state.used(), state.source()), (used, Source::Store));
+    }
+    let is_local = |_: &i32| charge(0).source() == Source::Local;
+    assert!((0..20).filter(is_local).count() > 0, "it is remembered that the limit is used");
+    for used in [12, 15] {
+        // Also if another quota, whose denial is remembered, denies.
+        let _ = block_on(store.charge(&[Charge::new(&other, &key, 1)])).unwrap();
+        let both = [Charge::new(&other, &key, 1), Charge::new(&quota, &key, 3)];
+        let counted = block_on(store.charge(&both)).unwrap();
+        assert_eq!((counted.is_admitted(), counted[1].used(), counted[1].units()), (false, used, 3));
+    }
+}
+
+/// Many equal charges become one step of the script. Of those of an overdraft, all are charged.
+#[test]
+fn a_batch_of_overdrafts_is_charged_in_full() {
+    let server = Server::start(Software::Redis);
+    let store = build(store(&server));
+    let bytes = PolicyQuota::new("bytes", "10/1d".parse().unwrap()).with_count_denied(CountDenied::Overdraft);
+    let requests = quota("2/1h");
+    let key = Key::from("alice");
+    let alone: Vec<[Charge<'_>; 1]> = (0..9).map(|_| [Charge::new(&bytes, &key, 4)]).collect();
+    let both: Vec<[Charge<'_>; 2]> =
+        (0..9).map(|_| [Charge::new(&requests, &key, 1), Charge::new(&bytes, &key, 4)]).collect();
+    let admitted = |answers: Vec<Result<Counted, StoreError>>| {
+        answers.into_iter().filter(|answer| answer.as_ref().unwrap().is_admitted()).count()
+    };
+    let steps: Vec<&[Charge<'_>]> = alone.iter().map(|charges| &charges[..]).collect();
+    assert_eq!(admitted(block_on(store.charge_each(&steps))), 3);
+    let peek = || block_on(store.peek(&[Charge::new(&bytes, &key, 0)])).unwrap()[0].used();
+    assert_eq!(peek(), 36);
+    block_on(store.reset(&Charge::new(&bytes, &key, 0).counter())).unwrap();
+    let steps: Vec<&[Charge<'_>]> = both.iter().map(|charges| &charges[..]).collect();
+    assert_eq!(admitted(block_on(store.charge_each(&steps))), 2, "the requests of two, the bytes of three");
+    assert_eq!(peek(), 36);
 }
 
 /// A key that everybody is denied costs the store a call a second, whatever it costs the process.

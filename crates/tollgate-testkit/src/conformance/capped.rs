@@ -1,8 +1,9 @@
 //! The behaviour of a store with a cap when it is full: promise G8.
 
-use tollgate::{Counter, StoreError};
+use tollgate::{CountDenied, Counter, StoreError};
 
 use super::{quota, short_quota};
+use crate::caller::decide;
 use crate::{Caller, Capped, StoreSteps};
 
 /// G8: a full store refuses unknown keys, and keeps counting known ones.
@@ -69,6 +70,18 @@ pub async fn a_step_that_finds_no_room_charges_nothing<S: Capped>() {
     assert!(matches!(subject.store().peek(&charges).await, Err(StoreError::Full)));
     assert_eq!(known.used().await, 1);
     assert!(third.takes(1).await.is_allowed());
+}
+
+/// Rule 6, G8: a denial stands in a full store, even if an overdraft on an unseen key cannot be charged for it.
+pub async fn a_denial_stands_without_room_for_an_overdraft<S: Capped>() {
+    let subject = &S::with_max_counters(1);
+    let (quota, overdraft) = (quota("1/1h"), quota("5/2h").with_count_denied(CountDenied::Overdraft));
+    let known = Caller::new(subject, &quota, "known");
+    known.fills().await;
+    let stranger = Caller::new(subject, &overdraft, "stranger");
+    let denied = decide(subject, &[known.charge(1), stranger.charge(3)]).await;
+    assert_eq!((denied.is_allowed(), denied.deciding(), denied.quotas()[1].units()), (false, 0, 0));
+    assert!(matches!(subject.store().charge(&[stranger.charge(3)]).await, Err(StoreError::Full)));
 }
 
 /// G8: a peek at an unseen key gets the answer that its charge would get.

@@ -66,6 +66,14 @@ macro_rules! conformance {
             admission::a_denied_look_is_not_counted
             admission::used_saturates_at_the_largest_limit
             admission::a_cost_above_the_limit_is_denied_for_good
+            admission::an_overdraft_admits_until_the_limit_is_used
+            admission::an_overdraft_admits_a_cost_above_its_limit
+            admission::a_look_at_an_overdraft_is_denied_once_the_limit_is_used
+            admission::an_overdraft_of_limit_zero_denies_everything
+            admission::an_overdraft_is_charged_whichever_quota_denies
+            admission::an_overdraft_is_charged_with_others_on_its_counter
+            admission::an_overdraft_saturates_at_the_largest_count
+            admission::an_overdraft_can_be_given_back
             changes::admits_clients_that_wait_as_told
             changes::a_refund_frees_what_it_gives_back
             changes::a_refund_gives_back_at_most_what_is_used
@@ -136,6 +144,7 @@ macro_rules! conformance {
     (capped: $subject:ty) => {
         $crate::conformance! { @capped $subject =>
             a_full_store_refuses_only_unseen_keys
+            a_denial_stands_without_room_for_an_overdraft
             a_store_is_full_between_95_percent_and_its_cap
             a_flood_of_keys_resets_no_counter
             a_step_that_finds_no_room_charges_nothing

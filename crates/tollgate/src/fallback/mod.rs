@@ -14,7 +14,7 @@ use smallvec::SmallVec;
 
 pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
 use crate::store::{Answer, AnswerError, Counted, Full, Step, Store, StoreError};
-use crate::{Charge, Clock, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock};
+use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock};
 
 /// A store with a policy for outages.
 ///
@@ -227,15 +227,18 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         match (step, answer) {
             (_, Ok(counted)) => Ok(counted),
             (Step::Charge(charges), Err(error)) => {
-                self.instead(charges, error, |charges| self.memory.charge(charges))
+                let charge = |charges: &[Charge<'_>]| self.memory.charge(charges);
+                self.instead(charges, error, charge, |charges| self.denied(charges))
             }
             (Step::Peek(charges), Err(error)) => {
-                self.instead(charges, error, |charges| self.memory.peek(charges))
+                let peek = |charges: &[Charge<'_>]| self.memory.peek(charges);
+                self.instead(charges, error, peek, peek)
             }
             (Step::Record(charge), Err(error)) => {
-                let counted = self.instead(std::slice::from_ref(&charge), error, |charges| {
+                let record = |charges: &[Charge<'_>]| {
                     charges.iter().map(|charge| self.memory.record(charge)).collect()
-                })?;
+                };
+                let counted = self.instead(std::slice::from_ref(&charge), error, record, record)?;
                 // A record charges without asking, so it is never denied.
                 Ok(counted.iter().map(|state| state.with_reason(None)).collect())
             }
@@ -244,12 +247,13 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     }
 
     /// Returns the answer of these charges' policies. The strictest of them decides: one `Closed` returns the error.
-    /// With a `Local`, which counts, an `Open` denies only a cost above its limit.
+    /// With a `Local`, which counts, an `Open` denies only a cost above its limit; then the others are `denied`.
     fn instead(
         &self,
         charges: &[Charge<'_>],
         error: StoreError,
         step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, Full>,
+        denied: impl FnOnce(&[Charge<'_>]) -> Result<Counted, Full>,
     ) -> Result<Counted, StoreError> {
         if !matches!(error, StoreError::Trouble { .. }) {
             return Err(error);
@@ -279,11 +283,11 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         if shared.is_empty() {
             return Ok(open_states);
         }
-        // All or nothing: if one charge can never pass, nothing is counted.
+        // All or nothing: if one charge can never pass, the others are denied.
         let shared_states = if open_states.is_admitted() {
             with_shares(&shared, step)?
         } else {
-            with_shares(&shared, |charges| self.memory.peek(charges))?
+            with_shares(&shared, denied)?
         };
         let (mut open_states, mut shared_states) = (open_states.iter(), shared_states.iter());
         let states = shares.iter().filter_map(|share| match share {
@@ -291,6 +295,18 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
             None => open_states.next(),
         });
         Ok(states.copied().collect())
+    }
+
+    /// Counts charges in memory whose request is denied elsewhere: only overdrafts are charged.
+    fn denied(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
+        let looked = self.memory.peek(charges)?;
+        let each = charges.iter().zip(&looked).map(|(charge, state)| {
+            if !charge.is_overdraft_in(charges) {
+                return Ok(*state);
+            }
+            Ok(self.memory.record(charge)?.with_reason(state.reason()))
+        });
+        each.collect()
     }
 }
 
@@ -322,7 +338,12 @@ fn possible(step: Step<'_>, counted: Counted) -> Result<Counted, StoreError> {
             let each = |(charge, state): (&Charge<'_>, &QuotaState)| {
                 // A fallback below answers with another limit.
                 let limit = if state.source() == Source::Fallback { state.limit() } else { charge.limit() };
-                state.limit() == limit && (!state.has_room() || state.used() <= limit)
+                // Before an overdraft, less than the limit was used.
+                let most = match charge.counter().quota().count_denied() {
+                    CountDenied::Overdraft => (limit + charge.cost_in(charges)).saturating_sub(1),
+                    CountDenied::No | CountDenied::Yes => limit,
+                };
+                state.limit() == limit && (!state.has_room() || state.used() <= most)
             };
             counted.len() == charges.len() && charges.iter().zip(&counted).all(each)
         }

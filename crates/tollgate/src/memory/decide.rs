@@ -33,22 +33,28 @@ impl Outcome {
     /// Returns the outcome of the charge on a counter in this state.
     #[inline(always)]
     pub(super) fn of(charge: &Charge<'_>, cost: u64, standing: Standing, now: Timestamp) -> Self {
-        // Cost 0 is answered as cost 1.
-        let reason = Reason::of(standing.used, cost.max(1), charge.limit());
+        // Cost 0 is answered as cost 1. What fits as any other charge fits as an overdraft too, so charges with room are
+        // not asked which they are.
+        let reason = Reason::of(standing.used, cost.max(1), charge.limit())
+            .and_then(|_| Reason::of(standing.used, charge.units_needed(cost), charge.limit()));
         Self { now, standing, cost, reason }
     }
 
     /// Units that this charge takes, in a step that is admitted or denied.
     #[inline(always)]
     pub(super) fn units(&self, charge: &Charge<'_>, is_admitted: bool) -> u64 {
-        if is_admitted || self.is_counted_denial(charge) { self.cost } else { 0 }
+        if is_admitted || self.counts_denial(charge) { self.cost } else { 0 }
     }
 
-    /// Returns whether the charge's own counter denies it and charges that. A cost above the limit is never charged.
+    /// Returns whether a denied step charges this. An overdraft is charged whichever counter denied. Otherwise, it must
+    /// be its own, and a cost above the limit is never charged.
     #[inline(always)]
-    fn is_counted_denial(&self, charge: &Charge<'_>) -> bool {
-        self.reason == Some(Reason::QuotaExceeded)
-            && charge.counter().quota().count_denied() == CountDenied::Yes
+    fn counts_denial(&self, charge: &Charge<'_>) -> bool {
+        match charge.counter().quota().count_denied() {
+            CountDenied::No => false,
+            CountDenied::Yes => self.reason == Some(Reason::QuotaExceeded),
+            CountDenied::Overdraft => true,
+        }
     }
 
     /// Returns the state after the step has taken this many units from the counter.

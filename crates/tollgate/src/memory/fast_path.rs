@@ -166,7 +166,7 @@ impl Table {
         }
         let admitted = is_admitted(&outcomes);
         if !admitted
-            && charges.iter().any(|charge| charge.counter().quota().count_denied() == CountDenied::Yes)
+            && charges.iter().any(|charge| charge.counter().quota().count_denied() != CountDenied::No)
         {
             return Attempt::Locked;
         }

@@ -137,16 +137,36 @@ impl<'a> LockedStep<'a> {
 
     pub(super) fn charge(&mut self) -> Result<Counted, NoRoom> {
         let admitted = is_admitted(&self.outcomes);
-        let each = || self.charges.iter().zip(&self.outcomes).zip(&self.indices);
-        // All charges on a counter were decided together, so they count as one denial.
+        let units = self.units(admitted);
+        // An admission needs room for all of its counters, a denial only for those that it charges.
+        self.take_room(&units, |held| admitted || units[held] > 0)?;
+        Ok(self.take(&units))
+    }
+
+    /// Denies without room for new counters: only counters that exist are charged.
+    pub(super) fn deny(&mut self) -> Result<Counted, NoRoom> {
+        if is_admitted(&self.outcomes) {
+            return Err(NoRoom::InShard);
+        }
+        let mut units = self.units(false);
+        let new = units.iter_mut().zip(&self.held).filter(|(_, held)| held.slot.is_none());
+        new.for_each(|(units, _)| *units = 0);
+        Ok(self.take(&units))
+    }
+
+    /// The units that the step takes from each counter.
+    fn units(&self, admitted: bool) -> SmallVec<[u64; 2]> {
         let mut units: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
-        for ((charge, outcome), held) in each() {
+        // All charges on a counter were decided together, so they count as one denial.
+        for ((charge, outcome), held) in self.charges.iter().zip(&self.outcomes).zip(&self.indices) {
             units[*held] = units[*held].max(outcome.units(charge, admitted));
         }
-        // Only an admission makes new counters: a denial is counted on a counter that exists.
-        if admitted {
-            self.take_room(&units)?;
-        }
+        units
+    }
+
+    /// Takes these units from each counter, for which there is room.
+    fn take(&mut self, units: &[u64]) -> Counted {
+        let each = self.charges.iter().zip(&self.outcomes).zip(&self.indices);
         // A nearly saturated counter takes less than its charges cost; they share it in their order.
         let mut told: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
         let answer = |((charge, outcome), held): ((&Charge<'_>, &Outcome), &usize)| {
@@ -156,17 +176,17 @@ impl<'a> LockedStep<'a> {
             told[*held] += u64::from(taken);
             state.with_units(taken)
         };
-        let answers = each().map(answer).collect();
-        for (held, units) in units.into_iter().enumerate().filter(|(_, units)| *units > 0) {
+        let answers = each.map(answer).collect();
+        for (held, units) in units.iter().enumerate().filter(|(_, units)| **units > 0) {
             let index = self.first_of(held);
-            self.write(index, self.outcomes[index].standing.add(units));
+            self.write(index, self.outcomes[index].standing.add(*units));
         }
-        Ok(answers)
+        answers
     }
 
     pub(super) fn peek(&self) -> Result<Counted, NoRoom> {
         if is_admitted(&self.outcomes) {
-            self.take_room(&[])?;
+            self.take_room(&[], |_| true)?;
         }
         let each = self.charges.iter().zip(&self.outcomes);
         Ok(each.map(|(charge, outcome)| outcome.answer(charge, 0)).collect())
@@ -184,7 +204,7 @@ impl<'a> LockedStep<'a> {
         let Standing { used: before, window, .. } = self.standing();
         let used = used.min(Quota::MAX_LIMIT);
         if used != before {
-            self.take_room(&[1])?;
+            self.take_room(&[1], |_| true)?;
             self.write(0, State { used, end: window.end() });
         }
         Ok(self.state(Standing { used, ..self.standing() }))
@@ -235,9 +255,9 @@ impl<'a> LockedStep<'a> {
     }
 
     /// Takes room for the charged counters without a slot, by their indices, if there is room for all counters without
-    /// one. If there is not, closed counters of these shards make room.
-    fn take_room(&self, units: &[u64]) -> Result<(), NoRoom> {
-        let is_new = |index: &usize| self.held[*index].slot.is_none();
+    /// one that are needed. If there is not, closed counters of these shards make room.
+    fn take_room(&self, units: &[u64], is_needed: impl Fn(usize) -> bool) -> Result<(), NoRoom> {
+        let is_new = |index: &usize| self.held[*index].slot.is_none() && is_needed(*index);
         let new = || (0..self.held.len()).filter(is_new);
         if new().any(|index| !self.held[index].has_room) {
             return Err(NoRoom::InShard);

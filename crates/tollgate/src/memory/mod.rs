@@ -50,7 +50,7 @@ use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
 use crate::store::{Answer, Counted, Full, Step, Store, StoreError};
-use crate::{Charge, Counter, Mark, QuotaState, Timestamp};
+use crate::{Charge, CountDenied, Counter, Mark, QuotaState, Timestamp};
 
 /// Requests of a batch whose counters are prefetched together: about as many as a core can wait for.
 const BATCH: usize = 16;
@@ -451,9 +451,7 @@ impl<C: Clock> Inner<C> {
     fn charge_found(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
         match self.table.charge_found(charge, fingerprint, &self.time) {
             Attempt::Done(state) => Ok(Counted::one(state)),
-            Attempt::Absent | Attempt::Locked => {
-                self.locked_by(&[*charge], &[fingerprint], Needs::Room, |step| step.charge())
-            }
+            Attempt::Absent | Attempt::Locked => self.charge_locked(&[*charge], &[fingerprint]),
         }
     }
 
@@ -463,9 +461,19 @@ impl<C: Clock> Inner<C> {
         self.table.prefetch(&fingerprints);
         match self.table.charge_together(charges, &fingerprints, &self.time) {
             Attempt::Done(counted) => Ok(counted),
-            Attempt::Absent | Attempt::Locked => {
-                self.locked_by(charges, &fingerprints, Needs::Room, |step| step.charge())
+            Attempt::Absent | Attempt::Locked => self.charge_locked(charges, &fingerprints),
+        }
+    }
+
+    fn charge_locked(&self, charges: &[Charge<'_>], fingerprints: &[Fingerprint]) -> Result<Counted, Full> {
+        let is_overdraft =
+            |charge: &Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
+        match self.locked_by(charges, fingerprints, Needs::Room, |step| step.charge()) {
+            // A denial stands, even without room for an overdraft that it would charge.
+            Err(Full) if charges.iter().any(is_overdraft) => {
+                self.locked_by(charges, fingerprints, Needs::Room, |step| step.deny())
             }
+            counted => counted,
         }
     }
 

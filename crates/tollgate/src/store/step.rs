@@ -9,8 +9,8 @@ use crate::{Charge, Counter, Mark};
 #[derive(Debug, Clone, Copy)]
 #[non_exhaustive]
 pub enum Step<'a> {
-    /// Charges all or nothing. A denial charges only quotas that [count denied requests](crate::CountDenied::Yes). Cost
-    /// 0 charges nothing and is answered like cost 1.
+    /// Charges all or nothing. A denial charges only quotas that [count denied requests](crate::CountDenied). Cost 0
+    /// charges nothing and is answered like cost 1.
     Charge(&'a [Charge<'a>]),
     /// Answers as `Charge` would, but charges nothing.
     Peek(&'a [Charge<'a>]),

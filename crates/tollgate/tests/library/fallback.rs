@@ -373,6 +373,49 @@ fn a_counted_denial_counts_against_the_share_alone() {
     assert_eq!(take(&process, &quota, 1).unwrap().used(), 1);
 }
 
+/// An outage that counts locally counts overdrafts as the store does, against the share; one that admits denies none.
+#[test]
+fn an_overdraft_counts_against_the_share_whatever_the_verdict() {
+    let shared = Shared::new();
+    let overdraft = |limit| quota(limit).with_count_denied(CountDenied::Overdraft);
+    let process = shared.process(local("1/2"));
+    shared.faulty.begin(Fault::unreachable());
+    let answers: Vec<_> = (0..3).map(|_| take(&process, &overdraft(8), 3).unwrap()).collect();
+    let answers: Vec<_> = answers.iter().map(|answer| (answer.is_allowed(), answer.used())).collect();
+    assert_eq!(answers, [(true, 3), (true, 6), (false, 9)]);
+    let open = shared.process(OnStoreFailure::Open);
+    assert!(take(&open, &overdraft(8), 9).unwrap().is_allowed());
+    let denied = take(&open, &overdraft(0), 9).unwrap();
+    assert_eq!(denied.reason(), Some(Reason::CostExceedsLimit));
+    // The store's own answer, above the limit, is not taken for nonsense.
+    shared.faulty.end();
+    assert_eq!(take(&open, &overdraft(8), 9).unwrap().used(), 9);
+}
+
+/// A policy that is open denied a cost above its limit, and the bytes of the same request were not counted.
+#[test]
+fn an_overdraft_is_counted_locally_although_an_open_policy_denies() {
+    let shared = Shared::new();
+    let process = shared.process(OnStoreFailure::Open);
+    let strict = PolicyQuota::new("strict", Quota::per_minute(5));
+    let counted = |name| PolicyQuota::new(name, Quota::per_minute(9)).with_on_store_failure(local("1"));
+    let (plain, bytes) = (counted("plain"), counted("bytes").with_count_denied(CountDenied::Overdraft));
+    let key = Key::from("alice");
+    shared.faulty.begin(Fault::unreachable());
+    let charges = |strict_cost| {
+        [(&strict, strict_cost), (&plain, 2), (&bytes, 4)].map(|(quota, cost)| Charge::new(quota, &key, cost))
+    };
+    let denied = charge(&process, &charges(6)).unwrap();
+    let units = |decision: &Decision<'_>| -> Vec<_> {
+        decision.quotas().iter().map(|state| (state.has_room(), state.used(), state.units())).collect()
+    };
+    assert_eq!(units(&denied), [(false, 0, 0), (true, 0, 0), (true, 4, 4)]);
+    let admitted = charge(&process, &charges(5)).unwrap();
+    assert_eq!(units(&admitted)[1..], [(true, 2, 2), (true, 8, 4)]);
+    let looked = block_on(process.peek(&charges(6))).unwrap();
+    assert_eq!(looked[2].used(), 8);
+}
+
 /// The deadline is measured with a store that never answers.
 #[test]
 fn no_wait_is_longer_than_the_deadline() {

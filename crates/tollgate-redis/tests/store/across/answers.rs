@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Charge, PolicyQuota, Source, StoreError};
+use tollgate::{Charge, Counted, PolicyQuota, Source, StoreError};
 use tollgate_redis::Identity;
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
@@ -74,6 +74,36 @@ fn counted_denials_charge_the_quotas_without_room() {
     assert!(block_on(store.charge(&[pair.first(2)])).unwrap().is_admitted());
     assert_eq!(stands(&block_on(pair.charge(&store)).unwrap()), [(4, false), (4, false)]);
     assert_eq!(block_on(pair.used(&store)), [4, 4]);
+}
+
+/// Bytes that were sent are charged, whichever slot denies: the refund of the slots before it took them away again.
+#[test]
+fn a_denial_keeps_overdrafts_in_every_slot() {
+    let cluster = shared_cluster(Software::Redis);
+    let store = build(reserving(&cluster, "overdraft").local_denials(99));
+    // In the slot that is asked first, and in the last one.
+    for overdraft in [0, 1] {
+        let pair = Pair::new(&cluster, ["2/1h", "2/1h"]).overdraft(overdraft);
+        let (own, other) = (overdraft, 1 - overdraft);
+        let charges = [pair.first(if own == 0 { 9 } else { 2 }), pair.second(if own == 1 { 9 } else { 2 })];
+        let units = |counted: &Counted| {
+            let units: Vec<_> = counted.iter().map(|state| (state.has_room(), state.units())).collect();
+            (units[own], units[other])
+        };
+        let limits = [pair.first(0), pair.second(0)];
+        for charge in &limits {
+            block_on(store.reset(&charge.counter())).unwrap();
+        }
+        assert_eq!(units(&block_on(store.charge(&charges)).unwrap()), ((true, 9), (true, 2)));
+        // Neither has room, and then only one has.
+        assert_eq!(units(&block_on(store.charge(&charges)).unwrap()), ((false, 9), (false, 0)));
+        block_on(store.set(&limits[own].counter(), 1)).unwrap();
+        assert_eq!(units(&block_on(store.charge(&charges)).unwrap()), ((true, 9), (false, 0)));
+        block_on(store.reset(&limits[other].counter())).unwrap();
+        assert_eq!(units(&block_on(store.charge(&charges)).unwrap()), ((false, 9), (true, 0)));
+        let used = block_on(pair.used(&store));
+        assert_eq!((used[own], used[other]), (19, 0));
+    }
 }
 
 /// A key that is denied all the time does not keep taking units from others, be it for a moment.

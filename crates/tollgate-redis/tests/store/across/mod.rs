@@ -47,6 +47,13 @@ impl Pair {
         Self { quotas: self.quotas.map(counting), ..self }
     }
 
+    /// One of them is an overdraft.
+    fn overdraft(mut self, index: usize) -> Self {
+        let quota = PolicyQuota::clone(&self.quotas[index]).with_count_denied(CountDenied::Overdraft);
+        self.quotas[index] = Arc::new(quota);
+        self
+    }
+
     fn first(&self, cost: u32) -> Charge<'_> {
         Charge::new(&self.quotas[0], &self.keys[0], cost)
     }

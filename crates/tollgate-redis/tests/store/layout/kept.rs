@@ -113,6 +113,29 @@ fn a_batch_of_many_counts_each_exactly() {
     }
 }
 
+/// Without the policy in their names, an overdraft and another quota are one counter, whose charges are charged together.
+#[test]
+fn an_overdraft_on_the_counter_of_another_policy_is_charged_in_full() {
+    let server = shared(Software::Redis);
+    let store = build(store(&server).prefix("shared").layout(layout("{prefix}:{user}:{window}")));
+    let overdraft = |name| quota(name, "10/3650d").with_count_denied(CountDenied::Overdraft);
+    let (bytes, more, strict) = (overdraft("bytes"), overdraft("more"), quota("strict", "10/3650d"));
+    let key = Key::from("alice");
+    let charge = |quotas: [(&PolicyQuota, u32); 2]| {
+        let charges = quotas.map(|(quota, cost)| Charge::new(quota, &key, cost));
+        let counted = block_on(store.charge(&charges)).unwrap();
+        (counted[0].has_room(), counted[1].has_room(), counted[1].used())
+    };
+    // Each is asked before what the same request charges.
+    assert_eq!(charge([(&bytes, 6), (&more, 3)]), (true, true, 9));
+    assert_eq!(charge([(&bytes, 6), (&more, 3)]), (true, true, 18));
+    assert_eq!(charge([(&bytes, 6), (&more, 3)]), (false, false, 27));
+    block_on(store.reset(&Counter::new(&bytes, &key))).unwrap();
+    assert_eq!(charge([(&strict, 4), (&bytes, 4)]), (true, true, 8));
+    assert_eq!(charge([(&strict, 4), (&bytes, 4)]), (false, true, 16));
+    assert_eq!(charge([(&strict, 4), (&bytes, 0)]), (false, false, 20));
+}
+
 #[test]
 fn what_the_layout_cannot_say_is_refused_and_nothing_is_written() {
     let server = Server::start(Software::Redis);

@@ -86,7 +86,12 @@ fn quota() -> impl Strategy<Value = (Quota, CountDenied)> {
     let anchor = prop::sample::select(vec![Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]);
     let limit = prop_oneof![8 => 0..=8_u64, 1 => Just((1 << 32) + 2), 1 => Just(Quota::MAX_LIMIT)];
     let length = prop::sample::select(vec![1, 300, 1_000, 1_000, 2_000, 60_000]);
-    let counts = prop::sample::select(vec![CountDenied::No, CountDenied::No, CountDenied::Yes]);
+    let counts = prop::sample::select(vec![
+        CountDenied::No,
+        CountDenied::No,
+        CountDenied::Yes,
+        CountDenied::Overdraft,
+    ]);
     (anchor, limit, length, counts).prop_map(|(anchor, limit, length, counts)| {
         (Quota::new(limit, Duration::from_millis(length)).unwrap().with_anchor(anchor).unwrap(), counts)
     })
@@ -195,7 +200,9 @@ impl<'a> SideBySide<'a> {
     fn weigh(&mut self, asks: &[Ask]) -> Option<Vec<(u64, Window, bool)>> {
         let weigh = |ask: &Ask| {
             let Held { used, window, .. } = self.look(ask);
-            (used, window, used + Self::cost(asks, ask).max(1) <= self.quotas[ask.0].quota().limit())
+            let (quota, cost) = (&self.quotas[ask.0], Self::cost(asks, ask).max(1));
+            let cost = if quota.count_denied() == CountDenied::Overdraft { 1 } else { cost };
+            (used, window, used + cost <= quota.quota().limit())
         };
         let weighed: Vec<_> = asks.iter().map(weigh).collect();
         (!weighed.iter().all(|(.., fits)| *fits) || self.has_room(asks)).then_some(weighed)
@@ -212,6 +219,7 @@ impl<'a> SideBySide<'a> {
     }
 
     fn charge(&mut self, asks: &[Ask], at: &str) {
+        let now = self.clock.now();
         let keys: Vec<Key<'_>> = asks.iter().map(|ask| Key::from(ask.1)).collect();
         let charges: Vec<_> =
             asks.iter().zip(&keys).map(|(ask, key)| charge(self.quotas, ask, key)).collect();
@@ -222,9 +230,19 @@ impl<'a> SideBySide<'a> {
             return;
         };
         let admitted = weighed.iter().all(|(.., fits)| *fits);
+        let is_overdraft = |ask: &Ask| self.quotas[ask.0].count_denied() == CountDenied::Overdraft;
+        let overdrafts = asks.iter().filter(|ask| is_overdraft(ask) && Self::cost(asks, ask) > 0);
+        let overdrafts: Vec<Ask> = overdrafts.copied().collect();
+        let (has_room, before) = (self.has_room(&overdrafts), self.counters.clone());
         for (ask, (used, window, fits)) in asks.iter().zip(&weighed) {
             let (quota, cost) = (&self.quotas[ask.0], Self::cost(asks, ask));
-            let counts = quota.count_denied() == CountDenied::Yes && !fits && cost <= quota.quota().limit();
+            let is_live =
+                before.get(&(ask.0, ask.1)).is_some_and(|held| !held.is_gone && now < held.window.end());
+            let counts = match quota.count_denied() {
+                CountDenied::No => false,
+                CountDenied::Yes => !fits && cost <= quota.quota().limit(),
+                CountDenied::Overdraft => has_room || is_live,
+            };
             if (admitted || counts) && cost > 0 {
                 let used = (used + cost).min(Quota::MAX_LIMIT);
                 self.counters.insert((ask.0, ask.1), Held { used, window: *window, is_gone: false });

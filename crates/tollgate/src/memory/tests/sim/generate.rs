@@ -1,7 +1,7 @@
 //! Worlds made from seeds, biased towards trouble: few keys, full tables, ends of windows, and steps back exactly there.
 
 use super::dice::Dice;
-use super::terms::{Cut, Terms};
+use super::terms::{Cut, Denials, Terms};
 #[cfg(feature = "calendar")]
 use super::terms::{Unit, Zone};
 use super::world::{Ask, Move, Naming, Op, Ticks, World};
@@ -47,7 +47,7 @@ fn make(dice: &mut Dice, lengths: &[usize]) -> World {
     if is_turnover {
         // A window ends, and some counters go on while others take their slots.
         let cut = dice.among(&[Cut::Epoch(SECOND), Cut::Epoch(SECOND), Cut::FirstHit(SECOND)]);
-        quotas = vec![Terms { policy: "p", limit: 4, cut, counts_denied: false }];
+        quotas = vec![Terms { policy: "p", limit: 4, cut, denials: Denials::Free }];
         keys = 4;
     }
     let counters = keys * quotas.len();
@@ -146,8 +146,12 @@ fn quotas(dice: &mut Dice, ticks: Ticks) -> Vec<Terms> {
             2 => 20,
             _ => 1 + dice.roll(4) as u64,
         };
-        let terms =
-            Terms { policy: dice.among(&["p", "p", "q"]), limit, cut, counts_denied: dice.once_in(5) };
+        let denials = match dice.roll(6) {
+            0 => Denials::Counted,
+            1 => Denials::Overdraft,
+            _ => Denials::Free,
+        };
+        let terms = Terms { policy: dice.among(&["p", "p", "q"]), limit, cut, denials };
         quotas.push(terms);
         match dice.roll(5) {
             // The same counters under another limit, for when an operator changes it.

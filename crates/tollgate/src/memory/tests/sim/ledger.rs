@@ -9,7 +9,7 @@
 
 use super::answer::{Answer, Denial, Event, History, Named, State, Step, Verdict};
 use super::clock::Reading;
-use super::terms::{Cut, Span, Terms};
+use super::terms::{Cut, Denials, Span, Terms};
 use super::world::{Ask, World};
 
 /// How far a clock may step back without a counter leaving its window (rule 12), in milliseconds.
@@ -17,6 +17,8 @@ const STEP: i64 = 1_000;
 
 /// The largest count (rule 6).
 const LARGEST: u64 = (1 << 40) - 1;
+
+const LOOK: Step = Step::Peek(Vec::new());
 
 /// Beliefs about all counters of a world.
 #[derive(Clone)]
@@ -275,7 +277,8 @@ impl<'a> Ledger<'a> {
         let is_read_apart = self.is_crowded
             && counters.len() > 1
             && !admitted
-            && asks.iter().all(|ask| !self.world.quotas[ask.quota].counts_denied);
+            && asks.iter().all(|ask| self.world.quotas[ask.quota].denials == Denials::Free);
+        let may_lack_room = !admitted && self.lacks_room(event, counters).is_ok();
         let mut wrong = None;
         let mut denied = false;
         let mut all = Vec::new();
@@ -288,29 +291,34 @@ impl<'a> Ledger<'a> {
                 // A counter that is reset is one that was never there.
                 let found = if matches!(event.step, Step::Reset(_)) { Belief::NOTHING } else { *belief };
                 for standing in self.standings(*counter, found, reading, event) {
-                    let (units, written, says) = self.expect(&event.step, &of_this, standing, admitted);
-                    if of_this.iter().zip(&says).all(|((_, state), says)| *state == says) {
-                        let used = standing.used.saturating_add(units).min(LARGEST);
-                        remember(
-                            &mut beliefs,
-                            match written {
-                                Written::Nothing if !standing.has_moved => *belief,
-                                Written::Reset => {
-                                    let stored = Stored::Absent { dropped: None };
-                                    Belief { stored, since: reading.moment }
-                                }
-                                Written::Nothing | Written::Units => {
-                                    let stored = Stored::Held { used, window: standing.window };
-                                    Belief { stored, since: reading.moment }
-                                }
-                                Written::Used(used) => {
-                                    let stored = Stored::Held { used, window: standing.window };
-                                    Belief { stored, since: reading.moment }
-                                }
-                            },
-                        );
+                    let charged = self.expect(&event.step, &of_this, standing, admitted);
+                    // A denial stands without room for a new counter that it would charge.
+                    let uncharged = may_lack_room && matches!(found.stored, Stored::Absent { .. });
+                    let uncharged = uncharged.then(|| self.expect(&LOOK, &of_this, standing, admitted));
+                    for (units, written, says) in [Some(charged), uncharged].into_iter().flatten() {
+                        if of_this.iter().zip(&says).all(|((_, state), says)| *state == says) {
+                            let used = standing.used.saturating_add(units).min(LARGEST);
+                            remember(
+                                &mut beliefs,
+                                match written {
+                                    Written::Nothing if !standing.has_moved => *belief,
+                                    Written::Reset => {
+                                        let stored = Stored::Absent { dropped: None };
+                                        Belief { stored, since: reading.moment }
+                                    }
+                                    Written::Nothing | Written::Units => {
+                                        let stored = Stored::Held { used, window: standing.window };
+                                        Belief { stored, since: reading.moment }
+                                    }
+                                    Written::Used(used) => {
+                                        let stored = Stored::Held { used, window: standing.window };
+                                        Belief { stored, since: reading.moment }
+                                    }
+                                },
+                            );
+                        }
+                        expected.extend(says);
                     }
-                    expected.extend(says);
                 }
             }
             if beliefs.is_empty() {
@@ -363,8 +371,12 @@ impl<'a> Ledger<'a> {
             Step::Charge(_) | Step::Peek(_) | Step::Refund(..) | Step::Sweep | Step::List => {
                 let cost: u64 = of_this.iter().map(|(ask, _)| u64::from(ask.cost)).sum();
                 let terms = |ask: &Ask| self.world.quotas[ask.quota];
-                let denial = |ask: &Ask| denial(used, cost.max(1), terms(ask).limit);
-                let counts = |ask: &Ask| terms(ask).counts_denied && denial(ask) == Some(Denial::Exceeded);
+                let denial = |ask: &Ask| denial(used, terms(ask).needed(cost), terms(ask).limit);
+                let counts = |ask: &Ask| match terms(ask).denials {
+                    Denials::Free => false,
+                    Denials::Counted => denial(ask) == Some(Denial::Exceeded),
+                    Denials::Overdraft => true,
+                };
                 let takes = admitted || of_this.iter().any(|(ask, _)| counts(ask));
                 let units = if takes && matches!(step, Step::Charge(_)) { cost } else { 0 };
                 let after = used.saturating_add(units).min(LARGEST);
@@ -412,6 +424,34 @@ impl<'a> Ledger<'a> {
 
     /// A step is refused only if as many counters are live as may be held (G8), and only if it would have made one.
     fn full(&self, event: &Event, asks: &[Ask], counters: &[usize]) -> Result<(), String> {
+        self.lacks_room(event, counters)?;
+        if !matches!(event.step, Step::Charge(_) | Step::Peek(_)) {
+            return Ok(());
+        }
+        for counter in counters {
+            let of_this = || asks.iter().filter(|ask| self.counter(ask) == *counter);
+            let cost: u64 = of_this().map(|ask| u64::from(ask.cost)).sum();
+            let fits = |standing: &Standing| {
+                of_this().all(|ask| {
+                    let terms = self.world.quotas[ask.quota];
+                    denial(standing.used, terms.needed(cost), terms.limit).is_none()
+                })
+            };
+            let may_fit = |reading: &Reading| {
+                let beliefs = self.counters[*counter].iter();
+                beliefs
+                    .flat_map(|belief| self.standings(*counter, *belief, reading, event))
+                    .any(|it| fits(&it))
+            };
+            if !event.readings.iter().any(may_fit) {
+                return Err("G8: refused, but it should be denied, which takes no room".to_owned());
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether there may be no room for all these counters.
+    fn lacks_room(&self, event: &Event, counters: &[usize]) -> Result<(), String> {
         let coarse = event.readings.iter().filter(|reading| reading.is_coarse).map(|reading| reading.time);
         let coarse = coarse.min().ok_or("G8: it is refused, and no coarse reading was taken")?;
         let may_be_live = |beliefs: &Vec<Belief>| {
@@ -433,27 +473,6 @@ impl<'a> Ledger<'a> {
         };
         if !counters.iter().any(is_new) {
             return Err("G8: refused, but all its counters are held".to_owned());
-        }
-        if !matches!(event.step, Step::Charge(_) | Step::Peek(_)) {
-            return Ok(());
-        }
-        for counter in counters {
-            let of_this = || asks.iter().filter(|ask| self.counter(ask) == *counter);
-            let cost: u64 = of_this().map(|ask| u64::from(ask.cost)).sum();
-            let fits = |standing: &Standing| {
-                of_this().all(|ask| {
-                    denial(standing.used, cost.max(1), self.world.quotas[ask.quota].limit).is_none()
-                })
-            };
-            let may_fit = |reading: &Reading| {
-                let beliefs = self.counters[*counter].iter();
-                beliefs
-                    .flat_map(|belief| self.standings(*counter, *belief, reading, event))
-                    .any(|it| fits(&it))
-            };
-            if !event.readings.iter().any(may_fit) {
-                return Err("G8: refused, but it should be denied, which takes no room".to_owned());
-            }
         }
         Ok(())
     }

@@ -1,6 +1,6 @@
 //! A schedule that fails, cut down to what its failure takes.
 
-use super::terms::{Cut, Terms};
+use super::terms::{Cut, Denials, Terms};
 use super::world::{Ask, Move, Naming, Op, Ticks, World};
 
 /// Changes that are tried, at most.
@@ -129,8 +129,8 @@ fn remove_quota(world: &mut World, quota: usize) {
 
 fn simpler_terms(terms: &Terms) -> Vec<Terms> {
     let mut simpler = Vec::new();
-    if terms.counts_denied {
-        simpler.push(Terms { counts_denied: false, ..*terms });
+    if terms.denials != Denials::Free {
+        simpler.push(Terms { denials: Denials::Free, ..*terms });
     }
     for limit in [1, terms.limit / 2] {
         if limit < terms.limit {

@@ -11,7 +11,7 @@ use super::super::super::time::Time;
 use super::super::super::{Inner, MemoryStore};
 use super::answer::{Answer, Denial, Event, History, Named, State, Step, Verdict};
 use super::clock::WorldClock;
-use super::terms::{Cut, Name, Span, Terms, name};
+use super::terms::{Cut, Denials, Name, Span, Terms, name};
 #[cfg(feature = "calendar")]
 use super::terms::{Unit, Zone};
 use super::world::{Ask, Naming, Op, World};
@@ -289,7 +289,11 @@ fn quota(terms: &Terms) -> PolicyQuota {
             Quota::calendar(terms.limit, unit, zone).unwrap()
         }
     };
-    let counts = if terms.counts_denied { CountDenied::Yes } else { CountDenied::No };
+    let counts = match terms.denials {
+        Denials::Free => CountDenied::No,
+        Denials::Counted => CountDenied::Yes,
+        Denials::Overdraft => CountDenied::Overdraft,
+    };
     PolicyQuota::new(terms.policy, quota).with_count_denied(counts)
 }
 

@@ -10,7 +10,16 @@ pub(super) struct Terms {
     pub(super) policy: &'static str,
     pub(super) limit: u64,
     pub(super) cut: Cut,
-    pub(super) counts_denied: bool,
+    pub(super) denials: Denials,
+}
+
+/// What a denial charges.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Denials {
+    Free,
+    Counted,
+    /// Whatever is asked for is charged, and one unit that is left admits it.
+    Overdraft,
 }
 
 /// How time is cut into windows; lengths in milliseconds.
@@ -256,10 +265,21 @@ mod calendar {
     }
 }
 
+impl Terms {
+    /// Units that must be left for charges of so many units together.
+    pub(super) fn needed(&self, cost: u64) -> u64 {
+        if self.denials == Denials::Overdraft { 1 } else { cost.max(1) }
+    }
+}
+
 impl fmt::Display for Terms {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{} of policy {:?}", self.limit, self.cut, self.policy)?;
-        if self.counts_denied { f.write_str(", counting denials") } else { Ok(()) }
+        match self.denials {
+            Denials::Free => Ok(()),
+            Denials::Counted => f.write_str(", counting denials"),
+            Denials::Overdraft => f.write_str(", with overdraft"),
+        }
     }
 }
 
