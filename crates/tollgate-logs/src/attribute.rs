@@ -41,7 +41,8 @@ pub enum Source {
     Query(String),
     /// `xff:10.0.0.0/8,192.0.2.1`: the client by `X-Forwarded-For`. Reading begins with the logged address and
     /// continues from the end of the header, as long as an address is in one of these networks of trusted proxies. If
-    /// the format logs no header, it is the logged address.
+    /// the format logs no header, it is the logged address. An empty entry that a trusted proxy should have filled in
+    /// names no client, so the request has none.
     Xff(Vec<Network>),
 }
 

@@ -275,18 +275,20 @@ impl Draft {
         let bytes = &self.record.bytes;
         let forwarded = self.span(plan.forwarded()).of(bytes);
         self.has_forwarded |= forwarded.is_some();
-        let forwarded = forwarded.unwrap_or_default();
+        let hops = forwarded.into_iter().flat_map(|forwarded| forwarded.rsplit(|&byte| byte == b','));
         let Some(mut reached) = self.span(Field::Ip as usize).of(bytes) else { return };
-        for hop in forwarded.rsplit(|&byte| byte == b',') {
+        for hop in hops {
             let is_trusted = address(reached).is_some_and(|address| {
                 let host = Network::host(address);
                 trusted.iter().any(|network| network.covers(&host))
             });
             let hop = without_port(hop.trim_ascii());
-            if !is_trusted || address(hop).is_none() {
-                break;
+            match is_trusted {
+                // It names nobody, and the service refuses such a request.
+                true if hop.is_empty() => return,
+                true if address(hop).is_some() => reached = hop,
+                _ => break,
             }
-            reached = hop;
         }
         let reached = reached.to_vec();
         let span = self.append(&reached, Escape::None);

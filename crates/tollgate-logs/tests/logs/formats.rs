@@ -568,6 +568,28 @@ fn attributes_are_taken_from_fields_and_their_parts() {
     }
 }
 
+/// The service refuses a request with an empty entry, and the replay counted it as the proxy.
+#[test]
+fn an_empty_entry_of_a_proxy_names_no_client() {
+    for (forwarded, ip) in [
+        ("9.9.9.9,,10.0.0.3", "-"),
+        ("9.9.9.9, , 10.0.0.3", "-"),
+        ("9.9.9.9,", "-"),
+        (",10.0.0.3", "-"),
+        (",,9.9.9.9, 10.0.0.3", "9.9.9.9"),
+        ("9.9.9.9, unknown", "10.0.0.1"),
+        ("-", "10.0.0.1"),
+    ] {
+        let line = format!(
+            r#"10.0.0.1 - - [23/Nov/2026:16:00:00 +0000] "GET / HTTP/1.1" 200 5 "-" "-" "{forwarded}""#
+        );
+        let attributes = vec!["ip=xff:10.0.0.0/8".parse().unwrap()];
+        let options = Options { attributes, ..Options::default() };
+        let expected = format!("2026-11-23T16:00:00.5Z {ip} GET / 200 5 0={ip}");
+        assert_eq!(requests(&line, options), [expected], "{forwarded}");
+    }
+}
+
 #[test]
 fn an_attribute_with_the_name_of_a_field_replaces_it() {
     let line = r#"10.0.0.1 - - [23/Nov/2026:16:00:00 +0000] "GET /?u=me HTTP/1.1" 200 5 "-" "-" "192.0.2.1""#;

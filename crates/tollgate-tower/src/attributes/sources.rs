@@ -35,7 +35,7 @@ impl AttributeSource for PeerAddress {
 
 impl AttributeSource for ClientAddress {
     fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        address(self.of(head))
+        address(self.of(head)?)
     }
 }
 

@@ -69,12 +69,12 @@ fn the_client_is_the_rightmost_hop_that_is_no_trusted_proxy() {
         ("10.0.0.1", &["198.51.100.1, 10.0.1.2"], "10.0.1.2"),
         // Without any header, the proxy itself.
         ("10.0.0.1", &[], "10.0.0.1"),
-        ("10.0.0.1", &[""], "10.0.0.1"),
         ("10.0.0.1", &["unknown"], "10.0.0.1"),
         ("10.0.0.1", &["198.51.100.1, unknown"], "10.0.0.1"),
         ("10.0.0.1", &["198.51.100.1, _hidden, 10.0.0.2"], "10.0.0.2"),
-        ("10.0.0.1", &["198.51.100.1,"], "10.0.0.1"),
-        ("10.0.0.1", &["198.51.100.1", ""], "10.0.0.1"),
+        // Whatever is empty before the client's own address is the client's.
+        ("10.0.0.1", &["", ",,198.51.100.1"], "198.51.100.1"),
+        ("192.0.2.7", &[""], "192.0.2.7"),
         ("10.0.0.1", &["198.51.100.1, 198.51.100.999"], "10.0.0.1"),
         ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
     ];
@@ -134,11 +134,9 @@ fn a_header_of_its_own_names_the_client() {
         ("10.0.0.1", &["10.0.0.2"], "10.0.0.2"),
         // A client that is not a proxy is counted by its own address.
         ("192.0.2.7", &["198.51.100.1"], "192.0.2.7"),
-        // A header that the proxy did not replace is not believed.
-        ("10.0.0.1", &["198.51.100.1", "198.51.100.2"], "10.0.0.1"),
+        ("192.0.2.7", &["198.51.100.1", ""], "192.0.2.7"),
         ("10.0.0.1", &["198.51.100.1, 198.51.100.2"], "10.0.0.1"),
         ("10.0.0.1", &["unknown"], "10.0.0.1"),
-        ("10.0.0.1", &[""], "10.0.0.1"),
         ("10.0.0.1", &[], "10.0.0.1"),
     ];
     for (peer, lines, client) in cases {
@@ -149,6 +147,50 @@ fn a_header_of_its_own_names_the_client() {
         let client: IpAddr = client.parse().unwrap();
         assert_eq!(key(&by, &request), Key::from(client), "{lines:?} from {peer} is {client}");
     }
+}
+
+/// `9.9.9.9,,10.0.0.1` counted as the trusted proxy, whose address a policy for internal networks exempts. So a client
+/// whose address a proxy had left out was not limited at all.
+#[test]
+fn an_empty_entry_is_invalid_and_not_the_proxy() {
+    let refused = |by: &ClientAddress, request: &Request<()>, reason: &str| {
+        let invalid = by.of(Head::from(request)).unwrap_err();
+        assert!(invalid.to_string().ends_with(reason), "{invalid}: {request:?}");
+        assert!(block_on(by.extract(Head::from(request)).into_future()).is_err(), "{request:?}");
+        assert_eq!(by.asked_about(request.headers()), Err(invalid), "{request:?}");
+    };
+    let empty = "has an empty entry";
+    let lists: &[&[&str]] = &[
+        &["9.9.9.9,,10.0.0.1"],
+        &["9.9.9.9, \t , 10.0.0.2, 10.0.0.1"],
+        &["198.51.100.1,"],
+        &["198.51.100.1", ""],
+        &["198.51.100.1", ", 10.0.0.1"],
+        &[" "],
+        &[""],
+    ];
+    for lines in lists {
+        let header = ForwardedHeader::XForwardedFor;
+        refused(&behind_proxies(header), &request("10.0.0.1", header, lines), empty);
+        let header = ForwardedHeader::Forwarded;
+        let element =
+            |node: &str| if node.trim().is_empty() { node.to_owned() } else { format!("for={node}") };
+        for nobody in [",,", ",for=,", ",for=\"\","] {
+            let line = |line: &&str| {
+                let elements: Vec<String> = line.split(',').map(|it| element(it.trim())).collect();
+                elements.join(",").replace(",,", nobody)
+            };
+            let lines: Vec<String> = lines.iter().map(line).collect();
+            refused(&behind_proxies(header), &request("10.0.0.1", header, &lines), empty);
+        }
+    }
+    let header = ForwardedHeader::XForwardedFor;
+    let nearest = ClientAddress::behind(TrustedProxies::nearest(3), header);
+    refused(&nearest, &request("192.0.2.7", header, &["9.9.9.9,,198.51.100.1"]), empty);
+    // A header for the client alone.
+    let named = ClientAddress::named_by(TrustedProxies::parse(PROXIES).unwrap(), header.name());
+    refused(&named, &request("10.0.0.1", header, &[" "]), empty);
+    refused(&named, &request("10.0.0.1", header, &["198.51.100.1"; 2]), "is given more than once");
 }
 
 #[test]
@@ -367,10 +409,8 @@ fn a_proxy_that_asks_is_believed_like_one_that_is_trusted() {
         {
             let request = request("10.0.0.1", header, &lines);
             let told = |by: ClientAddress| {
-                (
-                    by.asked_about(request.headers()),
-                    by.of(Head::from(&request)).filter(|_| *last != "unknown"),
-                )
+                let of = by.of(Head::from(&request)).unwrap().filter(|_| *last != "unknown");
+                (by.asked_about(request.headers()).unwrap(), of)
             };
             for by in [
                 behind_proxies(header),
@@ -385,5 +425,5 @@ fn a_proxy_that_asks_is_believed_like_one_that_is_trusted() {
     let one = request("10.0.0.1", header, &["198.51.100.1"]);
     let named = ClientAddress::named_by(TrustedProxies::nearest(1), header.name());
     assert_eq!(named.asked_about(one.headers()), named.of(Head::from(&one)));
-    assert_eq!(named.asked_about(request("10.0.0.1", header, &[""; 0]).headers()), None);
+    assert_eq!(named.asked_about(request("10.0.0.1", header, &[""; 0]).headers()), Ok(None));
 }

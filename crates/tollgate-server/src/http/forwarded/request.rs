@@ -205,10 +205,12 @@ fn spelled(authority: &str) -> Option<String> {
 }
 
 fn address(headers: &HeaderMap, clients: &ClientAddress) -> Result<IpAddr, Rejection> {
-    clients.asked_about(headers).ok_or_else(|| match headers.contains_key(FOR) {
-        true => bad(FOR, "its last entry is not an address"),
-        false => missing(FOR),
-    })
+    match clients.asked_about(headers) {
+        Ok(Some(address)) => Ok(address),
+        Ok(None) if headers.contains_key(FOR) => Err(bad(FOR, "its last entry is not an address")),
+        Ok(None) => Err(missing(FOR)),
+        Err(_) => Err(bad(FOR, "an entry that a proxy should have filled in is empty")),
+    }
 }
 
 fn required<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<Header<'r>, Rejection> {
@@ -456,6 +458,10 @@ mod tests {
             ("::ffff:192.0.2.7", Ok("192.0.2.7")),
             ("192.0.2.7, unknown", Err(())),
             ("192.0.2.7,", Err(())),
+            ("9.9.9.9,,10.0.0.1", Err(())),
+            ("9.9.9.9, , 10.0.0.2, 10.0.0.1", Err(())),
+            (",10.0.0.1", Err(())),
+            (",,192.0.2.7, 10.0.0.1", Ok("192.0.2.7")),
             ("alice", Err(())),
         ] {
             let found = read(&with(&FORWARDED, "x-forwarded-for", header));

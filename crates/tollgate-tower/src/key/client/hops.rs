@@ -32,15 +32,35 @@ impl ForwardedHeader {
         }
     }
 
-    /// The addresses in the header, from the nearest proxy on; `None` for an entry that is not an address. Several
-    /// lines are one list, in their order.
-    pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> {
+    /// The entries of the header, from the nearest proxy on. Several lines are one list, in their order.
+    pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Hop> {
         let lines = headers.get_all(self.name()).into_iter().rev().map(HeaderValue::as_bytes);
-        lines.flat_map(move |line| Elements { rest: Some(line), header: self }).map(move |element| match self
-        {
-            Self::Forwarded => forwarded_for(element?),
-            Self::XForwardedFor => node::address(element?),
+        let elements = lines.flat_map(move |line| Elements { rest: Some(line), header: self });
+        elements.map(move |element| match (element, self) {
+            (None, _) => Hop::Hidden,
+            (Some(element), Self::Forwarded) => forwarded_for(element),
+            (Some(element), Self::XForwardedFor) => Hop::of(element),
         })
+    }
+}
+
+/// An entry of such a header.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Hop {
+    Address(IpAddr),
+    /// It does not say the address: `unknown`, an obfuscated identifier, garbage.
+    Hidden,
+    /// It names nobody, and why.
+    Invalid(&'static str),
+}
+
+impl Hop {
+    /// Reads one node.
+    pub(super) fn of(node: &[u8]) -> Self {
+        if node.trim_ascii().is_empty() {
+            return Self::Invalid("has an empty entry");
+        }
+        node::address(node).map_or(Self::Hidden, Self::Address)
     }
 }
 
@@ -76,8 +96,11 @@ fn is_escaped(line: &[u8], at: usize) -> bool {
     line.iter().take(at).rev().take_while(|&&byte| byte == b'\\').count() % 2 == 1
 }
 
-/// The address of an element's `for`; `None` if there is none, or more than one.
-fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
+/// Reads the node of an element's `for`. Without one, or with more than one, it is hidden.
+fn forwarded_for(element: &[u8]) -> Hop {
+    if element.trim_ascii().is_empty() {
+        return Hop::of(element);
+    }
     let (mut is_quoted, mut is_escaped) = (false, false);
     let pairs = element.split(|&byte| {
         if is_escaped {
@@ -95,14 +118,9 @@ fn forwarded_for(element: &[u8]) -> Option<IpAddr> {
         let (name, value) = pair.split_at_checked(pair.iter().position(|&byte| byte == b'=')?)?;
         name.trim_ascii().eq_ignore_ascii_case(b"for").then_some(value.get(1..)?)
     });
-    let node = nodes.next()?.trim_ascii();
-    if nodes.next().is_some() {
-        return None;
-    }
-    match node.strip_prefix(b"\"") {
-        None => node::address(node),
-        Some(quoted) => node::address(&unescaped(quoted.strip_suffix(b"\"")?)),
-    }
+    let (Some(node), None) = (nodes.next().map(<[u8]>::trim_ascii), nodes.next()) else { return Hop::Hidden };
+    let Some(quoted) = node.strip_prefix(b"\"") else { return Hop::of(node) };
+    quoted.strip_suffix(b"\"").map_or(Hop::Hidden, |quoted| Hop::of(&unescaped(quoted)))
 }
 
 /// Returns the text that a quoted string represents.
@@ -124,7 +142,11 @@ mod tests {
         for line in lines {
             headers.append(header.name(), HeaderValue::from_bytes(line.as_bytes()).unwrap());
         }
-        let hop = |hop: Option<IpAddr>| hop.map_or_else(|| "-".to_owned(), |address| address.to_string());
+        let hop = |hop: Hop| match hop {
+            Hop::Address(address) => address.to_string(),
+            Hop::Hidden => "-".to_owned(),
+            Hop::Invalid(_) => String::new(),
+        };
         header.hops(&headers).map(hop).collect()
     }
 
@@ -137,10 +159,10 @@ mod tests {
             (&["192.0.2.1,192.0.2.2 ,\t192.0.2.3:80"], &["192.0.2.3", "192.0.2.2", "192.0.2.1"]),
             (&["192.0.2.1", "192.0.2.2, 192.0.2.3"], &["192.0.2.3", "192.0.2.2", "192.0.2.1"]),
             (&["::1, [2001:db8::1]:80"], &["2001:db8::1", "::1"]),
-            // An empty element may be from a proxy that did not know the address; it is a hop.
-            (&[""], &["-"]),
-            (&["192.0.2.1,"], &["-", "192.0.2.1"]),
-            (&["192.0.2.1, , 192.0.2.2"], &["192.0.2.2", "-", "192.0.2.1"]),
+            (&[""], &[""]),
+            (&["192.0.2.1,"], &["", "192.0.2.1"]),
+            (&["192.0.2.1, \t, 192.0.2.2"], &["192.0.2.2", "", "192.0.2.1"]),
+            (&["192.0.2.1", "", ",192.0.2.2"], &["192.0.2.2", "", "", "192.0.2.1"]),
             (&["unknown, 192.0.2.2, _x"], &["-", "192.0.2.2", "-"]),
             // Quotes mean nothing here.
             (&["\", 192.0.2.2"], &["192.0.2.2", "-"]),
@@ -162,8 +184,11 @@ mod tests {
             (&["for=192.0.2.1", "for=192.0.2.2"], &["192.0.2.2", "192.0.2.1"]),
             (&["for=\"_a\", for=_b,for=unknown"], &["-", "-", "-"]),
             (&["proto=https"], &["-"]),
-            (&["for="], &["-"]),
-            (&["for=\"\""], &["-"]),
+            (&["for="], &[""]),
+            (&["for=\"\""], &[""]),
+            (&["for=\" \";proto=https"], &[""]),
+            (&["for=192.0.2.1,,for=192.0.2.2, "], &["", "192.0.2.2", "", "192.0.2.1"]),
+            (&["for=\""], &["-"]),
             (&["192.0.2.1"], &["-"]),
             (&["for=192.0.2.1;for=192.0.2.2"], &["-"]),
             (&["xfor=192.0.2.1"], &["-"]),

@@ -11,7 +11,8 @@ use http::{HeaderMap, HeaderName};
 pub use self::hops::ForwardedHeader;
 pub use self::proxies::TrustedProxies;
 
-use super::{Found, Grouping, KeyExtractor, Missing, NO_PEER, Peer};
+use self::hops::Hop;
+use super::{Found, Grouping, Invalid, KeyExtractor, Missing, NO_PEER, Peer};
 use crate::Head;
 
 /// The client's address according to trusted proxies, grouped.
@@ -25,7 +26,8 @@ use crate::Head;
 /// own entries are before that one and are never read.
 ///
 /// If an entry is missing or not an address (`unknown`, an obfuscated identifier, garbage), the last address that was
-/// reached counts. That is a trusted proxy's, so all clients that a proxy hides share one limit.
+/// reached counts. That is a trusted proxy's, so all clients that a proxy hides share one limit. An empty entry, as in
+/// `192.0.2.7,,10.0.0.1`, names nobody: the request is [invalid](Invalid), and does not pass as the proxy.
 ///
 /// Each trusted proxy must append to this header or replace it. A proxy that passes it on unchanged lets clients choose
 /// their address.
@@ -84,8 +86,9 @@ impl ClientAddress {
     /// Reads the client from a header that contains only its address, such as `X-Real-IP`, `CF-Connecting-IP` or
     /// `True-Client-IP`. Groups IPv6 addresses by their first 64 bits.
     ///
-    /// The proxy of the connection must replace the header, whatever the client sent. A header that occurs twice was
-    /// not replaced and is ignored: then the proxy is counted, as if the header were missing or not an address.
+    /// The proxy of the connection must replace the header, whatever the client sent. If the header is missing or not an
+    /// address, the proxy is counted. A header that is empty, or occurs twice because it was not replaced, is
+    /// [invalid](Invalid).
     ///
     /// # Examples
     ///
@@ -98,7 +101,7 @@ impl ClientAddress {
     /// let by = ClientAddress::named_by(proxies, HeaderName::from_static("x-real-ip"));
     /// let mut request = http::Request::get("/").header("x-real-ip", "192.0.2.7").body(())?;
     /// request.extensions_mut().insert(Peer("10.0.0.1:49152".parse()?));
-    /// assert_eq!(by.of(Head::from(&request)), Some("192.0.2.7".parse()?));
+    /// assert_eq!(by.of(Head::from(&request))?, Some("192.0.2.7".parse()?));
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     #[must_use]
@@ -113,22 +116,30 @@ impl ClientAddress {
     }
 
     /// Returns the client's address, not grouped; `None` without an address of the connection.
-    #[must_use]
-    pub fn of(&self, head: Head<'_>) -> Option<IpAddr> {
-        let (peer, none) = (Peer::of(head)?, 0);
+    ///
+    /// # Errors
+    ///
+    /// If an entry that a trusted proxy should have filled in is empty.
+    pub fn of(&self, head: Head<'_>) -> Result<Option<IpAddr>, Invalid> {
+        let Some(peer) = Peer::of(head) else { return Ok(None) };
+        let none = 0;
         let reached = match &self.told {
-            Told::Way(header) => self.reached(peer, none, header.hops(head.headers())),
+            Told::Way(header) => self.reached(peer, none, header.hops(head.headers()))?,
             Told::Client(header) => {
-                self.reached(peer, none, std::iter::once(only_address(head.headers(), header)))
+                self.reached(peer, none, std::iter::once(only_hop(head.headers(), header)))?
             }
         };
-        Some(reached.to_canonical())
+        Ok(Some(reached.to_canonical()))
     }
 
     /// Returns the address of the client of a proxy that asks about a request before it lets it through. The proxy is
     /// trusted, whatever its own address is; those in front of it as usual. The address is not grouped.
     ///
     /// `None` if the header does not name the address that the proxy has heard from.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`of`](Self::of).
     ///
     /// # Examples
     ///
@@ -139,51 +150,78 @@ impl ClientAddress {
     /// let proxies = TrustedProxies::parse(["10.0.0.0/24"])?;
     /// let by = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
     /// let mut headers = HeaderMap::new();
-    /// assert_eq!(by.asked_about(&headers), None);
+    /// assert_eq!(by.asked_about(&headers)?, None);
     /// headers.insert("x-forwarded-for", "198.51.100.1, 192.0.2.7".parse()?);
-    /// assert_eq!(by.asked_about(&headers), Some("192.0.2.7".parse()?));
+    /// assert_eq!(by.asked_about(&headers)?, Some("192.0.2.7".parse()?));
     /// headers.append("x-forwarded-for", "10.0.0.1".parse()?);
-    /// assert_eq!(by.asked_about(&headers), Some("192.0.2.7".parse()?));
+    /// assert_eq!(by.asked_about(&headers)?, Some("192.0.2.7".parse()?));
+    /// headers.insert("x-forwarded-for", "192.0.2.7,,10.0.0.1".parse()?);
+    /// assert!(by.asked_about(&headers).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    #[must_use]
-    pub fn asked_about(&self, headers: &HeaderMap) -> Option<IpAddr> {
-        let reached = match &self.told {
+    pub fn asked_about(&self, headers: &HeaderMap) -> Result<Option<IpAddr>, Invalid> {
+        let (first, hops) = match &self.told {
             Told::Way(header) => {
                 let mut hops = header.hops(headers);
-                let heard_from = hops.next()??;
-                // The proxy that asks is between this address and the service.
-                self.reached(heard_from, 1, hops)
+                (hops.next().unwrap_or(Hop::Hidden), Some(hops))
             }
-            Told::Client(header) => only_address(headers, header)?,
+            Told::Client(header) => (only_hop(headers, header), None),
         };
-        Some(reached.to_canonical())
+        let heard_from = match first {
+            Hop::Address(address) => address,
+            Hop::Hidden => return Ok(None),
+            Hop::Invalid(reason) => return Err(self.told.invalid(reason)),
+        };
+        // The proxy that asks is between this address and the service.
+        let reached = self.reached(heard_from, 1, hops.into_iter().flatten())?;
+        Ok(Some(reached.to_canonical()))
     }
 
     /// The first address, on the way to the client, that is not a trusted proxy's. `between` is the number of proxies
     /// between `from` and the service.
-    fn reached(&self, from: IpAddr, between: usize, hops: impl Iterator<Item = Option<IpAddr>>) -> IpAddr {
+    fn reached(
+        &self,
+        from: IpAddr,
+        between: usize,
+        hops: impl Iterator<Item = Hop>,
+    ) -> Result<IpAddr, Invalid> {
         let mut reached = from;
         for (between, hop) in (between..).zip(hops) {
-            match hop.filter(|_| self.proxies.believe(reached, between)) {
-                Some(address) => reached = address,
-                None => break,
+            match hop {
+                _ if !self.proxies.believe(reached, between) => break,
+                Hop::Address(address) => reached = address,
+                Hop::Hidden => break,
+                Hop::Invalid(reason) => return Err(self.told.invalid(reason)),
             }
         }
-        reached
+        Ok(reached)
     }
 }
 
-/// The address that this header holds; `None` if it is there twice, even with the same value.
-fn only_address(headers: &HeaderMap, name: &HeaderName) -> Option<IpAddr> {
+impl Told {
+    #[cold]
+    fn invalid(&self, reason: &str) -> Invalid {
+        let name = match self {
+            Self::Way(header) => &header.name(),
+            Self::Client(name) => name,
+        };
+        Invalid::malformed(format!("header `{name}` {reason}"))
+    }
+}
+
+/// The address that this header holds. If it is there twice, even with the same value, the proxy did not replace it.
+fn only_hop(headers: &HeaderMap, name: &HeaderName) -> Hop {
     let mut values = headers.get_all(name).iter();
-    let value = values.next()?;
-    if values.next().is_some() { None } else { node::address(value.as_bytes()) }
+    match (values.next(), values.next()) {
+        (None, _) => Hop::Hidden,
+        (Some(value), None) => Hop::of(value.as_bytes()),
+        (Some(_), Some(_)) => Hop::Invalid("is given more than once"),
+    }
 }
 
 impl KeyExtractor for ClientAddress {
     fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Found::Now(Ok(match self.of(head) {
+        Found::Now(self.of(head).map(|address| match address {
             Some(address) => self.grouping.key(address).into(),
             None => Missing::by_setup(NO_PEER).into(),
         }))
