@@ -51,8 +51,14 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
-    pub(crate) fn into_attributes_of_any_length(self, max_bytes: usize) -> Attributes<'a> {
-        of_any_length(self.attributes, max_bytes)
+    /// Returns the attributes for a gateway that admits calls that fail: empty values are counted by a digest as well as
+    /// long ones.
+    pub(crate) fn into_counted_attributes(self, max_bytes: usize) -> Attributes<'a> {
+        let stand_in = |text: &str| match text {
+            "" => Some(tollgate_envoy::digest(text)),
+            text => tollgate_envoy::stand_in(text, max_bytes),
+        };
+        with_stand_ins(self.attributes, stand_in)
     }
 
     pub(crate) fn into_attributes(self) -> Attributes<'a> {
@@ -60,16 +66,20 @@ impl<'a> Given<'a> {
     }
 }
 
-/// Returns the attributes for a caller that must not be refused: empty and long values are counted by a digest. The digest
-/// is of the value as policies read it, so all spellings of a path have one digest.
-pub(crate) fn of_any_length(mut attributes: Attributes<'_>, max_bytes: usize) -> Attributes<'_> {
-    let counted_as = |text: &str| match text {
-        "" => Some(tollgate_envoy::digest(text)),
-        text => tollgate_envoy::stand_in(text, max_bytes),
-    };
+/// Returns the attributes for a caller whose clients choose how long values are: long ones are counted by a digest.
+pub(crate) fn of_any_length(attributes: Attributes<'_>, max_bytes: usize) -> Attributes<'_> {
+    with_stand_ins(attributes, |text| tollgate_envoy::stand_in(text, max_bytes))
+}
+
+/// Counts each value by its stand-in, if it has one. It is made from the value as policies read it, so all spellings of a
+/// path have one.
+fn with_stand_ins<'a>(
+    mut attributes: Attributes<'a>,
+    stand_in: impl Fn(&str) -> Option<String>,
+) -> Attributes<'a> {
     let stand_ins = attributes
         .iter()
-        .filter_map(|(name, texts)| Some((name.to_owned(), texts.iter().find_map(counted_as)?)));
+        .filter_map(|(name, texts)| Some((name.to_owned(), texts.iter().find_map(&stand_in)?)));
     let stand_ins: Vec<(String, String)> = stand_ins.collect();
     stand_ins.into_iter().for_each(|(name, stand_in)| attributes.count_as(name, stand_in));
     attributes

@@ -69,7 +69,7 @@ impl<S: ServedStore> Service<S> {
             return Err(Rejection::bad_field(format!("descriptors[{index}].is_negative_hits"), detail));
         }
         let attributes = attributes(domain, descriptor, index)?;
-        let attributes = attributes.into_attributes_of_any_length(self.max_attribute_bytes);
+        let attributes = attributes.into_counted_attributes(self.max_attribute_bytes);
         let cost = InvalidRequest::units(index + 1, descriptor.hits_addend, hits_addend).map_err(invalid)?;
         let limits = descriptor.limit.as_ref().map(|limit| self.limits(limit, index)).transpose()?;
         Ok((caller.asks(attributes), cost, limits))

@@ -217,7 +217,7 @@ policies:
     assert_eq!(asked(&["x-api-key: a", &format!("Cookie: {long}"), "X-Bytes: \u{e9}"]).status, 200);
     assert_eq!(used(&server, &json!({ "header.X-Api-Key": "a" })), 1);
     asked(&[]).assert_problem(400, Some("attributes.header.X-Api-Key"));
-    assert_eq!(asked(&["X-Api-Key:"]).status, 200, "an empty value is counted like any other");
+    asked(&["X-Api-Key:"]).assert_problem(400, Some("attributes.header.X-Api-Key"));
     asked(&["X-Api-Key: a", "X-Api-Key: a"]).assert_problem(400, Some("attributes.header.X-Api-Key"));
     let many = vec!["X-Api-Key: a"; 65];
     asked(&many).assert_problem(400, Some("headers.x-api-key"));
@@ -229,6 +229,75 @@ policies:
     until("it is live", || asked(&["X-Tenant: acme"]).status == 200);
     assert!(used(&server, &json!({ "header.x-tenant": "acme" })) > 0);
     asked(&["X-Api-Key: a"]).assert_problem(400, Some("attributes.header.x-tenant"));
+}
+
+/// Clients that sent `X-Api-Key:` shared one counter, although the policy denies requests without the header: three a day
+/// of all of them were admitted. `explain` said that they are denied.
+#[test]
+fn an_empty_header_is_a_missing_one() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - name: keyed
+    key: [header.x-api-key]
+    quotas: [3/1d@first_hit]
+    on_missing_key: deny
+    deny_status: 403
+";
+    let server = started(&folder, policies, &[]);
+    for header in [&[][..], &["X-Api-Key:"], &["X-Api-Key: \t"], &["X-Api-Key:", "X-Api-Key:"]] {
+        let reply = forward(&server, &[&LOGIN[..], header].concat());
+        assert_eq!(reply.status, 403, "{header:?}");
+    }
+    assert_eq!(forward(&server, &[&LOGIN[..], &["X-Api-Key: a"]].concat()).status, 200);
+}
+
+/// A client sent its header twice. The policy by the header skipped it, and the policy for requests without the header did
+/// not match, so it was never limited and no warning said so.
+#[test]
+fn a_client_that_sends_its_key_twice_is_one_without_a_key() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: api, key: [header.x-api-key], quotas: [3/1d@first_hit], on_missing_key: skip }
+  - { name: anon, match: { header.x-api-key: { absent: true } }, key: [ip], quotas: [3/1d@first_hit] }
+";
+    let server = started(&folder, policies, &[]);
+    let asked = |more: &[&str]| forward(&server, &[&LOGIN[..], more].concat());
+    for (used, header) in
+        [&["X-Api-Key: a", "X-Api-Key: b"][..], &["X-Api-Key: a", "X-Api-Key: a"], &["X-Api-Key:"]]
+            .iter()
+            .enumerate()
+    {
+        let reply = asked(header).json();
+        assert_eq!((&reply["policy"], &reply["used"]), (&json!("anon"), &json!(used + 1)), "{header:?}");
+    }
+    assert_eq!(asked(&["X-Api-Key: a", "X-Api-Key: b"]).status, 429);
+    assert_eq!(asked(&["X-Api-Key: a"]).json()["policy"], "api");
+}
+
+/// The proxies in front counted as the client if one of them had left an entry empty. With their network exempt, such
+/// clients were not limited.
+#[test]
+fn an_empty_entry_of_a_proxy_is_refused() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: internal, match: { ip: { cidr: 10.0.0.0/8 } }, exempt: true }
+  - { name: all, key: [ip], quotas: [9/1d@first_hit] }
+";
+    let server = started(&folder, policies, &["--trusted-proxy", "10.0.0.0/8"]);
+    let from = |lines: &[&str]| {
+        let lines: Vec<String> = lines.iter().map(|line| format!("X-Forwarded-For: {line}")).collect();
+        let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
+        forward(&server, &[&LOGIN[..3], &lines].concat())
+    };
+    for lines in
+        [&["9.9.9.9,,10.0.0.1"][..], &["9.9.9.9, ,10.0.0.1"], &["9.9.9.9", "", "10.0.0.1"], &["9.9.9.9,"]]
+    {
+        from(lines).assert_problem(400, Some("headers.X-Forwarded-For"));
+    }
+    assert_eq!(from(&[",,9.9.9.9, 10.0.0.1"]).json()["policy"], "all");
 }
 
 /// A long path was answered 400, which nginx makes 500.

@@ -2,7 +2,7 @@
 
 use http::{HeaderName, HeaderValue};
 
-use super::secrecy::{Secrecy, sole};
+use super::secrecy::{Secrecy, given_twice};
 use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
 use crate::Head;
 
@@ -18,8 +18,8 @@ use crate::Head;
 ///
 /// # What is missing
 ///
-/// An absent or empty header. One that occurs twice with different values is [invalid](super::Invalid), because another
-/// reader might use the other value.
+/// An absent or empty header. One that occurs twice is [invalid](super::Invalid), because another reader might use the
+/// other value, or both as one.
 ///
 /// # Examples
 ///
@@ -73,7 +73,11 @@ impl Header {
     }
 
     fn value<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, Invalid> {
-        sole(head.headers().get_all(&self.name).into_iter().map(HeaderValue::as_bytes), &self.what)
+        let mut lines = head.headers().get_all(&self.name).into_iter().map(HeaderValue::as_bytes);
+        match (lines.next().map(<[u8]>::trim_ascii), lines.next()) {
+            (_, Some(_)) => Err(given_twice(&self.what)),
+            (value, None) => Ok(value.filter(|value| !value.is_empty())),
+        }
     }
 
     /// The value, or its hash in hex.

@@ -69,9 +69,14 @@ pub(super) fn sole<'r>(
     let mut values = values.into_iter().map(<[u8]>::trim_ascii);
     let Some(first) = values.next() else { return Ok(None) };
     if values.any(|other| other != first) {
-        return Err(Invalid::malformed(format!("{what} is given more than once")));
+        return Err(given_twice(what));
     }
     Ok((!first.is_empty()).then_some(first))
+}
+
+#[cold]
+pub(super) fn given_twice(what: &str) -> Invalid {
+    Invalid::malformed(format!("{what} is given more than once"))
 }
 
 /// Only the kind, never the key.
