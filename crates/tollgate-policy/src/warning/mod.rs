@@ -1,6 +1,8 @@
 //! Warnings about valid files that are probably wrong.
 
+mod client_choice;
 mod redundant;
+mod unreachable_method;
 mod unreachable_path;
 
 use std::fmt;
@@ -10,7 +12,9 @@ use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{MANUAL, Quota, WindowLength};
 
+use self::client_choice::chosen_by_client;
 use self::redundant::never_binds;
+use self::unreachable_method::unreachable_methods;
 use self::unreachable_path::unreachable;
 use crate::implied::implies;
 use crate::policy::Quotas;
@@ -89,6 +93,28 @@ pub enum WarningKind {
         /// The pattern.
         pattern: Box<str>,
     },
+    /// No method has lower-case letters.
+    #[error("no usual method matches `{pattern}`: methods have capital letters, such as GET")]
+    UnreachableMethod {
+        /// The pattern.
+        pattern: Box<str>,
+    },
+    /// Networks larger than those of any provider are one client.
+    #[error(
+        "`{identity}` counts clients of unrelated networks as one; `key: global` counts all requests together"
+    )]
+    UnrelatedClients {
+        /// The part of the key.
+        identity: Box<str>,
+    },
+    /// An attribute that any client can send gives it higher limits.
+    #[error(
+        "`{attribute}` is a header that clients can send, so each client can choose the higher limits here"
+    )]
+    ClientChoosesLimits {
+        /// The attribute.
+        attribute: Box<str>,
+    },
     /// One attribute where two were meant.
     #[error("`{name}` is one attribute with a comma in its name; a list such as [user, ip] is several")]
     CommaInName {
@@ -131,6 +157,9 @@ impl Warning {
             WarningKind::UnreachableOverride { .. } => "unreachable-override",
             WarningKind::MixedIdentities { .. } => "mixed-identities",
             WarningKind::UnreachablePath { .. } => "unreachable-path",
+            WarningKind::UnreachableMethod { .. } => "unreachable-method",
+            WarningKind::UnrelatedClients { .. } => "unrelated-clients",
+            WarningKind::ClientChoosesLimits { .. } => "client-chooses-limits",
             WarningKind::CommaInName { .. } => "comma-in-name",
         }
     }
@@ -168,6 +197,15 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
         }
         if let Some(kind) = mixed(&policy.identity) {
             warn(policy.at, kind);
+        }
+        if let Some(identity) = unrelated(&policy.identity) {
+            warn(policy.at, WarningKind::UnrelatedClients { identity: identity.to_string().into() });
+        }
+        for pattern in unreachable_methods(policy) {
+            warn(policy.at, WarningKind::UnreachableMethod { pattern: pattern.to_string().into() });
+        }
+        for (at, attribute) in chosen_by_client(policy) {
+            warn(at, WarningKind::ClientChoosesLimits { attribute: attribute.into() });
         }
         for pattern in unreachable(policy) {
             warn(policy.at, WarningKind::UnreachablePath { pattern: pattern.to_string().into() });
@@ -255,5 +293,15 @@ fn is_wide(identity: &Identity) -> bool {
         Identity::Global => true,
         Identity::Address(_, grouping) => grouping.ipv4() < 24 || grouping.ipv6() < 48,
         Identity::Every | Identity::Attribute(_) | Identity::All(_) | Identity::FirstOf(_) => false,
+    }
+}
+
+/// Returns a part of the key that is networks larger than those of any provider: the largest allocations have 8 bits of
+/// IPv4, or 16 of IPv6.
+fn unrelated(identity: &Identity) -> Option<&Identity> {
+    match identity {
+        Identity::Address(_, grouping) => (grouping.ipv4() < 8 || grouping.ipv6() < 16).then_some(identity),
+        Identity::All(parts) | Identity::FirstOf(parts) => parts.iter().find_map(unrelated),
+        Identity::Global | Identity::Every | Identity::Attribute(_) => None,
     }
 }
