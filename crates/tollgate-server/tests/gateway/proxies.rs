@@ -36,6 +36,10 @@ struct Made {
     passes_body: bool,
     /// The status of a request that the service refuses with 400, if the proxy passes on the headers for that.
     refused: Option<u16>,
+    /// The status of a request without a host.
+    hostless: u16,
+    /// The statuses of a path, a key and a host that are not UTF-8, and of more headers than are read.
+    odd: [u16; 4],
     /// The status while nothing listens where the service was.
     unanswered: u16,
     /// The status while the service hangs.
@@ -52,8 +56,13 @@ struct Stage {
 
 impl Stage {
     fn new() -> Self {
+        Self::with(POLICIES, &[])
+    }
+
+    fn with(policies: &str, flags: &[&str]) -> Self {
         let (folder, upstream) = (Folder::new(), Upstream::start());
-        let server = Server::start(&["--config", &folder.write("limits.yaml", POLICIES)]);
+        let config = folder.write("limits.yaml", policies);
+        let server = Server::start(&[&["--config", &config], flags].concat());
         let addresses =
             Addresses { proxy: free_address(), tollgate: server.public, upstream: upstream.address };
         Self { folder, upstream, server, addresses }
@@ -141,6 +150,9 @@ impl Stage {
         assert_eq!((self.used("bob"), let_through()), (orders_of_bob, let_through_so_far));
         println!("RESULT prove/gateway/{}/lies violations=0", made.name);
 
+        self.play_odd_requests(made);
+        let let_through_so_far = let_through();
+
         assert_eq!(order_of_a_hung(&self.server, self.addresses.proxy), made.hung, "{}", made.name);
         assert_eq!(let_through(), let_through_so_far);
         println!("RESULT prove/gateway/{}/hung violations=0", made.name);
@@ -152,6 +164,32 @@ impl Stage {
         assert_eq!(order(addresses.proxy, "dave", "/order", &[]).status, made.unanswered, "{}", made.name);
         assert_eq!((upstream.requests() - before) as u64, let_through_so_far);
         println!("RESULT prove/gateway/{}/stopped violations=0", made.name);
+    }
+
+    /// A load balancer that checks its servers with HTTP/1.0 took nginx for broken, because the answer was 500. So was that
+    /// to bytes that are not UTF-8, and operators were paged for what a client had sent.
+    fn play_odd_requests(&self, made: &Made) {
+        let before = self.upstream.requests();
+        // As `option httpchk` of HAProxy asks.
+        let check = self.ask(b"OPTIONS / HTTP/1.0\r\n\r\n");
+        let many: String = (0..101).map(|number| format!("X-{number}: 1\r\n")).collect();
+        let odd: [&[u8]; 4] = [
+            b"POST /\xff HTTP/1.1\r\nHost: shop.example\r\n",
+            b"POST /order HTTP/1.1\r\nHost: shop.example\r\nX-Api-Key: \xff\r\n",
+            b"POST /order HTTP/1.1\r\nHost: shop.example\xff\r\nX-Api-Key: carol\r\n",
+            b"POST /order HTTP/1.1\r\nHost: shop.example\r\nX-Api-Key: carol\r\n",
+        ];
+        let more = ["", "", "", &many];
+        let ends = more.map(|more| format!("{more}Content-Length: 0\r\n\r\n"));
+        let odd = std::array::from_fn(|place| self.ask(&[odd[place], ends[place].as_bytes()].concat()));
+        assert_eq!((check, odd), (made.hostless, made.odd), "{}", made.name);
+        let admitted = [check].iter().chain(&odd).filter(|status| **status == 200).count();
+        assert_eq!(self.upstream.requests() - before, admitted, "{}", made.name);
+        println!("RESULT prove/gateway/{}/odd violations=0", made.name);
+    }
+
+    fn ask(&self, request: &[u8]) -> u16 {
+        Connection::open(self.addresses.proxy).ask(request).status
     }
 }
 
@@ -188,11 +226,14 @@ fn stand_still(server: &Server) -> bool {
     })
 }
 
-/// In one process that can be killed, with its files in this folder.
+/// In one process that can be killed, with its files in this folder. `change` gets the configuration with its include.
 fn nginx(stage: &Stage, change: impl Fn(String) -> String) -> Proxy {
-    let own = "http {\n    access_log off;\n    client_body_temp_path body;\n    proxy_temp_path proxy;\n    \
+    let own = "http {\n    access_log /dev/null;\n    client_body_temp_path body;\n    proxy_temp_path proxy;\n    \
                fastcgi_temp_path fastcgi;\n    uwsgi_temp_path uwsgi;\n    scgi_temp_path scgi;\n";
-    let text = change(file("proxies.md", "nginx.conf", stage.addresses)).replacen("http {\n", own, 1);
+    let include = file("proxies.md", "tollgate.conf", stage.addresses);
+    let text =
+        file("proxies.md", "nginx.conf", stage.addresses).replace("include tollgate.conf;\n", &include);
+    let text = change(text).replacen("http {\n", own, 1);
     stage.folder.write("nginx.conf", &text);
     let mut command = Command::new(program("TOLLGATE_NGINX"));
     command.args(["-p", stage.folder.root().to_str().expect("text"), "-c", "nginx.conf", "-e", "error.log"]);
@@ -204,7 +245,9 @@ const NGINX: Made = Made {
     name: "nginx",
     tells_admitted: true,
     passes_body: false,
-    refused: Some(500),
+    refused: Some(400),
+    hostless: 200,
+    odd: [400, 400, 400, 400],
     unanswered: 500,
     hung: 500,
 };
@@ -275,8 +318,8 @@ fn prove_nginx_log_is_replayed_to_the_same_denials() {
 fn prove_nginx_with_original_headers() {
     let stage = Stage::new();
     let _nginx = nginx(&stage, |text| {
-        let original = "proxy_set_header X-Original-Method $request_method;\n            proxy_set_header \
-                        X-Original-URL $scheme://$http_host$request_uri;";
+        let original = "proxy_set_header X-Original-Method $request_method;\n    proxy_set_header X-Original-URL \
+                        $scheme://$http_host$request_uri;";
         let kept = text.lines().filter(|line| !line.contains("X-Forwarded-Uri") && !line.contains("-Host"));
         let changed = kept.map(|line| if line.contains("X-Forwarded-Method") { original } else { line });
         changed.collect::<Vec<_>>().join("\n")
@@ -287,7 +330,7 @@ fn prove_nginx_with_original_headers() {
         let request =
             format!("POST /order HTTP/1.1\r\nHost: {host}\r\nX-Api-Key: alice\r\nContent-Length: 0\r\n\r\n");
         let reply = Connection::open(stage.addresses.proxy).ask(request.as_bytes());
-        assert_eq!(reply.status, 500, "{host}");
+        assert_eq!(reply.status, 400, "{host}");
     }
     assert_eq!((stage.used("alice"), stage.upstream.requests()), (2, 2));
     println!("RESULT prove/gateway/nginx/original violations=0");
@@ -299,16 +342,16 @@ fn prove_nginx_that_lets_through_while_nobody_answers() {
     let stage = Stage::new();
     let open = file("proxies.md", "open.conf", stage.addresses);
     let _nginx = nginx(&stage, |text| {
-        let asks = "            internal;\n            proxy_pass http://tollgate";
+        let asks = "    internal;\n    proxy_pass http://tollgate";
         assert!(text.contains(asks));
-        let opens = format!("            error_page 502 504 = @open;\n{asks}");
-        let denied = "        location @denied {";
+        let opens = format!("    error_page 502 504 = @open;\n{asks}");
+        let denied = "location @denied {";
         text.replace(asks, &opens).replace(denied, &format!("{open}{denied}"))
     });
     let statuses: Vec<u16> = (0..3).map(|_| stage.order("alice", "/order", &[]).status).collect();
     assert_eq!(statuses, [200, 200, 429]);
     let refused = stage.order("alice", "/order", &["X-Original-URI: /free"]);
-    assert_eq!(refused.status, 500, "an answer, and none that lets through");
+    assert_eq!(refused.status, 400, "an answer, and none that lets through");
     let Stage { server, upstream, addresses, folder: _folder } = stage;
     assert_eq!(order_of_a_hung(&server, addresses.proxy), 200);
     server.signal("TERM");
@@ -336,6 +379,8 @@ const CADDY: Made = Made {
     tells_admitted: true,
     passes_body: true,
     refused: Some(400),
+    hostless: 400,
+    odd: [200, 400, 400, 431],
     unanswered: 502,
     hung: 504,
 };
@@ -367,6 +412,9 @@ fn prove_traefik() {
         tells_admitted: false,
         passes_body: true,
         refused: None,
+        hostless: 400,
+        // It passes on no header but those of the list.
+        odd: [200, 400, 400, 200],
         unanswered: 500,
         hung: 500,
     };
@@ -389,7 +437,9 @@ fn prove_haproxy() {
         name: "haproxy",
         tells_admitted: true,
         passes_body: false,
-        refused: Some(503),
+        refused: Some(400),
+        hostless: 400,
+        odd: [400, 400, 400, 400],
         unanswered: 503,
         hung: 503,
     };

@@ -145,8 +145,11 @@ fn nginx(folder: &Folder, at: Addresses, variables: &[(String, String)]) -> (Com
     let text = replace(kept + &file("proxies.md", "nginx.conf", at), "http {\n", &own);
     let listen = format!("listen 127.0.0.1:{port};");
     let text = replace(text, &listen, &format!("{listen} listen [::1]:{port};"));
-    let text = replace(text, "X-Forwarded-For $remote_addr", "X-Forwarded-For $proxy_add_x_forwarded_for");
     folder.write("nginx.conf", &text);
+    let include = file("proxies.md", "tollgate.conf", at);
+    let include =
+        replace(include, "X-Forwarded-For $remote_addr", "X-Forwarded-For $proxy_add_x_forwarded_for");
+    folder.write("tollgate.conf", &include);
     let mut command = Command::new(program("TOLLGATE_NGINX"));
     command.args(["-p", folder.root().to_str().expect("text"), "-c", "nginx.conf", "-e", "error.log"]);
     command.args(["-g", "daemon off; master_process off; pid nginx.pid;"]);
