@@ -68,9 +68,9 @@ impl Played {
 }
 
 #[test]
-fn ten_recipes_are_there_and_each_is_played() {
+fn eleven_recipes_are_there_and_each_is_played() {
     let titles: BTreeSet<&str> = recipes().map(|(title, _)| title).collect();
-    assert_eq!(titles.len(), 10, "{titles:?}");
+    assert_eq!(titles.len(), 11, "{titles:?}");
     for title in titles {
         assert!(
             include_str!("recipes.rs").contains(&format!("Played::of(\"{title}\")")),
@@ -223,4 +223,21 @@ fn callers_on_a_list_are_denied() {
     assert_eq!(status("2001:db8:bad::1", "alice"), Some(403));
     assert_eq!(status("198.51.100.1", "mallory"), Some(403));
     assert_eq!(status("198.51.100.1", "alice"), None);
+}
+
+/// A web application was denied from the start: its browsers' preflights have no key, so they were denied, and no request
+/// followed.
+#[test]
+fn a_preflight_needs_no_key_and_uses_nothing_of_the_limit() {
+    let recipe = Played::of("Preflights of browsers");
+    let preflight = [("method", "OPTIONS"), ("path", "/api/orders"), ("ip", "192.0.2.7")];
+    let request = |method| [("method", method), ("path", "/api/orders"), ("header.x-api-key", "alice")];
+    assert_eq!(recipe.admitted(60, &preflight), 50, "a flood of preflights is bounded");
+    assert_eq!(recipe.admitted(60, &request("POST")), 60);
+    assert_eq!(recipe.admitted(60, &request("GET")), 40);
+    let keyless = [("method", "POST"), ("path", "/api/orders"), ("ip", "192.0.2.7")];
+    let denied = recipe.try_check(&keyless, 1).unwrap();
+    assert_eq!((denied.is_allowed(), denied.deny_status()), (false, 401));
+    recipe.advance(1);
+    assert!(recipe.is_allowed(&preflight));
 }
