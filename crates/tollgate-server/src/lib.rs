@@ -95,6 +95,7 @@ mod socket;
 mod stopwatch;
 mod store;
 mod tls;
+mod trials_header;
 pub mod version;
 mod watch;
 mod watchdog;

@@ -21,7 +21,7 @@ use crate::engine::Engine;
 use crate::envoy::EnvoyEngine;
 use crate::example;
 use crate::follow;
-use crate::grpc::{self, Grpc};
+use crate::grpc::{self, AddedHeaders, Grpc};
 use crate::http::{Budget, Edge, Http};
 use crate::listener::{Access, Listener, Security};
 use crate::live_domains::LiveDomains;
@@ -189,6 +189,7 @@ impl Server {
             memory,
             when_full,
             asking,
+            trials_header,
             metric_aliases,
             listen,
             admin_listen,
@@ -334,6 +335,7 @@ impl Server {
             reloads,
             envoy.clone(),
             asking,
+            trials_header,
             budget.clone(),
             Arc::clone(&metrics),
             scrape,
@@ -356,7 +358,8 @@ impl Server {
         });
         let mut acceptors: Vec<Task> = acceptors.collect();
         if let Some(((socket, settings), listener)) = grpc.zip(grpc_listener.clone()) {
-            let limit_headers = settings.limit_headers.then(|| PolicyHeaders::new(&engine.live()));
+            let limits = settings.limit_headers.then(|| PolicyHeaders::new(&engine.live()));
+            let added_headers = AddedHeaders { limits, trials: trials_header };
             let (budget, metrics) = (parts.budget.clone(), Arc::clone(&parts.metrics));
             let service = grpc::Service::new(
                 engine,
@@ -365,7 +368,7 @@ impl Server {
                 metrics,
                 caller_quotas,
                 max_attribute_bytes,
-                limit_headers,
+                added_headers,
             );
             let (service, reporter) = service.await.context("gRPC reflection")?;
             background.push(Box::pin(grpc::report(reporter, edge, phase.clone())));

@@ -24,6 +24,7 @@ use crate::principals::{Principal, PrincipalFile};
 use crate::receipts::{ReceiptSecretError, Receipts};
 use crate::store::StoreSetup;
 use crate::tls::{ServerTls, TlsFileError, TlsFiles};
+use crate::trials_header::TrialsHeader;
 use crate::with_sources::WithSources;
 
 /// Everything that [`serve`](crate::serve) needs.
@@ -39,6 +40,7 @@ pub struct Settings {
     pub(crate) when_full: WhenFull,
     /// Additional forms of requests.
     pub(crate) asking: Asking,
+    pub(crate) trials_header: TrialsHeader,
     /// The other system whose metric names are exported as well.
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
@@ -363,6 +365,10 @@ impl Settings {
                 clients,
                 max_attribute_bytes: args.max_attribute_bytes.get(),
             },
+            trials_header: match args.trials_header {
+                true => TrialsHeader::Sent,
+                false => TrialsHeader::Omitted,
+            },
             metric_aliases: args.metric_aliases,
             listen: args.listen,
             admin_listen: args.admin_listen,
@@ -399,6 +405,7 @@ fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
         ("--answers", args.answers.is_some(), ""),
         ("--receipt-secret-file", args.receipt_secret_file.is_some(), ", without receipts"),
         ("--trusted-proxy", !args.trusted_proxies.is_empty(), ", and not at `/forward-auth`"),
+        ("--trials-header", args.trials_header, ", with other names for what is on trial"),
     ];
     match flags.into_iter().find(|(_, is_set, _)| *is_set) {
         Some((flag, _, effect)) => Err(SettingsError::NeedlessForDomains { flag, effect }),

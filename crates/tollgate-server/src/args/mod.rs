@@ -213,6 +213,11 @@ pub struct ServeArgs {
     #[arg(value_parser = value::network)]
     pub trusted_proxies: Vec<Network>,
 
+    /// Name the policies on trial that would have denied an admitted request, in the response header Tollgate-Trials,
+    /// so that a proxy can log it next to the client. Envoy passes it on to the client
+    #[arg(long, env = "TOLLGATE_TRIALS_HEADER", value_parser = BoolishValueParser::new())]
+    pub trials_header: bool,
+
     /// Also serve the paths of this published system, so that its callers work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
     pub answers: Option<&'static Dialect>,

@@ -30,13 +30,13 @@ mod unary;
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate_tower::headers::PolicyHeaders;
 use tonic_health::server::HealthReporter;
 
 pub(crate) use self::connection::Grpc;
 use self::health::Health;
 pub(crate) use self::health::report;
 use self::method::Tonic;
+pub(crate) use self::response::AddedHeaders;
 use self::streams::Streams;
 use crate::engine::Engine;
 use crate::envoy::EnvoyEngine;
@@ -68,8 +68,7 @@ pub(crate) struct Service<S> {
     caller_quotas: bool,
     /// Longer values of entries are counted by a digest.
     max_attribute_bytes: usize,
-    /// Writes the limit headers of answers, if they have any.
-    limit_headers: Option<PolicyHeaders>,
+    added_headers: AddedHeaders,
     health: Health,
     tonic: Box<[Tonic]>,
     streams: Streams,
@@ -89,7 +88,7 @@ impl<S> Service<S> {
         metrics: Arc<Metrics>,
         caller_quotas: bool,
         max_attribute_bytes: usize,
-        limit_headers: Option<PolicyHeaders>,
+        added_headers: AddedHeaders,
     ) -> anyhow::Result<(Self, HealthReporter)> {
         let (health, watch, reporter) = health::services().await;
         let tonic = [watch].into_iter().chain(reflection::services()?).collect();
@@ -102,7 +101,7 @@ impl<S> Service<S> {
             metrics,
             caller_quotas,
             max_attribute_bytes,
-            limit_headers,
+            added_headers,
             health,
             tonic,
             streams,

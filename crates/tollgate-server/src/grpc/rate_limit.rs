@@ -52,7 +52,7 @@ impl<S: ServedStore> Service<S> {
                 })?
             }
         };
-        Ok(response::of(&decisions, self.limit_headers.as_ref()))
+        Ok(response::of(&decisions, &self.added_headers))
     }
 
     fn asked<'a>(

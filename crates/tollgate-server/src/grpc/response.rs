@@ -10,14 +10,22 @@ use tollgate_tower::headers::PolicyHeaders;
 use super::messages::envoy::config::core::v3::HeaderValue;
 use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;
 use super::messages::envoy::service::ratelimit::v3::rate_limit_response::{DescriptorStatus, RateLimit};
+use crate::trials_header::{TOLLGATE_TRIALS, TrialsHeader};
+
+/// The headers that answers carry for the client.
+pub(crate) struct AddedHeaders {
+    /// Writes the limit headers, if answers have them.
+    pub(crate) limits: Option<PolicyHeaders>,
+    pub(crate) trials: TrialsHeader,
+}
 
 /// The answer with a status for each decision, which is over the limit if one of them is.
-pub(super) fn of(decisions: &[PolicyDecision], limit_headers: Option<&PolicyHeaders>) -> RateLimitResponse {
+pub(super) fn of(decisions: &[PolicyDecision], added: &AddedHeaders) -> RateLimitResponse {
     let is_allowed = decisions.iter().all(PolicyDecision::is_allowed);
     RateLimitResponse {
         overall_code: code(is_allowed),
         statuses: decisions.iter().map(status).collect(),
-        response_headers_to_add: limit_headers.map(|headers| written(headers, decisions)).unwrap_or_default(),
+        response_headers_to_add: added.written(decisions),
         ..RateLimitResponse::default()
     }
 }
@@ -64,15 +72,27 @@ fn saturated(units: u64) -> u32 {
     u32::try_from(units).unwrap_or(u32::MAX)
 }
 
+impl AddedHeaders {
+    fn written(&self, decisions: &[PolicyDecision]) -> Vec<HeaderValue> {
+        let mut headers = HeaderMap::new();
+        if let Some(limits) = &self.limits {
+            write_limits(limits, decisions, &mut headers);
+        }
+        if let Some(value) = self.trials.value(decisions) {
+            headers.insert(TOLLGATE_TRIALS, value);
+        }
+        let headers = headers.iter().filter_map(|(name, value)| {
+            Some(HeaderValue { key: name.as_str().to_owned(), value: value.to_str().ok()?.to_owned() })
+        });
+        headers.collect()
+    }
+}
+
 /// Writes the headers of the most important decision: one that denies, else the one with the least remaining share.
-fn written(limit_headers: &PolicyHeaders, decisions: &[PolicyDecision]) -> Vec<HeaderValue> {
+fn write_limits(limits: &PolicyHeaders, decisions: &[PolicyDecision], headers: &mut HeaderMap) {
     let counted = || decisions.iter().filter_map(|decision| Some((decision, *decision.state()?)));
     let states: Counted = counted().map(|(_, state)| state).collect();
-    let Some((deciding, _)) = counted().nth(states.deciding()) else { return Vec::new() };
-    let mut headers = HeaderMap::new();
-    limit_headers.write(deciding, &mut headers);
-    let headers = headers.iter().filter_map(|(name, value)| {
-        Some(HeaderValue { key: name.as_str().to_owned(), value: value.to_str().ok()?.to_owned() })
-    });
-    headers.collect()
+    if let Some((deciding, _)) = counted().nth(states.deciding()) {
+        limits.write(deciding, headers);
+    }
 }

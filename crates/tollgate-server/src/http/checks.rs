@@ -15,6 +15,7 @@ use super::{Edge, Reply, body, json, query, reply};
 use crate::caller::Caller;
 use crate::engine::Under;
 use crate::store::ServedStore;
+use crate::trials_header::TOLLGATE_TRIALS;
 
 impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
@@ -100,6 +101,7 @@ impl<S: ServedStore> Edge<S> {
         if decision.is_allowed() {
             let mut reply = reply::json(StatusCode::OK, &CheckReply::new(decision, receipt));
             self.limit_headers.write(decision, reply.headers_mut());
+            self.tell_trials(decision, &mut reply);
             return reply;
         }
         let limit_headers = self.limit_headers.of(decision);
@@ -109,5 +111,12 @@ impl<S: ServedStore> Edge<S> {
             limit_headers.write(counted, reply.headers_mut());
         }
         reply
+    }
+
+    /// Names the trials that would have denied the request, if answers do so.
+    pub(super) fn tell_trials(&self, decision: &PolicyDecision, reply: &mut Reply) {
+        if let Some(value) = self.trials_header.value(std::slice::from_ref(decision)) {
+            reply.headers_mut().insert(TOLLGATE_TRIALS, value);
+        }
     }
 }

@@ -62,6 +62,7 @@ use crate::metrics::{Metrics, Scrape};
 use crate::phase::Phase;
 use crate::reload::Reread;
 use crate::store::{ServedStore, Servers, StoreState};
+use crate::trials_header::TrialsHeader;
 
 /// An answer, complete in memory.
 type Reply = Response<Bytes>;
@@ -76,6 +77,7 @@ pub(crate) struct Edge<S> {
     /// If the service decides as Envoy's does.
     envoy: Option<Arc<EnvoyEngine<S>>>,
     limit_headers: PolicyHeaders,
+    trials_header: TrialsHeader,
     named_headers: NamedHeaders,
     asking: Asking,
     budget: Budget,
@@ -97,6 +99,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         reloads: Option<Arc<dyn Reread>>,
         envoy: Option<Arc<EnvoyEngine<S>>>,
         asking: Asking,
+        trials_header: TrialsHeader,
         budget: Budget,
         metrics: Arc<Metrics>,
         scrape: Scrape,
@@ -119,6 +122,7 @@ impl<S: ServedStore + 'static> Edge<S> {
             reloads,
             envoy,
             limit_headers,
+            trials_header,
             named_headers,
             asking,
             budget,
@@ -199,7 +203,7 @@ impl<S: ServedStore + 'static> Edge<S> {
 
     /// Returns the OpenAPI description of the service in its current state.
     fn description(&self) -> Bytes {
-        openapi::document(self.operations.iter(), &self.listeners, &self.engine.live())
+        openapi::document(self.operations.iter(), &self.listeners, &self.engine.live(), self.trials_header)
     }
 
     /// Returns whether checks get decisions.

@@ -312,6 +312,34 @@ fn prove_nginx_log_is_replayed_to_the_same_denials() {
     println!("RESULT prove/gateway/nginx/replayed violations=0");
 }
 
+/// The service knew that a limit on trial would deny requests, and nginx knew whose they were, so nobody saw both.
+#[test]
+#[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]
+fn prove_nginx_logs_whose_requests_a_trial_would_deny() {
+    let tried = POLICIES.replace("quotas: [2/1d@first_hit]", "quotas: [1/1d@first_hit]\n    mode: shadow");
+    let stage = Stage::with(&tried, &["--trials-header"]);
+    let log = file("proxies.md", "trials.conf", stage.addresses);
+    let nginx = nginx(&stage, |text| {
+        assert!(text.contains("    server {\n"));
+        text.replacen("    server {\n", &format!("{log}    server {{\n"), 1)
+    });
+    for (user, path) in
+        [("alice", "/order"), ("alice", "/order?q=\"x\""), ("bob", "/order"), ("bob", "/free")]
+    {
+        let reply = stage.order(user, path, &["Tollgate-Trials: \"forged\""]);
+        assert_eq!((reply.status, reply.header("tollgate-trials")), (200, None), "a client never gets it");
+    }
+    let file = stage.folder.path("trials.log");
+    until("the request is logged", || fs::read_to_string(&file).is_ok_and(|log| log.ends_with('\n')));
+    // It writes its lines in order, so no other line comes later.
+    drop(nginx);
+    let lines = fs::read_to_string(&file).expect("a log");
+    let line: Value = serde_json::from_str(&lines).expect("one line");
+    let logged = (&line["client"], &line["path"], &line["trials"]);
+    assert_eq!(logged, (&json!("127.0.0.1"), &json!("/order"), &json!("\"orders\"")));
+    println!("RESULT prove/gateway/nginx/trials violations=0");
+}
+
 /// As ingress-nginx describes requests. A host that hides the path from a careless reader of the URL is refused.
 #[test]
 #[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]

@@ -35,4 +35,5 @@ mod simulate;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
+mod trials_header;
 mod unread;

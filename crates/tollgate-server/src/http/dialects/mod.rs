@@ -150,6 +150,7 @@ impl<S: ServedStore> Edge<S> {
             }
             _ => self.limit_headers.write(&decision, reply.headers_mut()),
         }
+        self.tell_trials(&decision, &mut reply);
         Ok(reply)
     }
 }

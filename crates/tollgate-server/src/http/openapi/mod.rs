@@ -20,14 +20,16 @@ use super::json::Cost;
 use super::operation::{Asked, Operation, Success};
 use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES, ProblemBody};
 use crate::listener::Listener;
+use crate::trials_header::TrialsHeader;
 
 /// Returns the document under these policies.
 pub(super) fn document<'a>(
     operations: impl Iterator<Item = &'a Operation>,
     listeners: &[Listener],
     live: &PolicySet,
+    trials_header: TrialsHeader,
 ) -> Bytes {
-    let mut describer = Describer::new(live.policies());
+    let mut describer = Describer::new(live.policies(), trials_header);
     let mut paths = Map::new();
     for operation in operations {
         let granting: Vec<&Listener> =
@@ -70,6 +72,7 @@ pub(super) fn document<'a>(
 /// Describes operations under the live policies, and collects the types that they use.
 struct Describer<'a> {
     policies: &'a Policies,
+    trials_header: TrialsHeader,
     /// The formats of headers that policies send, each once.
     formats: Vec<HeaderFormat>,
     /// Whether every decision has the headers of the default format.
@@ -79,7 +82,7 @@ struct Describer<'a> {
 }
 
 impl<'a> Describer<'a> {
-    fn new(policies: &'a Policies) -> Self {
+    fn new(policies: &'a Policies, trials_header: TrialsHeader) -> Self {
         let is_always_told = matches!(policies.as_slice(), [policy] if policy.conditions().is_empty() && policy.headers().has(HeaderFormat::Draft11));
         let is_used = |format: &HeaderFormat| policies.as_slice().iter().any(|it| it.headers().has(*format));
         let settings = SchemaSettings::draft2020_12()
@@ -87,6 +90,7 @@ impl<'a> Describer<'a> {
         let answered = settings.clone().for_serialize().with_transform(RecursiveTransform(absent_not_null));
         Self {
             policies,
+            trials_header,
             formats: HeaderFormat::ALL.into_iter().filter(is_used).collect(),
             is_always_told,
             asked: settings
@@ -150,7 +154,7 @@ impl<'a> Describer<'a> {
             Success::Decision(description) => {
                 let denied = self.denied::<DeniedReply<'_>>();
                 let mut decided = self.denials(&denied);
-                decided.insert(ok.to_owned(), self.decision(description));
+                decided.insert(ok.to_owned(), self.admitted(description));
                 return decided;
             }
             Success::Dialect(dialect) => return self.successes_in(dialect),
@@ -194,6 +198,7 @@ impl<'a> Describer<'a> {
             allowed["headers"] = headers(&[format], false);
             denied["headers"] = with_retry_after(headers(&[format], false));
         }
+        self.add_trials(&mut allowed);
         let mut decided = self.denials(&denied);
         decided.insert(StatusCode::OK.as_str().to_owned(), allowed);
         decided
@@ -205,7 +210,7 @@ impl<'a> Describer<'a> {
         let mut decided = self.denials(&denied);
         let chosen = DENY_STATUSES.map(|status| (status.as_str().to_owned(), denied.clone()));
         decided.extend(chosen);
-        decided.insert(StatusCode::OK.as_str().to_owned(), self.decision("Admitted"));
+        decided.insert(StatusCode::OK.as_str().to_owned(), self.admitted("Admitted"));
         decided
     }
 
@@ -215,6 +220,21 @@ impl<'a> Describer<'a> {
         let unmatched = self.policies.unmatched() == Some(Unmatched::Deny);
         let statuses = statuses.chain(unmatched.then(|| StatusCode::FORBIDDEN.as_str().to_owned()));
         statuses.map(|status| (status, denied.clone())).collect()
+    }
+
+    fn admitted(&mut self, description: &str) -> Value {
+        let mut admitted = self.decision(description);
+        self.add_trials(&mut admitted);
+        admitted
+    }
+
+    fn add_trials(&self, admitted: &mut Value) {
+        if self.trials_header == TrialsHeader::Sent {
+            admitted["headers"]["Tollgate-Trials"] = json!({
+                "description": "The policies on trial that would have denied the request; absent if there are none",
+                "schema": { "type": "string" },
+            });
+        }
     }
 
     fn decision(&mut self, description: &str) -> Value {

@@ -284,3 +284,22 @@ async fn limit_headers_go_to_the_client_if_that_is_wanted() {
     let response = call(&Wire::open(&server).await, request(&[USER])).await;
     assert_eq!(response.response_headers_to_add, []);
 }
+
+#[tokio::test]
+async fn the_trials_that_would_have_denied_a_call_are_named_if_that_is_wanted() {
+    let folder = Folder::new();
+    let tried = "policies: [{ name: tried, match: { user: { present: true } }, key: [user], \
+                 quotas: [1/1d@first_hit], mode: shadow }]";
+    let file = folder.write("p.yaml", tried);
+    for (flags, expected) in [(&["--trials-header"][..], Some("\"tried\"")), (&[], None)] {
+        let server = start(&[&["--config", &file], flags].concat());
+        let wire = Wire::open(&server).await;
+        let first = call(&wire, request(&[USER])).await;
+        assert_eq!(first.response_headers_to_add, []);
+        // Two descriptors, and one header for both.
+        let second = call(&wire, request(&[SEARCH, USER, &[("user", "bob")]])).await;
+        let names: Vec<_> = second.response_headers_to_add.iter().map(|it| (&*it.key, &*it.value)).collect();
+        let expected: Vec<_> = expected.into_iter().map(|value| ("tollgate-trials", value)).collect();
+        assert_eq!(names, expected);
+    }
+}
