@@ -143,7 +143,8 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
-    /// Give the service other policies again and again while it answers, and look for a decision that mixes two versions
+    /// Replace the policies of the service again and again while it answers, look for a decision that mixes two versions,
+    /// and measure a hundred thousand policies
     Reloads {
         /// How often
         #[arg(long, default_value_t = 10_000)]
@@ -508,6 +509,9 @@ fn reloads(count: u32) -> Result<()> {
     command("cargo test --locked --package tollgate-server --test stores")
         .environment("TOLLGATE_RELOADS", count.to_string())
         .arguments(["of_many_reloads_under_load_no_decision_mixes_two", "--", "--nocapture"])
+        .run()?;
+    command("cargo test --locked --profile models --package tollgate-server --test stores")
+        .arguments(["many::prove_a_hundred_thousand_policies", "--", "--ignored", "--exact", "--nocapture"])
         .run()
 }
 

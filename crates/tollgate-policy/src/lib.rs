@@ -75,6 +75,7 @@ mod limiter;
 mod list;
 mod matched;
 mod overlap;
+mod overlap_index;
 #[cfg_attr(not(feature = "file"), expect(dead_code, reason = "only files have them"))]
 mod overrides;
 mod policies;
@@ -116,6 +117,7 @@ pub use self::limiter::{
 };
 pub use self::list::List;
 pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
+pub use self::overlap_index::OverlapIndex;
 pub use self::overrides::{Override, OverrideTable};
 pub use self::policies::{Policies, Unmatched};
 pub use self::policy::{Mode, OnMissingKey, Policy, PolicyKind};

@@ -5,7 +5,8 @@
 use thiserror::Error;
 use tollgate::{PolicyQuota, Quota};
 use tollgate_policy::{
-    Config, Identity, Mode, Override, Policies, Policy, Position, Problem, ProblemKind, StoreSettings,
+    Config, Identity, Mode, OverlapIndex, Override, Policies, Policy, Position, Problem, ProblemKind,
+    StoreSettings,
 };
 use tollgate_redis::{AcrossSlots, KeyLayout, LayoutError, StoreUrl};
 
@@ -175,21 +176,25 @@ impl StoreFit {
 
     /// Returns the policies that cannot be counted, with their reasons.
     fn misfits<'a>(&'a self, policies: &'a Policies) -> impl Iterator<Item = (&'a Policy, Misfit)> {
-        let policies = policies.as_slice();
-        policies.iter().enumerate().filter_map(|(place, policy)| {
-            let earlier = policies.iter().take(place);
-            let reason = self
-                .layout
-                .as_ref()
-                .and_then(|layout| {
-                    unwritable(layout, policy)
-                        .or_else(|| shared_by_quotas(layout, policy))
-                        .or_else(|| self.scattered(policy))
-                        .or_else(|| shared_with_policy(layout, policy, earlier.clone()))
-                })
-                .or_else(|| self.apart(policy, earlier))?;
-            Some((policy, Misfit { policy: policy.name().into(), reason }))
+        let counts_all = self.layout.is_none() && self.together == Together::All;
+        let policies = if counts_all { &[] } else { policies.as_slice() };
+        let mut earlier = Earlier::default();
+        policies.iter().filter_map(move |policy| {
+            let reason = self.reason(policy, &earlier);
+            earlier.insert(policy);
+            Some((policy, Misfit { policy: policy.name().into(), reason: reason? }))
         })
+    }
+
+    /// Returns why a policy cannot be counted, alone or together with earlier ones.
+    fn reason<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<Reason> {
+        let in_layout = self.layout.as_ref().and_then(|layout| {
+            unwritable(layout, policy)
+                .or_else(|| shared_by_quotas(layout, policy))
+                .or_else(|| self.scattered(policy))
+                .or_else(|| shared_with_policy(layout, policy, earlier))
+        });
+        in_layout.or_else(|| self.apart(policy, earlier))
     }
 
     /// Returns a reason if the policy's quotas are in several slots of a Cluster, so that the store refuses each
@@ -200,18 +205,44 @@ impl StoreFit {
     }
 
     /// Returns an earlier policy that may decide on the same request, with counters in another slot.
-    fn apart<'a>(&self, policy: &Policy, mut earlier: impl Iterator<Item = &'a Policy>) -> Option<Reason> {
+    fn apart<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<Reason> {
         let decides = |policy: &Policy| {
             policy.mode() == Mode::Enforce && enforced(policy).any(|quotas| !quotas.is_empty())
         };
-        let lie_apart = |other: &Policy| match self.together {
+        if !decides(policy) {
+            return None;
+        }
+        let lies_apart = |identity: &Identity| match self.together {
             Together::All => false,
-            Together::OfOneKey => policy.identity() != other.identity(),
+            Together::OfOneKey => policy.identity() != identity,
             Together::One => true,
         };
-        let other = earlier
-            .find(|other| lie_apart(other) && decides(policy) && decides(other) && policy.overlaps(other))?;
+        let apart = earlier.0.iter().filter(|(identity, _)| lies_apart(identity));
+        let other = apart.flat_map(|(_, others)| others.overlapping(policy)).find(|other| decides(other))?;
         Some(Reason::Apart { other: other.name().into() })
+    }
+}
+
+/// The policies that were looked at, by their keys.
+#[derive(Default)]
+struct Earlier<'a>(Vec<(&'a Identity, OverlapIndex<'a>)>);
+
+impl<'a> Earlier<'a> {
+    fn insert(&mut self, policy: &'a Policy) {
+        match self.0.iter_mut().find(|(identity, _)| *identity == policy.identity()) {
+            Some((_, others)) => others.insert(policy),
+            None => {
+                let mut others = OverlapIndex::default();
+                others.insert(policy);
+                self.0.push((policy.identity(), others));
+            }
+        }
+    }
+
+    /// Returns those that overlap with this one and have the same key.
+    fn of_same_key(&self, policy: &'a Policy) -> impl Iterator<Item = &'a Policy> {
+        let others = self.0.iter().find(|(identity, _)| *identity == policy.identity());
+        others.into_iter().flat_map(|(_, others)| others.overlapping(policy))
     }
 }
 
@@ -247,19 +278,11 @@ fn shared_by_quotas(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
 
 /// Returns the counter that a policy shares with an earlier one that always applies to the same requests. The store
 /// charges both as one, or counts the request twice if one of the two is a shadow policy.
-fn shared_with_policy<'a>(
-    layout: &KeyLayout,
-    policy: &'a Policy,
-    earlier: impl Iterator<Item = &'a Policy>,
-) -> Option<Reason> {
+fn shared_with_policy<'a>(layout: &KeyLayout, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<Reason> {
     let counts = |policy: &Policy| policy.mode() != Mode::Off && !policy.is_exempt();
-    let is_beside = |other: &&Policy| {
-        counts(policy)
-            && counts(other)
-            && policy.identity() == other.identity()
-            && (policy.covers(other) || other.covers(policy))
-    };
-    let mut together = earlier.filter(is_beside).flat_map(|other| {
+    let is_beside =
+        |other: &&Policy| counts(policy) && counts(other) && (policy.covers(other) || other.covers(policy));
+    let mut together = earlier.of_same_key(policy).filter(is_beside).flat_map(|other| {
         let with_other = |quota| other.quotas().iter().map(move |known| (quota, known));
         policy.quotas().iter().flat_map(with_other)
     });

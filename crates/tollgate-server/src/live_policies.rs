@@ -1,15 +1,17 @@
 //! The live policies, kept in step with their files.
 
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
-use tollgate_policy::{Change, Config, ConfigError, PolicyLimiter};
+use tollgate_policy::{Change, Config, ConfigError, PolicyLimiter, PolicySet};
 use tracing::warn;
 
 use crate::followed_files::FollowedFiles;
 use crate::look::Look;
 use crate::policy_files::PolicyFiles;
 use crate::reload::{Subject, in_short};
+use crate::stopwatch::Stopwatch;
 
 /// The policies of a limiter, and the files that they come from.
 pub(crate) struct LivePolicies<S> {
@@ -46,16 +48,29 @@ impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
             warn!(file = file.name(), "`store:` has changed; the change takes effect at the next start");
         }
         file.log_warnings(config.warnings());
-        let changes = limiter.live().policies().changes(config.policies());
+        let before = limiter.live();
+        let changes = before.policies().changes(config.policies());
         if changes.is_empty() {
             return None;
         }
         limiter.replace(config.into_policies(), file.name());
+        free_here(before);
         Some(in_short(changes.iter().map(Change::to_string), "; "))
     }
 
     fn version(&self) -> u64 {
         self.limiter.live().version()
+    }
+}
+
+/// Frees policies on this thread. Whoever drops them last frees them, which takes a tenth of a second if they are many,
+/// and a request that is being decided holds them as well.
+fn free_here(policies: Arc<PolicySet>) {
+    const MAX_WAIT: Duration = Duration::from_secs(1);
+    const STEP: Duration = Duration::from_millis(1);
+    let waiting = Stopwatch::start();
+    while Arc::strong_count(&policies) > 1 && waiting.elapsed() < MAX_WAIT {
+        thread::sleep(STEP);
     }
 }
 
@@ -69,7 +84,6 @@ mod tests {
     use crate::fit::StoreFlags;
     use crate::follow::Cause;
     use crate::reload::{Reloaded, Reloads};
-    use crate::stopwatch::Stopwatch;
 
     /// A file that was removed and came back unchanged stayed "not live", because its text was known. And if the log
     /// was written to the same folder, each line about the missing file caused the next.

@@ -1,15 +1,19 @@
 //! The policy files, and the checks that the service adds to those of their format.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_policy::{Config, ConfigError, Printable, Sources, StoreSettings, Warning};
+use tollgate_policy::{Config, ConfigError, Printable, Sources, StoreSettings, Warning, WarningKind};
 use tollgate_redis::KeyLayout;
 use tracing::warn;
 
 use crate::fit::{StoreFit, StoreFlags};
 use crate::followed_files::FollowedFiles;
 use crate::look::{Files, Look};
+
+/// The most warnings of one read that are logged.
+const MAX_LOGGED: usize = 100;
 
 /// Policy files that are read together.
 #[derive(Debug)]
@@ -69,15 +73,24 @@ impl PolicyFiles {
         Ok(config)
     }
 
-    /// Logs probable mistakes that were not there before. A mistake that only moved is not new.
+    /// Logs probable mistakes that were not there before, and only the first of very many. A mistake that only moved is
+    /// not new.
     pub(crate) fn log_warnings(&mut self, warnings: &[Warning]) {
-        let is_same =
-            |one: &Warning, other: &Warning| (one.policy(), one.kind()) == (other.policy(), other.kind());
-        for warning in warnings {
-            if !self.warned.iter().any(|warned| is_same(warned, warning)) {
-                let file = self.names.get(warning.at().file as usize).map_or("", AsRef::as_ref);
-                warn!("{}:{warning}", Printable(file));
-            }
+        let mut warned = HashMap::<&str, Vec<&WarningKind>>::new();
+        for warning in &self.warned {
+            warned.entry(warning.policy()).or_default().push(warning.kind());
+        }
+        let is_new = |warning: &&Warning| {
+            warned.get(warning.policy()).is_none_or(|kinds| !kinds.contains(&warning.kind()))
+        };
+        let mut new = warnings.iter().filter(is_new);
+        for warning in new.by_ref().take(MAX_LOGGED) {
+            let file = self.names.get(warning.at().file as usize).map_or("", AsRef::as_ref);
+            warn!("{}:{warning}", Printable(file));
+        }
+        let more = new.count();
+        if more > 0 {
+            warn!(file = self.name(), more, "there are more warnings; `tollgate check-config` lists them");
         }
         self.warned = warnings.into();
     }

@@ -16,7 +16,8 @@ use smallvec::SmallVec;
 
 pub(crate) use self::candidate::Candidate;
 pub(crate) use self::table::Table;
-use self::values::{Filed, Place, Values, places};
+use self::values::{Filed, Values};
+pub(crate) use self::values::{Place, places};
 use crate::{Condition, Policy, Value, View};
 
 /// Policies by what they match.

@@ -45,7 +45,7 @@ pub(super) struct Filed<'a> {
 
 /// A value under which a policy can be filed.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub(super) enum Place<'a> {
+pub(crate) enum Place<'a> {
     Exact(&'a str),
     Prefix(&'a str),
     /// The beginning of a glob, whose rest must still be tested.
@@ -55,7 +55,7 @@ pub(super) enum Place<'a> {
 
 /// The places where a condition has to be filed to be found by every value for which it holds; `None` if there
 /// are no such places.
-pub(super) fn places(test: &Test) -> Option<Vec<Place<'_>>> {
+pub(crate) fn places(test: &Test) -> Option<Vec<Place<'_>>> {
     match test {
         Test::OneOf(patterns) => patterns.iter().map(place).collect(),
         Test::Within(networks) => Some(networks.iter().copied().map(Place::Network).collect()),

@@ -18,7 +18,7 @@ use self::unreachable_method::unreachable_methods;
 use self::unreachable_path::unreachable;
 use crate::implied::implies;
 use crate::policy::Quotas;
-use crate::{Cost, Identity, Mode, Override, Policy, PolicyKind, Position, Printable};
+use crate::{Cost, Identity, Mode, OverlapIndex, Override, Policy, PolicyKind, Position, Printable};
 
 /// A probable mistake in a valid file.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,11 +180,14 @@ impl fmt::Display for Warning {
 
 /// All of them, in the order of the file.
 pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
-    let of_kind = |kind| policies.iter().filter(move |policy| policy.kind == kind);
-    let exempt: Vec<&Policy> =
-        of_kind(PolicyKind::Exempt).filter(|policy| policy.mode != Mode::Off).collect();
-    let denying: Vec<&Policy> =
-        of_kind(PolicyKind::Deny).filter(|policy| policy.mode == Mode::Enforce).collect();
+    let (mut exempt, mut denying) = (OverlapIndex::default(), OverlapIndex::default());
+    for policy in policies {
+        match (policy.kind, policy.mode) {
+            (PolicyKind::Exempt, Mode::Shadow | Mode::Enforce) => exempt.insert(policy),
+            (PolicyKind::Deny, Mode::Enforce) => denying.insert(policy),
+            _ => {}
+        }
+    }
     let mut warnings = Vec::new();
     for policy in policies {
         let mut warn = |at, kind| warnings.push(Warning { at, policy: policy.name.clone(), kind });
@@ -239,10 +242,9 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
     warnings.into()
 }
 
-/// The policy that comes before it and matches everything that it matches.
-fn hidden_by<'a>(policy: &Policy, earlier: &[&'a Policy]) -> Option<&'a Policy> {
-    let mut others = earlier.iter().filter(|other| other.name != policy.name);
-    others.find(|other| implies(&policy.conditions, &other.conditions)).copied()
+/// Returns the first policy that comes before it and matches everything that it matches.
+fn hidden_by<'a>(policy: &'a Policy, earlier: &OverlapIndex<'a>) -> Option<&'a Policy> {
+    earlier.covering(policy).filter(|other| other.name != policy.name).min_by_key(|other| other.at)
 }
 
 fn doubtful(quotas: &Quotas, cost: &Cost) -> Vec<WarningKind> {

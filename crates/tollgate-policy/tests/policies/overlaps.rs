@@ -1,6 +1,8 @@
 //! Whether two policies can match the same request, as far as their files show.
 
-use tollgate_policy::{Attributes, Config};
+use std::collections::BTreeSet;
+
+use tollgate_policy::{Attributes, Config, OverlapIndex, Policy};
 
 fn overlap(one: &str, other: &str) -> bool {
     let text = format!(
@@ -59,4 +61,43 @@ fn policies_overlap_unless_their_conditions_show_that_no_value_fulfils_both() {
     ] {
         assert_eq!(overlap(one, other), expected, "{one} and {other}");
     }
+}
+
+/// With a hundred thousand policies, comparing each with all others took minutes.
+#[test]
+fn an_index_finds_what_a_comparison_with_all_policies_finds() {
+    let texts =
+        ["/a", "/a/b", "/a/b/c", "/b", "'*'", "/a/*", "/a/b/*", "/*/b", "'*b'", "[/a, /b/*]", "[/b, '/*c']"];
+    let tests = ["{ not: /a }", "{ present: true }", "{ absent: true }", "{ equal: /A, ignore_case: true }"];
+    let path = texts.iter().chain(&tests).map(|test| format!("path: {test}"));
+    let users =
+        ["user: alice", "user: [alice, bob]", "user: 'a*'", "ip: { cidr: 10.0.0.0/8 }", "method: GET"];
+    let users: Vec<String> = users.map(String::from).into();
+    let both = path.clone().flat_map(|path| users.iter().map(move |user| format!("{user}, {path}")));
+    let any = path
+        .clone()
+        .zip(users.iter().cycle())
+        .map(|(path, user)| format!("any: [{{ {path} }}, {{ {user} }}]"));
+    let matches: Vec<String> = path.clone().chain(both).chain(any).chain(users.clone()).collect();
+    let policy = |(number, matches)| {
+        format!("  - {{ name: p{number}, match: {{ {matches} }}, key: [user], quotas: [5/1m] }}\n")
+    };
+    let text = "policies:\n".to_owned() + &matches.iter().enumerate().map(policy).collect::<String>();
+    let config = Config::parse("index.yaml", &text).unwrap_or_else(|error| panic!("{error}"));
+    let policies = config.policies().as_slice();
+    let mut index = OverlapIndex::default();
+    policies.iter().for_each(|policy| index.insert(policy));
+
+    let names = |found: &mut dyn Iterator<Item = &Policy>| -> BTreeSet<String> {
+        found.map(|policy| policy.name().to_owned()).collect()
+    };
+    let mut some_are_apart = false;
+    for policy in policies {
+        let overlapping = names(&mut policies.iter().filter(|other| other.overlaps(policy)));
+        assert_eq!(names(&mut index.overlapping(policy)), overlapping, "{}", policy.conditions());
+        let covering = names(&mut policies.iter().filter(|other| other.covers(policy)));
+        assert_eq!(names(&mut index.covering(policy)), covering, "{}", policy.conditions());
+        some_are_apart |= overlapping.len() < policies.len();
+    }
+    assert!(some_are_apart);
 }

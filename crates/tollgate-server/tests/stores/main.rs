@@ -6,6 +6,7 @@ mod doctor;
 mod grpc;
 #[path = "../support/grpc.rs"]
 mod grpc_client;
+mod many;
 mod policies;
 mod readme;
 mod seeds;
