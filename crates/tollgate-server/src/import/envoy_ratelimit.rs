@@ -33,14 +33,19 @@ type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
 const IGNORED: &[&str] = &[
     "BACKEND_TYPE",
     "CONFIG_GRPC_XDS_",
-    "CONFIG_TYPE",
     "DEBUG_",
     "DISABLE_STATS",
     "DOG_STATSD_",
     "EXPIRATION_JITTER_MAX_SECONDS",
     "EXTRA_TAGS",
     "FORCE_START_WITHOUT_INITIAL_CONFIG",
-    "GRPC_",
+    "GRPC_CLIENT_TLS_",
+    "GRPC_HOST",
+    "GRPC_MAX_CONNECTION_AGE",
+    "GRPC_MAX_CONNECTION_AGE_GRACE",
+    "GRPC_PORT",
+    "GRPC_SERVER_",
+    "GRPC_UDS",
     "HEALTHY_WITH_AT_LEAST_ONE_CONFIG_LOADED",
     "HOST",
     "LOCAL_CACHE_SIZE_IN_BYTES",
@@ -86,6 +91,11 @@ pub(super) fn read(
     if variables("BACKEND_TYPE").is_some_and(|backend| backend != "redis") {
         let expected = "redis: counters are in memory or in Redis";
         return Err(ImportError::Variable { variable: "BACKEND_TYPE", expected, found: None });
+    }
+    if variables("CONFIG_TYPE").is_some_and(|kind| kind != "FILE") {
+        let expected = "FILE, because limits over xDS (GRPC_XDS_SOTW, as Envoy Gateway sends them) are not supported yet: \
+                        unset it and write the limits into files, or use envoyproxy/ratelimit";
+        return Err(ImportError::Variable { variable: "CONFIG_TYPE", expected, found: None });
     }
     let flag = |variable| flag(variables, variable);
     let same_domain = if flag("MERGE_DOMAIN_CONFIG")? { SameDomain::Merge } else { SameDomain::Refuse };

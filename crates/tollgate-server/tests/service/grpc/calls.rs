@@ -52,6 +52,26 @@ async fn every_descriptor_has_a_status_in_its_place() {
     assert_eq!(resets[3..], [None, None]);
 }
 
+/// With the manual's first example, a client that changed its address within its network had the whole limit again.
+#[tokio::test]
+async fn the_first_example_of_the_manual_counts_an_ipv6_client_by_its_network() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/grpc.md"));
+    let page = page.expect("the page is there");
+    let policies = page.split("```").find(|block| block.starts_with("yaml\n# limits.yaml\n"));
+    let folder = Folder::new();
+    // No window ends during the test.
+    let policies = policies.expect("the example is there").trim_start_matches("yaml").replace("/1m]", "/1d]");
+    let server = start(&["--config", &folder.write("limits.yaml", &policies)]);
+    let wire = Wire::open(&server).await;
+    let ask = async |address: &str| {
+        let asked = RateLimitRequest { hits_addend: 60, ..request(&[&[("remote_address", address)]]) };
+        call(&wire, asked).await.overall_code
+    };
+    assert_eq!(ask("2001:db8::1").await, OK);
+    assert_eq!(ask("2001:db8::ffff:2").await, OVER_LIMIT);
+    assert_eq!([ask("2001:db8:0:1::1").await, ask("192.0.2.1").await], [OK; 2]);
+}
+
 #[tokio::test]
 async fn a_request_that_one_descriptor_denies_takes_nothing_of_the_others() {
     let (_folder, server) = with_policies(&[]);

@@ -358,6 +358,9 @@ fn invalid_settings_stop_the_start() {
     assert!(said.contains("BACKEND_TYPE: expected redis"), "{said}");
     let said = refused(&[("REDIS_URL", "main"), ("REDIS_TYPE", "sentinel")], &import);
     assert!(said.contains("REDIS_URL: expected the name of the primary"), "{said}");
+    // Envoy Gateway starts its service so. Tollgate started as well, and admitted everything.
+    let said = refused(&[("CONFIG_TYPE", "GRPC_XDS_SOTW")], &import);
+    assert!(said.contains("CONFIG_TYPE: expected FILE, because limits over xDS (GRPC_XDS_SOTW"), "{said}");
     let said = refused(&[("NEAR_LIMIT_RATIO", "80%")], &import);
     assert!(said.contains("NEAR_LIMIT_RATIO: expected a number from 0 to 1, found `80%`"), "{said}");
     let said = refused(&[], &["--limit", "5/1d", "--metric-aliases", "envoy-ratelimit"]);
