@@ -86,7 +86,7 @@ pub(crate) struct Domain {
 }
 
 /// A descriptor of the configuration.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Node {
     rule: Option<Rule>,
     /// The pattern that replaces the request's value in the counter's key.
@@ -99,7 +99,7 @@ struct Node {
 }
 
 /// The descriptors of one level with the same key.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 struct Values {
     /// With the pattern as well: a value that is written like a pattern means that one.
     exact: Table<u32>,
@@ -152,7 +152,20 @@ impl Domains {
     /// Returns the number of limits.
     #[must_use]
     pub fn limits(&self) -> usize {
-        self.by_name.values().flat_map(|domain| &domain.nodes).filter(|node| node.rule.is_some()).count()
+        self.by_name.values().map(Domain::limits).sum()
+    }
+
+    /// Returns the number of limits of each domain, in no particular order.
+    pub fn limits_by_name(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.by_name.iter().map(|(name, domain)| (name.as_ref(), domain.limits()))
+    }
+
+    /// Returns whether both have the same limits in the same order.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let mut domains = self.by_name.values();
+        self.by_name.len() == other.by_name.len()
+            && domains.all(|own| other.domain(&own.name).is_some_and(|other| own.nodes == other.nodes))
     }
 
     /// Returns how many requests of each domain were decided, since the domain is there, in no particular order.
@@ -296,13 +309,25 @@ impl Domain {
         entries: &[Entry<'_>],
         max_value_bytes: Option<usize>,
     ) -> Option<(&Rule, Key<'static>)> {
+        let path = self.path(entries)?;
+        let rule = path.last()?.rule.as_ref()?;
+        let shared: Shared<'_> = path.iter().map(|node| node.shared.as_deref()).collect();
+        Some((rule, self.key(entries, &shared, max_value_bytes)))
+    }
+
+    /// The nodes that these entries lead to, level by level; `None` if they lead nowhere.
+    fn path(&self, entries: &[Entry<'_>]) -> Option<SmallVec<[&Node; 3]>> {
         let mut node = self.nodes.first()?;
-        let mut shared = Shared::new();
+        let mut path = SmallVec::new();
         for entry in entries {
             node = self.nodes.get(node.children.get(entry.key)?.find(entry.value)? as usize)?;
-            shared.push(node.shared.as_deref());
+            path.push(node);
         }
-        Some((node.rule.as_ref()?, self.key(entries, &shared, max_value_bytes)))
+        Some(path)
+    }
+
+    fn limits(&self) -> usize {
+        self.nodes.iter().filter(|node| node.rule.is_some()).count()
     }
 
     pub(crate) fn verdicts(&self) -> &Verdicts {

@@ -46,6 +46,21 @@ pub(crate) struct Counted {
     pub(crate) quota: PolicyQuota,
 }
 
+/// By the file alone.
+impl PartialEq for Rule {
+    fn eq(&self, other: &Self) -> bool {
+        let Self { limit, name, replaces, is_shadow, is_quota, metadata, is_detailed, hits: _, series: _ } =
+            self;
+        let of_limit = |limit: &Limit| match limit {
+            Limit::Unlimited => None,
+            Limit::Counted(counted) => Some((counted.requests_per_unit, counted.unit)),
+        };
+        of_limit(limit) == of_limit(&other.limit)
+            && (name, replaces, metadata) == (&other.name, &other.replaces, &other.metadata)
+            && (is_shadow, is_quota, is_detailed) == (&other.is_shadow, &other.is_quota, &other.is_detailed)
+    }
+}
+
 impl Rule {
     /// The rule of a descriptor; `None` if it has none, or it is invalid, which is noted.
     pub(crate) fn of(

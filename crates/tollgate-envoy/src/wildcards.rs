@@ -9,14 +9,14 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 /// The cost of a look-up depends on the number of different lengths of the patterns' beginnings and ends, not on the
 /// number of patterns. Only patterns with the same beginning, the same end and more than one `*` are compared one by
 /// one.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, PartialEq)]
 pub(crate) struct Wildcards {
     shapes: Vec<Shape>,
     count: u32,
 }
 
 /// The patterns whose text before the first `*` and after the last have these lengths, in bytes.
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Shape {
     start: usize,
     end: usize,
@@ -26,7 +26,7 @@ struct Shape {
 
 type Table<V> = HashMap<Box<[u8]>, V, Xxh3DefaultBuilder>;
 
-#[derive(Debug)]
+#[derive(Debug, PartialEq)]
 struct Pattern {
     /// Its place among the patterns of the key: the first that matches decides.
     place: u32,

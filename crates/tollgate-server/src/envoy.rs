@@ -35,6 +35,10 @@ pub(crate) struct InitialDomains {
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
 pub(crate) struct EnvoyEngine<S> {
     limiter: EnvoyLimiter<CountedByPolicies<S>>,
+    /// The folder of the files.
+    source: Box<str>,
+    /// Of the live limits, counted from 1.
+    version: AtomicU64,
     on_store_failure: OnStoreFailure,
     /// Whether descriptors may bring limits.
     caller_quotas: bool,
@@ -80,6 +84,8 @@ impl<S: ServedStore> EnvoyEngine<S> {
         let (requests, full, full_logged, store_errors, invalid) = Default::default();
         let engine = Self {
             limiter,
+            source: files.files().name().into(),
+            version: AtomicU64::new(1),
             on_store_failure,
             caller_quotas,
             metrics,
@@ -89,7 +95,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
             invalid,
             full_logged,
         };
-        engine.log_warnings();
+        log_warnings(&engine.limiter.live());
         (engine, files)
     }
 
@@ -166,15 +172,36 @@ impl<S> EnvoyEngine<S> {
         }
     }
 
-    pub(crate) fn replace(&self, domains: Domains) {
-        self.limiter.replace(domains);
-        self.log_warnings();
+    /// Makes these limits live, unless they are the live ones. Returns whether they became live.
+    pub(crate) fn replace(&self, domains: Domains) -> bool {
+        log_warnings(&domains);
+        let differs = !domains.is_same_as(&self.limiter.live());
+        if differs {
+            self.limiter.replace(domains);
+            self.version.fetch_add(1, Ordering::Relaxed);
+        }
+        differs
     }
 
-    fn log_warnings(&self) {
-        for warning in self.limiter.live().warnings() {
-            warn!("{}", Printable(&warning.to_string()));
-        }
+    /// Returns the limits that are live now.
+    pub(crate) fn live(&self) -> Arc<Domains> {
+        self.limiter.live()
+    }
+
+    /// Returns the version of the live limits.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Returns the folder of the files.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+fn log_warnings(domains: &Domains) {
+    for warning in domains.warnings() {
+        warn!("{}", Printable(&warning.to_string()));
     }
 }
 

@@ -23,7 +23,6 @@ pub(crate) struct DomainFiles {
 pub(crate) struct LiveDomains<S> {
     engine: Arc<EnvoyEngine<S>>,
     files: DomainFiles,
-    version: u64,
 }
 
 impl DomainFiles {
@@ -46,7 +45,7 @@ impl DomainFiles {
 
 impl<S> LiveDomains<S> {
     pub(crate) fn new(engine: Arc<EnvoyEngine<S>>, files: DomainFiles) -> Self {
-        Self { engine, files, version: 1 }
+        Self { engine, files }
     }
 }
 
@@ -71,13 +70,11 @@ impl<S: Send + Sync + 'static> Subject for LiveDomains<S> {
 
     fn make_live(&mut self, domains: Domains) -> Option<String> {
         let told = told(&domains);
-        self.engine.replace(domains);
-        self.version += 1;
-        Some(told)
+        self.engine.replace(domains).then_some(told)
     }
 
     fn version(&self) -> u64 {
-        self.version
+        self.engine.version()
     }
 }
 

@@ -61,8 +61,11 @@ impl<S: ServedStore + 'static> Operations<S> {
         let asks_policies =
             |row: &Row<S>| matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change));
         let (asking, others): (Vec<_>, Vec<_>) = self.rows.into_iter().partition(asks_policies);
+        let rows = dialects::envoy_rows();
+        let is_replaced = |row: &Row<S>| rows.iter().any(|new| new.operation.path == row.operation.path);
+        let others: Vec<_> = others.into_iter().filter(|row| !is_replaced(row)).collect();
         Self {
-            rows: others.into_iter().chain(dialects::envoy_rows()).collect(),
+            rows: others.into_iter().chain(rows).collect(),
             without_policies: asking.iter().map(|row| row.operation.path).collect(),
         }
     }

@@ -40,7 +40,7 @@ pub(super) struct PoliciesBody<'a> {
 
 /// A file that did not become live.
 #[derive(Serialize, JsonSchema)]
-struct NotLive {
+pub(super) struct NotLive {
     /// When it was read, in Unix milliseconds.
     since: i64,
     /// Its problems, one per line, or the reason why it cannot be read.
@@ -119,7 +119,6 @@ impl<S: ServedStore + 'static> Edge<S> {
     /// A caller that may use only some policies sees only these, and no problems of the file, which may name others.
     pub(super) fn policies(&self, caller: &Caller) -> Result<Reply, Rejection> {
         let live = self.engine.live();
-        let failure = self.reloads.as_ref().and_then(|reloads| reloads.state().failure());
         let age = SystemClock.now().since(live.since());
         let policies = live.policies().as_slice().iter().filter(|policy| caller.may_touch(policy.name()));
         let body = PoliciesBody {
@@ -127,13 +126,17 @@ impl<S: ServedStore + 'static> Edge<S> {
             source: live.source(),
             since: live.since().as_unix_millis(),
             age_ms: u64::try_from(age.as_millis()).unwrap_or(u64::MAX),
-            not_live: failure
-                .filter(|_| caller.may_touch_all().is_ok())
-                .map(|failure| NotLive { since: failure.since.as_unix_millis(), error: failure.to_string() }),
+            not_live: self.not_live().filter(|_| caller.may_touch_all().is_ok()),
             unmatched: live.policies().unmatched().unwrap_or_default().name(),
             policies: policies.map(PolicyBody::new).collect(),
         };
         Ok(reply::json(StatusCode::OK, &body))
+    }
+
+    /// Returns why the file as last read is not live, if so.
+    pub(super) fn not_live(&self) -> Option<NotLive> {
+        let failure = self.reloads.as_ref()?.state().failure()?;
+        Some(NotLive { since: failure.since.as_unix_millis(), error: failure.to_string() })
     }
 
     pub(super) async fn reload(

@@ -1,4 +1,4 @@
-//! envoyproxy/ratelimit: `/json` and `/healthcheck`.
+//! envoyproxy/ratelimit: `/json` and `/healthcheck`, and the live domains instead of policies.
 //!
 //! It receives descriptors instead of attributes, and decides by its own configuration, so it is not a
 //! [`Dialect`](super::Dialect). If its store fails, it answers 400; this service answers 503.
@@ -6,24 +6,68 @@
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
-use schemars::{Schema, SchemaGenerator, json_schema};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::Serialize;
 use serde_json::Value;
 use tollgate_envoy::{Code, JsonError};
 
 use super::super::operation::{Asked, Effect, Handler, Operation, Row, Success};
 use super::super::operations::OF_THE_STORE;
+use super::super::policies::NotLive;
 use super::super::rejection::Rejection;
 use super::super::{Edge, Reply, body, reply};
 use crate::caller::Caller;
+use crate::envoy::EnvoyEngine;
 use crate::scope::Scope;
 use crate::store::ServedStore;
 
 /// The path for decisions.
 pub(in super::super) const PATH: &str = "/json";
 
+/// The live limits, by domain. Keys and values are not shown, because values may be secret.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Domains")]
+struct DomainsBody<'a> {
+    /// Counted from 1 since the process started.
+    version: u64,
+    /// The folder that they are from.
+    source: &'a str,
+    /// Why the files as last read are not live; absent if they are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    not_live: Option<NotLive>,
+    /// In the order of their names. They decide instead of policies.
+    domains: Vec<DomainBody<'a>>,
+}
+
+/// A domain.
+#[derive(Serialize, JsonSchema)]
+#[schemars(rename = "Domain")]
+struct DomainBody<'a> {
+    name: &'a str,
+    /// The number of its limits.
+    limits: usize,
+}
+
 /// The operations of a service that was started with its configuration.
-pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 2] {
+pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 3] {
     [
+        Row {
+            operation: Operation {
+                id: "domains",
+                summary: "The live limits of envoyproxy/ratelimit",
+                path: "/v1/policies",
+                method: Method::GET,
+                effect: Effect::Reads,
+                scope: Some(Scope::Read),
+                asked: Asked::Path,
+                success: Success::Json(
+                    |generator| generator.subschema_for::<DomainsBody<'_>>(),
+                    "The domains, which decide instead of policies, and their source",
+                ),
+                rejections: &[],
+            },
+            handler: Handler::Now(Edge::domains),
+        },
         Row {
             operation: Operation {
                 id: "checkAsEnvoy",
@@ -61,6 +105,23 @@ pub(in super::super) fn message(_: &mut SchemaGenerator) -> Schema {
 }
 
 impl<S: ServedStore + 'static> Edge<S> {
+    fn domains(&self, caller: &Caller) -> Result<Reply, Rejection> {
+        caller.may_touch_all()?;
+        let envoy = self.envoy()?;
+        let live = envoy.live();
+        let mut domains: Vec<_> =
+            live.limits_by_name().map(|(name, limits)| DomainBody { name, limits }).collect();
+        domains.sort_unstable_by_key(|domain| domain.name);
+        let (version, source) = (envoy.version(), envoy.source());
+        let body = DomainsBody { version, source, not_live: self.not_live(), domains };
+        Ok(reply::json(StatusCode::OK, &body))
+    }
+
+    fn envoy(&self) -> Result<&EnvoyEngine<S>, Rejection> {
+        let missing = "this service has no limits of Envoy's rate-limit service";
+        self.envoy.as_deref().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
+    }
+
     async fn check_as_envoy(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let json: Value = serde_json::from_slice(&body).map_err(|error| {
@@ -68,13 +129,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         })?;
         let request = tollgate_envoy::Request::from_json(&json)
             .map_err(|JsonError { place, fault }| Rejection::bad_field(place, fault.to_string()))?;
-        let Some(envoy) = &self.envoy else {
-            return Err(Rejection::new(
-                StatusCode::NOT_FOUND,
-                "this service has no limits of Envoy's rate-limit service",
-            ));
-        };
-        let response = envoy.decide(caller, &request).await.map_err(Rejection::undecided)?;
+        let response = self.envoy()?.decide(caller, &request).await.map_err(Rejection::undecided)?;
         let status = match response.overall {
             Code::Ok => StatusCode::OK,
             Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,

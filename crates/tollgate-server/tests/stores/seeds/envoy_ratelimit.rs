@@ -253,6 +253,53 @@ fn files_are_read_again_and_mistakes_keep_the_last_good_limits() {
     until("the log says so", || is_said("domains are replaced"));
 }
 
+/// Its dashboards look for this name: its mapping for Prometheus has no rule for it.
+#[test]
+fn denials_without_the_store_have_the_name_of_its_local_cache() {
+    let folder = folder(
+        "local",
+        "domain: shop\ndescriptors:\n- { key: none--at, value: all, rate_limit: { unit: year, requests_per_unit: 0 } }\n",
+    );
+    let store = still(Software::Redis, SECOND);
+    let path = folder.to_str().expect("a path in UTF-8");
+    let url = super::url(&store);
+    let import =
+        ["--import", "envoy-ratelimit", path, "--metric-aliases", "envoy-ratelimit", "--store", &url];
+    let server = serve(&[], &import);
+    for _ in 0..5 {
+        assert_eq!(check(&server, &[("none--at", "all")]).status, 429);
+    }
+    let name = "ratelimit_service_rate_limit_shop_none_at_all_over_limit_with_local_cache";
+    assert!(server.metric(name).is_some_and(|denials| denials >= 1.0));
+}
+
+/// `GET /v1/policies` said that there are no limits, while domains decided. And an administrator who asked for a reload
+/// was told of new limits when nothing had changed.
+#[test]
+fn the_live_domains_are_listed_and_unchanged_files_replace_nothing() {
+    let limits =
+        "domain: shop\ndescriptors:\n- { key: user, rate_limit: { unit: year, requests_per_unit: 1 } }\n";
+    let folder = folder("listed", limits);
+    fs::write(folder.join("more.yaml"), "domain: bar\n").expect("a file can be written");
+    let path = folder.to_str().expect("a path in UTF-8");
+    let server = serve(&[], &["--import", "envoy-ratelimit", path]);
+    let live = || server.admin_get("/v1/policies").json();
+    let domains = json!([{ "name": "bar", "limits": 0 }, { "name": "shop", "limits": 1 }]);
+    assert_eq!(live(), json!({ "version": 1, "source": path, "domains": domains }));
+    let reload = || server.admin_post("/v1/policies/reload", "{}").json();
+    assert_eq!(reload(), json!({ "replaced": false, "version": 1 }));
+    fs::write(folder.join("config.yaml"), format!("# new\n{limits}")).expect("a file can be written");
+    assert_eq!(reload(), json!({ "replaced": false, "version": 1 }), "a comment is no limit");
+    fs::write(folder.join("config.yaml"), limits.replace(": 1 ", ": 2 ")).expect("a file can be written");
+    server.admin_post("/v1/policies/reload", "{}");
+    // The service itself may have looked at the file as well.
+    assert_eq!(live()["version"], 2);
+    fs::write(folder.join("config.yaml"), "domain: shop\nfoo: 1\n").expect("a file can be written");
+    assert_eq!(server.admin_post("/v1/policies/reload", "{}").status, 422);
+    let not_live = live()["not_live"]["error"].to_string();
+    assert!(not_live.contains("unknown key `foo`"), "{not_live}");
+}
+
 #[test]
 fn on_a_cluster_limits_are_charged_together() {
     let cluster = Cluster::start(Software::Redis).calm();
