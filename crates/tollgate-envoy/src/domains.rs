@@ -192,7 +192,8 @@ impl Domains {
         let rules =
             self.by_name.values().flat_map(|domain| &domain.nodes).filter_map(|node| node.rule.as_ref());
         let limits = rules.filter_map(|rule| rule.series.as_ref()).collect();
-        table.keep(&limits, |domain| self.by_name.contains_key(domain));
+        let domains = self.by_name.keys().map(|name| Series::new(name, []).domain).collect();
+        table.keep(&limits, &domains);
     }
 
     fn add(&mut self, root: At<RawFile>, same: SameDomain, files: &[Box<str>], problems: &mut Problems) {
@@ -338,9 +339,8 @@ impl Domain {
         let mut left = vec![(0, Vec::new(), false)];
         while let Some((place, levels, tells_values)) = left.pop() {
             let Some(node) = self.nodes.get_mut(place as usize) else { continue };
-            if let (Some(rule), Some(series)) =
-                (&mut node.rule, Series::new(&self.name, levels.iter().cloned()))
-            {
+            if let Some(rule) = &mut node.rule {
+                let series = Series::new(&self.name, levels.iter().cloned());
                 let is_named = !rule.is_detailed && !tells_values;
                 rule.hits = is_named.then(|| table.configured(series.clone()));
                 rule.series = Some(series);
@@ -354,18 +354,21 @@ impl Domain {
         }
     }
 
-    /// Returns the series of a limit whose labels hold values of the request; `None` without entries. A limit that came
-    /// with its descriptor has only the keys of the entries, because no file asks for their values.
-    pub(crate) fn series(&self, entries: &[Entry<'_>], rule: Option<&Rule>) -> Option<Series> {
-        let mut node = self.nodes.first();
-        let levels = entries.iter().map(|entry| {
-            let Some(rule) = rule else { return hits::level(entry.key, "") };
-            let below = |node: &Node| node.children.get(entry.key)?.find(entry.value);
-            node = node.and_then(below).and_then(|place| self.nodes.get(place as usize));
-            match node {
-                Some(node) if node.is_named(rule) => node.name.clone(),
-                _ => hits::level(entry.key, entry.value),
-            }
+    /// Returns the series of a limit whose labels hold values of the request. A limit that came with its descriptor has
+    /// only the keys of the entries, because no file asks for their values.
+    pub(crate) fn series(&self, entries: &[Entry<'_>], rule: Option<&Rule>) -> Series {
+        let Some((rule, path)) = rule.zip(self.path(entries)) else {
+            return Series::new(&self.name, entries.iter().map(|entry| hits::level(entry.key, "")));
+        };
+        // As there, which writes a `_` even if the value behind it is empty.
+        let is_shared = |(entry, node): (&Entry<'_>, &&Node)| {
+            node.shared.as_deref().is_some_and(|pattern| pattern != entry.value)
+        };
+        let joins_all = rule.is_detailed && !entries.iter().zip(&path).any(is_shared);
+        let levels = entries.iter().zip(&path).map(|(entry, node)| match entry.value {
+            _ if node.is_named(rule) => node.name.clone(),
+            "" if joins_all => hits::level(&format!("{}_", entry.key), ""),
+            value => hits::level(entry.key, value),
         });
         Series::new(&self.name, levels)
     }

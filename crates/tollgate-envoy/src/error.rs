@@ -31,12 +31,9 @@ pub enum InvalidRequest {
     /// There are more descriptors than a request may have.
     #[error("the request has {0} descriptors, and {max} are allowed", max = InvalidRequest::MAX_DESCRIPTORS)]
     TooManyDescriptors(usize),
-    /// A descriptor is empty.
+    /// A descriptor is empty, where attributes are counted. The files of envoyproxy/ratelimit have no limit for it.
     #[error("descriptor {0} has no entries")]
     NoEntries(usize),
-    /// An entry has no key.
-    #[error("descriptor {0} has an entry without a key")]
-    NoKey(usize),
     /// The limit of a descriptor has a unit that does not exist.
     #[error("the limit of descriptor {descriptor} has the unknown unit {unit}")]
     UnknownUnit {
@@ -61,7 +58,7 @@ impl InvalidRequest {
         match *self {
             Self::NoDomain => "domain".to_owned(),
             Self::NoDescriptors | Self::TooManyDescriptors(_) => "descriptors".to_owned(),
-            Self::NoEntries(number) | Self::NoKey(number) => of(number, "entries"),
+            Self::NoEntries(number) => of(number, "entries"),
             Self::UnknownUnit { descriptor, .. } => of(descriptor, "limit"),
             Self::TooManyHits(number) => of(number, "hits_addend"),
         }

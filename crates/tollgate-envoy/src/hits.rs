@@ -4,9 +4,7 @@
 //! clients could create an unlimited number of series, and so could descriptors that bring limits, whose keys are the
 //! labels. So the number of such series in a domain is bounded, and so is the length of labels.
 
-use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
-use std::net::Ipv4Addr;
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -15,11 +13,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct NearLimit(pub f32);
 
 /// The owner of a counter of hits. Levels below the second are counted with those above them.
+///
+/// The labels are those of envoyproxy/ratelimit, which joins the names of all levels by dots and divides the text there
+/// again: a dot in a name divides it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Series {
     /// The domain.
     pub domain: Box<str>,
-    /// The key of the first level, with its value behind `_` if it has one.
+    /// The key of the first level, with its value behind `_` if it has one. It is empty for a limit that came with a
+    /// descriptor without entries.
     pub key1: Box<str>,
     /// The same of the second level, if there is one.
     pub key2: Option<Box<str>>,
@@ -66,6 +68,8 @@ struct Table {
     hits: HashMap<Series, Counted>,
     /// The number of series named by requests, by domain.
     of_requests: HashMap<Box<str>, usize>,
+    /// The number of descriptors in domains that no file has.
+    not_found: BTreeMap<Box<str>, u64>,
 }
 
 #[derive(Debug, Default)]
@@ -76,24 +80,55 @@ struct Counted {
     is_of_request: bool,
 }
 
-/// The name of a level in metrics. A `:`, a `|` and the dots of an address would mean something there.
+/// The name of a level in metrics.
 pub(crate) fn level(key: &str, value: &str) -> Box<str> {
-    let value = match value.parse::<Ipv4Addr>() {
-        Ok(_) => Cow::Owned(value.replace('.', "_")),
-        Err(_) => Cow::Borrowed(value),
-    };
     let name = if value.is_empty() { key.to_owned() } else { format!("{key}_{value}") };
-    let mut name = name.replace([':', '|'], "_");
+    shortened(&name).into()
+}
+
+fn shortened(name: &str) -> &str {
     let end = (0..=HitTable::MAX_LABEL.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
-    name.truncate(end.unwrap_or_default());
-    name.into()
+    name.get(..end.unwrap_or_default()).unwrap_or_default()
+}
+
+/// Replaces `:`, `|` and the dots of IPv4 addresses, which would mean something in a name.
+fn sanitized(name: &str) -> String {
+    let mut sanitized = String::with_capacity(name.len());
+    let mut rest = name;
+    while let Some(first) = rest.chars().next() {
+        let address = address_length(rest);
+        let (text, after) = rest.split_at(address.unwrap_or(first.len_utf8()));
+        match address {
+            Some(_) => sanitized.push_str(&text.replace('.', "_")),
+            None => sanitized.push(if matches!(first, ':' | '|') { '_' } else { first }),
+        }
+        rest = after;
+    }
+    sanitized
+}
+
+/// The length of what looks like an IPv4 address at the beginning: four times one to three digits, with dots between.
+fn address_length(text: &str) -> Option<usize> {
+    let mut length = 0;
+    for number in 0..4 {
+        if number > 0 {
+            text.get(length..)?.strip_prefix('.')?;
+            length += 1;
+        }
+        let digits = text.bytes().skip(length).take(3).take_while(u8::is_ascii_digit).count();
+        length += Some(digits).filter(|digits| *digits > 0)?;
+    }
+    Some(length)
 }
 
 impl Series {
-    /// The series of a limit at these levels; `None` if there is none.
-    pub(crate) fn new(domain: &str, levels: impl IntoIterator<Item = Box<str>>) -> Option<Self> {
-        let mut levels = levels.into_iter();
-        Some(Self { domain: domain.into(), key1: levels.next()?, key2: levels.next() })
+    /// The series of a limit at these levels.
+    pub(crate) fn new(domain: &str, levels: impl IntoIterator<Item = Box<str>>) -> Self {
+        let levels: Vec<Box<str>> = levels.into_iter().collect();
+        let name = sanitized(&format!("{domain}.{}", levels.join(".")));
+        let mut parts = name.split('.').map(Box::from);
+        let mut next = || parts.next();
+        Self { domain: next().unwrap_or_default(), key1: next().unwrap_or_default(), key2: next() }
     }
 
     /// The series of a domain for all that are too many.
@@ -131,7 +166,7 @@ impl HitTable {
     /// the names of its levels; `None` if it came with the request.
     pub(crate) fn of_request(&self, series: Series, limit: Option<&Series>) -> Arc<Hits> {
         let mut table = self.table();
-        let Table { hits, of_requests } = &mut *table;
+        let Table { hits, of_requests, .. } = &mut *table;
         if let Some(known) = hits.get(&series) {
             return Arc::clone(&known.hits);
         }
@@ -144,13 +179,28 @@ impl HitTable {
         Arc::clone(&hits.entry(series).or_insert(counted).hits)
     }
 
-    /// Drops the series of all other limits, and those of removed domains.
-    pub(crate) fn keep(&self, limits: &HashSet<&Series>, has_domain: impl Fn(&str) -> bool) {
+    /// Counts descriptors in a domain that no file has, or among those of all that are too many.
+    pub(crate) fn domain_not_found(&self, domain: &str, descriptors: usize) {
         let mut table = self.table();
-        let Table { hits, of_requests } = &mut *table;
+        let domain = sanitized(shortened(domain)).into_boxed_str();
+        let is_full =
+            table.not_found.len() >= Self::MAX_OF_REQUESTS && !table.not_found.contains_key(&domain);
+        *table.not_found.entry(if is_full { "other".into() } else { domain }).or_default() +=
+            descriptors as u64;
+    }
+
+    /// The number of descriptors in each domain that no file has.
+    pub(crate) fn domains_not_found(&self) -> Vec<(Box<str>, u64)> {
+        self.table().not_found.iter().map(|(domain, count)| (domain.clone(), *count)).collect()
+    }
+
+    /// Drops the series of all other limits, and those of removed domains.
+    pub(crate) fn keep(&self, limits: &HashSet<&Series>, domains: &HashSet<Box<str>>) {
+        let mut table = self.table();
+        let Table { hits, of_requests, .. } = &mut *table;
         hits.retain(|series, counted| match &counted.limit {
             Some(limit) => limits.contains(limit),
-            None => has_domain(&series.domain),
+            None => domains.contains(&series.domain),
         });
         of_requests.clear();
         for (series, _) in hits.iter().filter(|(_, counted)| counted.is_of_request) {
@@ -216,18 +266,47 @@ impl Hits {
 mod tests {
     use super::*;
 
+    /// A dashboard did not find limits whose names have dots, or an address within a longer text. The names are what its
+    /// mapping for Prometheus makes of such limits.
     #[test]
-    fn labels_are_short_and_without_separators() {
-        assert_eq!(&*level("key", ""), "key");
-        assert_eq!(&*level("a:b", "c|d.e"), "a_b_c_d.e");
-        assert_eq!(&*level("remote_address", "192.0.2.7"), "remote_address_192_0_2_7");
+    fn labels_are_those_of_envoyproxy_ratelimit() {
+        let labels = |domain, levels: &[(&str, &str)]| {
+            let Series { domain, key1, key2 } =
+                Series::new(domain, levels.iter().map(|(key, value)| level(key, value)));
+            format!("{domain} {key1} {}", key2.as_deref().unwrap_or("-"))
+        };
+        for (domain, levels, expected) in [
+            ("d", &[("key", "")][..], "d key -"),
+            ("d", &[("a:b", "c|d.e")], "d a_b_c_d e"),
+            (
+                "d",
+                &[("remote_address", "192.0.2.7"), ("k", "v"), ("third", "")],
+                "d remote_address_192_0_2_7 k_v",
+            ),
+            ("d", &[("from", "x1.2.3.4567"), ("to", "999.9.9.9:80")], "d from_x1_2_3_4567 to_999_9_9_9_80"),
+            ("d", &[("v", "1.2.3")], "d v_1 2"),
+            ("shop.example:1", &[("é", "ü")], "shop example_1 é_ü"),
+            ("d", &[], "d  -"),
+        ] {
+            assert_eq!(labels(domain, levels), expected);
+        }
         assert_eq!(level("k", &"é".repeat(1_000)).len(), HitTable::MAX_LABEL);
+    }
+
+    #[test]
+    fn unknown_domains_are_counted_by_name_and_bounded() {
+        let table = HitTable::new(NearLimit(0.8));
+        (0..2 * HitTable::MAX_OF_REQUESTS)
+            .for_each(|number| table.domain_not_found(&format!("d:{number}"), 2));
+        let counts = table.domains_not_found();
+        assert_eq!((counts.len(), &counts[0]), (HitTable::MAX_OF_REQUESTS + 1, &("d_0".into(), 2)));
+        assert_eq!(counts.last(), Some(&("other".into(), 2 * HitTable::MAX_OF_REQUESTS as u64)));
     }
 
     #[test]
     fn series_of_requests_are_bounded_by_domain_and_those_of_files_are_not() {
         let table = HitTable::new(NearLimit(0.8));
-        let of = |domain, key: usize| Series::new(domain, [level("user", &key.to_string())]).unwrap();
+        let of = |domain, key: usize| Series::new(domain, [level("user", &key.to_string())]);
         let series = |key| of("d", key);
         let one = HitCounts { total_hits: 1, ..HitCounts::default() };
         (0..3_000).for_each(|key| table.of_request(series(key), None).add(&one));
@@ -246,16 +325,16 @@ mod tests {
     #[test]
     fn series_that_are_dropped_leave_room() {
         let table = HitTable::new(NearLimit(0.8));
-        let series = |key: &str, value: usize| Series::new("d", [level(key, &value.to_string())]).unwrap();
+        let series = |key: &str, value: usize| Series::new("d", [level(key, &value.to_string())]);
         let (user, path) = (series("user", 0), series("path", 0));
         (0..600).for_each(|value| _ = table.of_request(series("user", value), Some(&user)));
         (0..600).for_each(|value| _ = table.of_request(series("path", value), Some(&path)));
         assert_eq!(table.counts().len(), HitTable::MAX_OF_REQUESTS + 1, "and the others");
-        table.keep(&HashSet::from([&path]), |_| true);
+        table.keep(&HashSet::from([&path]), &HashSet::from(["d".into()]));
         assert_eq!(table.counts().len(), 400 + 1);
         (0..600).for_each(|value| _ = table.of_request(series("path", value), Some(&path)));
         assert_eq!(table.counts().len(), 600 + 1);
-        table.keep(&HashSet::new(), |_| false);
+        table.keep(&HashSet::new(), &HashSet::new());
         assert!(table.counts().is_empty());
     }
 }

@@ -39,7 +39,7 @@ pub struct Descriptor<'a> {
 /// One key and its value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// The key, which is never empty.
+    /// The key. No file has a limit for an empty one.
     pub key: &'a str,
     /// The value, which may be empty.
     pub value: &'a str,

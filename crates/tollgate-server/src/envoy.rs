@@ -161,6 +161,8 @@ impl<S> EnvoyEngine<S> {
             unknown_domains: self.limiter.unknown_domains(),
             store_errors: self.store_errors.load(Ordering::Relaxed),
             invalid: self.invalid.load(Ordering::Relaxed),
+            domains_not_found: self.limiter.domains_not_found(),
+            hidden_denials: self.limiter.hidden_denials(),
             hits: self.limiter.hits(),
         }
     }

@@ -13,6 +13,8 @@ section! {
     /// The limits of a domain.
     RawFile("the file") {
         "domain" domain: Scalar,
+        // The name of the resource if the file was written for xDS. It has no effect there either.
+        "name" name: Scalar,
         "descriptors" descriptors: Vec<At<RawDescriptor>>,
     }
 }

@@ -23,7 +23,7 @@ pub(super) fn response(
     });
     let statuses: SmallVec<[Status; 2]> = statuses.collect();
     let is_denied = is_denied(plan, &statuses, settings) && !settings.shadow_mode;
-    let headers = settings.headers.as_ref().map(|names| headers(&statuses, names));
+    let headers = settings.headers.as_ref().map(|names| headers(plan, &statuses, names));
     let dynamic_metadata = settings.dynamic_metadata.then(|| metadata::of(request, plan, &statuses));
     Response {
         overall: if is_denied { Code::OverLimit } else { Code::Ok },
@@ -78,11 +78,18 @@ pub(super) fn is_denied(plan: &Plan<'_>, statuses: &[Status], settings: &Setting
             && !plan.has_free_quota(settings.quota_mode)
 }
 
-/// The headers of the last limit that denies, else of the first with the least left.
-fn headers(statuses: &[Status], names: &HeaderNames) -> SmallVec<[Header; 3]> {
-    let limited = || statuses.iter().filter(|status| status.current_limit.is_some());
-    let denying = limited().rfind(|status| status.code == Code::OverLimit);
-    let Some(status) = denying.or_else(|| limited().min_by_key(|status| status.limit_remaining)) else {
+/// The headers of the last limit that denies by itself, else of the first with the least left.
+fn headers(plan: &Plan<'_>, statuses: &[Status], names: &HeaderNames) -> SmallVec<[Header; 3]> {
+    let limited = || {
+        plan.counted().filter_map(|(place, counted)| {
+            let status = statuses.get(place).filter(|status| status.current_limit.is_some());
+            Some((counted.effect, status?))
+        })
+    };
+    let denying =
+        limited().filter(|(effect, status)| *effect == Effect::Denies && status.code == Code::OverLimit);
+    let least = || limited().min_by_key(|(_, status)| status.limit_remaining);
+    let Some((_, status)) = denying.last().or_else(least) else {
         return SmallVec::new();
     };
     let limit = status.current_limit.as_ref().map_or(0, |limit| limit.requests_per_unit);

@@ -1,11 +1,11 @@
 //! Dynamic metadata, which Envoy keeps from an answer for its other filters.
 
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use super::plan::Plan;
-use crate::{Code, Request, Status, Unit};
+use crate::{Code, Override, Request, Status, Unit};
 
-/// The request, and the metadata of the limits that admit it.
+/// The request, and the metadata of the limits that admit it. An unlimited descriptor has none.
 pub(super) fn of(request: &Request<'_>, plan: &Plan<'_>, statuses: &[Status]) -> Map<String, Value> {
     let mut all = Map::new();
     all.insert("domain".into(), request.domain.into());
@@ -14,9 +14,7 @@ pub(super) fn of(request: &Request<'_>, plan: &Plan<'_>, statuses: &[Status]) ->
         let mut described = Map::new();
         described.insert("entries".into(), entries.collect());
         if let Some(limit) = descriptor.limit {
-            let unit = Unit::from_number(limit.unit).map_or("UNKNOWN", Unit::name);
-            let limit = json!({ "requestsPerUnit": limit.requests_per_unit, "unit": unit });
-            described.insert("limit".into(), limit);
+            described.insert("limit".into(), text(limit).into());
         }
         if let Some(hits) = descriptor.hits_addend {
             described.insert("hitsAddend".into(), hits.into());
@@ -28,14 +26,23 @@ pub(super) fn of(request: &Request<'_>, plan: &Plan<'_>, statuses: &[Status]) ->
         all.insert("hitsAddend".into(), request.hits_addend.into());
     }
     let mut merged = Map::new();
-    let passed = plan.0.iter().zip(statuses).filter(|(_, status)| status.code == Code::Ok);
-    for metadata in passed.filter_map(|(planned, _)| planned.rule()?.metadata.as_ref()) {
-        merge(&mut merged, metadata);
+    for (place, counted) in plan.counted() {
+        let is_passed = statuses.get(place).is_some_and(|status| status.code == Code::Ok);
+        let metadata = counted.rule.and_then(|rule| rule.metadata.as_ref()).filter(|_| is_passed);
+        metadata.iter().for_each(|metadata| merge(&mut merged, metadata));
     }
     if !merged.is_empty() {
         all.insert("metadata".into(), merged.into());
     }
     all
+}
+
+/// A limit in the text format of protobuf, which leaves out zeros.
+fn text(limit: Override) -> String {
+    let Override { requests_per_unit, unit } = limit;
+    let requests = (requests_per_unit > 0).then(|| format!("requests_per_unit:{requests_per_unit} "));
+    let unit = Unit::from_number(unit).map_or("UNKNOWN", Unit::name);
+    format!("{}unit:{unit}", requests.unwrap_or_default())
 }
 
 /// Adds missing entries. Mappings are merged, and of other values the first stays.

@@ -81,6 +81,7 @@ pub struct EnvoyLimiter<S, C = SystemClock, D = fn() -> Pending<()>> {
     live: ArcSwap<Domains>,
     hits: Option<HitTable>,
     unknown_domains: AtomicU64,
+    hidden_denials: AtomicU64,
 }
 
 impl<S: Store> EnvoyLimiter<S> {
@@ -105,6 +106,7 @@ impl<S, C> EnvoyLimiter<S, C> {
             live: ArcSwap::from_pointee(domains),
             hits,
             unknown_domains: AtomicU64::new(0),
+            hidden_denials: AtomicU64::new(0),
         }
     }
 }
@@ -118,8 +120,8 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
         F: Fn() -> T,
         T: Future<Output = ()>,
     {
-        let Self { store, when_full, settings, live, hits, unknown_domains, .. } = self;
-        EnvoyLimiter { store, deadline, when_full, settings, live, hits, unknown_domains }
+        let Self { store, when_full, settings, live, hits, unknown_domains, hidden_denials, .. } = self;
+        EnvoyLimiter { store, deadline, when_full, settings, live, hits, unknown_domains, hidden_denials }
     }
 
     /// Sets the answer for a key without a counter while the store is full.
@@ -147,6 +149,17 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
     pub fn unknown_domains(&self) -> u64 {
         // Relaxed, here and below: a figure of its own that guards no other memory.
         self.unknown_domains.load(Ordering::Relaxed)
+    }
+
+    /// Returns how many descriptors had such a domain, for each of them, if [hits are counted](Settings::hits). Of
+    /// thousands of domains, the later ones are counted together as `other`.
+    pub fn domains_not_found(&self) -> Vec<(Box<str>, u64)> {
+        self.hits.as_ref().map(HitTable::domains_not_found).unwrap_or_default()
+    }
+
+    /// Returns how many requests were admitted only because of [`Settings::shadow_mode`].
+    pub fn hidden_denials(&self) -> u64 {
+        self.hidden_denials.load(Ordering::Relaxed)
     }
 
     /// Makes other limits live from the next request on. Counters are kept, and so are the figures of metrics, except
@@ -182,8 +195,13 @@ where
         let response = assemble::response(request, &plan, &states, &self.settings);
         let Some(domain) = domain else {
             self.unknown_domains.fetch_add(1, Ordering::Relaxed);
+            let descriptors = request.descriptors.len();
+            self.hits.iter().for_each(|hits| hits.domain_not_found(request.domain, descriptors));
             return Ok(response);
         };
+        if self.settings.shadow_mode && assemble::is_denied(&plan, &response.statuses, &self.settings) {
+            self.hidden_denials.fetch_add(1, Ordering::Relaxed);
+        }
         domain.verdicts().count(response.overall);
         if let Some(hits) = &self.hits {
             let statuses = &response.statuses;

@@ -57,7 +57,7 @@ impl<'a> Plan<'a> {
         domain: Option<&'a Domain>,
         settings: &Settings,
     ) -> Result<Self, InvalidRequest> {
-        check(request)?;
+        InvalidRequest::check(request.domain, request.descriptors.len())?;
         let Some(domain) = domain else {
             return Ok(Self(request.descriptors.iter().map(|_| Planned::NoLimit).collect()));
         };
@@ -70,7 +70,7 @@ impl<'a> Plan<'a> {
         Ok(plan)
     }
 
-    /// Drops the limits that others replace.
+    /// Drops the limits that others replace. An unlimited one counts nothing, so there is nothing to drop.
     fn replace(&mut self) {
         let rules = self.0.iter().filter_map(Planned::rule);
         // Usually nothing is replaced, and then nothing is allocated.
@@ -79,8 +79,8 @@ impl<'a> Plan<'a> {
             return;
         }
         for planned in &mut self.0 {
-            let name = planned.rule().and_then(|rule| rule.name.as_ref());
-            if name.is_some_and(|name| replaced.contains(name)) {
+            let Planned::Counted(CountedPlan { rule: Some(rule), .. }) = planned else { continue };
+            if rule.name.as_ref().is_some_and(|name| replaced.contains(name)) {
                 *planned = Planned::NoLimit;
             }
         }
@@ -156,17 +156,4 @@ fn planned<'a>(
         Charging::Each => Cow::Owned(quota.into_owned().with_count_denied(CountDenied::Yes)),
     };
     Ok(Planned::Counted(CountedPlan { quota, key, cost, effect, requests_per_unit, unit, rule }))
-}
-
-fn check(request: &Request<'_>) -> Result<(), InvalidRequest> {
-    InvalidRequest::check(request.domain, request.descriptors.len())?;
-    for (number, descriptor) in (1..).zip(&request.descriptors) {
-        if descriptor.entries.is_empty() {
-            return Err(InvalidRequest::NoEntries(number));
-        }
-        if descriptor.entries.iter().any(|entry| entry.key.is_empty()) {
-            return Err(InvalidRequest::NoKey(number));
-        }
-    }
-    Ok(())
 }

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::pin::pin;
 
 use smallvec::SmallVec;
-use tollgate::{Charge, Clock, Counted, QuotaState, Source, Step, Store, StoreError};
+use tollgate::{Charge, Clock, Counted, Key, QuotaState, Source, Step, Store, StoreError};
 use tollgate_policy::WhenFull;
 
 use super::EnvoyLimiter;
@@ -126,7 +126,7 @@ where
         };
         let steps: Vec<Step<'_>> = charges.iter().map(step).collect();
         // Bypasses the fallback policy: a failed shadow step is ignored.
-        let answers = self.store.store().step_each(&steps).await;
+        let answers = in_turn(self.store.store(), &steps).await;
         for ((place, _), answer) in shadows().zip(answers) {
             if let Some(state) = answer.ok().as_ref().and_then(|counted| counted.first()) {
                 set(states, place, *state);
@@ -152,7 +152,7 @@ where
         if steps.is_empty() {
             return Ok(());
         }
-        let answers = deadline.bound(async { self.store.step_each(&steps).await }).await;
+        let answers = deadline.bound(in_turn(&self.store, &steps)).await;
         let answers = answers.unwrap_or_else(|late| {
             steps.iter().map(|step| self.store.without_store(*step, late.into())).collect()
         });
@@ -171,7 +171,7 @@ where
         if peeks.is_empty() {
             return Ok(());
         }
-        let peeked = self.with_room_each(&charges, self.store.step_each(&peeks).await, states)?;
+        let peeked = self.with_room_each(&charges, in_turn(&self.store, &peeks).await, states)?;
         for ((place, _), state) in refunds().zip(&peeked) {
             set(states, place, *state);
         }
@@ -183,7 +183,7 @@ where
         if steps.is_empty() {
             return Ok(());
         }
-        let refunded = Counted::of_each(self.store.step_each(&steps).await)?;
+        let refunded = Counted::of_each(in_turn(&self.store, &steps).await)?;
         for (((place, _), _), state) in with_marks().zip(&refunded) {
             set(states, place, *state);
         }
@@ -261,11 +261,12 @@ impl Plan<'_> {
         Some(left).filter(|left| left.len() < places.len())
     }
 
-    /// Returns whether a limit in quota mode has room, whatever is counted.
+    /// Returns whether a descriptor in quota mode has room, whatever is counted. A descriptor without a limit is one if
+    /// all are. One that is unlimited never is, so that a quota beside it can deny.
     pub(super) fn has_free_quota(&self, are_all_quotas: bool) -> bool {
         self.0.iter().any(|planned| match planned {
-            Planned::NoLimit => false,
-            Planned::Unlimited(rule) => are_all_quotas || rule.is_quota,
+            Planned::NoLimit => are_all_quotas,
+            Planned::Unlimited(_) => false,
             Planned::Counted(counted) => {
                 let is_quota = are_all_quotas || counted.rule.is_some_and(|rule| rule.is_quota);
                 is_quota && matches!(counted.effect, Effect::Shadow | Effect::Refund)
@@ -279,6 +280,35 @@ impl Deref for States {
 
     fn deref(&self) -> &Self::Target {
         &self.each
+    }
+}
+
+/// Takes steps at once, and those with one key in turn, in the order of the descriptors: a store takes the steps of a call
+/// in any order. Usually no key is there twice.
+async fn in_turn<S: Store>(store: &S, steps: &[Step<'_>]) -> Vec<Result<Counted, StoreError>> {
+    let turn = |(place, step): (usize, &Step<'_>)| {
+        steps.iter().take(place).filter(|earlier| key(earlier) == key(step)).count()
+    };
+    let turns: SmallVec<[usize; 2]> = steps.iter().enumerate().map(turn).collect();
+    let last = turns.iter().max().copied().unwrap_or_default();
+    if last == 0 {
+        return store.step_each(steps).await;
+    }
+    let mut answers: Vec<(usize, Result<Counted, StoreError>)> = Vec::with_capacity(steps.len());
+    for turn in 0..=last {
+        let of_turn = || steps.iter().zip(&turns).enumerate().filter(|(_, (_, of))| **of == turn);
+        let steps: Vec<Step<'_>> = of_turn().map(|(_, (step, _))| *step).collect();
+        answers.extend(of_turn().map(|(place, _)| place).zip(store.step_each(&steps).await));
+    }
+    answers.sort_unstable_by_key(|(place, _)| *place);
+    answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+fn key<'a>(step: &Step<'a>) -> Option<&'a Key<'a>> {
+    match *step {
+        Step::Charge([charge, ..]) | Step::Peek([charge, ..]) => Some(charge.counter().key()),
+        Step::Record(charge) | Step::Refund { charge, .. } => Some(charge.counter().key()),
+        _ => None,
     }
 }
 

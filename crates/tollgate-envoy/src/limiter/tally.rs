@@ -31,7 +31,7 @@ pub(super) fn count_hits(
             None => {
                 let series = domain.series(&descriptor.entries, counted.rule);
                 let limit = counted.rule.and_then(|rule| rule.series.as_ref());
-                series.into_iter().for_each(|series| table.of_request(series, limit).add(&more));
+                table.of_request(series, limit).add(&more);
             }
         }
     }

@@ -28,6 +28,19 @@ descriptors:
   rate_limit: { unit: day, requests_per_unit: 1 }
 - key: month
   rate_limit: { unit: month, requests_per_unit: 5 }
+- key: zero
+  rate_limit: { unit: day, requests_per_unit: 0 }
+- key: used
+  quota_mode: true
+  rate_limit: { unit: month, requests_per_unit: 0 }
+- key: free
+  metadata: { from: free }
+  rate_limit: { unlimited: true, name: unlimited }
+- key: free-quota
+  quota_mode: true
+  rate_limit: { unlimited: true }
+- key: instead
+  rate_limit: { unit: day, requests_per_unit: 5, replaces: [{ name: unlimited }] }
 ";
 
 /// 20 seconds into a minute.
@@ -173,9 +186,85 @@ fn dynamic_metadata_has_the_request_and_what_admitted_descriptors_say() {
         Descriptor { limit: Some(Override::new(3, Unit::Hour)), ..Descriptor::new([("k", "v")]) };
     let asked = Request { domain: "d", descriptors: [with_limit].into_iter().collect(), hits_addend: 0 };
     let metadata = block_on(limiter.decide(&asked)).unwrap().dynamic_metadata.unwrap();
-    let limit = json!({ "requestsPerUnit": 3, "unit": "HOUR" });
+    let limit = "requests_per_unit:3 unit:HOUR";
     assert_eq!(metadata["descriptors"], json!([{ "entries": ["k=v"], "limit": limit }]));
     assert!(!metadata.contains_key("metadata"));
+}
+
+/// Filters of Envoy that read the metadata saw a struct where envoyproxy/ratelimit sends a text, and the metadata of
+/// descriptors that it leaves out.
+#[test]
+fn dynamic_metadata_has_limits_as_text_and_nothing_of_unlimited_descriptors() {
+    let (limiter, _) = limiter(Settings { dynamic_metadata: true, ..Settings::default() });
+    let mut asked = request(&["free", "ten"]);
+    asked.descriptors[1].limit = Some(Override::new(0, Unit::Week));
+    let metadata = block_on(limiter.decide(&asked)).unwrap().dynamic_metadata.unwrap();
+    let descriptors = json!([{ "entries": ["free=x"] }, { "entries": ["ten=x"], "limit": "unit:WEEK" }]);
+    assert_eq!(json!(metadata), json!({ "domain": "d", "descriptors": descriptors }));
+}
+
+/// Whoever replaced envoyproxy/ratelimit had quotas that no longer denied beside an unlimited descriptor, and quotas
+/// that denied where a descriptor without a limit had admitted the request.
+#[test]
+fn quotas_deny_beside_unlimited_descriptors_and_not_beside_those_without_a_limit() {
+    let all_quotas = Settings { quota_mode: true, ..Settings::default() };
+    for (keys, settings, expected) in [
+        (["zero", "free"], all_quotas.clone(), Code::OverLimit),
+        (["zero", "unknown"], all_quotas.clone(), Code::Ok),
+        (["used", "unknown"], all_quotas, Code::Ok),
+        (["used", "unknown"], Settings::default(), Code::OverLimit),
+        (["used", "free-quota"], Settings::default(), Code::OverLimit),
+    ] {
+        for charging in [Charging::AllOrNothing, Charging::Each] {
+            let (limiter, _) = limiter(Settings { charging, ..settings.clone() });
+            let response = block_on(limiter.decide(&request(&keys))).unwrap();
+            assert_eq!(response.overall, expected, "{keys:?} {charging:?} {settings:?}");
+        }
+    }
+}
+
+/// The headers told when a quota is free again, although it was another limit that denied.
+#[test]
+fn headers_are_those_of_a_limit_without_quota_mode_that_denies() {
+    let settings = Settings { headers: Some(HeaderNames::default()), ..Settings::default() };
+    let reset = |keys: &[&str], quota_mode| {
+        let (limiter, _) = limiter(Settings { quota_mode, ..settings.clone() });
+        block_on(limiter.decide(&request(keys))).unwrap().headers[2].value
+    };
+    let [day, month] = [Unit::Day, Unit::Month].map(|unit| {
+        let length = unit.length().as_secs();
+        length - 1_700_000_000 % length
+    });
+    assert_eq!(reset(&["zero", "used"], false), day);
+    assert_eq!(reset(&["used", "zero"], false), day);
+    assert_eq!([reset(&["zero", "used"], true), reset(&["used", "zero"], true)], [day, month]);
+}
+
+/// A limit that replaces an unlimited one made its descriptor look as if it had no units left.
+#[test]
+fn an_unlimited_descriptor_stays_unlimited_beside_a_limit_that_replaces_it() {
+    let (limiter, _) = limiter(Settings::default());
+    let response = block_on(limiter.decide(&request(&["free", "instead"]))).unwrap();
+    assert_eq!(response.statuses[0], Status::UNLIMITED);
+}
+
+/// These were 400, and envoyproxy/ratelimit answers them.
+#[test]
+fn descriptors_without_entries_or_keys_have_no_limit() {
+    let (limiter, _) = limiter(Settings::default());
+    let mut asked = request(&["one", ""]);
+    asked.descriptors[0].entries.clear();
+    let response = block_on(limiter.decide(&asked)).unwrap();
+    assert_eq!(
+        response.to_json(),
+        json!({ "overallCode": "OK", "statuses": [{ "code": "OK" }, { "code": "OK" }] })
+    );
+    // A limit that comes with them counts.
+    for descriptor in &mut asked.descriptors {
+        descriptor.limit = Some(Override::new(1, Unit::Day));
+    }
+    let decide = || codes(&block_on(limiter.decide(&asked)).unwrap());
+    assert_eq!([decide(), decide()], [[Code::Ok; 2], [Code::OverLimit; 2]]);
 }
 
 #[test]
@@ -188,10 +277,6 @@ fn requests_that_make_no_sense_are_refused_and_take_nothing() {
     assert_eq!(error(&Request { domain: "", ..request(&["one"]) }), InvalidRequest::NoDomain);
     assert_eq!(error(&request(&[])), InvalidRequest::NoDescriptors);
     assert_eq!(error(&request(&["one"; 257])), InvalidRequest::TooManyDescriptors(257));
-    assert_eq!(error(&request(&["one", ""])), InvalidRequest::NoKey(2));
-    let mut asked = request(&["one", "ten"]);
-    asked.descriptors[1].entries.clear();
-    assert_eq!(error(&asked), InvalidRequest::NoEntries(2));
     let mut asked = request(&["one", "ten"]);
     asked.descriptors[1].limit = Some(Override { requests_per_unit: 5, unit: 0 });
     assert_eq!(error(&asked), InvalidRequest::UnknownUnit { descriptor: 2, unit: 0 });

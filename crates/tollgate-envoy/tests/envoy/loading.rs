@@ -129,6 +129,7 @@ fn a_descriptor_is_written_once_in_its_level() {
 #[test]
 fn everything_that_ratelimit_knows_is_read() {
     let text = "
+name: d
 domain: d
 descriptors:
 - key: a

@@ -1,10 +1,37 @@
-//! Random files and requests, with few different texts, so that they often meet.
+//! Random files and requests, with few different texts, so that they often meet. Nothing here is shared with the crate.
 
 use fastrand::Rng;
 use serde_json::{Map, Value, json};
-use tollgate_envoy::{Descriptor, Override, Request, Unit};
 
-pub(crate) const DOMAIN: &str = "shop";
+/// A file, which has one domain.
+#[derive(Debug, Clone)]
+pub(crate) struct File {
+    pub(crate) domain: String,
+    pub(crate) level: Level,
+    words: &'static Words,
+}
+
+/// The texts that files and requests are made of.
+#[derive(Debug)]
+pub(crate) struct Words {
+    keys: &'static [&'static str],
+    metadata: &'static [&'static str],
+}
+
+/// The settings of all domains.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Modes {
+    /// Each limit is charged by itself.
+    pub(crate) each: bool,
+    /// `SHADOW_MODE`.
+    pub(crate) shadow: bool,
+    /// `QUOTA_MODE`.
+    pub(crate) quota: bool,
+    /// `LIMIT_RESPONSE_HEADERS_ENABLED`.
+    pub(crate) headers: bool,
+    /// `RESPONSE_DYNAMIC_METADATA`.
+    pub(crate) metadata: bool,
+}
 
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Level(pub Vec<Branch>);
@@ -17,6 +44,11 @@ pub(crate) struct Branch {
     pub(crate) shadow: bool,
     pub(crate) quota: bool,
     pub(crate) share: bool,
+    /// `detailed_metric`.
+    pub(crate) detailed: bool,
+    /// `value_to_metric`.
+    pub(crate) tells: bool,
+    pub(crate) metadata: Option<Value>,
     pub(crate) children: Level,
 }
 
@@ -27,6 +59,9 @@ pub(crate) struct Limit {
     pub(crate) name: Option<String>,
     pub(crate) replaces: Vec<String>,
 }
+
+/// The name of a unit and its seconds.
+pub(crate) type Unit = (&'static str, u64);
 
 #[derive(Debug, Clone)]
 pub(crate) struct Asked {
@@ -43,29 +78,79 @@ pub(crate) struct AskedDescriptor {
     pub(crate) negative: bool,
 }
 
-const KEYS: [&str; 4] = ["a", "a_b", "b", "path"];
-const VALUES: [&str; 12] = ["", "c", "b_c", "ab", "abc", "aab", "*", "a*", "/x/y.png", "/x/z", "é", "a*c"];
+impl Words {
+    pub(crate) const ALL: Self = Self {
+        keys: &["a", "a_b", "b", "path", "k.d", "x:y"],
+        metadata: &[r#"{"tier": 1}"#, r#"{"tier": 2, "deep": {"a": 1}}"#, r#"{"deep": {"a": 2, "b": "c"}}"#],
+    };
+
+    /// Those that envoyproxy/ratelimit reads without mistaking one for another.
+    pub(crate) const CLEAR: Self = Self {
+        keys: &["a", "b", "path", "k.d", "x:y"],
+        metadata: &[r#"{"tier": 1}"#, r#"{"deep": {"a": 1}}"#],
+    };
+}
+
+const UNITS: [Unit; 7] = [
+    ("SECOND", 1),
+    ("MINUTE", 60),
+    ("HOUR", 60 * 60),
+    ("DAY", 24 * 60 * 60),
+    ("WEEK", 7 * 24 * 60 * 60),
+    ("MONTH", 30 * 24 * 60 * 60),
+    ("YEAR", 365 * 24 * 60 * 60),
+];
+const VALUES: [&str; 14] = [
+    "",
+    "c",
+    "b_c",
+    "ab",
+    "abc",
+    "aab",
+    "*",
+    "a*",
+    "/x/y.png",
+    "/x/z",
+    "é",
+    "a*c",
+    "192.0.2.7",
+    "x1.2.3.4567:8|9",
+];
 const PATTERNS: [&str; 12] =
     ["*", "a*", "*b", "a*c", "*a*", "/x/*", "*.png", "/x/*.png", "a**", "*é*", "*b*b*", "a*b*"];
 const NAMES: [&str; 3] = ["n1", "n2", "n3"];
+const DOMAINS: [&str; 3] = ["shop", "shop.example", "eu:1"];
 
 impl Asked {
-    pub(crate) fn request(&self) -> Request<'_> {
-        let descriptors = self.descriptors.iter().map(|asked| Descriptor {
-            limit: asked.limit.map(|(requests, unit)| Override::new(requests, unit)),
-            hits_addend: asked.hits,
-            is_negative_hits: asked.negative,
-            ..Descriptor::new(asked.entries.iter().map(|(key, value)| (&**key, &**value)))
+    pub(crate) fn json(&self) -> Value {
+        let descriptors = self.descriptors.iter().map(|asked| {
+            let entries = asked.entries.iter().map(|(key, value)| json!({ "key": key, "value": value }));
+            let mut written = json!({ "entries": entries.collect::<Value>() });
+            if let Some((requests, (unit, _))) = asked.limit {
+                written["limit"] = json!({ "requestsPerUnit": requests, "unit": unit });
+            }
+            if let Some(hits) = asked.hits {
+                written["hitsAddend"] = hits.into();
+            }
+            if asked.negative {
+                written["isNegativeHits"] = true.into();
+            }
+            written
         });
-        Request { domain: &self.domain, descriptors: descriptors.collect(), hits_addend: self.hits }
+        json!({ "domain": self.domain, "hitsAddend": self.hits, "descriptors": descriptors.collect::<Value>() })
     }
 }
 
-pub(crate) fn tree(rng: &mut Rng) -> Level {
-    level(rng, 0)
+pub(crate) fn modes(rng: &mut Rng) -> Modes {
+    let [shadow, quota] = [(); 2].map(|()| rng.u8(..6) == 0);
+    Modes { each: rng.bool(), shadow, quota, headers: rng.bool(), metadata: rng.bool() }
 }
 
-fn level(rng: &mut Rng, depth: u32) -> Level {
+pub(crate) fn file(rng: &mut Rng, words: &'static Words) -> File {
+    File { domain: pick(rng, &DOMAINS), level: level(rng, words, 0), words }
+}
+
+fn level(rng: &mut Rng, words: &Words, depth: u32) -> Level {
     let mut branches: Vec<Branch> = Vec::new();
     for _ in 0..rng.usize(1..7) {
         let value = match rng.u8(..4) {
@@ -73,14 +158,30 @@ fn level(rng: &mut Rng, depth: u32) -> Level {
             1 => Some(pick(rng, &VALUES)).filter(|value| !value.is_empty()),
             _ => Some(pick(rng, &PATTERNS)),
         };
-        let key = pick(rng, &KEYS);
+        let key = pick(rng, words.keys);
         if branches.iter().any(|known| known.key == key && known.value == value) {
             continue;
         }
-        let children = if depth < 2 && rng.u8(..3) == 0 { level(rng, depth + 1) } else { Level::default() };
+        let children =
+            if depth < 2 && rng.u8(..3) == 0 { level(rng, words, depth + 1) } else { Level::default() };
         let limit = (rng.u8(..5) > 0).then(|| limit(rng));
-        let [shadow, quota, share] = [6, 3, 2].map(|of| rng.u8(..of) == 0);
-        branches.push(Branch { key, value, limit, shadow, quota, share, children });
+        let [shadow, quota, share, detailed, tells, has_metadata] =
+            [6, 3, 2, 5, 5, 3].map(|of| rng.u8(..of) == 0);
+        let share = share && value.as_ref().is_some_and(|value| value.contains('*'));
+        let metadata =
+            has_metadata.then(|| serde_json::from_str(&pick(rng, words.metadata)).expect("it is JSON"));
+        branches.push(Branch {
+            key,
+            value,
+            limit,
+            shadow,
+            quota,
+            share,
+            detailed,
+            tells,
+            metadata,
+            children,
+        });
     }
     Level(branches)
 }
@@ -98,16 +199,18 @@ fn limit(rng: &mut Rng) -> Limit {
 
 /// Often short ones, so that windows end.
 fn unit(rng: &mut Rng) -> Unit {
-    Unit::ALL[rng.usize(..7).min(rng.usize(..7))]
+    UNITS[rng.usize(..7).min(rng.usize(..7))]
 }
 
 fn pick(rng: &mut Rng, texts: &[&str]) -> String {
     texts[rng.usize(..texts.len())].to_owned()
 }
 
-/// JSON, which is YAML as well.
-pub(crate) fn written(level: &Level) -> String {
-    json!({ "domain": DOMAIN, "descriptors": descriptors(level) }).to_string()
+impl File {
+    /// JSON, which is YAML as well.
+    pub(crate) fn written(&self) -> String {
+        json!({ "domain": self.domain, "descriptors": descriptors(&self.level) }).to_string()
+    }
 }
 
 fn descriptors(level: &Level) -> Value {
@@ -120,7 +223,7 @@ fn descriptors(level: &Level) -> Value {
         if let Some(limit) = &branch.limit {
             let mut rate_limit = match limit.counted {
                 None => json!({ "unlimited": true }),
-                Some((requests, unit)) => json!({ "unit": unit.name(), "requests_per_unit": requests }),
+                Some((requests, (unit, _))) => json!({ "unit": unit, "requests_per_unit": requests }),
             };
             if let Some(name) = &limit.name {
                 rate_limit["name"] = name.clone().into();
@@ -129,29 +232,43 @@ fn descriptors(level: &Level) -> Value {
             rate_limit["replaces"] = replaces.collect();
             written.insert("rate_limit".into(), rate_limit);
         }
-        written.insert("shadow_mode".into(), branch.shadow.into());
-        written.insert("quota_mode".into(), branch.quota.into());
-        written.insert("share_threshold".into(), branch.share.into());
+        for (key, flag) in [
+            ("shadow_mode", branch.shadow),
+            ("quota_mode", branch.quota),
+            ("share_threshold", branch.share),
+            ("detailed_metric", branch.detailed),
+            ("value_to_metric", branch.tells),
+        ] {
+            written.insert(key.into(), flag.into());
+        }
+        if let Some(metadata) = &branch.metadata {
+            written.insert("metadata".into(), metadata.clone());
+        }
         written.insert("descriptors".into(), descriptors(&branch.children));
         Value::Object(written)
     });
     branches.collect()
 }
 
-pub(crate) fn request(rng: &mut Rng, tree: &Level) -> Asked {
-    let descriptors = (0..rng.usize(1..5)).map(|_| descriptor(rng, tree)).collect();
-    let domain = if rng.u8(..20) == 0 { "unknown" } else { DOMAIN }.to_owned();
+pub(crate) fn request(rng: &mut Rng, file: &File) -> Asked {
+    let descriptors = (0..rng.usize(1..5)).map(|_| descriptor(rng, file)).collect();
+    let domain = if rng.u8(..20) == 0 { "un-known" } else { &file.domain }.to_owned();
     Asked { domain, hits: rng.u32(..3), descriptors }
 }
 
-fn descriptor(rng: &mut Rng, tree: &Level) -> AskedDescriptor {
+fn descriptor(rng: &mut Rng, file: &File) -> AskedDescriptor {
     let mut entries = Vec::new();
-    let mut here = Some(tree);
+    let mut here = Some(&file.level);
     for _ in 0..rng.usize(1..4) {
+        if rng.u8(..50) == 0 {
+            // Nothing more, or not even one entry.
+            break;
+        }
         // Mostly along the file, so that limits are reached.
         let branch = here.filter(|level| !level.0.is_empty() && rng.u8(..5) > 0);
         let branch = branch.map(|level| &level.0[rng.usize(..level.0.len())]);
-        let key = branch.map_or_else(|| pick(rng, &KEYS), |branch| branch.key.clone());
+        let no_key = || if rng.u8(..10) == 0 { String::new() } else { pick(rng, file.words.keys) };
+        let key = branch.map_or_else(no_key, |branch| branch.key.clone());
         let value = match branch.and_then(|branch| branch.value.clone()) {
             Some(value) if rng.bool() => value.replace('*', ["", "c", "b", "x"][rng.usize(..4)]),
             _ => pick(rng, &VALUES),

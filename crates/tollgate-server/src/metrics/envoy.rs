@@ -20,6 +20,10 @@ pub(crate) struct EnvoyFigures {
     pub(crate) store_errors: u64,
     /// Invalid requests.
     pub(crate) invalid: u64,
+    /// Descriptors in domains that no file has.
+    pub(crate) domains_not_found: Vec<(Box<str>, u64)>,
+    /// Requests that were admitted only because of `SHADOW_MODE`.
+    pub(crate) hidden_denials: u64,
     /// The hits of each limit, if they are counted.
     pub(crate) hits: Vec<(Series, HitCounts)>,
 }

@@ -2,12 +2,13 @@
 //!
 //! Its counters do not end in `_total`, as counters of OpenMetrics do. So they are exported without a type.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
-use tollgate_envoy::HitCounts;
+use tollgate_envoy::{HitCounts, Series};
 
 use super::super::envoy::EnvoyFigures;
 use super::super::histogram::Histogram;
@@ -25,14 +26,11 @@ pub(in super::super) struct Asked<'a> {
 /// A counter of hits: its name, its help and its figure.
 type Kind = (&'static str, &'static str, fn(&HitCounts) -> u64);
 
-const KINDS: [Kind; 6] = [
+const KINDS: [Kind; 5] = [
     ("total_hits", "Units requested under a limit", |hits| hits.total_hits),
     ("within_limit", "Units of descriptors whose limit had room", |hits| hits.within_limit),
     ("over_limit", "Units that a limit had no room for", |hits| hits.over_limit),
     ("near_limit", "Units between NEAR_LIMIT_RATIO and the limit", |hits| hits.near_limit),
-    ("over_limit_with_local_cache", "Units that were denied without asking the store", |hits| {
-        hits.over_limit_with_local_cache
-    }),
     ("shadow_mode", "Units over a limit in shadow mode, which were admitted", |hits| hits.shadow_mode),
 ];
 
@@ -50,6 +48,23 @@ pub(in super::super) fn envoy_ratelimit(
             metric.encode_family(&labels)?.encode_gauge(&figure(hits))?;
         }
     }
+
+    // Its mapping for Prometheus has no rule for these, so their names hold what would be labels.
+    let named = |series: &Series| {
+        let keys = [Some(&series.domain), Some(&series.key1), series.key2.as_ref()];
+        keys.into_iter().flatten().map(AsRef::as_ref).collect::<Vec<_>>().join("_")
+    };
+    let without_store =
+        envoy.hits.iter().map(|(series, hits)| (named(series), hits.over_limit_with_local_cache));
+    let help = "Units that were denied without asking the store";
+    unmapped(encoder, "over_limit_with_local_cache", help, without_store)?;
+    let not_found = envoy.domains_not_found.iter().map(|(domain, count)| (domain.to_string(), *count));
+    let help = "Descriptors that were allowed because no file has their domain";
+    unmapped(encoder, "domain_not_found", help, not_found)?;
+
+    let (name, help) =
+        ("ratelimit_service_global_shadow_mode", "Requests that were admitted only because of SHADOW_MODE");
+    counter(encoder, name, help)?.encode_gauge(&envoy.hidden_denials)?;
 
     let (name, help) =
         ("ratelimit_service_total_requests", "Requests to Envoy's service and to /json that could be read");
@@ -77,6 +92,24 @@ pub(in super::super) fn envoy_ratelimit(
         counter(encoder, &name, help)?.encode_gauge(&count)?;
     }
     Ok(())
+}
+
+/// Exports counters that have a metric each, from their first unit on.
+fn unmapped(
+    encoder: &mut DescriptorEncoder<'_>,
+    kind: &str,
+    help: &str,
+    counts: impl Iterator<Item = (String, u64)>,
+) -> fmt::Result {
+    let mut metrics = BTreeMap::<String, u64>::new();
+    for (mut name, count) in counts.filter(|(_, count)| *count > 0) {
+        // As there, several `-` become one `_`, and so does any other character.
+        let mut previous = None;
+        name.retain(|c| previous.replace(c) != Some('-') || c != '-');
+        let name = name.replace(|c: char| !c.is_ascii_alphanumeric(), "_");
+        *metrics.entry(format!("ratelimit_service_rate_limit_{name}_{kind}")).or_default() += count;
+    }
+    metrics.iter().try_for_each(|(name, count)| counter(encoder, name, help)?.encode_gauge(count))
 }
 
 fn counter<'a>(

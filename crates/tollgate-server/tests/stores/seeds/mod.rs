@@ -6,6 +6,7 @@
 #![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
 mod envoy_ratelimit;
+mod envoy_reading;
 mod layout;
 mod leetdezine;
 mod rlaas;
