@@ -10,12 +10,14 @@ use crate::{AttributeValue, Policy, Texts, Unknown, View};
 /// The attributes of a request: names and values, borrowed from it if possible.
 ///
 /// If a name is given twice, the first value counts. `path` and `ip` are kept in [canonical
-/// form](AttributeValue::canonical). Limit the number of attributes where they come from strangers.
+/// form](AttributeValue::canonical), a path in another spelling also [as it was sent](crate::AsSent). Limit the number of attributes where they come from strangers.
 ///
 /// There is no `Debug`, because values may be personal or secret.
 #[derive(Default, Clone)]
 pub struct Attributes<'a> {
     pairs: SmallVec<[(Cow<'a, str>, AttributeValue<'a>); 4]>,
+    /// The path as it was sent, if it has two [readings](crate::AsSent).
+    sent_path: Option<AttributeValue<'a>>,
     /// The policies that the request may touch; all if none are named.
     within: Option<&'a BTreeSet<Box<str>>>,
     /// Whether they come from a client instead of the caller.
@@ -84,7 +86,11 @@ impl<'a> Attributes<'a> {
     /// Adds a name and its value in [canonical form](AttributeValue::canonical). An empty list counts as no value.
     pub fn push(&mut self, name: impl Into<Cow<'a, str>>, value: impl Into<AttributeValue<'a>>) {
         let name = name.into();
-        if let Some(value) = value.into().canonical(&name) {
+        if let Some((value, sent)) = value.into().readings(&name) {
+            // Only a path has a second reading.
+            if sent.is_some() && self.value(&name).is_none() {
+                self.sent_path = sent;
+            }
             self.pairs.push((name, value));
         }
     }
@@ -133,6 +139,11 @@ impl View for Attributes<'_> {
     #[inline]
     fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
         self.iter().map(|(name, value)| (name, Ok(Some(value))))
+    }
+
+    #[inline]
+    fn sent_path(&self) -> Option<Texts<'_>> {
+        self.sent_path.as_ref().map(AttributeValue::texts)
     }
 
     /// The caller is trusted, so every attribute counts as verified, unless it is [a client's](Attributes::of_client).

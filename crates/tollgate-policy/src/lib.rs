@@ -84,6 +84,7 @@ mod position;
 mod printable;
 #[cfg(feature = "file")]
 mod problem;
+mod reading;
 #[cfg(feature = "file")]
 mod resolve;
 mod scalar;
@@ -125,6 +126,7 @@ pub use self::position::Position;
 pub use self::printable::Printable;
 #[cfg(feature = "file")]
 pub use self::problem::{Hint, Place, Problem, ProblemKind};
+pub use self::reading::AsSent;
 #[cfg(feature = "file")]
 pub use self::schema::json_schema;
 #[cfg(feature = "file")]

@@ -4,7 +4,10 @@ use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
 use crate::matched::{Entry, Needed};
-use crate::{Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, Undecided, View};
+use crate::reading::Readings;
+use crate::{
+    AsSent, Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, Undecided, View,
+};
 
 /// All policies of a file, or of a program.
 ///
@@ -61,7 +64,8 @@ impl Policies {
     }
 
     /// Sets what happens to a request that no policy matches. One that a policy passes over
-    /// ([`OnMissingKey::Skip`](crate::OnMissingKey::Skip)) is not matched by it.
+    /// ([`OnMissingKey::Skip`](crate::OnMissingKey::Skip)) is not matched by it. A request with two
+    /// [readings](crate::AsSent) is denied if no policy matches one of them.
     #[must_use]
     pub fn with_unmatched(self, unmatched: Unmatched) -> Self {
         Self { unmatched: Some(unmatched), ..self }
@@ -104,6 +108,9 @@ impl Policies {
         let mut unknown = None;
         // If one policy exempts the request, what another one would need to know does not matter; nor if one denies it.
         let mut undecided: Option<(PolicyKind, Undecided<'_>)> = None;
+        let sent = AsSent::of(view);
+        // The readings of the request that a policy matches.
+        let mut covered = Readings::NONE;
         for candidate in self.index.candidates(view) {
             let Some(policy) = self.policy(candidate.number()) else { continue };
             if let Some((kind, undecided)) = undecided
@@ -111,9 +118,12 @@ impl Policies {
             {
                 return Err(undecided.into());
             }
-            match policy.matches_as(candidate, view) {
-                Ok(true) => {}
-                Ok(false) => continue,
+            let readings = match policy.readings_as(candidate, view, sent.as_ref()) {
+                Ok(readings) if policy.applies_in(readings) => readings,
+                Ok(readings) => {
+                    covered = covered.or(readings);
+                    continue;
+                }
                 Err(other) if policy.does_without(other) => continue,
                 Err(other) if policy.kind != PolicyKind::Count => {
                     let sooner = undecided.map_or(other, |(_, earlier)| earlier.sooner(other));
@@ -121,7 +131,7 @@ impl Policies {
                     continue;
                 }
                 Err(other) => return Err(other.into()),
-            }
+            };
             // A policy that counts nothing has nothing to touch.
             if policy.kind == PolicyKind::Count && !view.may_touch(&policy.name) {
                 return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
@@ -131,6 +141,7 @@ impl Policies {
                 PolicyKind::Deny if policy.mode == Mode::Enforce => return Ok(Outcome::Deny(policy)),
                 PolicyKind::Deny => {
                     matched.would_deny.push((policy, candidate.number()));
+                    covered = covered.or(readings);
                     matched.is_any = true;
                     continue;
                 }
@@ -153,12 +164,13 @@ impl Policies {
                     },
                 },
             }
+            covered = covered.or(readings);
             matched.is_any = true;
         }
         if let Some((_, undecided)) = undecided {
             return Err(undecided.into());
         }
-        if !matched.is_any && self.unmatched == Some(Unmatched::Deny) {
+        if !covered.all() && self.unmatched == Some(Unmatched::Deny) {
             return Ok(Outcome::DenyUnmatched);
         }
         match unknown {
@@ -176,9 +188,11 @@ impl Policies {
     /// Returns the policies that apply to a request, exempt ones first. One that depends on a value that is not known
     /// is not among them.
     pub fn matching<'a, V: View>(&'a self, view: &'a V) -> impl Iterator<Item = &'a Policy> {
-        self.index.candidates(view).into_iter().filter_map(|candidate| {
+        let sent = AsSent::of(view);
+        self.index.candidates(view).into_iter().filter_map(move |candidate| {
             let policy = self.policy(candidate.number())?;
-            (policy.matches_as(candidate, view) == Ok(true)).then_some(policy)
+            let readings = policy.readings_as(candidate, view, sent.as_ref());
+            readings.is_ok_and(|readings| policy.applies_in(readings)).then_some(policy)
         })
     }
 

@@ -10,8 +10,9 @@ use crate::index::Candidate;
 use crate::limit::QuotaSpecs;
 use crate::overlap::overlap;
 use crate::overrides::ListPlace;
+use crate::reading::Readings;
 use crate::{
-    Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaSpec,
+    AsSent, Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaSpec,
     Undecided, Unknown, View,
 };
 
@@ -304,19 +305,48 @@ impl Policy {
         names.chain(self.conditions.iter().map(Condition::attribute)).chain(of_overrides)
     }
 
-    /// Returns whether it applies to a request: it is not off, and all its conditions hold.
+    /// Returns whether it applies to a request: it is not off, and all its conditions hold. If the request has two
+    /// [readings](crate::AsSent), they have to hold in one of them; if the policy is exempt, in both.
     ///
     /// # Errors
     ///
     /// If that depends on an attribute whose value is not known.
     pub fn matches<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
-        if self.mode == Mode::Off { Ok(false) } else { self.conditions.holds(view) }
+        Ok(self.applies_in(self.readings(view, AsSent::of(view).as_ref())?))
     }
 
-    /// Like [`matches`](Self::matches), but for a policy that the index has found.
+    /// Returns whether it applies to a request whose readings it matches.
+    pub(crate) const fn applies_in(&self, matched: Readings) -> bool {
+        if self.is_exempt() { matched.all() } else { matched.any() }
+    }
+
+    /// Returns the readings of a request that it matches. Both must be known.
+    fn readings<V: View>(&self, view: &V, sent: Option<&AsSent<'_, V>>) -> Result<Readings, Undecided<'_>> {
+        if self.mode == Mode::Off {
+            return Ok(Readings::NONE);
+        }
+        let normalized = self.conditions.holds(view);
+        let Some(sent) = sent else { return normalized.map(Readings::both) };
+        match (normalized, self.conditions.holds(sent)) {
+            (Ok(normalized), Ok(sent)) => Ok(Readings { normalized, sent }),
+            (Err(undecided), sent) => Err(sent.err().map_or(undecided, |other| undecided.sooner(other))),
+            (Ok(_), Err(undecided)) => Err(undecided),
+        }
+    }
+
+    /// Like `readings`, but for a policy that the index has found.
     #[inline]
-    pub(crate) fn matches_as<V: View>(&self, candidate: Candidate, view: &V) -> Result<bool, Undecided<'_>> {
-        if candidate.is_sure() { Ok(self.mode != Mode::Off) } else { self.matches(view) }
+    pub(crate) fn readings_as<V: View>(
+        &self,
+        candidate: Candidate,
+        view: &V,
+        sent: Option<&AsSent<'_, V>>,
+    ) -> Result<Readings, Undecided<'_>> {
+        // The index may have found it in one reading only.
+        if candidate.is_sure() && sent.is_none() {
+            return Ok(Readings::both(self.mode != Mode::Off));
+        }
+        self.readings(view, sent)
     }
 
     /// Returns whether it skips a request that lacks this. Trials never make a request fail.

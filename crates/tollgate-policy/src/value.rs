@@ -46,6 +46,9 @@ pub struct Value<'a> {
 
 const GET: &str = "GET";
 
+/// The attribute that may have two readings.
+pub(crate) const PATH: &str = "path";
+
 impl AttributeValue<'_> {
     /// Returns its texts.
     #[must_use]
@@ -88,23 +91,51 @@ impl<'a> AttributeValue<'a> {
     #[must_use]
     #[inline]
     pub fn canonical(self, name: &str) -> Option<Self> {
+        self.readings(name).map(|(canonical, _)| canonical)
+    }
+
+    /// Returns the same value, and for a `path` in another spelling also the value as it was sent: its second
+    /// [reading](crate::AsSent).
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate_policy::AttributeValue;
+    ///
+    /// let readings = |path| AttributeValue::from(path).readings("path");
+    /// assert!(readings("/api/../login") == Some(("/login".into(), Some("/api/../login".into()))));
+    /// assert!(readings("/login") == Some(("/login".into(), None)));
+    /// ```
+    #[must_use]
+    #[inline]
+    pub fn readings(self, name: &str) -> Option<(Self, Option<Self>)> {
         if matches!(&self, Self::List(texts) if texts.is_empty()) {
             return None;
         }
-        let respelled: fn(&str) -> Option<String> = match name {
-            "path" => respelled_path,
-            "ip" => respelled_address,
-            _ => return Some(self),
+        let respelled = match name {
+            PATH => self.respelled(respelled_path),
+            "ip" => self.respelled(respelled_address),
+            _ => None,
         };
-        Some(match self {
-            Self::Text(text) => match respelled(&text) {
-                Some(changed) => changed.into(),
-                None => Self::Text(text),
-            },
-            Self::List(texts) => Self::List(
-                texts.into_iter().map(|text| respelled(&text).map_or(text, String::into_boxed_str)).collect(),
-            ),
+        Some(match respelled {
+            None => (self, None),
+            Some(canonical) => (canonical, (name == PATH).then_some(self)),
         })
+    }
+
+    /// The value in its one spelling, if it has another.
+    fn respelled(&self, respelled: fn(&str) -> Option<String>) -> Option<Self> {
+        match self {
+            Self::Text(text) => respelled(text).map(Self::from),
+            Self::List(texts) => {
+                let changed: Vec<Option<String>> = texts.iter().map(|text| respelled(text)).collect();
+                let canonical = changed.iter().any(Option::is_some).then(|| {
+                    let pairs = changed.into_iter().zip(texts);
+                    pairs.map(|(changed, text)| changed.map_or_else(|| text.clone(), String::into_boxed_str))
+                });
+                canonical.map(|texts| Self::List(texts.collect()))
+            }
+        }
     }
 }
 

@@ -79,6 +79,12 @@ pub trait View {
         self.names().map(|name| (name, self.value(name)))
     }
 
+    /// Returns the `path` as it was sent, if [its value](Self::value) is another spelling: a second
+    /// [reading](crate::AsSent) of the request. Returns `None` by default, and then the value is the only one.
+    fn sent_path(&self) -> Option<Texts<'_>> {
+        None
+    }
+
     /// Returns whether clients cannot invent the value of this attribute, because it comes from a verified token or the
     /// caller is trusted. Returns `false` by default. Only such attributes can [set limits](crate::LimitAttribute).
     fn is_verified(&self, name: &str) -> bool {

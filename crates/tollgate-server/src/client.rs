@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tollgate_policy::{Attributes, Printable, Texts};
+use tollgate_policy::{Attributes, Printable, Texts, View};
 use tollgate_redis::{Tls, TlsError};
 
 use crate::args::{CheckArgs, ClientTlsArgs, Flag};
@@ -375,7 +375,10 @@ fn as_object<S: Serializer>(attributes: &Attributes<'_>, serializer: S) -> Resul
         Text(&'a str),
         List(&'a [Box<str>]),
     }
-    serializer.collect_map(attributes.iter().map(|(name, texts)| match texts {
+    // The server normalizes the path itself.
+    let sent = |name: &str| attributes.sent_path().filter(|_| name == "path");
+    let pairs = attributes.iter().map(|(name, texts)| (name, sent(name).unwrap_or(texts)));
+    serializer.collect_map(pairs.map(|(name, texts)| match texts {
         Texts::One(text) => (name, AttributeBody::Text(text)),
         Texts::List(texts) => (name, AttributeBody::List(texts)),
     }))

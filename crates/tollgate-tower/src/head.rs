@@ -73,16 +73,21 @@ impl<'r> Head<'r> {
     ///
     /// A service behind axum's `nest` or `nest_service` sees paths without their first part. With the feature `axum`,
     /// this is still the whole path, so a limit means the same at any depth.
+    ///
+    /// Routes of a layer, and conditions of policies, also read a path in another spelling [as it was
+    /// sent](crate::RateLimitLayerBuilder::route).
     #[must_use]
     pub fn path(self) -> Cow<'r, str> {
-        if let Some(route) = self.route() {
-            return route.into();
-        }
+        self.route().map_or_else(|| canonical_path(self.sent_path()), Cow::Borrowed)
+    }
+
+    /// Returns the whole path as the client sent it.
+    pub(crate) fn sent_path(self) -> &'r str {
         #[cfg(feature = "axum")]
         if let Some(axum::extract::OriginalUri(uri)) = self.extensions.get() {
-            return canonical_path(uri.path());
+            return uri.path();
         }
-        canonical_path(self.uri.path())
+        self.uri.path()
     }
 }
 

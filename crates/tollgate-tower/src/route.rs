@@ -127,23 +127,35 @@ impl fmt::Display for Route {
     }
 }
 
-/// Routes with their values, the most specific first.
+/// Routes with their values, the most specific first. Those without a value are unlimited.
 #[derive(Debug)]
-pub(crate) struct Routes<T>(Box<[(Route, T)]>);
+pub(crate) struct Routes<T>(Box<[(Route, Option<T>)]>);
 
 impl<T> Routes<T> {
-    pub(crate) fn new(mut routes: Vec<(Route, T)>) -> Self {
+    pub(crate) fn new(mut routes: Vec<(Route, Option<T>)>) -> Self {
         routes.sort_by(|(one, _), (other, _)| one.by_specificity(other));
         Self(routes.into_boxed_slice())
     }
 
     /// Returns the value of the most specific route that matches.
-    pub(crate) fn find(&self, head: Head<'_>) -> Option<&T> {
+    ///
+    /// If the path has another spelling, it is matched normalized and as it was sent, because services may read either. A
+    /// route with a value matches if one of the two does, an unlimited one if both do.
+    pub(crate) fn find(&self, head: Head<'_>) -> Option<&Option<T>> {
         if self.0.is_empty() {
             return None;
         }
         let path = head.path();
-        self.0.iter().find(|(route, _)| route.matches(head.method(), &path)).map(|(_, of_route)| of_route)
+        let sent = (head.route().is_none() && path != head.sent_path()).then(|| head.sent_path());
+        let matches = |(route, value): &&(Route, Option<T>)| {
+            let matches = |path| route.matches(head.method(), path);
+            match (matches(&path), sent) {
+                (true, Some(sent)) if value.is_none() => matches(sent),
+                (false, Some(sent)) if value.is_some() => matches(sent),
+                (normalized, _) => normalized,
+            }
+        };
+        self.0.iter().find(matches).map(|(_, value)| value)
     }
 }
 
@@ -152,9 +164,9 @@ mod tests {
     use super::*;
 
     fn find<'a>(routes: &[&'a str], method: &str, path: &str) -> Option<&'a str> {
-        let routes = routes.iter().map(|text| (Route::new(text).unwrap(), *text)).collect();
+        let routes = routes.iter().map(|text| (Route::new(text).unwrap(), Some(*text))).collect();
         let request = http::Request::builder().method(method).uri(path).body(()).unwrap();
-        Routes::new(routes).find(Head::from(&request)).copied()
+        Routes::new(routes).find(Head::from(&request)).copied().flatten()
     }
 
     #[test]
@@ -203,11 +215,44 @@ mod tests {
             ("/api/users/{id}/keys", "/api/{*rest}"),
             ("/api/{*path}", "/api/{*rest}"),
         ] {
-            let routes = routes.iter().map(|text| (Route::new(text).unwrap(), *text)).collect();
+            let routes = routes.iter().map(|text| (Route::new(text).unwrap(), Some(*text))).collect();
             let mut request = http::Request::new(());
             request.extensions_mut().insert(crate::MatchedRoute::new(template));
-            assert_eq!(Routes::new(routes).find(Head::from(&request)).copied(), Some(route));
+            assert_eq!(Routes::new(routes).find(Head::from(&request)).copied().flatten(), Some(route));
         }
+    }
+
+    /// A service had a limit for all requests and none for `/health`, in a layer in front of its router. The layer read
+    /// `/api/..%2fhealth` as `/health`, and the router as a path below `/api`.
+    #[test]
+    fn a_path_in_another_spelling_is_unlimited_only_if_both_readings_are() {
+        let routes = || {
+            let unlimited = ["/health", "/static/{*rest}"].map(|text| (Route::new(text).unwrap(), None));
+            let counted = ["/api/{*rest}", "/login", "/files/{id}"];
+            let counted = counted.map(|text| (Route::new(text).unwrap(), Some(text)));
+            Routes::new(unlimited.into_iter().chain(counted).collect())
+        };
+        const UNLIMITED: Option<Option<&str>> = Some(None);
+        for (path, expected) in [
+            ("/health", UNLIMITED),
+            ("/api/..%2fhealth", Some(Some("/api/{*rest}"))),
+            ("/api/../health", Some(Some("/api/{*rest}"))),
+            ("/%68ealth", None),
+            ("/x/../health", None),
+            ("/static/a%20b", UNLIMITED),
+            ("/static/../x", None),
+            ("/x/../login", Some(Some("/login"))),
+            ("/api/../login", Some(Some("/login"))),
+            ("/files/a%2Fb", Some(Some("/files/{id}"))),
+            ("/api/x/../../files/a", Some(Some("/files/{id}"))),
+        ] {
+            let request = http::Request::get(path).body(()).unwrap();
+            assert_eq!(routes().find(Head::from(&request)).copied(), expected, "{path}");
+        }
+        // A router has decided which of them it is.
+        let mut request = http::Request::get("/api/..%2fhealth").body(()).unwrap();
+        request.extensions_mut().insert(crate::MatchedRoute::new("/health"));
+        assert_eq!(routes().find(Head::from(&request)).copied(), UNLIMITED);
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(crate) use self::candidate::Candidate;
 pub(crate) use self::table::Table;
 use self::values::{Filed, Values};
 pub(crate) use self::values::{Place, places};
+use crate::value::PATH;
 use crate::{Condition, Policy, Value, View};
 
 /// Policies by what they match.
@@ -90,8 +91,8 @@ impl Index {
         }
     }
 
-    /// All that match and few that do not, each once and in order. If an attribute's value is not known, all policies
-    /// that use it.
+    /// All that match in one of the request's [readings](crate::AsSent) and few that do not, each once and in order. If
+    /// an attribute's value is not known, all policies that use it.
     pub(crate) fn candidates<V: View>(&self, view: &V) -> Candidates {
         let mut candidates = Candidates::from_slice(&self.unconditional);
         let mut present = SmallVec::<[u32; 16]>::new();
@@ -108,6 +109,11 @@ impl Index {
                 Err(_) => values.add_all_to(&mut candidates),
             }
             present.push(*number);
+        }
+        if let Some(sent) = view.sent_path()
+            && let Some(values) = self.names.get(PATH).and_then(|number| self.values.get(*number as usize))
+        {
+            values.add_to(&mut candidates, Value::in_view(view, PATH, sent));
         }
         for (number, absent) in &self.absent {
             if !present.contains(number) {

@@ -87,8 +87,8 @@ pub enum WarningKind {
         /// A choice of one client.
         narrow: Box<str>,
     },
-    /// No path has such a form.
-    #[error("no path matches `{pattern}`: paths are read without empty and dot segments")]
+    /// No normalized path has such a form.
+    #[error("no normalized path matches `{pattern}`, because it has empty or dot segments")]
     UnreachablePath {
         /// The pattern.
         pattern: Box<str>,

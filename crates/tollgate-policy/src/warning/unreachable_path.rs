@@ -1,8 +1,8 @@
-//! Patterns of paths that no path can have.
+//! Patterns of paths that no normalized path can have.
 
 use crate::{Condition, Conditions, Override, Pattern, Policy, Test};
 
-/// The patterns of a policy, and of the conditions of its overrides, that no path fits.
+/// The patterns of a policy, and of the conditions of its overrides, that no normalized path fits.
 pub(super) fn unreachable(policy: &Policy) -> impl Iterator<Item = &Pattern> {
     let overrides = policy.overrides.iter().filter_map(Override::when).flat_map(Conditions::iter);
     let of_paths =
@@ -17,8 +17,8 @@ fn patterns(test: &Test) -> &[Pattern] {
     }
 }
 
-/// Returns whether it matches no path from the root: [in one spelling](crate::AttributeValue::canonical), it has no
-/// empty segment and none that is a dot or two. Percent signs may be there, because `%25` is one.
+/// Returns whether it matches no normalized path from the root: such a path has no empty segment and none that is a dot
+/// or two. It may still match a path [as it was sent](crate::AsSent). Percent signs may be there, because `%25` is one.
 fn fits_no_path(pattern: &Pattern) -> bool {
     let (text, is_whole) = match pattern {
         Pattern::Exact(text) => (text, true),
@@ -36,7 +36,7 @@ mod tests {
     use super::*;
     use crate::AttributeValue;
 
-    /// No request path, however it is written, matches one of these; and each of the others has a path that matches.
+    /// No path matches one of these once it is normalized; and each of the others has a path that matches.
     #[test]
     fn a_pattern_of_empty_or_dot_segments_fits_no_path() {
         for never in

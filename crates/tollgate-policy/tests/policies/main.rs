@@ -9,6 +9,7 @@ mod charges;
 mod limiter;
 mod manual;
 mod overlaps;
+mod readings;
 mod recipes;
 mod texts;
 mod view;

@@ -73,6 +73,8 @@ pub(crate) struct Counted {
 #[derive(Debug, Clone)]
 pub(crate) struct Values {
     pub(crate) said: BTreeMap<String, Said>,
+    /// Its path as it was sent, if there is one; perhaps in the same spelling.
+    pub(crate) sent_path: Option<Said>,
     pub(crate) unverified: BTreeSet<String>,
     pub(crate) within: Option<BTreeSet<String>>,
 }
@@ -107,7 +109,11 @@ impl Request {
             // For a repeated name, the first value counts.
             said.entry(name.clone()).or_insert(value);
         }
-        Values { said, unverified: self.unverified.clone(), within: self.within.clone() }
+        let is_path = |(name, value): &&(String, Said)| {
+            name == "path" && !matches!(value, Said::List(texts) if texts.is_empty())
+        };
+        let sent_path = self.attributes.iter().find(is_path).map(|(_, value)| value.clone());
+        Values { said, sent_path, unverified: self.unverified.clone(), within: self.within.clone() }
     }
 }
 
@@ -122,6 +128,14 @@ fn spelled(name: &str, text: &str) -> String {
 }
 
 impl Values {
+    /// Returns the request as it may be read: with a normalized path, and with the path that was sent. Usually both are
+    /// the same.
+    fn readings(&self) -> [Self; 2] {
+        let mut sent = self.clone();
+        sent.said.extend(self.sent_path.clone().map(|path| ("path".to_owned(), path)));
+        [self.clone(), sent]
+    }
+
     pub(crate) fn is_readable(&self, name: &str) -> bool {
         !matches!(self.said.get(name), Some(Said::Unreadable))
     }
@@ -174,18 +188,30 @@ impl Values {
 pub(crate) fn matching<'a>(file: &'a File, values: &Values) -> Vec<&'a str> {
     let matching = file.policies.iter().filter(|policy| matches(file, policy, values) == Some(true));
     let (exempt, counting): (Vec<_>, Vec<_>) = matching.partition(|policy| policy.counting.is_none());
-    let listed = |name, lines| (is_listed(file, lines, values) == Some(true)).then_some(name);
+    let listed = |name, is_listed| (is_listed == Some(true)).then_some(name);
     let names = |policies: Vec<&'a Policy>| policies.into_iter().map(|policy| policy.name.as_str());
-    let allowed = listed("allow", &file.allow).into_iter().chain(names(exempt));
-    allowed.chain(listed("deny", &file.deny)).chain(names(counting)).collect()
+    let allowed = listed("allow", is_allowed(file, values)).into_iter().chain(names(exempt));
+    allowed.chain(listed("deny", is_denied(file, values))).chain(names(counting)).collect()
 }
 
-/// Whether a request is in a list of the whole file.
-fn is_listed(file: &File, lines: &Lines, values: &Values) -> Option<bool> {
-    match file.mode {
+/// Whether the list of the whole file that allows requests has this one.
+fn is_allowed(file: &File, values: &Values) -> Option<bool> {
+    let [normalized, sent] = readings_in(file, &file.allow, values);
+    Some(normalized? && sent?)
+}
+
+/// Whether the list of the whole file that denies requests has this one.
+fn is_denied(file: &File, values: &Values) -> Option<bool> {
+    let [normalized, sent] = readings_in(file, &file.deny, values);
+    Some(normalized? | sent?)
+}
+
+/// Whether a list of the whole file has each reading of a request.
+fn readings_in(file: &File, lines: &Lines, values: &Values) -> [Option<bool>; 2] {
+    values.readings().map(|values| match file.mode {
         Mode::Off => Some(false),
-        _ => any(lines.iter().map(|line| holds(line, values))),
-    }
+        _ => any(lines.iter().map(|line| holds(line, &values))),
+    })
 }
 
 /// Returns the outcome by exempt policies and the lists of the file, if any applies.
@@ -195,7 +221,7 @@ fn before_any_count(file: &File, values: &Values) -> Option<Outcome> {
         |unreadable| Outcome::Wrong { policies: BTreeSet::new(), unreadable, of_others: BTreeSet::new() };
 
     let (mut exempt, mut may_exempt) = (BTreeSet::new(), BTreeSet::new());
-    match is_listed(file, &file.allow, values) {
+    match is_allowed(file, values) {
         Some(true) => _ = exempt.insert("allow".to_owned()),
         Some(false) => {}
         None => may_exempt.extend(names(&file.allow)),
@@ -207,7 +233,7 @@ fn before_any_count(file: &File, values: &Values) -> Option<Outcome> {
             None => may_exempt.extend(values.unreadable(policy.conditions.names())),
         }
     }
-    match (is_listed(file, &file.deny, values), file.mode) {
+    match (is_denied(file, values), file.mode) {
         _ if !exempt.is_empty() => Some(Outcome::Exempt(exempt)),
         // A trial can do without.
         (_, Mode::Off | Mode::Shadow) => None,
@@ -223,14 +249,23 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
         return outcome;
     }
     let mut would_deny = BTreeSet::new();
-    if is_listed(file, &file.deny, values) == Some(true) {
+    if is_denied(file, values) == Some(true) {
         would_deny.insert("deny".to_owned());
     }
+    // A reading without any policy is unmatched, even if another reading has one.
+    let both = |[one, other]: [bool; 2], [next, of_other]: [Option<bool>; 2]| {
+        [one | (next == Some(true)), other | (of_other == Some(true))]
+    };
+    let mut matched = both([false, false], readings_in(file, &file.allow, values));
     let (mut wrong, mut unknown, mut unread) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
     let mut of_others = BTreeSet::new();
-    let (mut deciding, mut tried, mut is_matched) = (Vec::new(), Vec::new(), false);
+    let (mut deciding, mut tried) = (Vec::new(), Vec::new());
     for policy in &file.policies {
-        let Some(counting) = &policy.counting else { continue };
+        let readings = readings_of(file, policy, values);
+        let Some(counting) = &policy.counting else {
+            matched = both(matched, readings);
+            continue;
+        };
         let is_shadow = mode(file, policy) == Mode::Shadow;
         match matches(file, policy, values) {
             Some(true) => {}
@@ -249,7 +284,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
         if matches!(who, Err(Lack::Missing)) && on_missing_key == OnMissingKey::Skip && !is_shadow {
             continue;
         }
-        is_matched = true;
+        matched = both(matched, readings);
         let is_unknown = match (&who, on_missing_key) {
             (Err(Lack::Missing), OnMissingKey::Deny) => true,
             // What is not an address is not missing.
@@ -284,7 +319,7 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
     if !wrong.is_empty() || !unread.is_empty() || !of_others.is_empty() {
         return Outcome::Wrong { policies: wrong, unreadable: unread, of_others };
     }
-    if !is_matched && file.denies_unmatched == Some(true) && file.mode == Mode::Enforce {
+    if matched != [true, true] && file.denies_unmatched == Some(true) && file.mode == Mode::Enforce {
         return Outcome::DeniedAsUnmatched;
     }
     if !unknown.is_empty() {
@@ -307,7 +342,7 @@ pub(crate) fn may_ask(file: &File, values: &Values, known: &BTreeSet<String>, at
     let mut listed = file.allow.iter().chain(&file.deny);
     !known.contains(attribute)
         && !file.policies.iter().any(is_exempt)
-        && is_listed(file, &file.allow, &values) != Some(true)
+        && is_allowed(file, &values) != Some(true)
         && (file.policies.iter().filter(may_match).any(|policy| policy.names(file).contains(&attribute))
             || listed.any(|(name, _)| name == attribute))
 }
@@ -317,12 +352,27 @@ fn mode(file: &File, policy: &Policy) -> Mode {
     if policy.is_enabled { own.min(file.mode) } else { Mode::Off }
 }
 
-/// Whether a policy matches, as far as the readable values show.
+/// Whether a policy, or a list of the whole file, matches only one of the two readings of a request.
+pub(crate) fn depends_on_reading(file: &File, values: &Values) -> bool {
+    let lists = [&file.allow, &file.deny].map(|lines| readings_in(file, lines, values));
+    let policies = file.policies.iter().map(|policy| readings_of(file, policy, values));
+    lists.into_iter().chain(policies).any(|[normalized, sent]| normalized != sent)
+}
+
+/// Whether a policy applies, as far as the readable values show: one that counts if it matches a reading of the request,
+/// an exempt one if it matches both.
 fn matches(file: &File, policy: &Policy, values: &Values) -> Option<bool> {
-    match mode(file, policy) {
+    let [normalized, sent] = readings_of(file, policy, values);
+    let (normalized, sent) = (normalized?, sent?);
+    Some(if policy.counting.is_none() { normalized && sent } else { normalized || sent })
+}
+
+/// Whether a policy matches each reading of a request, as far as the readable values show.
+fn readings_of(file: &File, policy: &Policy, values: &Values) -> [Option<bool>; 2] {
+    values.readings().map(|values| match mode(file, policy) {
         Mode::Off => Some(false),
-        _ => is_met(&policy.conditions, values),
-    }
+        _ => is_met(&policy.conditions, &values),
+    })
 }
 
 fn is_met(conditions: &Match, values: &Values) -> Option<bool> {

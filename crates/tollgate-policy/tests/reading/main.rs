@@ -54,6 +54,8 @@ struct Tally {
     charged: u64,
     tried: u64,
     would_deny: u64,
+    /// Requests with a path in whose two readings different policies match.
+    read_twice: u64,
 }
 
 struct Found {
@@ -87,7 +89,7 @@ fn prove() {
     let Search { files, tally, found } = &search;
     println!(
         "\nRESULT prove/policies files={files} requests={} seconds={seconds:.0} charged={} exempt={} denied={} \
-         wrong={} unreadable={} of_others={} violations={}",
+         wrong={} unreadable={} of_others={} read_twice={} violations={}",
         tally.requests,
         tally.charged,
         tally.exempt,
@@ -95,6 +97,7 @@ fn prove() {
         tally.wrong,
         tally.unreadable,
         tally.of_others,
+        tally.read_twice,
         u8::from(found.is_some())
     );
     assert!(found.is_none(), "{}", search.told());
@@ -151,6 +154,7 @@ impl Case {
         let mut subject = Subject::read(&self.file)?;
         for request in &self.requests {
             tally.count(&judge::outcome(&self.file, &request.values(), request.cost));
+            tally.read_twice += u64::from(judge::depends_on_reading(&self.file, &request.values()));
             subject.agrees(request).map_err(|fault| format!("{fault}\n{request:?}"))?;
         }
         Ok(())
@@ -205,6 +209,7 @@ impl Tally {
         self.charged += other.charged;
         self.tried += other.tried;
         self.would_deny += other.would_deny;
+        self.read_twice += other.read_twice;
     }
 
     /// Demands that each outcome occurs in at least one of a hundred requests.
@@ -221,9 +226,12 @@ impl Tally {
             charged,
             tried,
             would_deny,
+            read_twice,
         } = *self;
-        let outcomes =
-            [exempt, unmatched, listed, unknown, wrong, unreadable, of_others, charged, tried, would_deny];
+        let outcomes = [
+            exempt, unmatched, listed, unknown, wrong, unreadable, of_others, charged, tried, would_deny,
+            read_twice,
+        ];
         let rarest = outcomes.into_iter().min();
         assert!(rarest.is_some_and(|rarest| rarest * 100 > requests), "{self:?}");
     }

@@ -30,21 +30,31 @@ struct Whos {
 struct Seen<'a> {
     request: &'a Request,
     said: Vec<(&'a str, Result<AttributeValue<'static>, Unknown>)>,
+    sent_path: Option<AttributeValue<'static>>,
     /// The attributes that are known; `None` means all.
     known: Option<RefCell<BTreeSet<String>>>,
 }
 
 impl<'a> Seen<'a> {
     fn of(request: &'a Request, known: Option<BTreeSet<String>>) -> Self {
-        let said = request.attributes.iter().filter_map(|(name, said)| {
+        let mut sent_path = None;
+        let mut all = Vec::<(&str, Result<AttributeValue<'static>, Unknown>)>::new();
+        for (name, said) in &request.attributes {
             let value: AttributeValue<'static> = match said {
                 Said::Text(text) => text.clone().into(),
                 Said::List(texts) => texts.clone().into(),
-                Said::Unreadable => return Some((name.as_str(), Err(Unknown::Wrong))),
+                Said::Unreadable => {
+                    all.push((name.as_str(), Err(Unknown::Wrong)));
+                    continue;
+                }
             };
-            value.canonical(name).map(|value| (name.as_str(), Ok(value)))
-        });
-        Self { request, said: said.collect(), known: known.map(RefCell::new) }
+            let Some((value, sent)) = value.readings(name) else { continue };
+            if name == "path" && !all.iter().any(|(other, _)| *other == "path") {
+                sent_path = sent;
+            }
+            all.push((name.as_str(), Ok(value)));
+        }
+        Self { request, said: all, sent_path, known: known.map(RefCell::new) }
     }
 }
 
@@ -60,6 +70,12 @@ impl View for Seen<'_> {
     fn names(&self) -> impl Iterator<Item = &str> {
         // Includes names without a value, because a middleware may name what a request does not have.
         ["x", "y", "method", "path", "ip", "units", "z"].into_iter()
+    }
+
+    fn sent_path(&self) -> Option<Texts<'_>> {
+        // A path that is not known yet has no readings.
+        self.value("path").ok().flatten()?;
+        self.sent_path.as_ref().map(AttributeValue::texts)
     }
 
     fn is_verified(&self, name: &str) -> bool {

@@ -6,12 +6,16 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tollgate_policy::Printable;
 
-use super::report::{ChargeReport, PolicyReport, QuotasFrom, Report, WindowReport};
+use super::report::{ChargeReport, PathReport, PolicyReport, QuotasFrom, Report, WindowReport};
 
 /// Prints the outcome first, then the policies that count the request, then the others.
 impl fmt::Display for Report<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} (at {})", Printable(&self.message), time(self.at, None))?;
+        if let Some(PathReport { sent, normalized }) = &self.path {
+            let (sent, normalized) = (Printable(sent), Printable(normalized));
+            writeln!(f, "the path is read twice: as it was sent, `{sent}`, and normalized, `{normalized}`")?;
+        }
         let (count, others): (Vec<_>, Vec<_>) =
             self.policies.iter().partition(|policy| policy.because.is_empty());
         count.into_iter().chain(others).try_for_each(|policy| write!(f, "{policy}"))
@@ -33,6 +37,9 @@ impl fmt::Display for PolicyReport<'_> {
             Some(who) => writeln!(f, " counts {}", Printable(who))?,
             None if self.denies => writeln!(f, " denies the request")?,
             None => writeln!(f, " exempts the request")?,
+        }
+        if let Some(reading) = self.only_as {
+            writeln!(f, "  matches only the {reading} path")?;
         }
         if let Some(QuotasFrom { line, when }) = &self.quotas_from {
             writeln!(f, "  uses the quotas in line {line}, for {}", Printable(when.join(", ")))?;

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
 use tollgate_policy::{
-    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, PolicyKind, Refusal,
-    Test, Texts, TrialKind, Value,
+    AsSent, Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, PolicyKind,
+    Refusal, Test, Texts, TrialKind, Value, View,
 };
 
 /// The output of `--json`.
@@ -14,8 +14,17 @@ pub(super) struct Report<'a> {
     pub(super) at: i64,
     pub(super) outcome: &'static str,
     pub(super) message: String,
+    /// The two readings of the path, if it has two.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) path: Option<PathReport>,
     /// In the order of the file.
     pub(super) policies: Vec<PolicyReport<'a>>,
+}
+
+#[derive(Serialize)]
+pub(super) struct PathReport {
+    pub(super) sent: String,
+    pub(super) normalized: String,
 }
 
 #[derive(Serialize)]
@@ -26,8 +35,11 @@ pub(super) struct PolicyReport<'a> {
     pub(super) file: Option<&'a str>,
     pub(super) line: Option<usize>,
     pub(super) mode: &'static str,
-    /// Whether all conditions of the policy hold.
+    /// Whether all conditions of the policy hold, so that it applies.
     pub(super) matches: bool,
+    /// The only reading of the path, `sent` or `normalized`, in which they hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) only_as: Option<&'static str>,
     /// Whether the policy admits matching requests without counting.
     pub(super) exempt: bool,
     /// Whether the policy denies every matching request.
@@ -90,7 +102,12 @@ impl<'a> Report<'a> {
             .map(|policy| PolicyReport { file: file(policy), ..request.of(policy) })
             .collect();
         let (outcome, message) = request.summary();
-        Self { at: at.as_unix_millis(), outcome, message, policies }
+        let text = |texts: Texts<'_>| texts.to_string();
+        let path = AsSent::of(attributes).zip(attributes.value("path")).map(|(_, normalized)| PathReport {
+            sent: attributes.sent_path().map(text).unwrap_or_default(),
+            normalized: text(normalized),
+        });
+        Self { at: at.as_unix_millis(), outcome, message, path, policies }
     }
 }
 
@@ -134,6 +151,7 @@ impl<'a> Request<'a, '_> {
             line: policy.at().map(|at| at.line),
             mode: policy.mode().name(),
             matches: policy.matches(self.attributes) == Ok(true),
+            only_as: self.only_as(policy),
             exempt: policy.is_exempt(),
             denies: policy.kind() == PolicyKind::Deny,
             because: self.why_not(policy),
@@ -156,15 +174,7 @@ impl<'a> Request<'a, '_> {
         if policy.mode() == Mode::Off {
             return vec!["it is off".to_owned()];
         }
-        let conditions = policy.conditions();
-        let mut failing: Vec<String> = self.failing(conditions.all()).collect();
-        // For each alternative, the first condition that fails.
-        let alternatives: Vec<Option<String>> =
-            conditions.any().map(|any| self.failing(any).next()).collect();
-        if !alternatives.is_empty() && alternatives.iter().all(Option::is_some) {
-            let reasons: Vec<String> = alternatives.into_iter().flatten().collect();
-            failing.push(format!("none of `any` holds: {}", reasons.join(", ")));
-        }
+        let failing = self.failing(policy);
         if !failing.is_empty() || policy.is_exempt() || self.is_denied_by(policy) {
             return failing;
         }
@@ -204,23 +214,31 @@ impl<'a> Request<'a, '_> {
         matches!(&self.outcome, Ok(Outcome::Deny(denying)) if denying.name() == policy.name())
     }
 
-    /// Returns why these conditions fail, for each that does.
-    fn failing(&self, conditions: &[Condition]) -> impl Iterator<Item = String> {
-        let failing = conditions.iter().filter(|condition| condition.holds(self.attributes) != Ok(true));
-        failing.map(|condition| self.why_it_fails(condition))
+    /// Returns the reading of the path in which alone the conditions of the policy hold.
+    fn only_as(&self, policy: &Policy) -> Option<&'static str> {
+        let sent = AsSent::of(self.attributes).filter(|_| policy.mode() != Mode::Off)?;
+        let conditions = policy.conditions();
+        match (conditions.holds(self.attributes), conditions.holds(&sent)) {
+            (Ok(true), Ok(false)) => Some("normalized"),
+            (Ok(false), Ok(true)) => Some("sent"),
+            _ => None,
+        }
     }
 
-    fn why_it_fails(&self, condition: &Condition) -> String {
-        let name = condition.attribute();
-        let Some(value) = self.attributes.value(name) else {
-            return format!("{condition} does not hold: there is no `{name}`");
-        };
-        match Value::of(name, value).counted() {
-            Err(fault) if *condition.test() == Test::Present => {
-                format!("{condition} does not hold: `{name}` {fault}")
-            }
-            _ => format!("{condition} does not match `{value}`"),
+    /// Returns why the conditions of the policy fail; empty if it applies.
+    fn failing(&self, policy: &Policy) -> Vec<String> {
+        let mut failing = failing(policy.conditions(), self.attributes);
+        let Some(sent) = AsSent::of(self.attributes) else { return failing };
+        let as_sent = self::failing(policy.conditions(), &sent);
+        if !policy.is_exempt() && (failing.is_empty() || as_sent.is_empty()) {
+            return Vec::new();
         }
+        let only = self.only_as(policy);
+        let only =
+            only.map(|reading| format!("it matches only the {reading} path and would have to match both"));
+        let others: Vec<String> = as_sent.into_iter().filter(|reason| !failing.contains(reason)).collect();
+        failing.extend(others.into_iter().chain(only));
+        failing
     }
 
     fn what_is_missing(&self, policy: &Policy) -> Option<String> {
@@ -286,6 +304,36 @@ impl<'a> Request<'a, '_> {
             },
             zone: quota.zone().map(str::to_owned),
         }
+    }
+}
+
+/// Returns why these conditions fail in one reading of a request.
+fn failing<V: View>(conditions: &Conditions, view: &V) -> Vec<String> {
+    let each = |conditions: &[Condition]| -> Vec<String> {
+        let failing = conditions.iter().filter(|condition| condition.holds(view) != Ok(true));
+        failing.map(|condition| why_it_fails(condition, view)).collect()
+    };
+    let mut failing = each(conditions.all());
+    // For each alternative, the first condition that fails.
+    let alternatives: Vec<Option<String>> =
+        conditions.any().map(|any| each(any).into_iter().next()).collect();
+    if !alternatives.is_empty() && alternatives.iter().all(Option::is_some) {
+        let reasons: Vec<String> = alternatives.into_iter().flatten().collect();
+        failing.push(format!("none of `any` holds: {}", reasons.join(", ")));
+    }
+    failing
+}
+
+fn why_it_fails<V: View>(condition: &Condition, view: &V) -> String {
+    let name = condition.attribute();
+    let Ok(Some(value)) = view.value(name) else {
+        return format!("{condition} does not hold: there is no `{name}`");
+    };
+    match Value::of(name, value).counted() {
+        Err(fault) if *condition.test() == Test::Present => {
+            format!("{condition} does not hold: `{name}` {fault}")
+        }
+        _ => format!("{condition} does not match `{value}`"),
     }
 }
 

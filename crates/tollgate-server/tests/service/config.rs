@@ -230,6 +230,45 @@ fn a_file_that_is_not_there_is_a_wrong_argument() {
 }
 
 #[test]
+fn the_readings_of_a_path_are_explained() {
+    const LIMITS: &str = "
+policies:
+  - { name: health, match: { path: /healthz }, exempt: true }
+  - { name: all, key: [ip], quotas: [5/1m] }
+  - { name: api, match: { path: '/api/*' }, key: [ip], quotas: [6/1m] }
+  - { name: login, match: { path: /login }, key: [ip], quotas: [7/1m] }
+";
+    let file = file("limits.yaml", LIMITS);
+    let explain = |path: &str, more: &[&str]| {
+        let arguments = [&[path, "ip=192.0.2.1", "--at", "2026-11-21T16:00:00Z"], more].concat();
+        let (status, said, error) = run("explain", &file, &arguments);
+        assert_eq!((status, error.as_str()), (Some(0), ""));
+        said
+    };
+    assert_eq!(
+        explain("path=/api/..%2fhealthz", &[]),
+        "allowed if all 2 quotas have room (at 2026-11-21T16:00:00Z)
+the path is read twice: as it was sent, `/api/..%2fhealthz`, and normalized, `/healthz`
+all (line 4) counts ip=192.0.2.1/32
+  takes 1 of 5/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z
+api (line 5) counts ip=192.0.2.1/32
+  matches only the sent path
+  takes 1 of 6/1m, from 2026-11-21T16:00:00Z to 2026-11-21T16:01:00Z
+health (line 3) does not match: path: /healthz does not match `/api/..%2fhealthz`; it matches only the normalized path \
+and would have to match both
+login (line 6) does not match: path: /login does not match `/healthz`; path: /login does not match `/api/..%2fhealthz`
+"
+    );
+    let said: serde_json::Value =
+        serde_json::from_str(&explain("path=/api/../login", &["--json"])).expect("JSON");
+    assert_eq!(said["path"], serde_json::json!({ "sent": "/api/../login", "normalized": "/login" }));
+    let readings =
+        said["policies"].as_array().expect("a list").iter().map(|policy| policy["only_as"].as_str());
+    assert_eq!(readings.collect::<Vec<_>>(), [None, None, Some("sent"), Some("normalized")]);
+    assert!(!explain("path=/login", &[]).contains("twice"));
+}
+
+#[test]
 fn a_request_is_explained() {
     let file = file("shop.yaml", SHOP);
     let explain = |arguments: &[&str]| {

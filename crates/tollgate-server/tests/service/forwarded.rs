@@ -86,6 +86,30 @@ unmatched: allow
     assert_eq!(used(&server, &attributes), 2);
 }
 
+/// An operator limited all requests and exempted the health check. `GET /api/..%2fhealthz` was exempt, and Flask and
+/// Express served it as `/api`: any client could avoid the limit.
+#[test]
+fn a_spelling_of_an_exempt_path_that_services_may_read_otherwise_is_counted() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: all, key: [ip], quotas: [9/1d@first_hit] }
+  - { name: health, match: { path: /healthz }, exempt: true }
+";
+    let server = started(&folder, policies, &[]);
+    let spellings = ["/api/..%2fhealthz", "/api/../healthz", "/api/%2e%2e/healthz", "/api//../healthz"];
+    for (number, path) in (1..).zip(spellings) {
+        let uri = format!("X-Forwarded-Uri: {path}?a=/healthz");
+        let reply = forward(&server, &[LOGIN[0], &uri, LOGIN[2], LOGIN[3]]);
+        assert_eq!((reply.status, &reply.json()["used"]), (200, &json!(2 * number - 1)), "{path}");
+        let uri = format!("X-Original-URI: {path}");
+        let original = ["X-Original-Method: GET", &uri, "X-Original-Host: a.example", LOGIN[3]];
+        assert_eq!(forward(&server, &original).json()["used"], 2 * number, "{path}");
+    }
+    let reply = forward(&server, &[LOGIN[0], "X-Forwarded-Uri: /healthz?a=b", LOGIN[2], LOGIN[3]]);
+    assert_eq!(reply.json()["ground"], "exempt");
+}
+
 #[test]
 fn a_denial_has_the_status_that_the_proxy_understands() {
     let folder = Folder::new();

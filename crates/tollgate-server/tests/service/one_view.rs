@@ -138,6 +138,21 @@ fn explain_sees_the_request_as_every_server_does() {
     }
 }
 
+/// The command normalized a path before it sent it, so the service could not read it as it was given.
+#[test]
+fn the_command_sends_a_path_as_it_is_given() {
+    let (_folder, file) = limits();
+    let server = Server::start(&["--config", &file]);
+    let arguments = ["path=/api/..%2flogin", "ip=192.0.2.1", "method=GET"];
+    let output = tollgate()
+        .args(["check", "--server", &format!("http://{}", server.public), "--json"])
+        .args(arguments)
+        .output()
+        .expect("it runs");
+    let checked: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
+    assert_eq!(names(&json!(quotas(&checked))), ["login", "api"]);
+}
+
 /// A test holds of a list if it holds of one of its texts, whoever says it.
 #[test]
 fn service_explain_and_middleware_read_lists_and_booleans_alike() {

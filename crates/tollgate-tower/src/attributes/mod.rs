@@ -84,7 +84,7 @@ pub struct AttributeSources {
 
 /// The source of a value.
 enum Source {
-    /// The [path](Head::path), which is already decoded.
+    /// The [path](Head::path).
     Path,
     /// Read for every request.
     AtHand(Box<dyn AttributeSource>),

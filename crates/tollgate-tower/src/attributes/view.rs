@@ -28,6 +28,8 @@ pub(crate) struct Values<'r> {
     verified: Cow<'r, [bool]>,
     /// One for each name.
     values: SmallVec<[Known<'r>; 4]>,
+    /// The path as it was sent, if it has two readings.
+    sent_path: Option<AttributeValue<'r>>,
     /// The errors of invalid values.
     faults: Vec<(usize, AttributeError)>,
 }
@@ -40,15 +42,17 @@ impl<'r> RequestView<'r> {
             names: (&*sources.names).into(),
             verified: (&*sources.verified).into(),
             values: SmallVec::with_capacity(sources.names.len()),
+            sent_path: None,
             faults: Vec::new(),
         };
         for (place, source) in sources.sources.iter().enumerate() {
-            values.values.push(match source {
-                Source::Path => Ok(Some(head.path().into())),
-                _ => Err(Unknown::NotYet),
-            });
-            if let Source::AtHand(source) = source {
-                values.put(place, source.attribute(head));
+            values.values.push(Err(Unknown::NotYet));
+            match (source, head.route()) {
+                // A route is no path that was sent, and has one reading.
+                (Source::Path, Some(route)) => values.set(place, Some((route.into(), None))),
+                (Source::Path, None) => values.put(place, Ok(Some(head.sent_path().into()))),
+                (Source::AtHand(source), _) => values.put(place, source.attribute(head)),
+                _ => {}
             }
         }
         Self { head, sources, values }
@@ -62,6 +66,7 @@ impl<'r> RequestView<'r> {
             names: (&*sources.names).into(),
             verified: (&*sources.verified).into(),
             values: values.collect(),
+            sent_path: known.sent_path,
             faults: known.faults,
         };
         Self { head, sources, values }
@@ -124,13 +129,26 @@ impl<'r> Values<'r> {
 
     fn put(&mut self, place: usize, found: Found<'r>) {
         let (Some(name), Some(value)) = (self.names.get(place), self.values.get_mut(place)) else { return };
-        *value = match found {
-            Ok(found) => Ok(found.and_then(|value| value.canonical(name))),
-            Err(fault) => {
-                self.faults.push((place, fault));
-                Err(Unknown::Wrong)
+        match found {
+            Ok(found) => {
+                let readings = found.and_then(|value| value.readings(name));
+                self.set(place, readings);
             }
-        };
+            Err(fault) => {
+                *value = Err(Unknown::Wrong);
+                self.faults.push((place, fault));
+            }
+        }
+    }
+
+    /// Notes a value, and the path as it was sent if that is another one.
+    fn set(&mut self, place: usize, readings: Option<(AttributeValue<'r>, Option<AttributeValue<'r>>)>) {
+        let (value, sent) = readings.unzip();
+        if let Some(known) = self.values.get_mut(place) {
+            *known = Ok(value);
+        }
+        // Only a path has a second reading.
+        self.sent_path = sent.flatten().or(self.sent_path.take());
     }
 
     /// The error of this attribute's value.
@@ -146,6 +164,7 @@ impl<'r> Values<'r> {
             names: self.names.to_vec().into(),
             verified: self.verified.to_vec().into(),
             values: self.values.iter().map(owned).collect(),
+            sent_path: self.sent_path.clone().map(AttributeValue::into_owned),
             faults: self.faults.clone(),
         }
     }
@@ -161,6 +180,10 @@ impl View for Values<'_> {
 
     fn names(&self) -> impl Iterator<Item = &str> {
         self.names.iter().map(AsRef::as_ref)
+    }
+
+    fn sent_path(&self) -> Option<Texts<'_>> {
+        self.sent_path.as_ref().map(AttributeValue::texts)
     }
 
     fn is_verified(&self, name: &str) -> bool {
@@ -183,6 +206,10 @@ impl View for RequestView<'_> {
 
     fn names(&self) -> impl Iterator<Item = &str> {
         self.values.names()
+    }
+
+    fn sent_path(&self) -> Option<Texts<'_>> {
+        self.values.sent_path()
     }
 
     fn is_verified(&self, name: &str) -> bool {

@@ -53,7 +53,11 @@ impl RateLimitLayerBuilder {
     /// `/files/{*rest}`. If several match, only the most specific applies.
     ///
     /// Routes are compared with the [path](crate::Head::path) of a request: the route that the router has matched or,
-    /// if there is none, the canonical form of the client's path. A route for GET matches HEAD as well.
+    /// if there is none, the path that the client sent. A route for GET matches HEAD as well.
+    ///
+    /// A path in another spelling than its canonical form, such as `/api/..%2fhealth`, is compared both in that form and
+    /// as it was sent, because services may read either. A route whose rule counts matches if one of the two does; an
+    /// [unlimited](Rule::unlimited) one matches only if both do.
     #[must_use]
     pub fn route(mut self, route: &str, rule: Rule) -> Self {
         self.routes.push((route.into(), rule));

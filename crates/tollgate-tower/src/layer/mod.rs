@@ -73,7 +73,7 @@ pub struct RateLimitLayer {
 /// All rules of a layer; `None` where nothing is counted.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    routes: Routes<Option<Arc<Gate>>>,
+    routes: Routes<Arc<Gate>>,
     others: Option<Arc<Gate>>,
     /// Whether paths are not enough in place of matched routes.
     needs_route: Option<Arc<Settings>>,

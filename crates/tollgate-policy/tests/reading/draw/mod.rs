@@ -88,6 +88,10 @@ impl Draw {
             };
             let value = value.unwrap_or_else(|| self.value_of(name));
             let value = if self.once_in(4) { self.damaged(&value) } else { value };
+            let value = match self.value_near(name) {
+                Some(near) if name == "path" && self.once_in(4) => self.detour(&near, &value),
+                _ => value,
+            };
             let said = match self.once_in(if ["x", "y", "units"].contains(&name) { 5 } else { 40 }) {
                 true => Said::List(self.list(name, value)),
                 false => Said::Text(value),

@@ -37,6 +37,13 @@ impl Draw {
         (0..length).map(|_| ALPHABET[self.random.usize(..usual)]).collect()
     }
 
+    /// Returns a path that is the second one if its dot segments are removed, and begins like the first.
+    pub(super) fn detour(&mut self, first: &str, second: &str) -> String {
+        let up = *self.random.choice(&["/..", "/%2e%2E", "%2f.."]).expect("there are some");
+        let steps = first.split('/').filter(|segment| !matches!(*segment, "" | "." | "..")).count();
+        format!("{}{}{second}", first.trim_end_matches('/'), up.repeat(steps))
+    }
+
     /// Returns a slightly different value, or the same in another spelling.
     pub(super) fn damaged(&mut self, value: &str) -> String {
         let at =
