@@ -7,6 +7,7 @@ use tollgate::{Charge, Key, PolicyQuota};
 use crate::cost::CostError;
 use crate::overrides::ListPlace;
 use crate::policy::Quotas;
+use crate::reading::Readings;
 use crate::{Identity, KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
 
 /// The result of matching a request.
@@ -120,7 +121,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) key: Key<'a>,
     pub(crate) cost: u32,
     quotas: &'a Quotas,
-    /// The same quotas, if the request itself sets limits.
+    /// The quotas in their place, if the request itself sets limits, or its readings lead to two lists.
     limited: Option<Box<Limited>>,
 }
 
@@ -129,6 +130,8 @@ pub(crate) struct Entry<'a> {
 struct Limited {
     enforced: Box<[PolicyQuota]>,
     candidates: Box<[PolicyQuota]>,
+    /// The same as the policy has them, if they are of two lists: those that decide, and candidates.
+    declared: Option<[Box<[PolicyQuota]>; 2]>,
 }
 
 /// The attributes that must be known of a request; each variant includes the previous ones.
@@ -285,6 +288,7 @@ impl<'a> Entry<'a> {
         policy: &'a Policy,
         number: u32,
         view: &'a V,
+        readings: Readings,
         cost: u32,
         needed: Needed<'_>,
     ) -> Result<Self, Lack<'a>> {
@@ -293,13 +297,24 @@ impl<'a> Entry<'a> {
             Err(_) if needed < Needed::Cost => 0,
             cost => cost.map_err(Lack::Cost)?,
         };
-        let list = policy.list_for(view).map_err(Lack::Override)?;
-        let quotas = policy.list(list);
-        let limited = match Limited::of(quotas, view) {
-            Err(_) if needed < Needed::Limits => None,
-            limited => limited.map_err(Lack::Limit)?,
+        let (list, other) = policy.lists_for(view, readings).map_err(Lack::Override)?;
+        let limited = |quotas| match Limited::of(quotas, view) {
+            Err(_) if needed < Needed::Limits => Ok(None),
+            limited => limited.map_err(Lack::Limit),
         };
-        Ok(Self { policy, applied: Applied { policy: number, list }, key, cost, quotas, limited })
+        let quotas = policy.list(list);
+        let mut limited_quotas = limited(quotas)?;
+        if let Some(other) = other.map(|other| policy.list(other)) {
+            limited_quotas = Some(Limited::stricter([(quotas, limited_quotas), (other, limited(other)?)]));
+        }
+        Ok(Self {
+            policy,
+            applied: Applied { policy: number, list },
+            key,
+            cost,
+            quotas,
+            limited: limited_quotas,
+        })
     }
 }
 
@@ -316,7 +331,38 @@ impl Limited {
             // A trial lets no request fail.
             candidates => candidates.unwrap_or_default(),
         };
-        Ok(Some(Box::new(Self { enforced, candidates })))
+        Ok(Some(Box::new(Self { enforced, candidates, declared: None })))
+    }
+
+    /// Returns the quotas of two lists together. Of two with the same counters, the one with the lower limit stays.
+    fn stricter(lists: [(&Quotas, Option<Box<Self>>); 2]) -> Box<Self> {
+        let (mut decide, mut tried) = (Vec::new(), Vec::new());
+        for (Quotas { enforced, candidates }, limited) in &lists {
+            let limited = limited.as_deref();
+            add_stricter(&mut decide, &enforced.quotas, limited.map(|limited| &*limited.enforced));
+            add_stricter(&mut tried, &candidates.quotas, limited.map(|limited| &*limited.candidates));
+        }
+        let (declared, enforced): (Vec<_>, Vec<_>) = decide.into_iter().unzip();
+        let (declared_candidates, candidates): (Vec<_>, Vec<_>) = tried.into_iter().unzip();
+        let declared = Some([declared.into(), declared_candidates.into()]);
+        Box::new(Self { enforced: enforced.into(), candidates: candidates.into(), declared })
+    }
+}
+
+/// Adds quotas, each as the policy has it and with the limit of the request, unless one with the same counters is as
+/// strict.
+fn add_stricter(
+    kept: &mut Vec<(PolicyQuota, PolicyQuota)>,
+    declared: &[PolicyQuota],
+    limited: Option<&[PolicyQuota]>,
+) {
+    for (declared, quota) in declared.iter().zip(limited.unwrap_or(declared)) {
+        let pair = || (declared.clone(), quota.clone());
+        match kept.iter_mut().find(|(_, other)| other.shares_counters_with(quota)) {
+            None => kept.push(pair()),
+            Some(other) if quota.quota().limit() < other.1.quota().limit() => *other = pair(),
+            Some(_) => {}
+        }
     }
 }
 
@@ -330,7 +376,20 @@ impl Entry<'_> {
         self.limited.as_ref().map_or(&self.quotas.candidates.quotas, |limited| &limited.candidates)
     }
 
-    /// Returns whether the request itself sets its limits.
+    /// The same as the policy has them.
+    pub(crate) fn declared(&self) -> &[PolicyQuota] {
+        self.declared_in_both().map_or(&self.quotas.enforced.quotas, |[enforced, _]| enforced)
+    }
+
+    fn declared_candidates(&self) -> &[PolicyQuota] {
+        self.declared_in_both().map_or(&self.quotas.candidates.quotas, |[_, candidates]| candidates)
+    }
+
+    fn declared_in_both(&self) -> Option<&[Box<[PolicyQuota]>; 2]> {
+        self.limited.as_ref()?.declared.as_ref()
+    }
+
+    /// Returns whether its quotas are not simply a list of the policy.
     pub(crate) const fn is_limited(&self) -> bool {
         self.limited.is_some()
     }
@@ -367,10 +426,9 @@ impl<'a> Trial<'a> {
     /// that it may be.
     #[must_use]
     pub fn declared(&self) -> &'a [PolicyQuota] {
-        let Quotas { enforced, candidates } = self.entry.quotas;
         match self.kind {
-            TrialKind::Shadow => &enforced.quotas,
-            TrialKind::Candidate => &candidates.quotas,
+            TrialKind::Shadow => self.entry.declared(),
+            TrialKind::Candidate => self.entry.declared_candidates(),
         }
     }
 }

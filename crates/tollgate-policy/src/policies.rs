@@ -148,7 +148,7 @@ impl Policies {
                 PolicyKind::Count if !needed.is_about(policy) => continue,
                 PolicyKind::Count => {}
             }
-            match Entry::of(policy, candidate.number(), view, cost, needed) {
+            match Entry::of(policy, candidate.number(), view, readings, cost, needed) {
                 Ok(entry) => matched.push(entry),
                 Err(lack) => match lack.undecided() {
                     Some(other) if !policy.does_without(other) => return Err(other.into()),

@@ -363,7 +363,7 @@ impl Policy {
 
     /// Returns whether its conditions and those of the other may hold for one request, as far as their written form
     /// shows it. Returns `false` only if they hold for no request that has one value for each attribute; an attribute
-    /// with several values, such as a list of roles, may still meet both.
+    /// with several values, such as a list of roles or a path with two [readings](crate::AsSent), may still meet both.
     ///
     /// # Examples
     ///
@@ -387,18 +387,32 @@ impl Policy {
         overlap(&self.conditions, &other.conditions)
     }
 
-    /// Returns the override for a request: the first that holds.
+    /// Returns the override for one reading of a request: the first that holds. If two [readings](crate::AsSent) match
+    /// the policy and have different quotas, those of both apply; of two that share counters, the one with the lower limit.
     ///
     /// # Errors
     ///
     /// If that depends on an attribute whose value is not known.
     pub fn override_for<V: View>(&self, view: &V) -> Result<Option<&Override>, Undecided<'_>> {
-        Ok(self.list_for(view)?.of_override(&self.overrides))
+        Ok(ListPlace::find(&self.overrides, view)?.of_override(&self.overrides))
     }
 
-    /// The list of quotas for a request: that of its override, else the policy's own.
-    pub(crate) fn list_for<V: View>(&self, view: &V) -> Result<ListPlace, Undecided<'_>> {
-        ListPlace::find(&self.overrides, view)
+    /// The list of quotas for a request: that of its override, else the policy's own. If it matches two readings of the
+    /// request that have different lists, also the other.
+    pub(crate) fn lists_for<V: View>(
+        &self,
+        view: &V,
+        matched: Readings,
+    ) -> Result<(ListPlace, Option<ListPlace>), Undecided<'_>> {
+        let find_normalized = || ListPlace::find(&self.overrides, view);
+        let sent = if self.overrides.is_empty() { None } else { AsSent::of(view) };
+        let Some(sent) = sent.filter(|_| matched.sent) else { return Ok((find_normalized()?, None)) };
+        let as_sent = ListPlace::find(&self.overrides, &sent)?;
+        if !matched.normalized {
+            return Ok((as_sent, None));
+        }
+        let normalized = find_normalized()?;
+        Ok((normalized, (as_sent != normalized).then_some(as_sent)))
     }
 
     /// A list that this policy gave.

@@ -201,7 +201,8 @@ impl Rule {
         Self { reserves: true, ..self }
     }
 
-    /// Admits requests uncounted for which this is true.
+    /// Admits requests uncounted for which this is true. For a path, prefer an [unlimited](Self::unlimited) route: it
+    /// does not match an unusual spelling that the service may read otherwise.
     #[must_use]
     pub fn skip(self, skip: impl Fn(Head<'_>) -> bool + Send + Sync + 'static) -> Self {
         Self { skip: Some(Arc::new(skip)), ..self }

@@ -151,16 +151,34 @@ pub(super) enum Basis {
 pub(super) struct Charged {
     /// Lists of quotas, one after another.
     pub(super) applied: SmallVec<[Applied; 2]>,
-    /// The quotas of all these lists, if the request itself set some limits.
-    limited: Option<Box<[PolicyQuota]>>,
+    /// The quotas in the place of all these lists, if some of them are not simply those of a list.
+    limited: Option<Box<[LimitedQuota]>>,
     /// Whether any policy matches.
     is_any: bool,
+}
+
+/// A quota of a policy, with a limit of its own.
+#[derive(Debug, Clone)]
+struct LimitedQuota {
+    policy: u32,
+    declared: PolicyQuota,
+    quota: PolicyQuota,
 }
 
 impl Charged {
     pub(super) fn of(matched: &Matched<'_>) -> Self {
         let is_limited = matched.deciding().any(Entry::is_limited);
-        let quotas = || matched.deciding().flat_map(|entry| entry.quotas().iter().cloned()).collect();
+        let limited = |entry: &Entry<'_>| {
+            let policy = entry.applied.policy;
+            let pairs = entry.declared().iter().zip(entry.quotas());
+            let limited = pairs.map(|(declared, quota)| LimitedQuota {
+                policy,
+                declared: declared.clone(),
+                quota: quota.clone(),
+            });
+            limited.collect::<SmallVec<[LimitedQuota; 2]>>()
+        };
+        let quotas = || matched.deciding().flat_map(limited).collect();
         Self {
             applied: matched.deciding().map(|entry| entry.applied).collect(),
             limited: is_limited.then(quotas),
@@ -371,6 +389,9 @@ impl PolicyDecision {
     /// The place of the policy that decided.
     fn deciding(&self) -> Option<u32> {
         match &self.basis {
+            Basis::Charged(Decided { deciding, .. }, Charged { limited: Some(limited), .. }) => {
+                limited.get(*deciding).map(|limited| limited.policy)
+            }
             Basis::Charged(decided, charged) => {
                 let mut left = decided.deciding;
                 charged.applied.iter().find_map(|applied| {
@@ -392,14 +413,17 @@ impl PolicySet {
         &'a self,
         charged: &'a Charged,
     ) -> impl Iterator<Item = (&'a Policy, &'a PolicyQuota, &'a PolicyQuota)> {
-        let all = charged.applied.iter().flat_map(|applied| {
-            let policy = self.policies().policy(applied.policy);
-            policy.into_iter().flat_map(|policy| self.list(*applied).iter().map(move |quota| (policy, quota)))
+        let limited = charged.limited.iter().flatten();
+        let limited = limited.filter_map(|LimitedQuota { policy, declared, quota }| {
+            Some((self.policies().policy(*policy)?, declared, quota))
         });
-        all.enumerate().map(|(place, (policy, declared))| {
-            let limited = charged.limited.as_ref().and_then(|limited| limited.get(place));
-            (policy, declared, limited.unwrap_or(declared))
-        })
+        let lists = if charged.limited.is_none() { charged.applied.as_slice() } else { &[] };
+        let quotas = lists.iter().flat_map(|applied| {
+            let policy = self.policies().policy(applied.policy);
+            let quotas = |policy| self.list(*applied).iter().map(move |quota| (policy, quota, quota));
+            policy.into_iter().flat_map(quotas)
+        });
+        limited.chain(quotas)
     }
 
     fn list(&self, applied: Applied) -> &[PolicyQuota] {

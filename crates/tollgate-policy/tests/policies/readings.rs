@@ -1,6 +1,8 @@
 //! A path that decoding or dot segments change is read twice: as it was sent, and normalized.
 
-use tollgate_policy::{Attributes, Config, Outcome};
+use tollgate::MemoryStore;
+use tollgate_policy::{Attributes, Config, Outcome, Policy, PolicyLimiter};
+use tollgate_testkit::block_on;
 
 /// Returns the outcome for this path: the policies that count it, or the one that decides without.
 fn outcome(policies: &str, path: &str) -> Vec<String> {
@@ -130,4 +132,74 @@ policies:
         name.key(&request).map(|key| key.canonical_bytes().into_owned()).unwrap()
     };
     assert!(key("/a/../b") == key("/b") && key("/%62") == key("/b") && key("/a") != key("/b"));
+}
+
+/// An override was a second way to be exempt: it gave more units to `/healthz`, and so to `/api/../healthz`.
+#[test]
+fn the_quotas_of_both_readings_apply_where_overrides_differ() {
+    let limits = "
+policies:
+  - name: api
+    match: { path: { not: /off/* } }
+    key: [ip]
+    quotas: [5/1m, 50/1h]
+    candidate: [4/1m]
+    overrides:
+      - { when: { path: /healthz }, quotas: unlimited }
+      - { when: { path: /search/* }, quotas: [3/1m, 9/1s], candidate: [2/1m] }
+      - { by: path, values: { /bulk: [500/1m] } }
+";
+    let config = Config::parse("tollgate.yaml", limits).unwrap_or_else(|error| panic!("{error}"));
+    let charged = |path: &str| {
+        let request: Attributes<'_> = [("path", path), ("ip", "192.0.2.7")].into_iter().collect();
+        let Ok(Outcome::Charge(matched)) = config.policies().charges(&request, 1) else { panic!("{path}") };
+        let trials = matched.trials().flat_map(|trial| {
+            assert_eq!(trial.declared().len(), trial.charges().count());
+            trial.charges()
+        });
+        let written = |charge: tollgate::Charge<'_>| charge.counter().quota().quota().to_string();
+        let mut all: Vec<String> = matched.enforced().map(written).collect();
+        all.extend(trials.map(|charge| format!("tried {}", written(charge))));
+        all
+    };
+    assert_eq!(charged("/healthz"), [""; 0]);
+    assert_eq!(charged("/api"), ["5/1m", "50/1h", "tried 4/1m"]);
+    assert_eq!(charged("/api/../healthz"), ["5/1m", "50/1h", "tried 4/1m"]);
+    assert_eq!(charged("/search/../api"), ["3/1m", "50/1h", "9/1s", "tried 2/1m"]);
+    assert_eq!(charged("/api/../search/x"), ["3/1m", "9/1s", "50/1h", "tried 2/1m"]);
+    assert_eq!(charged("/search/../healthz"), ["3/1m", "9/1s", "tried 2/1m"]);
+    assert_eq!(charged("/api/../bulk"), ["5/1m", "50/1h", "tried 4/1m"]);
+    assert_eq!(charged("/search/%62ulk"), ["3/1m", "9/1s", "tried 2/1m"]);
+    // The policy does not match the other reading.
+    assert_eq!(charged("/off/../search/x"), ["3/1m", "9/1s", "tried 2/1m"]);
+    assert_eq!(charged("/search/../off/x"), ["3/1m", "9/1s", "tried 2/1m"]);
+}
+
+/// A decision names the quotas that were charged, with their limits, and the policy that decided.
+#[test]
+fn a_decision_reports_the_quotas_of_both_readings() {
+    let limits = "
+policies:
+  - name: api
+    key: [ip]
+    quotas: [5/1m@first_hit]
+    overrides: [{ when: { path: /search }, quotas: [1/1m@first_hit, 9/1h@first_hit] }]
+  - { name: last, key: [ip], quotas: [5/1d@first_hit] }
+";
+    let config = Config::parse("tollgate.yaml", limits).unwrap_or_else(|error| panic!("{error}"));
+    let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), "tollgate.yaml");
+    let request: Attributes<'_> = [("path", "/x/../search"), ("ip", "192.0.2.7")].into_iter().collect();
+    let decide = || block_on(limiter.check(&request, 1)).unwrap();
+    assert!(decide().is_allowed());
+    let denied = decide();
+    assert_eq!((denied.is_allowed(), denied.policy().map(Policy::name)), (false, Some("api")));
+    let quotas = denied.quotas().map(|it| (it.policy.name(), it.quota.quota().to_string(), it.state.used()));
+    assert_eq!(
+        quotas.collect::<Vec<_>>(),
+        [
+            ("api", "1/1m@first_hit".to_owned(), 1),
+            ("api", "9/1h@first_hit".to_owned(), 1),
+            ("last", "5/1d@first_hit".to_owned(), 1),
+        ]
+    );
 }

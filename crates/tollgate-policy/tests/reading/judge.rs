@@ -293,11 +293,17 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
         };
         let counted = who.and_then(|who| {
             let cost = cost(&counting.cost, values, asked)?;
-            let (quotas, candidates) = quotas(file, counting, values)?;
+            // Both are looked up before any limit is read.
+            let lists = lists(file, counting, values, readings)?;
+            let mut charged = Vec::new();
+            for (quotas, candidates) in lists {
+                // A trial is left out if its limits are invalid.
+                charged.push((limited(&quotas, values)?, limited(&candidates, values).unwrap_or_default()));
+            }
+            let (quotas, candidates): (Vec<_>, Vec<_>) = charged.into_iter().unzip();
             let counted = |quota| Counted { policy: policy.name.clone(), quota, cost, who: who.clone() };
             let all = |quotas: Vec<String>| quotas.into_iter().map(counted).collect::<Vec<Counted>>();
-            // A trial is left out if its limits are invalid.
-            Ok((all(limited(&quotas, values)?), all(limited(&candidates, values).unwrap_or_default())))
+            Ok((all(strictest(quotas)), all(strictest(candidates))))
         });
         match counted {
             Ok((quotas, candidates)) => {
@@ -494,6 +500,36 @@ fn cost(cost: &Cost, values: &Values, asked: u32) -> Result<u32, Lack> {
         (None, Some(OnMissingCost::Fixed(units))) => Ok(*units),
         (None, Some(OnMissingCost::Error) | None) => Err(Lack::Wrong),
     }
+}
+
+/// Returns the quotas of all these lists, of each window the one with the lowest limit.
+fn strictest(lists: Vec<Vec<String>>) -> Vec<String> {
+    let mut limits = BTreeMap::<String, u64>::new();
+    for quota in lists.into_iter().flatten() {
+        let (limit, windows) = quota.split_once('/').expect("it has a limit and windows");
+        let limit = limit.parse().expect("it is a number");
+        let known = limits.entry(windows.to_owned()).or_insert(limit);
+        *known = limit.min(*known);
+    }
+    limits.into_iter().map(|(windows, limit)| format!("{limit}/{windows}")).collect()
+}
+
+/// Returns the quotas for each reading of a request that matches: those that decide, and those on trial.
+fn lists(
+    file: &File,
+    counting: &Counting,
+    values: &Values,
+    matches: [Option<bool>; 2],
+) -> Result<Vec<(Quotas, Quotas)>, Lack> {
+    let (mut lists, mut unreadable) = (Vec::new(), BTreeSet::new());
+    for (values, _) in values.readings().iter().zip(matches).filter(|(_, matches)| *matches == Some(true)) {
+        match quotas(file, counting, values) {
+            Ok(list) => lists.push(list),
+            Err(Lack::Unreadable(names)) => unreadable.extend(names),
+            Err(other) => return Err(other),
+        }
+    }
+    if unreadable.is_empty() { Ok(lists) } else { Err(Lack::Unreadable(unreadable)) }
 }
 
 /// Returns the quotas that decide for a request, and those on trial.

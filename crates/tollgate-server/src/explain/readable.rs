@@ -41,8 +41,11 @@ impl fmt::Display for PolicyReport<'_> {
         if let Some(reading) = self.only_as {
             writeln!(f, "  matches only the {reading} path")?;
         }
-        if let Some(QuotasFrom { line, when }) = &self.quotas_from {
+        for QuotasFrom { line, when } in &self.quotas_from {
             writeln!(f, "  uses the quotas in line {line}, for {}", Printable(when.join(", ")))?;
+        }
+        if self.has_two_lists {
+            f.write_str("  has other quotas for each reading of the path: both apply, and the lower limit of a window\n")?;
         }
         if self.charges.is_empty() && self.trials.is_empty() && self.counts.is_some() {
             writeln!(f, "  unlimited")?;

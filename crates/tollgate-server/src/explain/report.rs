@@ -49,16 +49,19 @@ pub(super) struct PolicyReport<'a> {
     pub(super) because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) counts: Option<String>,
-    /// The override or tier that gives the quotas, if it is not the policy itself.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) quotas_from: Option<QuotasFrom>,
+    /// The override or tier that gives the quotas, if it is not the policy itself; two if the readings of the path differ.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) quotas_from: Vec<QuotasFrom>,
+    /// Whether the readings of the path lead to two lists of quotas.
+    #[serde(skip)]
+    pub(super) has_two_lists: bool,
     /// The charges that decide, all or nothing with those of all policies.
     pub(super) charges: Vec<ChargeReport>,
     /// The trials that are counted after the decision.
     pub(super) trials: Vec<TrialReport>,
 }
 
-#[derive(Serialize)]
+#[derive(PartialEq, Serialize)]
 pub(super) struct QuotasFrom {
     pub(super) line: usize,
     pub(super) when: Vec<String>,
@@ -156,7 +159,8 @@ impl<'a> Request<'a, '_> {
             denies: policy.kind() == PolicyKind::Deny,
             because: self.why_not(policy),
             counts: None,
-            quotas_from: None,
+            quotas_from: Vec::new(),
+            has_two_lists: false,
             charges: Vec::new(),
             trials: Vec::new(),
         };
@@ -266,16 +270,12 @@ impl<'a> Request<'a, '_> {
 
     fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &Matched<'a>) {
         report.counts = policy.identity().describe(self.attributes).ok();
-        report.quotas_from = policy.override_for(self.attributes).ok().flatten().map(|over| QuotasFrom {
-            line: over.at().line,
-            when: match over.table() {
-                None => over.when().map(lines).unwrap_or_default(),
-                Some(table) => {
-                    let (name, value) = (table.attribute(), self.attributes.value(table.attribute()));
-                    vec![format!("{name}: {}", value.unwrap_or(Texts::One("")))]
-                }
-            },
-        });
+        let sent = AsSent::of(self.attributes).filter(|_| report.only_as != Some("normalized"));
+        let normalized = (report.only_as != Some("sent")).then(|| quotas_from(policy, self.attributes));
+        let sent = sent.map(|sent| quotas_from(policy, &sent));
+        report.has_two_lists = normalized.is_some() && sent.is_some() && normalized != sent;
+        report.quotas_from = normalized.into_iter().chain(sent).flatten().collect();
+        report.quotas_from.dedup();
         let enforced = matched.enforced().filter(|charge| charge.counter().quota().policy() == policy.name());
         report.charges = enforced.map(|charge| self.charge(&charge)).collect();
         let trials = matched.trials().filter(|trial| trial.policy().name() == policy.name());
@@ -305,6 +305,19 @@ impl<'a> Request<'a, '_> {
             zone: quota.zone().map(str::to_owned),
         }
     }
+}
+
+/// Returns the override that gives the quotas in one reading of a request.
+fn quotas_from<V: View>(policy: &Policy, view: &V) -> Option<QuotasFrom> {
+    let over = policy.override_for(view).ok().flatten()?;
+    let when = match over.table() {
+        None => over.when().map(lines).unwrap_or_default(),
+        Some(table) => {
+            let (name, value) = (table.attribute(), view.value(table.attribute()));
+            vec![format!("{name}: {}", value.ok().flatten().unwrap_or(Texts::One("")))]
+        }
+    };
+    Some(QuotasFrom { line: over.at().line, when })
 }
 
 /// Returns why these conditions fail in one reading of a request.
