@@ -106,6 +106,7 @@ mod time;
 mod tls;
 mod topology;
 mod trouble;
+mod trusted;
 mod url;
 
 pub use self::across_slots::AcrossSlots;

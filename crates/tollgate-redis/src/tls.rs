@@ -4,10 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 use std::{fs, io};
 
+use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::{ClientConfig, RootCertStore, crypto};
 use thiserror::Error;
+
+use crate::trusted::Trusted;
 
 /// The certificates of TLS connections. By default, connections trust the system's certificates and show none.
 ///
@@ -67,6 +70,9 @@ pub enum TlsError {
     /// The system has no trusted certificates, and none was given.
     #[error("the system has no trusted certificates: configure the one that signed the server's")]
     NobodyTrusted,
+    /// The certificates to trust cannot be used.
+    #[error("the certificates to trust cannot be used")]
+    Trusted(#[from] VerifierBuilderError),
     /// A certificate or key cannot be used for TLS.
     #[error("a certificate or key cannot be used")]
     Unfit(#[from] rustls::Error),
@@ -79,7 +85,8 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts the certificates in this PEM file, and none of the system's.
+    /// Trusts the certificates in this PEM file, and none of the system's: servers that they have signed, and a server whose
+    /// own certificate is among them, such as one of `openssl req -x509`.
     ///
     /// # Errors
     ///
@@ -163,9 +170,17 @@ impl Tls {
         }
         // Explicit, because a library must not set the process-wide default.
         let provider = Arc::new(crypto::ring::default_provider());
-        let config = ClientConfig::builder_with_provider(provider)
-            .with_safe_default_protocol_versions()?
-            .with_root_certificates(roots);
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?;
+        let config = match &self.ca {
+            Some(ca) => {
+                let authorities =
+                    WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build()?;
+                let trusted = Trusted::new(authorities, ca.certificates.clone());
+                config.dangerous().with_custom_certificate_verifier(Arc::new(trusted))
+            }
+            None => config.with_root_certificates(roots),
+        };
         Ok(match &self.client {
             Some(client) => {
                 config.with_client_auth_cert(client.certificates.clone(), client.key.clone_key())?

@@ -8,6 +8,7 @@ mod lanes;
 mod login;
 mod outage;
 mod rotation;
+mod self_signed;
 mod sentinel;
 mod skew;
 mod support;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
+    date_time_ymd,
 };
 
 /// A certificate and its key, as PEM files.
@@ -25,6 +26,27 @@ pub struct Certificates {
     pub server: Identity,
     /// A client that the server trusts.
     pub client: Identity,
+}
+
+impl Identity {
+    /// Makes a certificate that is an authority and its own server, as `openssl req -x509` does, for this host and until the
+    /// end of this year.
+    ///
+    /// # Panics
+    ///
+    /// If it cannot be written.
+    #[must_use]
+    pub fn self_signed(folder: &Path, name: &str, host: &str, last_year: i32) -> Self {
+        let mut params = named("self-signed", &[host]);
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.not_after = date_time_ymd(last_year, 12, 31);
+        let key = key();
+        let certificate = params.self_signed(&key).expect("a certificate");
+        Self {
+            certificate: write(folder, &format!("{name}.crt"), &certificate.pem()),
+            key: write(folder, &format!("{name}.key"), &key.serialize_pem()),
+        }
+    }
 }
 
 impl Certificates {
