@@ -46,6 +46,24 @@ fn lists_live_counters_and_the_top_of_them() {
     assert_eq!(store.live_counters(), Some(Vec::new()));
 }
 
+/// All live counters were sorted for the first few: seconds with millions of them, each time a dashboard asks.
+#[test]
+fn the_top_is_the_beginning_of_all_counters_in_order_of_usage() {
+    let store = MemoryStore::builder().remember_keys().build();
+    let limiter = Limiter::with_store(Quota::per_day(1_000), store);
+    for key in 0..300_u32 {
+        assert!(limiter.check_cost(key, key * 7 % 100 + 1).unwrap().is_allowed());
+    }
+    let used = |count| -> Vec<u64> {
+        limiter.store().top(count).unwrap().iter().map(|counter| counter.used).collect()
+    };
+    let all = used(usize::MAX);
+    assert!(all.len() == 300 && all.is_sorted_by(|one, next| one >= next), "{all:?}");
+    for count in [0, 1, 2, 99, 299, 300, 301] {
+        assert_eq!(used(count), all[..count.min(300)]);
+    }
+}
+
 #[test]
 fn a_store_that_remembers_no_keys_lists_none() {
     let limiter = Limiter::new(Quota::per_day(5));
