@@ -1,7 +1,8 @@
 //! A charge: units of a quota for a key.
 
 use std::fmt;
-use std::sync::Arc;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::{Arc, LazyLock};
 
 use siphasher::sip128::SipHasher13;
 use smallvec::SmallVec;
@@ -57,7 +58,7 @@ impl PolicyQuota {
     #[must_use]
     pub fn new(policy: &str, quota: Quota) -> Self {
         let windows = quota.windows().to_string().into_boxed_str();
-        let scope_digest = SipHasher13::new().hash(&encoded(policy, &windows)).as_u128();
+        let scope_digest = digest_function().hash(&encoded(policy, &windows)).as_u128();
         let (count_denied, on_store_failure) = (CountDenied::No, None);
         let scope = Arc::new(Scope { policy: policy.into(), windows });
         Self { quota, count_denied, on_store_failure, scope_digest, scope }
@@ -127,12 +128,23 @@ impl PolicyQuota {
     /// Returns a digest of policy and windows, so of all that identifies a counter besides its key. For stores, which can
     /// tell counters apart by it without the texts.
     ///
-    /// Policies come from the operator, so an unkeyed hash of 128 bits is enough. Another version may return another
-    /// digest: do not keep it.
+    /// It is a hash with a random key of this process: callers who choose names of policies cannot find two with the same
+    /// digest. Another process returns another digest: do not keep it.
     #[must_use]
     pub const fn scope_digest(&self) -> u128 {
         self.scope_digest
     }
+}
+
+/// The hash of this process: SipHash with a random key, which the standard library has from the operating system. In this
+/// crate's own tests it is the same each time, so that simulations can be run again.
+fn digest_function() -> SipHasher13 {
+    static KEY: LazyLock<[u64; 2]> = LazyLock::new(|| {
+        let source = RandomState::new();
+        if cfg!(test) { [0; 2] } else { [source.hash_one(0), source.hash_one(1)] }
+    });
+    let [first, second] = *KEY;
+    SipHasher13::new_with_keys(first, second)
 }
 
 /// The policy's length in LEB128 and the policy in UTF-8, then window and anchor in the same form.

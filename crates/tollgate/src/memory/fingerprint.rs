@@ -40,9 +40,10 @@ pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
 /// - A key of more than 192 bytes is first hashed in blocks, and the list of their 80-bit values again until it fits.
 ///   Each time adds a chance of 2<sup>-80</sup> for a pair of such keys: once for keys of up to 3.6 KB, twice up to 70
 ///   KB.
-/// - The counter's policy and window enter as a digest of 128 bits, a fixed hash of the operator's text. The counters
-///   of one key under two of them meet only if the digests are less than 2<sup>48</sup> apart. For any two that has a
-///   chance of 2<sup>-79</sup>, for any of a hundred thousand one below 10<sup>-14</sup>.
+/// - The counter's policy and window enter as a digest of 128 bits, by a hash whose key is random in each process, so
+///   attackers who choose names of policies cannot choose digests. The counters of one key under two of them meet only
+///   if the digests are less than 2<sup>48</sup> apart. For any two that has a chance of 2<sup>-79</sup>, for any of a
+///   hundred thousand one below 10<sup>-14</sup>.
 /// - The function's random numbers are SipHash of a key that the standard library has from the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Fingerprint {

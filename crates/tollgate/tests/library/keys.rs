@@ -233,3 +233,13 @@ fn a_key_comes_back_from_its_canonical_bytes() {
     }
     assert_eq!(Key::from_canonical_bytes(&b"\x05\x02".repeat(100_000)), None, "too deep");
 }
+
+/// The digests were those of a hash without a key. Since callers may bring limits of their own, they choose names of policies,
+/// and could compute two whose counters are one.
+#[test]
+fn nobody_outside_of_the_process_can_compute_the_digest_of_a_policy() {
+    let quota = PolicyQuota::new("name", Quota::per_minute(5));
+    let unkeyed = siphasher::sip128::SipHasher13::new().hash(b"\x04name\x021m").as_u128();
+    assert_ne!(quota.scope_digest(), unkeyed);
+    assert_eq!(quota.scope_digest(), PolicyQuota::new("name", Quota::per_minute(9)).scope_digest());
+}
