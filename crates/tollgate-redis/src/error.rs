@@ -35,13 +35,13 @@ pub enum RedisError {
     #[error("too many requests to the store are waiting")]
     Overloaded,
     /// No answer came in time, or the connection broke before one came. Whether the server charged, or still
-    /// will, is unknown: a retry may charge twice.
-    #[error("no answer from the store: whether it charged is unknown")]
+    /// will, is unknown: a retry may charge twice, unless the step [charges nothing](StoreError::may_have_charged).
+    #[error("no answer from the store")]
     TimedOut,
-    /// The server answers, but only after the deadline: its last replies came too late. Whether it charged, or still
-    /// will, is unknown: a retry may charge twice. The fault of a slow server or network, or of a deadline that is too
-    /// short for them.
-    #[error("the store answered too late: whether it charged is unknown")]
+    /// The server answers, but only after the deadline: its last replies came too late. Whether it charged is unknown, as
+    /// with [`TimedOut`](Self::TimedOut). The fault of a slow server or network, or of a deadline that is too short for
+    /// them.
+    #[error("the store answered too late")]
     TooSlow,
     /// The key of a counter holds something other than a count. The fault of the program that wrote it; a retry helps
     /// once the counter is reset.
@@ -86,7 +86,8 @@ impl RedisError {
         }
     }
 
-    /// Returns whether units may have been charged without an answer.
+    /// Returns whether a step that charges may have charged units without an answer. A [`StoreError`] knows the step as
+    /// well: see [`StoreError::may_have_charged`].
     #[must_use]
     pub const fn may_have_charged(self) -> bool {
         match self {

@@ -461,6 +461,11 @@ fn readable(decision: &Decision) -> String {
         (false, None, Some("cost_exceeds_limit")) => {
             format!("denied{policy}: the cost is above the limit and can never be admitted")
         }
+        (false, None, Some("cost_exceeds_share")) => {
+            format!(
+                "denied{policy}: the store is down, and the cost is above this process's share of the limit"
+            )
+        }
         (false, None, _) => format!("denied{policy}"),
     };
     let mut policies: Vec<&str> = decision.quotas.iter().map(|quota| quota.policy.as_str()).collect();

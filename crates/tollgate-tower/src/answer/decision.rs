@@ -88,8 +88,8 @@ struct QuotaBody<'a> {
     reason: Option<DenialReason>,
 }
 
-/// Why a request is denied: the quota is used up, the cost is above the limit, a policy denies everything it matches,
-/// the request has no key, or no policy matches it.
+/// Why a request is denied: the quota is used up, the cost is above the limit or, during an outage of the store, above
+/// this process's share of it, a policy denies everything it matches, the request has no key, or no policy matches it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
@@ -97,6 +97,7 @@ struct QuotaBody<'a> {
 enum DenialReason {
     QuotaExceeded,
     CostExceedsLimit,
+    CostExceedsShare,
     Denied,
     MissingKey,
     Unmatched,
@@ -215,6 +216,7 @@ impl From<Reason> for DenialReason {
     fn from(reason: Reason) -> Self {
         match reason {
             Reason::CostExceedsLimit => Self::CostExceedsLimit,
+            Reason::CostExceedsShare => Self::CostExceedsShare,
             _ => Self::QuotaExceeded,
         }
     }

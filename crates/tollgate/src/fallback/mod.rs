@@ -20,7 +20,8 @@ use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Re
 ///
 /// [`OnStoreFailure`] documents what each policy answers, and the most that several processes admit. A decision by the
 /// policy has the source [`Fallback`](Source::Fallback), and its own figures. With `Local`, the limit is this process's
-/// share, and `used` is its own count. With `Open`, nothing of the limit is used. So `remaining` is true for the next
+/// share, and `used` is its own count; a cost above the share is denied without a time to wait, because it does not pass
+/// before the store is back. With `Open`, nothing of the limit is used. So `remaining` is true for the next
 /// request as well.
 ///
 /// | step | `Open` | `Closed` | `Local` |
@@ -224,6 +225,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     /// Returns the store's answer to this step, or that of the policies.
     fn judged(&self, step: Step<'_>, answer: Result<Counted, StoreError>) -> Result<Counted, StoreError> {
         let answer = answer.and_then(|counted| possible(step, counted));
+        let answer = answer.map_err(|error| if step.changes_nothing() { error.uncharged() } else { error });
         match (step, answer) {
             (_, Ok(counted)) => Ok(counted),
             (Step::Charge(charges), Err(error)) => {
@@ -323,9 +325,10 @@ fn with_shares(
         shares.map(|(charge, quota)| Charge::new(quota, charge.counter().key(), charge.cost())).collect();
     let counted = step(&shares)?;
     let states = whole.iter().zip(&counted).map(|(charge, state)| {
-        // A cost above the share, but not above the limit, passes once the store is back, so it gets a time to wait.
-        let passes_later = charge.asked_in(&whole) <= charge.limit();
-        let reason = state.reason().map(|reason| if passes_later { Reason::QuotaExceeded } else { reason });
+        // A cost above the share, but not above the limit, passes once the store is back. Nobody knows when that is.
+        let is_of_share =
+            state.reason() == Some(Reason::CostExceedsLimit) && charge.asked_in(&whole) <= charge.limit();
+        let reason = if is_of_share { Some(Reason::CostExceedsShare) } else { state.reason() };
         state.with_reason(reason).with_source(Source::Fallback)
     });
     Ok(states.collect())

@@ -48,7 +48,8 @@ pub struct Full;
 #[non_exhaustive]
 pub enum AnswerError {
     /// No answer came before the deadline. The fault of the store or of the network. The store may have charged, or may
-    /// still charge, so a retry may charge twice, unless the error [says otherwise](StoreError::may_have_charged).
+    /// still charge, so a retry may charge twice, unless the error [says otherwise](StoreError::may_have_charged): a peek
+    /// charges nothing.
     #[error("no answer from the store in time")]
     Late,
     /// No working store gives this answer to this step. The fault of the store; a retry seldom helps.
@@ -75,6 +76,18 @@ impl StoreError {
                 Self::Trouble { source, may_have_charged: true, is_outage, place }
             }
             certain => Self::unknown(certain).for_one_key(),
+        }
+    }
+
+    /// Marks the failure of a step that [changes nothing](crate::Step::changes_nothing): nothing was charged, even if no
+    /// answer came.
+    #[must_use]
+    pub fn uncharged(self) -> Self {
+        match self {
+            Self::Trouble { source, is_outage, place, .. } => {
+                Self::Trouble { source, may_have_charged: false, is_outage, place }
+            }
+            other => other,
         }
     }
 

@@ -34,3 +34,17 @@ pub enum Step<'a> {
         used: u64,
     },
 }
+
+impl Step<'_> {
+    /// Returns whether the step changes no count, whatever its answer: a peek, or one of cost 0. If it fails, nothing was
+    /// charged.
+    #[must_use]
+    pub fn changes_nothing(&self) -> bool {
+        match self {
+            Self::Peek(_) => true,
+            Self::Charge(charges) => charges.iter().all(|charge| charge.cost() == 0),
+            Self::Record(charge) | Self::Refund { charge, .. } => charge.cost() == 0,
+            Self::Reset(_) | Self::Set { .. } => false,
+        }
+    }
+}

@@ -140,15 +140,27 @@ fn local_admits_its_share_and_says_what_is_left_of_it() {
     }
 }
 
-/// An answer with "can never pass" made a client give up for good over an outage of a minute.
+/// An answer with "can never pass" made a client give up for good over an outage of a minute. The one with the end of the
+/// window made it come back in vain, window after window, for as long as the outage lasted.
 #[test]
-fn a_cost_above_the_share_may_come_again_and_one_above_the_limit_may_not() {
+fn a_cost_above_the_share_is_denied_with_a_reason_and_without_a_time_to_wait() {
     let shared = Shared::new();
     let process = shared.process(local("0.1"));
     shared.faulty.begin(Fault::Hangs);
-    let later = take(&process, &quota(10), 2).unwrap();
-    assert_eq!(later.reason(), Some(Reason::QuotaExceeded));
-    assert_eq!(later.retry_after(), Some(Duration::from_secs(60)));
+    for _ in 0..3 {
+        let denied = take(&process, &quota(10), 2).unwrap();
+        assert_eq!((denied.reason(), denied.retry_after()), (Some(Reason::CostExceedsShare), None));
+        shared.clock.advance(Duration::from_secs(60));
+    }
+    shared.faulty.end();
+    assert!(take(&process, &quota(10), 2).unwrap().is_allowed());
+    shared.faulty.begin(Fault::Hangs);
+    let used_up = [1, 1].map(|cost| take(&process, &quota(10), cost).unwrap());
+    assert_eq!(
+        used_up[1].retry_after(),
+        Some(Duration::from_secs(60)),
+        "a cost within the share waits for the window"
+    );
     assert_eq!(take(&process, &quota(10), 11).unwrap().reason(), Some(Reason::CostExceedsLimit));
 
     // Charges of one step on one counter add up, here to more than the limit.
@@ -543,7 +555,7 @@ fn charges_on_one_counter_add_up_whatever_their_policies() {
     let never = charge(&process, &both(5)).unwrap();
     assert_eq!(never.reason(), Some(Reason::CostExceedsLimit));
     let later = charge(&process, &both(3)).unwrap();
-    assert_eq!((later.reason(), later.used()), (Some(Reason::QuotaExceeded), 0));
+    assert_eq!((later.reason(), later.used()), (Some(Reason::CostExceedsShare), 0));
     let admitted = charge(&process, &both(2)).unwrap();
     let states = admitted.quotas().iter().map(|state| (state.limit(), state.used(), state.units()));
     assert_eq!((admitted.is_allowed(), states.collect::<Vec<_>>()), (true, vec![(4, 4, 2); 2]));

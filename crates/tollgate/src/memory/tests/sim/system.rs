@@ -248,6 +248,7 @@ fn state(state: &QuotaState) -> State {
     let denial = state.reason().map(|reason| match reason {
         Reason::CostExceedsLimit => Denial::CostAboveLimit,
         Reason::QuotaExceeded => Denial::Exceeded,
+        Reason::CostExceedsShare => panic!("a store in memory has no shares"),
     });
     let window = state.window().expect("fixed windows have one");
     let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
