@@ -26,6 +26,9 @@ pub enum AcrossSlots {
     /// across slots. A process that saw such a count uses it for at most a second, like every denial. Requests whose
     /// denial this process can foresee charge nothing, and neither do peeks.
     ///
+    /// A denial by one slot is the answer even if another slot fails; the quotas of that slot are shown as unused, with the
+    /// source [`Fallback`](tollgate::Source::Fallback).
+    ///
     /// Units that cannot be given back stay counted until their windows close. This concerns requests in flight when a
     /// process ends, units whose server cannot count for five seconds, and refunds with an unknown outcome, because a
     /// second attempt could create room that does not exist. A request that fails this way [may have

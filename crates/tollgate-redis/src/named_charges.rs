@@ -215,6 +215,12 @@ impl<'a> NamedCharges<'a> {
             .collect()
     }
 
+    /// Returns the states of all charges' quotas, as if nothing were used.
+    pub(crate) fn unused(&self, now: Timestamp) -> Counted {
+        let found = Found { before: 0, after: 0, others: 0, end: None };
+        self.states(|index| (found, found.window(&self.counters[index].counter, now)), now)
+    }
+
     /// As [`counted`](Self::counted), from the known counts and windows.
     pub(crate) fn states(&self, known: impl Fn(usize) -> (Found, Window), now: Timestamp) -> Counted {
         let known: SmallVec<[_; 1]> = (0..self.counters.len()).map(known).collect();

@@ -16,7 +16,7 @@ use smallvec::smallvec;
 use tollgate::{Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Step, Store, StoreError};
 
 use self::ask::{Pending, Taken};
-use self::reserve::{groups, in_order, parts};
+use self::reserve::{groups, parts};
 use crate::batch::{Committer, Company};
 use crate::denials::{Denials, Id};
 use crate::keys::Names;
@@ -135,7 +135,7 @@ impl Store for RedisStore {
                 // In a box, or every charge's future would be as large as that of the rarest step.
                 _ => Box::pin(self.0.step(step, instant())).await,
             };
-            answer.map_err(|error| error.at(Arc::clone(&self.0.place)))
+            answer.map_err(|error| self.0.told(error, &step))
         })
     }
 
@@ -144,13 +144,19 @@ impl Store for RedisStore {
         steps: &'a [Step<'a>],
     ) -> tollgate::Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         tollgate::Answer::Later(async move {
-            let answers = self.0.step_each(steps).await.into_iter();
-            answers.map(|answer| answer.map_err(|error| error.at(Arc::clone(&self.0.place)))).collect()
+            let answers = self.0.step_each(steps).await.into_iter().zip(steps);
+            answers.map(|(answer, step)| answer.map_err(|error| self.0.told(error, step))).collect()
         })
     }
 }
 
 impl Inner {
+    /// The error of this step, as its caller gets it.
+    fn told(&self, error: StoreError, step: &Step<'_>) -> StoreError {
+        let error = error.at(Arc::clone(&self.place));
+        if step.changes_nothing() { error.uncharged() } else { error }
+    }
+
     async fn step_each<'a>(self: &'a Arc<Self>, steps: &'a [Step<'a>]) -> Vec<Result<Counted, StoreError>> {
         let call_begun = instant();
         let prepared: Vec<Option<Prepared<'_>>> = steps
@@ -245,8 +251,8 @@ impl Inner {
             let now = self.committer.topology().time_at(instant());
             let groups = groups(charges, &self.names, now)?;
             let parts = parts(&groups, &self.names);
-            let looked = self.ask_each(&parts, Asked::Look, begun).await?;
-            return Ok(in_order(&parts, &looked));
+            let looked = self.ask_each(&parts, Asked::Look, begun).await;
+            return self.joined(&parts, looked);
         }
         let named = NamedCharges::new(charges, &self.names);
         let mut pending = self.send(&named, Asked::Look, CallTime::now(begun), Company::Alone);

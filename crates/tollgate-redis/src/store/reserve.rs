@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
-use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, StoreError, Timestamp};
+use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, Source, StoreError, Timestamp};
 
 use super::Inner;
 use super::ask::{Pending, Taken};
@@ -159,21 +159,50 @@ impl Inner {
         let _ = caller.send(answer);
     }
 
-    /// Asks all parts at once, and gives what each counted.
+    /// Asks all parts at once, and returns what each counted.
     pub(super) async fn ask_each(
         &self,
         parts: &[SlotPart<'_>],
         asked: Asked,
         begun: Instant,
-    ) -> Result<Vec<Counted>, StoreError> {
+    ) -> Vec<Result<Counted, StoreError>> {
         let time = CallTime::now(begun);
         let pending: Vec<Pending> =
             parts.iter().map(|part| self.send(&part.named, asked, time, Company::Others)).collect();
         let mut counted = Vec::with_capacity(parts.len());
         for (part, mut pending) in parts.iter().zip(pending) {
-            counted.push(self.counted(&part.named, &mut pending).await?);
+            counted.push(self.counted(&part.named, &mut pending).await);
         }
-        Ok(counted)
+        counted
+    }
+
+    /// Joins what was counted part by part, in the order of the charges. A denial is one even if another part has no
+    /// answer.
+    ///
+    /// # Errors
+    ///
+    /// The first error, if nothing was denied.
+    pub(super) fn joined(
+        &self,
+        parts: &[SlotPart<'_>],
+        answers: Vec<Result<Counted, StoreError>>,
+    ) -> Result<Counted, StoreError> {
+        let is_denied = answers.iter().flatten().any(|counted| !counted.is_admitted());
+        let known = |(part, answer): (&SlotPart<'_>, Result<Counted, StoreError>)| match answer {
+            Err(_) if is_denied => Ok(self.unanswered(part)),
+            answer => answer,
+        };
+        let counted: Vec<Counted> = parts.iter().zip(answers).map(known).collect::<Result<_, _>>()?;
+        Ok(in_order(parts, &counted))
+    }
+
+    /// The state of a part whose slot does not answer: as it is remembered, or else as if nothing were used.
+    fn unanswered(&self, part: &SlotPart<'_>) -> Counted {
+        if let Some((counted, _)) = self.recall(&part.named, instant()) {
+            return counted;
+        }
+        let now = self.committer.topology().time_at(instant());
+        part.named.unused(now).iter().map(|state| state.with_source(Source::Fallback)).collect()
     }
 
     async fn give_back_once(&self, units: &Units) -> Result<Answer, StoreError> {
@@ -213,7 +242,7 @@ impl Reservation<'_, '_> {
             let mut pending = self.inner.send(&part.named, Asked::Charge, time, Company::Others);
             match self.inner.note(&part.named, &mut pending).await {
                 Ok(taken) if part.counted(&taken).is_admitted() => charged.push(taken),
-                Ok(taken) => return self.deny(charged, &part.counted(&taken)).await,
+                Ok(taken) => return self.deny(charged, part.counted(&taken)).await,
                 Err(error) => return Err(self.fail(charged, error).await),
             }
             if self.caller.is_closed() {
@@ -235,28 +264,34 @@ impl Reservation<'_, '_> {
             return Ok(None);
         }
         let is_to_renew = self.parts.iter().any(|part| inner.is_to_renew(&part.named, at));
-        let counted = match known.into_iter().collect() {
-            Some(counted) if !is_to_renew => counted,
-            _ => inner.ask_each(self.parts, Asked::Deny, self.begun).await?,
+        let counted = match known.iter().cloned().collect::<Option<Vec<_>>>() {
+            Some(counted) if !is_to_renew => in_order(self.parts, &counted),
+            _ => {
+                let asked = inner.ask_each(self.parts, Asked::Deny, self.begun).await;
+                // What is remembered counts where there is no answer.
+                let answers = asked.into_iter().zip(known).map(|(answer, known)| match (answer, known) {
+                    (Err(_), Some(known)) => Ok(known),
+                    // Nothing is charged for these denials.
+                    (answer, _) => answer.map_err(StoreError::uncharged),
+                });
+                inner.joined(self.parts, answers.collect())?
+            }
         };
-        Ok(Some(in_order(self.parts, &counted)).filter(|counted| !counted.is_admitted()))
+        Ok(Some(counted).filter(|counted| !counted.is_admitted()))
     }
 
-    /// Answers with what a part was denied.
-    async fn deny(&self, mut charged: Vec<Taken>, denied: &Counted) -> Result<Counted, StoreError> {
+    /// Answers with what a part was denied. A part that fails now cannot make it an admission.
+    async fn deny(&self, mut charged: Vec<Taken>, denied: Counted) -> Result<Counted, StoreError> {
         let (before, rest) = self.parts.split_at(charged.len());
         let (_, rest) = rest.split_at(1);
-        let (is_given_back, looked) = tokio::join!(
+        let (_, looked) = tokio::join!(
             self.give_back(&mut charged, Kept::Overdrafts),
             self.inner.ask_each(rest, Asked::Deny, self.begun)
         );
-        let looked = looked.map_err(|error| certain(error, is_given_back && self.denials_are_free()))?;
         let given_back =
             |(part, taken): (&SlotPart<'_>, &Taken)| part.named.given_back(taken.now, &taken.found);
-        let mut counted: Vec<Counted> = before.iter().zip(&charged).map(given_back).collect();
-        counted.push(denied.clone());
-        counted.extend(looked);
-        Ok(in_order(self.parts, &counted))
+        let before = before.iter().zip(&charged).map(given_back).map(Ok);
+        self.inner.joined(self.parts, before.chain([Ok(denied)]).chain(looked).collect())
     }
 
     /// Says why a part could not be taken.

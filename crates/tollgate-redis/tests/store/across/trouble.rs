@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::servers::is;
-use tollgate::StoreError;
+use tollgate::{Source, Step, Store, StoreError};
 use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
@@ -215,5 +215,67 @@ fn units_are_never_given_back_twice() {
         let [used, _] = pair.used(&patient).await;
         // It was given back, or was not.
         assert!((20..=21).contains(&used), "{used} used");
+    });
+}
+
+/// The first slot denied, and the look at the second one failed: the caller got the error, and `open` admitted a request that
+/// a healthy counter had denied.
+#[test]
+fn a_denial_by_one_slot_is_the_answer_although_another_one_is_down() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let pair = Pair::new(&cluster, ["1/1h", "5/1h"]);
+    let [_, second] = pair.servers(&cluster);
+    for (prefix, local_denials) in [("asked", 0), ("remembered", 1_000)] {
+        let store = build(reserving(&cluster, prefix).local_denials(local_denials));
+        block_on(async {
+            assert!(pair.charge(&store).await.unwrap().is_admitted());
+            assert!(!pair.charge(&store).await.unwrap().is_admitted());
+        });
+    }
+    second.kill();
+    for (prefix, local_denials) in [("asked", 0), ("remembered", 1_000)] {
+        let store = build(reserving(&cluster, prefix).local_denials(local_denials));
+        block_on(async {
+            is_missed(&store, second).await;
+            // The second one asks the store to renew what it remembers.
+            for _ in 0..3 {
+                let denied = pair.charge(&store).await.unwrap();
+                assert_eq!(stands(&denied), [(1, false), (0, true)]);
+                let sources = denied.iter().map(|state| state.source()).collect::<Vec<_>>();
+                assert_eq!(sources[1], Source::Fallback);
+                assert_eq!(
+                    stands(&store.peek(&[pair.first(1), pair.second(1)]).await.unwrap()),
+                    stands(&denied)
+                );
+                tokio::time::sleep(Duration::from_millis(950)).await;
+            }
+            // What the other slot would have admitted is not known.
+            assert!(store.peek(&[pair.second(1)]).await.is_err_and(|error| !error.may_have_charged()));
+        });
+    }
+}
+
+/// A peek that was not answered said that it might have charged.
+#[test]
+fn a_request_that_charges_nothing_has_not_charged_whatever_becomes_of_it() {
+    let cluster = Cluster::start(Software::Redis).calm();
+    let store = build(reserving(&cluster, "peek").deadline(Duration::from_millis(300)));
+    let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
+    let [_, second] = pair.servers(&cluster);
+    block_on(async {
+        assert!(eventually(async || pair.charge(&store).await).await.is_admitted());
+        second.pause();
+        let (one, both) = ([pair.second(1)], [pair.first(1), pair.second(1)]);
+        let free = [pair.second(0)];
+        for step in [Step::Peek(&one), Step::Peek(&both), Step::Charge(&free), Step::Record(free[0])] {
+            let error = store.step(step).await.unwrap_err();
+            assert!(!error.may_have_charged(), "{step:?}: {error:?}");
+            assert!(error.to_string().ends_with("could not count"), "{error}");
+            let each = store.step_each(&[step]).await.remove(0).unwrap_err();
+            assert!(!each.may_have_charged(), "{step:?}: {each:?}");
+        }
+        let charge = store.step(Step::Record(one[0])).await.unwrap_err();
+        assert!(is::<()>(&Err(charge.clone()), RedisError::Unreachable) || charge.may_have_charged());
+        second.resume();
     });
 }
