@@ -87,6 +87,15 @@ pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
+/// The latest time that a server may report: the end of the year 9999, where calendars end. The script's numbers are exact
+/// far beyond it.
+const LAST: i64 = 253_402_300_799_999;
+
+/// Returns the time that a server reports in Unix milliseconds; `None` if no server has this time.
+pub(crate) fn server_time(millis: i64) -> Option<Timestamp> {
+    (0..=LAST).contains(&millis).then_some(Timestamp::from_unix_millis(millis))
+}
+
 /// How long calls may carry a probable time before the server is asked for its own, in milliseconds.
 const ASKED_EVERY: i64 = 1_000;
 
@@ -111,13 +120,15 @@ pub(crate) struct ServerTime {
     /// When the server was last asked for its time, in milliseconds since `base`. Relaxed: nothing depends on it but how
     /// soon it is asked again.
     asked: AtomicI64,
+    /// When a reply last moved the estimate further than it may be off, in milliseconds since `base`. Relaxed: as `asked`.
+    moved: AtomicI64,
 }
 
 impl ServerTime {
     /// Until the first reply, this machine's clock.
     pub(crate) fn new() -> Self {
         let at_base = AtomicI64::new(SystemClock.now().as_unix_millis());
-        Self { base: instant(), at_base, asked: AtomicI64::new(-ASKED_EVERY) }
+        Self { base: instant(), at_base, asked: AtomicI64::new(-ASKED_EVERY), moved: AtomicI64::new(-1) }
     }
 
     /// Returns the estimated time at this instant, past or future.
@@ -136,15 +147,20 @@ impl ServerTime {
         let nearest = known.clamp(earliest, latest);
         if nearest != known {
             self.at_base.store(nearest, Ordering::Relaxed);
+            if nearest.abs_diff(known) > MOST_OFF.as_millis() as u64 {
+                self.moved.store(self.millis(received), Ordering::Relaxed);
+            }
         }
     }
 
     /// Returns the estimated time now, if a call may rely on it, of a server whose counters have been with it since
     /// `settled`. The server proves by a counter's life and window number that the probable time is in the open window.
     /// Those numbers repeat, so after a jump of its clock by many windows it might prove a time that is as far off. So
-    /// once a second it is asked for the time itself.
+    /// once a second it is asked for the time itself, and again after a reply that contradicts the estimate: the reply may
+    /// be nonsense.
     pub(crate) fn probable_at(&self, now: Instant, settled: Option<Instant>) -> Option<Probable> {
-        let is_fresh = self.millis(now) < self.asked.load(Ordering::Relaxed) + ASKED_EVERY;
+        let asked = self.asked.load(Ordering::Relaxed);
+        let is_fresh = self.millis(now) < asked + ASKED_EVERY && asked > self.moved.load(Ordering::Relaxed);
         let settled = settled.map_or(Timestamp::EPOCH, |settled| self.estimate_at(settled) + MOST_OFF);
         is_fresh.then(|| Probable { now: self.estimate_at(now), settled })
     }
@@ -186,11 +202,14 @@ mod tests {
         time.learn(Timestamp::from_unix_millis(5_000), sent, instant());
         assert!(time.probable_at(instant(), None).is_none(), "the server was given a probable time");
         time.confirm(sent);
+        assert!(time.probable_at(instant(), None).is_none(), "the reply may be nonsense");
+        let sent = instant() + Duration::from_millis(1);
+        time.confirm(sent);
         let settled = instant();
         let probable = time.probable_at(settled, Some(settled)).expect("it is fresh");
         let now = time.estimate_at(settled);
         assert_eq!((probable.now, probable.settled), (now, now + MOST_OFF));
-        tokio::time::advance(Duration::from_millis(699)).await;
+        tokio::time::advance(Duration::from_millis(1_000)).await;
         assert!(time.probable_at(instant(), None).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert!(time.probable_at(instant(), None).is_none());

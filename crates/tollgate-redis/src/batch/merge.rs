@@ -14,7 +14,7 @@ use crate::keys::Slot;
 use crate::lane::Entry;
 use crate::node::Node;
 use crate::resp::Value;
-use crate::script::{self, Group, Reply, Request};
+use crate::script::{self, Answer, Group, Reply, Request};
 use crate::time::{Instant, instant};
 
 /// The requests of a batch, in the order in which they are taken.
@@ -100,7 +100,8 @@ impl Merged {
         groups
     }
 
-    /// Answers all requests of this part from the server's reply to a call that was sent then.
+    /// Answers all requests of this part from the server's reply to a call that was sent then. If any number of the reply
+    /// makes no sense, nothing of it is believed.
     pub(crate) fn answer(
         &self,
         place: usize,
@@ -109,34 +110,41 @@ impl Merged {
         server: &Node,
         sent: Instant,
     ) {
-        let answered = script::decode(reply).and_then(|reply| {
-            // Learn the time first: callers with a stale window retry at once and use it.
-            server.lane().time().learn(reply.now(), sent, instant());
-            self.hand_out(place, entries, reply)
-        });
-        if let Err(error) = answered {
-            for index in self.order(place) {
-                entries[*index].waiter.answer(Err(error.clone()));
+        match script::decode(reply).and_then(|reply| Ok((reply.now(), self.read(place, entries, reply)?))) {
+            Ok((now, answers)) => {
+                // Learn the time first: callers with a stale window retry at once and use it.
+                server.lane().time().learn(now, sent, instant());
+                self.hand_out(place, entries, answers);
+            }
+            Err(error) => {
+                for index in self.order(place) {
+                    entries[*index].waiter.answer(Err(error.clone()));
+                }
             }
         }
     }
 
-    /// Answers every request of the part.
-    pub(crate) fn hand_out(
+    /// Reads the answer to the first request of each run of this part.
+    pub(crate) fn read(
         &self,
         place: usize,
-        entries: &mut [Entry],
+        entries: &[Entry],
         mut reply: Reply,
-    ) -> Result<(), StoreError> {
-        for run in self.runs(place) {
+    ) -> Result<SmallVec<[Answer; 1]>, StoreError> {
+        let answers: Result<_, StoreError> =
+            self.runs(place).map(|run| reply.next(self.first(&run, entries))).collect();
+        if reply.is_over() { answers } else { Err(RedisError::BadReply.into()) }
+    }
+
+    /// Answers every request of the part, from the answers to the first of each run.
+    pub(crate) fn hand_out(&self, place: usize, entries: &mut [Entry], answers: SmallVec<[Answer; 1]>) {
+        for (run, mut answer) in self.runs(place).zip(answers) {
             let first = self.order[run.start];
-            let mut next = reply.next(&entries[first].request)?;
             for index in &self.order[run] {
-                entries[*index].waiter.answer(Ok(next.clone()));
-                next.step_on(&entries[first].request);
+                entries[*index].waiter.answer(Ok(answer.clone()));
+                answer.step_on(&entries[first].request);
             }
         }
-        if reply.is_over() { Ok(()) } else { Err(RedisError::BadReply.into()) }
     }
 
     fn runs(&self, place: usize) -> impl Iterator<Item = Range<usize>> {

@@ -9,7 +9,7 @@ use super::advice::NEARER;
 use super::{Finding, advice, ask};
 use crate::node::Node;
 use crate::resp::{Value, command};
-use crate::time::instant;
+use crate::time::{instant, server_time};
 
 /// Windows follow the server's clock. If it differs by more, limits reset at visibly wrong times.
 const MOST_OFFSET: i64 = 250;
@@ -28,6 +28,9 @@ pub(super) const MORE_RIGHTS: &str =
 /// Advice for commands that the server does not have.
 const RENAMED: &str =
     "restore the names of these commands: `rename-command` in the server's configuration has removed them";
+
+/// Advice for a server that answers nonsense.
+const STRANGER: &str = "make sure that it is Redis 7.0 or Valkey 7.2, or newer";
 
 /// The fields of `INFO`.
 struct Info(HashMap<String, String>);
@@ -62,19 +65,15 @@ impl Info {
         self.0.get(field).map_or("", String::as_str)
     }
 
-    fn number(&self, field: &str) -> u64 {
-        self.text(field).parse().unwrap_or(0)
+    fn number(&self, field: &str) -> Option<u64> {
+        self.text(field).parse().ok()
     }
 }
 
 /// A server that is too old gets no connection.
 fn version(info: &Info) -> Finding {
     match (info.text("valkey_version"), info.text("redis_version")) {
-        ("", "") => Finding::warn(
-            "version",
-            "it does not report its version",
-            "make sure that it is Redis 7.0 or Valkey 7.2, or newer",
-        ),
+        ("", "") => Finding::warn("version", "it does not report its version", STRANGER),
         ("", redis) => Finding::pass("version", format!("Redis {redis}")),
         (valkey, _) => Finding::pass("version", format!("Valkey {valkey}")),
     }
@@ -82,18 +81,25 @@ fn version(info: &Info) -> Finding {
 
 fn eviction(info: &Info) -> Finding {
     let policy = info.text("maxmemory_policy");
-    let (most, evicted) = (info.number("maxmemory"), info.number("evicted_keys"));
+    let (most, used, evicted) =
+        (info.number("maxmemory"), info.number("used_memory"), info.number("evicted_keys"));
+    let (Some(most), Some(used), Some(evicted)) = (most, used, evicted) else {
+        return Finding::warn("eviction", "it does not report its memory", STRANGER);
+    };
     match (policy, most) {
-        ("noeviction", 1..) if info.number("used_memory") >= most => Finding::fail(
+        ("noeviction", 1..) if used >= most => Finding::fail(
             "eviction",
-            format!("it is full and accepts no new counters: noeviction, at most {most} bytes"),
-            "raise maxmemory, or use a separate server for the counters",
+            format!("it is full and counts nothing: noeviction, at most {most} bytes"),
+            "raise maxmemory, or use a separate server for the counters; until then, on_store_failure decides, and `open` admits everything",
         ),
         ("noeviction", 0) => {
             Finding::pass("eviction", "it evicts no counters: noeviction, without a memory limit")
         }
         ("noeviction", most) => {
-            Finding::pass("eviction", format!("it evicts no counters: noeviction, at most {most} bytes"))
+            let found = format!(
+                "it evicts no counters: noeviction, at most {most} bytes; clients who choose keys may fill them, and then on_store_failure decides: `open` admits everything, `closed` and `local` do not"
+            );
+            Finding::pass("eviction", found)
         }
         (policy, 0) => Finding::warn(
             "eviction",
@@ -116,7 +122,7 @@ fn persistence(info: &Info) -> Finding {
             "see its log; often its disk is full or not writable",
         );
     }
-    if info.number("aof_enabled") == 1 {
+    if info.number("aof_enabled") == Some(1) {
         return Finding::pass(
             "persistence",
             "it keeps counters across a restart; a crash may lose the last two seconds (nothing with appendfsync always, more with no)",
@@ -130,7 +136,7 @@ fn persistence(info: &Info) -> Finding {
 }
 
 async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
-    if info.number("cluster_enabled") == 0 {
+    if info.number("cluster_enabled").is_none_or(|enabled| enabled == 0) {
         return None;
     }
     const ADVICE: &str =
@@ -140,10 +146,14 @@ async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
         Err(error) => return Some(Finding::warn("cluster", error, "allow the user +cluster|info")),
     };
     let (state, slots) = (cluster.text("cluster_state"), cluster.number("cluster_slots_ok"));
-    Some(if state == "ok" && slots == 16_384 {
+    Some(if state == "ok" && slots == Some(16_384) {
         Finding::pass("cluster", "all 16384 slots are served")
     } else {
-        Finding::fail("cluster", format!("state {state}, {slots} of 16384 slots are served"), ADVICE)
+        Finding::fail(
+            "cluster",
+            format!("state {state}, {} of 16384 slots are served", slots.unwrap_or(0)),
+            ADVICE,
+        )
     })
 }
 
@@ -157,8 +167,12 @@ async fn clock(node: &Node) -> Finding {
         Err(error) => return Finding::fail("clock", error, "allow the user the command TIME (+time)"),
     };
     let (asked, answered) = (asked.as_unix_millis(), SystemClock.now().as_unix_millis());
-    let server = seconds.saturating_mul(1_000).saturating_add(micros / 1_000);
-    let offset = server.saturating_sub(asked.midpoint(answered));
+    let Some(server) =
+        seconds.checked_mul(1_000).and_then(server_time).filter(|_| (0..1_000_000).contains(&micros))
+    else {
+        return Finding::fail("clock", "its answer to TIME makes no sense", STRANGER);
+    };
+    let offset = server.as_unix_millis() + micros / 1_000 - asked.midpoint(answered);
     let side = if offset < 0 { "behind" } else { "ahead of" };
     let within = (answered - asked) / 2 + 1;
     let found = format!("it is {} ms {side} this machine, within {within} ms", offset.unsigned_abs());

@@ -41,7 +41,8 @@ impl Subscription {
         });
         match refused {
             Some(error) => Err(Unconnected::of_reply(error, sentinel, "subscribe (SUBSCRIBE)")),
-            None => Ok(Self { connection, pump }),
+            None if confirm(&replies, channels) => Ok(Self { connection, pump }),
+            None => Err(Unconnected::Unfit("a sentinel does not confirm what it is to announce")),
         }
     }
 
@@ -63,6 +64,16 @@ impl Subscription {
     }
 }
 
+/// Returns whether these are the replies to subscriptions to these channels, each with the number of subscriptions so far.
+/// A sentinel that confirms something else announces nothing, and would be relied on for ever.
+fn confirm(replies: &[Value], channels: &[&str]) -> bool {
+    let expected = (1..).zip(channels).map(|(count, channel)| {
+        let texts = ["subscribe", channel].map(|text| Value::Bulk(text.into()));
+        Value::Array([&texts[..], &[Value::Int(count)]].concat())
+    });
+    replies.iter().eq(expected.collect::<Vec<_>>().iter())
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -80,6 +91,26 @@ mod tests {
         let breaker = Breaker::new(Duration::from_millis(20), instant(), Arc::default());
         let (connection, pump) = Connection::new(near, breaker);
         (Subscription { connection, pump }, far)
+    }
+
+    #[test]
+    fn only_the_channels_that_were_asked_for_are_confirmed() {
+        let reply = |channel: &str, count| {
+            let texts = ["subscribe", channel].map(|text| Value::Bulk(text.into()));
+            Value::Array([&texts[..], &[Value::Int(count)]].concat())
+        };
+        assert!(confirm(&[reply("a", 1), reply("b", 2)], &["a", "b"]));
+        for replies in [
+            vec![],
+            vec![reply("a", 1)],
+            vec![reply("a", 1), reply("b", 1)],
+            vec![reply("a", 1), reply("c", 2)],
+            vec![reply("a", 1), reply("b", -2)],
+            vec![reply("a", 1), reply("b", 2), reply("c", 3)],
+            vec![Value::Simple("OK".into()), Value::Nil],
+        ] {
+            assert!(!confirm(&replies, &["a", "b"]), "{replies:?}");
+        }
     }
 
     async fn answer_pings(far: &mut DuplexStream, count: usize) {

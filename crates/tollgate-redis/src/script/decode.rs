@@ -4,9 +4,10 @@ use smallvec::SmallVec;
 use tollgate::{Quota, StoreError, Timestamp};
 
 use super::packed::Packed;
-use super::{Request, Windows};
+use super::{Request, Shape, Windows};
 use crate::RedisError;
 use crate::resp::Value;
+use crate::time::server_time;
 
 /// Codes that the script returns instead of a count.
 const STALE: i64 = -1;
@@ -60,10 +61,9 @@ pub(crate) struct Reply {
 /// The reply of one call.
 pub(crate) fn decode(reply: Value) -> Result<Reply, StoreError> {
     let Value::Bulk(packed) = reply else { return Err(RedisError::BadReply.into()) };
-    let integers = Packed::new(packed).ok_or(RedisError::BadReply)?;
-    let mut reply = Reply { now: Timestamp::EPOCH, integers };
-    reply.now = Timestamp::from_unix_millis(reply.integer()?);
-    Ok(reply)
+    let mut integers = Packed::new(packed).ok_or(RedisError::BadReply)?;
+    let now = integers.next().and_then(server_time).ok_or(RedisError::BadReply)?;
+    Ok(Reply { now, integers })
 }
 
 impl Reply {
@@ -78,46 +78,54 @@ impl Reply {
 
     /// The answer to this request, which is the next.
     pub(crate) fn next(&mut self, request: &Request) -> Result<Answer, StoreError> {
-        let (mut fault, mut is_closed) = (None, false);
-        let mut found = SmallVec::<[Found; 1]>::new();
-        for shape in &request.shapes {
-            let mut used = self.integer()?;
-            if used == CLOSED && !matches!(shape.windows, Windows::Named { .. } | Windows::Ahead { .. }) {
-                (used, is_closed) = (self.integer()?, true);
-            }
-            let mut says_end = matches!(shape.windows, Windows::FirstHit { .. });
-            if used == LATER && !says_end {
-                (used, says_end) = (self.integer()?, true);
-            }
-            let end = match shape.windows {
-                _ if says_end => Some(Timestamp::from_unix_millis(self.integer()?)),
-                Windows::Ahead { end } => Some(Timestamp::from_unix_millis(end)),
-                _ => None,
-            };
-            match u64::try_from(used) {
-                Ok(used) => {
-                    let used = used.min(Quota::MAX_LIMIT);
-                    found.push(Found { before: used, after: used, others: 0, end });
-                }
-                Err(_) => fault = Some(used),
-            }
-        }
-        let outcome = match fault {
-            None if is_closed && request.is_refund() => Outcome::Closed(found.pop()),
-            _ if is_closed => return Err(RedisError::BadReply.into()),
-            None => Outcome::Taken(found),
-            Some(STALE) => Outcome::Stale,
-            Some(NO_COUNT) => Outcome::NoCount,
-            Some(CLOSED) => Outcome::Closed(None),
-            Some(_) => return Err(RedisError::BadReply.into()),
-        };
+        let outcome = self.outcome(request).ok_or(RedisError::BadReply)?;
         let mut answer = Answer { now: self.now, outcome };
         answer.step(request);
         Ok(answer)
     }
 
-    fn integer(&mut self) -> Result<i64, StoreError> {
-        self.integers.next().ok_or_else(|| RedisError::BadReply.into())
+    /// `None` if the script never gives this answer to this request at this time.
+    fn outcome(&mut self, request: &Request) -> Option<Outcome> {
+        let (mut fault, mut is_closed) = (None, false);
+        let mut found = SmallVec::<[Found; 1]>::new();
+        for Shape { windows, .. } in &request.shapes {
+            let mut used = self.integers.next()?;
+            if used == CLOSED && !windows.are_named() {
+                (used, is_closed) = (self.integers.next()?, true);
+            }
+            let end = match windows {
+                Windows::FirstHit { .. } => Some(self.integers.next()?),
+                Windows::Grid { .. } | Windows::Given { .. } if used == LATER => {
+                    used = self.integers.next()?;
+                    Some(self.integers.next()?)
+                }
+                _ => None,
+            };
+            if let Ok(used) = u64::try_from(used) {
+                let is_possible = used <= windows.most_used() && windows.may_end(end, self.now);
+                let end = if let Windows::Ahead { end } = windows { Some(*end) } else { end };
+                let (used, end) = (used.min(Quota::MAX_LIMIT), end.map(Timestamp::from_unix_millis));
+                found.push(is_possible.then_some(Found { before: used, after: used, others: 0, end })?);
+            } else {
+                // A fault is one of the whole request. A counter with an end has it twice.
+                let is_same = *fault.get_or_insert(used) == used && end.is_none_or(|end| end == used);
+                is_same.then_some(())?;
+            }
+        }
+        let (is_refund, is_timely) = (request.is_refund(), request.is_timely_at(self.now));
+        let is_named_refund = is_refund && request.shapes.iter().all(|shape| shape.windows.are_named());
+        match fault {
+            None if is_closed => (is_refund && is_timely).then(|| Outcome::Closed(found.pop())),
+            None => (is_timely && request.may_give_back_at(self.now)).then_some(Outcome::Taken(found)),
+            Some(_) if is_closed || !found.is_empty() => None,
+            Some(NO_COUNT) => is_timely.then_some(Outcome::NoCount),
+            Some(CLOSED) => (is_named_refund && !is_timely).then_some(Outcome::Closed(None)),
+            // It would be sent again, so this is believed only of a window that is not open.
+            Some(STALE) if !is_named_refund => {
+                (!is_timely || request.is_early_at(self.now)).then_some(Outcome::Stale)
+            }
+            Some(_) => None,
+        }
     }
 }
 

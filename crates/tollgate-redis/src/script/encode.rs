@@ -13,7 +13,7 @@ use crate::time::Probable;
 
 /// Shorter windows have no number (`SHORTEST` in the script), and without one the script cannot check a probable time. In
 /// milliseconds.
-const SHORTEST_NUMBERED: i64 = 1_000;
+pub(super) const SHORTEST_NUMBERED: i64 = 1_000;
 
 /// Requests that differ only in their keys.
 #[derive(Debug)]

@@ -6,7 +6,14 @@ use smallvec::SmallVec;
 use tollgate::{Anchor, Charge, CountDenied, Counter, Quota, Timestamp, WindowLength};
 
 use super::Found;
+use super::encode::SHORTEST_NUMBERED;
 use crate::keys::KeyText;
+
+/// How far the clock may step back without reopening a window, in milliseconds (`GRACE` in the script).
+const GRACE: i64 = 1_000;
+
+/// More than any count (`SPAN` in the script).
+const SPAN: u64 = 10_000_000_000_000;
 
 /// One step on one or several counters, all or nothing.
 ///
@@ -163,6 +170,44 @@ impl Step {
 }
 
 impl Windows {
+    /// Returns whether the key of the counter contains the window.
+    pub(super) const fn are_named(&self) -> bool {
+        matches!(self, Self::Named { .. } | Self::Ahead { .. })
+    }
+
+    /// Returns the most that the script says of a counter. If the counter has no number of its window, another program
+    /// may have counted further than we do.
+    pub(super) const fn most_used(&self) -> u64 {
+        match self {
+            Self::Grid { length, .. } if *length >= SHORTEST_NUMBERED.unsigned_abs() => Quota::MAX_LIMIT,
+            _ => SPAN - 1,
+        }
+    }
+
+    /// Returns whether a window can end then of which the script says the end: the one that a first unit has opened, or
+    /// one that has not begun by a clock that has stepped back.
+    pub(super) fn may_end(&self, end: Option<i64>, now: Timestamp) -> bool {
+        let Some(end) = end else { return true };
+        // An end that overflows is far from any time.
+        let (now, until_end) = (now.as_unix_millis(), end.saturating_sub(now.as_unix_millis()));
+        match *self {
+            Self::FirstHit { length } => {
+                (1..=length.cast_signed().saturating_add(GRACE)).contains(&until_end)
+            }
+            Self::Grid { origin, length } => {
+                let length = length.cast_signed();
+                let until_start = until_end.saturating_sub(length);
+                (1..=GRACE).contains(&until_start) && until_end.saturating_add(now - origin) % length == 0
+            }
+            // The script does not know how long the next window is, but that it is less than half as long again.
+            Self::Given { start, end: own } => {
+                let next = end.saturating_sub(own);
+                own - now <= GRACE && next > 0 && next.saturating_mul(2) < (own - start).saturating_mul(3)
+            }
+            Self::Named { .. } | Self::Ahead { .. } => false,
+        }
+    }
+
     /// Returns those of a counter whose key does not contain them. Of a calendar the one that is open at `now`.
     pub(crate) fn of(counter: &Counter<'_>, now: impl FnOnce() -> Timestamp) -> Self {
         let quota = counter.quota().quota();
@@ -236,6 +281,32 @@ impl Request {
         self.shapes.iter().any(|shape| match shape.windows {
             Windows::Given { start, .. } | Windows::Named { start, .. } => now.as_unix_millis() < start,
             Windows::Grid { .. } | Windows::FirstHit { .. } | Windows::Ahead { .. } => false,
+        })
+    }
+
+    /// Returns whether the script takes it at this time, instead of calling it stale. A refund may be early, after a step
+    /// back of the clock.
+    pub(super) fn is_timely_at(&self, now: Timestamp) -> bool {
+        let now = now.as_unix_millis();
+        self.shapes.iter().all(|shape| match shape.windows {
+            Windows::Grid { .. } | Windows::FirstHit { .. } => true,
+            Windows::Given { start, end } | Windows::Named { start, end } => {
+                let early = if matches!(shape.step, Step::Refund { .. }) { GRACE } else { 0 };
+                (start.saturating_sub(early)..end).contains(&now)
+            }
+            Windows::Ahead { end } => now < end,
+        })
+    }
+
+    /// Returns whether the window that a refund names can be the counted one at this time; the script calls any other
+    /// closed.
+    pub(super) fn may_give_back_at(&self, now: Timestamp) -> bool {
+        self.shapes.iter().all(|shape| match (shape.step, shape.windows) {
+            (Step::Refund { start, .. }, Windows::Grid { length, .. } | Windows::FirstHit { length }) => {
+                let end = start.saturating_add_unsigned(length);
+                (start.saturating_sub(GRACE)..end).contains(&now.as_unix_millis())
+            }
+            _ => true,
         })
     }
 

@@ -39,7 +39,8 @@ fn take_with(connection: &mut Connection, requests: &[Request], probable: Option
     encode(&merged.groups(0, &entries), probable, &mut call);
     let packed: Vec<u8> =
         redis::from_redis_value(connection.req_packed_command(call.bytes()).unwrap()).unwrap();
-    merged.hand_out(0, &mut entries, decode(Value::Bulk(packed)).unwrap()).unwrap();
+    let read = merged.read(0, &entries, decode(Value::Bulk(packed)).unwrap()).unwrap();
+    merged.hand_out(0, &mut entries, read);
     answers.into_iter().map(|mut answer| answer.received_already().unwrap().unwrap()).collect()
 }
 
@@ -366,8 +367,8 @@ fn a_reply_that_makes_no_sense_is_an_error() {
     let hand_out = |reply| {
         let reply = decode(reply)?;
         let now = reply.now();
-        let (mut entries, _) = entries(&requests);
-        Merged::new(&entries).hand_out(0, &mut entries, reply).map(|()| now)
+        let (entries, _) = entries(&requests);
+        Merged::new(&entries).read(0, &entries, reply).map(|_| now)
     };
     let packed = |bytes: &[u8]| Value::Bulk(bytes.to_vec());
     assert_eq!(hand_out(packed(b"\x92\x07\x00")).unwrap(), Timestamp::from_unix_millis(7));

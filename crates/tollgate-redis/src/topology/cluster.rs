@@ -220,8 +220,7 @@ impl Members {
     }
 
     /// Returns the nodes of the reported servers. Unreachable nodes without slots are dropped.
-    fn map(&self, mut told: Vec<Told>) -> SlotMap {
-        told.sort_by_key(|range| range.first);
+    fn map(&self, told: Vec<Told>) -> SlotMap {
         let mut known = self.known();
         known.told = told.iter().flat_map(|range| range.servers.iter().cloned()).collect();
         known.told.sort_by_key(Address::to_string);
@@ -296,13 +295,18 @@ fn served(told: &[Told]) -> u32 {
 }
 
 /// Reads the reply to `CLUSTER SLOTS`: for each range its first and last slot, then host, port and more for each
-/// server.
+/// server. The ranges come in the order of slots.
 fn read(asked: &Address, reply: Value) -> Result<Vec<Told>, Unconnected> {
     let Value::Array(ranges) = reply else { return Err(NONSENSE) };
     if ranges.is_empty() {
         return Err(Unconnected::NotReady(Refusal::ClusterDown));
     }
-    ranges.into_iter().map(|range| read_range(asked, range).ok_or(NONSENSE)).collect()
+    let mut told: Vec<Told> =
+        ranges.into_iter().map(|range| read_range(asked, range)).collect::<Option<_>>().ok_or(NONSENSE)?;
+    told.sort_by_key(|range| range.first);
+    // A slot has one primary.
+    let overlaps = told.iter().zip(told.iter().skip(1)).any(|(range, next)| next.first <= range.last);
+    if overlaps { Err(NONSENSE) } else { Ok(told) }
 }
 
 const NONSENSE: Unconnected = Unconnected::Unfit("the server does not report which server has which slot");
@@ -356,7 +360,7 @@ mod tests {
     fn reads_who_serves_what() {
         let reply = Value::Array(vec![
             range(0, 5460, vec![server(host("10.0.0.1"), 7001), server(host("10.0.0.4"), 7004)]),
-            range(5461, 16383, vec![server(Value::Nil, 7002)]),
+            range(5461, 16382, vec![server(Value::Nil, 7002)]),
             range(16383, 16383, vec![server(host(""), 7003)]),
         ]);
         let told = read(&asked(), reply).unwrap();
@@ -371,7 +375,7 @@ mod tests {
             shown,
             [
                 (0, 5460, "10.0.0.1:7001 10.0.0.4:7004".to_owned()),
-                (5461, 16383, "10.0.0.9:7002".to_owned()),
+                (5461, 16382, "10.0.0.9:7002".to_owned()),
                 (16383, 16383, "10.0.0.9:7003".to_owned()),
             ]
         );
@@ -389,6 +393,10 @@ mod tests {
             Value::Array(vec![range(-1, 0, vec![server(host("a"), 1)])]),
             Value::Array(vec![range(0, 16384, vec![server(host("a"), 1)])]),
             Value::Array(vec![range(0, 1, vec![server(host("a"), 0)])]),
+            Value::Array(vec![
+                range(1, 5, vec![server(host("a"), 1)]),
+                range(0, 1, vec![server(host("b"), 1)]),
+            ]),
             Value::Array(vec![range(0, 1, vec![server(host("a"), 65536)])]),
             Value::Array(vec![range(0, 1, vec![server(Value::Int(1), 1)])]),
             Value::Array(vec![range(0, 1, vec![Value::Array(vec![])])]),

@@ -9,6 +9,11 @@ pub(crate) fn of(key: &[u8]) -> u16 {
     crc16(hash_tag(key).unwrap_or(key)) % SLOTS
 }
 
+/// Returns whether these are the digits of a slot.
+pub(crate) fn is(digits: &str) -> bool {
+    digits.parse().is_ok_and(|slot: u16| slot < SLOTS)
+}
+
 fn hash_tag(key: &[u8]) -> Option<&[u8]> {
     let (_, behind) = split_once(key, b'{')?;
     let (tag, _) = split_once(behind, b'}')?;

@@ -15,6 +15,7 @@ pub(crate) use self::unconnected::{Flavor, Unconnected};
 use crate::RedisError;
 use crate::node::Address;
 use crate::resp::ServerError;
+use crate::topology::slot;
 
 /// Why a call got no reply.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -72,7 +73,7 @@ impl Trouble {
     pub(crate) fn of_reply(error: &ServerError, asked: &Address) -> Self {
         match error.code() {
             code @ ("MOVED" | "ASK") => {
-                let told = error.details().split_once(' ');
+                let told = error.details().split_once(' ').filter(|(slot, _)| slot::is(slot));
                 match told.and_then(|(_slot, address)| asked.told_by(address)) {
                     Some(address) if code == "MOVED" => Self::Refused(Refusal::Moved(address)),
                     Some(address) => Self::Refused(Refusal::Ask(address)),
@@ -351,7 +352,15 @@ mod tests {
 
     #[test]
     fn a_redirect_to_nowhere_is_a_bad_reply() {
-        for line in ["MOVED", "MOVED 1", "MOVED 1 10.0.0.2", "ASK 1 10.0.0.2:0", "ASK 1 10.0.0.2:x"] {
+        for line in [
+            "MOVED",
+            "MOVED 1",
+            "MOVED 1 10.0.0.2",
+            "ASK 1 10.0.0.2:0",
+            "ASK 1 10.0.0.2:x",
+            "MOVED 16384 10.0.0.2:1",
+            "ASK -1 10.0.0.2:1",
+        ] {
             assert_eq!(trouble_of(line), Trouble::BadReply, "{line}");
         }
     }

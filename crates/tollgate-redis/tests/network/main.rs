@@ -6,6 +6,7 @@ mod batch;
 mod cluster;
 mod lanes;
 mod login;
+mod nonsense;
 mod outage;
 mod rotation;
 mod self_signed;
