@@ -89,7 +89,9 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
     let _ = store.step(Step::Reset(Counter::new(&quota, &key))).await;
     if let Some(error) = failure {
         let (trouble, advice) = match RedisError::of(&error) {
-            Some(RedisError::ScriptRefused) => (said(&error), advice::on_refused_script()),
+            Some(RedisError::ScriptRefused | RedisError::AccessDenied) => {
+                (said(&error), advice::on_refused_script())
+            }
             // The key is unique, so GET does not fail because of its value.
             Some(RedisError::WrongType) => {
                 ("the script cannot read its counter".to_owned(), advice::on_refused_script())

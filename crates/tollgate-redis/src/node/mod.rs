@@ -295,6 +295,10 @@ impl Exchange {
             // It is not a primary any more and would go on refusing. Its name may now belong to another server.
             self.shared.close(&self.link, Some(Unconnected::Replica));
         }
+        if matches!(&trouble, Trouble::Stopped(code) if code.is_missing_right()) {
+            // The user had the right when this connection was set up. The next one finds out which right it is.
+            self.shared.close(&self.link, Some(Unconnected::NoRight("run a command of the counting script")));
+        }
         Err(trouble)
     }
 

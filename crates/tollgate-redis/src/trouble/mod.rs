@@ -119,6 +119,11 @@ impl Trouble {
 }
 
 impl Code {
+    /// Returns whether a right is missing. Of a command that was refused before it ran, that is a [`Refusal`].
+    pub(crate) fn is_missing_right(&self) -> bool {
+        &*self.0 == "NOPERM"
+    }
+
     fn of(code: &str) -> Self {
         let is_code = code.len() <= 20 && code.bytes().all(|byte| byte.is_ascii_uppercase());
         Self(if is_code { code } else { "an error without a code" }.into())
@@ -132,6 +137,9 @@ impl From<Trouble> for StoreError {
             Trouble::Late => RedisError::Unreachable,
             Trouble::TimedOut | Trouble::Cut => RedisError::TimedOut,
             Trouble::TooSlow => RedisError::TooSlow,
+            Trouble::Stopped(code) if code.is_missing_right() => {
+                return Self::unknown(RedisError::AccessDenied);
+            }
             Trouble::Stopped(_) => RedisError::ScriptRefused,
             Trouble::BadReply => RedisError::BadReply,
             Trouble::Refused(refusal) => match refusal.meaning().told {

@@ -4,7 +4,7 @@ use tollgate_redis::RedisError;
 use tollgate_redis::{Advice, Password, Setting, SettingsError, StoreUrl, Tls};
 use tollgate_testkit::servers::{ClientCertificates, Cluster, Sentinels, Server, Settings, Software};
 
-use crate::support::{Caller, builder, patient, patient_builder};
+use crate::support::{Caller, builder, patient, patient_builder, until};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn serves_over_tls_with_its_own_authority_and_a_client_certificate() {
@@ -271,4 +271,27 @@ async fn settings_that_contradict_each_other_are_refused() {
     assert!(matches!(built.err(), Some(SettingsError::TlsUnused)));
     let error = Tls::new().with_ca_file(&server.certificates().client.key).unwrap_err();
     assert!(error.to_string().ends_with("holds no certificate in PEM"), "{error}");
+}
+
+/// An administrator took a right away while the store was connected. Every call failed with "the store rejects the counting
+/// script", and nothing named the right.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_right_that_is_taken_away_later_is_named() {
+    const RIGHTS: &str = "~tollgate:* +@read +@write +evalsha +script|load +time";
+    for software in Software::ALL {
+        let server = Settings::new(software).user("counter", "s3cret", RIGHTS).start();
+        let caller = patient(&format!("redis://counter:s3cret@{}", server.address()));
+        caller.until_served("alice").await;
+        server.command::<()>(["ACL", "SETUSER", "counter", "-time"]);
+        // A new counter: of one that exists, the expiry tells the time.
+        assert_eq!(caller.charge("bob").await, Err(RedisError::AccessDenied));
+        until("the right is named", async || {
+            let _ = caller.charge("bob").await;
+            let status = caller.store.status();
+            (status.servers()[0].trouble() == Some("the user has no right to run TIME")).then_some(())
+        })
+        .await;
+        server.command::<()>(["ACL", "SETUSER", "counter", "+time"]);
+        caller.until_served("bob").await;
+    }
 }
