@@ -9,6 +9,7 @@ use tollgate_redis::StoreUrl;
 
 use crate::args::CheckConfigArgs;
 use crate::fit::{StoreFit, StoreFlags};
+use crate::joined_values;
 use crate::store::StoreSetup;
 
 /// The output of `--json`.
@@ -57,13 +58,17 @@ pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
         problems.into_iter().chain(wrong_url).collect()
     });
     let report = match checked {
-        Ok(config) => Report {
-            file,
-            valid: true,
-            policies: Some(config.policies().as_slice().len()),
-            errors: Vec::new(),
-            warnings: config.warnings().iter().map(|warning| FoundWarning::new(warning, &config)).collect(),
-        },
+        Ok(config) => {
+            let (fit, _) = StoreFit::of_file(&config, &flags);
+            let warnings = joined_values::warnings(&config, fit.layout());
+            Report {
+                file,
+                valid: true,
+                policies: Some(config.policies().as_slice().len()),
+                errors: Vec::new(),
+                warnings: warnings.iter().map(|warning| FoundWarning::new(warning, &config)).collect(),
+            }
+        }
         Err(ConfigError::Invalid { files, problems }) => Report {
             file,
             valid: false,

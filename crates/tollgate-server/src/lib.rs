@@ -65,6 +65,7 @@ mod followed_files;
 mod grpc;
 mod http;
 mod import;
+mod joined_values;
 mod layout;
 mod listener;
 mod live_domains;

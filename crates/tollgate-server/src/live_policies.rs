@@ -47,7 +47,7 @@ impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
         if file.has_another_store(&config) {
             warn!(file = file.name(), "`store:` has changed; the change takes effect at the next start");
         }
-        file.log_warnings(config.warnings());
+        file.log_warnings(&file.warnings(&config));
         let before = limiter.live();
         let changes = before.policies().changes(config.policies());
         if changes.is_empty() {

@@ -10,6 +10,7 @@ use tracing::warn;
 
 use crate::fit::{StoreFit, StoreFlags};
 use crate::followed_files::FollowedFiles;
+use crate::joined_values;
 use crate::look::{Files, Look};
 
 /// The most warnings of one read that are logged.
@@ -71,6 +72,11 @@ impl PolicyFiles {
         let config = self.files.read(look, |sources| parse(sources, &self.fit))?;
         self.names = config.files().into();
         Ok(config)
+    }
+
+    /// Returns probable mistakes in these files, with this store.
+    pub(crate) fn warnings(&self, config: &Config) -> Box<[Warning]> {
+        joined_values::warnings(config, self.fit.layout())
     }
 
     /// Logs probable mistakes that were not there before, and only the first of very many. A mistake that only moved is

@@ -435,7 +435,7 @@ fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved, SettingsE
     };
     let store = store.map(|store| store.across_slots(across_slots));
     let other_store = of_file.is_some() && args.store.is_some();
-    let (source, warnings) = (file.name().into(), config.warnings().into());
+    let (source, warnings) = (file.name().into(), file.warnings(&config));
     let policies = config.into_policies();
     let policies =
         InitialPolicies { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };

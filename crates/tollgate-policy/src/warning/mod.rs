@@ -115,6 +115,15 @@ pub enum WarningKind {
         /// The attribute.
         attribute: Box<str>,
     },
+    /// A layout of the store's keys joins values, so that different ones share a counter.
+    #[error(
+        "the key layout `{layout}` writes its values with `_` between them and values may contain `_`, so (`a_b`, `c`) and \
+         (`a`, `b_c`) share a counter; give each value a name in the layout, or make sure that none contains `_`"
+    )]
+    JoinedValues {
+        /// The layout.
+        layout: Box<str>,
+    },
     /// One attribute where two were meant.
     #[error("`{name}` is one attribute with a comma in its name; a list such as [user, ip] is several")]
     CommaInName {
@@ -127,6 +136,12 @@ pub enum WarningKind {
 const LONG: Duration = Duration::from_secs(60 * 60);
 
 impl Warning {
+    /// A warning about a policy by a program that knows more than the file, such as the store.
+    #[must_use]
+    pub fn of(policy: &Policy, kind: WarningKind) -> Self {
+        Self { at: policy.at, policy: policy.name.clone(), kind }
+    }
+
     /// Returns its place.
     #[must_use]
     pub const fn at(&self) -> Position {
@@ -161,6 +176,7 @@ impl Warning {
             WarningKind::UnrelatedClients { .. } => "unrelated-clients",
             WarningKind::ClientChoosesLimits { .. } => "client-chooses-limits",
             WarningKind::CommaInName { .. } => "comma-in-name",
+            WarningKind::JoinedValues { .. } => "joined-values",
         }
     }
 

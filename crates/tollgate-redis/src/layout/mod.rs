@@ -41,7 +41,8 @@ pub(crate) use self::name::{Naming, Text, values};
 /// `%`, because empty braces do not choose a slot.
 ///
 /// The values of `{*}` are the exception: of them, only braces are escaped, and only there. They can make the same key:
-/// `a` and `b_c` as `a_b` and `c`. Such counters are one.
+/// `a` and `b_c` as `a_b` and `c`. Such counters are one. The service warns about policies whose values may be like that; a
+/// library can ask [`values_before_joined`](Self::values_before_joined).
 ///
 /// Texts, numbers and addresses are written as text, without their kind: the number 7 and the text `7` share a counter,
 /// as in the other system. Bytes have no text, so such a key fails with
@@ -206,6 +207,14 @@ impl KeyLayout {
     pub fn values(&self) -> Option<usize> {
         let named = self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
         (!self.pieces.contains(&Piece::Rest)).then_some(named)
+    }
+
+    /// Returns the number of values with names of their own, if `{*}` joins all others; `None` without `{*}`. Of two joined
+    /// values that contain `_`, nobody can tell where the first one ends.
+    #[must_use]
+    pub fn values_before_joined(&self) -> Option<usize> {
+        let named = self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
+        self.pieces.contains(&Piece::Rest).then_some(named)
     }
 
     /// Returns whether keys contain the store's [prefix](crate::RedisStoreBuilder::prefix); otherwise, the prefix has

@@ -220,6 +220,31 @@ warnings.yaml is valid: 1 policy, 1 warning
     );
 }
 
+/// With the layout of envoyproxy/ratelimit, (`x_y`, `z`) and (`x`, `y_z`) shared a counter, and nothing said so.
+#[test]
+fn values_that_a_key_layout_joins_are_a_warning_if_they_may_contain_its_separator() {
+    let policies = [
+        ("[user, route]", true),
+        ("[{ first_of: [[user, route], ip] }]", true),
+        ("[user, ip]", false),
+        ("[user]", false),
+        ("global", false),
+    ];
+    for (key, is_doubtful) in policies {
+        let file = file(
+            "joined.yaml",
+            &format!("policies: [{{ name: a, key: {key}, quotas: [10/1s] }}, {{ name: e, exempt: true }}]"),
+        );
+        let layout = |layout: &str| run("check-config", &file, &["--store-layout", layout]).1;
+        let said = layout("{prefix}{*}_{window_start}");
+        assert_eq!(said.contains("[joined-values]"), is_doubtful, "{key}: {said}");
+        assert!(!said.contains("policy `e`"), "{said}");
+        // The first value has a name.
+        let said = layout("l:{user}:{*}:{window}");
+        assert!(!said.contains("[joined-values]"), "{key}: {said}");
+    }
+}
+
 #[test]
 fn a_file_that_is_not_there_is_a_wrong_argument() {
     for command in ["check-config", "explain"] {

@@ -1,0 +1,49 @@
+//! Warns about policies whose values a key layout joins so that different ones may share a counter.
+
+use tollgate_policy::{Config, Identity, Policy, Warning, WarningKind};
+use tollgate_redis::KeyLayout;
+
+/// Returns the warnings of the file, and those about its policies in a store with this layout.
+pub(crate) fn warnings(config: &Config, layout: Option<&KeyLayout>) -> Box<[Warning]> {
+    let joining = layout.and_then(|layout| Some((layout, layout.values_before_joined()?)));
+    let of_layout = joining.into_iter().flat_map(|(layout, named)| {
+        let policies = config.policies().as_slice().iter();
+        let joined = policies.filter(move |policy| counts(policy) && joins_texts(policy.identity(), named));
+        joined.map(move |policy| {
+            Warning::of(policy, WarningKind::JoinedValues { layout: layout.to_string().into() })
+        })
+    });
+    config.warnings().iter().cloned().chain(of_layout).collect()
+}
+
+fn counts(policy: &Policy) -> bool {
+    let of_overrides = || policy.overrides().iter().any(|over| over.quotas().next().is_some());
+    !policy.quotas().is_empty() || !policy.candidates().is_empty() || of_overrides()
+}
+
+/// Returns whether two values without names in the layout may contain `_`.
+fn joins_texts(identity: &Identity, named: usize) -> bool {
+    values(identity).iter().skip(named).filter(|may_contain| **may_contain).count() > 1
+}
+
+/// Returns, for each value of a key in its order, whether it may contain `_`. Of a choice, those of its worst one.
+fn values(identity: &Identity) -> Vec<bool> {
+    match identity {
+        Identity::Global => vec![],
+        Identity::Address(..) => vec![false],
+        Identity::All(parts) => parts.iter().flat_map(values).collect(),
+        Identity::FirstOf(choices) => {
+            // The key also has the name of the attribute.
+            let with_name = |choice| [values(choice), vec![choice_has_underscore(choice)]].concat();
+            let open = |values: &Vec<bool>| values.iter().filter(|may_contain| **may_contain).count();
+            choices.iter().map(with_name).max_by_key(open).unwrap_or_default()
+        }
+        // Any number of any texts.
+        Identity::Every => vec![true; 2],
+        _ => vec![true],
+    }
+}
+
+fn choice_has_underscore(choice: &Identity) -> bool {
+    matches!(choice, Identity::Attribute(name) | Identity::Address(name, _) if name.contains('_'))
+}
