@@ -21,6 +21,9 @@ const CHART: &str = "deploy/helm/tollgate";
 /// The chart with its default values, for users without Helm.
 const MANIFEST: &str = "deploy/kubernetes/tollgate.yaml";
 
+/// The page with the flags of the service, each of whose files the chart can mount.
+const FLAGS: &str = "docs/cli.md";
+
 /// Values that turn on everything in the chart.
 const EVERYTHING: &str = "deploy/helm/everything.yaml";
 
@@ -62,11 +65,15 @@ fn chart(write: bool) -> Result<()> {
     for (name, values) in [("default", &[][..]), ("everything", &everything)] {
         program(&helm).arguments(["lint", "--strict", CHART]).arguments(values).run()?;
         let rendered = rendered(&helm, values)?;
-        // Only Kubernetes' own kinds; a ServiceMonitor belongs to the Prometheus operator.
-        let own = rendered.split("\n---\n").filter(|document| !document.contains("kind: ServiceMonitor"));
+        // Only Kubernetes' own kinds, not those of the Prometheus operator.
+        let own = rendered.split("\n---\n").filter(|document| !document.contains("monitoring.coreos.com"));
         let file = folder.join(format!("{name}.yaml"));
         fs::write(&file, own.collect::<Vec<_>>().join("\n---\n"))?;
         program(&validator).argument("--strict").argument(&file).run()?;
+        if name == "everything" {
+            names_every_file(&rendered)?;
+        }
+        takes_the_flags(&rendered)?;
         if name == "default" {
             match write {
                 true => fs::write(MANIFEST, &rendered)?,
@@ -79,6 +86,33 @@ fn chart(write: bool) -> Result<()> {
     }
     let open_admin = ["--set-json", r#"networkPolicy.adminFrom=[{"podSelector":{}}]"#];
     ensure!(rendered(&helm, &open_admin).is_err(), "the admin listener is opened without tokens");
+    Ok(())
+}
+
+/// Checks that the chart names a file for each flag of the service that takes one.
+fn names_every_file(rendered: &str) -> Result<()> {
+    let page = fs::read_to_string(FLAGS)?;
+    let (_, serve) = page.split_once("\n## tollgate serve\n").context("no flags of `serve`")?;
+    let (serve, _) = serve.split_once("\n## ").context("no other command")?;
+    let flags = serve.lines().filter_map(|line| line.strip_prefix("- `")?.split_once(" <FILE>`"));
+    let flags: Vec<&str> = flags.map(|(flag, _)| flag).collect();
+    ensure!(!flags.is_empty(), "no flag takes a file");
+    let missing = flags.iter().find(|flag| !rendered.contains(&format!("{flag}=")));
+    ensure!(missing.is_none(), "the chart has no value for `{}`", missing.unwrap_or(&""));
+    Ok(())
+}
+
+/// Starts the service with the chart's flags. It has no files, so it ends at once; but flags that contradict each other
+/// are a mistake of the chart, and no pod would ever start.
+fn takes_the_flags(rendered: &str) -> Result<()> {
+    let (_, flags) = rendered.split_once("          args:\n").context("the chart has no arguments")?;
+    let (flags, _) = flags.split_once("          ports:\n").context("the chart has no ports")?;
+    let flags = flags.replace("/etc/tollgate/", "/dev/null/");
+    let flags = flags.lines().filter_map(|line| line.trim().strip_prefix("- "));
+    let said = target_directory()?.join("chart/said.txt");
+    command("cargo run --quiet --package tollgate-server --").arguments(flags).run_into(&said)?;
+    let said = fs::read_to_string(said)?;
+    ensure!(said.contains("/dev/null/"), "the service does not look for its files: {said}");
     Ok(())
 }
 

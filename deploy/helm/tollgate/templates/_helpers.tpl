@@ -13,3 +13,23 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version }}
 {{- end }}
+
+{{/* The secrets that are named, each with the folder that it is mounted at. */}}
+{{- define "tollgate.secrets" -}}
+{{- $all := dict
+  "store" .Values.store.passwordSecret
+  "sentinel" .Values.store.sentinelPasswordSecret
+  "store-ca" .Values.store.caSecret
+  "store-cert" .Values.store.certSecret
+  "tokens" .Values.tokensSecret
+  "tls" .Values.tlsSecret
+  "client-ca" .Values.clientCaSecret
+  "receipts" .Values.receiptSecret
+  "identity" .Values.identitySecret
+}}
+{{- range $folder, $secret := $all }}
+{{- with $secret }}
+{{ $folder }}: {{ . | quote }}
+{{- end }}
+{{- end }}
+{{- end }}
