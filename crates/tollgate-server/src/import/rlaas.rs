@@ -130,8 +130,9 @@ fn algorithm(file: &SpringFile) -> Result<(), Problem> {
     let message = match setting.resolve(&variable)?.as_str() {
         "fixed-window-algo" => return Ok(()),
         "sliding-window-algo" => {
-            "`sliding-window-algo` is not supported: Tollgate counts in fixed windows. Use \
-         `fixed-window-algo`, but note that up to twice `max-requests` can pass around the end of a window"
+            "`sliding-window-algo` is not supported: Tollgate counts in fixed windows. Use `fixed-window-algo`, \
+             but note that up to twice `max-requests` can pass around the end of a window \
+             (docs/choosing.md#what-tollgate-cannot-do-yet)"
                 .to_owned()
         }
         _ => format!("unknown algorithm `{}`: expected `fixed-window-algo`", setting.text),

@@ -239,6 +239,22 @@ fn prove() {
     println!("RESULT prove/gateway/failure_mode violations=0");
 }
 
+/// Envoy can log the header, because it is in the answer to the client.
+#[test]
+#[ignore = "it needs Envoy, which `cargo xtask prove gateway` installs"]
+fn prove_trials() {
+    let folder = Folder::new();
+    let tried = "policies: [{ name: tried, key: global, quotas: [1/1d@first_hit], mode: shadow }]";
+    let policies = folder.write("p.yaml", tried);
+    let server = Server::start(&["--config", &policies, "--grpc", "127.0.0.1:0", "--trials-header"]);
+    let envoy = Envoy::start(&folder, server.grpc.expect("its address"), Upstream::start().address, "10s");
+    for trials in [None, Some("\"tried\"")] {
+        let reply = get(envoy.open, "/login", "alice");
+        assert_eq!((reply.status, reply.header("tollgate-trials")), (200, trials));
+    }
+    println!("RESULT prove/gateway/trials violations=0");
+}
+
 /// The files of envoyproxy/ratelimit decide.
 #[test]
 #[ignore = "it needs Envoy, which `cargo xtask prove gateway` installs"]
