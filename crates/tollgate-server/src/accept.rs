@@ -8,7 +8,6 @@ use std::{future, io, iter, net};
 
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tollgate::{Clock, SystemClock};
 use tracing::warn;
 
 use crate::caller::Peer;
@@ -101,7 +100,7 @@ impl<P: Protocol> Acceptor<P> {
                     Ok((stream, address)) => return (stream, address, permit),
                     Err(error) if is_of_one_connection(&error) => {}
                     Err(error) => {
-                        if self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
+                        if self.failure_logged.passes(LOG_GAP) {
                             let listener = self.connections.open.listener();
                             warn!(listener, %error, "cannot accept connections");
                         }
@@ -124,7 +123,7 @@ impl<P: Protocol> Acceptor<P> {
 
     fn note_refused(&self) {
         self.connections.open.refused();
-        if self.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
+        if self.refusal_logged.passes(LOG_GAP) {
             let listener = self.connections.open.listener();
             warn!(
                 listener,
@@ -135,7 +134,7 @@ impl<P: Protocol> Acceptor<P> {
 
     fn note_full(&self) {
         self.connections.open.full();
-        if self.full_logged.passes(SystemClock.now(), LOG_GAP) {
+        if self.full_logged.passes(LOG_GAP) {
             let (listener, max_connections) = (self.connections.open.listener(), self.max_connections);
             warn!(listener, max_connections, "all connections are in use: further ones wait until one ends");
         }

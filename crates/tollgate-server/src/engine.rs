@@ -5,10 +5,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Clock, PolicyQuota, QuotaState, Receipt, Source, StoreError, SystemClock, Verdict};
+use tollgate::{PolicyQuota, QuotaState, Receipt, Source, StoreError, Verdict};
 use tollgate_policy::{
     AskedCheck, Changed, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaRefund, RefundError, TogetherError, TrialDecision, TrialKind, WhenFull,
+    QuotaRefund, QuotaStanding, RefundError, TogetherError, TrialDecision, TrialKind, WhenFull,
 };
 use tracing::{info, warn};
 
@@ -255,7 +255,7 @@ impl<S: ServedStore> Engine<S> {
     /// Logs that no policy matches a request, unless the file allows for that.
     fn note_unmatched(&self, decision: &PolicyDecision) {
         if decision.policies().policies().unmatched().is_none()
-            && self.unmatched_logged.passes(SystemClock.now(), Duration::from_secs(60))
+            && self.unmatched_logged.passes(Duration::from_secs(60))
         {
             warn!(
                 "no policy matches a request, which was admitted uncounted: set `unmatched: allow` or `unmatched: \
@@ -269,7 +269,7 @@ impl<S: ServedStore> Engine<S> {
         let full = self.limiter.store_full();
         // Relaxed: the flag guards no other memory, and the gap passes one line, whichever thread is first.
         if self.full_noted.swap(full, Ordering::Relaxed) < full
-            && self.full_logged.passes(SystemClock.now(), Duration::from_secs(60))
+            && self.full_logged.passes(Duration::from_secs(60))
         {
             let when_full = match self.when_full {
                 WhenFull::Deny => "deny",
@@ -311,38 +311,72 @@ fn gap_of(gaps: &[LogGap], named: impl Hash) -> Option<&LogGap> {
 
 impl DenialLog {
     fn note(&self, decision: &PolicyDecision) {
-        let Some(denying) = decision.quota() else { return };
-        let Some(logged) = gap_of(&self.0, (denying.quota.policy(), denying.quota.quota())) else { return };
-        let start = denying.state.mark().time();
-        let length = denying.state.reset_at().since(start);
-        // Shorter windows would fill the log.
-        if logged.passes(start, length.max(Duration::from_secs(1))) {
+        if let Some(denying) = decision.quota().filter(|denying| self.is_first(denying)) {
             let (policy, version) = (denying.policy.name(), decision.version());
             info!(policy, version, quota = %denying.quota.quota(), "first denial in this window");
         }
+    }
+
+    /// Returns whether this is the first denial in the window. The times are those of the store's clock, so only their
+    /// difference counts: after a failover, that clock may be another one.
+    fn is_first(&self, denying: &QuotaStanding<'_>) -> bool {
+        let left = denying.state.reset_at().since(denying.state.mark().time());
+        // Shorter windows would fill the log.
+        let gap = left.max(Duration::from_secs(1));
+        gap_of(&self.0, (denying.quota.policy(), denying.quota.quota()))
+            .is_some_and(|logged| logged.passes(gap))
     }
 }
 
 impl TrialDenialLog {
     fn note(&self, decision: &PolicyDecision) {
-        let mut trials = decision.trials().peekable();
-        // Usually there are no trials, and the clock is not read.
-        if trials.peek().is_none() {
-            return;
-        }
-        let now = SystemClock.now();
         for TrialDecision { policy, kind, .. } in
-            trials.filter(|trial| trial.answer.verdict() == Some(Verdict::Denied))
+            decision.trials().filter(|trial| trial.answer.verdict() == Some(Verdict::Denied))
         {
             let kind = match kind {
                 TrialKind::Shadow => "shadow",
                 TrialKind::Candidate => "candidate",
             };
             let logged = gap_of(&self.0, (policy.name(), kind));
-            if logged.is_some_and(|logged| logged.passes(now, Duration::from_secs(60))) {
+            if logged.is_some_and(|logged| logged.passes(Duration::from_secs(60))) {
                 let (policy, version) = (policy.name(), decision.version());
                 info!(policy, version, kind, "a policy on trial would have denied a request");
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use tollgate::{ManualClock, MemoryStore, Timestamp};
+    use tollgate_policy::{Attributes, Config};
+
+    use super::*;
+
+    /// After a failover to a server whose clock was an hour behind, denials were silent in the log for that hour.
+    #[tokio::test]
+    async fn a_denial_is_logged_after_a_failover_to_an_older_clock() {
+        let denied_at = async |seconds: i64| {
+            let clock = ManualClock::at(Timestamp::from_unix_millis(seconds * 1000));
+            let text = "policies: [{ name: a, key: [user], quotas: [1/1s] }]";
+            let policies = Config::parse("a.yaml", text).unwrap().into_policies();
+            let limiter = PolicyLimiter::new(MemoryStore::builder().clock(clock).build(), policies, "a.yaml");
+            let attributes: Attributes<'_> = [("user", "alice")].into_iter().collect();
+            let _ = limiter.check(&attributes, 1).await.unwrap();
+            limiter.check(&attributes, 1).await.unwrap()
+        };
+        let log = DenialLog::default();
+        let is_first = |decision: &PolicyDecision| log.is_first(&decision.quota().unwrap());
+        let before = denied_at(1_700_003_600).await;
+        assert!(is_first(&before) && !is_first(&before));
+        let after = denied_at(1_700_000_000).await;
+        // Within the second that one line covers, there is no other.
+        let stopwatch = Stopwatch::start();
+        while !is_first(&after) {
+            assert!(stopwatch.elapsed() < Duration::from_secs(30), "the log stays silent");
+            thread::sleep(Duration::from_millis(10));
         }
     }
 }

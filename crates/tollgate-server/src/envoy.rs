@@ -4,9 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{
-    Answer, Clock, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError, SystemClock,
-};
+use tollgate::{Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError};
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
 use tollgate_policy::{PolicyLimiter, Printable, WhenFull};
 use tracing::warn;
@@ -169,7 +167,7 @@ impl<S> EnvoyEngine<S> {
 
     fn note_full(&self) {
         self.full.fetch_add(1, Ordering::Relaxed);
-        if self.full_logged.passes(SystemClock.now(), LOG_GAP) {
+        if self.full_logged.passes(LOG_GAP) {
             warn!("the store is full and has no room for unseen keys: raise --max-counters");
         }
     }

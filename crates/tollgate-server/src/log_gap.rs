@@ -1,30 +1,36 @@
 //! Limits log lines: passes one line of a kind, and then none for a while.
+//!
+//! It measures with a stopwatch. The clock of a store may go back at a failover, and that of the system when it is set,
+//! and lines would stay silent until that clock has caught up.
 
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::Timestamp;
+use crate::stopwatch::Stopwatch;
+
+/// Runs since the first line of the process that is limited.
+static STOPWATCH: LazyLock<Stopwatch> = LazyLock::new(Stopwatch::start);
 
 /// See the [module](self).
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct LogGap {
-    /// The time, in Unix milliseconds, before which no further line passes.
-    until: AtomicI64,
-}
-
-impl Default for LogGap {
-    fn default() -> Self {
-        Self { until: AtomicI64::new(i64::MIN) }
-    }
+    /// The time on the stopwatch, in milliseconds, before which no further line passes.
+    until: AtomicU64,
 }
 
 impl LogGap {
     /// Returns whether a line may pass now. If so, no other one passes for this long.
-    pub(crate) fn passes(&self, now: Timestamp, gap: Duration) -> bool {
+    pub(crate) fn passes(&self, gap: Duration) -> bool {
+        self.passes_at(STOPWATCH.elapsed(), gap)
+    }
+
+    fn passes_at(&self, elapsed: Duration, gap: Duration) -> bool {
+        let millis = |duration: Duration| u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
         // Relaxed: the time guards no other memory, and the exchange lets one of several racers pass.
         let until = self.until.load(Ordering::Relaxed);
-        let next = (now + gap).as_unix_millis();
-        now.as_unix_millis() >= until
+        let next = millis(elapsed.saturating_add(gap));
+        millis(elapsed) >= until
             && self.until.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
 }
@@ -36,10 +42,10 @@ mod tests {
     #[test]
     fn one_line_passes_a_gap() {
         let (gap, minute) = (LogGap::default(), Duration::from_secs(60));
-        let start = Timestamp::from_unix_millis(1_700_000_040_000);
-        assert!(gap.passes(start, minute));
-        assert!(!gap.passes(start, minute));
-        assert!(!gap.passes(start + Duration::from_millis(59_999), minute));
-        assert!(gap.passes(start + minute, minute));
+        assert!(gap.passes_at(Duration::ZERO, minute));
+        assert!(!gap.passes_at(Duration::ZERO, minute));
+        assert!(!gap.passes_at(Duration::from_millis(59_999), minute));
+        assert!(gap.passes_at(minute, Duration::MAX));
+        assert!(!gap.passes_at(minute * 60_000_000, minute));
     }
 }

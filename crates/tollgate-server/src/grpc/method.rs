@@ -8,7 +8,6 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use prost::Message;
-use tollgate::{Clock, SystemClock};
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
 use tracing::warn;
@@ -175,9 +174,7 @@ impl<S: ServedStore + 'static> Service<S> {
     fn reject_check(&self, rejection: &Rejection) -> Response<Outgoing> {
         let status = rejection.status();
         let is_of_caller = status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT;
-        if (is_of_caller || status == StatusCode::NOT_IMPLEMENTED)
-            && self.refusal_logged.passes(SystemClock.now(), LOG_GAP)
-        {
+        if (is_of_caller || status == StatusCode::NOT_IMPLEMENTED) && self.refusal_logged.passes(LOG_GAP) {
             let (code, field) = (status::code(status), rejection.field());
             let reason = rejection.detail();
             warn!(

@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use http::{StatusCode, Version};
-use tollgate::{Clock, SystemClock};
 use tracing::warn;
 
 use super::outgoing::PIECE;
@@ -139,7 +138,7 @@ impl Budget {
     #[cold]
     pub(super) fn note_refusal(&self) {
         self.0.refused.fetch_add(1, Ordering::Relaxed);
-        if self.0.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
+        if self.0.refusal_logged.passes(LOG_GAP) {
             warn!(
                 body_memory = self.0.max,
                 "clients hold all of --body-memory with incomplete bodies and unread answers: others are answered 503"

@@ -9,10 +9,7 @@ use std::time::Duration;
 
 use tokio::task::coop::unconstrained;
 use tokio::time;
-use tollgate::{
-    Answer, AnswerError, Charge, Clock, Counted, Counter, QuotaState, Source, Step, Store, StoreError,
-    SystemClock,
-};
+use tollgate::{Answer, AnswerError, Charge, Counted, Counter, QuotaState, Source, Step, Store, StoreError};
 use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus, wait_at_most};
 use tracing::{info, warn};
 
@@ -138,7 +135,7 @@ impl<S: Store> Metered<S> {
     /// Records that a step had too little time, because earlier steps of the same call took some of it.
     fn note_little_time(&self, error: &StoreError) {
         self.metrics.failed(error);
-        if self.little_time_logged.passes(SystemClock.now(), LOG_GAP) {
+        if self.little_time_logged.passes(LOG_GAP) {
             warn!(
                 "earlier steps of a call left too little of `--store-timeout` for trials or a refund: if this goes on, check \
                  how long the store takes to answer"
@@ -176,15 +173,15 @@ impl<S: Store> Metered<S> {
     fn note_error(&self, error: &StoreError, step: &Step<'_>) {
         self.metrics.failed(error);
         let (concern, trouble) = (Concern::of(error), RedisError::of(error));
-        let (error, now) = (WithSources(error), SystemClock.now());
+        let error = WithSources(error);
         match concern {
             Concern::Request => {
-                if self.request_logged.passes(now, LOG_GAP) {
+                if self.request_logged.passes(LOG_GAP) {
                     warn!(%error, counters = self.counters(step), "a request does not fit the store");
                 }
             }
             Concern::Key => {
-                if self.key_logged.passes(now, LOG_GAP) {
+                if self.key_logged.passes(LOG_GAP) {
                     let counters = self.counters(step);
                     if trouble == Some(&RedisError::WrongType) {
                         warn!(
@@ -221,7 +218,7 @@ impl<S: Store> Metered<S> {
         let begins = self.outages.failed(tell);
         // Marked as told only once the gap has passed.
         let is_news = !self.is_told_late.load(Relaxed)
-            && self.late_logged.passes(SystemClock.now(), LOG_GAP)
+            && self.late_logged.passes(LOG_GAP)
             && !self.is_told_late.swap(true, Relaxed);
         if is_news && !begins {
             tell();

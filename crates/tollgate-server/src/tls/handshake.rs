@@ -8,7 +8,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
-use tollgate::{Clock, SystemClock};
 use tracing::{debug, warn};
 
 use super::{ServerTls, certificate};
@@ -141,7 +140,7 @@ impl ListenerTls {
         self.handshakes.refused(refusal);
         let (listener, reason) = (self.handshakes.listener(), refusal.name());
         debug!(listener, reason, %error, "handshake failed");
-        if refusal != Refusal::Gone && self.failure_logged.passes(SystemClock.now(), LOG_GAP) {
+        if refusal != Refusal::Gone && self.failure_logged.passes(LOG_GAP) {
             warn!(listener, reason, %error, "a TLS handshake failed; failures are logged at most once a minute, but all are counted");
         }
     }

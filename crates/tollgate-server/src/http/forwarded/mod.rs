@@ -10,7 +10,6 @@ mod request;
 use std::time::Duration;
 
 use http::{Request, StatusCode};
-use tollgate::{Clock, SystemClock};
 use tollgate_policy::PolicyDecision;
 use tracing::warn;
 
@@ -58,7 +57,7 @@ impl<S: ServedStore> Edge<S> {
     #[cold]
     pub(super) fn note_refused_proxy(&self, rejection: &Rejection) {
         let status = rejection.status();
-        if status.is_client_error() && self.refusal_logged.passes(SystemClock.now(), LOG_GAP) {
+        if status.is_client_error() && self.refusal_logged.passes(LOG_GAP) {
             let (status, field, reason) = (status.as_u16(), rejection.field(), rejection.detail());
             warn!(status, field, reason, "a request that a proxy asks about was refused");
         }
