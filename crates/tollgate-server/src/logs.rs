@@ -9,17 +9,24 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
-use std::thread;
 use std::time::Duration;
+use std::{env, thread};
 
+use thiserror::Error;
 use tracing::level_filters::LevelFilter;
 use tracing::warn;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::{ParseError, Targets};
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{Layer, fmt};
 
 use crate::args::LogFormat;
 
 /// The maximum number of lines that wait to be written. Further ones are lost.
 const WAITING: usize = 1024;
+
+/// The beginning of the targets of our own crates.
+const OWN_TARGETS: &str = "tollgate";
 
 /// How long the process waits for its last lines before it exits.
 const LAST_LINES: Duration = Duration::from_secs(1);
@@ -42,7 +49,17 @@ enum Entry {
     End(#[expect(dead_code, reason = "dropping it is what it is for")] SyncSender<()>),
 }
 
-/// Sends log lines to standard error from now on, of level `info` and above by default (`RUST_LOG`).
+/// A value of `RUST_LOG` that cannot be used. The operator's fault.
+#[derive(Debug, Error)]
+enum FilterError {
+    #[error("`{0}`: {1}")]
+    Invalid(String, ParseError),
+    #[error("`{0}`: filters by span or field are not supported: use LEVEL or TARGET=LEVEL")]
+    Span(String),
+}
+
+/// Sends log lines to standard error from now on: our own of level `info` and above, and those of libraries of level
+/// `error`, unless `RUST_LOG` says otherwise.
 ///
 /// # Errors
 ///
@@ -54,23 +71,46 @@ pub fn start(format: LogFormat) -> io::Result<Log> {
     let lost = Arc::clone(&lines.lost);
     thread::Builder::new().name("log".to_owned()).spawn(move || write(stderr, &waiting, &lost))?;
 
-    let level = || EnvFilter::builder().with_default_directive(LevelFilter::INFO.into());
-    let asked = level().from_env();
-    let wrong = asked.as_ref().err().map(ToString::to_string);
-    let filter = asked.unwrap_or_else(|_| level().parse_lossy(""));
-    let writer = lines.clone();
-    let subscriber = tracing_subscriber::fmt().with_env_filter(filter).with_writer(move || writer.clone());
-    // An error means that a caller has set up logs already, which then stay.
-    let _ = match format {
-        LogFormat::Text => {
-            subscriber.with_target(false).with_ansi(io::stderr().is_terminal()).compact().try_init()
-        }
-        LogFormat::Json => subscriber.json().flatten_event(true).with_current_span(false).try_init(),
+    let asked = env::var_os("RUST_LOG").unwrap_or_default();
+    let (filter, wrong) = match filter(&asked.to_string_lossy()) {
+        Ok(filter) => (filter, None),
+        Err(error) => (by_default(LevelFilter::INFO), Some(error)),
     };
+    let writer = lines.clone();
+    let layer = fmt::layer().with_writer(move || writer.clone());
+    let layer = match format {
+        LogFormat::Text => layer.with_target(false).with_ansi(io::stderr().is_terminal()).compact().boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).with_current_span(false).boxed(),
+    };
+    // An error means that a caller has set up logs already, which then stay.
+    let _ = tracing_subscriber::registry().with(layer).with(filter).try_init();
     if let Some(error) = wrong {
-        warn!(error, "RUST_LOG cannot be used: lines of level info and above are logged");
+        warn!(%error, "RUST_LOG cannot be used: lines of level info and above are logged");
     }
     Ok(Log(lines))
+}
+
+/// Parses the value of `RUST_LOG`: levels and `TARGET=LEVEL`, separated by commas.
+///
+/// A level alone is for our own targets. HTTP libraries log frames of clients from level `warn` on, so a client could
+/// fill the log unless the operator names their targets.
+fn filter(directives: &str) -> Result<Targets, FilterError> {
+    let (mut own, mut targets) = (LevelFilter::INFO, Vec::new());
+    for directive in directives.split(',').map(str::trim).filter(|directive| !directive.is_empty()) {
+        if directive.contains('[') {
+            return Err(FilterError::Span(directive.to_owned()));
+        }
+        let parsed: Targets =
+            directive.parse().map_err(|error| FilterError::Invalid(directive.to_owned(), error))?;
+        own = parsed.default_level().unwrap_or(own);
+        targets.extend(parsed);
+    }
+    Ok(by_default(own).with_targets(targets))
+}
+
+/// Returns the filter without named targets: this level for our own lines, and `error` for those of libraries.
+fn by_default(own: LevelFilter) -> Targets {
+    Targets::new().with_default(LevelFilter::ERROR).with_target(OWN_TARGETS, own)
 }
 
 fn write(mut stderr: File, waiting: &Receiver<Entry>, lost: &AtomicU64) {
@@ -109,6 +149,47 @@ impl Drop for Log {
         if self.0.queue.try_send(Entry::End(end)).is_ok() {
             // It ends with an error either way: the sender is dropped, or the time is over.
             let _ = written.recv_timeout(LAST_LINES);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::*;
+
+    fn enabled(directives: &str) -> impl Fn(&str, Level) -> bool {
+        let filter = filter(directives).unwrap();
+        move |target, level| filter.would_enable(target, &level)
+    }
+
+    /// A client that sent frames which nobody asked for wrote 25 MB of log a second, through a library's target.
+    #[test]
+    fn lines_of_libraries_are_errors_alone_unless_their_target_is_named() {
+        for (directives, level) in
+            [("", Level::INFO), ("warn", Level::WARN), ("INFO", Level::INFO), ("trace", Level::TRACE)]
+        {
+            let enabled = enabled(directives);
+            for target in ["h2::proto::ping_pong", "hyper", "rustls::server", "log"] {
+                assert!(enabled(target, Level::ERROR) && !enabled(target, Level::WARN), "{directives}");
+            }
+            for target in ["tollgate", "tollgate_server::tls", "tollgate_redis"] {
+                assert!(enabled(target, level), "{directives}");
+                assert!(level == Level::TRACE || !enabled(target, Level::TRACE), "{directives}");
+            }
+        }
+        let named = enabled("info, h2=debug,tollgate_redis=off,");
+        assert!(named("h2::codec", Level::DEBUG) && named("tollgate_server", Level::INFO));
+        assert!(!named("hyper", Level::WARN) && !named("tollgate_redis", Level::ERROR));
+        assert!(!enabled("off")("tollgate_server", Level::ERROR));
+    }
+
+    #[test]
+    fn a_filter_that_cannot_be_used_is_named() {
+        for wrong in ["tollgate=loud", "info,h2=a=b", "tollgate[check]=info", "tollgate[{policy=a}]=info"] {
+            let error = filter(wrong).unwrap_err().to_string();
+            assert!(error.contains(wrong.trim_start_matches("info,")), "{error}");
         }
     }
 }

@@ -12,9 +12,13 @@ use tracing::{error, info};
 
 use crate::follow::{Cause, Followed, Glance};
 use crate::followed_files::FollowedFiles;
+use crate::log_gap::LogGap;
 use crate::look::Look;
 use crate::stopwatch::Stopwatch;
 use crate::with_sources::WithSources;
+
+/// The time that one log line covers for requests to reload that change nothing.
+const REPEAT_GAP: Duration = Duration::from_secs(1);
 
 /// Something live, and the file that defines it.
 pub(crate) trait Subject: Send + 'static {
@@ -71,6 +75,7 @@ pub(crate) struct Reloads<T> {
     /// Held for a whole reload, so that reloads never overlap.
     subject: Mutex<T>,
     state: Arc<ReloadState>,
+    repeat_logged: LogGap,
 }
 
 /// The outcomes of reloads so far.
@@ -108,7 +113,8 @@ pub(crate) struct ReloadError(Arc<Failure>);
 
 impl<T: Subject> Reloads<T> {
     pub(crate) fn new(subject: T) -> Self {
-        Self { subject: Mutex::new(subject), state: Arc::new(ReloadState::new()) }
+        let (state, repeat_logged) = (Arc::new(ReloadState::new()), LogGap::default());
+        Self { subject: Mutex::new(subject), state, repeat_logged }
     }
 
     pub(crate) fn state(&self) -> &Arc<ReloadState> {
@@ -143,19 +149,27 @@ impl<T: Subject> Reloads<T> {
         *lock(&self.state.failure) = None;
         self.state.found_in_step();
         let changes = subject.make_live(content);
-        let (file, cause, version) = (subject.files().name(), cause.name(), subject.version());
+        let (file, version) = (subject.files().name(), subject.version());
         match changes {
             None => {
                 self.state.unchanged.fetch_add(1, Ordering::Relaxed);
-                info!(file, cause, version, "{} are unchanged", T::NAME);
+                if self.may_repeat(cause) {
+                    info!(file, cause = cause.name(), version, "{} are unchanged", T::NAME);
+                }
                 Reloaded::Unchanged(version)
             }
             Some(changes) => {
                 self.state.replaced.fetch_add(1, Ordering::Relaxed);
-                info!(file, cause, version, changes, "{} are replaced", T::NAME);
+                info!(file, cause = cause.name(), version, changes, "{} are replaced", T::NAME);
                 Reloaded::Replaced(version)
             }
         }
+    }
+
+    /// Returns whether the log has room for a line that says the same as an earlier one. Whoever may reload could fill
+    /// the log with requests.
+    fn may_repeat(&self, cause: Cause) -> bool {
+        cause != Cause::Request || self.repeat_logged.passes(REPEAT_GAP)
     }
 
     fn fail(&self, subject: &T, error: ConfigError, cause: Cause) -> ReloadError {
@@ -163,13 +177,14 @@ impl<T: Subject> Reloads<T> {
         // The watch reports every event in the folder, and the log may be written there. So an unreadable file is
         // logged once; otherwise each line would cause the next.
         let is_same = |told: &Arc<Failure>| told.to_string() == failure.to_string();
-        if cause.is_guess()
-            && let Some(told) = self.state.failure().filter(is_same)
-        {
-            return ReloadError(told);
+        let told = self.state.failure().filter(is_same);
+        if let Some(told) = told.as_ref().filter(|_| cause.is_guess()) {
+            return ReloadError(Arc::clone(told));
         }
-        let (file, version) = (subject.files().name(), subject.version());
-        error!(file, cause = cause.name(), version, "{} stay as they are\n{failure}", T::NAME);
+        if told.is_none() || self.may_repeat(cause) {
+            let (file, version) = (subject.files().name(), subject.version());
+            error!(file, cause = cause.name(), version, "{} stay as they are\n{failure}", T::NAME);
+        }
         // Stored before it is counted, so that a reader of the count finds the failure.
         *lock(&self.state.failure) = Some(Arc::clone(&failure));
         self.state.failed.fetch_add(1, Ordering::Relaxed);

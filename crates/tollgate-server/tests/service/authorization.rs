@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::certificates::{Authority, Client, Identity};
 use crate::support::folder::Folder;
-use crate::support::{Connection, Reply, Server, tollgate, until};
+use crate::support::{Connection, EVERY_LINE, Reply, Server, tollgate, until};
 
 const POLICIES: &str = "
 policies:
@@ -715,7 +715,7 @@ async fn no_token_digest_or_header_gets_into_logs_metrics_or_answers() {
     let digest = digest.as_str().expect("a text").to_owned();
     let path = folder.write("t.jsonl", &format!("{line}\n"));
     let mut command = tollgate();
-    command.env("RUST_LOG", "trace");
+    command.env("RUST_LOG", EVERY_LINE);
     let server = Server::start_by(command, &["--limit", "1/1d", "--tokens", &path]);
     let mut answers = String::new();
     let mut ask = |address, path: &str, header: &str| {

@@ -22,6 +22,7 @@ mod grpc_client;
 mod hostile;
 mod http2;
 mod lifecycle;
+mod log_flood;
 mod manual;
 mod messages;
 mod metrics;

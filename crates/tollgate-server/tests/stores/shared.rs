@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tollgate_testkit::servers::{self, Data, FaultProxy, Persistence, Software, Way};
 
 use crate::support::folder::Folder;
-use crate::support::{Connection, HANG, Reply, Server, charged, get, tollgate};
+use crate::support::{Connection, EVERY_LINE, HANG, Reply, Server, charged, get, tollgate};
 
 const PATIENT: &str = "30s";
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
@@ -688,7 +688,7 @@ fn a_password_is_in_no_log_and_no_answer() {
             (&without, &[], Some(("TOLLGATE_STORE_PASSWORD", PASSWORD))),
         ] {
             let mut command = tollgate();
-            command.env("RUST_LOG", "trace").env("TOLLGATE_STORE", url).envs(variable);
+            command.env("RUST_LOG", EVERY_LINE).env("TOLLGATE_STORE", url).envs(variable);
             let exact =
                 ["--limit", "5/1d@first_hit", "--on-store-failure", "closed", "--store-timeout", PATIENT];
             let patient = ["--store-connect-timeout", PATIENT];

@@ -20,6 +20,9 @@ use serde_json::{Value, json};
 /// Longer than any time limit of the server on a busy machine. A test that waits this long hangs.
 pub(crate) const HANG: Duration = Duration::from_secs(60);
 
+/// The value of `RUST_LOG` for every line of our own and of the libraries that see what clients and stores send.
+pub(crate) const EVERY_LINE: &str = "trace,h2=trace,hyper=trace,hyper_util=trace,mio=trace,notify=trace,rustls=trace,tokio=trace,tonic=trace,tower=trace";
+
 /// A `tollgate serve` that is killed when it is dropped.
 pub(crate) struct Server {
     child: Child,
