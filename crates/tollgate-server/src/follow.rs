@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::Signal;
 use tokio::time::{self, Sleep};
+use tracing::error;
 
 use crate::watch::Watch;
 
@@ -67,6 +68,7 @@ struct Unsettled<L> {
 
 /// Reloads the files whenever they have changed or the signal comes.
 pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mut hangup: Signal) {
+    let watch = Arc::new(watch);
     let mut unsettled: Option<Unsettled<F::Look>> = None;
     loop {
         let rest = async {
@@ -85,9 +87,18 @@ pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mu
         };
         let (followed, earlier) = (Arc::clone(&followed), unsettled.as_ref().map(|it| Arc::clone(&it.look)));
         // Reading a large file takes a while; requests are answered meanwhile.
-        let glance = tokio::task::spawn_blocking(move || followed.glance(earlier.as_deref(), is_over, cause));
+        let armed = Arc::clone(&watch);
+        let glance = tokio::task::spawn_blocking(move || {
+            armed.arm();
+            followed.glance(earlier.as_deref(), is_over, cause)
+        });
         match glance.await {
-            Ok(Glance::Settled) | Err(_) => unsettled = None,
+            Ok(Glance::Settled) => unsettled = None,
+            // It panicked: a bug of ours. The next change, or the next signal, tries again.
+            Err(failure) => {
+                error!(cause = cause.name(), %failure, "a reload ended unexpectedly: nothing has changed");
+                unsettled = None;
+            }
             Ok(Glance::Same) => {}
             Ok(Glance::Changed(look, rest)) => {
                 unsettled = Some(Unsettled { look: look.into(), cause, rest: Box::pin(time::sleep(rest)) });
@@ -115,5 +126,67 @@ impl Cause {
             Self::Signal => "SIGHUP",
             Self::Request => "request",
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{self, Write};
+    use std::sync::Mutex;
+
+    use tokio::signal::unix::{SignalKind, signal};
+
+    use super::*;
+
+    /// Panics at each look.
+    struct Broken;
+
+    impl Followed for Broken {
+        type Look = ();
+
+        fn glance(&self, _: Option<&()>, _: bool, _: Cause) -> Glance<()> {
+            panic!("a bug of ours")
+        }
+    }
+
+    /// The lines of a log.
+    #[derive(Clone, Default)]
+    struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Lines {
+        fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(line)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    /// A panic in a reload was swallowed: the file stayed "in step", and no line said that it was not read.
+    #[tokio::test]
+    async fn a_panic_in_a_reload_is_logged_and_the_next_look_is_taken() {
+        let lines = Lines::default();
+        let writer = lines.clone();
+        let log = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+        let _log = tracing::subscriber::set_default(log);
+        let logged = || String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.yaml");
+        let hangup = signal(SignalKind::window_change()).unwrap();
+        let following = keep_in_step(Arc::new(Broken), Watch::start(&[&path]), hangup);
+        let changing = async {
+            for looks in 1..=2 {
+                std::fs::write(&path, "text\n").unwrap();
+                while logged().matches("a reload ended unexpectedly").count() < looks {
+                    time::sleep(Duration::from_millis(10)).await;
+                }
+            }
+        };
+        tokio::select! {
+            () = following => panic!("it ended"),
+            changed = time::timeout(Duration::from_secs(20), changing) => changed.unwrap(),
+        }
+        assert!(logged().contains("ERROR") && logged().contains("a bug of ours"), "{}", logged());
     }
 }

@@ -32,6 +32,7 @@ mod openapi;
 mod output;
 mod readme;
 mod real_browser;
+mod releases;
 mod simulate;
 #[path = "../support/mod.rs"]
 mod support;

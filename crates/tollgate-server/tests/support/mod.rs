@@ -84,10 +84,16 @@ fn longest_pause(is_over: &AtomicBool) -> Duration {
 
 /// Waits until the condition holds.
 #[track_caller]
-pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
+    within(HANG, what, holds);
+}
+
+/// Waits until the condition holds, for this long at most.
+#[track_caller]
+pub(crate) fn within(time: Duration, what: &str, mut holds: impl FnMut() -> bool) {
     let began = Instant::now();
     while !holds() {
-        assert!(began.elapsed() < HANG, "not within {HANG:?}: {what}");
+        assert!(began.elapsed() < time, "not within {time:?}: {what}");
         thread::sleep(Duration::from_millis(10));
     }
 }
