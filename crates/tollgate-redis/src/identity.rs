@@ -1,9 +1,9 @@
 //! The form of a key in the name of a counter.
 
 use std::fmt;
-use std::fs::{File, Metadata};
+use std::fs::Metadata;
 use std::hash::{Hash, Hasher};
-use std::io::{self, Read as _};
+use std::io;
 use std::path::Path;
 
 use ring::hmac;
@@ -12,6 +12,7 @@ use thiserror::Error;
 use tollgate::Key;
 
 use crate::keys::base64url;
+use crate::small_file::SmallFile;
 
 /// The form of a key in the name of a counter. Another choice or another secret starts new counters.
 #[derive(Debug, Clone, Default)]
@@ -162,18 +163,15 @@ impl IdentitySecret {
     /// secret.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, IdentitySecretError> {
         let path = path.as_ref();
-        let unreadable = |source| IdentitySecretError::File { path: path.into(), source };
-        let file = File::open(path).map_err(unreadable)?;
-        // Of the file that is open: another one may be under its name by now.
-        if let Some(mode) = exposing_mode(&file.metadata().map_err(unreadable)?) {
+        let SmallFile { bytes, metadata } =
+            SmallFile::read(path, Self::MOST_BYTES).map_err(|source| match source.kind() {
+                io::ErrorKind::FileTooLarge => IdentitySecretError::Long { path: path.into() },
+                _ => IdentitySecretError::File { path: path.into(), source },
+            })?;
+        if let Some(mode) = exposing_mode(&metadata) {
             return Err(IdentitySecretError::Exposed { path: path.into(), mode });
         }
-        let mut secret = Vec::new();
-        file.take(Self::MOST_BYTES as u64 + 1).read_to_end(&mut secret).map_err(unreadable)?;
-        if secret.len() > Self::MOST_BYTES {
-            return Err(IdentitySecretError::Long { path: path.into() });
-        }
-        Self::new(secret.trim_ascii()).map_err(|error| match error {
+        Self::new(bytes.trim_ascii()).map_err(|error| match error {
             IdentitySecretError::Short { bytes, .. } => {
                 IdentitySecretError::Short { path: Some(path.into()), bytes }
             }

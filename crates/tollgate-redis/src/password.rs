@@ -1,9 +1,11 @@
 //! A secret that cannot be printed.
 
 use std::path::Path;
-use std::{env, fs, io};
+use std::{env, io};
 
 use thiserror::Error;
+
+use crate::small_file::SmallFile;
 
 /// A password. It has neither `Debug` nor `Display`, so it cannot appear in a log or an error.
 #[derive(Clone)]
@@ -70,11 +72,15 @@ impl Password {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, is not UTF-8, or is empty.
+    /// If it [cannot be read](SmallFile::read), is not UTF-8, or is empty.
     pub fn from_file(path: impl AsRef<Path>) -> Result<Self, PasswordError> {
         let path = path.as_ref();
-        let text =
-            fs::read_to_string(path).map_err(|source| PasswordError::File { path: path.into(), source })?;
+        let text = SmallFile::read(path, SmallFile::MOST_SECRET_BYTES).and_then(|file| {
+            // The error of bytes that are not UTF-8 contains them.
+            String::from_utf8(file.bytes)
+                .map_err(|_| io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8"))
+        });
+        let text = text.map_err(|source| PasswordError::File { path: path.into(), source })?;
         let line = text.strip_suffix('\n').unwrap_or(&text);
         let password = line.strip_suffix('\r').unwrap_or(line);
         if password.is_empty() {
@@ -106,6 +112,8 @@ impl Password {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]

@@ -1,8 +1,8 @@
 //! The certificates of TLS connections.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::{fs, io};
 
 use rustls::client::{VerifierBuilderError, WebPkiServerVerifier};
 use rustls::pki_types::pem::PemObject;
@@ -10,6 +10,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::{ClientConfig, RootCertStore, crypto};
 use thiserror::Error;
 
+use crate::small_file::SmallFile;
 use crate::trusted::Trusted;
 
 /// The certificates of TLS connections. By default, connections trust the system's certificates and show none.
@@ -198,7 +199,8 @@ fn certificates(path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
-    fs::read(path).map_err(|source| TlsError::File { path: path.into(), source })
+    let file = SmallFile::read(path, SmallFile::MOST_PEM_BYTES);
+    file.map(|file| file.bytes).map_err(|source| TlsError::File { path: path.into(), source })
 }
 
 impl std::fmt::Debug for Tls {

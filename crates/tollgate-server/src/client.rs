@@ -3,8 +3,7 @@
 
 use std::error::Error as _;
 use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,7 +21,7 @@ use thiserror::Error;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tollgate_policy::{Attributes, Printable, Texts, View};
-use tollgate_redis::{Tls, TlsError};
+use tollgate_redis::{SmallFile, Tls, TlsError};
 
 use crate::args::{CheckArgs, ClientTlsArgs, Flag};
 use crate::exit_status::{FAILURE, NO_DECISION, SUCCESS, USAGE};
@@ -313,18 +312,17 @@ async fn converse(
 /// Returns the header with the token in this file.
 fn authorization(path: &Path) -> Result<HeaderValue, ClientError> {
     let unreadable = |source| ClientError::TokenFile { path: path.into(), source };
-    let mut file = File::open(path).map_err(unreadable)?;
-    if let Some(mode) = public_mode(&file.metadata().map_err(unreadable)?) {
+    let SmallFile { bytes, metadata, .. } =
+        SmallFile::read(path, SmallFile::MOST_SECRET_BYTES).map_err(unreadable)?;
+    if let Some(mode) = public_mode(&metadata) {
         let file = path.display();
         output::complain(format_args!(
             "warning: every user of this machine can read the token in {file} (its mode is {mode:o}): run `chmod 600 {file}`"
         ));
     }
-    let mut text = String::new();
-    file.read_to_string(&mut text).map_err(unreadable)?;
-    let token = text.trim();
-    let is_token = !token.is_empty() && token.bytes().all(|byte| byte.is_ascii_graphic());
-    let value = HeaderValue::from_str(&format!("Bearer {token}")).ok().filter(|_| is_token);
+    let token = bytes.trim_ascii();
+    let is_token = !token.is_empty() && token.iter().all(u8::is_ascii_graphic);
+    let value = HeaderValue::from_bytes(&[b"Bearer ", token].concat()).ok().filter(|_| is_token);
     let mut value = value.ok_or_else(|| ClientError::NoToken { path: path.into() })?;
     value.set_sensitive(true);
     Ok(value)

@@ -5,8 +5,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use rustix::fs::{Mode, OFlags};
 use tollgate_policy::{Config, ConfigError, Sources};
+use tollgate_redis::SmallFile;
 
 /// The files that are read together.
 #[derive(Debug, Clone)]
@@ -78,12 +78,7 @@ impl Look {
 /// Opens the file without waiting for a writer. It takes the stamp before anything is read, so that the next look shows
 /// any write in between.
 pub(crate) fn open(path: &Path) -> io::Result<(File, Stamp)> {
-    let open = rustix::fs::open(path, OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC, Mode::empty())?;
-    let file = File::from(open);
-    let metadata = file.metadata()?;
-    if !metadata.is_file() {
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    let stamp = Stamp { modified: metadata.modified()?, target: fs::canonicalize(path)? };
+    let file = SmallFile::open(path)?;
+    let stamp = Stamp { modified: file.metadata()?.modified()?, target: fs::canonicalize(path)? };
     Ok((file, stamp))
 }

@@ -137,7 +137,12 @@ impl<'a> Tokens<'a> {
     fn open(path: &'a Path, principal: &str, line: &str) -> Result<Self, NewTokenError> {
         let fails = |source| NewTokenError::Tokens { path: path.into(), source };
         let (file, is_new) = locked(path).map_err(fails)?;
-        let length = file.metadata().map_err(fails)?.len();
+        let metadata = file.metadata().map_err(fails)?;
+        if !metadata.is_file() {
+            // It would wait for the writer of a pipe, which is this process.
+            return Err(fails(io::Error::new(ErrorKind::InvalidInput, "it is not a regular file")));
+        }
+        let length = metadata.len();
         let name = path.display().to_string();
         let text = Config::read_from(&name, &file).map_err(NewTokenError::Invalid)?;
         if let Some(line) = principals::line_of(principal, &text) {

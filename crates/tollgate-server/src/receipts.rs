@@ -23,6 +23,7 @@ use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
 use tollgate::{Key, Mark, PolicyQuota, Receipt, ReceiptItem, Timestamp};
+use tollgate_redis::SmallFile;
 
 /// Seals and opens receipts.
 pub(crate) struct Receipts {
@@ -63,8 +64,8 @@ impl Receipts {
     ///
     /// If the file cannot be read, or is too short.
     pub(crate) fn from_file(path: &Path) -> Result<Self, ReceiptSecretError> {
-        let secret = std::fs::read(path)?;
-        let secret = secret.trim_ascii();
+        let file = SmallFile::read(path, SmallFile::MOST_SECRET_BYTES)?;
+        let secret = file.bytes.trim_ascii();
         if secret.len() < Self::LEAST_SECRET {
             return Err(ReceiptSecretError::Short);
         }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{CountDenied, OnStoreFailure, Quota};
 use tollgate_policy::{Config, ConfigError, Identity, Policies, Policy, Position, Problem, ProblemKind};
-use tollgate_redis::KeyLayout;
+use tollgate_redis::{KeyLayout, SmallFile};
 
 use super::spring::SpringFile;
 use super::{ImportError, ImportedPolicies, other_spring_variables, variable};
@@ -38,7 +38,9 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("properties")) {
         return Err(ImportError::Properties(name));
     }
-    let text = Config::read(path).map_err(ImportError::File)?;
+    let file = SmallFile::read(path, Config::MAX_BYTES as usize);
+    let file = file.map_err(|source| ConfigError::Unreadable { file: name.clone(), source });
+    let text = file.and_then(|file| Config::read_from(&name, &*file.bytes)).map_err(ImportError::File)?;
     let invalid = |problems: Box<[Problem]>| ImportError::File(ConfigError::invalid(&name, problems));
     let mut file = SpringFile::parse(&text).map_err(|problem| invalid([problem].into()))?;
     set_by_variables(&mut file)?;

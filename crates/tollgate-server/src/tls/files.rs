@@ -1,8 +1,10 @@
 //! The files of certificates and keys, and one look at them.
 
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::{Path, PathBuf};
+
+use tollgate_redis::SmallFile;
 
 use crate::look::{self, Stamp};
 use crate::secret_file::public_mode;
@@ -73,6 +75,7 @@ impl TlsLook {
 
 impl Found {
     fn at(path: &Path) -> Self {
+        let read = |file: &File| SmallFile::read_open(file, SmallFile::MOST_PEM_BYTES);
         match look::open(path)
             .and_then(|(file, stamp)| Ok((read(&file)?, public_mode(&file.metadata()?), stamp)))
         {
@@ -82,15 +85,4 @@ impl Found {
             Err(error) => Self { path: path.into(), bytes: Err(error), public_mode: None, stamp: None },
         }
     }
-}
-
-fn read(file: &File) -> io::Result<Vec<u8>> {
-    /// Four times the size of a system's list of trusted certificates.
-    const MAX_BYTES: u64 = 1024 * 1024;
-    let mut bytes = Vec::new();
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_BYTES {
-        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 1 MiB"));
-    }
-    Ok(bytes)
 }

@@ -34,6 +34,7 @@ mod readme;
 mod real_browser;
 mod releases;
 mod simulate;
+mod small_files;
 #[path = "../support/mod.rs"]
 mod support;
 mod tls;
