@@ -67,6 +67,7 @@ mod http;
 mod import;
 mod joined_values;
 mod layout;
+mod linger;
 mod listener;
 mod live_domains;
 mod live_policies;

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
+use crate::linger::Lingering;
 use crate::metrics::Cut;
 use crate::phase::{Phase, Pressure};
 
@@ -55,6 +56,8 @@ struct Happened {
     interleaved: AtomicBool,
     /// Whether the client was informed that the connection is about to close.
     closing: AtomicBool,
+    /// Whether a request was answered before its body was read, and is the last one.
+    unread: AtomicBool,
     /// How many times bytes started and stopped waiting for the client to read. Odd while they wait.
     writes: AtomicU32,
 }
@@ -99,6 +102,14 @@ impl Activity {
         self.0.closing.load(Ordering::Relaxed)
     }
 
+    /// Returns whether the client may still be sending when the connection ends: the rest of a body, or of a head that
+    /// was answered before its end.
+    fn may_be_receiving(&self) -> bool {
+        let Happened { bytes, unread, interleaved, .. } = &*self.0;
+        let is_in_head = bytes.load(Ordering::Relaxed) && !interleaved.load(Ordering::Relaxed);
+        is_in_head || unread.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn note_closing(&self) {
         self.0.closing.store(true, Ordering::Relaxed);
     }
@@ -131,6 +142,13 @@ impl Activity {
 pub(crate) struct Answering {
     activity: Activity,
     generation: usize,
+}
+
+impl Answering {
+    /// Notes that the connection ends with the answer to this request, whose body was not read.
+    pub(crate) fn note_unread(&self) {
+        self.activity.0.unread.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Drop for Answering {
@@ -290,15 +308,17 @@ impl Watchdog {
     }
 }
 
-/// The bytes of a connection: notes when they come, and when they are blocked.
+/// The bytes of a connection: notes when they come, and when they are blocked. At its end, it reads what its client is
+/// still sending.
 pub(crate) struct Watched<I> {
     io: I,
     activity: Activity,
+    lingering: Option<Lingering>,
 }
 
 impl<I> Watched<I> {
     pub(crate) fn new(io: I, activity: Activity) -> Self {
-        Self { io, activity }
+        Self { io, activity, lingering: None }
     }
 }
 
@@ -321,7 +341,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
     }
 }
 
-impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
+impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -342,9 +362,15 @@ impl<I: AsyncWrite + Unpin> AsyncWrite for Watched<I> {
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let shut_down = Pin::new(&mut self.io).poll_shutdown(context);
-        self.activity.write_waits(shut_down.is_pending());
-        shut_down
+        let Self { io, activity, lingering } = &mut *self;
+        if lingering.is_none() {
+            let shut_down = Pin::new(&mut *io).poll_shutdown(context);
+            activity.write_waits(shut_down.is_pending());
+            if !matches!(shut_down, Poll::Ready(Ok(()))) || !activity.may_be_receiving() {
+                return shut_down;
+            }
+        }
+        lingering.get_or_insert_with(Lingering::start).poll(io, context).map(Ok)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -7,6 +7,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use http::header::EXPECT;
 use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
@@ -57,15 +58,15 @@ pub(crate) async fn read(request: Request<Incoming>, budget: &Budget) -> Result<
 /// As [`read`].
 pub(crate) async fn read_up_to(
     max: usize,
-    request: Request<Incoming>,
+    mut request: Request<Incoming>,
     budget: &Budget,
 ) -> Result<Body, Rejection> {
     let version = request.version();
-    let body = request.into_body();
-    if body.size_hint().lower() > max as u64 {
-        Box::pin(discard(version, body, budget)).await;
-        return Err(too_large(max));
+    if request.body().size_hint().lower() > max as u64 {
+        let unread = Box::pin(leave(&mut request, budget)).await;
+        return Err(too_large(max).leaving(unread));
     }
+    let body = request.into_body();
     let held = budget.none();
     let mut arriving = Arriving { body, max, first: Bytes::new(), whole: BytesMut::new(), held };
     // A small body comes with its head, and hyper returns it on the first poll. It needs neither the budget nor a
@@ -84,12 +85,11 @@ pub(crate) async fn read_up_to(
             if rejection.status() == StatusCode::SERVICE_UNAVAILABLE {
                 // The budget has no room, so nothing more is read.
                 budget.note_refusal();
-            } else {
-                let Arriving { body, held, .. } = arriving;
-                drop(held);
-                Box::pin(discard(version, body, budget)).await;
+                return Err(rejection.leaving((version < Version::HTTP_2).then_some(Unread)));
             }
-            Err(rejection)
+            let Arriving { mut body, held, .. } = arriving;
+            drop(held);
+            Err(rejection.leaving(Box::pin(discard(version, &mut body, budget)).await))
         }
     }
 }
@@ -176,29 +176,50 @@ impl Arriving {
     }
 }
 
-/// Discards the rest of an unwanted body, within bounds of size and time.
+/// The mark of an answer whose request has a body that was not read to its end. The connection ends with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unread;
+
+/// Leaves the body of a request that is answered without it. Returns whether more of it is coming.
+pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> Option<Unread> {
+    let version = request.version();
+    // To read would ask such a client for its body.
+    if version < Version::HTTP_2 && request.headers().contains_key(EXPECT) {
+        return (!request.body().is_end_stream()).then_some(Unread);
+    }
+    discard(version, request.body_mut(), budget).await
+}
+
+/// Discards the rest of an unwanted body. Returns whether more of it is coming.
 ///
-/// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report an error if their stream ends while they send.
-/// Over HTTP/1.1 the connection closes after such an answer, which clients expect.
-pub(super) async fn discard(version: Version, mut body: Incoming, budget: &Budget) {
-    if version != Version::HTTP_2 || body.is_end_stream() || body.size_hint().lower() > MAX_DISCARDED {
-        return;
+/// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report an error if their stream ends while they send. So
+/// the body is waited for, within bounds of size and time. Over HTTP/1.1, a body that is not there yet ends the
+/// connection, which [lingers](crate::linger).
+async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> Option<Unread> {
+    if body.is_end_stream() {
+        return None;
     }
-    let mut waiting = budget.none();
-    if !waiting.resize(WAITING) {
-        return;
-    }
+    let is_too_long = body.size_hint().lower() > MAX_DISCARDED;
+    let mut discarded = 0;
     let rest = async {
-        let mut discarded = 0;
-        while let Some(Ok(frame)) = body.frame().await {
+        while let Some(frame) = body.frame().await {
+            let Ok(frame) = frame else { return Some(Unread) };
             discarded += frame.data_ref().map_or(0, |data| data.len() as u64);
             if discarded > MAX_DISCARDED {
-                break;
+                return Some(Unread);
             }
         }
+        None
     };
-    // If this takes too long, the answer is the same.
-    let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
+    if version < Version::HTTP_2 {
+        return if is_too_long { Some(Unread) } else { at_once(rest).await.unwrap_or(Some(Unread)) };
+    }
+    let mut waiting = budget.none();
+    if !is_too_long && waiting.resize(WAITING) {
+        // If this takes too long, the answer is the same.
+        let _ = tokio::time::timeout(TIME_LIMIT, rest).await;
+    }
+    None
 }
 
 fn too_large(max: usize) -> Rejection {

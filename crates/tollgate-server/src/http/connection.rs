@@ -11,9 +11,9 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tracing::{debug, trace};
 
-use super::Edge;
 use super::budget::{Held, NoRoom};
 use super::outgoing::Outgoing;
+use super::{Edge, is_unread};
 use crate::caller::Peer;
 use crate::listener::Listener;
 use crate::metrics::{Cut, Metrics};
@@ -69,6 +69,9 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
                     Ok(_) => edge.answer(listener, peer, request).await,
                     Err(NoRoom) => edge.no_room(),
                 };
+                if is_unread(&reply) {
+                    answering.note_unread();
+                }
                 let of_answer = reply.extensions_mut().remove::<Arc<Held>>();
                 Ok::<_, Infallible>(reply.map(|body| match (of_stream, of_answer) {
                     (Ok(Some(mut held)), _) => {

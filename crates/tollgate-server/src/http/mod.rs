@@ -35,12 +35,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use tollgate::{OnStoreFailure, StoreError};
 use tollgate_policy::{Mode, Policy, PolicyKind, PolicySet};
 use tollgate_tower::headers::PolicyHeaders;
 
 pub(crate) use self::asking::Asking;
+use self::body::Unread;
 pub(crate) use self::body::read_up_to as read_body;
 pub(crate) use self::budget::{Budget, Held, NoRoom};
 pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, count_cut};
@@ -133,17 +134,37 @@ impl<S: ServedStore + 'static> Edge<S> {
         }
     }
 
-    pub(crate) async fn answer(&self, listener: &Listener, peer: &Peer, request: Request<Incoming>) -> Reply {
+    pub(crate) async fn answer(
+        &self,
+        listener: &Listener,
+        peer: &Peer,
+        mut request: Request<Incoming>,
+    ) -> Reply {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
         let is_of_proxy = request.uri().path() == forwarded::PATH;
-        let mut reply = self.perform(listener, peer, request).await.unwrap_or_else(|rejection| {
+        let admitted = self.row(listener, peer, &request);
+        let unread = match &admitted {
+            // Its handler reads the body.
+            Ok((row, _)) if row.operation.method == Method::POST => None,
+            Ok(_) if version == Version::HTTP_2 || request.body().is_end_stream() => None,
+            _ => Box::pin(body::leave(&mut request, &self.budget)).await,
+        };
+        let reply = match admitted {
+            Ok((row, caller)) => self.perform(row, &caller, request).await,
+            Err(rejection) => Err(rejection),
+        };
+        let mut reply = reply.unwrap_or_else(|rejection| {
             if is_of_proxy {
                 self.note_refused_proxy(&rejection);
             }
             self.metrics.rejections().count(rejection.status());
             rejection.into_reply()
         });
-        if self.phase.is_draining() && version < Version::HTTP_2 {
+        if let Some(unread) = unread {
+            reply.extensions_mut().insert(unread);
+        }
+        let is_last = self.phase.is_draining() || is_unread(&reply);
+        if is_last && version < Version::HTTP_2 {
             reply.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
         if is_head { without_body(reply) } else { reply }
@@ -159,24 +180,17 @@ impl<S: ServedStore + 'static> Edge<S> {
 
     async fn perform(
         &self,
-        listener: &Listener,
-        peer: &Peer,
+        row: &Row<S>,
+        caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        let (row, caller) = match self.row(listener, peer, &request) {
-            Ok(admitted) => admitted,
-            Err(rejection) => {
-                Box::pin(body::discard(request.version(), request.into_body(), &self.budget)).await;
-                return Err(rejection);
-            }
-        };
         let version = request.version();
         let mut reply = match row.handler {
-            Handler::CheckQuery => self.check_query(&caller, request.uri()).await,
-            Handler::CheckBody => self.check(&caller, request).await,
-            Handler::Dialect(dialect) => Box::pin(self.check_in_dialect(dialect, &caller, request)).await,
-            Handler::Now(handler) => handler(self, &caller),
-            Handler::Later(handler) => handler(self, &caller, request).await,
+            Handler::CheckQuery => self.check_query(caller, request.uri()).await,
+            Handler::CheckBody => self.check(caller, request).await,
+            Handler::Dialect(dialect) => Box::pin(self.check_in_dialect(dialect, caller, request)).await,
+            Handler::Now(handler) => handler(self, caller),
+            Handler::Later(handler) => handler(self, caller, request).await,
         }?;
         // Nothing was changed, so the answer may still be replaced by a rejection.
         if row.operation.effect == Effect::Reads
@@ -262,6 +276,11 @@ impl<S: ServedStore + 'static> Edge<S> {
 /// Returns the cause of an error. The error itself contains the address of the store, which not everyone should see.
 fn cause(error: &StoreError) -> String {
     error.source().map_or_else(|| error.to_string(), ToString::to_string)
+}
+
+/// Returns whether the request has a body that was not read to its end.
+fn is_unread(reply: &Reply) -> bool {
+    reply.extensions().get::<Unread>().is_some()
 }
 
 /// Returns the same head, with the length of the omitted body.

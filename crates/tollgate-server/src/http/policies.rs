@@ -144,8 +144,8 @@ impl<S: ServedStore + 'static> Edge<S> {
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
-        caller.may_touch_all()?;
         let body = body::read(request, &self.budget).await?;
+        caller.may_touch_all()?;
         if !body.is_empty() {
             let ReloadRequest {} = json::read(&body)?;
         }

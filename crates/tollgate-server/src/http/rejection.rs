@@ -8,6 +8,7 @@ use tollgate::{AnswerError, StoreError};
 use tollgate_envoy::DecideError;
 use tollgate_policy::{CheckError, RefundError, Refusal};
 
+use super::body::Unread;
 use super::json::BadField;
 use super::query::QueryError;
 use super::wire::{ChangedQuota, ProblemBody, ProblemReason};
@@ -29,6 +30,8 @@ pub(crate) struct Rejection {
     /// The scope that the caller needs.
     scope: Option<Scope>,
     names: Names,
+    /// Set if the request's body was not read to its end.
+    unread: Option<Unread>,
 }
 
 /// The objects of a store error, by name.
@@ -57,7 +60,13 @@ impl Rejection {
             allow: None,
             scope: None,
             names: Names::None,
+            unread: None,
         }
+    }
+
+    /// Returns the same rejection of a request whose body was left like this.
+    pub(super) fn leaving(self, unread: Option<Unread>) -> Self {
+        Self { unread, ..self }
     }
 
     /// `allow` is the value of the `Allow` header.
@@ -296,6 +305,9 @@ impl Rejection {
         }
         if self.status == StatusCode::SERVICE_UNAVAILABLE {
             reply.headers_mut().insert(RETRY_AFTER, reply::RETRY_SOON);
+        }
+        if let Some(unread) = self.unread {
+            reply.extensions_mut().insert(unread);
         }
         reply
     }

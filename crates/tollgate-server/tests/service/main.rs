@@ -40,3 +40,4 @@ mod support;
 mod tls;
 mod trials_header;
 mod unread;
+mod unwanted_bodies;
