@@ -86,6 +86,7 @@ mod protocol;
 mod readiness;
 mod receipts;
 mod reload;
+pub mod runtime;
 mod scope;
 mod secret_file;
 mod serve;

@@ -1,6 +1,7 @@
-//! The `tollgate` binary: a table of contents, and the only place where the process exits.
+//! The `tollgate` binary: a table of contents, and the place where the process exits.
 
 use std::io::{self, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
 use tollgate_policy::ConfigError;
@@ -14,7 +15,7 @@ use tollgate_server::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, U
 use tollgate_server::simulate;
 use tollgate_server::{
     Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, man, new_token,
-    output, version,
+    output, runtime, version,
 };
 
 #[global_allocator]
@@ -78,10 +79,11 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
     };
     let _log = logs::start(settings.log_format)?;
     args::warn_of_unknown_variables();
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let ended = runtime.block_on(tollgate_server::serve(settings));
-    // Do not wait for connections that are left after the drain.
+    let runtime = runtime::start()?;
+    let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(tollgate_server::serve(settings))));
+    // Do not wait for connections that are left after the drain, nor for anything after a panic.
     runtime.shutdown_background();
+    let Ok(ended) = ended else { anyhow::bail!("the service ended unexpectedly") };
     Ok(match ended? {
         Ended::Drained => SUCCESS,
         Ended::Interrupted => INTERRUPTED,
@@ -89,7 +91,7 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
 }
 
 fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = runtime::start()?;
     Ok(match runtime.block_on(doctor::run(args)) {
         Ok((text, level)) => answer(&text, if level == Level::Fail { FAILURE } else { SUCCESS }),
         Err(error) => wrong_setting(&error),

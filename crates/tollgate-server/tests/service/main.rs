@@ -37,6 +37,7 @@ mod simulate;
 mod small_files;
 #[path = "../support/mod.rs"]
 mod support;
+mod threads;
 mod tls;
 mod trials_header;
 mod unread;

@@ -1,0 +1,61 @@
+//! A system that refuses threads.
+
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::tempdir;
+
+use crate::support::HANG;
+
+/// A user without any other process.
+const USER: &str = "64321";
+
+/// With too few threads for the runtime, it panicked, and the process lived on without a listener.
+#[test]
+fn a_start_without_enough_threads_fails_with_advice() {
+    let folder = tempdir().expect("a folder");
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
+    // The build is not where every user can read.
+    let program = folder.path().join("tollgate");
+    fs::copy(env!("CARGO_BIN_EXE_tollgate"), &program).expect("a copy");
+    let start = |threads: u32, command: &[&str]| {
+        let mut child = Command::new("prlimit")
+            .arg(format!("--nproc={threads}"))
+            .args(["setpriv", "--reuid", USER, "--regid", USER, "--clear-groups"])
+            .arg(&program)
+            .args(command)
+            .env_clear()
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .env("TOKIO_WORKER_THREADS", "4")
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("prlimit and setpriv of util-linux are there");
+        let began = Instant::now();
+        while child.try_wait().expect("it can be waited for").is_none() {
+            if began.elapsed() > HANG {
+                let _ = child.kill();
+                panic!("it hangs with {threads} threads");
+            }
+            thread::sleep(Duration::from_millis(10));
+        }
+        let output = child.wait_with_output().expect("it has ended");
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let serve = ["serve", "--limit", "5/1d", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
+    let (_, said) = start(50, &["--version"]);
+    assert!(!said.contains("setpriv"), "this test runs the service as another user, and needs root: {said}");
+    // The main thread, the log's, four of the runtime, and one for work that blocks.
+    for threads in [2, 3, 4, 5, 6] {
+        let (code, said) = start(threads, &serve);
+        assert_eq!(code, Some(1), "{threads}: {said}");
+        assert!(said.contains("error: ") && said.contains("ulimit -u"), "{threads}: {said}");
+    }
+    let (code, said) = start(3, &["doctor", "--store", "redis://127.0.0.1:1"]);
+    assert!(code == Some(1) && said.contains("ulimit -u"), "{said}");
+}
