@@ -7,13 +7,22 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use crate::caller::Peer;
 use crate::phase::Phase;
 
+/// The protocols that a client can choose in the handshake of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alpn {
+    /// HTTP/1.1, HTTP/2, or none.
+    Http,
+    /// HTTP/2 alone.
+    Http2,
+}
+
 /// A protocol, and the service behind it.
 ///
 /// It is independent of sockets and the number of connections. So TLS, the cap on connections and the drain work in the
 /// same way for every protocol.
 pub(crate) trait Protocol: Send + Sync + 'static {
-    /// The protocol that TLS must agree on, if there is only one.
-    const ALPN: Option<&'static [u8]> = None;
+    /// The protocols that TLS may agree on.
+    const ALPN: Alpn = Alpn::Http;
 
     /// Serves one connection with this peer until it ends. During a drain, the connection ends after the answers to the
     /// requests that have arrived; [`watch`](crate::watchdog::watch) does that, and cuts inactive connections.

@@ -15,7 +15,7 @@ use crate::caller::Peer;
 use crate::http::{MAX_HEAD, WINDOW, count_cut};
 use crate::listener::Listener;
 use crate::phase::Phase;
-use crate::protocol::{Protocol, Stream};
+use crate::protocol::{Alpn, Protocol, Stream};
 use crate::store::ServedStore;
 use crate::watchdog::{self, Activity, Lifetime, Order, Watched};
 
@@ -69,7 +69,7 @@ impl<S> Grpc<S> {
 }
 
 impl<S: ServedStore + 'static> Protocol for Grpc<S> {
-    const ALPN: Option<&'static [u8]> = Some(b"h2");
+    const ALPN: Alpn = Alpn::Http2;
 
     async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {
         peer.names

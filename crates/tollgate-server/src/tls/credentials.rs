@@ -16,18 +16,26 @@ use tollgate::Timestamp;
 
 use super::certificate;
 use super::files::{Found, TlsLook};
+use crate::protocol::Alpn;
 
-/// The protocols that a client can choose in the handshake.
-const PROTOCOLS: [&[u8]; 2] = [b"h2", b"http/1.1"];
+const HTTP2: &[u8] = b"h2";
+const HTTP1: &[u8] = b"http/1.1";
 
 /// See the [module](self).
 pub(super) struct Credentials {
     /// For listeners that need no client certificate.
-    pub(super) open: Arc<ServerConfig>,
+    pub(super) open: Configs,
     /// For all others: demands a certificate from each client, if authorities are configured.
-    pub(super) demanding: Arc<ServerConfig>,
+    pub(super) demanding: Configs,
     /// When the service's certificate expires.
     pub(super) expiry: Timestamp,
+}
+
+/// The configurations for connections, one for each choice of protocols. They share their sessions.
+#[derive(Clone)]
+pub(super) struct Configs {
+    http: Arc<ServerConfig>,
+    http2: Arc<ServerConfig>,
 }
 
 /// An error in a file of certificates or keys. The fault of its author.
@@ -87,12 +95,30 @@ impl Credentials {
         let identity = Arc::new(SingleCertAndKey::from(identity));
         let config = |verifier| config(Arc::clone(&identity), verifier, Arc::clone(&provider));
         let configs = config(None).and_then(|open| {
-            let open = Arc::new(open);
-            let demanding = verifier.map(|verifier| config(Some(verifier)).map(Arc::new)).transpose()?;
-            Ok((Arc::clone(&open), demanding.unwrap_or(open)))
+            let open = Configs::new(&open);
+            let demanding = verifier.map(|verifier| config(Some(verifier))).transpose()?;
+            Ok((open.clone(), demanding.as_ref().map_or(open, Configs::new)))
         });
         let (open, demanding) = configs.map_err(|error| of_certificate(Fault::Unfit(error)))?;
         Ok(Self { open, demanding, expiry })
+    }
+}
+
+impl Configs {
+    fn new(config: &ServerConfig) -> Self {
+        let with = |protocols: &[&[u8]]| {
+            let mut config = config.clone();
+            config.alpn_protocols = protocols.iter().map(|protocol| protocol.to_vec()).collect();
+            Arc::new(config)
+        };
+        Self { http: with(&[HTTP2, HTTP1]), http2: with(&[HTTP2]) }
+    }
+
+    pub(super) fn of(&self, alpn: Alpn) -> Arc<ServerConfig> {
+        Arc::clone(match alpn {
+            Alpn::Http => &self.http,
+            Alpn::Http2 => &self.http2,
+        })
     }
 }
 
@@ -108,7 +134,6 @@ fn config(
         None => builder.with_no_client_auth(),
     };
     let mut config = builder.with_cert_resolver(identity);
-    config.alpn_protocols = PROTOCOLS.map(<[u8]>::to_vec).into();
     if is_mutual {
         // A resumed session would rely on what was verified at its start. Every connection must show its certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});

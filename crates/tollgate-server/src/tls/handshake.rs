@@ -16,6 +16,7 @@ use crate::listener::Security;
 use crate::log_gap::LogGap;
 use crate::metrics::Handshakes;
 use crate::phase::Phase;
+use crate::protocol::Alpn;
 
 /// The same as for the head of a request.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -40,8 +41,7 @@ const PLAIN_HTTP: &[u8] = b"HTTP/1.1 400 Bad Request\r\n\
 pub(crate) struct ListenerTls {
     server: Arc<ServerTls>,
     security: Security,
-    /// The only protocol of the listener, if it speaks one.
-    protocol: Option<&'static [u8]>,
+    alpn: Alpn,
     handshakes: Handshakes,
     failure_logged: LogGap,
 }
@@ -73,10 +73,10 @@ impl ListenerTls {
     pub(crate) fn new(
         server: Arc<ServerTls>,
         security: Security,
-        protocol: Option<&'static [u8]>,
+        alpn: Alpn,
         handshakes: Handshakes,
     ) -> Self {
-        Self { server, security, protocol, handshakes, failure_logged: LogGap::default() }
+        Self { server, security, alpn, handshakes, failure_logged: LogGap::default() }
     }
 
     /// Performs the handshake. Returns the stream and its peer, named by the client's certificate; `None` if it fails.
@@ -124,10 +124,7 @@ impl ListenerTls {
                 Err(Failure::new(Refusal::Plain, error, Some(stream)))
             }
             Ok(_) => {
-                let mut config = self.server.config(self.security);
-                if let Some(protocol) = self.protocol {
-                    Arc::make_mut(&mut config).alpn_protocols = vec![protocol.to_vec()];
-                }
+                let config = self.server.config(self.security, self.alpn);
                 let handshake = TlsAcceptor::from(config).accept(stream);
                 let failed = |(error, stream)| Failure::new(Refusal::of(&error), error, Some(stream));
                 handshake.into_fallible().await.map_err(failed)

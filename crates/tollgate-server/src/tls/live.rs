@@ -1,9 +1,8 @@
 //! Keeps the credentials in step with their files. Either all files are valid, match each other and become live
 //! together, or nothing changes.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
@@ -14,9 +13,12 @@ use super::credentials::{Credentials, TlsFileError};
 use super::files::{TlsFiles, TlsLook};
 use crate::follow::{Cause, Followed, Glance, SECOND_LOOK, SLOW_WRITER};
 use crate::listener::Security;
+use crate::protocol::Alpn;
 
-/// The time before its expiry at which the log warns about a certificate.
-const SOON: Duration = Duration::from_secs(14 * 86_400);
+/// The days before its expiry on which the log warns about a certificate.
+const SOON: i64 = 14;
+
+const DAY_MILLIS: i64 = 86_400_000;
 
 /// The TLS of all listeners.
 pub(crate) struct ServerTls {
@@ -25,6 +27,17 @@ pub(crate) struct ServerTls {
     /// Held for a whole reload, so that reloads never overlap.
     read: Mutex<ReadLast>,
     reloads: TlsReloads,
+    /// The days until the expiry of the live certificate that the log last told; [`UNTOLD`] if none.
+    told_days: AtomicI64,
+}
+
+const UNTOLD: i64 = i64::MAX;
+
+/// A remark about the expiry of a certificate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Expiry {
+    Soon,
+    Past,
 }
 
 /// The files of the last read.
@@ -55,7 +68,8 @@ impl ServerTls {
         let look = files.look();
         let credentials = Credentials::new(&look)?;
         let read = Mutex::new(ReadLast { live: look, failed: None });
-        Ok(Self { files, live: ArcSwap::from_pointee(credentials), read, reloads: TlsReloads::default() })
+        let (live, reloads) = (ArcSwap::from_pointee(credentials), TlsReloads::default());
+        Ok(Self { files, live, read, reloads, told_days: AtomicI64::new(UNTOLD) })
     }
 
     pub(crate) fn files(&self) -> &TlsFiles {
@@ -68,10 +82,11 @@ impl ServerTls {
     }
 
     /// Returns the configuration for a new connection of a listener.
-    pub(super) fn config(&self, security: Security) -> Arc<ServerConfig> {
+    pub(super) fn config(&self, security: Security, alpn: Alpn) -> Arc<ServerConfig> {
         let live = self.live.load();
         // On a listener with TLS alone, clients show no certificate, even if other listeners demand one.
-        Arc::clone(if security == Security::Tls { &live.open } else { &live.demanding })
+        let configs = if security == Security::Tls { &live.open } else { &live.demanding };
+        configs.of(alpn)
     }
 
     /// Returns when the live certificate expires.
@@ -94,14 +109,29 @@ impl ServerTls {
             let (file, mode) = (look.key.path.display(), format_args!("{mode:o}"));
             warn!(%file, %mode, "every user of this machine can read the private key");
         }
-        let (now, expiry) = (SystemClock.now(), self.expiry());
-        let date = jiff::Timestamp::from_millisecond(expiry.as_unix_millis()).unwrap_or_default();
-        let file = look.certificate.path.display();
-        if expiry <= now {
-            warn!(%file, expiry = %date, "the certificate has expired: clients will refuse it");
-        } else if expiry.since(now) <= SOON {
-            warn!(%file, expiry = %date, "the certificate expires soon");
+        self.tell_expiry();
+    }
+
+    /// Warns that the live certificate expires soon, or has expired, once a day.
+    fn tell_expiry(&self) {
+        let Some(remark) = self.remark_on_expiry(SystemClock.now()) else { return };
+        let date = jiff::Timestamp::from_millisecond(self.expiry().as_unix_millis()).unwrap_or_default();
+        let file = self.files.certificate.display();
+        match remark {
+            Expiry::Past => {
+                warn!(%file, expiry = %date, "the certificate has expired: clients will refuse it")
+            }
+            Expiry::Soon => warn!(%file, expiry = %date, "the certificate expires soon"),
         }
+    }
+
+    /// Returns what the log should say about the live certificate now, if it has not said so today.
+    fn remark_on_expiry(&self, now: Timestamp) -> Option<Expiry> {
+        let left = self.expiry().as_unix_millis() - now.as_unix_millis();
+        let days = left.div_euclid(DAY_MILLIS);
+        // Relaxed, here and below: the number guards no other memory.
+        let is_news = days < SOON && self.told_days.swap(days, Ordering::Relaxed) != days;
+        is_news.then_some(if left <= 0 { Expiry::Past } else { Expiry::Soon })
     }
 
     fn take(&self, read: &mut ReadLast, look: TlsLook, cause: Cause) {
@@ -121,6 +151,7 @@ impl ServerTls {
         match Credentials::new(&look) {
             Ok(credentials) => {
                 self.live.store(Arc::new(credentials));
+                self.told_days.store(UNTOLD, Ordering::Relaxed);
                 self.reloads.is_out_of_step.store(false, Ordering::Relaxed);
                 self.reloads.replaced.fetch_add(1, Ordering::Relaxed);
                 info!(%certificate, cause, "certificates are replaced");
@@ -142,6 +173,7 @@ impl Followed for ServerTls {
 
     fn glance(&self, earlier: Option<&TlsLook>, is_over: bool, cause: Cause) -> Glance<TlsLook> {
         let mut read = lock(&self.read);
+        self.tell_expiry();
         let look = self.files.look();
         let is_known = read.failed.as_ref().unwrap_or(&read.live).holds_same(&look);
         let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
@@ -189,6 +221,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 #[cfg(test)]
 mod tests {
     use std::fs;
+    use std::time::Duration;
 
     use rcgen::{CertificateParams, KeyPair};
     use tempfile::TempDir;
@@ -265,7 +298,7 @@ mod tests {
     fn an_invalid_file_is_logged_once_and_the_last_good_one_stays() {
         let loaded = Loaded::new("");
         let tls = &loaded.tls;
-        let before = tls.config(Security::Tls);
+        let before = tls.config(Security::Tls, Alpn::Http);
 
         loaded.write("tls.crt", &pair()[0]);
         let (look, _) = changed(tls.glance(None, false, Cause::Watch));
@@ -274,7 +307,7 @@ mod tests {
         assert_eq!((loaded.outcomes(), tls.reloads().are_in_step()), ([0, 0, 1], false));
         assert!(matches!(tls.glance(None, false, Cause::Signal), Glance::Settled));
         assert_eq!(loaded.outcomes(), [0, 0, 2], "who asks is told again");
-        assert!(Arc::ptr_eq(&tls.config(Security::Tls), &before));
+        assert!(Arc::ptr_eq(&tls.config(Security::Tls, Alpn::Http), &before));
 
         loaded.write("tls.crt", &loaded.pair[0]);
         let (look, _) = changed(tls.glance(None, false, Cause::Watch));
@@ -296,11 +329,46 @@ mod tests {
             key: path("tls.key"),
             client_authorities,
         };
-        let tickets = |tls: &ServerTls, security| tls.config(security).send_tls13_tickets;
+        let tickets = |tls: &ServerTls, security| tls.config(security, Alpn::Http).send_tls13_tickets;
         let mutual = ServerTls::load(files(Some(path("tls.crt")))).unwrap();
         assert_ne!(tickets(&mutual, Security::Tls), 0);
         assert_eq!(tickets(&mutual, Security::Mutual), 0);
         assert_ne!(tickets(&ServerTls::load(files(None)).unwrap(), Security::Tls), 0);
+    }
+
+    /// Each handshake of a gRPC client copied the whole configuration, to change its list of protocols.
+    #[test]
+    fn all_handshakes_of_a_protocol_share_one_configuration() {
+        let tls = Loaded::new("").tls;
+        for (alpn, protocols) in [(Alpn::Http, &[&b"h2"[..], b"http/1.1"][..]), (Alpn::Http2, &[b"h2"])] {
+            for security in [Security::Tls, Security::Mutual] {
+                let config = tls.config(security, alpn);
+                assert!(Arc::ptr_eq(&config, &tls.config(security, alpn)));
+                assert_eq!(config.alpn_protocols, protocols);
+            }
+        }
+    }
+
+    /// The log warned at the start and after a change alone. A service that ran for a year never said that its
+    /// certificate was about to expire.
+    #[test]
+    fn an_expiry_is_told_once_a_day() {
+        let loaded = Loaded::new("");
+        let tls = &loaded.tls;
+        let hours = |hours: i64| {
+            let now = tls.expiry().as_unix_millis() + hours * 3_600_000;
+            tls.remark_on_expiry(Timestamp::from_unix_millis(now))
+        };
+        assert_eq!([hours(-24 * 365), hours(-24 * 14)], [None; 2]);
+        assert_eq!([hours(-335), hours(-334), hours(-313)], [Some(Expiry::Soon), None, None]);
+        assert_eq!([hours(-311), hours(-289), hours(-1)], [Some(Expiry::Soon), None, Some(Expiry::Soon)]);
+        assert_eq!([hours(1), hours(2), hours(25)], [Some(Expiry::Past), None, Some(Expiry::Past)]);
+
+        let [certificate, key] = pair();
+        loaded.write("tls.crt", &certificate);
+        loaded.write("tls.key", &key);
+        assert!(matches!(tls.glance(None, false, Cause::Signal), Glance::Settled));
+        assert_eq!([hours(-1), hours(-1)], [Some(Expiry::Soon), None], "it is another certificate");
     }
 
     /// A list of authorities that is written slowly is valid after each authority.
