@@ -226,19 +226,23 @@ fn stand_still(server: &Server) -> bool {
     })
 }
 
-/// In one process that can be killed, with its files in this folder. `change` gets the configuration with its include.
+/// `change` gets the configuration with its include.
 fn nginx(stage: &Stage, change: impl Fn(String) -> String) -> Proxy {
-    let own = "http {\n    access_log /dev/null;\n    client_body_temp_path body;\n    proxy_temp_path proxy;\n    \
-               fastcgi_temp_path fastcgi;\n    uwsgi_temp_path uwsgi;\n    scgi_temp_path scgi;\n";
     let include = file("proxies.md", "tollgate.conf", stage.addresses);
     let text =
         file("proxies.md", "nginx.conf", stage.addresses).replace("include tollgate.conf;\n", &include);
-    let text = change(text).replacen("http {\n", own, 1);
-    stage.folder.write("nginx.conf", &text);
+    start_nginx(stage, &change(text), &[stage.addresses.proxy])
+}
+
+/// In one process that can be killed, with its files in this folder.
+fn start_nginx(stage: &Stage, text: &str, addresses: &[SocketAddr]) -> Proxy {
+    let own = "http {\n    access_log /dev/null;\n    client_body_temp_path body;\n    proxy_temp_path proxy;\n    \
+               fastcgi_temp_path fastcgi;\n    uwsgi_temp_path uwsgi;\n    scgi_temp_path scgi;\n";
+    stage.folder.write("nginx.conf", &text.replacen("http {\n", own, 1));
     let mut command = Command::new(program("TOLLGATE_NGINX"));
     command.args(["-p", stage.folder.root().to_str().expect("text"), "-c", "nginx.conf", "-e", "error.log"]);
     command.args(["-g", "daemon off; master_process off; pid nginx.pid;"]);
-    stage.start(command)
+    Proxy::start(command, &stage.folder, addresses)
 }
 
 const NGINX: Made = Made {
@@ -258,6 +262,25 @@ fn prove_nginx() {
     let stage = Stage::new();
     let _nginx = nginx(&stage, |text| text);
     stage.play(&NGINX);
+}
+
+#[test]
+#[ignore = "it needs nginx, which `cargo xtask prove gateway` unpacks"]
+fn prove_nginx_with_several_servers_that_include_one_file() {
+    let (stage, other) = (Stage::new(), free_address());
+    stage.copy("tollgate.conf");
+    let text = file("proxies.md", "nginx.conf", stage.addresses);
+    let (before, rest) = text.split_once("    server {\n").expect("a server");
+    let (server, _) = rest.split_once("\n    }\n").expect("its end");
+    let listens = format!("listen {}", stage.addresses.proxy);
+    assert!(server.contains(&listens) && server.contains("include tollgate.conf;"));
+    let second = server.replace(&listens, &format!("listen {other}"));
+    let text = format!("{before}    server {{\n{server}\n    }}\n    server {{\n{second}\n    }}\n}}\n");
+    let _nginx = start_nginx(&stage, &text, &[stage.addresses.proxy, other]);
+    let statuses =
+        [stage.addresses.proxy, other, other].map(|server| order(server, "alice", "/order", &[]).status);
+    assert_eq!((statuses, stage.upstream.requests()), ([200, 200, 429], 2), "they share a limit");
+    println!("RESULT prove/gateway/nginx/servers violations=0");
 }
 
 /// What nginx logs in front of the service is replayed through the same policies: the same requests of the same users are
