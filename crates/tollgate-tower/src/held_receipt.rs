@@ -22,7 +22,7 @@ impl HeldReceipt {
 
     /// Gives everything back, to the windows that were charged.
     pub(crate) async fn cancel(mut self) -> Result<(), ReceiptError> {
-        self.receipt.refund(&self.store, u32::MAX).await.map(drop)
+        self.receipt.refund(&self.store).await.map(drop)
     }
 
     /// Gives back unneeded units, or charges missing ones without asking for room.

@@ -1,4 +1,4 @@
-//! Receipts of charged units, which can be given back once.
+//! Receipts of charged units, which can be given back once, or settled at another cost.
 
 use std::error::Error;
 use std::fmt;
@@ -18,8 +18,8 @@ use crate::{
 /// units has one [item](Self::items). The receipt is [empty](Self::is_empty) if the check charged nothing: for a peek,
 /// an answer of a fallback, or a denial, unless [denied requests are counted](crate::CountDenied).
 ///
-/// An item leaves the receipt when it is given back or settled, so nothing is given back twice. If the store failed and
-/// provably did nothing, the item stays, and the caller can retry.
+/// Units leave the receipt when they are given back, and items when they are settled, so nothing is given back twice.
+/// If the store failed and provably did nothing, the item stays, and the caller can retry.
 ///
 /// # Examples
 ///
@@ -49,8 +49,9 @@ pub struct ReceiptItem {
     key: Key<'static>,
     units: u32,
     mark: Mark,
-    /// The cost that settling starts from; `None` if it does not change the item.
-    cost: Option<u32>,
+    /// The part of the cost that was not charged here: settling starts from this and the units. `None` if settling does
+    /// not change the item.
+    uncharged: Option<u32>,
 }
 
 /// The store failed to settle or refund a receipt. A retry helps for the items that the receipt still has.
@@ -76,8 +77,8 @@ impl Receipt {
         &self.0
     }
 
-    /// Gives back up to `units` of each item on the store that was charged; the rest stays in the receipt. `u32::MAX`
-    /// gives back everything. Limiters have this as `refund`.
+    /// Gives back everything on the store that was charged, fixed costs too, and empties the receipt. Limiters have this
+    /// as `refund`.
     ///
     /// It calls the store once, with a step for each item. Only items whose step was provably not executed stay in the
     /// receipt.
@@ -91,42 +92,48 @@ impl Receipt {
     ///
     /// Units that are given back leave the receipt before the call. If the future is dropped, it may or may not have
     /// been given back, and no later call gives it back.
-    pub async fn refund(&mut self, store: &impl Store, units: u32) -> Result<Counted, ReceiptError> {
+    pub async fn refund(&mut self, store: &impl Store) -> Result<Counted, ReceiptError> {
+        self.0.retain(|item| item.refund().is_some());
+        self.change(store, ReceiptItem::refund, |_, _| None).await
+    }
+
+    /// Gives back up to `units` of each item, except those with a [fixed](ReceiptItem::fixed) cost. The rest stays in
+    /// the receipt, and can be given back or [settled](Self::settle) later. Limiters have this as `refund_units`.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`refund`](Self::refund).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`refund`](Self::refund).
+    pub async fn refund_units(&mut self, store: &impl Store, units: u32) -> Result<Counted, ReceiptError> {
         let mut parts = self.split_off(units);
-        let refunded = parts.use_up(store, |item| Some(item.step_back(item.units))).await;
+        let refunded = parts.change(store, |item| Some(item.step_back(item.units)), |_, _| None).await;
         for part in parts.0 {
             self.put_back(part);
         }
         refunded
     }
 
-    /// Moves up to `units` of each item into a separate receipt.
+    /// Moves up to `units` of each item whose cost is not fixed into a separate receipt.
     pub(crate) fn split_off(&mut self, units: u32) -> Self {
-        let mut parts = Self::default();
-        for mut item in mem::take(&mut self.0) {
-            if item.units > units {
-                parts.0.push(item.split_off(units));
-                self.0.push(item);
-            } else if item.units > 0 {
-                parts.0.push(item);
-            }
-        }
-        parts
+        let lowered = self.0.iter_mut().filter(|item| item.units > 0 && item.uncharged.is_some());
+        Self(lowered.map(|item| item.split_off(units.min(item.units))).collect())
     }
 
     fn put_back(&mut self, part: ReceiptItem) {
-        match self.0.iter_mut().find(|item| item.counter() == part.counter() && item.mark == part.mark) {
-            Some(item) => {
-                item.units += part.units;
-                item.cost = item.cost.zip(part.cost).map(|(cost, of_part)| cost.saturating_add(of_part));
-            }
+        let is_rest = |item: &&mut ReceiptItem| item.counter() == part.counter() && item.mark == part.mark;
+        match self.0.iter_mut().find(is_rest) {
+            Some(item) => item.units += part.units,
             None => self.0.push(part),
         }
     }
 
     /// Settles each item at the actual cost, on the store that was charged. Units above the cost are given back.
     /// Missing units are charged without asking for room, in the windows that are open now. A
-    /// [fixed](ReceiptItem::fixed) cost does not change.
+    /// [fixed](ReceiptItem::fixed) cost does not change. Settled items leave the receipt;
+    /// [`adjust`](Self::adjust) keeps them.
     ///
     /// # Errors
     ///
@@ -136,16 +143,32 @@ impl Receipt {
     ///
     /// The same as [`refund`](Self::refund).
     pub async fn settle(&mut self, store: &impl Store, cost: u32) -> Result<Counted, ReceiptError> {
-        self.use_up(store, |item| item.settle(cost)).await
+        self.0.retain(|item| item.settle(cost).is_some());
+        self.change(store, |item| item.settle(cost), |_, _| None).await
     }
 
-    async fn use_up(
+    /// Like [`settle`](Self::settle), but the receipt then holds what is charged at this cost, including fixed costs.
+    /// So it can be adjusted again, to any cost, or given back.
+    ///
+    /// # Errors
+    ///
+    /// The same as [`refund`](Self::refund).
+    ///
+    /// # Cancel safety
+    ///
+    /// The same as [`refund`](Self::refund).
+    pub async fn adjust(&mut self, store: &impl Store, cost: u32) -> Result<Counted, ReceiptError> {
+        self.change(store, |item| item.settle(cost), |item, state| Some(item.settled(cost, state))).await
+    }
+
+    /// Executes the steps of the items that have one. `rest` is what stays of an item after its step.
+    async fn change(
         &mut self,
         store: &impl Store,
         step: impl Fn(&ReceiptItem) -> Option<Step<'_>>,
+        rest: impl Fn(ReceiptItem, &QuotaState) -> Option<ReceiptItem>,
     ) -> Result<Counted, ReceiptError> {
-        let mut items = mem::take(&mut self.0);
-        items.retain(|item| step(item).is_some());
+        let Self(items) = self.take(|item| step(item).is_some());
         if items.is_empty() {
             return Ok([].into_iter().collect());
         }
@@ -157,7 +180,8 @@ impl Receipt {
             match only(answers.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into()))) {
                 Ok(state) => {
                     states.push(state);
-                    changed.push(item.quota);
+                    changed.push(item.quota.clone());
+                    self.0.extend(rest(item, &state));
                 }
                 Err(cause) => {
                     is_unknown |= cause.may_have_charged();
@@ -173,6 +197,13 @@ impl Receipt {
         Err(ReceiptError { quota, cause, changed: changed.into() })
     }
 
+    /// Moves the items that satisfy the condition into a separate receipt.
+    pub fn take(&mut self, is_meant: impl Fn(&ReceiptItem) -> bool) -> Self {
+        let (meant, others): (SmallVec<_>, _) = mem::take(&mut self.0).into_iter().partition(is_meant);
+        self.0 = others;
+        Self(meant)
+    }
+
     /// Keeps the items that satisfy the condition.
     pub(crate) fn retain(&mut self, mut keep: impl FnMut(&ReceiptItem) -> bool) {
         self.0.retain(|item| keep(item));
@@ -182,7 +213,16 @@ impl Receipt {
 /// Removes items that can neither be given back nor settled.
 impl FromIterator<ReceiptItem> for Receipt {
     fn from_iter<I: IntoIterator<Item = ReceiptItem>>(items: I) -> Self {
-        Self(items.into_iter().filter(|item| item.units > 0 || item.cost.is_some()).collect())
+        Self(items.into_iter().filter(|item| item.units > 0 || item.uncharged.is_some()).collect())
+    }
+}
+
+impl IntoIterator for Receipt {
+    type Item = ReceiptItem;
+    type IntoIter = smallvec::IntoIter<[ReceiptItem; 1]>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 
@@ -190,8 +230,8 @@ impl ReceiptItem {
     /// Creates an item from its saved parts. A [`Decision`](crate::Decision::into_receipt) has its items ready.
     #[must_use]
     pub const fn new(quota: PolicyQuota, key: Key<'static>, units: u32, mark: Mark) -> Self {
-        let cost = if units > 0 { Some(units) } else { None };
-        Self { quota, key, units, mark, cost }
+        let uncharged = if units > 0 { Some(0) } else { None };
+        Self { quota, key, units, mark, uncharged }
     }
 
     /// Makes the item of a step with this outcome. A fallback's answer charged nothing.
@@ -205,13 +245,14 @@ impl ReceiptItem {
     /// that a fallback answered. [Settling](Self::settle) then charges the difference beyond this cost.
     #[must_use]
     pub fn with_cost(self, cost: u32) -> Self {
-        Self { cost: Some(cost), ..self }
+        Self { uncharged: Some(cost.saturating_sub(self.units)), ..self }
     }
 
-    /// Marks the cost as fixed by a policy, whatever the work costs. Settling does not change the item.
+    /// Marks the cost as fixed by a policy, whatever the work costs. Neither settling nor a refund of some units changes
+    /// the item.
     #[must_use]
     pub fn fixed(self) -> Self {
-        Self { cost: None, ..self }
+        Self { uncharged: None, ..self }
     }
 
     /// Returns the quota that was charged.
@@ -236,7 +277,10 @@ impl ReceiptItem {
     /// not change the item.
     #[must_use]
     pub const fn cost(&self) -> Option<u32> {
-        self.cost
+        match self.uncharged {
+            Some(uncharged) => Some(uncharged.saturating_add(self.units)),
+            None => None,
+        }
     }
 
     /// Returns the time of the charge, as the counter sees it.
@@ -245,10 +289,10 @@ impl ReceiptItem {
         self.mark
     }
 
-    /// Returns the step that gives back `units`, at most the charged ones. `None` if none were.
+    /// Returns the step that gives back all charged units. `None` if there are none.
     #[must_use]
-    pub fn refund(&self, units: u32) -> Option<Step<'_>> {
-        (self.units > 0).then(|| self.step_back(units.min(self.units)))
+    pub fn refund(&self) -> Option<Step<'_>> {
+        (self.units > 0).then(|| self.step_back(self.units))
     }
 
     fn step_back(&self, units: u32) -> Step<'_> {
@@ -259,22 +303,42 @@ impl ReceiptItem {
         Counter::new(&self.quota, &self.key)
     }
 
-    /// Moves `units`, fewer than it has, into a separate item.
+    /// Moves `units`, at most those it has, into a separate item.
     fn split_off(&mut self, units: u32) -> Self {
         self.units -= units;
-        let rest = self.cost.map(|cost| cost.saturating_sub(units));
-        let cost = mem::replace(&mut self.cost, rest).and(Some(units));
-        Self { quota: self.quota.clone(), key: self.key.clone(), units, mark: self.mark, cost }
+        Self { quota: self.quota.clone(), key: self.key.clone(), units, ..*self }
     }
 
     /// Returns the step that settles the item at the actual cost: it gives back the rest, or charges missing units
     /// without asking for room, in the window that is open then. `None` if there is nothing to do.
     #[must_use]
     pub fn settle(&self, actual: u32) -> Option<Step<'_>> {
-        match actual.checked_sub(self.cost?) {
-            None => self.refund(self.units.saturating_sub(actual)),
+        match actual.checked_sub(self.cost()?) {
+            None => Some(self.units - self.kept(actual))
+                .filter(|units| *units > 0)
+                .map(|units| self.step_back(units)),
             Some(0) => None,
             Some(missing) => Some(Step::Record(Charge::new(&self.quota, &self.key, missing))),
+        }
+    }
+
+    /// Returns the units that stay charged at a lower cost.
+    fn kept(&self, actual: u32) -> u32 {
+        actual.saturating_sub(self.uncharged.unwrap_or(0)).min(self.units)
+    }
+
+    /// Returns what is charged after the item was settled at the actual cost, with this outcome of the step.
+    fn settled(self, actual: u32, state: &QuotaState) -> Self {
+        let Some(cost) = self.cost().filter(|cost| *cost < actual) else {
+            return Self { units: self.kept(actual), ..self };
+        };
+        let added = Self::of(self.counter(), state);
+        match added.units {
+            // Not counted by the store: the next time, it is still missing.
+            0 => self,
+            units if added.mark == self.mark => Self { units: self.units.saturating_add(units), ..self },
+            // The window that was charged first has closed, and nothing can be given back to it.
+            _ => Self { uncharged: Some(cost), ..added },
         }
     }
 }

@@ -195,7 +195,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<Vec<(PolicyQuota, QuotaRefund)>, ReceiptError> {
         let taken = receipt.items().iter().filter(|item| item.units() > 0);
         let taken: Vec<(PolicyQuota, Mark)> = taken.map(|item| (item.quota().clone(), item.mark())).collect();
-        let states = receipt.refund(&self.store, cost).await?;
+        let states = match cost {
+            u32::MAX => receipt.refund(&self.store).await?,
+            units => receipt.refund_units(&self.store, units).await?,
+        };
         let refund = |((quota, mark), state): ((PolicyQuota, Mark), &QuotaState)| {
             (quota, QuotaRefund { is_open: state.mark() == mark, state: *state })
         };

@@ -6,8 +6,8 @@ mod builder;
 mod reservation;
 mod shared;
 
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use smallvec::SmallVec;
 
@@ -242,10 +242,11 @@ impl<C: Clock> Limiter<C> {
     ///
     /// Empties the receipt.
     pub fn refund(&self, receipt: &mut Receipt) -> Counted {
-        self.refund_units(receipt, u32::MAX)
+        self.give_back(&mem::take(receipt).take(|item| item.units() > 0))
     }
 
-    /// Like [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays in the receipt.
+    /// Like [`refund`](Self::refund), but gives back at most `units` of each quota, and nothing where a policy
+    /// [fixes](ReceiptItem::fixed) the cost. The rest stays in the receipt.
     ///
     /// # Examples
     ///
@@ -261,11 +262,15 @@ impl<C: Clock> Limiter<C> {
     /// # Ok::<(), tollgate::Full>(())
     /// ```
     pub fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Counted {
+        self.give_back(&receipt.split_off(units))
+    }
+
+    fn give_back(&self, receipt: &Receipt) -> Counted {
         let give_back = |item: &ReceiptItem| {
             let charge = Charge::new(item.quota(), item.key(), item.units());
             self.store.refund(&charge, item.mark())
         };
-        receipt.split_off(units).items().iter().map(give_back).collect()
+        receipt.items().iter().map(give_back).collect()
     }
 
     /// Settles a check at its actual cost. Units above the cost are given back. Missing units are charged without

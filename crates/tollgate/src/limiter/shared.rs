@@ -173,16 +173,17 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// As [`Receipt::refund`].
     pub async fn refund(&self, receipt: &mut Receipt) -> Result<Counted, ReceiptError> {
-        self.refund_units(receipt, u32::MAX).await
+        receipt.refund(&self.store).await
     }
 
-    /// Like [`refund`](Self::refund), but gives back at most `units` of each quota. The rest stays in the receipt.
+    /// Like [`refund`](Self::refund), but gives back at most `units` of each quota, and nothing where a policy
+    /// [fixes](crate::ReceiptItem::fixed) the cost. The rest stays in the receipt.
     ///
     /// # Errors
     ///
     /// The same as [`refund`](Self::refund).
     pub async fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Result<Counted, ReceiptError> {
-        receipt.refund(&self.store, units).await
+        receipt.refund_units(&self.store, units).await
     }
 
     /// Settles a check at its actual cost. Units above the cost are given back. Missing units are charged without

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use tollgate::{
     Answer, AnswerError, AnyStore, Charge, CountDenied, Counted, Decision, FallbackStore, Key, Limiter,
-    ManualClock, MemoryStore, OnStoreFailure, PolicyQuota, Quota, QuotaErrorKind, QuotaState, Receipt,
-    ReceiptItem, SharedLimiter, Source, Step, Store, StoreError,
+    ManualClock, Mark, MemoryStore, OnStoreFailure, PolicyQuota, Quota, QuotaErrorKind, QuotaState, Receipt,
+    ReceiptItem, SharedLimiter, Source, Step, Store, StoreError, Timestamp,
 };
 use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
 
@@ -226,6 +226,58 @@ fn what_a_refund_leaves_stays_in_the_receipt() {
     limiter.refund_units(&mut receipt, 2);
     limiter.settle(&mut receipt, 4).unwrap();
     assert_eq!(limiter.peek("bob").unwrap().quotas()[0].used(), 4, "the missing unit is charged");
+}
+
+/// During an outage, B was admitted uncounted. A refund of some units lost B's item, and so did one of all units of an
+/// item: work that cost more afterwards was charged on the other quota only.
+#[test]
+fn a_partial_refund_loses_no_item_that_can_still_be_settled() {
+    let (limiter, _clock) = limiter(&[Quota::per_minute(99)]);
+    let quota = |policy| PolicyQuota::new(policy, Quota::per_minute(99));
+    let used = |policy| limiter.peek_under(&quota(policy), "alice").unwrap().used();
+    let charge = |policy, units| {
+        let quota = quota(policy);
+        let decision = limiter.check_under(&quota, "alice", units).unwrap();
+        ReceiptItem::new(quota.clone(), Key::from("alice"), units, decision.quotas()[0].mark())
+    };
+    let uncounted = ReceiptItem::new(quota("b"), Key::from("alice"), 0, Mark::at(Timestamp::EPOCH));
+    let mut receipt: Receipt =
+        [charge("a", 5), uncounted.with_cost(5), charge("c", 3), charge("fixed", 2).fixed()]
+            .into_iter()
+            .collect();
+    let given = limiter.refund_units(&mut receipt, 3);
+    assert_eq!(given.iter().map(QuotaState::units).collect::<Vec<_>>(), [3, 3]);
+    assert_eq!(
+        receipt.items().iter().map(ReceiptItem::cost).collect::<Vec<_>>(),
+        [Some(2), Some(5), Some(0), None]
+    );
+
+    limiter.settle(&mut receipt, 9).unwrap();
+    assert_eq!([used("a"), used("b"), used("c"), used("fixed")], [9, 4, 9, 2]);
+}
+
+/// A check is settled at 7, then at 3, then at 9, as the work becomes known: each time, only the difference is moved,
+/// also after the window that was charged first.
+#[test]
+fn an_adjusted_receipt_can_be_adjusted_again_and_given_back() {
+    let (memory, clock) = limiter(&[Quota::per_minute(99)]);
+    let limiter = SharedLimiter::from(memory.clone());
+    let used = || memory.peek("alice").unwrap().used();
+    block_on(async {
+        let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
+        for cost in [7, 7, 3, 9, 0, 4] {
+            receipt.adjust(limiter.store(), cost).await.unwrap();
+            assert_eq!((used(), receipt.items()[0].cost()), (u64::from(cost), Some(cost)));
+        }
+        clock.advance(Duration::from_secs(60));
+        // 4 of the cost were charged to the minute before, where nothing can be given back any more.
+        for (cost, expected) in [(10, 6), (7, 3), (2, 0), (10, 6)] {
+            receipt.adjust(limiter.store(), cost).await.unwrap();
+            assert_eq!(used(), expected, "{cost}");
+        }
+        assert_eq!(limiter.refund(&mut receipt).await.unwrap()[0].units(), 6);
+        assert_eq!((used(), receipt.items().len()), (0, 0));
+    });
 }
 
 #[test]
