@@ -113,11 +113,11 @@ pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
     AskedCheck, Changed, ChargedWindow, CheckError, Ground, Matching, PolicyDecision, PolicyLimiter,
-    PolicySet, QuotaRefund, QuotaStanding, RefundError, Tally, TogetherError, TrialAnswer, TrialDecision,
-    TrialTally, WhenFull,
+    PolicySet, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, Tally, TogetherError, TrialAnswer,
+    TrialDecision, TrialTally, WhenFull,
 };
 pub use self::list::List;
-pub use self::matched::{Matched, Outcome, Refusal, Trial, TrialKind};
+pub use self::matched::{Matched, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};
 pub use self::overlap_index::OverlapIndex;
 pub use self::overrides::{Override, OverrideTable};
 pub use self::policies::{Policies, Unmatched};

@@ -1,5 +1,7 @@
 //! The policies that match a request.
 
+use std::ops::Deref;
+
 use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{Charge, Key, PolicyQuota};
@@ -17,18 +19,40 @@ pub enum Outcome<'a> {
     /// These charges decide; without any the request is admitted.
     Charge(Matched<'a>),
     /// The request is admitted without a count, by this policy.
-    Exempt(&'a Policy),
+    Exempt(MatchedPolicy<'a>),
     /// The request is denied, by this policy.
-    Deny(&'a Policy),
+    Deny(MatchedPolicy<'a>),
     /// The request is denied, because it lacks the policy's key.
     DenyUnknown {
         /// The policy, whose `on_missing_key` is `deny`.
-        policy: &'a Policy,
+        policy: MatchedPolicy<'a>,
         /// The attribute that yields no key, and why.
         no_key: NoKey<'a>,
     },
     /// The request is denied, because [no policy matches it](crate::Unmatched).
     DenyUnmatched,
+}
+
+/// A policy that matches a request.
+#[derive(Debug, Clone, Copy)]
+pub struct MatchedPolicy<'a> {
+    policy: &'a Policy,
+    /// Its place among all.
+    pub(crate) place: u32,
+}
+
+impl<'a> MatchedPolicy<'a> {
+    pub(crate) const fn new(policy: &'a Policy, place: u32) -> Self {
+        Self { policy, place }
+    }
+}
+
+impl Deref for MatchedPolicy<'_> {
+    type Target = Policy;
+
+    fn deref(&self) -> &Policy {
+        self.policy
+    }
 }
 
 /// A request that cannot be decided. The caller's fault, unless a value is not known yet.
@@ -120,6 +144,8 @@ pub(crate) struct Entry<'a> {
     pub(crate) applied: Applied,
     pub(crate) key: Key<'a>,
     pub(crate) cost: u32,
+    /// Whether the request's caller gave the cost.
+    pub(crate) is_cost_asked: bool,
     quotas: &'a Quotas,
     /// The quotas in their place, if the request itself sets limits, or its readings lead to two lists.
     limited: Option<Box<Limited>>,
@@ -190,12 +216,12 @@ impl<'a> Lack<'a> {
     }
 
     /// Returns the answer of this enforced policy: a denial, or `None` if the policy does not apply then.
-    pub(crate) fn answered_by(self, policy: &'a Policy) -> Result<Option<Outcome<'a>>, Refusal> {
+    pub(crate) fn answered_by(self, policy: MatchedPolicy<'a>) -> Result<Option<Outcome<'a>>, Refusal> {
         match self {
-            Self::Key(no_key) => match on_missing(&no_key, policy) {
+            Self::Key(no_key) => match on_missing(&no_key, &policy) {
                 OnMissingKey::Skip => Ok(None),
                 OnMissingKey::Deny => Ok(Some(Outcome::DenyUnknown { policy, no_key })),
-                OnMissingKey::Error => Err(Refusal::missing_key(policy, no_key)),
+                OnMissingKey::Error => Err(Refusal::missing_key(&policy, no_key)),
             },
             Self::Cost(error) => Err(Refusal::Cost { policy: policy.name.clone(), error }),
             Self::Limit(error) => Err(Refusal::Limit { policy: policy.name.clone(), error }),
@@ -293,6 +319,7 @@ impl<'a> Entry<'a> {
         needed: Needed<'_>,
     ) -> Result<Self, Lack<'a>> {
         let key = policy.identity.key(view).map_err(Lack::Key)?;
+        let is_cost_asked = policy.cost.is_asked(view);
         let cost = match policy.cost.of(view, cost) {
             Err(_) if needed < Needed::Cost => 0,
             cost => cost.map_err(Lack::Cost)?,
@@ -312,6 +339,7 @@ impl<'a> Entry<'a> {
             applied: Applied { policy: number, list },
             key,
             cost,
+            is_cost_asked,
             quotas,
             limited: limited_quotas,
         })

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
-use crate::matched::{Entry, Needed};
+use crate::matched::{Entry, MatchedPolicy, Needed};
 use crate::reading::Readings;
 use crate::{
     AsSent, Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, Undecided, View,
@@ -136,9 +136,10 @@ impl Policies {
             if policy.kind == PolicyKind::Count && !view.may_touch(&policy.name) {
                 return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
             }
+            let matching = MatchedPolicy::new(policy, candidate.number());
             match policy.kind {
-                PolicyKind::Exempt => return Ok(Outcome::Exempt(policy)),
-                PolicyKind::Deny if policy.mode == Mode::Enforce => return Ok(Outcome::Deny(policy)),
+                PolicyKind::Exempt => return Ok(Outcome::Exempt(matching)),
+                PolicyKind::Deny if policy.mode == Mode::Enforce => return Ok(Outcome::Deny(matching)),
                 PolicyKind::Deny => {
                     matched.would_deny.push((policy, candidate.number()));
                     covered = covered.or(readings);
@@ -157,7 +158,7 @@ impl Policies {
                             matched.would_deny.push((policy, candidate.number()));
                         }
                     }
-                    _ => match lack.answered_by(policy)? {
+                    _ => match lack.answered_by(matching)? {
                         Some(denial) => _ = unknown.get_or_insert(denial),
                         // The policy does not apply.
                         None => continue,

@@ -8,7 +8,8 @@ use std::time::Duration;
 use tollgate::{PolicyQuota, QuotaState, Receipt, Source, StoreError, Verdict};
 use tollgate_policy::{
     AskedCheck, Changed, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet,
-    QuotaRefund, QuotaStanding, RefundError, TogetherError, TrialDecision, TrialKind, WhenFull,
+    QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, TogetherError, TrialDecision, TrialKind,
+    WhenFull,
 };
 use tracing::{info, warn};
 
@@ -168,24 +169,34 @@ impl<S: ServedStore> Engine<S> {
         decisions
     }
 
-    /// Refunds the cost in these windows.
+    /// Refunds the cost in these windows, which a check under this version of the policies has charged.
     pub(crate) async fn refund(
         &self,
         attributes: &CallerAttributes<'_>,
         cost: u32,
+        version: u64,
         windows: &[ChargedWindow],
     ) -> Result<Changed<QuotaRefund>, RefundError> {
-        let refund = self.limiter.refund(attributes.as_attributes(), cost, windows);
+        let refund = self.limiter.refund(attributes.as_attributes(), cost, version, windows);
         self.limiter.store().in_one_call(refund).await
     }
 
-    /// Refunds at most the cost by a receipt.
+    /// Refunds at most the cost by a receipt, or everything.
     pub(crate) async fn refund_receipt(
         &self,
         receipt: &mut Receipt,
-        cost: u32,
+        cost: Option<u32>,
     ) -> Result<Vec<(PolicyQuota, QuotaRefund)>, CheckError> {
         Ok(self.limiter.refund_receipt(receipt, cost).await?)
+    }
+
+    /// Settles a check at the actual cost.
+    pub(crate) async fn settle(
+        &self,
+        receipt: &mut Receipt,
+        cost: u32,
+    ) -> Result<Vec<(PolicyQuota, QuotaSettlement)>, CheckError> {
+        Ok(self.limiter.adjust_receipt(receipt, cost).await?)
     }
 
     /// Resets the usage of the selected quotas, of this policy or of all.

@@ -5,7 +5,7 @@
 //! confirm a guessed user name, and layouts of other systems need the key itself.
 //!
 //! ```text
-//! base64url( version 1 │ salt 16 │ ChaCha20-Poly1305( items ) │ tag 16 )
+//! base64url( version 2 │ salt 16 │ ChaCha20-Poly1305( items ) │ tag 16 )
 //! ```
 //!
 //! Each receipt has its own encryption key: HMAC-SHA-256 of its salt under the secret. So it needs no nonce, and one
@@ -22,7 +22,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, Nonce, UnboundKey};
 use ring::hmac;
 use ring::rand::{SecureRandom, SystemRandom};
 use thiserror::Error;
-use tollgate::{Key, Mark, PolicyQuota, Receipt, ReceiptItem, Timestamp};
+use tollgate::{Key, Mark, OnStoreFailure, PolicyQuota, Receipt, ReceiptItem, Timestamp};
 use tollgate_redis::SmallFile;
 
 /// Seals and opens receipts.
@@ -49,8 +49,11 @@ pub enum ReceiptSecretError {
     Short,
 }
 
-const VERSION: u8 = 1;
+/// Version 1 had no costs, so such receipts could not be settled.
+const VERSION: u8 = 2;
 const SALT: usize = 16;
+const FIXED_COST: u8 = 0;
+const ASKED_COST: u8 = 1;
 
 impl Receipts {
     /// Most characters of a receipt.
@@ -81,10 +84,10 @@ impl Receipts {
         Self { secret: hmac::Key::new(hmac::HMAC_SHA256, secret).into(), random: SystemRandom::new() }
     }
 
-    /// Seals a receipt for the caller. Returns `None` if the receipt is empty, would be longer than [`MAX`](Self::MAX),
-    /// or the system has no random numbers.
+    /// Seals a receipt for the caller. Returns `None` if the receipt has no items, would be longer than
+    /// [`MAX`](Self::MAX), or the system has no random numbers.
     pub(crate) fn seal(&self, receipt: &Receipt) -> Option<String> {
-        if receipt.is_empty() {
+        if receipt.items().is_empty() {
             return None;
         }
         let mut sealed = written(receipt)?;
@@ -139,15 +142,23 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// Encodes the items: policy, quota, units, mark, and key. An item with the same key as the previous one leaves it out.
+/// Encodes the items: policy, quota, units, mark, the cost unless it is fixed, and key. An item with the same key as the
+/// previous one leaves it out.
 fn written(receipt: &Receipt) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut previous: Option<&Key<'_>> = None;
-    for item in receipt.items().iter().filter(|item| item.units() > 0) {
+    for item in receipt.items() {
         write(&mut bytes, item.quota().policy().as_bytes())?;
         write(&mut bytes, item.quota().quota().to_string().as_bytes())?;
         bytes.extend(item.units().to_be_bytes());
         bytes.extend(item.mark().time().as_unix_millis().to_be_bytes());
+        match item.cost() {
+            Some(cost) => {
+                bytes.push(ASKED_COST);
+                bytes.extend(cost.to_be_bytes());
+            }
+            None => bytes.push(FIXED_COST),
+        }
         let key = if previous == Some(item.key()) { Cow::default() } else { item.key().canonical_bytes() };
         write(&mut bytes, &key)?;
         previous = Some(item.key());
@@ -172,11 +183,22 @@ fn read(mut bytes: &[u8]) -> Option<Receipt> {
         let quota = str::from_utf8(field(&mut bytes)?).ok()?.parse().ok()?;
         let units = u32::from_be_bytes(*take(&mut bytes)?);
         let mark = Mark::at(Timestamp::from_unix_millis(i64::from_be_bytes(*take(&mut bytes)?)));
+        let cost = match *take(&mut bytes)? {
+            [ASKED_COST] => Some(u32::from_be_bytes(*take(&mut bytes)?)),
+            [FIXED_COST] => None,
+            [_] => return None,
+        };
         let key = match field(&mut bytes)? {
             [] => previous?,
             key => Key::from_canonical_bytes(key)?,
         };
-        items.push(ReceiptItem::new(PolicyQuota::new(policy, quota), key.clone(), units, mark));
+        // The policy may be gone. During an outage, the caller learns that nothing was settled, and can try again.
+        let quota = PolicyQuota::new(policy, quota).with_on_store_failure(OnStoreFailure::Closed);
+        let item = ReceiptItem::new(quota, key.clone(), units, mark);
+        items.push(match cost {
+            Some(cost) => item.with_cost(cost),
+            None => item.fixed(),
+        });
         previous = Some(key);
     }
     Some(items.into_iter().collect())
@@ -216,15 +238,21 @@ mod tests {
             .fold(Limiter::builder("api"), |builder, quota| builder.quota(quota))
             .build(MemoryStore::new())
             .unwrap();
-        limiter.check_cost(key, 3).unwrap().into_receipt()
+        let charged = limiter.check_cost(key, 3).unwrap().into_receipt();
+        let quota = PolicyQuota::new("outage", Quota::per_day(9));
+        let uncounted = ReceiptItem::new(quota, Key::from(key.to_owned()), 0, Mark::at(Timestamp::EPOCH));
+        let items = charged.into_iter().enumerate();
+        let items = items.map(|(index, item)| if index == 0 { item.fixed() } else { item });
+        items.chain([uncounted.with_cost(3)]).collect()
     }
 
-    fn said(receipt: &Receipt) -> Vec<(String, u32, Mark, Vec<u8>)> {
+    fn said(receipt: &Receipt) -> Vec<(String, Mark, Vec<u8>)> {
         let items = receipt.items().iter();
         items
             .map(|item| {
-                let quota = format!("{} {}", item.quota().policy(), item.quota().quota());
-                (quota, item.units(), item.mark(), item.key().canonical_bytes().into_owned())
+                let (quota, units, cost) = (item.quota(), item.units(), item.cost());
+                let charged = format!("{} {}: {units} of {cost:?}", quota.policy(), quota.quota());
+                (charged, item.mark(), item.key().canonical_bytes().into_owned())
             })
             .collect()
     }
@@ -235,7 +263,7 @@ mod tests {
         let (one, other) = (receipts.seal(&receipt).unwrap(), receipts.seal(&receipt).unwrap());
         assert_ne!(one, other, "two receipts cannot be compared");
         let opened = receipts.open(&one).unwrap();
-        assert_eq!((said(&opened), said(&opened).len()), (said(&receipt), 2));
+        assert_eq!((said(&opened), said(&opened).len()), (said(&receipt), 3));
         let bytes = Base64UrlUnpadded::decode_vec(&one).unwrap();
         let has = |word: &[u8]| bytes.windows(word.len()).any(|window| window == word);
         assert!(!has(b"alice") && !has(b"api") && !has(b"1m@"));

@@ -40,7 +40,7 @@ impl<S: Store + 'static, C: Clock + 'static> PolicyEngine for ByPolicies<S, C> {
         let Self(by) = self;
         let mut view = by.sources.view(head);
         while let Some(checked) = by.limiter.check_at_once(view.values(), cost) {
-            match by.decided(checked, view.values(), cost, takes) {
+            match by.decided(checked, view.values(), takes) {
                 Ok(decided) => return Ok(decided),
                 Err(needed) if !view.find_at_once(&needed) => break,
                 Err(_) => {}
@@ -71,7 +71,7 @@ impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {
             let (Self(by), may_give_back) = (self.clone(), takes.clone());
             let step = async move {
                 let checked = by.limiter.check(&known, cost).await;
-                (by.decided(checked, &known, cost, &may_give_back), known)
+                (by.decided(checked, &known, &may_give_back), known)
             };
             match takes.take(step, |(decided, _)| decided.ok()?.into_taken()).await {
                 (Ok(decided), _) => return decided,
@@ -91,7 +91,6 @@ impl<S: Store, C: Clock> Inner<S, C> {
         &self,
         checked: Result<PolicyDecision, CheckError>,
         values: &Values<'_>,
-        cost: u32,
         takes: &Takes,
     ) -> Result<Decided, Box<str>> {
         Ok(match checked {
@@ -99,8 +98,7 @@ impl<S: Store, C: Clock> Inner<S, C> {
                 let counted = decision.counted().cloned();
                 let told_by = counted.is_some().then(|| self.headers.of(&decision));
                 let gives_back = takes.may_give_back() && counted.is_some();
-                let taken =
-                    gives_back.then(|| HeldReceipt::boxed(&self.store, decision.receipt(values, cost)));
+                let taken = gives_back.then(|| HeldReceipt::boxed(&self.store, decision.receipt()));
                 Decided::Allowed(Allowed { counted, told_by, decision: Some(Box::new(decision)), taken })
             }
             Ok(decision) => self.denied(decision),

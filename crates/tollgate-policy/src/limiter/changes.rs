@@ -1,13 +1,14 @@
 //! Changes by administrators: refund, reset, set and record. All quotas of a request are changed in one call of the
 //! store, each by itself.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::{
-    AnswerError, Charge, Clock, Counted, Counter, Mark, PolicyQuota, Quota, QuotaState, Receipt,
-    ReceiptError, Step, Store, StoreError, Timestamp,
+    AnswerError, Charge, Clock, Counted, Counter, Mark, PolicyQuota, Quota, QuotaState, ReceiptError, Step,
+    Store, StoreError, Timestamp,
 };
 
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
@@ -69,17 +70,33 @@ pub enum RefundError {
         /// The place among those that were named.
         index: usize,
     },
-    /// A reload has changed the policy's key since the window at this place began. These attributes may now have
-    /// another counter; a [receipt](PolicyLimiter::refund_receipt) names the one that was charged.
+    /// The policy of the window at this place may have had another key in that version of the policies. These attributes
+    /// may now have another counter; a [receipt](PolicyLimiter::refund_receipt) names the one that was charged.
     #[error(
-        "nothing was given back: the key of `{policy}` has changed since this window began; only the check's receipt \
-         identifies the counter that was charged"
+        "nothing was given back: `{policy}` has had its key only since version {since} of the policies, and the check \
+         was made under version {version}; only the check's receipt identifies the counter that was charged"
     )]
     CountsOthers {
         /// The place among those that were named.
         index: usize,
         /// The policy.
         policy: Box<str>,
+        /// The version of the check.
+        version: u64,
+        /// The version since which the policy has had its key.
+        since: u64,
+    },
+    /// This limiter never had such a version of the policies: the check was made by another process, or before a
+    /// restart.
+    #[error(
+        "nothing was given back: this process has no version {version} of the policies, the live one is {live}; only \
+         the check's receipt identifies the counter that was charged"
+    )]
+    UnknownVersion {
+        /// The version of the check.
+        version: u64,
+        /// The live version.
+        live: u64,
     },
     /// The quota at this place has no window that begins then. The caller's fault.
     #[error("no window of {quota} starts at that time")]
@@ -96,6 +113,13 @@ pub enum RefundError {
         /// The place among those that were named.
         index: usize,
     },
+}
+
+impl QuotaRefund {
+    /// Returns the result of a refund to the window with this mark.
+    pub(super) fn of(mark: Mark, state: &QuotaState) -> Self {
+        Self { is_open: state.mark() == mark, state: *state }
+    }
 }
 
 impl CheckError {
@@ -148,7 +172,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// unchanged: perhaps they are new. An invalid window is refused before anything is given back.
     ///
     /// The live policies determine the key from the attributes. Attributes that set limits are optional, because no
-    /// counter depends on a limit. A window that began before a reload that changed the key of its policy is refused.
+    /// counter depends on a limit. `version` is that of the [check's decision](PolicyDecision::version): a window of a
+    /// policy that has not had the same key in every version since then is refused.
     ///
     /// # Errors
     ///
@@ -159,50 +184,26 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         attributes: &Attributes<'_>,
         cost: u32,
+        version: u64,
         windows: &[ChargedWindow],
     ) -> Result<Changed<QuotaRefund>, RefundError> {
         let set = self.live();
+        if version > set.version() {
+            return Err(RefundError::UnknownVersion { version, live: set.version() });
+        }
         let matched = self.matched(&set, attributes, cost, Needed::Cost)?;
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
-        expect_same_callers(&set, &matched, &starts, windows)?;
-        self.expect_past(&charges, windows).await?;
+        expect_same_key(&set, &matched, version, &starts, windows)?;
+        self.expect_past(&charges, &starts, windows).await?;
         let marks: Vec<Option<Mark>> = starts.into_iter().map(|start| start.map(Mark::at)).collect();
         let steps = charges.iter().zip(&marks);
         let steps = steps.map(|(charge, mark)| mark.map(|mark| Step::Refund { charge: *charge, mark }));
         let states = self.change(steps).await?;
-        let refund = |(state, mark): (Option<QuotaState>, Option<Mark>)| {
-            Some(QuotaRefund { is_open: state?.mark() == mark?, state: state? })
-        };
+        let refund =
+            |(state, mark): (Option<QuotaState>, Option<Mark>)| Some(QuotaRefund::of(mark?, &state?));
         let values = states.into_iter().zip(marks).map(refund).collect();
         Ok(Changed { charged: Charged::of(&matched), values, set: Arc::clone(&set) })
-    }
-
-    /// Gives back the units of a check, by its receipt: to the windows that were charged, whatever policies are live
-    /// now. Returns the result for each item with units, in order, with its quota.
-    ///
-    /// # Errors
-    ///
-    /// As [`Receipt::refund`].
-    ///
-    /// # Cancel safety
-    ///
-    /// As [`Receipt::refund`].
-    pub async fn refund_receipt(
-        &self,
-        receipt: &mut Receipt,
-        cost: u32,
-    ) -> Result<Vec<(PolicyQuota, QuotaRefund)>, ReceiptError> {
-        let taken = receipt.items().iter().filter(|item| item.units() > 0);
-        let taken: Vec<(PolicyQuota, Mark)> = taken.map(|item| (item.quota().clone(), item.mark())).collect();
-        let states = match cost {
-            u32::MAX => receipt.refund(&self.store).await?,
-            units => receipt.refund_units(&self.store, units).await?,
-        };
-        let refund = |((quota, mark), state): ((PolicyQuota, Mark), &QuotaState)| {
-            (quota, QuotaRefund { is_open: state.mark() == mark, state: *state })
-        };
-        Ok(taken.into_iter().zip(&states).map(refund).collect())
     }
 
     /// Resets the usage of every quota that applies and is selected, for this policy or all. Attributes with limits or
@@ -307,7 +308,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         match self.outcome(set, attributes, cost, needed)? {
             Outcome::Charge(matched) => Ok(matched),
             Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyUnmatched => Ok(Matched::default()),
-            Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(policy, no_key).into()),
+            Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(&policy, no_key).into()),
         }
     }
 
@@ -328,17 +329,33 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(wanted.iter().map(|step| step.and_then(|_| states.next())).collect())
     }
 
-    async fn expect_past(&self, charges: &Charges<'_>, windows: &[ChargedWindow]) -> Result<(), RefundError> {
-        if windows.is_empty() {
-            return Ok(());
+    /// Fails if a window would begin later than now, by the clock of its counter: a shared store may be ahead of this
+    /// process, and so may the windows that it began.
+    async fn expect_past(
+        &self,
+        charges: &[Charge<'_>],
+        starts: &[Option<Timestamp>],
+        windows: &[ChargedWindow],
+    ) -> Result<(), RefundError> {
+        let named = charges.iter().zip(starts).filter_map(|(charge, start)| Some((charge, (*start)?)));
+        let named: Vec<(&Charge<'_>, Timestamp)> = named.collect();
+        // Each counter by itself: next to one that does not exist, a full store could not look at any.
+        let steps = named.iter().map(|(charge, _)| Step::Peek(slice::from_ref(*charge)));
+        let steps: Vec<Step<'_>> = steps.collect();
+        let answers = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
+        let mut answers = answers.into_iter();
+        for (charge, start) in named {
+            let now = match next(&mut answers) {
+                Ok(counted) => counted.first().map(QuotaState::now),
+                // There is no such counter, and nothing to give back.
+                Err(StoreError::Full) => None,
+                Err(error) => return Err(CheckError::from(error).into()),
+            };
+            if now.is_some_and(|now| start > now + STEP_BACK) {
+                return Err(RefundError::FutureStart { index: place(windows, charge.counter().quota()) });
+            }
         }
-        // The store's time: a shared one may be ahead of this process, and so may the windows that it began.
-        let counted = self.store.step(Step::Peek(charges)).await.map_err(CheckError::from)?;
-        let latest = counted.first().map(|state| state.now() + STEP_BACK);
-        match windows.iter().position(|window| latest.is_some_and(|latest| window.start > latest)) {
-            Some(index) => Err(RefundError::FutureStart { index }),
-            None => Ok(()),
-        }
+        Ok(())
     }
 }
 
@@ -383,21 +400,30 @@ fn starts(charges: &[Charge<'_>], windows: &[ChargedWindow]) -> Result<Vec<Optio
     Ok(starts)
 }
 
-/// Fails if a policy counted others when a window began that is named.
-fn expect_same_callers(
+/// Fails if the policy of a named window may have had another key in this version.
+fn expect_same_key(
     set: &PolicySet,
     matched: &Matched<'_>,
+    version: u64,
     starts: &[Option<Timestamp>],
     windows: &[ChargedWindow],
 ) -> Result<(), RefundError> {
     let charged = matched.deciding().flat_map(|entry| entry.quotas().iter().map(move |it| (entry, it)));
-    let mut named = charged.zip(starts).filter_map(|(charged, start)| Some((charged, (*start)?)));
-    let changed = named.find(|((entry, _), start)| set.counted_others_at(entry.applied.policy, *start));
-    match changed {
+    let mut named = charged.zip(starts).filter(|(_, start)| start.is_some());
+    let other = named.find_map(|((entry, quota), _)| {
+        let since = set.key_since(entry.applied.policy);
+        (version < since).then_some((entry, quota, since))
+    });
+    match other {
         None => Ok(()),
-        Some(((entry, quota), _)) => Err(RefundError::CountsOthers {
-            index: windows.iter().position(|it| it.quota.shares_counters_with(quota)).unwrap_or(0),
-            policy: entry.policy.name().into(),
-        }),
+        Some((entry, quota, since)) => {
+            let (index, policy) = (place(windows, quota), entry.policy.name().into());
+            Err(RefundError::CountsOthers { index, policy, version, since })
+        }
     }
+}
+
+/// Returns the place of a quota among the named windows.
+fn place(windows: &[ChargedWindow], quota: &PolicyQuota) -> usize {
+    windows.iter().position(|window| window.quota.shares_counters_with(quota)).unwrap_or(0)
 }

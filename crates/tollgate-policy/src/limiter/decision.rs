@@ -1,9 +1,10 @@
 //! The decision of a policy limiter, with the policies behind it.
 
+use std::iter::repeat_n;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{Counted, PolicyQuota, QuotaState, Source, StoreError, Verdict};
+use tollgate::{Counted, Key, PolicyQuota, QuotaState, Source, StoreError, Verdict};
 
 use super::PolicySet;
 use super::trials::Trials;
@@ -12,7 +13,8 @@ use crate::{HeaderFormat, HeaderFormats, KeyFault, Matched, NoKey, Outcome, Poli
 
 /// The decision on a request: its version of the policies, the policy that decided, and the results of trials.
 ///
-/// It contains no data of the request, and its clones share the policies.
+/// It contains the keys that were charged, for its [receipt](Self::receipt), and no other data of the request. `Debug`
+/// hides keys. Its clones share the policies.
 #[derive(Debug, Clone)]
 #[must_use = "a request that is denied must not go on"]
 pub struct PolicyDecision {
@@ -136,6 +138,10 @@ impl Decided {
 }
 
 /// The basis of a decision. Policies are places among those of the set.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the largest one is the usual one, and a box would be an allocation"
+)]
 #[derive(Debug, Clone)]
 pub(super) enum Basis {
     /// Of these quotas.
@@ -150,7 +156,7 @@ pub(super) enum Basis {
 #[derive(Debug, Clone)]
 pub(super) struct Charged {
     /// Lists of quotas, one after another.
-    pub(super) applied: SmallVec<[Applied; 2]>,
+    pub(super) entries: SmallVec<[ChargedEntry; 2]>,
     /// The quotas in the place of all these lists, if some of them are not simply those of a list.
     limited: Option<Box<[LimitedQuota]>>,
     /// Whether any policy matches.
@@ -163,6 +169,25 @@ struct LimitedQuota {
     policy: u32,
     declared: PolicyQuota,
     quota: PolicyQuota,
+}
+
+/// A policy's quotas that were charged for one key.
+#[derive(Debug, Clone)]
+pub(super) struct ChargedEntry {
+    applied: Applied,
+    /// The number of quotas.
+    quotas: usize,
+    pub(super) key: Key<'static>,
+    /// The cost that the caller gave; `None` if the policy or an attribute sets it.
+    pub(super) asked: Option<u32>,
+}
+
+impl From<&Entry<'_>> for ChargedEntry {
+    fn from(entry: &Entry<'_>) -> Self {
+        let asked = entry.is_cost_asked.then_some(entry.cost);
+        let quotas = entry.quotas().len();
+        Self { applied: entry.applied, quotas, key: entry.key.clone().into_owned(), asked }
+    }
 }
 
 impl Charged {
@@ -180,7 +205,7 @@ impl Charged {
         };
         let quotas = || matched.deciding().flat_map(limited).collect();
         Self {
-            applied: matched.deciding().map(|entry| entry.applied).collect(),
+            entries: matched.deciding().map(ChargedEntry::from).collect(),
             limited: is_limited.then(quotas),
             is_any: matched.is_any,
         }
@@ -194,21 +219,17 @@ impl Basis {
 
     /// Creates the decision of a request whose quotas are unknown, and for which nothing was charged.
     pub(super) fn unknown(matched: &Matched<'_>) -> Self {
-        let charged = Charged { applied: SmallVec::new(), limited: None, is_any: matched.is_any };
+        let charged = Charged { entries: SmallVec::new(), limited: None, is_any: matched.is_any };
         Self::Charged(Decided::counted(super::nothing()), charged)
     }
 
     /// Creates the decision of an outcome without charges.
-    pub(super) fn uncharged(set: &PolicySet, outcome: &Outcome<'_>) -> Self {
-        let place = |policy: &Policy| {
-            let mut all = (0_u32..).zip(set.policies().as_slice());
-            all.find_map(|(number, other)| std::ptr::eq(policy, other).then_some(number)).unwrap_or(u32::MAX)
-        };
+    pub(super) fn uncharged(outcome: &Outcome<'_>) -> Self {
         match outcome {
-            Outcome::Exempt(policy) => Self::Exempt(place(policy)),
-            Outcome::Deny(policy) => Self::Denied(place(policy)),
+            Outcome::Exempt(policy) => Self::Exempt(policy.place),
+            Outcome::Deny(policy) => Self::Denied(policy.place),
             Outcome::DenyUnknown { policy, no_key: NoKey { attribute, fault, .. } } => {
-                Self::MissingKey(place(policy), (*attribute).into(), *fault)
+                Self::MissingKey(policy.place, (*attribute).into(), *fault)
             }
             Outcome::DenyUnmatched => Self::Unmatched,
             Outcome::Charge(matched) => Self::charged(matched, Decided::counted(super::nothing())),
@@ -386,18 +407,24 @@ impl PolicyDecision {
         self.policy().map_or(403, Policy::deny_status)
     }
 
+    /// Returns the charged quotas' keys and costs, with the quotas' states.
+    pub(super) fn charged(&self) -> impl Iterator<Item = (&ChargedEntry, QuotaStanding<'_>)> {
+        let entries = match &self.basis {
+            Basis::Charged(_, charged) => &*charged.entries,
+            _ => &[],
+        };
+        let keys = entries.iter().flat_map(|entry| repeat_n(entry, entry.quotas));
+        keys.zip(self.quotas())
+    }
+
     /// The place of the policy that decided.
     fn deciding(&self) -> Option<u32> {
         match &self.basis {
-            Basis::Charged(Decided { deciding, .. }, Charged { limited: Some(limited), .. }) => {
-                limited.get(*deciding).map(|limited| limited.policy)
-            }
             Basis::Charged(decided, charged) => {
                 let mut left = decided.deciding;
-                charged.applied.iter().find_map(|applied| {
-                    let quotas = self.set.list(*applied).len();
-                    let is_here = left < quotas;
-                    left = left.saturating_sub(quotas);
+                charged.entries.iter().find_map(|ChargedEntry { applied, quotas, .. }| {
+                    let is_here = left < *quotas;
+                    left = left.saturating_sub(*quotas);
                     is_here.then_some(applied.policy)
                 })
             }
@@ -417,8 +444,8 @@ impl PolicySet {
         let limited = limited.filter_map(|LimitedQuota { policy, declared, quota }| {
             Some((self.policies().policy(*policy)?, declared, quota))
         });
-        let lists = if charged.limited.is_none() { charged.applied.as_slice() } else { &[] };
-        let quotas = lists.iter().flat_map(|applied| {
+        let lists = if charged.limited.is_none() { charged.entries.as_slice() } else { &[] };
+        let quotas = lists.iter().flat_map(|ChargedEntry { applied, .. }| {
             let policy = self.policies().policy(applied.policy);
             let quotas = |policy| self.list(*applied).iter().map(move |quota| (policy, quota, quota));
             policy.into_iter().flat_map(quotas)

@@ -33,6 +33,7 @@ use tollgate::{
 
 pub use self::changes::{Changed, ChargedWindow, QuotaRefund, RefundError};
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
+pub use self::receipt::QuotaSettlement;
 pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 pub use self::together::TogetherError;
@@ -308,7 +309,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 let trials = self.try_out(&[(&matched, &decided.counted)]).await.pop().unwrap_or_default();
                 (Basis::charged(&matched, decided), trials)
             }
-            other => (Basis::uncharged(&set, &other), Trials::default()),
+            other => (Basis::uncharged(&other), Trials::default()),
         };
         Ok(PolicyDecision::of_check(set, basis, trials))
     }
@@ -382,7 +383,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 let trials = self.try_out_at_once(matched, &decided.counted)?;
                 (Basis::charged(matched, decided), trials)
             }
-            other => (Basis::uncharged(set, other), Trials::default()),
+            other => (Basis::uncharged(other), Trials::default()),
         };
         Some(Ok(PolicyDecision::of_check(Arc::clone(set), basis, trials)))
     }
@@ -432,7 +433,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
                 Basis::charged(&matched, decided)
             }
-            other => Basis::uncharged(&set, &other),
+            other => Basis::uncharged(&other),
         };
         Ok(PolicyDecision::new(set, basis, Trials::default()))
     }
@@ -481,7 +482,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                         let decision = decision.map_err(|error| CheckError::of_charges(&matched, error))?;
                         (Basis::charged(&matched, decision), trials.next().unwrap_or_default())
                     }
-                    (other, _) => (Basis::uncharged(set, &other), Trials::default()),
+                    (other, _) => (Basis::uncharged(&other), Trials::default()),
                 };
                 Ok(PolicyDecision::of_check(Arc::clone(set), basis, trials))
             })

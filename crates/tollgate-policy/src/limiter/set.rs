@@ -18,8 +18,8 @@ pub struct PolicySet {
     since: Timestamp,
     /// One for each policy. A policy that stays keeps its figures.
     counters: Box<[Arc<Counters>]>,
-    /// Since when each policy has had its key; `None` if it always has.
-    counting_since: Box<[Option<Timestamp>]>,
+    /// Since which version each policy has had its key, without a gap.
+    key_since: Box<[u64]>,
     unlimited: Arc<AtomicU64>,
     unmatched: Arc<AtomicU64>,
     is_of_caller: bool,
@@ -28,11 +28,11 @@ pub struct PolicySet {
 impl PolicySet {
     pub(super) fn first(policies: Policies, source: &str) -> Self {
         let counters = policies.as_slice().iter().map(|_| Arc::default()).collect();
-        let counting_since = policies.as_slice().iter().map(|_| None).collect();
+        let key_since = policies.as_slice().iter().map(|_| 1).collect();
         let since = SystemClock.now();
         Self {
             policies,
-            counting_since,
+            key_since,
             version: 1,
             source: source.into(),
             since,
@@ -51,28 +51,18 @@ impl PolicySet {
         let counters =
             policies.as_slice().iter().map(|policy| counters(policy).unwrap_or_default()).collect();
         let (version, since) = (self.version + 1, SystemClock.now());
-        let before = self.policies.as_slice().iter().zip(&self.counting_since);
-        let before: HashMap<&str, (&Policy, Option<Timestamp>)> =
+        let before = self.policies.as_slice().iter().zip(&self.key_since);
+        let before: HashMap<&str, (&Policy, u64)> =
             before.map(|(policy, since)| (policy.name(), (policy, *since))).collect();
-        let counting_since = policies.as_slice().iter().map(|policy| match before.get(policy.name()) {
-            Some((before, counting_since)) if before.identity() == policy.identity() => *counting_since,
-            Some(_) => Some(since),
-            None => None,
+        let key_since = policies.as_slice().iter().map(|policy| match before.get(policy.name()) {
+            Some((before, key_since)) if before.identity() == policy.identity() => *key_since,
+            // It may have had another key before it was removed.
+            _ => version,
         });
-        let counting_since = counting_since.collect();
+        let key_since = key_since.collect();
         let (unlimited, unmatched) = (Arc::clone(&self.unlimited), Arc::clone(&self.unmatched));
         let (source, is_of_caller) = (source.into(), false);
-        Self {
-            policies,
-            version,
-            source,
-            since,
-            counters,
-            counting_since,
-            unlimited,
-            unmatched,
-            is_of_caller,
-        }
+        Self { policies, version, source, since, counters, key_since, unlimited, unmatched, is_of_caller }
     }
 
     /// Replaces these policies with a caller's limits, under the same version. Their figures are not reported.
@@ -83,7 +73,7 @@ impl PolicySet {
             source: self.source.clone(),
             since: self.since,
             counters: [Arc::default()].into(),
-            counting_since: [None].into(),
+            key_since: [self.version].into(),
             unlimited: Arc::default(),
             unmatched: Arc::default(),
             is_of_caller: true,
@@ -138,10 +128,9 @@ impl PolicySet {
         self.unmatched.load(Ordering::Relaxed)
     }
 
-    /// Returns whether the policy had another key at this time, as far as this process knows.
-    pub(super) fn counted_others_at(&self, policy: u32, time: Timestamp) -> bool {
-        let since = self.counting_since.get(policy as usize).copied().flatten();
-        since.is_some_and(|since| time < since)
+    /// Returns the first version from which on the policy has had its key in every version.
+    pub(super) fn key_since(&self, policy: u32) -> u64 {
+        self.key_since.get(policy as usize).copied().unwrap_or(self.version)
     }
 
     pub(super) fn counters(&self, policy: u32) -> Option<&Counters> {

@@ -113,7 +113,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                         if is_unknown { Basis::unknown(&matched) } else { Basis::charged(&matched, part) };
                     (basis, trials.next().unwrap_or_default())
                 }
-                other => (Basis::uncharged(set, &other), Trials::default()),
+                other => (Basis::uncharged(&other), Trials::default()),
             };
             PolicyDecision::of_check(Arc::clone(set), basis, trials)
         });

@@ -11,6 +11,7 @@ mod manual;
 mod overlaps;
 mod readings;
 mod recipes;
+mod refunds;
 mod texts;
 mod view;
 mod written;

@@ -6,7 +6,6 @@ use tollgate_tower::key::ClientAddress;
 use super::dialects::Dialect;
 use super::rejection::Rejection;
 use super::wire::{MAX_CALLER_QUOTAS, WrittenQuota};
-use crate::caller::CallerAttributes;
 use crate::receipts::Receipts;
 
 /// The optional features that this service offers.
@@ -54,17 +53,12 @@ impl Asking {
         })
     }
 
-    /// Returns the receipt of an allowed check. `attributes` and `cost` are those of the check.
-    pub(super) fn receipt(
-        &self,
-        decision: &PolicyDecision,
-        attributes: &CallerAttributes<'_>,
-        cost: u32,
-    ) -> Option<String> {
+    /// Returns the receipt of an allowed check.
+    pub(super) fn receipt(&self, decision: &PolicyDecision) -> Option<String> {
         if !decision.is_allowed() {
             return None;
         }
-        self.receipts.seal(&decision.receipt(attributes.as_attributes(), cost))
+        self.receipts.seal(&decision.receipt())
     }
 }
 

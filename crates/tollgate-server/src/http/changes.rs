@@ -1,15 +1,16 @@
-//! Changes by administrators: refund, reset, set, record.
+//! Changes of counters: refund and settle, also by callers with a receipt; reset, set and record by administrators.
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::{AnswerError, PolicyQuota, QuotaState, StoreError};
+use tollgate::{AnswerError, PolicyQuota, QuotaState, Receipt, StoreError};
 use tollgate_policy::{Changed, ChargedWindow, CheckError};
 
 use super::json::{Cost, Object};
 use super::rejection::Rejection;
 use super::wire::{
     BatchRequest, CountsReply, ReceiptRequest, RecordBatchReply, RecordBatchRequest, RecordEntry,
-    RecordRequest, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest, WrittenQuota,
+    RecordRequest, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest, SettleReply,
+    SettleRequest, SettledQuota, WrittenQuota,
 };
 use super::{Edge, Reply, body, json, reply};
 use crate::caller::{Caller, CallerAttributes, OtherPolicy};
@@ -22,24 +23,33 @@ impl<S: ServedStore> Edge<S> {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let RefundRequest { receipt, attributes, cost, windows } = json::read(&body)?;
+        let RefundRequest { receipt, attributes, cost, policy, quota, version, windows } = json::read(&body)?;
         if let Some(receipt) = receipt {
-            if attributes.is_some() || windows.is_some() {
-                let detail = "a receipt replaces `attributes` and `windows`: leave them out";
+            if attributes.is_some() || version.is_some() || windows.is_some() {
+                let detail = "a receipt replaces `attributes`, `version` and `windows`: leave them out";
                 return Err(Rejection::bad_field("receipt", detail));
             }
-            return self.refund_by(caller, &receipt, cost).await;
+            return self.refund_by(caller, ReceiptRequest { receipt, cost, policy, quota }).await;
+        }
+        for (field, is_given) in [("policy", policy.is_some()), ("quota", quota.is_some())] {
+            if is_given {
+                let detail = format!("`{field}` narrows a receipt; `windows` names its quotas itself");
+                return Err(Rejection::bad_field(field, detail));
+            }
         }
         let missing = |field| move || Rejection::bad_field(field, format!("missing field `{field}`"));
         let attributes = attributes.ok_or_else(missing("attributes"))?;
         let windows = windows.ok_or_else(missing("windows"))?;
+        let version = version.ok_or_else(missing("version"))?.value();
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
-        let refunded =
-            self.engine.refund(&caller.asks(attributes), cost.unwrap_or_default().units(), &windows).await;
+        let refunded = self
+            .engine
+            .refund(&caller.asks(attributes), cost.unwrap_or_default().units(), version, &windows)
+            .await;
         let refunded = refunded.map_err(|error| Rejection::refund(&error))?;
         let quotas = refunded.iter().map(|(_, quota, one)| RefundedQuota::new(quota, one));
         let (version, quotas) = (refunded.policies().version(), quotas.collect());
-        Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas }))
+        Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas, receipt: None }))
     }
 
     /// For callers without the scope `change`, which may only give back their own units.
@@ -49,26 +59,51 @@ impl<S: ServedStore> Edge<S> {
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
-        let ReceiptRequest { receipt, cost } = json::read(&body)?;
-        self.refund_by(caller, &receipt, cost).await
+        self.refund_by(caller, json::read(&body)?).await
     }
 
-    async fn refund_by(
-        &self,
-        caller: &Caller,
-        receipt: &str,
-        cost: Option<Cost>,
-    ) -> Result<Reply, Rejection> {
-        let receipt = self.asking.receipts.open(receipt);
-        let mut receipt = receipt.map_err(|error| Rejection::bad_field("receipt", error.to_string()))?;
-        if !receipt.items().iter().all(|item| caller.may_touch(item.quota().policy())) {
-            return Err(OtherPolicy.into());
+    async fn refund_by(&self, caller: &Caller, request: ReceiptRequest<'_>) -> Result<Reply, Rejection> {
+        let ReceiptRequest { receipt, cost, policy, quota } = request;
+        let mut others = self.opened(caller, &receipt)?;
+        let (meant, cost) = (Meant { policy, quota }, cost.map(Cost::units));
+        let mut receipt =
+            others.take(|item| meant.is(item.quota()) && (cost.is_none() || item.cost().is_some()));
+        if receipt.items().is_empty() {
+            meant.expect_any(
+                "nothing was given back: the receipt has no such quota with a cost that can be given back",
+            )?;
         }
-        let cost = cost.map_or(u32::MAX, Cost::units);
         let refunded = self.engine.refund_receipt(&mut receipt, cost).await;
         let refunded = refunded.map_err(|error| Rejection::check(&error, "receipt"))?;
         let quotas = refunded.iter().map(|(quota, one)| RefundedQuota::new(quota, one)).collect();
-        Ok(reply::json(StatusCode::OK, &RefundReply { version: self.engine.live().version(), quotas }))
+        let receipt = self.asking.receipts.seal(&others.into_iter().chain(receipt).collect());
+        let version = self.engine.live().version();
+        Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas, receipt }))
+    }
+
+    pub(super) async fn settle(
+        &self,
+        caller: &Caller,
+        request: Request<Incoming>,
+    ) -> Result<Reply, Rejection> {
+        let body = body::read(request, &self.budget).await?;
+        let SettleRequest { receipt, cost } = json::read(&body)?;
+        let mut receipt = self.opened(caller, &receipt)?;
+        let settled = self.engine.settle(&mut receipt, cost.units()).await;
+        let settled = settled.map_err(|error| Rejection::check(&error, "receipt"))?;
+        let quotas = settled.iter().map(|(quota, one)| SettledQuota::new(quota, one)).collect();
+        let (version, receipt) = (self.engine.live().version(), self.asking.receipts.seal(&receipt));
+        Ok(reply::json(StatusCode::OK, &SettleReply { version, quotas, receipt }))
+    }
+
+    /// Opens a receipt, if the caller may use all its policies.
+    fn opened(&self, caller: &Caller, receipt: &str) -> Result<Receipt, Rejection> {
+        let receipt = self.asking.receipts.open(receipt);
+        let receipt = receipt.map_err(|error| Rejection::bad_field("receipt", error.to_string()))?;
+        match receipt.items().iter().all(|item| caller.may_touch(item.quota().policy())) {
+            true => Ok(receipt),
+            false => Err(OtherPolicy.into()),
+        }
     }
 
     pub(super) async fn reset(
@@ -144,18 +179,23 @@ impl Meant {
         let is_windows = |WrittenQuota(meant): &WrittenQuota| {
             quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))
         };
-        self.quota.as_ref().is_none_or(is_windows)
+        self.policy.as_deref().is_none_or(|policy| policy == quota.policy())
+            && self.quota.as_ref().is_none_or(is_windows)
+    }
+
+    /// Refuses a change that concerns no quota, if quotas were named.
+    fn expect_any(&self, detail: &'static str) -> Result<(), Rejection> {
+        let narrowed = [("quota", self.quota.is_some()), ("policy", self.policy.is_some())];
+        match narrowed.into_iter().find(|(_, is_named)| *is_named) {
+            Some((field, _)) => Err(Rejection::conflict(field, detail)),
+            None => Ok(()),
+        }
     }
 
     fn counts(&self, changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {
         let changed = changed.map_err(|error| Rejection::check(&error, "attributes"))?;
-        let is_narrowed = self.policy.is_some() || self.quota.is_some();
-        if is_narrowed && changed.iter().next().is_none() {
-            let field = if self.quota.is_some() { "quota" } else { "policy" };
-            return Err(Rejection::conflict(
-                field,
-                "nothing was changed: no such quota applies to the request",
-            ));
+        if changed.iter().next().is_none() {
+            self.expect_any("nothing was changed: no such quota applies to the request")?;
         }
         Ok(reply::json(StatusCode::OK, &CountsReply::new(&changed)))
     }

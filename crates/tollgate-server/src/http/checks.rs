@@ -35,7 +35,7 @@ impl<S: ServedStore> Edge<S> {
         let limits = self.asking.limits(policy, quotas)?;
         let decision = self.engine.check(limits.into(), &attributes, cost).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
-        let receipt = if receipt { self.asking.receipt(&decision, &attributes, cost) } else { None };
+        let receipt = if receipt { self.asking.receipt(&decision) } else { None };
         Ok(self.verdict(&decision, receipt))
     }
 
@@ -73,14 +73,14 @@ impl<S: ServedStore> Edge<S> {
         });
         let decisions = self.engine.check_each(checks.collect()).await;
         let mut decided = decisions.iter();
-        let entries = asked.iter().enumerate().map(|(index, (attributes, cost, receipt, limits))| {
+        let entries = asked.iter().enumerate().map(|(index, (_, _, receipt, limits))| {
             let place = format!("requests[{index}]");
             if let Err(rejection) = limits {
                 return BatchEntry::Rejection(rejection.clone().within(&place));
             }
             match decided.next() {
                 Some(Ok(decision)) => {
-                    let receipt = receipt.then(|| self.asking.receipt(decision, attributes, *cost));
+                    let receipt = receipt.then(|| self.asking.receipt(decision));
                     BatchEntry::Decision(CheckReply::new(decision, receipt.flatten()))
                 }
                 Some(Err(error)) => {

@@ -11,7 +11,7 @@ use super::rejection::Rejection;
 use super::wire::{
     BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, ReceiptRequest,
     RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest,
-    ResetRequest, SetRequest,
+    ResetRequest, SetRequest, SettleReply, SettleRequest,
 };
 use super::{Edge, forwarded, reply};
 use crate::listener::Listener;
@@ -71,7 +71,7 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     /// The usual ones first: a request takes the first row that matches.
-    fn own() -> [Row<S>; 18] {
+    fn own() -> [Row<S>; 19] {
         [
             Row {
                 operation: Operation {
@@ -158,7 +158,8 @@ impl<S: ServedStore + 'static> Operations<S> {
                         UNAVAILABLE,
                         (
                             StatusCode::CONFLICT,
-                            "A named quota does not apply under the live policies; nothing was given back",
+                            "A named quota does not apply under the live policies, or its policy may have had \
+                             another key under that version; or a receipt has no such quota. Nothing was given back",
                         ),
                     ],
                 },
@@ -175,11 +176,29 @@ impl<S: ServedStore + 'static> Operations<S> {
                     scope: Some(Scope::Check),
                     asked: Asked::Body(of::<ReceiptRequest<'_>>()),
                     success: Success::Json(of::<RefundReply<'_>>(), "The state of each quota"),
-                    rejections: OF_THE_STORE,
+                    rejections: &[
+                        UNCOUNTABLE,
+                        UNAVAILABLE,
+                        (StatusCode::CONFLICT, "The receipt has no such quota; nothing was given back"),
+                    ],
                 },
                 handler: Handler::Later(|edge, caller, request| {
                     Box::pin(edge.refund_receipt(caller, request))
                 }),
+            },
+            Row {
+                operation: Operation {
+                    id: "settle",
+                    summary: "Adjust what a check charged to the actual cost, with its receipt",
+                    path: "/v1/settle",
+                    method: Method::POST,
+                    effect: Effect::Changes,
+                    scope: Some(Scope::Check),
+                    asked: Asked::Body(of::<SettleRequest<'_>>()),
+                    success: Success::Json(of::<SettleReply<'_>>(), "The state of each quota that changed"),
+                    rejections: OF_THE_STORE,
+                },
+                handler: Handler::Later(|edge, caller, request| Box::pin(edge.settle(caller, request))),
             },
             Row {
                 operation: Operation {

@@ -206,6 +206,7 @@ impl Rejection {
                 // Either the policy or the quota has changed; it is unknown which.
                 Self::conflict(format!("windows[{index}]"), error.to_string())
             }
+            RefundError::UnknownVersion { .. } => Self::conflict("version", error.to_string()),
             RefundError::NamedTwice { index } => {
                 Self::bad_field(format!("windows[{index}]"), error.to_string())
             }

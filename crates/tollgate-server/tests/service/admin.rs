@@ -9,7 +9,7 @@ use crate::support::{Connection, Server, charged, get};
 const ALICE: &str = r#"{"attributes": {"user": "alice"}}"#;
 
 fn refund(cost: u32, windows: &[Value]) -> String {
-    json!({ "attributes": { "user": "alice" }, "cost": cost, "windows": windows }).to_string()
+    json!({ "attributes": { "user": "alice" }, "cost": cost, "version": 1, "windows": windows }).to_string()
 }
 
 #[test]

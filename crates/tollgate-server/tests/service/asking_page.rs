@@ -51,16 +51,22 @@ fn sections(page: &str) -> Vec<&str> {
 
 #[test]
 fn the_commands_about_costs_answer_as_their_page_says() {
-    let [receipts, records, overdraft, envoy] = sections(COSTS)[..] else { panic!("other sections") };
+    let [settling, refunds, receipts, records, overdraft, envoy] = sections(COSTS)[..] else {
+        panic!("other sections")
+    };
 
-    let answers = shell::within_a_minute(|| played(receipts, &start(COSTS, receipts)));
+    let answers = shell::within_a_minute(|| played(settling, &start(COSTS, settling)));
+    let [_, settled] = &answers[..] else { panic!("a check and a settlement") };
+    assert_eq!([&quotas(settled)[0]["given"], &quotas(settled)[0]["used"]], [600, 400], "{settled}");
+
+    let answers = shell::within_a_minute(|| played(refunds, &start(COSTS, refunds)));
     let [_, refunded] = &answers[..] else { panic!("a check and a refund") };
     assert_eq!(quotas(refunded)[0]["given"], 3, "{refunded}");
 
     let [answer] = &played(records, &start(COSTS, records))[..] else { panic!("a record") };
     assert_eq!(quotas(answer)[0]["used"], 3, "{answer}");
 
-    for section in [overdraft, envoy] {
+    for section in [receipts, overdraft, envoy] {
         assert!(blocks(section).iter().all(|block| block.language != "sh"), "commands that nobody plays");
     }
 }

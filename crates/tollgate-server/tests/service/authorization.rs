@@ -105,7 +105,7 @@ const FORWARD: &[&str] = &[
     "X-Key: alice",
 ];
 const SET: &str = r#"{"attributes": {"name": "search", "key": "alice"}, "used": 7}"#;
-const REFUND: &str = r#"{"attributes": {"name": "search", "key": "alice"},
+const REFUND: &str = r#"{"attributes": {"name": "search", "key": "alice"}, "version": 1,
     "windows": [{"policy": "search", "quota": "1000000/1d@first_hit", "start": 0}]}"#;
 const QUERY: &str = "/v1/check?name=search&key=alice";
 const EVERYWHERE: &[&str] = &["checks", "admin", "metrics"];
@@ -123,7 +123,7 @@ const fn forwarded(method: &'static str) -> Operation {
     Operation { headers: FORWARD, ..asked }
 }
 
-const OPERATIONS: [Operation; 29] = {
+const OPERATIONS: [Operation; 30] = {
     use Concerns::{All, Nothing, Search, SearchInBatch};
     [
         operation("POST", "/v1/check", ALICE, PUBLIC, &["check"], Search),
@@ -134,6 +134,15 @@ const OPERATIONS: [Operation; 29] = {
         forwarded("POST"),
         operation("POST", "/v1/peek", ALICE, PUBLIC, &["peek"], Search),
         operation("POST", "/v1/refund", REFUND, ADMIN, &["change"], Search),
+        // Nor can anybody else settle.
+        operation(
+            "POST",
+            "/v1/settle",
+            r#"{"receipt": "none", "cost": 1}"#,
+            PUBLIC,
+            &["check"],
+            Concerns::Nonsense,
+        ),
         operation("POST", "/v1/record", ALICE, ADMIN, &["change"], Search),
         operation("POST", "/v1/record/batch", BATCH, ADMIN, &["change"], SearchInBatch),
         operation("POST", "/v1/reset", ALICE, ADMIN, &["change"], Search),

@@ -188,7 +188,7 @@ fn a_value_of_an_attribute_has_a_length() {
     server.admin_post("/v1/reset", &long).assert_problem(400, Some("attributes.user"));
     let set = long.replace("}}", r#"}, "used": 1}"#);
     server.admin_post("/v1/set", &set).assert_problem(400, Some("attributes.user"));
-    let refund = long.replace("}}", r#"}, "windows": []}"#);
+    let refund = long.replace("}}", r#"}, "version": 1, "windows": []}"#);
     server.admin_post("/v1/refund", &refund).assert_problem(400, Some("attributes.user"));
     let batch = server.post("/v1/check/batch", &format!("{{\"requests\": [{}, {long}]}}", body(2)));
     let batch = batch.json();

@@ -11,7 +11,7 @@ const JSON: &str = "Content-Type: application/json";
 
 /// Operations that change counters or policies, with valid bodies.
 const CHANGES: [(&str, &str); 4] = [
-    ("/v1/refund", r#"{"attributes": {"user": "alice"}, "windows": []}"#),
+    ("/v1/refund", r#"{"attributes": {"user": "alice"}, "version": 1, "windows": []}"#),
     ("/v1/reset", ALICE),
     ("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 0}"#),
     ("/v1/policies/reload", "{}"),

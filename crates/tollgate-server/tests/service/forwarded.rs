@@ -212,6 +212,7 @@ fn nothing_asks_policies_where_there_are_none() {
         server.post("/v1/peek", &body),
         server.post("/v1/check/batch", &json!({ "requests": [] }).to_string()),
         server.post("/v1/refund", &body),
+        server.post("/v1/settle", &body),
         server.admin_post("/v1/record", &body),
         server.admin_post("/v1/reset", &body),
     ];

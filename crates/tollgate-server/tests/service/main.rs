@@ -33,6 +33,7 @@ mod output;
 mod readme;
 mod real_browser;
 mod releases;
+mod settling;
 mod simulate;
 mod small_files;
 #[path = "../support/mod.rs"]

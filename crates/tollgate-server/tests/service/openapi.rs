@@ -21,6 +21,7 @@ fn every_operation_is_answered_on_its_listener_and_nowhere_else() {
         "/v1/peek",
         "/v1/check/batch",
         "/v1/refund",
+        "/v1/settle",
         "/v1/record",
         "/v1/record/batch",
         "/v1/reset",
@@ -153,7 +154,7 @@ fn every_field_of_an_answer_is_described() {
     let reset = server.admin_post("/v1/reset", r#"{"attributes": {"user": "alice"}}"#).json();
     assert_described(&schemas, "CountsReply", &reset);
     assert_described(&schemas, "QuotaCount", &reset["quotas"][0]);
-    let refund = r#"{"attributes": {"user": "alice"},
+    let refund = r#"{"attributes": {"user": "alice"}, "version": 1,
         "windows": [{"policy": "default", "quota": "1/1d@first_hit", "start": 0}]}"#;
     assert_described(&schemas, "RefundedQuota", &server.admin_post("/v1/refund", refund).json()["quotas"][0]);
 }

@@ -159,7 +159,7 @@ fn administrators_change_every_quota_that_applies() {
     let alice = json!({ "user": "alice", "path": "/search" });
     let decision = server.post("/v1/check", &json!({ "attributes": alice, "cost": 2 }).to_string()).json();
     let windows = charged(&decision);
-    let refund = json!({ "attributes": alice, "cost": 1, "windows": windows }).to_string();
+    let refund = json!({ "attributes": alice, "cost": 1, "version": 1, "windows": windows }).to_string();
     let refunded = server.admin_post("/v1/refund", &refund).json();
     assert_eq!((&refunded["version"], &refunded["quotas"][2]["policy"]), (&json!(1), &json!("all")));
     let used = |quotas: &Value| -> Vec<u64> {

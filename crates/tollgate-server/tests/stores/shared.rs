@@ -128,7 +128,7 @@ fn the_steps_of_a_call_share_the_timeout() {
         reply(&|server, _| server.post("/v1/check/batch", &batch)).json()["decisions"][0].clone()
     };
     let refund = || {
-        let body = |before: &Value| json!({ "attributes": { "user": "alice" }, "windows": charged(before) });
+        let body = |before: &Value| json!({ "attributes": { "user": "alice" }, "version": 1, "windows": charged(before) });
         reply(&|server, before| server.admin_post("/v1/refund", &body(before).to_string()))
     };
     thread::scope(|scope| {
@@ -209,7 +209,8 @@ fn changes_by_administrators_hold_for_all_processes() {
     let windows = charged(&one.post("/v1/check", ALICE).json());
     assert_eq!(other.admin_post("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 4}"#).status, 200);
     assert_eq!(one.post("/v1/check", ALICE).json()["used"], 5);
-    let refund = json!({ "attributes": { "user": "alice" }, "cost": 2, "windows": windows }).to_string();
+    let refund =
+        json!({ "attributes": { "user": "alice" }, "cost": 2, "version": 1, "windows": windows }).to_string();
     assert_eq!(other.admin_post("/v1/refund", &refund).json()["quotas"][0]["given"], 2);
     assert_eq!(one.post("/v1/check", ALICE).json()["used"], 4);
     assert_eq!(other.admin_post("/v1/reset", ALICE).status, 200);
@@ -224,7 +225,7 @@ fn a_refund_uses_the_clock_of_the_store() {
     store.clock().step(3_600_000);
     let server = serve(&store, "5/1d@first_hit", &[]);
     let windows = charged(&server.post("/v1/check", ALICE).json());
-    let refund = json!({ "attributes": { "user": "alice" }, "windows": windows }).to_string();
+    let refund = json!({ "attributes": { "user": "alice" }, "version": 1, "windows": windows }).to_string();
     let reply = server.admin_post("/v1/refund", &refund);
     assert_eq!((reply.status, reply.json()["quotas"][0]["given"].as_u64()), (200, Some(1)));
 }
@@ -418,7 +419,7 @@ fn a_failed_change_is_a_problem_under_every_policy() {
             ("/v1/set", r#"{"attributes": {"user": "alice"}, "used": 1}"#),
             (
                 "/v1/refund",
-                r#"{"attributes": {"user": "alice"},
+                r#"{"attributes": {"user": "alice"}, "version": 1,
                     "windows": [{"policy": "default", "quota": "5/1d@first_hit", "start": 0}]}"#,
             ),
         ] {

@@ -138,6 +138,8 @@ pub(super) type Cost = Whole<{ u32::MAX as u64 }>;
 pub(super) type Used = Whole<{ Quota::MAX_LIMIT }>;
 /// When a window starts, in Unix milliseconds, within the whole numbers that every JSON reader keeps exact.
 pub(super) type StartMillis = Whole<{ (1 << 53) - 1 }>;
+/// A version of the policies.
+pub(super) type Version = Whole<{ (1 << 53) - 1 }>;
 
 impl<const MAX: u64> Whole<MAX> {
     pub(super) fn new(value: u64) -> Option<Self> {

@@ -8,12 +8,14 @@ mod health;
 mod problem;
 mod requests;
 
-pub(super) use self::changes::{CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota};
+pub(super) use self::changes::{
+    CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota, SettleReply, SettledQuota,
+};
 pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, ClientDenial, DeniedReply};
 pub(super) use self::health::HealthReply;
 pub(super) use self::problem::{ChangedQuota, ProblemBody, ProblemReason};
 pub(super) use self::requests::{
     BatchEntryRequest, BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest,
     ReceiptRequest, RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest,
-    SetRequest, WrittenQuota,
+    SetRequest, SettleRequest, WrittenQuota,
 };

@@ -8,7 +8,7 @@ use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Attributes, ChargedWindow};
 
 use crate::attributes;
-use crate::http::json::{self, Cost, Object, StartMillis, Used, Whole};
+use crate::http::json::{self, Cost, Object, StartMillis, Used, Version, Whole};
 use crate::http::rejection::Rejection;
 use crate::receipts::Receipts;
 
@@ -151,22 +151,38 @@ impl<'de> Deserialize<'de> for WrittenQuota {
     }
 }
 
-/// A refund: by the receipt of a check, or by attributes and windows. Without the scope `change`, only by a receipt.
+/// A refund: by the receipt of a check, or by attributes, version and windows. Without the scope `change`, only by a
+/// receipt.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(extend("oneOf" = [{ "required": ["receipt"] }, { "required": ["attributes", "windows"] }]))]
+#[schemars(extend(
+    "oneOf" = [{ "required": ["receipt"] }, { "required": ["attributes", "version", "windows"] }]
+))]
 pub(in crate::http) struct RefundRequest<'a> {
-    /// `receipt` of a check, instead of attributes and windows.
+    /// `receipt` of a check, instead of attributes, version and windows.
     #[serde(borrow, default, deserialize_with = "json::some")]
     #[schemars(with = "SealedReceipt")]
     pub(in crate::http) receipt: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "json::some_attributes")]
     #[schemars(with = "KeyAttributes")]
     pub(in crate::http) attributes: Option<Attributes<'a>>,
-    /// Units to give back to each quota; at most the used ones. Default: everything in the receipt, or 1.
+    /// With a receipt, as in `refundByReceipt`. Otherwise units to give back to each named window, at most the used
+    /// ones; where a policy fixes the cost, that cost. Default: everything in the receipt, or 1.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Cost")]
     pub(in crate::http) cost: Option<Cost>,
+    /// With a receipt: the policy whose quotas are given back. Default: all.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// With a receipt: the quota to give back; its limit is ignored. Default: all.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) quota: Option<WrittenQuota>,
+    /// `version` of the check's answer.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "Version")]
+    pub(in crate::http) version: Option<Version>,
     /// The windows that were charged, of each quota at most one.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Vec<RefundWindow>")]
@@ -181,10 +197,31 @@ pub(in crate::http) struct ReceiptRequest<'a> {
     #[serde(borrow)]
     #[schemars(with = "SealedReceipt")]
     pub(in crate::http) receipt: Cow<'a, str>,
-    /// Units to give back of each quota, at most those of the receipt. Default: all.
+    /// Units to give back, at most those of the receipt, of each quota whose cost came from the request. Default:
+    /// everything, including costs that a policy fixes.
     #[serde(default, deserialize_with = "json::some")]
     #[schemars(with = "Cost")]
     pub(in crate::http) cost: Option<Cost>,
+    /// The policy whose quotas are given back. Default: all.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) policy: Option<Box<str>>,
+    /// The quota to give back; its limit is ignored. Default: all.
+    #[serde(default, deserialize_with = "json::some")]
+    #[schemars(with = "String")]
+    pub(in crate::http) quota: Option<WrittenQuota>,
+}
+
+/// A settlement: the receipt of a check, and the cost that its work turned out to have.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::http) struct SettleRequest<'a> {
+    /// `receipt` of a check, of a refund or of an earlier settlement.
+    #[serde(borrow)]
+    #[schemars(with = "SealedReceipt")]
+    pub(in crate::http) receipt: Cow<'a, str>,
+    /// The actual cost. Costs that a policy fixes do not change.
+    pub(in crate::http) cost: Cost,
 }
 
 /// The maximum number of limits in one request of a caller.
