@@ -10,7 +10,9 @@ use crate::cost::CostError;
 use crate::overrides::ListPlace;
 use crate::policy::Quotas;
 use crate::reading::Readings;
-use crate::{Identity, KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Undecided, Unknown, View};
+use crate::{
+    Identity, KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Texts, Undecided, Unknown, View,
+};
 
 /// The result of matching a request.
 #[derive(Debug)]
@@ -121,6 +123,17 @@ impl From<Undecided<'_>> for Refusal {
 }
 
 impl Refusal {
+    /// Returns the refusal of a request with a value that is longer than this many bytes and has no
+    /// [stand-in](View::counted_as); `None` for any other.
+    pub fn of_long_value<V: View>(view: &V, max: usize) -> Option<Self> {
+        let is_long = |texts: Texts<'_>| texts.iter().any(|text| text.len() > max);
+        let is_refused = |name: &str, value| {
+            matches!(value, Ok(Some(texts)) if is_long(texts)) && view.counted_as(name).is_none()
+        };
+        let (attribute, _) = view.pairs().find(|(name, value)| is_refused(name, *value))?;
+        Some(Self::LongValue { attribute: attribute.into(), max })
+    }
+
     pub(crate) fn missing_key(policy: &Policy, no_key: NoKey<'_>) -> Self {
         let NoKey { attribute, fault, choices } = no_key;
         let (policy, no_key) = (policy.name().into(), no_key.to_string().into());

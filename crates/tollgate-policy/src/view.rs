@@ -93,7 +93,8 @@ pub trait View {
     }
 
     /// Returns the stand-in in keys for the value of this attribute, if the value is empty or too long for a key;
-    /// `None` if the value itself does, as by default. Conditions are on the value in any case.
+    /// `None` if the value itself does, as by default. A value with a stand-in is
+    /// [present](crate::Test::Present); other conditions are on the value itself.
     fn counted_as(&self, name: &str) -> Option<&str> {
         let _ = name;
         None

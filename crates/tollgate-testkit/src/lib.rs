@@ -13,6 +13,7 @@
 //! | a boundary lets through twice the limit and never more | [`boundary`] |
 //! | no window admits more than its limit on the real clock | `realtime`, on Linux, for its clock ticks |
 //! | service and middleware read a request alike and decide alike | [`requests`] |
+//! | no kind of value is a way past policies | [`pairs`] |
 //! | what the manual shows is what the programs do | [`manual`] |
 //! | a failing store is handled as the policy says | [`FaultyStore`] |
 //! | how a shared store works with real servers, and when they fail | `servers`, a feature |
@@ -28,6 +29,7 @@ mod faulty;
 pub mod manual;
 mod memory;
 mod model;
+pub mod pairs;
 mod plan;
 pub mod race;
 #[cfg(target_os = "linux")]

@@ -40,7 +40,7 @@ pub use self::together::TogetherError;
 use crate::limiter::decision::{Basis, Decided};
 use crate::limiter::trials::Trials;
 use crate::matched::Needed;
-use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, Texts, View};
+use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, View};
 
 /// A limiter by policies: decides which limits apply to a request, and whether it is allowed.
 ///
@@ -521,15 +521,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         cost: u32,
         needed: Needed<'_>,
     ) -> Result<Outcome<'a>, Refusal> {
-        let is_long = |texts: Texts<'_>| texts.iter().any(|text| text.len() > self.max_value);
-        let mut pairs = view.pairs();
-        let is_refused = |name: &str, value| {
-            matches!(value, Ok(Some(texts)) if is_long(texts)) && view.counted_as(name).is_none()
-        };
-        match pairs.find(|(name, value)| is_refused(name, *value)) {
-            Some((attribute, _)) => {
-                Err(Refusal::LongValue { attribute: attribute.into(), max: self.max_value })
-            }
+        match Refusal::of_long_value(view, self.max_value) {
+            Some(refusal) => Err(refusal),
             None => set.policies().outcome(view, cost, needed),
         }
     }

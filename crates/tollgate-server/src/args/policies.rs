@@ -1,5 +1,6 @@
 //! Flags of the commands that read a policy file and need no service.
 
+use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
 use tollgate::Timestamp;
@@ -65,6 +66,11 @@ pub struct ExplainArgs {
     /// The time of the request, such as 2026-11-21T16:00:00Z or 2026-11-21T17:00:00+01:00 [default: now]
     #[arg(long, value_name = "TIME", value_parser = value::instant, allow_negative_numbers = true)]
     pub at: Option<Timestamp>,
+
+    /// Maximum length of an attribute's value, as for `serve`. A request with a longer one is refused
+    #[arg(long, value_name = "BYTES", default_value = "1024")]
+    #[arg(value_parser = value::positive::<NonZeroUsize>, allow_negative_numbers = true)]
+    pub max_attribute_bytes: NonZeroUsize,
 
     /// Print one JSON object
     #[arg(long)]

@@ -93,9 +93,19 @@ pub(super) struct WindowReport {
 }
 
 impl<'a> Report<'a> {
-    pub(super) fn new(config: &'a Config, attributes: &'a Attributes<'_>, cost: u32, at: Timestamp) -> Self {
+    pub(super) fn new(
+        config: &'a Config,
+        attributes: &'a Attributes<'_>,
+        max_attribute_bytes: usize,
+        cost: u32,
+        at: Timestamp,
+    ) -> Self {
         let policies = config.policies();
-        let request = Request { attributes, cost, at, outcome: policies.charges(attributes, cost) };
+        let outcome = match Refusal::of_long_value(attributes, max_attribute_bytes) {
+            Some(refusal) => Err(refusal),
+            None => policies.charges(attributes, cost),
+        };
+        let request = Request { attributes, cost, at, outcome };
         let mut policies: Vec<&Policy> = policies.as_slice().iter().collect();
         policies.sort_by_key(|policy| policy.at());
         let file =

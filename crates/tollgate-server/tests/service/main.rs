@@ -43,3 +43,4 @@ mod tls;
 mod trials_header;
 mod unread;
 mod unwanted_bodies;
+mod values;

@@ -19,6 +19,7 @@ use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{SendRequest, handshake};
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use prost::Message;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -83,6 +84,14 @@ impl Wire {
             .await
     }
 
+    /// Calls with a message that is, on the wire, that of a request.
+    pub(crate) async fn call_any<M: Message + Default + 'static>(
+        &self,
+        message: M,
+    ) -> Result<RateLimitResponse, Status> {
+        self.call_by(Grpc::with_origin(self.clone(), Self::origin()), SHOULD_RATE_LIMIT, message, &[]).await
+    }
+
     pub(crate) async fn call_compressed(
         &self,
         request: RateLimitRequest,
@@ -121,11 +130,11 @@ impl Wire {
         (reply.status().as_u16(), reply.headers().contains_key("grpc-status"))
     }
 
-    async fn call_by(
+    async fn call_by<M: Message + Default + 'static>(
         &self,
         mut grpc: Grpc<Self>,
         path: &'static str,
-        message: RateLimitRequest,
+        message: M,
         headers: &[(&'static str, &str)],
     ) -> Result<RateLimitResponse, Status> {
         let mut request = tonic::Request::new(message);
@@ -134,7 +143,7 @@ impl Wire {
         }
         let closed = |error| Status::unavailable(format!("the connection is closed: {error}"));
         grpc.ready().await.map_err(closed)?;
-        let codec: ProstCodec<RateLimitRequest, RateLimitResponse> = ProstCodec::default();
+        let codec: ProstCodec<M, RateLimitResponse> = ProstCodec::default();
         Ok(grpc.unary(request, PathAndQuery::from_static(path), codec).await?.into_inner())
     }
 }

@@ -16,6 +16,8 @@ mod keys;
 #[cfg(feature = "axum")]
 mod older_headers;
 #[cfg(all(feature = "axum", feature = "policy"))]
+mod pairs;
+#[cfg(all(feature = "axum", feature = "policy"))]
 mod programs;
 mod service;
 #[cfg(feature = "axum")]
