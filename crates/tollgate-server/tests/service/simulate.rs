@@ -73,6 +73,25 @@ fn a_log_in_the_place_of_the_policies_is_said_to_be_there() {
     assert_eq!(error, expected, "no line of the log is shown");
 }
 
+/// A replay that read paths only normalized would count fewer requests than the service does.
+#[test]
+fn both_readings_of_a_logged_path_are_matched() {
+    let folder = Folder::new();
+    let log =
+        ["/api/..%2fhealthz", "/api/../healthz", "/api//../healthz?a=b", "/healthz", "/healthz?a=/../b"];
+    folder.write("paths.log", &log.map(|target| line("192.0.2.1", 1, target, 200)).concat());
+    folder.write(
+        "paths.yaml",
+        "policies:
+  - { name: all, key: [ip], quotas: [2/1m] }
+  - { name: health, match: { path: /healthz }, exempt: true }
+",
+    );
+    let (_, said, _) = folder.run(&["simulate", "paths.yaml", "paths.log", "--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!((said["requests"].as_u64(), said["denied"].as_u64()), (Some(5), Some(1)), "{said}");
+}
+
 #[test]
 fn an_empty_log_is_said_to_give_no_answer() {
     let folder = Folder::new();

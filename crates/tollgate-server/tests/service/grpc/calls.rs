@@ -237,6 +237,23 @@ policies:
     assert_eq!([either("").await, either("").await], [OK, OVER_LIMIT]);
 }
 
+/// A path that is exempt only once it is normalized may be served as another one.
+#[tokio::test]
+async fn both_readings_of_a_path_are_matched() {
+    let folder = Folder::new();
+    let policies = "
+policies:
+  - { name: all, key: global, quotas: [3/1d] }
+  - { name: health, match: { path: /healthz }, exempt: true }
+";
+    let server = start(&["--config", &folder.write("p.yaml", policies)]);
+    let wire = Wire::open(&server).await;
+    for (path, left) in [("/api/..%2fhealthz", 2), ("/healthz", 0), ("/api/../healthz", 1)] {
+        let path: &[(&str, &str)] = &[("path", path)];
+        assert_eq!(statuses(&call(&wire, request(&[path])).await), [(OK, left)], "{path:?}");
+    }
+}
+
 /// Two `generic_key` actions of Envoy make two entries with one key.
 #[tokio::test]
 async fn entries_with_one_key_are_a_list() {

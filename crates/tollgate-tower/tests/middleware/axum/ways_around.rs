@@ -70,6 +70,31 @@ async fn a_path_is_counted_in_whatever_spelling_it_comes() {
     }
 }
 
+/// A layer in front of a router had a limit for all requests, and none for the health check. It read `/api/..%2fhealthz`
+/// as `/healthz`, and the router as a path below `/api`: any client could avoid the limit.
+#[tokio::test]
+async fn a_spelling_of_an_unlimited_path_that_the_service_may_read_otherwise_is_counted() {
+    let all = || Rule::new(limiter("all", "9/1m")).key(Global);
+    let layers = [
+        by_policies(
+            "policies:
+  - { name: all, key: global, quotas: [9/1m] }
+  - { name: health, match: { path: /healthz }, exempt: true }",
+        ),
+        RateLimitLayer::builder(all()).route("/healthz", Rule::unlimited()),
+    ];
+    for layer in layers {
+        let router = Router::new().fallback(any(|| async {})).layer(layer.build().unwrap());
+        let address = serve(router).await;
+        let spellings = ["/api/..%2fhealthz", "/api/../healthz", "/api/%2e%2e/healthz", "/api//../healthz"];
+        for (path, left) in spellings.into_iter().zip(["8", "7", "6", "5"]) {
+            let answer = get(address, path).await;
+            assert_eq!(answer.header("ratelimit").unwrap().split([';', '=']).nth(2), Some(left), "{path}");
+        }
+        assert_eq!(get(address, "/healthz?a=/../b").await.header("ratelimit"), None);
+    }
+}
+
 /// A service behind `nest_service` sees its paths without their first part. So a policy for `/api/login` did not match,
 /// and one for `/login` did.
 #[tokio::test]
