@@ -45,7 +45,8 @@ use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings
 /// # Consistency
 ///
 /// Descriptors with the same entries and the same unit share a counter, whatever their limits. So a limit that comes
-/// with a descriptor counts together with the configured one of the same unit.
+/// with a descriptor counts together with the configured one of the same unit. Of several descriptors of a request that
+/// share a counter, each is charged after those before it.
 ///
 /// # Examples
 ///

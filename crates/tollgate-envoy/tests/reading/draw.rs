@@ -80,7 +80,8 @@ pub(crate) struct AskedDescriptor {
 
 impl Words {
     pub(crate) const ALL: Self = Self {
-        keys: &["a", "a_b", "b", "path", "k.d", "x:y"],
+        // Often those that are one text with a value: `a` with `b_c`, and `a_b` with `c`.
+        keys: &["a", "a", "a_b", "a_b", "b", "path", "k.d", "x:y"],
         metadata: &[r#"{"tier": 1}"#, r#"{"tier": 2, "deep": {"a": 1}}"#, r#"{"deep": {"a": 2, "b": "c"}}"#],
     };
 

@@ -9,7 +9,11 @@ pub(crate) fn labels(domain: &str, descriptor: &AskedDescriptor, path: &[&Branch
     let levels: Vec<String> = match path {
         // Its values may be of clients, and no file asks for them.
         [] if reader != Reader::Original => descriptor.entries.iter().map(|(key, _)| key.clone()).collect(),
-        [] => descriptor.entries.iter().map(|(key, value)| joined(key, value)).collect(),
+        [] => {
+            let levels = descriptor.entries.iter().map(|(key, value)| joined(key, value));
+            // It writes a dot behind what is not empty.
+            levels.skip_while(String::is_empty).collect()
+        }
         _ => levels(descriptor, path),
     };
     let text = sanitized(&format!("{domain}.{}", levels.join(".")));
