@@ -137,6 +137,17 @@ fn on_sentinel(trouble: &Unconnected) -> Advice {
     }
 }
 
+/// For a command that was not answered: this right, only if the server says that it is missing.
+pub(super) fn on_no_answer(error: &str, right: &'static str) -> Advice {
+    if error.contains("NOPERM") {
+        Advice::new(right)
+    } else if error.starts_with("it says") {
+        Advice::new("see the server's log")
+    } else {
+        SILENT
+    }
+}
+
 pub(super) fn on_rights() -> Advice {
     format!(
         "give the user the rights that counting needs, on the keys of the store's prefix or layout: {RIGHTS}; {MORE_RIGHTS}"

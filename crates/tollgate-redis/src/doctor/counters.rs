@@ -28,8 +28,9 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
         let (next, keys) = match ask::<(String, Vec<Vec<u8>>)>(node, &scan).await {
             Ok(page) => page,
             Err(error) => {
-                return Finding::warn("expiry", error, "allow the user +scan, so that this can be checked")
-                    .of(node.address());
+                let advice =
+                    advice::on_no_answer(&error, "allow the user +scan, so that this can be checked");
+                return Finding::warn("expiry", error, advice).of(node.address());
             }
         };
         for key in keys {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use tollgate::{Clock, SystemClock};
+use tollgate::{Clock, SystemClock, Timestamp};
 
 use super::advice::NEARER;
 use super::{Finding, advice, ask};
@@ -46,8 +46,8 @@ pub(super) async fn examine(node: &Node, timeout: Duration, prefix: &str, findin
         }
         Err(error) => {
             let found = format!("cannot read its version, eviction policy and persistence settings: {error}");
-            findings
-                .push(Finding::warn("version", found, "allow the user the command INFO (+info)").of(name));
+            let advice = advice::on_no_answer(&error, "allow the user the command INFO (+info)");
+            findings.push(Finding::warn("version", found, advice).of(name));
         }
     }
     findings.push(clock(node).await.of(name));
@@ -143,7 +143,10 @@ async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
         "run CLUSTER INFO and CLUSTER SHARDS on each server, and `redis-cli --cluster check`";
     let cluster = match ask::<String>(node, &command("CLUSTER").arg("INFO")).await {
         Ok(text) => Info::read(&text),
-        Err(error) => return Some(Finding::warn("cluster", error, "allow the user +cluster|info")),
+        Err(error) => {
+            let advice = advice::on_no_answer(&error, "allow the user +cluster|info");
+            return Some(Finding::warn("cluster", error, advice));
+        }
     };
     let (state, slots) = (cluster.text("cluster_state"), cluster.number("cluster_slots_ok"));
     Some(if state == "ok" && slots == Some(16_384) {
@@ -164,15 +167,16 @@ async fn clock(node: &Node) -> Finding {
         Err(error) if error.contains("unknown command") => {
             return Finding::fail("clock", "it has no TIME", RENAMED);
         }
-        Err(error) => return Finding::fail("clock", error, "allow the user the command TIME (+time)"),
+        Err(error) => {
+            let advice = advice::on_no_answer(&error, "allow the user the command TIME (+time)");
+            return Finding::fail("clock", error, advice);
+        }
     };
     let (asked, answered) = (asked.as_unix_millis(), SystemClock.now().as_unix_millis());
-    let Some(server) =
-        seconds.checked_mul(1_000).and_then(server_time).filter(|_| (0..1_000_000).contains(&micros))
-    else {
+    let Some(server) = time_of(seconds, micros) else {
         return Finding::fail("clock", "its answer to TIME makes no sense", STRANGER);
     };
-    let offset = server.as_unix_millis() + micros / 1_000 - asked.midpoint(answered);
+    let offset = server.as_unix_millis() - asked.midpoint(answered);
     let side = if offset < 0 { "behind" } else { "ahead of" };
     let within = (answered - asked) / 2 + 1;
     let found = format!("it is {} ms {side} this machine, within {within} ms", offset.unsigned_abs());
@@ -181,6 +185,12 @@ async fn clock(node: &Node) -> Finding {
     } else {
         Finding::warn("clock", found, "synchronise both machines with NTP: windows follow the server's clock")
     }
+}
+
+/// The time in an answer to `TIME`, if a server can have it.
+fn time_of(seconds: i64, micros: i64) -> Option<Timestamp> {
+    let millis = (0..1_000_000).contains(&micros).then_some(micros / 1_000)?;
+    server_time(seconds.checked_mul(1_000)?.checked_add(millis)?)
 }
 
 /// For a server that is too slow to be examined completely.
@@ -276,5 +286,23 @@ async fn unknown_rights(node: &Node, key: &str, whose: &str) -> Finding {
         }
         Err(error) if error.contains("unknown command") => Finding::fail("rights", "it has no GET", RENAMED),
         Err(error) => Finding::fail("rights", error, advice::on_rights()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A time before all others had an offset whose absolute value no number holds.
+    #[test]
+    fn a_time_that_no_server_has_is_none() {
+        assert_eq!(time_of(1_728_045_030, 999_999), Some(Timestamp::from_unix_millis(1_728_045_030_999)));
+        let bits = || (0..64).map(|bit| 1_i64 << bit);
+        for seconds in bits().skip(38).chain([-1, i64::MIN, i64::MAX]) {
+            assert_eq!(time_of(seconds, 0), None, "{seconds}");
+        }
+        for micros in bits().skip(20).chain([-1, 1_000_000]) {
+            assert_eq!(time_of(1_728_045_030, micros), None, "{micros}");
+        }
     }
 }

@@ -81,7 +81,7 @@ impl Trouble {
                 }
             }
             // What ran before an error inside a script has been counted, unless it is a refusal nevertheless.
-            code => Refusal::of_reply(error).map_or_else(|| Self::Stopped(Code::of(code)), Self::Refused),
+            _ => Refusal::of_reply(error).map_or_else(|| Self::Stopped(Code::of(error)), Self::Refused),
         }
     }
 
@@ -124,7 +124,13 @@ impl Code {
         &*self.0 == "NOPERM"
     }
 
-    fn of(code: &str) -> Self {
+    fn of(error: &ServerError) -> Self {
+        // Servers report a right that a script misses as any other error of a script: Redis 7.0, and newer ones.
+        let of_rights = ["The user executing the script can't ", "ACL failure in script"];
+        if of_rights.iter().any(|begins| error.details().starts_with(begins)) {
+            return Self("NOPERM".into());
+        }
+        let code = error.code();
         let is_code = code.len() <= 20 && code.bytes().all(|byte| byte.is_ascii_uppercase());
         Self(if is_code { code } else { "an error without a code" }.into())
     }
@@ -356,6 +362,21 @@ mod tests {
             assert!(!format!("{trouble} {trouble:?}").contains("secret"), "{line}");
             assert!(StoreError::from(trouble).may_have_charged(), "{line}");
         }
+    }
+
+    #[test]
+    fn a_right_that_the_script_misses_is_told_from_other_errors_of_scripts() {
+        for line in [
+            "ERR The user executing the script can't run this command or subcommand script: 5b1f, on @user_script:97.",
+            "ERR ACL failure in script: User counter has no permissions to run the 'time' command script: 5b1f, on @user_script:97.",
+            "NOPERM User counter has no permissions to run the 'time' command script: 5b1f, on @user_script:97.",
+        ] {
+            let error = StoreError::from(trouble_of(line));
+            assert_eq!(RedisError::of(&error), Some(&RedisError::AccessDenied), "{line}");
+            assert!(error.may_have_charged(), "{line}");
+        }
+        let other = StoreError::from(trouble_of("ERR Error running script, call to f_5b1f"));
+        assert_eq!(RedisError::of(&other), Some(&RedisError::ScriptRefused));
     }
 
     #[test]
