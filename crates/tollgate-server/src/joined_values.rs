@@ -33,8 +33,8 @@ fn values(identity: &Identity) -> Vec<bool> {
         Identity::Address(..) => vec![false],
         Identity::All(parts) => parts.iter().flat_map(values).collect(),
         Identity::FirstOf(choices) => {
-            // The key also has the name of the attribute.
-            let with_name = |choice| [values(choice), vec![choice_has_underscore(choice)]].concat();
+            // The key has the name of the attribute before its value.
+            let with_name = |choice| [vec![choice_has_underscore(choice)], values(choice)].concat();
             let open = |values: &Vec<bool>| values.iter().filter(|may_contain| **may_contain).count();
             choices.iter().map(with_name).max_by_key(open).unwrap_or_default()
         }

@@ -223,25 +223,24 @@ warnings.yaml is valid: 1 policy, 1 warning
 /// With the layout of envoyproxy/ratelimit, (`x_y`, `z`) and (`x`, `y_z`) shared a counter, and nothing said so.
 #[test]
 fn values_that_a_key_layout_joins_are_a_warning_if_they_may_contain_its_separator() {
-    let policies = [
-        ("[user, route]", true),
-        ("[{ first_of: [[user, route], ip] }]", true),
-        ("[user, ip]", false),
-        ("[user]", false),
-        ("global", false),
-    ];
-    for (key, is_doubtful) in policies {
-        let file = file(
-            "joined.yaml",
-            &format!("policies: [{{ name: a, key: {key}, quotas: [10/1s] }}, {{ name: e, exempt: true }}]"),
-        );
-        let layout = |layout: &str| run("check-config", &file, &["--store-layout", layout]).1;
-        let said = layout("{prefix}{*}_{window_start}");
-        assert_eq!(said.contains("[joined-values]"), is_doubtful, "{key}: {said}");
-        assert!(!said.contains("policy `e`"), "{said}");
-        // The first value has a name.
-        let said = layout("l:{user}:{*}:{window}");
-        assert!(!said.contains("[joined-values]"), "{key}: {said}");
+    for (key, is_doubtful, is_with_a_named_value) in [
+        ("[user, route]", true, false),
+        // A choice has the names of its attributes as well.
+        ("[{ first_of: [[user, route], ip] }]", true, true),
+        ("[user, ip]", false, false),
+        ("[user]", false, false),
+        ("global", false, false),
+    ] {
+        let counting = format!("{{ name: a, key: {key}, quotas: [10/1s] }}");
+        let exempt = "{ name: e, match: { path: /e }, exempt: true }";
+        let file = file("joined.yaml", &format!("policies: [{counting}, {exempt}]"));
+        let warns = |layout: &str| {
+            let (_, said, _) = run("check-config", &file, &["--store-layout", layout]);
+            assert!(!said.contains("policy `e`"), "{said}");
+            said.contains("[joined-values]")
+        };
+        assert_eq!(warns("{prefix}{*}_{window_start}"), is_doubtful, "{key}");
+        assert_eq!(warns("l:{user}:{*}:{window}"), is_with_a_named_value, "{key}");
     }
 }
 
