@@ -201,11 +201,39 @@ impl PolicyBuilder {
         self
     }
 
-    /// Sets whether denied requests are charged.
+    /// Sets whether denied requests are charged. The last call of this and [`overdraft`](Self::overdraft) holds.
     #[must_use]
     pub fn count_denied(mut self, count_denied: CountDenied) -> Self {
         self.count_denied = count_denied;
         self
+    }
+
+    /// Admits any cost while a unit is left, and charges every request, whatever the verdict: see
+    /// [`CountDenied::Overdraft`].
+    ///
+    /// # Examples
+    ///
+    /// ```
+    /// use tollgate::{MemoryStore, Quota};
+    /// use tollgate_policy::{Attributes, Policies, Policy, PolicyLimiter};
+    ///
+    /// let bytes = Policy::builder("bytes").quota(Quota::per_day(1_000)).overdraft().build()?;
+    /// let limiter = PolicyLimiter::new(MemoryStore::new(), Policies::of([bytes])?, "code");
+    /// # tollgate_testkit::block_on(async {
+    /// let nobody = Attributes::default();
+    /// for _ in 0..3 {
+    ///     // Before the answer, and once its 400 bytes are known.
+    ///     assert!(limiter.check(&nobody, 0).await?.is_allowed());
+    ///     assert!(limiter.check(&nobody, 400).await?.is_allowed());
+    /// }
+    /// assert!(!limiter.check(&nobody, 0).await?.is_allowed());
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// # })?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn overdraft(self) -> Self {
+        self.count_denied(CountDenied::Overdraft)
     }
 
     /// Sets what happens while the store cannot answer.

@@ -137,7 +137,12 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
         ("mode", before.mode.to_string(), after.mode.to_string()),
         ("quotas", quotas(before.quota_specs()), quotas(after.quota_specs())),
         ("candidate", quotas(before.candidate_specs()), quotas(after.candidate_specs())),
-        ("count_denied", counts_denied(before).to_string(), counts_denied(after).to_string()),
+        ("count_denied", has(before, CountDenied::Yes).to_string(), has(after, CountDenied::Yes).to_string()),
+        (
+            "overdraft",
+            has(before, CountDenied::Overdraft).to_string(),
+            has(after, CountDenied::Overdraft).to_string(),
+        ),
         ("on_missing_key", before.on_missing_key.to_string(), after.on_missing_key.to_string()),
         ("on_store_failure", before.on_store_failure.to_string(), after.on_store_failure.to_string()),
         ("headers", before.headers.to_string(), after.headers.to_string()),
@@ -164,10 +169,11 @@ fn quotas<'a>(specs: impl Iterator<Item = QuotaSpec<'a>>) -> String {
     format!("[{}]", written.join(", "))
 }
 
-fn counts_denied(policy: &Policy) -> bool {
+/// Whether the policy has this setting, which all its quotas share.
+fn has(policy: &Policy, count_denied: CountDenied) -> bool {
     let overrides = policy.overrides.iter().flat_map(|over| &over.lists);
     let lists = overrides.chain([&policy.quotas]).flat_map(|quotas| [&quotas.enforced, &quotas.candidates]);
-    lists.flat_map(|specs| &specs.quotas).any(|quota| quota.count_denied() == CountDenied::Yes)
+    lists.flat_map(|specs| &specs.quotas).any(|quota| quota.count_denied() == count_denied)
 }
 
 /// One difference after another, with `; ` between them.

@@ -234,8 +234,7 @@ fn policy(
     } else {
         raw.need(&["name", "key", "quotas"], at, problems);
     }
-    let count_denied = value(&raw.count_denied).unwrap_or(defaults.count_denied);
-    let count_denied = if count_denied { CountDenied::Yes } else { CountDenied::No };
+    let count_denied = count_denied(&raw, defaults, problems);
     // An exempt policy counts nobody, and so has no share to say.
     let on_store_failure = match is_exempt {
         true => Some(OnStoreFailure::Open),
@@ -283,6 +282,21 @@ fn policy(
         deny_status: value(&raw.deny_status).map_or(defaults.deny_status, |status| status.0),
         name: name?,
     })
+}
+
+/// Whether denials count. Of an overdraft they always do, whatever the defaults.
+fn count_denied(raw: &RawPolicy, defaults: &Defaults, problems: &mut Problems) -> CountDenied {
+    if value(&raw.overdraft).unwrap_or(false) {
+        if let Some(needless) = &raw.count_denied {
+            let section = "a policy with `overdraft`, which charges every request,";
+            problems.add(needless.at, ProblemKind::Needless { section, key: "count_denied" });
+        }
+        return CountDenied::Overdraft;
+    }
+    match value(&raw.count_denied).unwrap_or(defaults.count_denied) {
+        true => CountDenied::Yes,
+        false => CountDenied::No,
+    }
 }
 
 fn policy_name(name: At<Text>, problems: &mut Problems) -> Option<Box<str>> {

@@ -34,6 +34,9 @@ section! {
         "cost" cost: RawCost,
         /// Whether denied requests are charged as well.
         "count_denied" count_denied: bool,
+        /// Whether any cost is admitted while a unit is left, and every request is charged, whatever the verdict: for
+        /// costs that are known only afterwards. `count_denied` cannot be given with it.
+        "overdraft" overdraft: bool,
         /// The handling of requests without a key attribute.
         "on_missing_key" on_missing_key: OnMissingKey,
         /// What happens while the store cannot answer.

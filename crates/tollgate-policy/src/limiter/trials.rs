@@ -1,6 +1,6 @@
 //! Trials: quotas that are counted after the decision and never affect it.
 
-use tollgate::{Answer, AnswerError, Clock, Counted, Source, Step, Store, StoreError};
+use tollgate::{Answer, AnswerError, Clock, CountDenied, Counted, Source, Step, Store, StoreError};
 
 use super::{Charges, PolicyLimiter};
 use crate::limiter::TrialAnswer;
@@ -119,8 +119,12 @@ fn plan<'a>(matched: &'a Matched<'_>, counted: &Counted) -> Vec<Planned<'a>> {
         denying.any(|(charge, _)| charge.counter().quota().policy() != trial.policy().name())
     };
     let plan = |trial: matched::Trial<'a>| {
-        let takes = counted.is_admitted() || !denied_by_another(&trial);
-        Planned { charges: trial.charges().collect(), trial, takes }
+        let charges: Charges<'_> = trial.charges().collect();
+        // An overdraft is charged for every request. All quotas of a policy have the same setting.
+        let mut overdrafts =
+            charges.iter().filter(|charge| charge.counter().quota().count_denied() == CountDenied::Overdraft);
+        let takes = counted.is_admitted() || overdrafts.next().is_some() || !denied_by_another(&trial);
+        Planned { charges, trial, takes }
     };
     matched.trials().map(plan).collect()
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{MANUAL, Quota, WindowLength};
+use tollgate::{CountDenied, MANUAL, Quota, WindowLength};
 
 use self::client_choice::chosen_by_client;
 use self::redundant::never_binds;
@@ -124,6 +124,15 @@ pub enum WarningKind {
         /// The layout.
         layout: Box<str>,
     },
+    /// An overdraft of a fixed cost, which is known beforehand.
+    #[error(
+        "every request costs {cost}, which is known beforehand: `overdraft` only lets `used` pass the limit and \
+         charges denied requests"
+    )]
+    OverdraftOfFixedCost {
+        /// The cost of a request.
+        cost: u32,
+    },
     /// One attribute where two were meant.
     #[error("`{name}` is one attribute with a comma in its name; a list such as [user, ip] is several")]
     CommaInName {
@@ -175,6 +184,7 @@ impl Warning {
             WarningKind::UnreachableMethod { .. } => "unreachable-method",
             WarningKind::UnrelatedClients { .. } => "unrelated-clients",
             WarningKind::ClientChoosesLimits { .. } => "client-chooses-limits",
+            WarningKind::OverdraftOfFixedCost { .. } => "overdraft-of-fixed-cost",
             WarningKind::CommaInName { .. } => "comma-in-name",
             WarningKind::JoinedValues { .. } => "joined-values",
         }
@@ -234,6 +244,11 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
         for name in names.into_iter().filter(|name| name.contains(',')) {
             warn(policy.at, WarningKind::CommaInName { name: name.into() });
         }
+        if let Cost::Fixed(cost) = policy.cost
+            && policy.quotas().iter().any(|quota| quota.count_denied() == CountDenied::Overdraft)
+        {
+            warn(policy.at, WarningKind::OverdraftOfFixedCost { cost });
+        }
         for kind in doubtful(&policy.quotas, &policy.cost) {
             warn(policy.at, kind);
         }
@@ -267,6 +282,10 @@ fn doubtful(quotas: &Quotas, cost: &Cost) -> Vec<WarningKind> {
     let mut kinds = Vec::new();
     for list in [&quotas.enforced, &quotas.candidates] {
         for (rule, quota) in list.iter().zip(&list.quotas) {
+            // What an overdraft takes is not bounded by its limit.
+            if quota.count_denied() == CountDenied::Overdraft {
+                continue;
+            }
             // A limit of 0 says by itself that all are denied.
             if let Cost::Fixed(cost) = *cost
                 && (1..u64::from(cost)).contains(&quota.quota().limit())

@@ -69,6 +69,8 @@ fn every_setting_is_compared() {
         ("", "enabled: false", "mode enforce -> off"),
         ("candidate: [3/1m]", "candidate: [2/1m, 1/1s]", "candidate [3/1m] -> [2/1m, 1/1s]"),
         ("", "count_denied: true", "count_denied false -> true"),
+        ("", "overdraft: true", "overdraft false -> true"),
+        ("count_denied: true", "overdraft: true", "count_denied true -> false, overdraft false -> true"),
         ("", "on_missing_key: skip", "on_missing_key error -> skip"),
         ("", "on_store_failure: local, local_share: 0.5", "on_store_failure open -> local 1/2"),
         ("headers: none", "headers: draft-06", "headers none -> draft-06"),

@@ -8,6 +8,7 @@ mod changes;
 mod charges;
 mod limiter;
 mod manual;
+mod overdraft;
 mod overlaps;
 mod readings;
 mod recipes;

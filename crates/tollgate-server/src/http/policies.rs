@@ -6,7 +6,7 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate::{Clock, CountDenied, SystemClock};
+use tollgate::{Clock, CountDenied, PolicyQuota, SystemClock};
 use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec};
 
 use super::rejection::Rejection;
@@ -98,6 +98,7 @@ struct PolicySettings {
     /// Units: those that the caller requests, a number, or an attribute with its maximum.
     cost: String,
     count_denied: bool,
+    overdraft: bool,
     on_missing_key: &'static str,
     /// `open`, `closed`, or `local` with its share.
     on_store_failure: String,
@@ -209,14 +210,16 @@ impl<'a> OverrideBody<'a> {
 impl PolicySettings {
     fn new(policy: &Policy) -> Self {
         let of_overrides = policy.overrides().iter().flat_map(Override::quotas).flatten();
-        let quotas = of_overrides.chain(policy.quotas());
+        let mut quotas = of_overrides.chain(policy.quotas());
+        let count_denied = quotas.next().map(PolicyQuota::count_denied).unwrap_or_default();
         Self {
             cost: match policy.cost() {
                 Cost::Fixed(units) => units.to_string(),
                 Cost::Attribute(cost) => format!("{}, {} to {}", cost.name(), cost.min(), cost.max()),
                 _ => "as asked".to_owned(),
             },
-            count_denied: quotas.into_iter().any(|quota| quota.count_denied() == CountDenied::Yes),
+            count_denied: count_denied == CountDenied::Yes,
+            overdraft: count_denied == CountDenied::Overdraft,
             on_missing_key: policy.on_missing_key().name(),
             on_store_failure: policy.on_store_failure().to_string(),
             headers: policy.headers().to_string(),
