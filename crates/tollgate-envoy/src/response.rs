@@ -28,6 +28,9 @@ pub struct Response {
     pub source: Option<Source>,
     /// Whether a limit was not counted because the store was full, which [admits](crate::EnvoyLimiter::when_full) then.
     pub is_without_room: bool,
+    /// The index of a descriptor whose configured limit denied a cost of 2 or more although units were left, and charged
+    /// nothing; the first of several.
+    pub uncharged: Option<usize>,
 }
 
 /// A verdict as Envoy's messages have it. There is no `UNKNOWN`, because it must never be sent to Envoy.

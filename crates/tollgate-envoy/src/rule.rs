@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
-use tollgate::PolicyQuota;
+use tollgate::{CountDenied, PolicyQuota};
 use tollgate_policy::yaml::{At, Problems};
 use tollgate_policy::{Position, ProblemKind};
 
@@ -53,7 +53,9 @@ impl PartialEq for Rule {
             self;
         let of_limit = |limit: &Limit| match limit {
             Limit::Unlimited => None,
-            Limit::Counted(counted) => Some((counted.requests_per_unit, counted.unit)),
+            Limit::Counted(counted) => {
+                Some((counted.requests_per_unit, counted.unit, counted.quota.count_denied()))
+            }
         };
         of_limit(limit) == of_limit(&other.limit)
             && (name, replaces, metadata) == (&other.name, &other.replaces, &other.metadata)
@@ -95,15 +97,25 @@ fn limit(
     problems: &mut Problems,
 ) -> Option<Limit> {
     if written.unlimited.as_ref().is_some_and(|unlimited| unlimited.value.0) {
-        if let Some(unit) = &written.unit {
-            problems.add(unit.at, ProblemKind::Needless { section: "an unlimited rate_limit", key: "unit" });
+        let needless = [
+            ("unit", written.unit.as_ref().map(|unit| unit.at)),
+            ("overdraft", written.overdraft.as_ref().map(|overdraft| overdraft.at)),
+        ];
+        for (key, at) in needless {
+            if let Some(at) = at {
+                problems.add(at, ProblemKind::Needless { section: "an unlimited rate_limit", key });
+            }
         }
         return Some(Limit::Unlimited);
     }
     written.need(&["unit", "requests_per_unit"], at, problems);
     let (requests_per_unit, unit) =
         (written.requests_per_unit.as_ref()?.value.0, written.unit.as_ref()?.value.0);
-    Some(Limit::Counted(Counted { requests_per_unit, unit, quota: quota(requests_per_unit, unit) }))
+    let quota = match written.overdraft.as_ref().is_some_and(|overdraft| overdraft.value.0) {
+        true => quota(requests_per_unit, unit).with_count_denied(CountDenied::Overdraft),
+        false => quota(requests_per_unit, unit),
+    };
+    Some(Limit::Counted(Counted { requests_per_unit, unit, quota }))
 }
 
 fn replaced_name(replaced: &At<RawReplaced>, own: Option<&str>, problems: &mut Problems) -> Option<Arc<str>> {

@@ -41,6 +41,8 @@ section! {
         "unit" unit: UnitWord,
         "requests_per_unit" requests_per_unit: Requests,
         "unlimited" unlimited: Flag,
+        // Not of envoyproxy/ratelimit, which refuses it.
+        "overdraft" overdraft: Flag,
         "name" name: Scalar,
         "replaces" replaces: Vec<At<RawReplaced>>,
     }

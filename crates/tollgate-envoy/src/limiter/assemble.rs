@@ -32,7 +32,20 @@ pub(super) fn response(
         dynamic_metadata,
         source: states.iter().flatten().next().map(QuotaState::source),
         is_without_room: states.is_without_room,
+        uncharged: uncharged(plan, states),
     }
+}
+
+/// Units that are left do not deny a cost of 1 or less. An overdraft denies only if none are, and a counted denial uses
+/// them up.
+fn uncharged(plan: &Plan<'_>, states: &States) -> Option<usize> {
+    let has_units = |place: usize| {
+        let state = states.get(place).and_then(Option::as_ref);
+        state.is_some_and(|state| !state.has_room() && state.remaining() > 0)
+    };
+    let decides = |effect| matches!(effect, Effect::Denies | Effect::DeniesWithAllQuotas);
+    let configured = plan.counted().filter(|(_, counted)| counted.rule.is_some() && decides(counted.effect));
+    configured.map(|(place, _)| place).find(|place| has_units(*place))
 }
 
 fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charging) -> Status {
@@ -57,6 +70,7 @@ fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charg
 pub(super) fn is_over(counted: &CountedPlan<'_>, state: &QuotaState, charging: Charging) -> bool {
     match (counted.effect, charging) {
         (Effect::Refund, _) => false,
+        _ if counted.is_overdraft() => !state.has_room(),
         // A look at a limit that is used up, and not exceeded, is in order there.
         (_, Charging::Each) if counted.cost == 0 => state.used() > state.limit(),
         // It was charged without asking for room.

@@ -110,9 +110,13 @@ impl CountedPlan<'_> {
         Charge::new(&self.quota, &self.key, self.cost)
     }
 
-    /// Returns whether the descriptor costs more than the whole limit.
+    /// Returns whether the descriptor costs more than the whole limit, which an overdraft admits.
     pub(super) fn is_above_limit(&self) -> bool {
-        self.cost > self.requests_per_unit
+        self.cost > self.requests_per_unit && !self.is_overdraft()
+    }
+
+    pub(super) fn is_overdraft(&self) -> bool {
+        self.quota.count_denied() == CountDenied::Overdraft
     }
 }
 
@@ -153,6 +157,7 @@ fn planned<'a>(
     };
     let quota = match settings.charging {
         Charging::AllOrNothing => quota,
+        Charging::Each if quota.count_denied() == CountDenied::Overdraft => quota,
         Charging::Each => Cow::Owned(quota.into_owned().with_count_denied(CountDenied::Yes)),
     };
     Ok(Planned::Counted(CountedPlan { quota, key, cost, effect, requests_per_unit, unit, rule }))

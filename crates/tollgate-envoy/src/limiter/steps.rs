@@ -9,7 +9,7 @@ use tollgate_policy::WhenFull;
 
 use super::EnvoyLimiter;
 use super::deadline::Deadline;
-use super::plan::{Effect, Plan, Planned};
+use super::plan::{CountedPlan, Effect, Plan, Planned};
 use crate::Charging;
 
 /// The state of each descriptor's limit after the request; `None` if it has none, or a limit that decides nothing could
@@ -83,8 +83,9 @@ where
             .counted()
             .filter(|(_, counted)| matches!(counted.effect, Effect::Denies | Effect::DeniesWithAllQuotas));
         let mut places: Places = deciding.map(|(place, _)| place).collect();
+        let mut charged = places.clone();
         loop {
-            let chosen = plan.counted().filter(|(place, _)| places.contains(place));
+            let chosen = plan.counted().filter(|(place, _)| charged.contains(place));
             let charges: Charges<'_> = chosen.map(|(_, counted)| counted.charge()).collect();
             if charges.is_empty() {
                 return Ok(true);
@@ -93,7 +94,7 @@ where
             let answer = deadline.bound(async { self.store.step(step).await }).await;
             let answer = answer.unwrap_or_else(|late| self.store.without_store(step, late.into()));
             let counted = self.with_room(&charges, answer, states)?;
-            for (place, state) in places.iter().zip(&counted) {
+            for (place, state) in charged.iter().zip(&counted) {
                 set(states, *place, *state);
             }
             if counted.is_admitted() {
@@ -105,6 +106,8 @@ where
                         || plan.has_free_quota(self.settings.quota_mode) =>
                 {
                     places = fewer;
+                    // The first step has charged the overdrafts, whatever its verdict.
+                    charged = places.iter().copied().filter(|place| !plan.is_overdraft(*place)).collect();
                 }
                 _ => return Ok(false),
             }
@@ -120,11 +123,12 @@ where
             return;
         }
         let charges: Charges<'_> = shadows().map(|(_, counted)| counted.charge()).collect();
-        let step = |charge| {
+        let step = |((_, counted), charge): ((usize, &CountedPlan<'_>), _)| {
             let charge = std::slice::from_ref(charge);
-            if done == Shadows::Charged { Step::Charge(charge) } else { Step::Peek(charge) }
+            let takes = done == Shadows::Charged || counted.is_overdraft();
+            if takes { Step::Charge(charge) } else { Step::Peek(charge) }
         };
-        let steps: Vec<Step<'_>> = charges.iter().map(step).collect();
+        let steps: Vec<Step<'_>> = shadows().zip(&charges).map(step).collect();
         // Bypasses the fallback policy: a failed shadow step is ignored.
         let answers = in_turn(self.store.store(), &steps).await;
         for ((place, _), answer) in shadows().zip(answers) {
@@ -224,6 +228,10 @@ impl Plan<'_> {
         matches!(planned, Some(Planned::Counted(counted)) if counted.effect == Effect::DeniesWithAllQuotas)
     }
 
+    fn is_overdraft(&self, place: usize) -> bool {
+        matches!(self.0.get(place), Some(Planned::Counted(counted)) if counted.is_overdraft())
+    }
+
     /// The places that are left once quotas without room are left out. Limits that deny by themselves come first, then
     /// quotas in their order, each if all that come before it on its counter still have room. `None` if a limit denies
     /// by itself, or nothing is left out.
@@ -240,7 +248,11 @@ impl Plan<'_> {
                 kept.push((place, charge, state));
                 let on_counter = || kept.iter().filter(|(_, other, _)| other.counter() == charge.counter());
                 let cost: u64 = on_counter().map(|(_, charge, _)| u64::from(charge.cost())).sum();
-                if on_counter().all(|(_, _, state)| state.used() + cost.max(1) <= state.limit()) {
+                let has_room = match counted.is_overdraft() {
+                    true => state.has_room(),
+                    false => on_counter().all(|(_, _, state)| state.used() + cost.max(1) <= state.limit()),
+                };
+                if has_room {
                     continue;
                 }
                 if !is_quota {

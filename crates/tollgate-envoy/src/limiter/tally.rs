@@ -49,7 +49,7 @@ fn hits(
     let near = table.near(limit);
     let is_over = assemble::is_over(counted, state, charging);
     let is_local = state.source() == Source::Local;
-    let is_charged = charging == Charging::Each || !is_denied && !is_over;
+    let is_charged = charging == Charging::Each || counted.is_overdraft() || !is_denied && !is_over;
     let before = if is_charged { state.used().saturating_sub(cost) } else { state.used() };
     let after = before.saturating_add(cost);
     let mut more = HitCounts { total_hits: cost, ..HitCounts::default() };
@@ -66,7 +66,8 @@ fn hits(
         }
     } else {
         more.within_limit = cost;
-        more.near_limit = after.saturating_sub(near.max(before));
+        // An overdraft may have passed the limit.
+        more.near_limit = after.min(limit).saturating_sub(near.max(before));
     }
     more
 }

@@ -88,6 +88,7 @@ fn what_is_wrong_with_a_limit_is_said_with_its_place() {
             "f.yaml:3:57: expected a whole number without a zero before it, found `010`",
         ),
         ("{ unlimited: true, unit: day }", "f.yaml:3:50: an unlimited rate_limit has no `unit`"),
+        ("{ unlimited: true, overdraft: true }", "f.yaml:3:55: an unlimited rate_limit has no `overdraft`"),
         ("{ unlimited: true, replaces: [{}] }", "f.yaml:3:55: an entry of replaces needs `name`"),
         (
             "{ unlimited: true, replaces: [{ name: '' }] }",

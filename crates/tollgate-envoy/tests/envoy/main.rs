@@ -5,3 +5,4 @@
 mod deciding;
 mod hits;
 mod loading;
+mod overdraft;
