@@ -1,6 +1,5 @@
 //! The only caller of the limiter: measures decisions and logs unusual ones. It is independent of wire formats.
 
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -14,11 +13,12 @@ use tollgate_policy::{
 use tracing::{info, warn};
 
 use crate::caller::CallerAttributes;
-use crate::log_gap::LogGap;
+use crate::log_gap::{LogGap, LogGaps};
 use crate::metrics::{CheckSource, Metrics};
 use crate::readiness::Readiness;
 use crate::stopwatch::Stopwatch;
 use crate::store::{ServedStore, StoreState};
+use crate::uncharged_log::UnchargedLog;
 
 /// Decides by policies over one store.
 pub(crate) struct Engine<S> {
@@ -27,6 +27,7 @@ pub(crate) struct Engine<S> {
     metrics: Arc<Metrics>,
     denials: DenialLog,
     trial_denials: TrialDenialLog,
+    uncharged: UnchargedLog,
     full_noted: AtomicU64,
     full_logged: LogGap,
     unmatched_logged: LogGap,
@@ -44,15 +45,12 @@ pub(crate) enum Under {
 }
 
 /// Limits the log to one line per window for each quota that denies.
-///
-/// Policies come and go, so each quota is hashed to one of these places. Quotas with the same place share a line; there
-/// are enough places to make that rare.
-struct DenialLog(Box<[LogGap]>);
+#[derive(Default)]
+struct DenialLog(LogGaps);
 
-/// Limits the log to one line a minute for each policy that would deny. Policies are hashed to places as quotas are.
-struct TrialDenialLog(Box<[LogGap]>);
-
-const LOGGED_QUOTAS: usize = 4096;
+/// Limits the log to one line a minute for each policy that would deny.
+#[derive(Default)]
+struct TrialDenialLog(LogGaps);
 
 impl<S: ServedStore> Engine<S> {
     pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
@@ -62,6 +60,7 @@ impl<S: ServedStore> Engine<S> {
             metrics,
             denials: DenialLog::default(),
             trial_denials: TrialDenialLog::default(),
+            uncharged: UnchargedLog::default(),
             full_noted: AtomicU64::new(0),
             full_logged: LogGap::default(),
             unmatched_logged: LogGap::default(),
@@ -249,6 +248,7 @@ impl<S: ServedStore> Engine<S> {
         // Callers name their own limits, and those names are too many for the log.
         if !decision.is_allowed() && !decision.policies().is_of_caller() {
             self.denials.note(decision);
+            self.uncharged.note(decision);
         }
     }
 
@@ -297,29 +297,6 @@ impl From<Option<Policy>> for Under {
     }
 }
 
-impl Default for DenialLog {
-    fn default() -> Self {
-        Self(gaps())
-    }
-}
-
-impl Default for TrialDenialLog {
-    fn default() -> Self {
-        Self(gaps())
-    }
-}
-
-fn gaps() -> Box<[LogGap]> {
-    (0..LOGGED_QUOTAS).map(|_| LogGap::default()).collect()
-}
-
-/// Returns the place that this hashes to.
-fn gap_of(gaps: &[LogGap], named: impl Hash) -> Option<&LogGap> {
-    // No random key: policies come from the operator, so nobody provokes collisions.
-    let hashing = BuildHasherDefault::<DefaultHasher>::default();
-    gaps.get(hashing.hash_one(named) as usize % LOGGED_QUOTAS)
-}
-
 impl DenialLog {
     fn note(&self, decision: &PolicyDecision) {
         if let Some(denying) = decision.quota().filter(|denying| self.is_first(denying)) {
@@ -334,8 +311,7 @@ impl DenialLog {
         let left = denying.state.reset_at().since(denying.state.mark().time());
         // Shorter windows would fill the log.
         let gap = left.max(Duration::from_secs(1));
-        gap_of(&self.0, (denying.quota.policy(), denying.quota.quota()))
-            .is_some_and(|logged| logged.passes(gap))
+        self.0.pass((denying.quota.policy(), denying.quota.quota()), gap)
     }
 }
 
@@ -348,8 +324,7 @@ impl TrialDenialLog {
                 TrialKind::Shadow => "shadow",
                 TrialKind::Candidate => "candidate",
             };
-            let logged = gap_of(&self.0, (policy.name(), kind));
-            if logged.is_some_and(|logged| logged.passes(Duration::from_secs(60))) {
+            if self.0.pass((policy.name(), kind), Duration::from_secs(60)) {
                 let (policy, version) = (policy.name(), decision.version());
                 info!(policy, version, kind, "a policy on trial would have denied a request");
             }

@@ -15,6 +15,7 @@ use crate::log_gap::LogGap;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::stopwatch::Stopwatch;
 use crate::store::ServedStore;
+use crate::uncharged_log::UnchargedLog;
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -50,6 +51,7 @@ pub(crate) struct EnvoyEngine<S> {
     /// Invalid requests.
     invalid: AtomicU64,
     full_logged: LogGap,
+    uncharged: UnchargedLog,
 }
 
 /// The reason why there is no decision.
@@ -79,7 +81,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
         // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory never
         // waits.
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
-        let (requests, full, full_logged, store_errors, invalid) = Default::default();
+        let (requests, full, full_logged, store_errors, invalid, uncharged) = Default::default();
         let engine = Self {
             limiter,
             source: files.files().name().into(),
@@ -92,6 +94,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
             store_errors,
             invalid,
             full_logged,
+            uncharged,
         };
         log_warnings(&engine.limiter.live());
         (engine, files)
@@ -120,6 +123,10 @@ impl<S: ServedStore> EnvoyEngine<S> {
             Ok(response) => {
                 if response.is_without_room {
                     self.note_full();
+                }
+                if let Some(descriptor) = response.uncharged.and_then(|index| request.descriptors.get(index))
+                {
+                    self.uncharged.note_limit(request.domain, descriptor);
                 }
                 self.metrics.checked(CheckSource::of_envoy(response, self.on_store_failure));
                 self.metrics.took(stopwatch.elapsed());

@@ -99,6 +99,7 @@ mod stopwatch;
 mod store;
 mod tls;
 mod trials_header;
+mod uncharged_log;
 pub mod version;
 mod watch;
 mod watchdog;

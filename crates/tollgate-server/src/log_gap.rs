@@ -3,6 +3,7 @@
 //! It measures with a stopwatch. The clock of a store may go back at a failover, and that of the system when it is set,
 //! and lines would stay silent until that clock has caught up.
 
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, Hash};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
@@ -17,6 +18,31 @@ static STOPWATCH: LazyLock<Stopwatch> = LazyLock::new(Stopwatch::start);
 pub(crate) struct LogGap {
     /// The time on the stopwatch, in milliseconds, before which no further line passes.
     until: AtomicU64,
+}
+
+/// One gap for each of many names.
+///
+/// Policies come and go, so each name is hashed to one of these places. Names with the same place share a gap; there are
+/// enough places to make that rare.
+#[derive(Debug)]
+pub(crate) struct LogGaps(Box<[LogGap]>);
+
+const PLACES: usize = 4096;
+
+impl Default for LogGaps {
+    fn default() -> Self {
+        Self((0..PLACES).map(|_| LogGap::default()).collect())
+    }
+}
+
+impl LogGaps {
+    /// Returns whether a line about this name may pass now, as [`LogGap::passes`] does.
+    pub(crate) fn pass(&self, name: impl Hash, gap: Duration) -> bool {
+        // No random key: names come from the operator, so nobody provokes collisions.
+        let hashing = BuildHasherDefault::<DefaultHasher>::default();
+        let place = self.0.get(hashing.hash_one(name) as usize % PLACES);
+        place.is_some_and(|place| place.passes(gap))
+    }
 }
 
 impl LogGap {

@@ -30,6 +30,7 @@ mod new_token;
 mod one_view;
 mod openapi;
 mod output;
+mod overdraft;
 mod readme;
 mod real_browser;
 mod releases;

@@ -1,0 +1,49 @@
+//! Log lines about costs that were denied although units were left, and so were charged to nobody.
+//!
+//! That is right if the denial prevents the work, and wrong if the work is already done: then the budget is never used up.
+//! Only the operator knows which of the two it is.
+
+use std::time::Duration;
+
+use tollgate::MANUAL;
+use tollgate_envoy::Descriptor;
+use tollgate_policy::{PolicyDecision, Printable, QuotaStanding};
+use tracing::info;
+
+use crate::log_gap::LogGaps;
+
+/// The pause after a line about the same policy or limit.
+const GAP: Duration = Duration::from_secs(60);
+
+/// One line a minute for each policy, and for each limit of Envoy's service.
+#[derive(Debug, Default)]
+pub(crate) struct UnchargedLog(LogGaps);
+
+impl UnchargedLog {
+    /// Notes a denied check. An overdraft denies only if no units are left, and a counted denial uses them up.
+    pub(crate) fn note(&self, decision: &PolicyDecision) {
+        let denied = |quota: &QuotaStanding<'_>| !quota.state.has_room() && quota.state.remaining() > 0;
+        let Some(denied) = decision.quotas().find(denied) else { return };
+        let policy = denied.policy.name();
+        if self.0.pass(("policy", policy), GAP) {
+            let version = decision.version();
+            info!(policy, version, quota = %denied.quota.quota(), "{}", message());
+        }
+    }
+
+    /// Notes a denial by a configured limit of this descriptor, which is named by its keys: values are those of clients.
+    pub(crate) fn note_limit(&self, domain: &str, descriptor: &Descriptor<'_>) {
+        let keys: Vec<&str> = descriptor.entries.iter().map(|entry| entry.key).collect();
+        if self.0.pass(("limit", domain, &keys), GAP) {
+            let (domain, descriptor) = (Printable(domain), keys.join(", "));
+            info!(%domain, descriptor = %Printable(&descriptor), "{}", message());
+        }
+    }
+}
+
+fn message() -> String {
+    format!(
+        "denied a cost of 2 or more and charged nothing, although units were left: if costs are known only after the \
+         work, the quota is never used up; see {MANUAL}/costs-afterwards.md#overdraft"
+    )
+}
