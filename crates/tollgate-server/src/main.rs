@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 
+use anyhow::Context;
 use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
 use tollgate_server::args::{
@@ -77,7 +78,7 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
         Ok(settings) => settings,
         Err(error) => return Ok(wrong_setting(&error)),
     };
-    let _log = logs::start(settings.log_format)?;
+    let _log = logs::start(settings.log_format).context(runtime::ADVICE)?;
     args::warn_of_unknown_variables();
     let runtime = runtime::start()?;
     let ended = catch_unwind(AssertUnwindSafe(|| runtime.block_on(tollgate_server::serve(settings))));

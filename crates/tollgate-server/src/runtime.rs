@@ -18,7 +18,8 @@ use crate::output;
 /// How long a new thread may take to begin on a busy machine.
 const THREAD_TIME: Duration = Duration::from_secs(10);
 
-const ADVICE: &str = "allow the process more threads (`ulimit -u`, in systemd `LimitNPROC=` and `TasksMax=`, in \
+/// What to do if the system refuses a thread.
+pub const ADVICE: &str = "allow the process more threads (`ulimit -u`, in systemd `LimitNPROC=` and `TasksMax=`, in \
                       containers the limit of pids)";
 
 /// A thread for work that blocks stays this long without work: for good, because the system may refuse another one.
