@@ -169,9 +169,12 @@ pub(crate) struct Entry<'a> {
 struct Limited {
     enforced: Box<[PolicyQuota]>,
     candidates: Box<[PolicyQuota]>,
-    /// The same as the policy has them, if they are of two lists: those that decide, and candidates.
-    declared: Option<[Box<[PolicyQuota]>; 2]>,
+    /// Where the policy has them, if they are of two lists: those that decide, and candidates.
+    places: Option<[Box<[QuotaPlace]>; 2]>,
 }
+
+/// A list of a policy, and the place of a quota in it.
+type QuotaPlace = (ListPlace, u32);
 
 /// The attributes that must be known of a request; each variant includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -344,8 +347,9 @@ impl<'a> Entry<'a> {
         };
         let quotas = policy.list(list);
         let mut limited_quotas = limited(quotas)?;
-        if let Some(other) = other.map(|other| policy.list(other)) {
-            limited_quotas = Some(Limited::stricter([(quotas, limited_quotas), (other, limited(other)?)]));
+        if let Some((place, other)) = other.map(|place| (place, policy.list(place))) {
+            limited_quotas =
+                Some(Limited::stricter([(list, quotas, limited_quotas), (place, other, limited(other)?)]));
         }
         Ok(Self {
             policy,
@@ -372,36 +376,33 @@ impl Limited {
             // A trial lets no request fail.
             candidates => candidates.unwrap_or_default(),
         };
-        Ok(Some(Box::new(Self { enforced, candidates, declared: None })))
+        Ok(Some(Box::new(Self { enforced, candidates, places: None })))
     }
 
     /// Returns the quotas of two lists together. Of two with the same counters, the one with the lower limit stays.
-    fn stricter(lists: [(&Quotas, Option<Box<Self>>); 2]) -> Box<Self> {
+    fn stricter(lists: [(ListPlace, &Quotas, Option<Box<Self>>); 2]) -> Box<Self> {
         let (mut decide, mut tried) = (Vec::new(), Vec::new());
-        for (Quotas { enforced, candidates }, limited) in &lists {
+        for (list, Quotas { enforced, candidates }, limited) in &lists {
             let limited = limited.as_deref();
-            add_stricter(&mut decide, &enforced.quotas, limited.map(|limited| &*limited.enforced));
-            add_stricter(&mut tried, &candidates.quotas, limited.map(|limited| &*limited.candidates));
+            let enforced = limited.map_or(&enforced.quotas, |limited| &limited.enforced);
+            let candidates = limited.map_or(&candidates.quotas, |limited| &limited.candidates);
+            add_stricter(&mut decide, *list, enforced);
+            add_stricter(&mut tried, *list, candidates);
         }
-        let (declared, enforced): (Vec<_>, Vec<_>) = decide.into_iter().unzip();
-        let (declared_candidates, candidates): (Vec<_>, Vec<_>) = tried.into_iter().unzip();
-        let declared = Some([declared.into(), declared_candidates.into()]);
-        Box::new(Self { enforced: enforced.into(), candidates: candidates.into(), declared })
+        let (places, enforced): (Vec<_>, Vec<_>) = decide.into_iter().unzip();
+        let (places_of_candidates, candidates): (Vec<_>, Vec<_>) = tried.into_iter().unzip();
+        let places = Some([places.into(), places_of_candidates.into()]);
+        Box::new(Self { enforced: enforced.into(), candidates: candidates.into(), places })
     }
 }
 
-/// Adds quotas, each as the policy has it and with the limit of the request, unless one with the same counters is as
-/// strict.
-fn add_stricter(
-    kept: &mut Vec<(PolicyQuota, PolicyQuota)>,
-    declared: &[PolicyQuota],
-    limited: Option<&[PolicyQuota]>,
-) {
-    for (declared, quota) in declared.iter().zip(limited.unwrap_or(declared)) {
-        let pair = || (declared.clone(), quota.clone());
+/// Adds the quotas of a list, unless one with the same counters is as strict.
+fn add_stricter(kept: &mut Vec<(QuotaPlace, PolicyQuota)>, list: ListPlace, quotas: &[PolicyQuota]) {
+    for (place, quota) in (0..).zip(quotas) {
+        let added = || ((list, place), quota.clone());
         match kept.iter_mut().find(|(_, other)| other.shares_counters_with(quota)) {
-            None => kept.push(pair()),
-            Some(other) if quota.quota().limit() < other.1.quota().limit() => *other = pair(),
+            None => kept.push(added()),
+            Some(other) if quota.quota().limit() < other.1.quota().limit() => *other = added(),
             Some(_) => {}
         }
     }
@@ -417,17 +418,20 @@ impl Entry<'_> {
         self.limited.as_ref().map_or(&self.quotas.candidates.quotas, |limited| &limited.candidates)
     }
 
-    /// The same as the policy has them.
-    pub(crate) fn declared(&self) -> &[PolicyQuota] {
-        self.declared_in_both().map_or(&self.quotas.enforced.quotas, |[enforced, _]| enforced)
+    /// Returns where the policy has the quotas that are charged.
+    pub(crate) fn places(&self) -> impl Iterator<Item = QuotaPlace> {
+        self.places_in(self.places_in_two_lists().map(|[enforced, _]| &**enforced))
     }
 
-    fn declared_candidates(&self) -> &[PolicyQuota] {
-        self.declared_in_both().map_or(&self.quotas.candidates.quotas, |[_, candidates]| candidates)
+    fn places_in_two_lists(&self) -> Option<&[Box<[QuotaPlace]>; 2]> {
+        self.limited.as_ref()?.places.as_ref()
     }
 
-    fn declared_in_both(&self) -> Option<&[Box<[PolicyQuota]>; 2]> {
-        self.limited.as_ref()?.declared.as_ref()
+    /// Returns these places, or else all in the list that applies.
+    fn places_in(&self, of_two_lists: Option<&[QuotaPlace]>) -> impl Iterator<Item = QuotaPlace> {
+        let list = self.applied.list;
+        let of_list = of_two_lists.is_none().then(|| (0..).map(move |place| (list, place)));
+        of_two_lists.into_iter().flatten().copied().chain(of_list.into_iter().flatten())
     }
 
     /// Returns whether its quotas are not simply a list of the policy.
@@ -465,11 +469,16 @@ impl<'a> Trial<'a> {
 
     /// The quotas of the charges as the policies have them: if an attribute says a limit, that of the quota is the most
     /// that it may be.
-    #[must_use]
-    pub fn declared(&self) -> &'a [PolicyQuota] {
-        match self.kind {
-            TrialKind::Shadow => self.entry.declared(),
-            TrialKind::Candidate => self.entry.declared_candidates(),
-        }
+    pub fn declared(&self) -> impl Iterator<Item = &'a PolicyQuota> {
+        let Self { entry, kind, .. } = *self;
+        let of_two_lists = entry.places_in_two_lists().map(|[enforced, candidates]| match kind {
+            TrialKind::Shadow => &**enforced,
+            TrialKind::Candidate => &**candidates,
+        });
+        entry.places_in(of_two_lists).map_while(move |(list, place)| {
+            let Quotas { enforced, candidates } = entry.policy.list(list);
+            let quotas = if kind == TrialKind::Shadow { enforced } else { candidates };
+            quotas.quotas.get(place as usize)
+        })
     }
 }

@@ -166,8 +166,9 @@ pub(super) struct Charged {
 /// A quota of a policy, with a limit of its own.
 #[derive(Debug, Clone)]
 struct LimitedQuota {
-    policy: u32,
-    declared: PolicyQuota,
+    applied: Applied,
+    /// Its place in the list.
+    place: u32,
     quota: PolicyQuota,
 }
 
@@ -194,14 +195,12 @@ impl Charged {
     pub(super) fn of(matched: &Matched<'_>) -> Self {
         let is_limited = matched.deciding().any(Entry::is_limited);
         let limited = |entry: &Entry<'_>| {
-            let policy = entry.applied.policy;
-            let pairs = entry.declared().iter().zip(entry.quotas());
-            let limited = pairs.map(|(declared, quota)| LimitedQuota {
-                policy,
-                declared: declared.clone(),
+            let quotas = entry.places().zip(entry.quotas()).map(|((list, place), quota)| LimitedQuota {
+                applied: Applied { list, ..entry.applied },
+                place,
                 quota: quota.clone(),
             });
-            limited.collect::<SmallVec<[LimitedQuota; 2]>>()
+            quotas.collect::<SmallVec<[LimitedQuota; 2]>>()
         };
         let quotas = || matched.deciding().flat_map(limited).collect();
         Self {
@@ -441,8 +440,9 @@ impl PolicySet {
         charged: &'a Charged,
     ) -> impl Iterator<Item = (&'a Policy, &'a PolicyQuota, &'a PolicyQuota)> {
         let limited = charged.limited.iter().flatten();
-        let limited = limited.filter_map(|LimitedQuota { policy, declared, quota }| {
-            Some((self.policies().policy(*policy)?, declared, quota))
+        let limited = limited.filter_map(|LimitedQuota { applied, place, quota }| {
+            let declared = self.list(*applied).get(*place as usize)?;
+            Some((self.policies().policy(applied.policy)?, declared, quota))
         });
         let lists = if charged.limited.is_none() { charged.entries.as_slice() } else { &[] };
         let quotas = lists.iter().flat_map(|ChargedEntry { applied, .. }| {

@@ -1,7 +1,7 @@
 //! A path that decoding or dot segments change is read twice: as it was sent, and normalized.
 
 use tollgate::MemoryStore;
-use tollgate_policy::{Attributes, Config, Outcome, Policy, PolicyLimiter};
+use tollgate_policy::{Attributes, Config, Outcome, Override, Policy, PolicyLimiter};
 use tollgate_testkit::block_on;
 
 /// Returns the outcome for this path: the policies that count it, or the one that decides without.
@@ -154,7 +154,7 @@ policies:
         let request: Attributes<'_> = [("path", path), ("ip", "192.0.2.7")].into_iter().collect();
         let Ok(Outcome::Charge(matched)) = config.policies().charges(&request, 1) else { panic!("{path}") };
         let trials = matched.trials().flat_map(|trial| {
-            assert_eq!(trial.declared().len(), trial.charges().count());
+            assert_eq!(trial.declared().count(), trial.charges().count());
             trial.charges()
         });
         let written = |charge: tollgate::Charge<'_>| charge.counter().quota().quota().to_string();
@@ -193,6 +193,10 @@ policies:
     assert!(decide().is_allowed());
     let denied = decide();
     assert_eq!((denied.is_allowed(), denied.policy().map(Policy::name)), (false, Some("api")));
+    for it in denied.quotas() {
+        let lists = it.policy.overrides().iter().flat_map(Override::quotas).chain([it.policy.quotas()]);
+        assert!(lists.flatten().any(|own| std::ptr::eq(own, it.declared)), "it is the policy's own quota");
+    }
     let quotas = denied.quotas().map(|it| (it.policy.name(), it.quota.quota().to_string(), it.state.used()));
     assert_eq!(
         quotas.collect::<Vec<_>>(),

@@ -207,7 +207,7 @@ impl Noter {
                 }
                 TrialAnswer::Quotas(counted) => {
                     let Some(of_match) = counting.next() else { continue };
-                    let charges = of_match.declared().iter().zip(of_match.charges()).zip(counted);
+                    let charges = of_match.declared().zip(of_match.charges()).zip(counted);
                     let charged = charges.map(|((quota, charge), state)| Charged {
                         quota,
                         cost: charge.cost(),
