@@ -77,13 +77,13 @@ fn a_receipt_of_a_denied_overdraft_holds_its_units() {
     let alice = attributes(&[("user", "alice")]);
     assert!(check(&limiter, &alice, 1_000).is_allowed());
     let denied = check(&limiter, &alice, 400);
-    let mut receipt: Receipt = denied.receipt(&alice, 400);
+    let mut receipt: Receipt = denied.receipt();
     assert_eq!((denied.is_allowed(), receipt.items()[0].units()), (false, 400));
     block_on(limiter.settle(&mut receipt, 100)).unwrap();
     assert_eq!(used(&check(&limiter, &alice, 0)), [1_100]);
     // Before the work, with nothing charged; settled at what it cost, room or not.
     block_on(limiter.reset(&alice, None, |_| true)).unwrap();
-    let mut receipt = check(&limiter, &alice, 0).receipt(&alice, 0);
+    let mut receipt = check(&limiter, &alice, 0).receipt();
     block_on(limiter.settle(&mut receipt, 2_500)).unwrap();
     let denied = check(&limiter, &alice, 0);
     assert_eq!((denied.is_allowed(), used(&denied)), (false, vec![2_500]));
