@@ -154,7 +154,7 @@ impl Inner {
     /// The error of this step, as its caller gets it.
     fn told(&self, error: StoreError, step: &Step<'_>) -> StoreError {
         let error = error.at(Arc::clone(&self.place));
-        if step.changes_nothing() { error.uncharged() } else { error }
+        if step.changes_nothing() { error.with_nothing_charged() } else { error }
     }
 
     async fn step_each<'a>(self: &'a Arc<Self>, steps: &'a [Step<'a>]) -> Vec<Result<Counted, StoreError>> {

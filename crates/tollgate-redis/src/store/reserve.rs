@@ -272,7 +272,7 @@ impl Reservation<'_, '_> {
                 let answers = asked.into_iter().zip(known).map(|(answer, known)| match (answer, known) {
                     (Err(_), Some(known)) => Ok(known),
                     // Nothing is charged for these denials.
-                    (answer, _) => answer.map_err(StoreError::uncharged),
+                    (answer, _) => answer.map_err(StoreError::with_nothing_charged),
                 });
                 inner.joined(self.parts, answers.collect())?
             }

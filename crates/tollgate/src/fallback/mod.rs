@@ -225,7 +225,10 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     /// Returns the store's answer to this step, or that of the policies.
     fn judged(&self, step: Step<'_>, answer: Result<Counted, StoreError>) -> Result<Counted, StoreError> {
         let answer = answer.and_then(|counted| possible(step, counted));
-        let answer = answer.map_err(|error| if step.changes_nothing() { error.uncharged() } else { error });
+        let answer = match answer {
+            Err(error) if step.changes_nothing() => Err(error.with_nothing_charged()),
+            answer => answer,
+        };
         match (step, answer) {
             (_, Ok(counted)) => Ok(counted),
             (Step::Charge(charges), Err(error)) => {

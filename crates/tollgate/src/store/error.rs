@@ -82,7 +82,7 @@ impl StoreError {
     /// Marks the failure of a step that [changes nothing](crate::Step::changes_nothing): nothing was charged, even if no
     /// answer came.
     #[must_use]
-    pub fn uncharged(self) -> Self {
+    pub fn with_nothing_charged(self) -> Self {
         match self {
             Self::Trouble { source, is_outage, place, .. } => {
                 Self::Trouble { source, may_have_charged: false, is_outage, place }
