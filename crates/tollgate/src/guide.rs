@@ -330,8 +330,9 @@
 //!                      10 = 2 x limit around the boundary
 //! ```
 //!
-//! It is never more: any interval no longer than a window sees at most twice the limit. The example reaches
-//! it.
+//! It is never more: any interval no longer than a window sees at most twice the limit. An
+//! [overdraft](crate::CountDenied::Overdraft) may pass the limit in each of the two windows by the last cost that it
+//! admits. The example reaches twice the limit.
 //!
 //! ```
 //! use std::time::Duration;

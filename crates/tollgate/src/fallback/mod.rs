@@ -237,13 +237,14 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
             }
             (Step::Peek(charges), Err(error)) => {
                 let peek = |charges: &[Charge<'_>]| self.memory.peek(charges);
-                self.instead(charges, error, peek, peek)
+                self.instead(charges, error, peek, |charges| self.memory.look(charges))
             }
             (Step::Record(charge), Err(error)) => {
                 let record = |charges: &[Charge<'_>]| {
                     charges.iter().map(|charge| self.memory.record(charge)).collect()
                 };
-                let counted = self.instead(std::slice::from_ref(&charge), error, record, record)?;
+                let look = |charges: &[Charge<'_>]| self.memory.look(charges);
+                let counted = self.instead(std::slice::from_ref(&charge), error, record, look)?;
                 // A record charges without asking, so it is never denied.
                 Ok(counted.iter().map(|state| state.with_reason(None)).collect())
             }
@@ -252,13 +253,14 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     }
 
     /// Returns the answer of these charges' policies. The strictest of them decides: one `Closed` returns the error.
-    /// With a `Local`, which counts, an `Open` denies only a cost above its limit; then the others are `denied`.
+    /// With a `Local`, which counts, an `Open` denies only what can never pass; then the others are `denied`, for which
+    /// they need no room.
     fn instead(
         &self,
         charges: &[Charge<'_>],
         error: StoreError,
         step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, Full>,
-        denied: impl FnOnce(&[Charge<'_>]) -> Result<Counted, Full>,
+        denied: impl FnOnce(&[Charge<'_>]) -> Counted,
     ) -> Result<Counted, StoreError> {
         if !matches!(error, StoreError::Trouble { .. }) {
             return Err(error);
@@ -292,7 +294,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         let shared_states = if open_states.is_admitted() {
             with_shares(&shared, step)?
         } else {
-            with_shares(&shared, denied)?
+            with_shares(&shared, |charges| Ok(denied(charges)))?
         };
         let (mut open_states, mut shared_states) = (open_states.iter(), shared_states.iter());
         let states = shares.iter().filter_map(|share| match share {
@@ -302,14 +304,16 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         Ok(states.copied().collect())
     }
 
-    /// Counts charges in memory whose request is denied elsewhere: only overdrafts are charged.
-    fn denied(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
-        let looked = self.memory.peek(charges)?;
+    /// Counts charges in memory whose request is denied elsewhere: only overdrafts are charged, where there is room for
+    /// their counters.
+    fn denied(&self, charges: &[Charge<'_>]) -> Counted {
+        let looked = self.memory.look(charges);
         let each = charges.iter().zip(&looked).map(|(charge, state)| {
             if !charge.is_overdraft_in(charges) {
-                return Ok(*state);
+                return *state;
             }
-            Ok(self.memory.record(charge)?.with_reason(state.reason()))
+            let recorded = self.memory.record(charge).unwrap_or(*state);
+            recorded.with_reason(state.reason())
         });
         each.collect()
     }

@@ -22,12 +22,16 @@ use crate::Quota;
 /// replica. One such event makes *H* = 2. `Local` uses the clock of each process. If that differs from the store's, or
 /// with windows from the first hit, an interval as long as a window may meet two of them; then add *N b* for each.
 ///
+/// An [overdraft](crate::CountDenied::Overdraft) may pass each of these counts by the last cost that it admits. So add the
+/// largest cost once for each history of the store, and with `Local` once for each *b*.
+///
 /// An example: 100 a minute, three processes with a share of 1/10, and in one minute both a failover that loses
 /// everything and an outage. `Local` admits at most 2 x 100 + 3 x 10 = 230, `Closed` 200. Any 60 seconds that straddle
 /// two minutes admit at most the sum of both: 330, if the other minute is undisturbed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum OnStoreFailure {
-    /// Admit without counting. Only a cost above the limit is denied, because it can never pass.
+    /// Admit without counting. Only a cost above the limit is denied, because it can never pass. An
+    /// [overdraft](crate::CountDenied::Overdraft) can pass at any cost, so it is denied only under limit 0.
     Open,
     /// Return the store's error.
     Closed,

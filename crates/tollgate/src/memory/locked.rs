@@ -188,8 +188,13 @@ impl<'a> LockedStep<'a> {
         if is_admitted(&self.outcomes) {
             self.take_room(&[], |_| true)?;
         }
+        Ok(self.look())
+    }
+
+    /// Answers like a peek, but needs no room.
+    pub(super) fn look(&self) -> Counted {
         let each = self.charges.iter().zip(&self.outcomes);
-        Ok(each.map(|(charge, outcome)| outcome.answer(charge, 0)).collect())
+        each.map(|(charge, outcome)| outcome.answer(charge, 0)).collect()
     }
 
     /// Charges the only counter without asking.

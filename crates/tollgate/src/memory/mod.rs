@@ -375,6 +375,11 @@ impl<C: Clock> MemoryStore<C> {
         self.inner.locked(charges, Needs::Room, |step| step.peek())
     }
 
+    /// Like [`peek`](Self::peek), but a counter for which there is no room is answered as an unused one.
+    pub(crate) fn look(&self, charges: &[Charge<'_>]) -> Counted {
+        self.inner.lock(charges).look()
+    }
+
     pub(crate) fn record(&self, charge: &Charge<'_>) -> Result<QuotaState, Full> {
         self.inner.locked(&[*charge], Needs::Room, |step| step.record())
     }

@@ -428,6 +428,34 @@ fn an_overdraft_is_counted_locally_although_an_open_policy_denies() {
     assert_eq!(looked[2].used(), 8);
 }
 
+/// The memory had no room for an overdraft of a request that an open policy denies, and the answer was that the store is
+/// full. With `when_full: allow`, a request was admitted that can never be.
+#[test]
+fn an_open_policy_denies_although_the_memory_is_full() {
+    let shared = Shared::new();
+    let memory = MemoryStore::builder().clock(shared.clock.clone()).max_counters(1).build();
+    let process = FallbackStore::new(shared.faulty.clone(), OnStoreFailure::Open).memory(memory);
+    let strict = PolicyQuota::new("strict", Quota::per_minute(5));
+    let counted = |name| PolicyQuota::new(name, Quota::per_minute(9)).with_on_store_failure(local("1"));
+    let overdraft = |name| counted(name).with_count_denied(CountDenied::Overdraft);
+    let (plain, known, new) = (counted("plain"), overdraft("known"), overdraft("new"));
+    let key = Key::from("alice");
+    shared.faulty.begin(Fault::unreachable());
+    assert_eq!(take(&process, &known, 4).unwrap().used(), 4);
+    let costs = [(&known, 4), (&plain, 2), (&new, 4), (&strict, 6)];
+    let charges = costs.map(|(quota, cost)| Charge::new(quota, &key, cost));
+    let states = |counted: Counted| -> Vec<_> {
+        counted.iter().map(|state| (state.has_room(), state.used(), state.units())).collect()
+    };
+    // The counter that exists is charged, and the verdict does not need room for the others.
+    let denied = states(block_on(process.charge(&charges)).unwrap());
+    assert_eq!(denied, [(true, 8, 4), (true, 0, 0), (true, 0, 0), (false, 0, 0)]);
+    let looked = states(block_on(process.peek(&charges)).unwrap());
+    assert_eq!(looked, [(true, 8, 0), (true, 0, 0), (true, 0, 0), (false, 0, 0)]);
+    let admitted = block_on(process.charge(&charges[..3]));
+    assert!(matches!(admitted, Err(StoreError::Full)), "{admitted:?}");
+}
+
 /// The deadline is measured with a store that never answers.
 #[test]
 fn no_wait_is_longer_than_the_deadline() {
