@@ -26,8 +26,8 @@ pub enum AcrossSlots {
     /// across slots. A process that saw such a count uses it for at most a second, like every denial. Requests whose
     /// denial this process can foresee charge nothing, and neither do peeks.
     ///
-    /// A denial by one slot is the answer even if another slot fails; the quotas of that slot are shown as unused, with the
-    /// source [`Fallback`](tollgate::Source::Fallback).
+    /// A denial by one slot is the answer even if another slot fails. The quotas of that slot are shown as remembered,
+    /// or else as unused with the source [`Fallback`](tollgate::Source::Fallback).
     ///
     /// Units that cannot be given back stay counted until their windows close. This concerns requests in flight when a
     /// process ends, units whose server cannot count for five seconds, and refunds with an unknown outcome, because a
@@ -36,6 +36,7 @@ pub enum AcrossSlots {
     /// that much more, as with any lost write.
     ///
     /// If denials are counted, a denial charges only the quotas that had no room when their slot was asked. An
-    /// [overdraft](tollgate::CountDenied::Overdraft) is not given back after a denial, only after a failure. A `first_hit` window that was opened for units that are given back stays open, with nothing used.
+    /// [overdraft](tollgate::CountDenied::Overdraft) is not given back after a denial, only after a failure. A
+    /// `first_hit` window that was opened for units that are given back stays open, with nothing used.
     Reserve,
 }

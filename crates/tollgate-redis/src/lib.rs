@@ -59,7 +59,7 @@
 //!
 //! A denied key is denied again without asking the server until the window ends, for at most a second. Such answers
 //! have the source [`Local`](tollgate::Source::Local). They use each request's own limit and cost. The process drops a
-//! denial when it refunds, resets or sets the counter, and remembers none if denials are counted. Refunds by other
+//! denial when it refunds, resets or sets the counter, and remembers no denial that charges something. Refunds by other
 //! processes, refunds with an unknown outcome and steps of the server's clock take effect within a second.
 //!
 //! On a Cluster, all quotas of a request must have the same key, so that they are in one slot. Otherwise the request
@@ -100,6 +100,7 @@ mod password;
 mod resp;
 mod rights;
 mod script;
+mod server_verifier;
 mod settings;
 mod small_file;
 mod store;
@@ -107,7 +108,6 @@ mod time;
 mod tls;
 mod topology;
 mod trouble;
-mod trusted;
 mod url;
 
 pub use self::across_slots::AcrossSlots;

@@ -10,7 +10,7 @@ use tollgate::{
 
 use crate::denials::Id;
 use crate::keys::{Names, Who};
-use crate::script::{Denials, Found, Request, Room, Shape, Step, Windows};
+use crate::script::{ChargedDenials, Found, Request, Room, Shape, Step, Windows};
 
 /// Charges with the counters they name.
 #[derive(Debug, Clone)]
@@ -181,7 +181,7 @@ impl<'a> NamedCharges<'a> {
         let on_counter = || {
             self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index).map(|(charge, _)| charge)
         };
-        let denials = || Denials::of(on_counter(), units);
+        let denials = || ChargedDenials::of(on_counter(), units);
         let step = match asked {
             Asked::Charge | Asked::Renewal => {
                 let is_renewal = asked == Asked::Renewal;

@@ -10,8 +10,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, pem};
 use rustls::{ClientConfig, RootCertStore, crypto};
 use thiserror::Error;
 
+use crate::server_verifier::ServerVerifier;
 use crate::small_file::SmallFile;
-use crate::trusted::Trusted;
 
 /// The certificates of TLS connections. By default, connections trust the system's certificates and show none.
 ///
@@ -177,8 +177,8 @@ impl Tls {
             Some(ca) => {
                 let authorities =
                     WebPkiServerVerifier::builder_with_provider(roots.into(), provider).build()?;
-                let trusted = Trusted::new(authorities, ca.certificates.clone());
-                config.dangerous().with_custom_certificate_verifier(Arc::new(trusted))
+                let verifier = ServerVerifier::new(authorities, ca.certificates.clone());
+                config.dangerous().with_custom_certificate_verifier(Arc::new(verifier))
             }
             None => config.with_root_certificates(roots),
         };

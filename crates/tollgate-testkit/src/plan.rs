@@ -123,7 +123,11 @@ fn of_a_policy(
     windows: impl Strategy<Value = Quota>,
     limit: impl Strategy<Value = u64>,
 ) -> impl Strategy<Value = PolicyQuota> {
-    let count_denied = prop_oneof![3 => Just(CountDenied::No), 1 => Just(CountDenied::Yes), 1 => Just(CountDenied::Overdraft)];
+    let count_denied = prop_oneof![
+        3 => Just(CountDenied::No),
+        1 => Just(CountDenied::Yes),
+        1 => Just(CountDenied::Overdraft),
+    ];
     let policy = prop::sample::select(vec!["a", "b"]);
     (policy, windows, limit, count_denied).prop_map(|(policy, windows, limit, count_denied)| {
         PolicyQuota::new(policy, windows.with_limit(limit).unwrap()).with_count_denied(count_denied)

@@ -104,7 +104,8 @@ pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
         ),
         Unconnected::Tls(_) => Advice::about(
             Setting::Tls,
-            "configure the certificate that signed the server's (or the server's own), and use a host name in the server's certificate",
+            "configure the certificate that signed the server's (or the server's own), and use a host name in the \
+             server's certificate",
         ),
         Unconnected::WrongPassword | Unconnected::PasswordWanted => LOGIN,
         Unconnected::OfOldCredentials { trouble, .. } => on_unconnected(trouble),

@@ -57,7 +57,8 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
         Some(first) => Finding::fail(
             "expiry",
             format!("{} of {seen} keys under {pattern} never expire, such as {first}{whole}", endless.len()),
-            "another program has written or persisted them; a request for a counter repairs it, at the latest in its next window; delete anything else",
+            "another program has written or persisted them; a request for a counter repairs it, at the latest in \
+             its next window; delete anything else",
         ),
     }
     .of(node.address())
@@ -65,7 +66,8 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
 
 /// Checks whether concurrent charges pass exactly up to the limit.
 pub(super) async fn exact(store: &RedisStore) -> Finding {
-    const ADVICE: &str = "this should never happen: check the lines above, and make sure that no other program writes keys with this prefix";
+    const ADVICE: &str = "this should never happen: check the lines above, and make sure that no other program \
+                          writes keys with this prefix";
     let quota = PolicyQuota::new("tollgate doctor", Quota::per_hour(LIMIT));
     // A unique key, so that concurrent runs do not share a counter.
     let key = store.probe(fastrand::u64(..));

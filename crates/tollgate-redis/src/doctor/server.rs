@@ -90,21 +90,24 @@ fn eviction(info: &Info) -> Finding {
         ("noeviction", 1..) if used >= most => Finding::fail(
             "eviction",
             format!("it is full and counts nothing: noeviction, at most {most} bytes"),
-            "raise maxmemory, or use a separate server for the counters; until then, on_store_failure decides, and `open` admits everything",
+            "raise maxmemory, or use a separate server for the counters; until then, on_store_failure decides, and \
+             `open` admits everything",
         ),
         ("noeviction", 0) => {
             Finding::pass("eviction", "it evicts no counters: noeviction, without a memory limit")
         }
         ("noeviction", most) => {
             let found = format!(
-                "it evicts no counters: noeviction, at most {most} bytes; clients who choose keys may fill them, and then on_store_failure decides: `open` admits everything, `closed` and `local` do not"
+                "it evicts no counters: noeviction, at most {most} bytes; clients who choose keys may fill them, and \
+                 then on_store_failure decides: `open` admits everything, `closed` and `local` do not"
             );
             Finding::pass("eviction", found)
         }
         (policy, 0) => Finding::warn(
             "eviction",
             format!("{policy}, and no memory limit yet"),
-            "set maxmemory-policy noeviction before you set maxmemory: otherwise the server evicts live counters, and their limits start over",
+            "set maxmemory-policy noeviction before you set maxmemory: otherwise the server evicts live counters, \
+             and their limits start over",
         ),
         (policy, most) => Finding::fail(
             "eviction",
@@ -125,7 +128,8 @@ fn persistence(info: &Info) -> Finding {
     if info.number("aof_enabled") == Some(1) {
         return Finding::pass(
             "persistence",
-            "it keeps counters across a restart; a crash may lose the last two seconds (nothing with appendfsync always, more with no)",
+            "it keeps counters across a restart; a crash may lose the last two seconds (nothing with appendfsync \
+             always, more with no)",
         );
     }
     Finding::warn(

@@ -65,7 +65,7 @@ impl Subscription {
 }
 
 /// Returns whether these are the replies to subscriptions to these channels, each with the number of subscriptions so far.
-/// A sentinel that confirms something else announces nothing, and would be relied on for ever.
+/// A sentinel that confirms something else never announces a failover, so the store must not rely on it.
 fn confirm(replies: &[Value], channels: &[&str]) -> bool {
     let expected = (1..).zip(channels).map(|(count, channel)| {
         let texts = ["subscribe", channel].map(|text| Value::Bulk(text.into()));

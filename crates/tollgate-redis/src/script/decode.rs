@@ -107,7 +107,7 @@ impl Reply {
                 let (used, end) = (used.min(Quota::MAX_LIMIT), end.map(Timestamp::from_unix_millis));
                 found.push(is_possible.then_some(Found { before: used, after: used, others: 0, end })?);
             } else {
-                // A fault is one of the whole request. A counter with an end has it twice.
+                // A fault applies to the whole request. Where the reply has an end, the script writes the fault twice.
                 let is_same = *fault.get_or_insert(used) == used && end.is_none_or(|end| end == used);
                 is_same.then_some(())?;
             }

@@ -39,11 +39,11 @@ pub(crate) enum Step {
     /// Charges the units, if all counters of the request have room. A renewal is likely to be denied, so the script
     /// reads the counter first. Any other charge of one existing counter is made first, and undone if there was no
     /// room.
-    Charge { units: u64, room: Room, denials: Denials, is_renewal: bool },
+    Charge { units: u64, room: Room, denials: ChargedDenials, is_renewal: bool },
     /// Charges the units, whether or not there is room.
     Record { units: u64 },
     /// Charges nothing, but counts the denial if denials are counted. For requests that are denied elsewhere.
-    Deny { units: u64, denials: Denials },
+    Deny { units: u64, denials: ChargedDenials },
     /// Charges nothing.
     Look,
     /// Writes this as the count.
@@ -66,7 +66,7 @@ pub(crate) struct Room {
 /// The count above which a denied charge is counted: the least limit among charges that count their denials and can
 /// pass. An overdraft counts above 0, so always.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Denials {
+pub(crate) struct ChargedDenials {
     pub(super) above: u64,
 }
 
@@ -113,7 +113,7 @@ impl Room {
     }
 }
 
-impl Denials {
+impl ChargedDenials {
     /// Returns the denials that these charges of so many units count.
     pub(crate) fn of<'a>(charges: impl Iterator<Item = &'a Charge<'a>>, units: u64) -> Self {
         let above = charges.filter_map(|charge| match charge.counter().quota().count_denied() {
@@ -175,7 +175,7 @@ impl Windows {
         matches!(self, Self::Named { .. } | Self::Ahead { .. })
     }
 
-    /// Returns the most that the script says of a counter. If the counter has no number of its window, another program
+    /// Returns the largest count that the script reports. If the counter has no number of its window, another program
     /// may have counted further than we do.
     pub(super) const fn most_used(&self) -> u64 {
         match self {

@@ -160,7 +160,7 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
 }
 
 fn charge_of_one(limit: u64) -> Step {
-    let (room, denials) = (Room { below: NEVER, within: limit }, Denials { above: NEVER });
+    let (room, denials) = (Room { below: NEVER, within: limit }, ChargedDenials { above: NEVER });
     Step::Charge { units: 1, room, denials, is_renewal: false }
 }
 
@@ -194,10 +194,10 @@ fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
         let counted = counts.map(|more| limit.saturating_add_signed(more));
         let counted = counted.filter(|counted| *counted >= units.max(1)).unwrap_or(NEVER);
         let (room, denials) = match overdraft {
-            None => (Room { below: NEVER, within: limit }, Denials { above: counted }),
+            None => (Room { below: NEVER, within: limit }, ChargedDenials { above: counted }),
             // Alone, or on one counter with another charge.
-            Some(below) if counts.is_none() => (Room { below, within: NEVER }, Denials { above: 0 }),
-            Some(below) => (Room { below, within: limit }, Denials { above: 0 }),
+            Some(below) if counts.is_none() => (Room { below, within: NEVER }, ChargedDenials { above: 0 }),
+            Some(below) => (Room { below, within: limit }, ChargedDenials { above: 0 }),
         };
         let step = match kind {
             Kind::Charge => Step::Charge { units, room, denials, is_renewal: false },

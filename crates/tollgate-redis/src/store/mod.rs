@@ -135,7 +135,7 @@ impl Store for RedisStore {
                 // In a box, or every charge's future would be as large as that of the rarest step.
                 _ => Box::pin(self.0.step(step, instant())).await,
             };
-            answer.map_err(|error| self.0.told(error, &step))
+            answer.map_err(|error| self.0.error_of_step(error, &step))
         })
     }
 
@@ -145,14 +145,14 @@ impl Store for RedisStore {
     ) -> tollgate::Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
         tollgate::Answer::Later(async move {
             let answers = self.0.step_each(steps).await.into_iter().zip(steps);
-            answers.map(|(answer, step)| answer.map_err(|error| self.0.told(error, step))).collect()
+            answers.map(|(answer, step)| answer.map_err(|error| self.0.error_of_step(error, step))).collect()
         })
     }
 }
 
 impl Inner {
     /// The error of this step, as its caller gets it.
-    fn told(&self, error: StoreError, step: &Step<'_>) -> StoreError {
+    fn error_of_step(&self, error: StoreError, step: &Step<'_>) -> StoreError {
         let error = error.at(Arc::clone(&self.place));
         if step.changes_nothing() { error.with_nothing_charged() } else { error }
     }

@@ -71,7 +71,7 @@ struct Reservation<'r, 'a> {
 
 /// The charges of a request that are not given back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kept {
+enum KeptCharges {
     /// The request failed, so it has no verdict.
     Nothing,
     /// The request was denied.
@@ -285,7 +285,7 @@ impl Reservation<'_, '_> {
         let (before, rest) = self.parts.split_at(charged.len());
         let (_, rest) = rest.split_at(1);
         let (_, looked) = tokio::join!(
-            self.give_back(&mut charged, Kept::Overdrafts),
+            self.give_back(&mut charged, KeptCharges::Overdrafts),
             self.inner.ask_each(rest, Asked::Deny, self.begun)
         );
         let given_back =
@@ -296,12 +296,12 @@ impl Reservation<'_, '_> {
 
     /// Says why a part could not be taken.
     async fn fail(&self, mut charged: Vec<Taken>, error: StoreError) -> StoreError {
-        certain(error, self.give_back(&mut charged, Kept::Nothing).await)
+        certain(error, self.give_back(&mut charged, KeptCharges::Nothing).await)
     }
 
     /// Gives back what was charged, and notes what is used then. Whether that is certain in time for the answer; it
     /// goes on if it is not.
-    async fn give_back(&self, charged: &mut [Taken], kept: Kept) -> bool {
+    async fn give_back(&self, charged: &mut [Taken], kept: KeptCharges) -> bool {
         let (mut refunds, mut is_certain) = (Vec::new(), true);
         for (part, taken) in self.parts.iter().zip(charged) {
             let Ok(units) = part.named.refunds(&self.inner.names, taken.now, &taken.found) else {
@@ -310,7 +310,7 @@ impl Reservation<'_, '_> {
             };
             for (index, ((counter, mut refund), found)) in units.into_iter().zip(&mut taken.found).enumerate()
             {
-                let is_kept = kept == Kept::Overdrafts && part.named.is_overdraft(index);
+                let is_kept = kept == KeptCharges::Overdrafts && part.named.is_overdraft(index);
                 if is_kept || found.after == found.before {
                     continue;
                 }

@@ -10,7 +10,7 @@ pub(crate) fn of(key: &[u8]) -> u16 {
 }
 
 /// Returns whether these are the digits of a slot.
-pub(crate) fn is(digits: &str) -> bool {
+pub(crate) fn is_slot(digits: &str) -> bool {
     digits.parse().is_ok_and(|slot: u16| slot < SLOTS)
 }
 

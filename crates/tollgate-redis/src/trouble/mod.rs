@@ -73,7 +73,7 @@ impl Trouble {
     pub(crate) fn of_reply(error: &ServerError, asked: &Address) -> Self {
         match error.code() {
             code @ ("MOVED" | "ASK") => {
-                let told = error.details().split_once(' ').filter(|(slot, _)| slot::is(slot));
+                let told = error.details().split_once(' ').filter(|(slot, _)| slot::is_slot(slot));
                 match told.and_then(|(_slot, address)| asked.told_by(address)) {
                     Some(address) if code == "MOVED" => Self::Refused(Refusal::Moved(address)),
                     Some(address) => Self::Refused(Refusal::Ask(address)),

@@ -10,16 +10,16 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 
 /// Verifies that one of the given certificates signed that of the server, or is that of the server.
 ///
-/// `openssl req -x509` makes an authority that is its own server. A verifier of the web's certificates takes no authority for
-/// a server. But a certificate that is given byte by byte needs nobody to vouch for it. Its name and its dates must be right,
-/// and the handshake proves that the server has its key.
+/// `openssl req -x509` makes a certificate that is an authority and the server's own. rustls refuses it as a server's
+/// certificate. It is accepted here if it equals a given certificate byte by byte; its name, its dates and the handshake's
+/// signature are still verified.
 #[derive(Debug)]
-pub(crate) struct Trusted {
+pub(crate) struct ServerVerifier {
     authorities: Arc<WebPkiServerVerifier>,
     given: Vec<CertificateDer<'static>>,
 }
 
-impl Trusted {
+impl ServerVerifier {
     pub(crate) const fn new(
         authorities: Arc<WebPkiServerVerifier>,
         given: Vec<CertificateDer<'static>>,
@@ -28,7 +28,7 @@ impl Trusted {
     }
 }
 
-impl ServerCertVerifier for Trusted {
+impl ServerCertVerifier for ServerVerifier {
     fn verify_server_cert(
         &self,
         certificate: &CertificateDer<'_>,
