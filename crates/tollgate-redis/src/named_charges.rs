@@ -9,7 +9,7 @@ use tollgate::{
 };
 
 use crate::denials::Id;
-use crate::keys::{Names, Who};
+use crate::keys::{KeyText, Names, Who};
 use crate::script::{ChargedDenials, Found, Request, Room, Shape, Step, Windows};
 
 /// Charges with the counters they name.
@@ -20,6 +20,8 @@ pub(crate) struct NamedCharges<'a> {
     counters: SmallVec<[Named<'a>; 1]>,
     /// For each charge the index of its counter.
     indices: SmallVec<[usize; 4]>,
+    /// Whether several counters may have one key, as under some layouts.
+    may_share_keys: bool,
 }
 
 #[derive(Debug, Clone)]
@@ -73,7 +75,7 @@ impl<'a> NamedCharges<'a> {
             counters[index].units += u64::from(charge.cost());
             indices.push(index);
         }
-        Self { charges, counters, indices }
+        Self { charges, counters, indices, may_share_keys: names.say_windows() }
     }
 
     /// Returns every counter's stand-in.
@@ -83,17 +85,39 @@ impl<'a> NamedCharges<'a> {
 
     /// Returns whether a denial may be repeated without asking: nothing is charged for it.
     pub(crate) fn denials_are_free(&self) -> bool {
-        self.charges.iter().all(|charge| match charge.counter().quota().count_denied() {
+        let is_free = |(charge, &index): (&Charge<'_>, &usize)| match charge.counter().quota().count_denied()
+        {
             CountDenied::No => true,
             CountDenied::Yes => false,
-            CountDenied::Overdraft => charge.cost() == 0,
-        })
+            // All units on its key are charged with it.
+            CountDenied::Overdraft if self.may_share_keys => {
+                self.counters.iter().all(|named| named.units == 0)
+            }
+            CountDenied::Overdraft => self.counters[index].units == 0,
+        };
+        self.charges.iter().zip(&self.indices).all(is_free)
     }
 
-    /// Returns whether a denial charges this counter as an overdraft.
-    pub(crate) fn is_overdraft(&self, index: usize) -> bool {
-        let mut on_counter = self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index);
-        on_counter.any(|(charge, _)| charge.counter().quota().count_denied() == CountDenied::Overdraft)
+    /// Returns for each counter, all of which were charged at `now`, whether a denial charges it as an overdraft. Counters
+    /// with one key are one in the server, so an overdraft among them is enough.
+    ///
+    /// # Errors
+    ///
+    /// As [`refunds`](Self::refunds).
+    pub(crate) fn overdrafts(
+        &self,
+        names: &Names,
+        now: Timestamp,
+        found: &[Found],
+    ) -> Result<SmallVec<[bool; 4]>, StoreError> {
+        let keys = self.charged_keys(names, now, found).map(|key| key.map(|(key, _)| key));
+        let keys: SmallVec<[KeyText; 4]> = keys.collect::<Result<_, _>>()?;
+        let is_overdraft = |key: &KeyText| {
+            let mut on_key =
+                self.charges.iter().zip(&self.indices).filter(|(_, index)| keys[**index] == *key);
+            on_key.any(|(charge, _)| charge.counter().quota().count_denied() == CountDenied::Overdraft)
+        };
+        Ok(keys.iter().map(is_overdraft).collect())
     }
 
     /// Returns whether some charge had no room, so that its denial may be repeated.
@@ -166,14 +190,25 @@ impl<'a> NamedCharges<'a> {
         now: Timestamp,
         found: &[Found],
     ) -> Result<Vec<(Id, Request)>, StoreError> {
-        let refund = |((id, (index, named)), window): ((Id, (usize, &Named<'_>)), Window)| {
+        let refund = |(((id, index), window), key): (((Id, usize), Window), Result<_, StoreError>)| {
             let asked = Asked::Refund(Mark::at(window.start()));
-            // By the window that was charged: `now` may lie before it.
-            let (key, windows) = names.of(&named.counter, &named.who, || window.start())?;
+            let (key, windows) = key?;
             let shapes = smallvec![self.shape(index, asked, windows)];
             Ok((id, Request { shapes, keys: smallvec![key] }))
         };
-        self.ids().zip(self.counters.iter().enumerate()).zip(self.windows(now, found)).map(refund).collect()
+        let counters = self.ids().zip(0..).zip(self.windows(now, found));
+        counters.zip(self.charged_keys(names, now, found)).map(refund).collect()
+    }
+
+    /// Returns every counter's key, by the window that was charged: `now` may lie before it.
+    fn charged_keys(
+        &self,
+        names: &Names,
+        now: Timestamp,
+        found: &[Found],
+    ) -> impl Iterator<Item = Result<(KeyText, Windows), StoreError>> {
+        let charged = self.counters.iter().zip(self.windows(now, found));
+        charged.map(|(named, window)| names.of(&named.counter, &named.who, || window.start()))
     }
 
     fn shape(&self, index: usize, asked: Asked, windows: Windows) -> Shape {
@@ -207,12 +242,20 @@ impl<'a> NamedCharges<'a> {
         self.states(|index| (found[index], found[index].window(&self.counters[index].counter, now)), now)
     }
 
-    /// As [`counted`](Self::counted), but all units except those of overdrafts were given back.
-    pub(crate) fn given_back(&self, now: Timestamp, found: &[Found]) -> Counted {
-        let counted = self.counted(now, found);
+    /// As [`counted`](Self::counted), but all units except those of [overdrafts](Self::overdrafts) were given back.
+    ///
+    /// # Errors
+    ///
+    /// As [`refunds`](Self::refunds).
+    pub(crate) fn given_back(
+        &self,
+        names: &Names,
+        now: Timestamp,
+        found: &[Found],
+    ) -> Result<Counted, StoreError> {
+        let (counted, overdrafts) = (self.counted(now, found), self.overdrafts(names, now, found)?);
         let each = counted.iter().zip(&self.indices);
-        each.map(|(state, &index)| if self.is_overdraft(index) { *state } else { state.with_units(0) })
-            .collect()
+        Ok(each.map(|(state, &index)| if overdrafts[index] { *state } else { state.with_units(0) }).collect())
     }
 
     /// Returns the states of all charges' quotas, as if nothing were used.
@@ -242,7 +285,7 @@ impl<'a> NamedCharges<'a> {
     /// Why the charge does not fit.
     fn reason(&self, charge: &Charge<'_>, index: usize, found: &Found) -> Option<Reason> {
         let used = match charge.counter().quota().count_denied() {
-            // Units of the same step on the same key count after the verdict, like its own.
+            // An overdraft is compared with what was used before the step, without the units of other counters on its key.
             CountDenied::Overdraft => found.before - found.others,
             CountDenied::No | CountDenied::Yes => found.before,
         };

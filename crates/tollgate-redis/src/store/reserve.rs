@@ -288,9 +288,10 @@ impl Reservation<'_, '_> {
             self.give_back(&mut charged, KeptCharges::Overdrafts),
             self.inner.ask_each(rest, Asked::Deny, self.begun)
         );
-        let given_back =
-            |(part, taken): (&SlotPart<'_>, &Taken)| part.named.given_back(taken.now, &taken.found);
-        let before = before.iter().zip(&charged).map(given_back).map(Ok);
+        let given_back = |(part, taken): (&SlotPart<'_>, &Taken)| {
+            part.named.given_back(&self.inner.names, taken.now, &taken.found)
+        };
+        let before = before.iter().zip(&charged).map(given_back);
         self.inner.joined(self.parts, before.chain([Ok(denied)]).chain(looked).collect())
     }
 
@@ -304,13 +305,18 @@ impl Reservation<'_, '_> {
     async fn give_back(&self, charged: &mut [Taken], kept: KeptCharges) -> bool {
         let (mut refunds, mut is_certain) = (Vec::new(), true);
         for (part, taken) in self.parts.iter().zip(charged) {
-            let Ok(units) = part.named.refunds(&self.inner.names, taken.now, &taken.found) else {
+            let (names, now) = (&self.inner.names, taken.now);
+            let (Ok(units), Ok(overdrafts)) = (
+                part.named.refunds(names, now, &taken.found),
+                part.named.overdrafts(names, now, &taken.found),
+            ) else {
                 is_certain = false;
                 continue;
             };
-            for (index, ((counter, mut refund), found)) in units.into_iter().zip(&mut taken.found).enumerate()
+            for (((counter, mut refund), found), is_overdraft) in
+                units.into_iter().zip(&mut taken.found).zip(overdrafts)
             {
-                let is_kept = kept == KeptCharges::Overdrafts && part.named.is_overdraft(index);
+                let is_kept = kept == KeptCharges::Overdrafts && is_overdraft;
                 if is_kept || found.after == found.before {
                     continue;
                 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Charge, Counted, PolicyQuota, Source, StoreError};
-use tollgate_redis::Identity;
+use tollgate_redis::{AcrossSlots, Identity, KeyLayout};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Cluster, Server, Software};
@@ -103,6 +103,24 @@ fn a_denial_keeps_overdrafts_in_every_slot() {
         assert_eq!(units(&block_on(store.charge(&charges)).unwrap()), ((false, 9), (true, 0)));
         let used = block_on(pair.used(&store));
         assert_eq!((used[own], used[other]), (19, 0));
+    }
+    // Another quota on the overdraft's key is charged with it: in the server, both are one counter.
+    let layout: KeyLayout = "{prefix}:{{{user}}}:{windows}:{window}".parse().unwrap();
+    let builder = on_cluster(&cluster).prefix("overdraft-key").across_slots(AcrossSlots::Reserve);
+    let store = build(builder.layout(layout));
+    for own in [0, 1] {
+        let pair = Pair::new(&cluster, ["9/3650d", "9/3650d"]).overdraft(own);
+        let plain = PolicyQuota::new("plain", "9/3650d".parse().unwrap());
+        let [overdraft, denied] =
+            if own == 0 { [pair.first(4), pair.second(10)] } else { [pair.second(4), pair.first(10)] };
+        let charges = [overdraft, Charge::new(&plain, &pair.keys[own], 2), denied];
+        block_on(store.reset(&overdraft.counter())).unwrap();
+        for used in [6, 12] {
+            let counted = block_on(store.charge(&charges)).unwrap();
+            let states: Vec<_> = counted.iter().map(|state| (state.used(), state.units())).collect();
+            assert_eq!(states[..2], [(used, 4), (used, 2)]);
+            assert_eq!(block_on(pair.used(&store))[own], used);
+        }
     }
 }
 

@@ -133,7 +133,9 @@ fn an_overdraft_on_the_counter_of_another_policy_is_charged_in_full() {
     block_on(store.reset(&Counter::new(&bytes, &key))).unwrap();
     assert_eq!(charge([(&strict, 4), (&bytes, 4)]), (true, true, 8));
     assert_eq!(charge([(&strict, 4), (&bytes, 4)]), (false, true, 16));
+    // Each time: a denial that charges the other policy's units is not repeated from memory.
     assert_eq!(charge([(&strict, 4), (&bytes, 0)]), (false, false, 20));
+    assert_eq!(charge([(&strict, 4), (&bytes, 0)]), (false, false, 24));
 }
 
 #[test]
