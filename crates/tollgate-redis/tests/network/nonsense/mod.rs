@@ -6,7 +6,9 @@
 
 mod liar;
 
-use tollgate::{Charge, Counter, Key, Mark, PolicyQuota, Quota, QuotaState, StoreError, Timestamp};
+use tollgate::{
+    Charge, CountDenied, Counter, Key, Mark, PolicyQuota, Quota, QuotaState, StoreError, Timestamp,
+};
 use tollgate_redis::{KeyLayout, RedisError, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, Connection, Server, Settings, Software};
@@ -40,6 +42,8 @@ enum Act {
 struct Session {
     act: Act,
     quotas: &'static [&'static str],
+    /// The index of a quota that is an overdraft.
+    overdraft: Option<usize>,
     layout: Option<&'static str>,
     /// What is used of each quota before.
     used: u64,
@@ -49,8 +53,15 @@ struct Session {
     step: i64,
 }
 
-const HOUR: Session =
-    Session { act: Act::Charge, quotas: &["4/1h"], layout: None, used: 1, at: NOON, step: 0 };
+const HOUR: Session = Session {
+    act: Act::Charge,
+    quotas: &["4/1h"],
+    overdraft: None,
+    layout: None,
+    used: 1,
+    at: NOON,
+    step: 0,
+};
 const LAYOUT: Option<&str> = Some("{prefix}:{policy}:{user}:{windows}:{window}");
 
 const SESSIONS: &[Session] = &[
@@ -61,6 +72,10 @@ const SESSIONS: &[Session] = &[
     Session { quotas: &["4/1m", "4/1h@first_hit"], ..HOUR },
     Session { layout: LAYOUT, ..HOUR },
     Session { used: 4, ..HOUR },
+    Session { overdraft: Some(0), ..HOUR },
+    Session { overdraft: Some(0), used: 4, ..HOUR },
+    Session { quotas: &["4/1m", "4/1h@first_hit"], overdraft: Some(1), ..HOUR },
+    Session { quotas: &["4/1m", "4/1h@first_hit"], overdraft: Some(0), used: 4, ..HOUR },
     Session { act: Act::Peek, ..HOUR },
     Session { act: Act::Record, ..HOUR },
     Session { act: Act::Set, ..HOUR },
@@ -106,8 +121,12 @@ impl Session {
     fn stage(self) -> Stage {
         let server = Settings::new(Software::Redis).steered_clock().start();
         server.clock().set(Timestamp::from_unix_millis(self.at));
-        let quotas =
-            self.quotas.iter().map(|quota| PolicyQuota::new("test", quota.parse().unwrap())).collect();
+        let quota = |(index, text): (usize, &&str)| {
+            let is_overdraft = self.overdraft == Some(index);
+            let count_denied = if is_overdraft { CountDenied::Overdraft } else { CountDenied::No };
+            PolicyQuota::new("test", text.parse().unwrap()).with_count_denied(count_denied)
+        };
+        let quotas = self.quotas.iter().enumerate().map(quota).collect();
         let liar = Liar::before(server.address());
         Stage { session: self, connection: server.connection(), server, liar, quotas, before: Vec::new() }
     }
