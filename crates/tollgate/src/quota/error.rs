@@ -6,6 +6,7 @@ use std::ops::Range;
 use thiserror::Error;
 
 use super::Quota;
+use crate::MANUAL;
 
 /// An invalid or conflicting quota: the kind of error and, if the quota was parsed, its place in the text.
 ///
@@ -35,17 +36,19 @@ pub enum QuotaErrorKind {
     /// The text means a bucket, as nginx's rates do.
     #[error(
         "Tollgate does not space requests evenly yet, as a bucket does, such as nginx's `10r/s`; for ten in each \
-         second, write 10/1s (docs/choosing.md#what-tollgate-cannot-do-yet)"
+         second, write 10/1s ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
     )]
     Bucket,
     /// The text means a sliding window.
     #[error(
         "Tollgate has no sliding windows yet; against bursts, add a short quota, such as 5/1s,100/1m \
-         (docs/choosing.md#what-tollgate-cannot-do-yet)"
+         ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
     )]
     SlidingWindow,
     /// The text means a number of requests at the same time.
-    #[error("Tollgate does not limit requests in flight yet (docs/choosing.md#what-tollgate-cannot-do-yet)")]
+    #[error(
+        "Tollgate does not limit requests in flight yet ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
+    )]
     InFlight,
     /// The window does not start with a whole number or a unit.
     #[error("the window must be a unit with or without a whole number, such as 90s or minute")]

@@ -52,7 +52,7 @@ use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp}
 /// while it queues or sleeps has been charged nothing. One that is dropped while a shared store is being asked may have
 /// been charged, like any step of a [`SharedLimiter`]; over a store in memory that cannot happen.
 ///
-/// If [denied requests count](crate::CountDenied::Yes), every denial on the way is charged as well.
+/// If [denied requests are charged](crate::CountDenied), every denial on the way is charged as well.
 ///
 /// # Examples
 ///
@@ -97,7 +97,7 @@ pub enum WaitError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The call would have to wait, and the [maximum number](Waiters::max_waiters) of callers wait already. It was
-    /// charged nothing, unless [denied requests count](crate::CountDenied::Yes). A retry helps once others have been
+    /// charged nothing, unless [denied requests are charged](crate::CountDenied). A retry helps once others have been
     /// served.
     #[error("too many callers are waiting already")]
     TooManyWaiters,
