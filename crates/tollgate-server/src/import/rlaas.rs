@@ -6,7 +6,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use tollgate::{CountDenied, OnStoreFailure, Quota};
+use tollgate::{CountDenied, MANUAL, OnStoreFailure, Quota};
 use tollgate_policy::{Config, ConfigError, Identity, Policies, Policy, Position, Problem, ProblemKind};
 use tollgate_redis::{KeyLayout, SmallFile};
 
@@ -131,12 +131,11 @@ fn algorithm(file: &SpringFile) -> Result<(), Problem> {
     let setting = file.setting(ALGORITHM).ok_or_else(|| missing(file, ALGORITHM))?;
     let message = match setting.resolve(&variable)?.as_str() {
         "fixed-window-algo" => return Ok(()),
-        "sliding-window-algo" => {
+        "sliding-window-algo" => format!(
             "`sliding-window-algo` is not supported: Tollgate counts in fixed windows. Use `fixed-window-algo`, \
              but note that up to twice `max-requests` can pass around the end of a window \
-             (docs/choosing.md#what-tollgate-cannot-do-yet)"
-                .to_owned()
-        }
+             ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
+        ),
         _ => format!("unknown algorithm `{}`: expected `fixed-window-algo`", setting.text),
     };
     Err(Problem::new(setting.at, ProblemKind::Other(message.into())))
