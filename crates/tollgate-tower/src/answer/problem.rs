@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tollgate::{Counted, Source, whole_seconds};
+use tollgate::{CountDenied, Counted, Reason, Source, whole_seconds};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Ground, PolicyDecision};
 
@@ -91,15 +91,67 @@ fn quota_exceeded(counted: &Counted, limit_headers: &LimitHeaders) -> String {
     let Some((quota, state)) = limit_headers.quotas().get(deciding).zip(counted.get(deciding)) else {
         return "denied".to_owned();
     };
+    let is_overdraft = quota.count_denied() == CountDenied::Overdraft;
     let (quota, remaining, limit) = (quota.quota(), state.remaining(), state.limit());
     // Of a failing store's policy, the limit is a share.
     let of = if state.source() == Source::Fallback { "this process's " } else { "" };
+    // An overdraft denies once nothing is left, whatever the cost.
+    let less = if is_overdraft { "" } else { ", less than the request costs" };
+    let recorded = if is_overdraft && state.units() > 0 { "; the cost was recorded" } else { "" };
     match state.retry_after() {
         Some(wait) => format!(
-            "{quota} has {remaining} of {of}{limit} left, less than the request costs; the next window starts in {} s",
+            "{quota} has {remaining} of {of}{limit} left{less}{recorded}; the next window starts in {} s",
             whole_seconds(wait)
         ),
-        None if limit == 0 => "the limit is 0: everything is denied".to_owned(),
+        None if state.reason() == Some(Reason::CostExceedsShare) => format!(
+            "the cost is above this process's share of {limit}; it can be admitted once the store answers again"
+        ),
+        None if limit == 0 => format!("the limit is 0: everything is denied{recorded}"),
         None => format!("the cost is above the limit of {quota} and can never be admitted"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Limiter, MemoryStore, PolicyQuota, Quota, QuotaState, Timestamp};
+
+    use super::*;
+    use crate::headers::HeaderFormat;
+
+    /// During an outage, a client that asked for 3 of a limit of 4 was told that its cost was above the limit of 4 and
+    /// could never be admitted, and gave up for good.
+    #[test]
+    fn a_cost_above_the_share_can_be_admitted_later() {
+        let quota = Quota::per_minute(4);
+        let share = Quota::per_minute(2);
+        let now = Timestamp::from_unix_millis(0);
+        let window = quota.window_at(&"alice".into(), now);
+        let state = QuotaState::in_window(&share, 0, window, now, Some(Reason::CostExceedsShare));
+        let counted: Counted = [state.with_source(Source::Fallback)].into_iter().collect();
+        let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, &[PolicyQuota::new("default", quota)]);
+        assert_eq!(
+            DenialProblem::of_quotas(&counted, &limit_headers).detail,
+            "the cost is above this process's share of 2; it can be admitted once the store answers again"
+        );
+    }
+
+    /// A peek at cost 0 was told that less was left than it costs, and a charged denial did not say that it was.
+    #[test]
+    fn an_overdraft_says_whether_the_denied_cost_was_recorded() {
+        let limiter = Limiter::builder("default")
+            .quota(Quota::per_day(3))
+            .count_denied(CountDenied::Overdraft)
+            .build(MemoryStore::new())
+            .unwrap();
+        let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, limiter.quotas());
+        let detail = |counted: &Counted| {
+            let detail = DenialProblem::of_quotas(counted, &limit_headers).detail;
+            detail.rsplit_once("; ").map(|(left, _)| left.to_owned())
+        };
+        assert!(limiter.check_cost("alice", 5).is_ok_and(|decision| decision.is_allowed()));
+        let looked = limiter.peek("alice").unwrap();
+        assert_eq!(detail(looked.quotas()).as_deref(), Some("3/1d has 0 of 3 left"));
+        let denied = limiter.check("alice").unwrap();
+        assert_eq!(detail(denied.quotas()).as_deref(), Some("3/1d has 0 of 3 left; the cost was recorded"));
     }
 }
