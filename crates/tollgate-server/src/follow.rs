@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::Signal;
+use tokio::task::JoinError;
 use tokio::time::{self, Sleep};
 use tracing::error;
 
@@ -94,9 +95,9 @@ pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mu
         });
         match glance.await {
             Ok(Glance::Settled) => unsettled = None,
-            // It panicked: a bug of ours. The next change, or the next signal, tries again.
+            // The next look tries again.
             Err(failure) => {
-                error!(cause = cause.name(), %failure, "a reload ended unexpectedly: nothing has changed");
+                log_panic(cause, &failure);
                 unsettled = None;
             }
             Ok(Glance::Same) => {}
@@ -105,6 +106,11 @@ pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mu
             }
         }
     }
+}
+
+/// Logs that a reload panicked, which is a bug of ours.
+pub(crate) fn log_panic(cause: Cause, failure: &JoinError) {
+    error!(cause = cause.name(), %failure, "a reload ended unexpectedly: nothing has changed");
 }
 
 impl Cause {
@@ -130,11 +136,12 @@ impl Cause {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use std::io::{self, Write};
     use std::sync::Mutex;
 
     use tokio::signal::unix::{SignalKind, signal};
+    use tracing::subscriber::DefaultGuard;
 
     use super::*;
 
@@ -151,7 +158,20 @@ mod tests {
 
     /// The lines of a log.
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    pub(crate) struct Lines(Arc<Mutex<Vec<u8>>>);
+
+    impl Lines {
+        /// Collects the lines of this thread until the guard is dropped.
+        pub(crate) fn start(&self) -> DefaultGuard {
+            let writer = self.clone();
+            let log = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+            tracing::subscriber::set_default(log)
+        }
+
+        pub(crate) fn text(&self) -> String {
+            String::from_utf8(self.0.lock().unwrap().clone()).unwrap()
+        }
+    }
 
     impl Write for Lines {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
@@ -167,10 +187,8 @@ mod tests {
     #[tokio::test]
     async fn a_panic_in_a_reload_is_logged_and_the_next_look_is_taken() {
         let lines = Lines::default();
-        let writer = lines.clone();
-        let log = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
-        let _log = tracing::subscriber::set_default(log);
-        let logged = || String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let _log = lines.start();
+        let logged = || lines.text();
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file.yaml");
         let hangup = signal(SignalKind::window_change()).unwrap();

@@ -10,7 +10,7 @@ use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_policy::ConfigError;
 use tracing::{error, info};
 
-use crate::follow::{Cause, Followed, Glance};
+use crate::follow::{self, Cause, Followed, Glance};
 use crate::followed_files::FollowedFiles;
 use crate::log_gap::LogGap;
 use crate::look::Look;
@@ -52,7 +52,7 @@ pub(crate) trait Reread: Send + Sync {
     /// Returns the outcomes of reloads so far.
     fn state(&self) -> &Arc<ReloadState>;
 
-    /// Reads the file, as [`Reloads::reload`].
+    /// Reads the file, as [`Reloads::reload`]. Call [`reread`] from async code.
     ///
     /// # Errors
     ///
@@ -68,6 +68,18 @@ impl<T: Subject> Reread for Reloads<T> {
     fn reread(&self, cause: Cause) -> Result<Reloaded, ReloadError> {
         self.reload(cause)
     }
+}
+
+/// Reads the file on another thread, because a large one takes a while. Returns `None` if that panicked, which is a bug
+/// of ours and is logged; nothing has changed then.
+pub(crate) async fn reread(reloads: Arc<dyn Reread>, cause: Cause) -> Option<Result<Reloaded, ReloadError>> {
+    let state = Arc::clone(reloads.state());
+    let reloaded = tokio::task::spawn_blocking(move || reloads.reread(cause)).await;
+    let panicked = reloaded.as_ref().err().filter(|_| state.panic_logged.passes(REPEAT_GAP));
+    if let Some(failure) = panicked {
+        follow::log_panic(cause, failure);
+    }
+    reloaded.ok()
 }
 
 /// Keeps a subject in step with its file.
@@ -88,6 +100,7 @@ pub(crate) struct ReloadState {
     failed: AtomicU64,
     /// Why the last version of the file did not become live.
     failure: Mutex<Option<Arc<Failure>>>,
+    panic_logged: LogGap,
 }
 
 /// Why a file did not become live.
@@ -134,21 +147,29 @@ impl<T: Subject> Reloads<T> {
     }
 
     fn take(&self, subject: &mut T, look: Look, cause: Cause) -> Result<Reloaded, ReloadError> {
-        if cause.is_guess() && subject.files().are_known(&look) {
+        if cause.is_guess() && self.are_known(subject, &look) {
             // The event was about another file in the folder.
             self.state.found_in_step();
             return Ok(Reloaded::Unchanged(subject.version()));
         }
-        match subject.read(look) {
+        let outcome = match subject.read(look) {
             Ok(content) => Ok(self.make_live(subject, content, cause)),
             Err(error) => Err(self.fail(subject, error, cause)),
-        }
+        };
+        self.subject.clear_poison();
+        outcome
+    }
+
+    /// Returns whether these are the texts of the last read, and a reload of them has ended. A panic in a reload poisons
+    /// the lock of the subject until another one ends, so the next look tries again.
+    fn are_known(&self, subject: &T, look: &Look) -> bool {
+        !self.subject.is_poisoned() && subject.files().are_known(look)
     }
 
     fn make_live(&self, subject: &mut T, content: T::Content, cause: Cause) -> Reloaded {
+        let changes = subject.make_live(content);
         *lock(&self.state.failure) = None;
         self.state.found_in_step();
-        let changes = subject.make_live(content);
         let (file, version) = (subject.files().name(), subject.version());
         match changes {
             None => {
@@ -166,8 +187,8 @@ impl<T: Subject> Reloads<T> {
         }
     }
 
-    /// Returns whether the log has room for a line that says the same as an earlier one. Whoever may reload could fill
-    /// the log with requests.
+    /// Returns whether the log has room for a line that says the same as an earlier one. Otherwise, callers that may
+    /// reload could fill the log with requests.
     fn may_repeat(&self, cause: Cause) -> bool {
         cause != Cause::Request || self.repeat_logged.passes(REPEAT_GAP)
     }
@@ -200,7 +221,7 @@ impl<T: Subject> Followed for Reloads<T> {
         let look = subject.files().look();
         let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
         let is_doubtful = cause.is_doubtful() || cause == Cause::Rename && subject.files().are_several();
-        if !is_doubtful || subject.files().are_known(&look) || is_same && is_over {
+        if !is_doubtful || self.are_known(&subject, &look) || is_same && is_over {
             // The result is already in the log.
             let _ = self.take(&mut subject, look, cause);
             return Glance::Settled;
@@ -216,9 +237,9 @@ impl<T: Subject> Followed for Reloads<T> {
 impl ReloadState {
     /// Creates the state of a file that has just become live.
     fn new() -> Self {
-        let (replaced, unchanged, failed) = Default::default();
+        let (replaced, unchanged, failed, failure, panic_logged) = Default::default();
         let in_step = Mutex::new(Stopwatch::start());
-        Self { in_step, replaced, unchanged, failed, failure: Mutex::default() }
+        Self { in_step, replaced, unchanged, failed, failure, panic_logged }
     }
 
     /// Notes that the file was read unchanged. Unless it was invalid, it matches the live content.
@@ -266,14 +287,101 @@ pub(crate) fn in_short(all: impl Iterator<Item = String>, separator: &str) -> St
     if more.is_empty() { text } else { format!("{text}{separator}and {} more", more.len()) }
 }
 
-/// Nothing under these locks leaves a half-made change.
+/// A panic under these locks leaves no half-made change, but perhaps a file that was read and is not live; see
+/// [`Reloads::are_known`].
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use super::*;
+    use crate::follow::tests::Lines;
+    use crate::look::Files;
+
+    /// Panics when it makes a file live, so many times.
+    struct Panicking {
+        files: FollowedFiles,
+        panics: u32,
+        live: u64,
+    }
+
+    impl Panicking {
+        fn reloads(path: &Path, panics: u32) -> Reloads<Self> {
+            std::fs::write(path, "one\n").unwrap();
+            let (files, ()) = FollowedFiles::load(Files::One(path.into()), |_| Ok(())).unwrap();
+            Reloads::new(Self { files, panics, live: 1 })
+        }
+    }
+
+    impl Subject for Panicking {
+        const NAME: &'static str = "texts";
+
+        type Content = ();
+
+        fn files(&self) -> &FollowedFiles {
+            &self.files
+        }
+
+        fn rest(&self, _: &Look) -> Duration {
+            Duration::ZERO
+        }
+
+        fn read(&mut self, look: Look) -> Result<(), ConfigError> {
+            self.files.read(look, |_| Ok(()))
+        }
+
+        fn make_live(&mut self, (): ()) -> Option<String> {
+            if self.panics > 0 {
+                self.panics -= 1;
+                panic!("a bug of ours");
+            }
+            self.live += 1;
+            Some("a change".to_owned())
+        }
+
+        fn version(&self) -> u64 {
+            self.live
+        }
+    }
+
+    /// The texts of such a file counted as live: no later look read it again, and its age was 0.
+    #[test]
+    fn a_file_whose_reload_panicked_is_read_again_at_the_next_look() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file.yaml");
+        let reloads = Arc::new(Panicking::reloads(&path, 1));
+        std::fs::write(&path, "two\n").unwrap();
+        let panicking = Arc::clone(&reloads);
+        std::thread::spawn(move || panicking.reload(Cause::Interval)).join().unwrap_err();
+        let Glance::Changed(look, _) = reloads.glance(None, false, Cause::Interval) else {
+            panic!("the file is not live");
+        };
+        assert!(matches!(reloads.glance(Some(&look), true, Cause::Interval), Glance::Settled));
+        assert_eq!(lock(&reloads.subject).live, 2);
+        // It is known from now on.
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(2));
+        assert_eq!(reloads.state().counts(), [("replaced", 1), ("unchanged", 0), ("failed", 0)]);
+    }
+
+    /// The caller got 503, and the log had no line of ours about the reason.
+    #[tokio::test]
+    async fn panics_in_reloads_by_request_are_logged_once_a_second() {
+        let lines = Lines::default();
+        let _log = lines.start();
+        let folder = tempfile::tempdir().unwrap();
+        let reloads = Arc::new(Panicking::reloads(&folder.path().join("file.yaml"), 3));
+        for _ in 0..3 {
+            assert!(reread(Arc::clone(&reloads) as Arc<dyn Reread>, Cause::Request).await.is_none());
+        }
+        let log = lines.text();
+        assert!(log.contains("ERROR") && log.contains("cause=\"request\""), "{log}");
+        assert!(log.contains("a bug of ours"), "{log}");
+        assert!(log.matches("a reload ended unexpectedly").count() <= 2, "{log}");
+        assert!(reread(reloads, Cause::Request).await.is_some_and(|reloaded| reloaded.is_ok()));
+    }
 
     #[test]
     fn prints_the_first_of_many_and_the_number_of_the_rest() {

@@ -23,7 +23,12 @@ pub const ADVICE: &str = "allow the process more threads (`ulimit -u`, in system
                       containers the limit of pids)";
 
 /// A thread for work that blocks stays this long without work: for good, because the system may refuse another one.
+/// [`MAX_BLOCKING`] bounds how many there are.
 const KEEP_ALIVE: Duration = Duration::from_secs(u32::MAX as u64);
+
+/// The most threads for work that blocks. Each reload by a request occupies one until earlier reloads have ended; the
+/// rest is for secrets that are read and names that are looked up for new connections to the store.
+const MAX_BLOCKING: usize = 64;
 
 /// Starts the threads of a command: one for each processor, and one for work that blocks, such as a reload.
 ///
@@ -35,8 +40,9 @@ const KEEP_ALIVE: Duration = Duration::from_secs(u32::MAX as u64);
 pub fn start() -> anyhow::Result<Runtime> {
     let usual = panic::take_hook();
     panic::set_hook(Box::new(end));
-    let runtime = Builder::new_multi_thread().enable_all().thread_keep_alive(KEEP_ALIVE).build();
-    let runtime = runtime.context(ADVICE)?;
+    let mut builder = Builder::new_multi_thread();
+    builder.enable_all().thread_keep_alive(KEEP_ALIVE).max_blocking_threads(MAX_BLOCKING);
+    let runtime = builder.build().context(ADVICE)?;
     let begun = runtime.block_on(async { time::timeout(THREAD_TIME, spawn_blocking(|| ())).await });
     panic::set_hook(usual);
     // Tokio may also wait for a thread that never comes.

@@ -127,9 +127,12 @@ impl Watch {
             if armed.watcher.is_some() && !is_rerouted && armed.route == route {
                 break;
             }
-            // The earlier watcher is dropped only when the new one watches.
             let (watcher, failure) = self.watcher(&route);
-            *armed = Armed { route, watcher, failure, ..*armed };
+            if !armed.replace(route, watcher, failure) {
+                // Relaxed, as above.
+                self.seen.rerouted.fetch_or(is_rerouted, Ordering::Relaxed);
+                break;
+            }
         }
         if let (Some(error), false) = (&armed.failure, armed.is_told_late) {
             let files = &self.files;
@@ -160,6 +163,24 @@ impl Watch {
             }
         }
         (Some(watcher), failure)
+    }
+}
+
+impl Armed {
+    /// Takes the new watcher, and drops the earlier one only then. If the system refuses a new one, the earlier watcher
+    /// stays, because most changes are still on its way. Returns whether there is a new one.
+    fn replace(
+        &mut self,
+        route: Route,
+        watcher: Option<RecommendedWatcher>,
+        failure: Option<notify::Error>,
+    ) -> bool {
+        self.failure = failure;
+        let is_new = watcher.is_some();
+        if is_new {
+            (self.route, self.watcher) = (route, watcher);
+        }
+        is_new
     }
 }
 
@@ -199,8 +220,8 @@ impl Route {
         route
     }
 
-    /// Adds the folders on the way to one file, or to a folder of files. Links are followed one by one, because each may
-    /// be swapped.
+    /// Adds the folders on the way to one file, or to a folder of files. Links are followed one by one, because each
+    /// may be swapped.
     fn add(&mut self, file: &Path) {
         let absolute = std::path::absolute(file).unwrap_or_else(|_| file.into());
         let (mut at, mut links, is_folder) = (PathBuf::new(), 0, file.is_dir());
@@ -330,6 +351,17 @@ mod tests {
         let cause = time::timeout(IN_TIME, watch.changed()).await;
         assert!(cause.is_ok_and(|cause| cause != Cause::Interval), "no event in time");
         watch.arm();
+    }
+
+    /// A process at its limit of watchers lost the one that it had, and noticed every later edit after half a minute.
+    #[tokio::test]
+    async fn the_earlier_watcher_stays_if_the_system_refuses_a_new_one() {
+        let (folder, watch) = watched("file.yaml", |folder| write(&folder.join("file.yaml"))).await;
+        let refused = notify::Error::generic("too many watchers");
+        assert!(!watch.armed.lock().unwrap().replace(Route::default(), None, Some(refused)));
+        write(&folder.path().join("file.yaml"));
+        let cause = time::timeout(IN_TIME, watch.changed()).await;
+        assert!(cause.is_ok_and(|cause| cause != Cause::Interval), "no event in time");
     }
 
     /// A release was a swapped link: it was noticed after half a minute, and so was every later edit of its files, for

@@ -14,7 +14,7 @@ use super::wire::ReloadRequest;
 use super::{Edge, Reply, body, json, reply};
 use crate::caller::Caller;
 use crate::follow::Cause;
-use crate::reload::Reloaded;
+use crate::reload::{self, Reloaded};
 use crate::store::ServedStore;
 
 /// The live policies.
@@ -156,18 +156,15 @@ impl<S: ServedStore + 'static> Edge<S> {
                 "the policies are from flags: there is no file",
             ));
         };
-        let reloads = Arc::clone(reloads);
-        // Reading a large file takes a while; other requests are answered meanwhile.
-        let reloaded = tokio::task::spawn_blocking(move || reloads.reread(Cause::Request)).await;
-        match reloaded {
-            Ok(Ok(Reloaded::Replaced(version))) => {
+        match reload::reread(Arc::clone(reloads), Cause::Request).await {
+            Some(Ok(Reloaded::Replaced(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: true, version }))
             }
-            Ok(Ok(Reloaded::Unchanged(version))) => {
+            Some(Ok(Reloaded::Unchanged(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: false, version }))
             }
-            Ok(Err(error)) => Err(Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
-            Err(_) => Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, "the reload was cut short")),
+            Some(Err(error)) => Err(Rejection::new(StatusCode::UNPROCESSABLE_ENTITY, error.to_string())),
+            None => Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, "the reload was cut short")),
         }
     }
 }
