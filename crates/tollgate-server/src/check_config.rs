@@ -60,7 +60,7 @@ pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
     let report = match checked {
         Ok(config) => {
             let (fit, _) = StoreFit::of_file(&config, &flags);
-            let warnings = joined_values::warnings(&config, fit.layout());
+            let warnings = joined_values::with_those_of_file(&config, fit.layout());
             Report {
                 file,
                 valid: true,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError};
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
-use tollgate_policy::{PolicyLimiter, Printable, WhenFull};
+use tollgate_policy::{PolicyLimiter, WhenFull};
 use tracing::warn;
 
 use crate::caller::{Caller, OtherPolicy};
@@ -96,7 +96,6 @@ impl<S: ServedStore> EnvoyEngine<S> {
             full_logged,
             uncharged,
         };
-        log_warnings(&engine.limiter.live());
         (engine, files)
     }
 
@@ -124,10 +123,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
                 if response.is_without_room {
                     self.note_full();
                 }
-                if let Some(descriptor) = response.uncharged.and_then(|index| request.descriptors.get(index))
-                {
-                    self.uncharged.note_limit(request.domain, descriptor);
-                }
+                self.uncharged.note_response(request, response);
                 self.metrics.checked(CheckSource::of_envoy(response, self.on_store_failure));
                 self.metrics.took(stopwatch.elapsed());
             }
@@ -181,7 +177,6 @@ impl<S> EnvoyEngine<S> {
 
     /// Makes these limits live, unless they are the live ones. Returns whether they became live.
     pub(crate) fn replace(&self, domains: Domains) -> bool {
-        log_warnings(&domains);
         let differs = !domains.is_same_as(&self.limiter.live());
         if differs {
             self.limiter.replace(domains);
@@ -203,12 +198,6 @@ impl<S> EnvoyEngine<S> {
     /// Returns the folder of the files.
     pub(crate) fn source(&self) -> &str {
         &self.source
-    }
-}
-
-fn log_warnings(domains: &Domains) {
-    for warning in domains.warnings() {
-        warn!("{}", Printable(&warning.to_string()));
     }
 }
 

@@ -1,19 +1,24 @@
 //! Warns about policies whose values a key layout joins so that different ones may share a counter.
 
-use tollgate_policy::{Config, Identity, Policy, Warning, WarningKind};
+use tollgate_policy::{Config, Identity, Policies, Policy, Warning, WarningKind};
 use tollgate_redis::KeyLayout;
 
 /// Returns the warnings of the file, and those about its policies in a store with this layout.
-pub(crate) fn warnings(config: &Config, layout: Option<&KeyLayout>) -> Box<[Warning]> {
+pub(crate) fn with_those_of_file(config: &Config, layout: Option<&KeyLayout>) -> Box<[Warning]> {
+    config.warnings().iter().cloned().chain(warnings(config.policies(), layout)).collect()
+}
+
+/// Returns the warnings about policies in a store with this layout.
+pub(crate) fn warnings(policies: &Policies, layout: Option<&KeyLayout>) -> Box<[Warning]> {
     let joining = layout.and_then(|layout| Some((layout, layout.values_before_joined()?)));
     let of_layout = joining.into_iter().flat_map(|(layout, named)| {
-        let policies = config.policies().as_slice().iter();
+        let policies = policies.as_slice().iter();
         let joined = policies.filter(move |policy| counts(policy) && joins_texts(policy.identity(), named));
         joined.map(move |policy| {
             Warning::of(policy, WarningKind::JoinedValues { layout: layout.to_string().into() })
         })
     });
-    config.warnings().iter().cloned().chain(of_layout).collect()
+    of_layout.collect()
 }
 
 fn counts(policy: &Policy) -> bool {

@@ -101,6 +101,7 @@ mod tls;
 mod trials_header;
 mod uncharged_log;
 pub mod version;
+mod warning_log;
 mod watch;
 mod watchdog;
 mod with_sources;

@@ -4,19 +4,22 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_envoy::{Domains, SameDomain};
+use tollgate_envoy::{Domains, SameDomain, Warning};
 use tollgate_policy::ConfigError;
 
 use crate::envoy::EnvoyEngine;
 use crate::followed_files::FollowedFiles;
 use crate::look::{Files, Look};
 use crate::reload::Subject;
+use crate::warning_log;
 
 /// The files of all domains.
 #[derive(Debug)]
 pub(crate) struct DomainFiles {
     files: FollowedFiles,
     same_domain: SameDomain,
+    /// Warnings that were logged already.
+    warned: Box<[Warning]>,
 }
 
 /// The limits of an engine, and their files.
@@ -35,16 +38,25 @@ impl DomainFiles {
         let (files, domains) = FollowedFiles::load(Files::Policies(vec![folder]), |sources| {
             Domains::parse(sources, same_domain)
         })?;
-        Ok((Self { files, same_domain }, domains))
+        Ok((Self { files, same_domain, warned: [].into() }, domains))
     }
 
     pub(crate) const fn files(&self) -> &FollowedFiles {
         &self.files
     }
+
+    /// Logs probable mistakes, unless they are those of the last call, and only the first of very many.
+    fn log_warnings(&mut self, domains: &Domains) {
+        if *self.warned != *domains.warnings() {
+            self.warned = domains.warnings().into();
+            warning_log::log_first(self.warned.iter(), self.files.name(), "correct these to see them");
+        }
+    }
 }
 
 impl<S> LiveDomains<S> {
-    pub(crate) fn new(engine: Arc<EnvoyEngine<S>>, files: DomainFiles) -> Self {
+    pub(crate) fn new(engine: Arc<EnvoyEngine<S>>, mut files: DomainFiles) -> Self {
+        files.log_warnings(&engine.live());
         Self { engine, files }
     }
 }
@@ -69,6 +81,7 @@ impl<S: Send + Sync + 'static> Subject for LiveDomains<S> {
     }
 
     fn make_live(&mut self, domains: Domains) -> Option<String> {
+        self.files.log_warnings(&domains);
         let told = told(&domains);
         self.engine.replace(domains).then_some(told)
     }

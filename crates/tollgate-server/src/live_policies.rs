@@ -44,7 +44,7 @@ impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
 
     fn make_live(&mut self, config: Config) -> Option<String> {
         let Self { limiter, file } = self;
-        if file.has_another_store(&config) {
+        if file.change_to_another_store(&config) {
             warn!(file = file.name(), "`store:` has changed; the change takes effect at the next start");
         }
         file.log_warnings(&file.warnings(&config));
@@ -63,8 +63,8 @@ impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
     }
 }
 
-/// Frees policies on this thread. Whoever drops them last frees them, which takes a tenth of a second if they are many,
-/// and a request that is being decided holds them as well.
+/// Frees policies on this thread. The last holder frees them, which takes a tenth of a second if they are many, and a
+/// request that is being decided holds them as well.
 fn free_here(policies: Arc<PolicySet>) {
     const MAX_WAIT: Duration = Duration::from_secs(1);
     const STEP: Duration = Duration::from_millis(1);

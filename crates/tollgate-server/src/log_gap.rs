@@ -22,8 +22,8 @@ pub(crate) struct LogGap {
 
 /// One gap for each of many names.
 ///
-/// Policies come and go, so each name is hashed to one of these places. Names with the same place share a gap; there are
-/// enough places to make that rare.
+/// Policies come and go, so each name is hashed to one of these places. Names with the same place share a gap; there
+/// are enough places to make that rare.
 #[derive(Debug)]
 pub(crate) struct LogGaps(Box<[LogGap]>);
 
@@ -38,17 +38,22 @@ impl Default for LogGaps {
 impl LogGaps {
     /// Returns whether a line about this name may pass now, as [`LogGap::passes`] does.
     pub(crate) fn pass(&self, name: impl Hash, gap: Duration) -> bool {
+        self.pass_at(elapsed(), name, gap)
+    }
+
+    /// As `pass`, at this time on the stopwatch.
+    pub(crate) fn pass_at(&self, elapsed: Duration, name: impl Hash, gap: Duration) -> bool {
         // No random key: names come from the operator, so nobody provokes collisions.
         let hashing = BuildHasherDefault::<DefaultHasher>::default();
         let place = self.0.get(hashing.hash_one(name) as usize % PLACES);
-        place.is_some_and(|place| place.passes(gap))
+        place.is_some_and(|place| place.passes_at(elapsed, gap))
     }
 }
 
 impl LogGap {
     /// Returns whether a line may pass now. If so, no other one passes for this long.
     pub(crate) fn passes(&self, gap: Duration) -> bool {
-        self.passes_at(STOPWATCH.elapsed(), gap)
+        self.passes_at(elapsed(), gap)
     }
 
     fn passes_at(&self, elapsed: Duration, gap: Duration) -> bool {
@@ -59,6 +64,11 @@ impl LogGap {
         millis(elapsed) >= until
             && self.until.compare_exchange(until, next, Ordering::Relaxed, Ordering::Relaxed).is_ok()
     }
+}
+
+/// Returns the time on the stopwatch of all gaps.
+pub(crate) fn elapsed() -> Duration {
+    STOPWATCH.elapsed()
 }
 
 #[cfg(test)]

@@ -4,17 +4,14 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_policy::{Config, ConfigError, Printable, Sources, StoreSettings, Warning, WarningKind};
+use tollgate_policy::{Config, ConfigError, Sources, StoreSettings, Warning, WarningKind};
 use tollgate_redis::KeyLayout;
-use tracing::warn;
 
 use crate::fit::{StoreFit, StoreFlags};
 use crate::followed_files::FollowedFiles;
 use crate::joined_values;
 use crate::look::{Files, Look};
-
-/// The most warnings of one read that are logged.
-const MAX_LOGGED: usize = 100;
+use crate::warning_log;
 
 /// Policy files that are read together.
 #[derive(Debug)]
@@ -26,6 +23,8 @@ pub(crate) struct PolicyFiles {
     warned: Box<[Warning]>,
     /// The store that the service started with.
     store: Option<StoreSettings>,
+    /// The store of the last read.
+    last_store: Option<StoreSettings>,
     /// The policies that the store can count. The files may hold no others.
     fit: StoreFit,
 }
@@ -42,7 +41,8 @@ impl PolicyFiles {
         })?;
         let (fit, _) = StoreFit::of_file(&config, flags);
         let (names, store) = (config.files().into(), config.store().cloned());
-        Ok((Self { files, names, warned: [].into(), store, fit }, config))
+        let last_store = store.clone();
+        Ok((Self { files, names, warned: [].into(), store, last_store, fit }, config))
     }
 
     /// Returns the layout of the store's keys, unless it is Tollgate's own.
@@ -76,7 +76,7 @@ impl PolicyFiles {
 
     /// Returns probable mistakes in these files, with this store.
     pub(crate) fn warnings(&self, config: &Config) -> Box<[Warning]> {
-        joined_values::warnings(config, self.fit.layout())
+        joined_values::with_those_of_file(config, self.fit.layout())
     }
 
     /// Logs probable mistakes that were not there before, and only the first of very many. A mistake that only moved is
@@ -89,21 +89,22 @@ impl PolicyFiles {
         let is_new = |warning: &&Warning| {
             warned.get(warning.policy()).is_none_or(|kinds| !kinds.contains(&warning.kind()))
         };
-        let mut new = warnings.iter().filter(is_new);
-        for warning in new.by_ref().take(MAX_LOGGED) {
+        let with_file = |warning: &Warning| {
             let file = self.names.get(warning.at().file as usize).map_or("", AsRef::as_ref);
-            warn!("{}:{warning}", Printable(file));
-        }
-        let more = new.count();
-        if more > 0 {
-            warn!(file = self.name(), more, "there are more warnings; `tollgate check-config` lists them");
-        }
+            format!("{file}:{warning}")
+        };
+        let new = warnings.iter().filter(is_new).map(with_file);
+        warning_log::log_first(new, self.name(), "`tollgate check-config` lists them");
         self.warned = warnings.into();
     }
 
-    /// Returns whether the files name another store than the one in use.
-    pub(crate) fn has_another_store(&self, config: &Config) -> bool {
-        self.store.as_ref() != config.store()
+    /// Returns whether the files name another store than the one in use, and did not at the last call.
+    pub(crate) fn change_to_another_store(&mut self, config: &Config) -> bool {
+        let is_same = self.last_store.as_ref() == config.store();
+        if !is_same {
+            self.last_store = config.store().cloned();
+        }
+        !is_same && self.store.as_ref() != config.store()
     }
 }
 

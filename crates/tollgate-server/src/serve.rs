@@ -41,6 +41,7 @@ use crate::shutdown::{Hangup, Signals, hangup};
 use crate::socket;
 use crate::store::{self, Metered, ServedStore, StoreSetup};
 use crate::tls::{ListenerTls, ServerTls};
+use crate::warning_log;
 use crate::watch::Watch;
 use crate::watchdog::Lifetime;
 
@@ -275,6 +276,12 @@ impl Server {
             None => example::check(&policies),
         };
         notes.iter().for_each(|note| info!(source, "{note}"));
+        if file.is_none() {
+            let warnings = warnings.iter().map(|warning| {
+                format!("policy `{}`: {} [{}]", warning.policy(), warning.kind(), warning.code())
+            });
+            warning_log::log_first(warnings, &source, "correct these to see them");
+        }
         let limiter = PolicyLimiter::new(store, policies, &source)
             .memory(memory.clone())
             .when_full(when_full)

@@ -18,6 +18,7 @@ use crate::fit::{Misfit, StoreFit, StoreFlags};
 use crate::flags::{self, FlagsError};
 use crate::http::{Asking, Dialect};
 use crate::import::{Import, ImportError, Imported, ImportedDomains, other_spring_variables};
+use crate::joined_values;
 use crate::listener::AllowedHosts;
 use crate::policy_files::PolicyFiles;
 use crate::principals::{Principal, PrincipalFile};
@@ -87,7 +88,7 @@ pub(crate) struct InitialPolicies {
     pub(crate) file: Option<PolicyFiles>,
     /// Notes for the log, one a line.
     pub(crate) notes: Vec<String>,
-    /// Probable mistakes in the file.
+    /// Probable mistakes.
     pub(crate) warnings: Box<[Warning]>,
     /// Whether a flag overrides the store of the file.
     pub(crate) other_store: bool,
@@ -405,7 +406,11 @@ fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
         ("--answers", args.answers.is_some(), ""),
         ("--receipt-secret-file", args.receipt_secret_file.is_some(), ", without receipts"),
         ("--trusted-proxy", !args.trusted_proxies.is_empty(), ", and not at `/forward-auth`"),
-        ("--trials-header", args.trials_header, ", with other names for what is on trial"),
+        (
+            "--trials-header",
+            args.trials_header,
+            ", and their limits in shadow mode are not named in a header",
+        ),
     ];
     match flags.into_iter().find(|(_, is_set, _)| *is_set) {
         Some((flag, _, effect)) => Err(SettingsError::NeedlessForDomains { flag, effect }),
@@ -458,7 +463,9 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let store = args.store.as_ref().map(|url| StoreSetup::new(url, layout, &args.store_args));
     let store = store.transpose()?;
     let store = store.map(|store| fitting(store, &policies, args)).transpose()?;
+    let warnings = joined_values::warnings(&policies, layout);
     let policies = InitialPolicies::without_file(policies, flags::SOURCE.into(), Vec::new());
+    let policies = InitialPolicies { warnings, ..policies };
     Ok(Resolved { policies, envoy: None, store, dialect: None })
 }
 
@@ -485,7 +492,9 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         return Err(SettingsError::OtherAnswers { asked, imported });
     }
     let store = fitting(store, &imported.policies, args)?;
+    let warnings = joined_values::warnings(&imported.policies, store.layout.as_ref());
     let policies = InitialPolicies::without_file(imported.policies, imported.source, imported.notes);
+    let policies = InitialPolicies { warnings, ..policies };
     Ok(Resolved { policies, envoy: None, store: Some(store), dialect: imported.dialect })
 }
 

@@ -1,12 +1,14 @@
 //! Log lines about costs that were denied although units were left, and so were charged to nobody.
 //!
-//! That is right if the denial prevents the work, and wrong if the work is already done: then the budget is never used up.
-//! Only the operator knows which of the two it is.
+//! That is right if the denial prevents the work, and wrong if the work is already done: then the budget is never used
+//! up. Only the operator knows which of the two it is.
+//!
+//! Decisions without the store are left out: they count against shares of the limits.
 
 use std::time::Duration;
 
-use tollgate::MANUAL;
-use tollgate_envoy::Descriptor;
+use tollgate::{MANUAL, Source};
+use tollgate_envoy::{Request, Response};
 use tollgate_policy::{PolicyDecision, Printable, QuotaStanding};
 use tracing::info;
 
@@ -22,6 +24,9 @@ pub(crate) struct UnchargedLog(LogGaps);
 impl UnchargedLog {
     /// Notes a denied check. An overdraft denies only if no units are left, and a counted denial uses them up.
     pub(crate) fn note(&self, decision: &PolicyDecision) {
+        if decision.source() == Source::Fallback {
+            return;
+        }
         let denied = |quota: &QuotaStanding<'_>| !quota.state.has_room() && quota.state.remaining() > 0;
         let Some(denied) = decision.quotas().find(denied) else { return };
         let policy = denied.policy.name();
@@ -31,8 +36,14 @@ impl UnchargedLog {
         }
     }
 
-    /// Notes a denial by a configured limit of this descriptor, which is named by its keys: values are those of clients.
-    pub(crate) fn note_limit(&self, domain: &str, descriptor: &Descriptor<'_>) {
+    /// Notes a denial by a configured limit. Its descriptor is named by its keys: values are those of clients.
+    pub(crate) fn note_response(&self, request: &Request<'_>, response: &Response) {
+        if response.source == Some(Source::Fallback) {
+            return;
+        }
+        let uncharged = response.uncharged.and_then(|index| request.descriptors.get(index));
+        let Some(descriptor) = uncharged else { return };
+        let domain = request.domain;
         let keys: Vec<&str> = descriptor.entries.iter().map(|entry| entry.key).collect();
         if self.0.pass(("limit", domain, &keys), GAP) {
             let (domain, descriptor) = (Printable(domain), keys.join(", "));

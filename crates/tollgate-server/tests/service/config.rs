@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use crate::support::tollgate;
+use crate::support::{Server, tollgate};
 
 const SHOP: &str = "
 policies:
@@ -241,6 +241,24 @@ fn values_that_a_key_layout_joins_are_a_warning_if_they_may_contain_its_separato
         };
         assert_eq!(warns("{prefix}{*}_{window_start}"), is_doubtful, "{key}");
         assert_eq!(warns("l:{user}:{*}:{window}"), is_with_a_named_value, "{key}");
+    }
+}
+
+/// The same policy from a file was a warning, and from flags it was none.
+#[test]
+fn joined_values_are_a_warning_for_policies_from_flags_too() {
+    for (key, is_doubtful) in [("user,route", true), ("user", false)] {
+        let limit = ["--limit", "5/1m", "--key", key, "--store", "redis://127.0.0.1:1"];
+        let layout = ["--store-layout", "{prefix}{*}_{window_start}"];
+        let server = Server::start(&[&limit[..], &layout].concat());
+        server.signal("TERM");
+        let (_, log) = server.wait();
+        let warned: Vec<&str> = log.lines().filter(|line| line.contains("[joined-values]")).collect();
+        assert_eq!(warned.len(), usize::from(is_doubtful), "{key}: {log}");
+        assert!(
+            warned.iter().all(|line| line.contains("WARN") && line.contains(" policy `default`: ")),
+            "{log}"
+        );
     }
 }
 

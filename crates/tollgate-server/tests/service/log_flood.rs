@@ -1,12 +1,15 @@
 //! Clients that try to fill the log: no request, frame or connection of theirs has a line of its own.
 
-#![allow(clippy::expect_used, reason = "this is a test")]
+#![allow(clippy::expect_used, clippy::disallowed_methods, reason = "this is a test, in real time")]
 
+use std::time::Instant;
+
+use crate::support::folder::Folder;
 use crate::support::http2::{
     DATA, END_HEADERS, END_STREAM, HEADERS, PING, PREFACE, RST_STREAM, SETTINGS, WINDOW_UPDATE, fields,
     frame, request, settings,
 };
-use crate::support::{Connection, Server, get, tollgate};
+use crate::support::{Connection, Server, get, post, tollgate};
 
 /// The flag of PING and SETTINGS that are answers.
 const ACK: u8 = 1;
@@ -109,17 +112,41 @@ fn requests_over_http1_leave_no_line_each() {
     assert!(lines.len() <= 5, "{} lines: {lines:#?}", lines.len());
 }
 
-/// Anyone with the scope `policies` could write a line with each request.
+/// Anyone with the scope `policies` could write a line with each request. It was still so for warnings about Envoy's
+/// limits, and for a store that differs from the one in use.
 #[test]
 fn requests_to_reload_leave_no_line_each() {
-    let folder = crate::support::folder::Folder::new();
-    let text = "policies: [{ name: a, key: [user], quotas: [5/1d] }]\n";
-    let server = Server::start(&["--config", &folder.write("p.yaml", text)]);
+    const POLICIES: &str = "policies: [{ name: a, key: [user], quotas: [5/1m] }]\n";
+    // Each of these descriptors has a warning.
+    let descriptor = |number: u32| format!("- {{ key: k{number}, shadow_mode: true }}\n");
+    let domain: String = (0..150).map(descriptor).collect();
+    let folder = Folder::new();
+    folder.write("limits.yaml", &format!("domain: d\ndescriptors:\n{domain}"));
+    let root = folder.root().to_str().expect("a path in UTF-8");
+    let domains = Server::start(&["--import", "envoy-ratelimit", root]);
+    let log = reload(domains, 100, "warnings about limits");
+    assert_eq!(log.iter().filter(|line| line.contains("limits.yaml:")).count(), 100, "{}", log.len());
+    assert_eq!(log.iter().filter(|line| line.contains("more=50")).count(), 1, "{}", log.len());
+
+    let folder = Folder::new();
+    let file = folder.write("p.yaml", POLICIES);
+    let _ = reload(Server::start(&["--config", &file]), 0, "nothing");
+    let server = Server::start(&["--config", &file]);
+    folder.write("p.yaml", &format!("store: {{ url: 'redis://127.0.0.1:1' }}\n{POLICIES}"));
+    let log = reload(server, 0, "another store");
+    assert_eq!(log.iter().filter(|line| line.contains("`store:` has changed")).count(), 1, "{log:?}");
+}
+
+/// Requests 100 reloads. Returns the lines in the log, which are at most one a second, beside these.
+fn reload(server: Server, others: usize, case: &str) -> Vec<String> {
+    let began = Instant::now();
     let mut connection = Connection::open(server.admin);
     for _ in 0..100 {
-        let request = crate::support::post("/v1/policies/reload", "");
-        assert_eq!(connection.ask(&request).status, 200);
+        assert_eq!(connection.ask(&post("/v1/policies/reload", "")).status, 200, "{case}");
     }
     let lines = lines(server);
-    assert!(lines.len() <= 10, "{} lines: {:?}", lines.len(), lines[0]);
+    // One for each second that began, one that an interval noticed, and one for each kind of warning.
+    let most = others + 4 + usize::try_from(began.elapsed().as_secs()).expect("a test is short");
+    assert!(lines.len() <= most, "{case}: {} lines: {:?}", lines.len(), lines[0]);
+    lines
 }

@@ -95,3 +95,27 @@ descriptors:
     assert!(hint.contains("domain=d descriptor=strict"), "{hint}");
     assert!(!log.contains("hunter2"), "{log}");
 }
+
+/// During an outage, a share of the limit denies costs for which the limit itself has room. The hint called that a quota
+/// which is never used up.
+#[test]
+fn denials_by_a_share_leave_no_hint_about_units_that_are_left() {
+    let folder = Folder::new();
+    let limit = "{ key: k, rate_limit: { unit: year, requests_per_unit: 10 } }";
+    folder.write("limits.yaml", &format!("domain: d\ndescriptors: [{limit}]\n"));
+    let root = folder.root().to_str().expect("a path in UTF-8");
+    let down = ["--store", "redis://127.0.0.1:1", "--on-store-failure", "local", "--local-share", "1/2"];
+    let policies = Server::start(&[&["--limit", "10/1d@first_hit"][..], &down].concat());
+    let denied = policies.post("/v1/check", r#"{"attributes": {"user": "alice"}, "cost": 6}"#);
+    assert_eq!((denied.status, &denied.json()["reason"]), (429, &json!("cost_exceeds_share")));
+    let domains = Server::start(&[&["--import", "envoy-ratelimit", root][..], &down].concat());
+    let entries = json!([{ "key": "k", "value": "v" }]);
+    let descriptors = json!([{ "entries": entries, "hitsAddend": 6 }]);
+    let denied = domains.post("/json", &json!({ "domain": "d", "descriptors": descriptors }).to_string());
+    assert_eq!(denied.status, 429);
+    for server in [policies, domains] {
+        server.signal("TERM");
+        let (_, log) = server.wait();
+        assert!(!log.contains("although units were left"), "{log}");
+    }
+}
