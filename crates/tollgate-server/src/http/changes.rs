@@ -74,7 +74,7 @@ impl<S: ServedStore> Edge<S> {
             )?;
         }
         let refunded = self.engine.refund_receipt(&mut receipt, cost).await;
-        let refunded = refunded.map_err(|error| Rejection::check(&error, "receipt"))?;
+        let refunded = refunded.map_err(|error| Rejection::change(&error, "receipt"))?;
         let quotas = refunded.iter().map(|(quota, one)| RefundedQuota::new(quota, one)).collect();
         let receipt = self.asking.receipts.seal(&others.into_iter().chain(receipt).collect());
         let version = self.engine.live().version();
@@ -90,7 +90,7 @@ impl<S: ServedStore> Edge<S> {
         let SettleRequest { receipt, cost } = json::read(&body)?;
         let mut receipt = self.opened(caller, &receipt)?;
         let settled = self.engine.settle(&mut receipt, cost.units()).await;
-        let settled = settled.map_err(|error| Rejection::check(&error, "receipt"))?;
+        let settled = settled.map_err(|error| Rejection::change(&error, "receipt"))?;
         let quotas = settled.iter().map(|(quota, one)| SettledQuota::new(quota, one)).collect();
         let (version, receipt) = (self.engine.live().version(), self.asking.receipts.seal(&receipt));
         Ok(reply::json(StatusCode::OK, &SettleReply { version, quotas, receipt }))
@@ -135,7 +135,7 @@ impl<S: ServedStore> Edge<S> {
         let RecordRequest { attributes, cost } = json::read(&body)?;
         let recorded = self.engine.record_each(&[(caller.asks(attributes), cost.units())]).await.pop();
         let recorded = recorded.unwrap_or_else(|| Err(StoreError::from(AnswerError::Nonsense).into()));
-        let recorded = recorded.map_err(|error| Rejection::check(&error, "attributes"))?;
+        let recorded = recorded.map_err(|error| Rejection::change(&error, "attributes"))?;
         Ok(reply::json(StatusCode::OK, &CountsReply::new(&recorded)))
     }
 
@@ -156,7 +156,7 @@ impl<S: ServedStore> Edge<S> {
         let records = recorded.iter().enumerate().map(|(index, recorded)| match recorded {
             Ok(recorded) => RecordEntry::Counts(CountsReply::new(recorded)),
             Err(error) => {
-                RecordEntry::Rejection(Rejection::check(error, &format!("requests[{index}].attributes")))
+                RecordEntry::Rejection(Rejection::change(error, &format!("requests[{index}].attributes")))
             }
         });
         let mut reply = reply::json(StatusCode::OK, &RecordBatchReply { records: records.collect() });
@@ -193,7 +193,7 @@ impl Meant {
     }
 
     fn counts(&self, changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {
-        let changed = changed.map_err(|error| Rejection::check(&error, "attributes"))?;
+        let changed = changed.map_err(|error| Rejection::change(&error, "attributes"))?;
         if changed.iter().next().is_none() {
             self.expect_any("nothing was changed: no such quota applies to the request")?;
         }

@@ -32,6 +32,15 @@ pub(crate) struct Rejection {
     names: Names,
     /// Set if the request's body was not read to its end.
     unread: Option<Unread>,
+    repeat: Repeat,
+}
+
+/// Whether a client may send the request again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Repeat {
+    Soon,
+    /// It may have changed counters, and would change them twice.
+    Never,
 }
 
 /// The objects of a store error, by name.
@@ -61,6 +70,7 @@ impl Rejection {
             scope: None,
             names: Names::None,
             unread: None,
+            repeat: Repeat::Soon,
         }
     }
 
@@ -192,16 +202,27 @@ impl Rejection {
                          unknown"
                         .into(),
                 names: Names::Changed(changed.iter().map(Into::into).collect()),
+                reason: Some(ProblemReason::OutcomeUnknown),
                 ..Self::store(error)
             },
             _ => Self::store(&AnswerError::Nonsense.into()),
         }
     }
 
+    /// Explains why counters were not changed. If some may have been, the answer has no `Retry-After`.
+    pub(super) fn change(error: &CheckError, attributes: &str) -> Self {
+        let rejection = Self::check(error, attributes);
+        let repeat = match rejection.reason {
+            Some(ProblemReason::OutcomeUnknown) => Repeat::Never,
+            _ => Repeat::Soon,
+        };
+        Self { repeat, ..rejection }
+    }
+
     /// Explains why nothing was given back.
     pub(super) fn refund(error: &RefundError) -> Self {
         match error {
-            RefundError::Check(error) => Self::check(error, "attributes"),
+            RefundError::Check(error) => Self::change(error, "attributes"),
             RefundError::NoSuchQuota { index, .. } | RefundError::CountsOthers { index, .. } => {
                 // Either the policy or the quota has changed; it is unknown which.
                 Self::conflict(format!("windows[{index}]"), error.to_string())
@@ -304,7 +325,7 @@ impl Rejection {
         if self.status == StatusCode::UNAUTHORIZED {
             reply.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
-        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+        if self.status == StatusCode::SERVICE_UNAVAILABLE && self.repeat == Repeat::Soon {
             reply.headers_mut().insert(RETRY_AFTER, reply::RETRY_SOON);
         }
         if let Some(unread) = self.unread {
@@ -329,5 +350,31 @@ impl From<BadField> for Rejection {
 impl From<QueryError> for Rejection {
     fn from(error: QueryError) -> Self {
         Self::bad_field(error.field(), error.to_string())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Clients and proxies that obey `Retry-After` settled a second time what may have been settled already.
+    #[test]
+    fn a_change_with_an_unknown_outcome_invites_no_repeat() {
+        let unknown = || StoreError::from(AnswerError::Nonsense);
+        assert!(unknown().may_have_charged());
+        let partly = CheckError::Partly { changed: Box::default(), error: StoreError::Full };
+        for (error, is_invited) in [
+            (CheckError::Store(unknown()), false),
+            (partly, false),
+            (CheckError::Store(StoreError::Full), true),
+        ] {
+            let reply = Rejection::change(&error, "receipt").into_reply();
+            assert_eq!(reply.status(), StatusCode::SERVICE_UNAVAILABLE);
+            assert_eq!(reply.headers().contains_key(RETRY_AFTER), is_invited, "{error}");
+            let check = Rejection::check(&error, "attributes").into_reply();
+            assert!(check.headers().contains_key(RETRY_AFTER), "{error}");
+        }
+        let refunded = Rejection::refund(&RefundError::Check(CheckError::Store(unknown())));
+        assert!(!refunded.into_reply().headers().contains_key(RETRY_AFTER));
     }
 }

@@ -545,6 +545,8 @@ fn a_partly_failed_change_names_the_changed_quotas() {
     reply.assert_problem(503, None);
     let (reason, changed) = (&reply.json()["reason"], &reply.json()["changed"]);
     assert_eq!(reason, "outcome_unknown");
+    // A client that obeyed it would send the change again.
+    assert_eq!(reply.header("retry-after"), None);
     assert_eq!(*changed, json!([{ "policy": "default", "quota": "5/1d@first_hit" }]));
 }
 
