@@ -51,8 +51,8 @@ impl<'a> Given<'a> {
         Ok(())
     }
 
-    /// Returns the attributes for a gateway that admits calls that fail: empty values are counted by a digest as well as
-    /// long ones.
+    /// Returns the attributes for a gateway that admits calls that fail: empty values are counted by a digest as well
+    /// as long ones.
     pub(crate) fn into_counted_attributes(self, max_bytes: usize) -> Attributes<'a> {
         let stand_in = |text: &str| match text {
             "" => Some(tollgate_envoy::digest(text)),
@@ -71,8 +71,8 @@ pub(crate) fn of_any_length(attributes: Attributes<'_>, max_bytes: usize) -> Att
     with_stand_ins(attributes, |text| tollgate_envoy::stand_in(text, max_bytes))
 }
 
-/// Counts each value by its stand-in, if it has one. It is made from the value as policies read it, so all spellings of a
-/// path have one.
+/// Counts each value by its stand-in, if it has one. It is made from the value as policies read it, so all spellings of
+/// a path have one.
 fn with_stand_ins<'a>(
     mut attributes: Attributes<'a>,
     stand_in: impl Fn(&str) -> Option<String>,

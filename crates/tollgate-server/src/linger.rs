@@ -1,7 +1,7 @@
 //! The end of a connection whose client may still be sending (RFC 9112, section 9.6).
 //!
-//! If a socket is closed while bytes are unread, the system resets the connection, and its client finds a broken pipe in
-//! place of the answer. So the bytes are read and discarded until the client has read the answer and closes, within
+//! If a socket is closed while bytes are unread, the system resets the connection, and its client finds a broken pipe
+//! in place of the answer. So the bytes are read and discarded until the client has read the answer and closes, within
 //! bounds of size and time.
 
 use std::pin::Pin;

@@ -142,8 +142,8 @@ fn nonce() -> Nonce {
     Nonce::assume_unique_for_key([0; 12])
 }
 
-/// Encodes the items: policy, quota, units, mark, the cost unless it is fixed, and key. An item with the same key as the
-/// previous one leaves it out.
+/// Encodes the items: policy, quota, units, mark, the cost unless it is fixed, and key. An item with the same key as
+/// the previous one leaves it out.
 fn written(receipt: &Receipt) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut previous: Option<&Key<'_>> = None;

@@ -48,7 +48,8 @@ fn list(items: impl Iterator<Item = String>) -> Option<HeaderValue> {
             continue;
         }
         length += item.len() + ", ".len();
-        if length > MAX_BYTES {
+        // Room for "more" is kept, because the next name may not fit.
+        if length + MORE.len() > MAX_BYTES {
             kept.push(MORE.to_owned());
             break;
         }
@@ -74,6 +75,18 @@ mod tests {
             let items: Vec<&str> = long.to_str().unwrap().split(", ").collect();
             assert_eq!((items.len(), items[14]), (15, "more"), "{count}");
             assert!(long.len() <= MAX_BYTES, "{}", long.len());
+        }
+    }
+
+    /// With names of these lengths, the list was up to 1,004 bytes long.
+    #[test]
+    fn names_that_end_at_the_bound_leave_room_for_more() {
+        for length in 1..=64 {
+            let fitting = [format!("\"{}\"", "l".repeat(length))].into_iter();
+            let names = (0..99).map(|number| format!("\"{number:063}\""));
+            let list = list(fitting.chain(names)).unwrap();
+            assert!(list.len() <= MAX_BYTES, "{length}: {}", list.len());
+            assert!(list.to_str().unwrap().ends_with(", more"), "{length}");
         }
     }
 

@@ -39,7 +39,8 @@ pub struct StoreArgs {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_IDENTITY_SECRET_FILE", requires = "shared")]
     pub identity_secret_file: Option<PathBuf>,
 
-    /// Certificates (PEM) of the authorities that may sign the store's certificate, or that certificate itself [default: those of the system]
+    /// Certificates (PEM) of the authorities that may sign the store's certificate, or that certificate itself
+    /// [default: those of the system]
     #[arg(long, value_name = "FILE", env = "TOLLGATE_STORE_CA", requires = "shared")]
     pub store_ca: Option<PathBuf>,
 

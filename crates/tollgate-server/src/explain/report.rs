@@ -49,7 +49,8 @@ pub(super) struct PolicyReport<'a> {
     pub(super) because: Vec<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) counts: Option<String>,
-    /// The override or tier that gives the quotas, if it is not the policy itself; two if the readings of the path differ.
+    /// The override or tier that gives the quotas, if it is not the policy itself; two if the readings of the path
+    /// differ.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) quotas_from: Vec<QuotasFrom>,
     /// Whether the readings of the path lead to two lists of quotas.

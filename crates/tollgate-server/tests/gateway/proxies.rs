@@ -166,8 +166,8 @@ impl Stage {
         println!("RESULT prove/gateway/{}/stopped violations=0", made.name);
     }
 
-    /// A load balancer that checks its servers with HTTP/1.0 took nginx for broken, because the answer was 500. So was that
-    /// to bytes that are not UTF-8, and operators were paged for what a client had sent.
+    /// A load balancer that checks its servers with HTTP/1.0 took nginx for broken, because the answer was 500. Bytes
+    /// that are not UTF-8 got 500 too, and operators were paged for what a client had sent.
     fn play_odd_requests(&self, made: &Made) {
         let before = self.upstream.requests();
         // As `option httpchk` of HAProxy asks.

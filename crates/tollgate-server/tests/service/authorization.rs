@@ -134,7 +134,7 @@ const OPERATIONS: [Operation; 30] = {
         forwarded("POST"),
         operation("POST", "/v1/peek", ALICE, PUBLIC, &["peek"], Search),
         operation("POST", "/v1/refund", REFUND, ADMIN, &["change"], Search),
-        // Nor can anybody else settle.
+        // This is not a receipt, so nobody can settle it.
         operation(
             "POST",
             "/v1/settle",

@@ -256,8 +256,8 @@ policies:
     asked(&["X-Api-Key: a"]).assert_problem(400, Some("attributes.header.x-tenant"));
 }
 
-/// Clients that sent `X-Api-Key:` shared one counter, although the policy denies requests without the header: three a day
-/// of all of them were admitted. `explain` said that they are denied.
+/// Clients that sent `X-Api-Key:` shared one counter, although the policy denies requests without the header: three a
+/// day of all of them were admitted. `explain` said that they are denied.
 #[test]
 fn an_empty_header_is_a_missing_one() {
     let folder = Folder::new();
@@ -277,8 +277,8 @@ policies:
     assert_eq!(forward(&server, &[&LOGIN[..], &["X-Api-Key: a"]].concat()).status, 200);
 }
 
-/// A client sent its header twice. The policy by the header skipped it, and the policy for requests without the header did
-/// not match, so it was never limited and no warning said so.
+/// A client sent its header twice. The policy by the header skipped it, and the policy for requests without the header
+/// did not match, so it was never limited and no warning said so.
 #[test]
 fn a_client_that_sends_its_key_twice_is_one_without_a_key() {
     let folder = Folder::new();

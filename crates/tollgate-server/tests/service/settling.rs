@@ -138,7 +138,7 @@ fn a_check_is_settled_up_and_down_and_again() {
         .assert_problem(404, None);
 }
 
-/// Whoever cannot estimate the cost checks with 0, which only peeks. There was no receipt then.
+/// Clients that cannot estimate the cost check with 0, which only peeks. There was no receipt then.
 #[test]
 fn a_check_without_a_cost_is_settled_at_the_whole_cost() {
     let folder = Folder::new();

@@ -47,7 +47,7 @@ fn a_start_without_enough_threads_fails_with_advice() {
             .stdout(Stdio::null())
             .stderr(Stdio::piped())
             .spawn()
-            .expect("setpriv, unshare and prlimit of util-linux are there");
+            .expect("setpriv, unshare or prlimit is missing: install it, such as with `apt-get install util-linux`");
         let began = Instant::now();
         while child.try_wait().expect("it can be waited for").is_none() {
             if began.elapsed() > HANG {
@@ -61,7 +61,11 @@ fn a_start_without_enough_threads_fails_with_advice() {
     };
     let serve = ["serve", "--limit", "5/1d", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"];
     let (code, said) = start(50, &["--version"]);
-    assert_eq!(code, Some(0), "this test needs root, or namespaces of users: {said}");
+    assert_eq!(
+        code,
+        Some(0),
+        "this test needs namespaces of users, or root and a temporary folder that all users can enter: {said}"
+    );
     // The main thread, the log's, four of the runtime, and one for work that blocks.
     for threads in [1, 2, 3, 4, 5, 6] {
         let (code, said) = start(threads, &serve);

@@ -18,6 +18,7 @@ use rustls::pki_types::ServerName;
 use tempfile::TempDir;
 
 use crate::certificates::{Authority, Client, Identity};
+use crate::support::folder::Folder;
 use crate::support::{Connection, EVERY_LINE, HANG, Server, get, tollgate, undisturbed, until};
 
 const CHECK: &str = "/v1/check?user=alice";
@@ -338,6 +339,54 @@ fn plain_probes_are_answered_without_tls_and_tell_health_alone() {
     let web = setup.authority.issue(setup.path(), "web", |_| {});
     let open = setup.metric(&server, Some(&web), r#"tollgate_http_connections{listener="probes"}"#);
     assert!(open.is_some());
+}
+
+/// Other forms of requests, and the limits of Envoy's service, have paths of their own on other listeners.
+#[test]
+fn plain_probes_tell_health_alone_whatever_the_service_answers_elsewhere() {
+    const PATHS: [&str; 8] = [
+        "/check?userId=a",
+        "/api/v1/rate_limit?user_id=a",
+        "/evaluate?name=a&key=b",
+        "/actuator/prometheus",
+        "/json",
+        "/v1/policies",
+        "/metrics",
+        CHECK,
+    ];
+    let folder = Folder::new();
+    folder.write(
+        "limits.yaml",
+        "domain: d\ndescriptors: [{ key: k, rate_limit: { unit: day, requests_per_unit: 5 } }]\n",
+    );
+    let root = folder.root().to_str().expect("a path in UTF-8");
+    let forms = [("rlaas", "userId"), ("leetdezine", "user"), ("spring-starter", "name,key")];
+    let forms = forms.map(|(form, key)| vec!["--limit", "5/1d", "--key", key, "--answers", form]);
+    for arguments in forms.into_iter().chain([vec!["--import", "envoy-ratelimit", root]]) {
+        let server = Server::start(&[&arguments[..], &["--plain-probes", "127.0.0.1:0"]].concat());
+        let probes = server.probes.expect("it listens for probes");
+        let statuses = |method: &str| {
+            let request =
+                |path: &str| format!("{method} {path} HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+            PATHS.map(|path| Connection::open(probes).ask(request(path).as_bytes()).status)
+        };
+        for method in ["GET", "POST"] {
+            assert_eq!(statuses(method), [404; 8], "{method} with {arguments:?}");
+        }
+        assert_eq!(Connection::open(probes).ask(&get("/readyz")).status, 200, "{arguments:?}");
+    }
+}
+
+/// A load balancer takes a service that drains out of its list only if its probe says so.
+#[test]
+fn plain_probes_are_not_ready_during_a_drain() {
+    let server = Server::start(&["--limit", "5/1d", "--plain-probes", "127.0.0.1:0", "--drain-delay", "30s"]);
+    let probes = server.probes.expect("it listens for probes");
+    let status = |path: &str| Connection::open(probes).ask(&get(path)).status;
+    assert_eq!(["/healthz", "/readyz"].map(status), [200, 200]);
+    server.signal("TERM");
+    until("it drains", || status("/readyz") == 503);
+    assert_eq!(status("/healthz"), 200);
 }
 
 /// With client certificates, other hosts may reach the admin listener, under any host name: a page that rebinds its

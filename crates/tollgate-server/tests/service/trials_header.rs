@@ -30,8 +30,8 @@ fn ask(server: &Server, user: &str) -> Reply {
     server.get(&format!("/v1/check?user={user}"))
 }
 
-/// A team could read how many requests a shadow policy would deny, and not one client: neither the service nor the proxy
-/// knew both the client and the policy. So nobody dared to enforce it.
+/// A team could read how many requests a shadow policy would deny, and not one client: neither the service nor the
+/// proxy knew both the client and the policy. So nobody dared to enforce it.
 #[test]
 fn an_admission_names_the_trials_that_would_have_denied_it() {
     let (_folder, server) = started(&["--trials-header"]);

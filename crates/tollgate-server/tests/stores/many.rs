@@ -41,8 +41,8 @@ fn median(mut times: Vec<Duration>) -> Duration {
     times[times.len() / 2]
 }
 
-/// A hundred thousand policies took 24 s to start with on a busy machine, and twelve to reload, and the time grew faster
-/// than their number: each warning was compared with all earlier ones, and each policy with all others.
+/// A hundred thousand policies took 24 s to start with on a busy machine, and twelve to reload, and the time grew
+/// faster than their number: each warning was compared with all earlier ones, and each policy with all others.
 #[test]
 #[ignore = "it measures times; `cargo xtask prove reloads` runs it"]
 fn prove_a_hundred_thousand_policies() {

@@ -18,8 +18,8 @@ pub(in crate::http) struct CheckReply<'a> {
     decision: DecisionBody<'a>,
     #[serde(flatten)]
     service: OfService<'a>,
-    /// The receipt for `/v1/settle` and `/v1/refund`; absent unless it was requested, the request is allowed, and quotas
-    /// apply.
+    /// The receipt for `/v1/settle` and `/v1/refund`; absent unless it was requested, the request is allowed, and
+    /// quotas apply.
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<String>,
 }
