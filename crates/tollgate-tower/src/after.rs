@@ -3,15 +3,16 @@
 use std::sync::Arc;
 use std::task::Poll;
 
+use http::response::Parts;
 use http::{Extensions, Response};
 use tollgate::Counted;
 
+use crate::boxed::BoxFuture;
 use crate::engine::{Allowed, Takes};
 use crate::gate::{Denied, Gate, Leaves};
 use crate::headers::LimitHeaders;
 use crate::held_receipt::HeldReceipt;
 use crate::reservation::Reservation;
-use crate::rule::RefundIf;
 
 /// The work for the response.
 pub(crate) enum After {
@@ -24,6 +25,8 @@ pub(crate) enum After {
         told_by: Option<Arc<LimitHeaders>>,
         refundable: Option<Box<HeldReceipt>>,
     },
+    /// The work of two gates, as of two layers: the outer one first.
+    Both(Box<(After, After)>),
 }
 
 impl After {
@@ -82,6 +85,10 @@ impl After {
 
     #[inline]
     fn tell<R>(&mut self, response: &mut Response<R>) {
+        if let Self::Both(both) = self {
+            both.1.tell(response);
+            return both.0.tell(response);
+        }
         let Self::Respond { gate, counted, told_by, .. } = self else { return };
         let Some(told_by) = writer(gate, told_by) else { return };
         // An inner layer's denial already says when to retry; this layer must not contradict it.
@@ -93,15 +100,34 @@ impl After {
 
     /// Returns whether something may be given back for the response.
     #[inline]
-    pub(crate) const fn may_give_back(&self) -> bool {
-        matches!(self, Self::Respond { refundable: Some(_), .. })
+    pub(crate) fn may_give_back(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Respond { refundable, .. } => refundable.is_some(),
+            Self::Both(both) => both.0.may_give_back() || both.1.may_give_back(),
+        }
     }
 
-    /// The units that may be given back for this response, and the condition.
-    #[inline]
-    pub(crate) fn refundable(&mut self) -> Option<(Box<HeldReceipt>, &RefundIf)> {
-        let Self::Respond { gate, refundable, .. } = self else { return None };
-        Some((refundable.take()?, gate.refund_if.as_deref()?))
+    /// Gives units back, if the rule requires it for this response.
+    pub(crate) fn refund(&mut self, response: &Parts) -> Option<BoxFuture<'static, ()>> {
+        match self {
+            Self::Nothing => None,
+            Self::Respond { gate, refundable, .. } => {
+                let taken = refundable.take()?;
+                gate.refund_if.as_deref().filter(|refund_if| refund_if(response))?;
+                // The response does not depend on the store: units that are not given back count until their window
+                // ends.
+                Some(Box::pin(async move { drop(taken.cancel().await) }))
+            }
+            Self::Both(both) => {
+                let refunds = [both.1.refund(response), both.0.refund(response)];
+                Some(Box::pin(async move {
+                    for refund in refunds.into_iter().flatten() {
+                        refund.await;
+                    }
+                }))
+            }
+        }
     }
 }
 

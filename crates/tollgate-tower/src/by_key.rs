@@ -65,6 +65,12 @@ impl ByKey {
         }
     }
 
+    /// Returns whether both count the same keys with the same limiter.
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        Arc::ptr_eq(self.limiter.quotas(), other.limiter.quotas())
+            && Arc::ptr_eq(&self.extractor, &other.extractor)
+    }
+
     pub(crate) fn counts_peers(&self) -> bool {
         self.extractor.counts_peers()
     }

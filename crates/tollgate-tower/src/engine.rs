@@ -110,6 +110,16 @@ impl Engine {
         }
     }
 
+    pub(crate) fn is_same_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::ByKey(one), Self::ByKey(other)) => one.is_same_as(other),
+            #[cfg(feature = "policy")]
+            (Self::ByPolicies(one), Self::ByPolicies(other)) => Arc::ptr_eq(one, other),
+            #[cfg(feature = "policy")]
+            _ => false,
+        }
+    }
+
     /// Returns the name of the limiter's policy, or the source of the policies, which identifies the rule in the log.
     pub(crate) fn name(&self) -> Box<str> {
         match self {

@@ -18,11 +18,10 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
+use crate::ReplyBody;
 use crate::after::After;
 use crate::boxed::BoxFuture;
-use crate::engine::{Allowed, Later};
-use crate::gate::Gate;
-use crate::{Head, ReplyBody};
+use crate::gate::{AtOnce, Gate};
 
 pin_project! {
     /// The future of a response of the service, or of a reply in its place.
@@ -42,15 +41,15 @@ pin_project! {
     }
 }
 
-/// An admitted request, or the reply to another.
-type Ruling = Result<Allowed, Box<Response<Bytes>>>;
+/// The work for the response to an admitted request, or the reply to another.
+type Ruling = Result<After, Box<Response<Bytes>>>;
 
 pin_project! {
     #[project = Stage]
     #[project_replace = Replaced]
     enum State<S, B, F, R> {
         /// Waiting for the store or the extractor; holds the service to call.
-        Waiting { ruling: BoxFuture<'static, (Parts, Ruling)>, gate: Arc<Gate>, body: B, service: S },
+        Waiting { ruling: BoxFuture<'static, (Parts, Ruling)>, body: B, service: S },
         Calling { #[pin] future: F, after: After },
         /// Waiting for a refund.
         Settling { refund: BoxFuture<'static, ()>, response: R },
@@ -74,16 +73,24 @@ where
         Self { state: State::Refused { reply } }
     }
 
-    /// A request that has to wait. The service is ready.
-    pub(crate) fn waiting(gate: Arc<Gate>, later: Later, request: Request<B>, service: S) -> Self {
+    /// A request that has to wait, or that another gate decides as well. The service is ready.
+    pub(crate) fn waiting(
+        gate: Arc<Gate>,
+        begun: AtOnce,
+        other: Option<Arc<Gate>>,
+        request: Request<B>,
+        service: S,
+    ) -> Self {
         let (parts, body) = request.into_parts();
-        let asking = Arc::clone(&gate);
         let ruling = Box::pin(async move {
-            let head = Head::from(&parts);
-            let ruling = asking.ruled(head, later(head).await);
-            (parts, ruling)
+            let mut request = Request::from_parts(parts, ());
+            let ruling = match (gate.finish(begun, &mut request).await, other) {
+                (Ok(after), Some(other)) => other.decide_inside(after, &mut request).await,
+                (ruling, _) => ruling,
+            };
+            (request.into_parts().0, ruling)
         });
-        Self { state: State::Waiting { ruling, gate, body, service } }
+        Self { state: State::Waiting { ruling, body, service } }
     }
 }
 
@@ -100,14 +107,13 @@ where
             match state.as_mut().project() {
                 Stage::Waiting { ruling, .. } => {
                     let (parts, ruling) = ready!(ruling.as_mut().poll(context));
-                    if let Replaced::Waiting { gate, body, mut service, .. } =
+                    if let Replaced::Waiting { body, mut service, .. } =
                         state.as_mut().project_replace(State::Done)
                     {
-                        let mut request = Request::from_parts(parts, body);
                         state.set(match ruling {
-                            Ok(allowed) => {
-                                let after = After::admitting(&gate, allowed, request.extensions_mut());
-                                State::Calling { future: service.call(request), after }
+                            Ok(after) => {
+                                let future = service.call(Request::from_parts(parts, body));
+                                State::Calling { future, after }
                             }
                             Err(reply) => State::Refused { reply },
                         });
@@ -119,20 +125,10 @@ where
                         return after.told(future.poll(context));
                     }
                     let response = ready!(after.told(future.poll(context)))?;
-                    let Some((taken, refund_if)) = after.refundable() else {
-                        return Poll::Ready(Ok(response));
-                    };
                     let (parts, body) = response.into_parts();
-                    let is_refunded = refund_if(&parts);
+                    let refund = after.refund(&parts);
                     let response = Response::from_parts(parts, body);
-                    if !is_refunded {
-                        return Poll::Ready(Ok(response));
-                    }
-                    let refund = Box::pin(async move {
-                        // The response does not depend on the store: units that are not given back count until their
-                        // window ends.
-                        let _ = taken.cancel().await;
-                    });
+                    let Some(refund) = refund else { return Poll::Ready(Ok(response)) };
                     state.set(State::Settling { refund, response });
                 }
                 Stage::Settling { refund, .. } => {

@@ -7,6 +7,7 @@
 //! ```
 
 use std::fmt;
+use std::mem::discriminant;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -114,6 +115,57 @@ impl Gate {
         }
     }
 
+    /// Returns whether both charge every request in the same way, as copies of one rule do.
+    pub(crate) fn charges_like(&self, other: &Self) -> bool {
+        let is_same_cost = match (&self.cost, &other.cost) {
+            (Cost::Fixed(one), Cost::Fixed(other)) => one == other,
+            (Cost::Of(one), Cost::Of(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        };
+        self.engine.is_same_as(&other.engine)
+            && is_same_cost
+            && is_same(&self.skip, &other.skip)
+            && is_same(&self.refund_if, &other.refund_if)
+            && discriminant(&self.takes) == discriminant(&other.takes)
+            && self.on_missing == other.on_missing
+            && (self.on_store_error, self.when_full) == (other.on_store_error, other.when_full)
+    }
+
+    /// Waits for the rest of a decision.
+    pub(crate) async fn finish(
+        self: &Arc<Self>,
+        begun: AtOnce,
+        request: &mut Request<()>,
+    ) -> Result<After, Box<Response<Bytes>>> {
+        let later = match begun {
+            AtOnce::GoesOn(after) => return Ok(after),
+            AtOnce::Refused(reply) => return Err(reply),
+            AtOnce::Waits(later) => later,
+        };
+        let head = Head::from(&*request);
+        let allowed = self.ruled(head, later(head).await)?;
+        Ok(After::admitting(self, allowed, request.extensions_mut()))
+    }
+
+    /// Decides on a request that another gate has admitted, as the inner one of two layers.
+    pub(crate) async fn decide_inside(
+        self: &Arc<Self>,
+        mut outer: After,
+        request: &mut Request<()>,
+    ) -> Result<After, Box<Response<Bytes>>> {
+        let begun = self.at_once(request);
+        match self.finish(begun, request).await {
+            Ok(inner) => Ok(After::Both(Box::new((outer, inner)))),
+            Err(reply) => {
+                let (parts, body) = reply.into_parts();
+                if let Some(refund) = outer.refund(&parts) {
+                    refund.await;
+                }
+                Err(Box::new(Response::from_parts(parts, body)))
+            }
+        }
+    }
+
     fn cost(&self, head: Head<'_>) -> u32 {
         match &self.cost {
             Cost::Fixed(cost) => *cost,
@@ -192,6 +244,14 @@ impl Gate {
             // In addition to the service's own line: browsers join the lines.
             headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed(formats));
         }
+    }
+}
+
+fn is_same<T: ?Sized>(one: &Option<Arc<T>>, other: &Option<Arc<T>>) -> bool {
+    match (one, other) {
+        (Some(one), Some(other)) => Arc::ptr_eq(one, other),
+        (None, None) => true,
+        _ => false,
     }
 }
 

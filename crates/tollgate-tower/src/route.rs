@@ -137,25 +137,20 @@ impl<T> Routes<T> {
         Self(routes.into_boxed_slice())
     }
 
-    /// Returns the value of the most specific route that matches.
-    ///
-    /// If the path has another spelling, it is matched normalized and as it was sent, because services may read either. A
-    /// route with a value matches if one of the two does, an unlimited one if both do.
-    pub(crate) fn find(&self, head: Head<'_>) -> Option<&Option<T>> {
+    /// Returns the value of the most specific route that matches, for each of the two readings of the path: normalized
+    /// and as it was sent, because services may read either. A matched route has only one reading.
+    pub(crate) fn find(&self, head: Head<'_>) -> [Option<&Option<T>>; 2] {
         if self.0.is_empty() {
-            return None;
+            return [None; 2];
         }
         let path = head.path();
-        let sent = (head.route().is_none() && path != head.sent_path()).then(|| head.sent_path());
-        let matches = |(route, value): &&(Route, Option<T>)| {
-            let matches = |path| route.matches(head.method(), path);
-            match (matches(&path), sent) {
-                (true, Some(sent)) if value.is_none() => matches(sent),
-                (false, Some(sent)) if value.is_some() => matches(sent),
-                (normalized, _) => normalized,
-            }
+        let find = |path: &str| {
+            let mut routes = self.0.iter();
+            routes.find(|(route, _)| route.matches(head.method(), path)).map(|(_, value)| value)
         };
-        self.0.iter().find(matches).map(|(_, value)| value)
+        let normalized = find(&path);
+        let has_one_reading = head.route().is_some() || path == head.sent_path();
+        [normalized, if has_one_reading { normalized } else { find(head.sent_path()) }]
     }
 }
 
@@ -166,7 +161,7 @@ mod tests {
     fn find<'a>(routes: &[&'a str], method: &str, path: &str) -> Option<&'a str> {
         let routes = routes.iter().map(|text| (Route::new(text).unwrap(), Some(*text))).collect();
         let request = http::Request::builder().method(method).uri(path).body(()).unwrap();
-        Routes::new(routes).find(Head::from(&request)).copied().flatten()
+        Routes::new(routes).find(Head::from(&request))[0].copied().flatten()
     }
 
     #[test]
@@ -218,14 +213,14 @@ mod tests {
             let routes = routes.iter().map(|text| (Route::new(text).unwrap(), Some(*text))).collect();
             let mut request = http::Request::new(());
             request.extensions_mut().insert(crate::MatchedRoute::new(template));
-            assert_eq!(Routes::new(routes).find(Head::from(&request)).copied().flatten(), Some(route));
+            assert_eq!(Routes::new(routes).find(Head::from(&request)), [Some(&Some(route)); 2]);
         }
     }
 
     /// A service had a limit for all requests and none for `/health`, in a layer in front of its router. The layer read
     /// `/api/..%2fhealth` as `/health`, and the router as a path below `/api`.
     #[test]
-    fn a_path_in_another_spelling_is_unlimited_only_if_both_readings_are() {
+    fn a_path_in_another_spelling_has_a_route_for_each_reading() {
         let routes = || {
             let unlimited = ["/health", "/static/{*rest}"].map(|text| (Route::new(text).unwrap(), None));
             let counted = ["/api/{*rest}", "/login", "/files/{id}"];
@@ -233,26 +228,30 @@ mod tests {
             Routes::new(unlimited.into_iter().chain(counted).collect())
         };
         const UNLIMITED: Option<Option<&str>> = Some(None);
-        for (path, expected) in [
-            ("/health", UNLIMITED),
-            ("/api/..%2fhealth", Some(Some("/api/{*rest}"))),
-            ("/api/../health", Some(Some("/api/{*rest}"))),
-            ("/%68ealth", None),
-            ("/x/../health", None),
-            ("/static/a%20b", UNLIMITED),
-            ("/static/../x", None),
-            ("/x/../login", Some(Some("/login"))),
-            ("/api/../login", Some(Some("/login"))),
-            ("/files/a%2Fb", Some(Some("/files/{id}"))),
-            ("/api/x/../../files/a", Some(Some("/files/{id}"))),
+        const API: Option<Option<&str>> = Some(Some("/api/{*rest}"));
+        const LOGIN: Option<Option<&str>> = Some(Some("/login"));
+        const FILES: Option<Option<&str>> = Some(Some("/files/{id}"));
+        for (path, normalized, sent) in [
+            ("/health", UNLIMITED, UNLIMITED),
+            ("/api/..%2fhealth", UNLIMITED, API),
+            ("/api/../health", UNLIMITED, API),
+            ("/%68ealth", UNLIMITED, None),
+            ("/x/../health", UNLIMITED, None),
+            ("/static/a%20b", UNLIMITED, UNLIMITED),
+            ("/static/../x", None, UNLIMITED),
+            ("/x/../login", LOGIN, None),
+            ("/api/../login", LOGIN, API),
+            ("/files/a%2Fb", None, FILES),
+            ("/files/..%2fapi%2fx", API, FILES),
         ] {
             let request = http::Request::get(path).body(()).unwrap();
-            assert_eq!(routes().find(Head::from(&request)).copied(), expected, "{path}");
+            let found = routes().find(Head::from(&request)).map(|found| found.copied());
+            assert_eq!(found, [normalized, sent], "{path}");
         }
         // A router has decided which of them it is.
         let mut request = http::Request::get("/api/..%2fhealth").body(()).unwrap();
         request.extensions_mut().insert(crate::MatchedRoute::new("/health"));
-        assert_eq!(routes().find(Head::from(&request)).copied(), UNLIMITED);
+        assert_eq!(routes().find(Head::from(&request)).map(|found| found.copied()), [UNLIMITED; 2]);
     }
 
     #[test]

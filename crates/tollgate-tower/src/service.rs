@@ -18,7 +18,8 @@ use crate::{Head, ReplyBody, ResponseFuture};
 /// denial is a response, not an error.
 ///
 /// `call` decides a request that is counted in this process, without allocating a future. If the store or an extractor
-/// has to wait, the future takes the inner service and leaves a clone, which must become ready again.
+/// has to wait, or two rules apply, the future takes the inner service and leaves a clone, which must become ready
+/// again.
 #[derive(Debug, Clone)]
 pub struct RateLimit<S> {
     inner: S,
@@ -55,17 +56,19 @@ where
     }
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
-        let Some(gate) = self.limits.gate(Head::from(&request)) else {
+        let Some((gate, other)) = self.limits.gates(Head::from(&request)) else {
             return ResponseFuture::calling(self.inner.call(request), After::Nothing);
         };
-        let later = match gate.at_once(&mut request) {
-            AtOnce::GoesOn(after) => return ResponseFuture::calling(self.inner.call(request), after),
+        let begun = match gate.at_once(&mut request) {
+            AtOnce::GoesOn(after) if other.is_none() => {
+                return ResponseFuture::calling(self.inner.call(request), after);
+            }
             AtOnce::Refused(reply) => return ResponseFuture::refused(reply),
-            AtOnce::Waits(later) => later,
+            begun => begun,
         };
         // The clone is not ready and stays here; the ready one moves into the future.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
-        ResponseFuture::waiting(Arc::clone(gate), later, request, ready)
+        ResponseFuture::waiting(Arc::clone(gate), begun, other.cloned(), request, ready)
     }
 }

@@ -55,9 +55,13 @@ impl RateLimitLayerBuilder {
     /// Routes are compared with the [path](crate::Head::path) of a request: the route that the router has matched or,
     /// if there is none, the path that the client sent. A route for GET matches HEAD as well.
     ///
-    /// A path in another spelling than its canonical form, such as `/api/..%2fhealth`, is compared both in that form and
-    /// as it was sent, because services may read either. A route whose rule counts matches if one of the two does; an
-    /// [unlimited](Rule::unlimited) one matches only if both do.
+    /// A path in another spelling than its canonical form, such as `/api/..%2fhealth`, has two readings: that form, and
+    /// the path as it was sent. Services may read either, so each reading has its rule, or the rule for all other
+    /// requests. If the two rules differ, both apply, as in two layers: the rule of the canonical form decides first,
+    /// and its charge stands if the other one denies. Copies of one rule count once. A request is unlimited only if both
+    /// readings are [unlimited](Rule::unlimited).
+    ///
+    /// A route with characters that clients escape needs both spellings: `/café` and `/caf%C3%A9`.
     #[must_use]
     pub fn route(mut self, route: &str, rule: Rule) -> Self {
         self.routes.push((route.into(), rule));

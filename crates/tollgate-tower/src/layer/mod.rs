@@ -109,13 +109,21 @@ impl<S> Layer<S> for RateLimitLayer {
 }
 
 impl Limits {
-    /// The rule for this request; `None` if it is not counted.
-    pub(crate) fn gate(&self, head: Head<'_>) -> Option<&Arc<Gate>> {
+    /// Returns the rule for this request, and another one if its path has two readings with different rules. `None` if
+    /// nothing counts it.
+    pub(crate) fn gates(&self, head: Head<'_>) -> Option<(&Arc<Gate>, Option<&Arc<Gate>>)> {
         if let Some(settings) = &self.needs_route
             && head.route().is_none()
         {
             settings.warnings.give(Warning::NoMatchedRoute);
         }
-        self.routes.find(head).unwrap_or(&self.others).as_ref()
+        let gate_of = |found: Option<_>| found.unwrap_or(&self.others).as_ref();
+        let [normalized, sent] = self.routes.find(head);
+        match (gate_of(normalized), gate_of(sent)) {
+            (Some(one), Some(other)) if !Arc::ptr_eq(one, other) && !one.charges_like(other) => {
+                Some((one, Some(other)))
+            }
+            (normalized, sent) => Some((normalized.or(sent)?, None)),
+        }
     }
 }

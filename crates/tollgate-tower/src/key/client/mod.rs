@@ -86,8 +86,8 @@ impl ClientAddress {
     /// Reads the client from a header that contains only its address, such as `X-Real-IP`, `CF-Connecting-IP` or
     /// `True-Client-IP`. Groups IPv6 addresses by their first 64 bits.
     ///
-    /// The proxy of the connection must replace the header, whatever the client sent. If the header is missing or not an
-    /// address, the proxy is counted. A header that is empty, or occurs twice because it was not replaced, is
+    /// The proxy of the connection must replace the header, whatever the client sent. If the header is missing or not
+    /// an address, the proxy is counted. A header that is empty, or occurs twice because it was not replaced, is
     /// [invalid](Invalid).
     ///
     /// # Examples

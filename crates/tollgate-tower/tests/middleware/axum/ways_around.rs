@@ -7,9 +7,9 @@ use axum::Router;
 use axum::extract::Extension;
 use axum::routing::{any, get as on_get};
 use http::StatusCode;
-use tollgate::{ManualClock, MemoryStore};
+use tollgate::{Key, ManualClock, MemoryStore};
 use tollgate_policy::{Config, PolicyDecision, PolicyLimiter};
-use tollgate_tower::key::{Global, Header, Invalid, KeyExtractor, Peer, PeerAddress};
+use tollgate_tower::key::{self, Global, Header, Identity, Invalid, KeyExtractor, Peer, PeerAddress};
 use tollgate_tower::{
     AttributeSources, Head, OnMissing, RateLimitLayer, RateLimitLayerBuilder, Reservation, Rule, Warning,
 };
@@ -70,8 +70,8 @@ async fn a_path_is_counted_in_whatever_spelling_it_comes() {
     }
 }
 
-/// A layer in front of a router had a limit for all requests, and none for the health check. It read `/api/..%2fhealthz`
-/// as `/healthz`, and the router as a path below `/api`: any client could avoid the limit.
+/// A layer in front of a router had a limit for all requests, and none for the health check. It read
+/// `/api/..%2fhealthz` as `/healthz`, and the router as a path below `/api`: any client could avoid the limit.
 #[tokio::test]
 async fn a_spelling_of_an_unlimited_path_that_the_service_may_read_otherwise_is_counted() {
     let all = || Rule::new(limiter("all", "9/1m")).key(Global);
@@ -92,6 +92,49 @@ async fn a_spelling_of_an_unlimited_path_that_the_service_may_read_otherwise_is_
             assert_eq!(answer.header("ratelimit").unwrap().split([';', '=']).nth(2), Some(left), "{path}");
         }
         assert_eq!(get(address, "/healthz?a=/../b").await.header("ratelimit"), None);
+    }
+}
+
+/// `/public/info/..%2f..%2fapi%2fx` is a path below `/public/info` as it was sent, and `/api/x` normalized. Only the loose
+/// limit of the first counted it, and a service that decodes paths served `/api/x`.
+#[tokio::test]
+async fn a_path_that_two_routes_count_in_its_two_readings_is_counted_by_both() {
+    let waiting = || {
+        key::from_async_fn(|_| async {
+            tokio::task::yield_now().await;
+            Ok(Identity::Known(Key::from("all")))
+        })
+    };
+    for waits in [false, true] {
+        let strict = Rule::new(limiter("strict", "1/1m"));
+        let strict = if waits { strict.key(waiting()) } else { strict.key(Global) };
+        let loose = Rule::new(limiter("loose", "9/1m")).key(Global);
+        let layer = RateLimitLayer::builder(Rule::unlimited()).route("/api/{*rest}", strict).route(
+            "/public/info/{id}",
+            loose.refund_if(|response| response.status == StatusCode::TOO_MANY_REQUESTS),
+        );
+        let router = Router::new().fallback(any(|| async {})).layer(layer.build().unwrap());
+        let address = serve(router).await;
+        let moved = "/public/info/..%2f..%2fapi%2fx";
+        assert_eq!(get(address, moved).await.header("ratelimit"), Some("\"strict\";r=0;t=42"));
+        assert_eq!(get(address, moved).await.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(get(address, "/api/x").await.status, StatusCode::TOO_MANY_REQUESTS);
+        let left = async || get(address, "/public/info/a").await.header("ratelimit").map(str::to_owned);
+        assert_eq!(left().await.as_deref(), Some("\"loose\";r=7;t=42"), "the denial charged nothing here");
+        // The other rule denies, and this one gives back what it does for such an answer.
+        let denied = get(address, "/api/..%2fpublic%2finfo%2fa").await;
+        assert_eq!(denied.status, StatusCode::TOO_MANY_REQUESTS);
+        assert_eq!(denied.header("ratelimit"), Some("\"strict\";r=0;t=42"));
+        assert_eq!(left().await.as_deref(), Some("\"loose\";r=6;t=42"));
+    }
+    // Copies of one rule, for both spellings of a route, count once.
+    let rule = Rule::new(limiter("one", "9/1m")).key(Global);
+    let layer = RateLimitLayer::builder(Rule::unlimited()).route("/café", rule.clone());
+    let layer = layer.route("/caf%C3%A9", rule).build().unwrap();
+    let address = serve(Router::new().fallback(any(|| async {})).layer(layer)).await;
+    for left in [8, 7] {
+        let answer = get(address, "/caf%C3%A9").await;
+        assert_eq!(answer.header("ratelimit"), Some(&*format!("\"one\";r={left};t=42")));
     }
 }
 
