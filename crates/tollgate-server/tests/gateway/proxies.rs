@@ -274,12 +274,20 @@ fn prove_nginx_with_several_servers_that_include_one_file() {
     let (server, _) = rest.split_once("\n    }\n").expect("its end");
     let listens = format!("listen {}", stage.addresses.proxy);
     assert!(server.contains(&listens) && server.contains("include tollgate.conf;"));
+    let closed = "location /closed { deny all; }\n        location /own { auth_request off; deny all; }";
+    let server = server.replace("location / {", &format!("{closed}\n        location / {{"));
     let second = server.replace(&listens, &format!("listen {other}"));
     let text = format!("{before}    server {{\n{server}\n    }}\n    server {{\n{second}\n    }}\n}}\n");
     let _nginx = start_nginx(&stage, &text, &[stage.addresses.proxy, other]);
     let statuses =
         [stage.addresses.proxy, other, other].map(|server| order(server, "alice", "/order", &[]).status);
     assert_eq!((statuses, stage.upstream.requests()), ([200, 200, 429], 2), "they share a limit");
+    // A 403 of nginx itself was answered 400, as if Tollgate had refused the request.
+    for path in ["/closed", "/own"] {
+        let reply = order(other, "alice", path, &[]);
+        assert_eq!((reply.status, reply.header("retry-after")), (403, None), "{path}");
+    }
+    assert_eq!(order(other, "alice", "/order", &["X-Api-Key: bob"]).status, 400, "Tollgate refuses it");
     println!("RESULT prove/gateway/nginx/servers violations=0");
 }
 
