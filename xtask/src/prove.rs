@@ -143,8 +143,8 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
-    /// Replace the policies of the service again and again while it answers, look for a decision that mixes two versions,
-    /// and measure a hundred thousand policies
+    /// Replace the policies of the service again and again while it answers, look for a decision that mixes two
+    /// versions, and measure a hundred thousand policies
     Reloads {
         /// How often
         #[arg(long, default_value_t = 10_000)]
