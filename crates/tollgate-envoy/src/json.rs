@@ -290,7 +290,7 @@ mod tests {
             dynamic_metadata: None,
             source: None,
             is_without_room: false,
-            uncharged: None,
+            denied_with_units_left: None,
         };
         assert_eq!(
             response.to_json(),

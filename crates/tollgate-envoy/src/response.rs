@@ -30,7 +30,7 @@ pub struct Response {
     pub is_without_room: bool,
     /// The index of a descriptor whose configured limit denied a cost of 2 or more although units were left, and charged
     /// nothing; the first of several.
-    pub uncharged: Option<usize>,
+    pub denied_with_units_left: Option<usize>,
 }
 
 /// A verdict as Envoy's messages have it. There is no `UNKNOWN`, because it must never be sent to Envoy.

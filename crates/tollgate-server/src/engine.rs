@@ -18,7 +18,7 @@ use crate::metrics::{CheckSource, Metrics};
 use crate::readiness::Readiness;
 use crate::stopwatch::Stopwatch;
 use crate::store::{ServedStore, StoreState};
-use crate::uncharged_log::UnchargedLog;
+use crate::units_left_log::UnitsLeftLog;
 
 /// Decides by policies over one store.
 pub(crate) struct Engine<S> {
@@ -27,7 +27,7 @@ pub(crate) struct Engine<S> {
     metrics: Arc<Metrics>,
     denials: DenialLog,
     trial_denials: TrialDenialLog,
-    uncharged: UnchargedLog,
+    units_left: UnitsLeftLog,
     full_noted: AtomicU64,
     full_logged: LogGap,
     unmatched_logged: LogGap,
@@ -60,7 +60,7 @@ impl<S: ServedStore> Engine<S> {
             metrics,
             denials: DenialLog::default(),
             trial_denials: TrialDenialLog::default(),
-            uncharged: UnchargedLog::default(),
+            units_left: UnitsLeftLog::default(),
             full_noted: AtomicU64::new(0),
             full_logged: LogGap::default(),
             unmatched_logged: LogGap::default(),
@@ -248,7 +248,7 @@ impl<S: ServedStore> Engine<S> {
         // Callers name their own limits, and those names are too many for the log.
         if !decision.is_allowed() && !decision.policies().is_of_caller() {
             self.denials.note(decision);
-            self.uncharged.note(decision);
+            self.units_left.note(decision);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::log_gap::LogGap;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::stopwatch::Stopwatch;
 use crate::store::ServedStore;
-use crate::uncharged_log::UnchargedLog;
+use crate::units_left_log::UnitsLeftLog;
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -51,7 +51,7 @@ pub(crate) struct EnvoyEngine<S> {
     /// Invalid requests.
     invalid: AtomicU64,
     full_logged: LogGap,
-    uncharged: UnchargedLog,
+    units_left: UnitsLeftLog,
 }
 
 /// The reason why there is no decision.
@@ -81,7 +81,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
         // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory never
         // waits.
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
-        let (requests, full, full_logged, store_errors, invalid, uncharged) = Default::default();
+        let (requests, full, full_logged, store_errors, invalid, units_left) = Default::default();
         let engine = Self {
             limiter,
             source: files.files().name().into(),
@@ -94,7 +94,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
             store_errors,
             invalid,
             full_logged,
-            uncharged,
+            units_left,
         };
         (engine, files)
     }
@@ -123,7 +123,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
                 if response.is_without_room {
                     self.note_full();
                 }
-                self.uncharged.note_response(request, response);
+                self.units_left.note_response(request, response);
                 self.metrics.checked(CheckSource::of_envoy(response, self.on_store_failure));
                 self.metrics.took(stopwatch.elapsed());
             }

@@ -99,7 +99,7 @@ mod stopwatch;
 mod store;
 mod tls;
 mod trials_header;
-mod uncharged_log;
+mod units_left_log;
 pub mod version;
 mod warning_log;
 mod watch;

@@ -32,19 +32,18 @@ pub(super) fn response(
         dynamic_metadata,
         source: states.iter().flatten().next().map(QuotaState::source),
         is_without_room: states.is_without_room,
-        uncharged: uncharged(plan, states),
+        denied_with_units_left: denied_with_units_left(plan, states),
     }
 }
 
 /// Units that are left do not deny a cost of 1 or less. An overdraft denies only if none are, and a counted denial uses
 /// them up.
-fn uncharged(plan: &Plan<'_>, states: &States) -> Option<usize> {
+fn denied_with_units_left(plan: &Plan<'_>, states: &States) -> Option<usize> {
     let has_units = |place: usize| {
         let state = states.get(place).and_then(Option::as_ref);
         state.is_some_and(|state| !state.has_room() && state.remaining() > 0)
     };
-    let decides = |effect| matches!(effect, Effect::Denies | Effect::DeniesWithAllQuotas);
-    let configured = plan.counted().filter(|(_, counted)| counted.rule.is_some() && decides(counted.effect));
+    let configured = plan.counted().filter(|(_, counted)| counted.rule.is_some() && counted.decides());
     configured.map(|(place, _)| place).find(|place| has_units(*place))
 }
 

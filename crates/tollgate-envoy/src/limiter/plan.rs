@@ -115,6 +115,11 @@ impl CountedPlan<'_> {
         self.cost > self.requests_per_unit && !self.is_overdraft()
     }
 
+    /// Returns whether a denial may deny the request.
+    pub(super) const fn decides(&self) -> bool {
+        matches!(self.effect, Effect::Denies | Effect::DeniesWithAllQuotas)
+    }
+
     pub(super) fn is_overdraft(&self) -> bool {
         self.quota.count_denied() == CountDenied::Overdraft
     }

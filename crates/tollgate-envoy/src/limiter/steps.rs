@@ -60,12 +60,8 @@ where
             }
         };
         // The decision stands, whatever becomes of these.
-        let rest = async {
-            self.try_out(plan, shadows, &mut states).await;
-            self.refund(plan, &mut states).await
-        };
-        let rest = deadline.bound(rest).await.map_err(StoreError::from).flatten();
-        match rest {
+        self.try_out(plan, shadows, &mut states, &mut deadline).await;
+        match self.refund(plan, &mut states, &mut deadline).await {
             Err(error) if plan.counted().all(|(_, counted)| counted.effect == Effect::Refund) => Err(error),
             _ => Ok(states),
         }
@@ -79,9 +75,7 @@ where
         states: &mut States,
         deadline: &mut Deadline<'_, D, T>,
     ) -> Result<bool, StoreError> {
-        let deciding = plan
-            .counted()
-            .filter(|(_, counted)| matches!(counted.effect, Effect::Denies | Effect::DeniesWithAllQuotas));
+        let deciding = plan.counted().filter(|(_, counted)| counted.decides());
         let mut places: Places = deciding.map(|(place, _)| place).collect();
         let mut charged = places.clone();
         loop {
@@ -106,8 +100,9 @@ where
                         || plan.has_free_quota(self.settings.quota_mode) =>
                 {
                     places = fewer;
-                    // The first step has charged the overdrafts, whatever its verdict.
-                    charged = places.iter().copied().filter(|place| !plan.is_overdraft(*place)).collect();
+                    // The first step has charged these, whatever its verdict.
+                    let is_charged = |place: &usize| plan.is_charged_if_denied(*place);
+                    charged = places.iter().copied().filter(|place| !is_charged(place)).collect();
                 }
                 _ => return Ok(false),
             }
@@ -115,7 +110,13 @@ where
     }
 
     /// Counts limits in shadow mode, after the decision.
-    async fn try_out(&self, plan: &Plan<'_>, done: Shadows, states: &mut States) {
+    async fn try_out(
+        &self,
+        plan: &Plan<'_>,
+        done: Shadows,
+        states: &mut States,
+        deadline: &mut Deadline<'_, D, T>,
+    ) {
         let shadows = || plan.counted().filter(|(_, counted)| counted.effect == Effect::Shadow);
         let is_fallback =
             |state: &Option<QuotaState>| state.is_some_and(|state| state.source() == Source::Fallback);
@@ -130,7 +131,7 @@ where
         };
         let steps: Vec<Step<'_>> = shadows().zip(&charges).map(step).collect();
         // Bypasses the fallback policy: a failed shadow step is ignored.
-        let answers = in_turn(self.store.store(), &steps).await;
+        let answers = in_turn(self.store.store(), &steps, deadline, fail).await;
         for ((place, _), answer) in shadows().zip(answers) {
             if let Some(state) = answer.ok().as_ref().and_then(|counted| counted.first()) {
                 set(states, place, *state);
@@ -156,10 +157,8 @@ where
         if steps.is_empty() {
             return Ok(());
         }
-        let answers = deadline.bound(in_turn(&self.store, &steps)).await;
-        let answers = answers.unwrap_or_else(|late| {
-            steps.iter().map(|step| self.store.without_store(*step, late.into())).collect()
-        });
+        let without_store = |step: Step<'_>, late| self.store.without_store(step, late);
+        let answers = in_turn(&self.store, &steps, deadline, without_store).await;
         for ((place, _), state) in charged().zip(&self.with_room_each(&charges, answers, states)?) {
             set(states, place, *state);
         }
@@ -167,7 +166,12 @@ where
     }
 
     /// Gives units back to the windows that are open now.
-    async fn refund(&self, plan: &Plan<'_>, states: &mut States) -> Result<(), StoreError> {
+    async fn refund(
+        &self,
+        plan: &Plan<'_>,
+        states: &mut States,
+        deadline: &mut Deadline<'_, D, T>,
+    ) -> Result<(), StoreError> {
         let refunds = || plan.counted().filter(|(_, counted)| counted.effect == Effect::Refund);
         let charges: Charges<'_> = refunds().map(|(_, counted)| counted.charge()).collect();
         let peeks: Vec<Step<'_>> =
@@ -175,7 +179,8 @@ where
         if peeks.is_empty() {
             return Ok(());
         }
-        let peeked = self.with_room_each(&charges, in_turn(&self.store, &peeks).await, states)?;
+        let peeked = in_turn(&self.store, &peeks, deadline, fail).await;
+        let peeked = self.with_room_each(&charges, peeked, states)?;
         for ((place, _), state) in refunds().zip(&peeked) {
             set(states, place, *state);
         }
@@ -187,7 +192,7 @@ where
         if steps.is_empty() {
             return Ok(());
         }
-        let refunded = Counted::of_each(in_turn(&self.store, &steps).await)?;
+        let refunded = Counted::of_each(in_turn(&self.store, &steps, deadline, fail).await)?;
         for (((place, _), _), state) in with_marks().zip(&refunded) {
             set(states, place, *state);
         }
@@ -228,8 +233,14 @@ impl Plan<'_> {
         matches!(planned, Some(Planned::Counted(counted)) if counted.effect == Effect::DeniesWithAllQuotas)
     }
 
-    fn is_overdraft(&self, place: usize) -> bool {
-        matches!(self.0.get(place), Some(Planned::Counted(counted)) if counted.is_overdraft())
+    /// Returns whether the limit of a descriptor is charged even if the step denies: it is an overdraft, or the step
+    /// charges one on its counter.
+    pub(super) fn is_charged_if_denied(&self, place: usize) -> bool {
+        let Some(Planned::Counted(counted)) = self.0.get(place) else { return false };
+        let is_overdraft_on_counter = |(_, other): (usize, &CountedPlan<'_>)| {
+            other.decides() && other.is_overdraft() && other.charge().counter() == counted.charge().counter()
+        };
+        counted.is_overdraft() || counted.decides() && self.counted().any(is_overdraft_on_counter)
     }
 
     /// The places that are left once quotas without room are left out. Limits that deny by themselves come first, then
@@ -248,7 +259,7 @@ impl Plan<'_> {
                 kept.push((place, charge, state));
                 let on_counter = || kept.iter().filter(|(_, other, _)| other.counter() == charge.counter());
                 let cost: u64 = on_counter().map(|(_, charge, _)| u64::from(charge.cost())).sum();
-                let has_room = match counted.is_overdraft() {
+                let has_room = match self.is_charged_if_denied(place) {
                     true => state.has_room(),
                     false => on_counter().all(|(_, _, state)| state.used() + cost.max(1) <= state.limit()),
                 };
@@ -296,24 +307,40 @@ impl Deref for States {
 }
 
 /// Takes steps at once, and those with one key in turn, in the order of the descriptors: a store takes the steps of a call
-/// in any order. Usually no key is there twice.
-async fn in_turn<S: Store>(store: &S, steps: &[Step<'_>]) -> Vec<Result<Counted, StoreError>> {
+/// in any order. Usually no key is there twice. Answers that came before the deadline count; the other steps get that of
+/// `without_answer`.
+async fn in_turn<S, D, T>(
+    store: &S,
+    steps: &[Step<'_>],
+    deadline: &mut Deadline<'_, D, T>,
+    without_answer: impl Fn(Step<'_>, StoreError) -> Result<Counted, StoreError>,
+) -> Vec<Result<Counted, StoreError>>
+where
+    S: Store,
+    D: Fn() -> T,
+    T: Future<Output = ()>,
+{
     let turn = |(place, step): (usize, &Step<'_>)| {
         steps.iter().take(place).filter(|earlier| key(earlier) == key(step)).count()
     };
     let turns: SmallVec<[usize; 2]> = steps.iter().enumerate().map(turn).collect();
     let last = turns.iter().max().copied().unwrap_or_default();
-    if last == 0 {
-        return store.step_each(steps).await;
-    }
     let mut answers: Vec<(usize, Result<Counted, StoreError>)> = Vec::with_capacity(steps.len());
     for turn in 0..=last {
         let of_turn = || steps.iter().zip(&turns).enumerate().filter(|(_, (_, of))| **of == turn);
-        let steps: Vec<Step<'_>> = of_turn().map(|(_, (step, _))| *step).collect();
-        answers.extend(of_turn().map(|(place, _)| place).zip(store.step_each(&steps).await));
+        let steps: SmallVec<[Step<'_>; 2]> = of_turn().map(|(_, (step, _))| *step).collect();
+        let answered = deadline.bound(async { store.step_each(&steps).await }).await;
+        let answered = answered
+            .unwrap_or_else(|late| steps.iter().map(|step| without_answer(*step, late.into())).collect());
+        answers.extend(of_turn().map(|(place, _)| place).zip(answered));
     }
     answers.sort_unstable_by_key(|(place, _)| *place);
     answers.into_iter().map(|(_, answer)| answer).collect()
+}
+
+/// The answer of a step that nothing replaces.
+fn fail(_: Step<'_>, error: StoreError) -> Result<Counted, StoreError> {
+    Err(error)
 }
 
 fn key<'a>(step: &Step<'a>) -> Option<&'a Key<'a>> {

@@ -25,7 +25,11 @@ pub(super) fn count_hits(
         else {
             continue;
         };
-        let more = hits(table, counted, state, settings.charging, is_denied);
+        let is_charged = settings.charging == Charging::Each
+            || plan.is_charged_if_denied(place)
+            || !is_denied && !assemble::is_over(counted, state, settings.charging);
+        let before = state.used().saturating_sub(if is_charged { counted.cost.into() } else { 0 });
+        let more = hits(table, counted, state, settings.charging, before);
         match counted.rule.and_then(|rule| rule.hits.as_ref()) {
             Some(hits) => hits.add(&more),
             None => {
@@ -37,20 +41,18 @@ pub(super) fn count_hits(
     }
 }
 
-/// The hits of one descriptor. What was not charged counts as if it had been, from what is used now.
+/// The hits of one descriptor on its limit with this usage. What was not charged counts as if it had been.
 fn hits(
     table: &HitTable,
     counted: &CountedPlan<'_>,
     state: &QuotaState,
     charging: Charging,
-    is_denied: bool,
+    before: u64,
 ) -> HitCounts {
     let (cost, limit) = (u64::from(counted.cost), state.limit());
     let near = table.near(limit);
     let is_over = assemble::is_over(counted, state, charging);
     let is_local = state.source() == Source::Local;
-    let is_charged = charging == Charging::Each || counted.is_overdraft() || !is_denied && !is_over;
-    let before = if is_charged { state.used().saturating_sub(cost) } else { state.used() };
     let after = before.saturating_add(cost);
     let mut more = HitCounts { total_hits: cost, ..HitCounts::default() };
     if is_over {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate::{ManualClock, MemoryStore, OnStoreFailure, Timestamp};
+use tollgate::{LocalShare, ManualClock, MemoryStore, OnStoreFailure, Timestamp};
 use tollgate_envoy::{
     Charging, Code, DecideError, Descriptor, Domains, EnvoyLimiter, HeaderNames, InvalidRequest, Override,
     Request, Response, SameDomain, Settings, Status, Unit,
@@ -104,6 +104,40 @@ fn charged_each_by_itself_more_than_the_whole_limit_uses_it_up() {
         assert_eq!((denied.overall, denied.statuses[0].limit_remaining), (Code::OverLimit, 0));
         assert_eq!(ask(1).overall, after, "{charging:?}");
     }
+}
+
+/// Descriptors with one key are charged one after another. When a later one was late, the answers of the earlier ones
+/// were dropped: a limit that had denied was admitted under `open`, and counted a second time, in memory, under `local`.
+#[test]
+fn answers_that_came_before_the_deadline_count() {
+    let each = |on_failure| {
+        let store = FaultyStore::new(MemoryStore::builder().clock(ManualClock::at(NOW)).build());
+        let fallback = tollgate::FallbackStore::new(store.clone(), on_failure);
+        let settings = Settings { charging: Charging::Each, ..Settings::default() };
+        let limiter = EnvoyLimiter::over(fallback, domains(), settings).deadline(|| std::future::ready(()));
+        (limiter, store)
+    };
+    let left = |response: &Response| -> Vec<u32> {
+        response.statuses.iter().map(|status| status.limit_remaining).collect()
+    };
+
+    let (limiter, store) = each(OnStoreFailure::Open);
+    assert_eq!(block_on(limiter.decide(&request(&["one"]))).unwrap().overall, Code::Ok);
+    store.begin_after(1, Fault::Hangs);
+    let denied = block_on(limiter.decide(&request(&["one", "one"]))).unwrap();
+    assert_eq!((denied.overall, codes(&denied)), (Code::OverLimit, vec![Code::OverLimit, Code::Ok]));
+
+    let (limiter, store) = each(OnStoreFailure::Local(LocalShare::new(1, 1).unwrap()));
+    store.begin_after(1, Fault::Hangs);
+    let three = Request { hits_addend: 3, ..request(&["month", "month"]) };
+    let counted = block_on(limiter.decide(&three)).unwrap();
+    assert_eq!((counted.overall, left(&counted)), (Code::Ok, vec![2, 2]), "the store's, and the memory's");
+    store.end();
+    assert_eq!(
+        left(&block_on(limiter.decide(&request(&["month"]))).unwrap()),
+        [1],
+        "the first is in the store"
+    );
 }
 
 /// In an outage that admits, a record has nothing to be denied for.

@@ -2,7 +2,8 @@
 
 use tollgate::{ManualClock, MemoryStore};
 use tollgate_envoy::{
-    Charging, Code, Descriptor, Domains, EnvoyLimiter, Request, Response, SameDomain, Settings,
+    Charging, Code, Descriptor, Domains, EnvoyLimiter, Override, Request, Response, SameDomain, Settings,
+    Unit,
 };
 use tollgate_policy::Sources;
 use tollgate_testkit::block_on;
@@ -101,4 +102,30 @@ fn an_overdraft_is_charged_once_although_quotas_are_left_out() {
     let _ = envoy.ask(&[("quota", 700)]);
     let answer = envoy.ask(&[("full", 1), ("quota", 400), ("strict", 10)]);
     assert_eq!((answer.overall, envoy.left("strict")), (Code::OverLimit, 990));
+}
+
+/// A limit that came with a descriptor was charged with the overdraft on its counter, and again without the quota that
+/// was left out.
+#[test]
+fn a_limit_on_the_counter_of_an_overdraft_is_charged_once_although_quotas_are_left_out() {
+    let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    let domains = Domains::parse(&Sources::of("d.yaml", CONFIG), SameDomain::Refuse).unwrap();
+    let settings = Settings { quota_mode: true, ..Settings::default() };
+    let envoy = Envoy(EnvoyLimiter::new(store, domains, settings));
+    let descriptor = |key, cost, limit| {
+        let mut descriptor = Descriptor::new([(key, "x")]);
+        (descriptor.hits_addend, descriptor.limit) = (Some(cost), limit);
+        descriptor
+    };
+    let own = Override::new(100, Unit::Day);
+    let descriptors = [
+        descriptor("thousand", 10, None),
+        descriptor("thousand", 20, Some(own)),
+        descriptor("full", 1, None),
+    ];
+    let request = Request { domain: "d", descriptors: descriptors.into_iter().collect(), hits_addend: 0 };
+    let answer = block_on(envoy.0.decide(&request)).unwrap();
+    let codes: Vec<Code> = answer.statuses.iter().map(|status| status.code).collect();
+    assert_eq!((answer.overall, codes), (Code::Ok, vec![Code::Ok, Code::Ok, Code::OverLimit]));
+    assert_eq!(envoy.left("thousand"), 970);
 }

@@ -16,6 +16,7 @@ pub(crate) struct File {
 pub(crate) struct Words {
     keys: &'static [&'static str],
     metadata: &'static [&'static str],
+    has_overdrafts: bool,
 }
 
 /// The settings of all domains.
@@ -56,6 +57,7 @@ pub(crate) struct Branch {
 pub(crate) struct Limit {
     /// `None` for an unlimited one.
     pub(crate) counted: Option<(u32, Unit)>,
+    pub(crate) overdraft: bool,
     pub(crate) name: Option<String>,
     pub(crate) replaces: Vec<String>,
 }
@@ -83,12 +85,14 @@ impl Words {
         // Often those that are one text with a value: `a` with `b_c`, and `a_b` with `c`.
         keys: &["a", "a", "a_b", "a_b", "b", "path", "k.d", "x:y"],
         metadata: &[r#"{"tier": 1}"#, r#"{"tier": 2, "deep": {"a": 1}}"#, r#"{"deep": {"a": 2, "b": "c"}}"#],
+        has_overdrafts: true,
     };
 
     /// Those that envoyproxy/ratelimit reads without mistaking one for another.
     pub(crate) const CLEAR: Self = Self {
         keys: &["a", "b", "path", "k.d", "x:y"],
         metadata: &[r#"{"tier": 1}"#, r#"{"deep": {"a": 1}}"#],
+        has_overdrafts: false,
     };
 }
 
@@ -165,7 +169,7 @@ fn level(rng: &mut Rng, words: &Words, depth: u32) -> Level {
         }
         let children =
             if depth < 2 && rng.u8(..3) == 0 { level(rng, words, depth + 1) } else { Level::default() };
-        let limit = (rng.u8(..5) > 0).then(|| limit(rng));
+        let limit = (rng.u8(..5) > 0).then(|| limit(rng, words));
         let [shadow, quota, share, detailed, tells, has_metadata] =
             [6, 3, 2, 5, 5, 3].map(|of| rng.u8(..of) == 0);
         let share = share && value.as_ref().is_some_and(|value| value.contains('*'));
@@ -187,15 +191,16 @@ fn level(rng: &mut Rng, words: &Words, depth: u32) -> Level {
     Level(branches)
 }
 
-fn limit(rng: &mut Rng) -> Limit {
+fn limit(rng: &mut Rng, words: &Words) -> Limit {
     let counted = (rng.u8(..8) > 0).then(|| (rng.u32(..6), unit(rng)));
+    let overdraft = words.has_overdrafts && counted.is_some() && rng.u8(..3) == 0;
     let name = rng.bool().then(|| pick(rng, &NAMES));
     let mut replaces: Vec<String> = Vec::new();
     if rng.u8(..6) == 0 {
         replaces.push(pick(rng, &NAMES));
     }
     replaces.retain(|replaced| Some(replaced) != name.as_ref());
-    Limit { counted, name, replaces }
+    Limit { counted, overdraft, name, replaces }
 }
 
 /// Often short ones, so that windows end.
@@ -226,6 +231,9 @@ fn descriptors(level: &Level) -> Value {
                 None => json!({ "unlimited": true }),
                 Some((requests, (unit, _))) => json!({ "unit": unit, "requests_per_unit": requests }),
             };
+            if limit.overdraft {
+                rate_limit["overdraft"] = true.into();
+            }
             if let Some(name) = &limit.name {
                 rate_limit["name"] = name.clone().into();
             }

@@ -37,6 +37,9 @@ struct Item {
     cost: u64,
     requests: u32,
     unit: Unit,
+    overdraft: bool,
+    /// Charged whatever the verdict: an overdraft, or counted in one step on the counter of one.
+    recorded: bool,
     name: Option<String>,
     kind: Kind,
     is_quota: bool,
@@ -115,8 +118,8 @@ impl<'a> Model<'a> {
         let replaced: Vec<&String> = found.iter().flatten().flat_map(|(.., limit)| &limit.replaces).collect();
         let mut items = Vec::new();
         for (place, (descriptor, found)) in asked.descriptors.iter().zip(found).enumerate() {
-            let (path, requests, unit, name) = match (descriptor.limit, found) {
-                (Some((requests, unit)), _) => (&[][..], requests, unit, None),
+            let (path, requests, unit, overdraft, name) = match (descriptor.limit, found) {
+                (Some((requests, unit)), _) => (&[][..], requests, unit, false, None),
                 (None, None) => continue,
                 (None, Some((path, limit))) => match limit.counted {
                     None => {
@@ -124,7 +127,9 @@ impl<'a> Model<'a> {
                         continue;
                     }
                     Some(_) if limit.name.as_ref().is_some_and(|name| replaced.contains(&name)) => continue,
-                    Some((requests, unit)) => (&path[..], requests, unit, limit.name.clone()),
+                    Some((requests, unit)) => {
+                        (&path[..], requests, unit, limit.overdraft, limit.name.clone())
+                    }
                 },
             };
             let last = path.last();
@@ -138,7 +143,25 @@ impl<'a> Model<'a> {
             let cost = descriptor.hits.unwrap_or(u64::from(asked.hits.max(1)));
             let counter = self.counter(descriptor, path, unit, now);
             let labels = labels(&self.file.domain, descriptor, path, self.reader);
-            items.push(Item { place, counter, cost, requests, unit, name, kind, is_quota, labels });
+            items.push(Item {
+                place,
+                counter,
+                cost,
+                requests,
+                unit,
+                overdraft,
+                recorded: overdraft,
+                name,
+                kind,
+                is_quota,
+                labels,
+            });
+        }
+        let decides = |item: &Item| matches!(item.kind, Kind::Deny | Kind::Quota);
+        let overdrafts = items.iter().filter(|item| item.overdraft && decides(item));
+        let counters: Vec<String> = overdrafts.map(|item| item.counter.clone()).collect();
+        for item in &mut items {
+            item.recorded |= decides(item) && counters.contains(&item.counter);
         }
         items
     }
@@ -168,10 +191,19 @@ impl<'a> Model<'a> {
 
     fn together(&mut self, items: &[Item], free_quota: bool, now: u64, statuses: &mut [Status]) {
         let deciding = |item: &&Item| matches!(item.kind, Kind::Deny | Kind::Quota);
-        let mut chosen: Vec<&Item> = items.iter().filter(deciding).collect();
+        let (mut recorded, mut chosen): (Vec<&Item>, Vec<&Item>) =
+            items.iter().filter(deciding).partition(|item| item.recorded);
+        let rooms: Vec<bool> = recorded.iter().map(|item| self.has_room(item, &recorded)).collect();
+        for item in &recorded {
+            *self.used.entry(item.counter.clone()).or_default() += item.cost;
+        }
+        for (item, room) in recorded.iter().zip(rooms) {
+            statuses[item.place] = self.status(item, !room, now);
+        }
         let is_admitted = loop {
             let rooms: Vec<bool> = chosen.iter().map(|item| self.has_room(item, &chosen)).collect();
-            let is_admitted = rooms.iter().all(|room| *room);
+            let is_admitted =
+                rooms.iter().all(|room| *room) && recorded.iter().all(|item| !statuses[item.place].full);
             if is_admitted {
                 for item in &chosen {
                     *self.used.entry(item.counter.clone()).or_default() += item.cost;
@@ -183,6 +215,10 @@ impl<'a> Model<'a> {
             if is_admitted {
                 break true;
             }
+            if recorded.iter().any(|item| item.kind == Kind::Deny && statuses[item.place].full) {
+                break false;
+            }
+            recorded.retain(|item| !statuses[item.place].full);
             // One after another as if each came alone: limits that deny by themselves, then quotas.
             let mut kept: Vec<&Item> = Vec::new();
             let (denying, quotas): (Vec<&Item>, Vec<&Item>) =
@@ -198,13 +234,14 @@ impl<'a> Model<'a> {
             }
             kept.sort_by_key(|item| item.place);
             chosen = kept;
-            if !free_quota && !chosen.iter().any(|item| item.kind == Kind::Quota) {
+            let mut left = recorded.iter().chain(&chosen);
+            if !free_quota && !left.any(|item| item.kind == Kind::Quota) {
                 break false;
             }
         };
         for item in items.iter().filter(|item| item.kind == Kind::Shadow) {
             let room = self.has_room(item, &[item]);
-            if is_admitted && room {
+            if item.overdraft || is_admitted && room {
                 *self.used.entry(item.counter.clone()).or_default() += item.cost;
             }
             statuses[item.place] = Status { over: false, ..self.status(item, !room, now) };
@@ -214,19 +251,22 @@ impl<'a> Model<'a> {
     fn each(&mut self, items: &[Item], now: u64, statuses: &mut [Status]) {
         for item in items.iter().filter(|item| item.kind != Kind::Refund) {
             let used = self.used.entry(item.counter.clone()).or_default();
+            let before = *used;
             *used += item.cost;
-            let is_over = *used > u64::from(item.requests);
+            let limit = u64::from(item.requests);
+            let is_over = if item.overdraft { before >= limit } else { *used > limit };
             let status = self.status(item, is_over, now);
             statuses[item.place] = Status { over: is_over && item.kind != Kind::Shadow, ..status };
         }
     }
 
-    /// Whether the costs of all that have its counter fit.
+    /// Whether the costs of all that have its counter fit; for an overdraft, whether a unit is left.
     fn has_room(&self, item: &Item, chosen: &[&Item]) -> bool {
         let same = chosen.iter().filter(|other| other.counter == item.counter);
         let cost: u64 = same.map(|other| other.cost).sum();
         let used = self.used.get(&item.counter).copied().unwrap_or(0);
-        used + cost.max(1) <= u64::from(item.requests)
+        let needed = if item.overdraft { 1 } else { cost.max(1) };
+        used + needed <= u64::from(item.requests)
     }
 
     fn status(&self, item: &Item, over: bool, now: u64) -> Status {
@@ -249,8 +289,8 @@ impl<'a> Model<'a> {
     fn count(&mut self, item: &Item, status: &Status, is_denied: bool) {
         let limit = u64::from(item.requests);
         let near = f64::from((limit as f32) * 0.8).floor() as u64;
-        let is_charged = self.modes.each || !is_denied && !status.full;
-        let before = if is_charged { status.used - item.cost } else { status.used };
+        let is_charged = self.modes.each || item.recorded || !is_denied && !status.full;
+        let before = if is_charged { status.used.saturating_sub(item.cost) } else { status.used };
         let mut add = |kind: &str, units: u64| {
             if units > 0 {
                 let series = format!("rate_limit_{kind}{{{}}}", item.labels);
@@ -261,7 +301,7 @@ impl<'a> Model<'a> {
         add("total_hits", item.cost);
         if !status.full {
             add("within_limit", item.cost);
-            add("near_limit", units().filter(|unit| *unit > near).count() as u64);
+            add("near_limit", units().filter(|unit| *unit > near && *unit <= limit).count() as u64);
             return;
         }
         // All or nothing, none of them had room.

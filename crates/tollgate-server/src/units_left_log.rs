@@ -1,4 +1,4 @@
-//! Log lines about costs that were denied although units were left, and so were charged to nobody.
+//! Log lines about costs that were denied although units were left, and charged nothing.
 //!
 //! That is right if the denial prevents the work, and wrong if the work is already done: then the budget is never used
 //! up. Only the operator knows which of the two it is.
@@ -19,9 +19,9 @@ const GAP: Duration = Duration::from_secs(60);
 
 /// One line a minute for each policy, and for each limit of Envoy's service.
 #[derive(Debug, Default)]
-pub(crate) struct UnchargedLog(LogGaps);
+pub(crate) struct UnitsLeftLog(LogGaps);
 
-impl UnchargedLog {
+impl UnitsLeftLog {
     /// Notes a denied check. An overdraft denies only if no units are left, and a counted denial uses them up.
     pub(crate) fn note(&self, decision: &PolicyDecision) {
         if decision.source() == Source::Fallback {
@@ -41,8 +41,8 @@ impl UnchargedLog {
         if response.source == Some(Source::Fallback) {
             return;
         }
-        let uncharged = response.uncharged.and_then(|index| request.descriptors.get(index));
-        let Some(descriptor) = uncharged else { return };
+        let denied = response.denied_with_units_left.and_then(|index| request.descriptors.get(index));
+        let Some(descriptor) = denied else { return };
         let domain = request.domain;
         let keys: Vec<&str> = descriptor.entries.iter().map(|entry| entry.key).collect();
         if self.0.pass(("limit", domain, &keys), GAP) {
