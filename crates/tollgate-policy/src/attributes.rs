@@ -10,13 +10,14 @@ use crate::{AttributeValue, Policy, Texts, Unknown, View};
 /// The attributes of a request: names and values, borrowed from it if possible.
 ///
 /// If a name is given twice, the first value counts. `path` and `ip` are kept in [canonical
-/// form](AttributeValue::canonical), a path in another spelling also [as it was sent](crate::AsSent). Limit the number of attributes where they come from strangers.
+/// form](AttributeValue::canonical), a path in another spelling also [as it was sent](crate::SentReading). Limit the
+/// number of attributes where they come from strangers.
 ///
 /// There is no `Debug`, because values may be personal or secret.
 #[derive(Default, Clone)]
 pub struct Attributes<'a> {
     pairs: SmallVec<[(Cow<'a, str>, AttributeValue<'a>); 4]>,
-    /// The path as it was sent, if it has two [readings](crate::AsSent).
+    /// The path as it was sent, if it has two [readings](crate::SentReading).
     sent_path: Option<AttributeValue<'a>>,
     /// The policies that the request may touch; all if none are named.
     within: Option<&'a BTreeSet<Box<str>>>,
@@ -24,6 +25,8 @@ pub struct Attributes<'a> {
     are_of_client: bool,
     /// The stand-ins for values in keys. Usually there are none.
     stand_ins: Vec<(Box<str>, Box<str>)>,
+    /// Whether values of any length are accepted.
+    are_of_any_length: bool,
 }
 
 impl<'a> Attributes<'a> {
@@ -81,6 +84,12 @@ impl<'a> Attributes<'a> {
     #[must_use]
     pub fn of_client(self) -> Self {
         Self { are_of_client: true, ..self }
+    }
+
+    /// Accepts values of any length, for a caller that [counts](Self::count_as) long ones by other texts.
+    #[must_use]
+    pub fn of_any_length(self) -> Self {
+        Self { are_of_any_length: true, ..self }
     }
 
     /// Adds a name and its value in [canonical form](AttributeValue::canonical). An empty list counts as no value.
@@ -149,6 +158,10 @@ impl View for Attributes<'_> {
     /// The caller is trusted, so every attribute counts as verified, unless it is [a client's](Attributes::of_client).
     fn is_verified(&self, _: &str) -> bool {
         !self.are_of_client
+    }
+
+    fn has_any_length(&self) -> bool {
+        self.are_of_any_length
     }
 
     fn counted_as(&self, name: &str) -> Option<&str> {

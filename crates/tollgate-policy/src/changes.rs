@@ -131,18 +131,18 @@ fn settings(before: &Policy, after: &Policy) -> Vec<ChangedSetting> {
     hidden("cost", before.cost == after.cost);
     hidden("overrides", overrides(before).eq(overrides(after)));
 
+    let (denials_before, denials_after) = (before.count_denied(), after.count_denied());
+    let denials = |name, denials: CountDenied| {
+        (name, (denials_before == denials).to_string(), (denials_after == denials).to_string())
+    };
     let shown = [
         ("exempt", before.is_exempt().to_string(), after.is_exempt().to_string()),
         ("deny", denies(before).to_string(), denies(after).to_string()),
         ("mode", before.mode.to_string(), after.mode.to_string()),
         ("quotas", quotas(before.quota_specs()), quotas(after.quota_specs())),
         ("candidate", quotas(before.candidate_specs()), quotas(after.candidate_specs())),
-        ("count_denied", has(before, CountDenied::Yes).to_string(), has(after, CountDenied::Yes).to_string()),
-        (
-            "overdraft",
-            has(before, CountDenied::Overdraft).to_string(),
-            has(after, CountDenied::Overdraft).to_string(),
-        ),
+        denials("count_denied", CountDenied::Yes),
+        denials("overdraft", CountDenied::Overdraft),
         ("on_missing_key", before.on_missing_key.to_string(), after.on_missing_key.to_string()),
         ("on_store_failure", before.on_store_failure.to_string(), after.on_store_failure.to_string()),
         ("headers", before.headers.to_string(), after.headers.to_string()),
@@ -167,13 +167,6 @@ fn overrides(policy: &Policy) -> impl Iterator<Item = (&OverrideRule, Vec<String
 fn quotas<'a>(specs: impl Iterator<Item = QuotaSpec<'a>>) -> String {
     let written: Vec<String> = specs.map(|rule| rule.to_string()).collect();
     format!("[{}]", written.join(", "))
-}
-
-/// Whether the policy has this setting, which all its quotas share.
-fn has(policy: &Policy, count_denied: CountDenied) -> bool {
-    let overrides = policy.overrides.iter().flat_map(|over| &over.lists);
-    let lists = overrides.chain([&policy.quotas]).flat_map(|quotas| [&quotas.enforced, &quotas.candidates]);
-    lists.flat_map(|specs| &specs.quotas).any(|quota| quota.count_denied() == count_denied)
 }
 
 /// One difference after another, with `; ` between them.

@@ -126,7 +126,7 @@ pub use self::position::Position;
 pub use self::printable::Printable;
 #[cfg(feature = "file")]
 pub use self::problem::{Hint, Place, Problem, ProblemKind};
-pub use self::reading::AsSent;
+pub use self::reading::SentReading;
 #[cfg(feature = "file")]
 pub use self::schema::json_schema;
 #[cfg(feature = "file")]

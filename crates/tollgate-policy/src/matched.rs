@@ -10,6 +10,7 @@ use crate::cost::CostError;
 use crate::overrides::ListPlace;
 use crate::policy::Quotas;
 use crate::reading::Readings;
+use crate::value::PATH;
 use crate::{
     Identity, KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Texts, Undecided, Unknown, View,
 };
@@ -124,14 +125,23 @@ impl From<Undecided<'_>> for Refusal {
 
 impl Refusal {
     /// Returns the refusal of a request with a value that is longer than this many bytes and has no
-    /// [stand-in](View::counted_as); `None` for any other.
+    /// [stand-in](View::counted_as), or with a [path that was sent](View::sent_path) in three times as many; `None` for
+    /// any other.
     pub fn of_long_value<V: View>(view: &V, max: usize) -> Option<Self> {
-        let is_long = |texts: Texts<'_>| texts.iter().any(|text| text.len() > max);
+        if view.has_any_length() {
+            return None;
+        }
+        let is_long = |texts: Texts<'_>, max| texts.iter().any(|text| text.len() > max);
         let is_refused = |name: &str, value| {
-            matches!(value, Ok(Some(texts)) if is_long(texts)) && view.counted_as(name).is_none()
+            matches!(value, Ok(Some(texts)) if is_long(texts, max)) && view.counted_as(name).is_none()
         };
-        let (attribute, _) = view.pairs().find(|(name, value)| is_refused(name, *value))?;
-        Some(Self::LongValue { attribute: attribute.into(), max })
+        if let Some((attribute, _)) = view.pairs().find(|(name, value)| is_refused(name, *value)) {
+            return Some(Self::LongValue { attribute: attribute.into(), max });
+        }
+        // A path may consist of escapes, of three bytes each. Empty and dot segments could make it much longer.
+        let max = max.saturating_mul(3);
+        let is_path_long = view.sent_path().is_some_and(|path| is_long(path, max));
+        is_path_long.then(|| Self::LongValue { attribute: PATH.into(), max })
     }
 
     pub(crate) fn missing_key(policy: &Policy, no_key: NoKey<'_>) -> Self {

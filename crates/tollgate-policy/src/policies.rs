@@ -6,7 +6,7 @@ use crate::index::Index;
 use crate::matched::{Entry, MatchedPolicy, Needed};
 use crate::reading::Readings;
 use crate::{
-    AsSent, Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, Undecided, View,
+    Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, SentReading, Undecided, View,
 };
 
 /// All policies of a file, or of a program.
@@ -65,7 +65,7 @@ impl Policies {
 
     /// Sets what happens to a request that no policy matches. One that a policy passes over
     /// ([`OnMissingKey::Skip`](crate::OnMissingKey::Skip)) is not matched by it. A request with two
-    /// [readings](crate::AsSent) is denied if no policy matches one of them.
+    /// [readings](crate::SentReading) is denied if no policy matches one of them.
     #[must_use]
     pub fn with_unmatched(self, unmatched: Unmatched) -> Self {
         Self { unmatched: Some(unmatched), ..self }
@@ -108,7 +108,7 @@ impl Policies {
         let mut unknown = None;
         // If one policy exempts the request, what another one would need to know does not matter; nor if one denies it.
         let mut undecided: Option<(PolicyKind, Undecided<'_>)> = None;
-        let sent = AsSent::of(view);
+        let sent = SentReading::of(view);
         // The readings of the request that a policy matches.
         let mut covered = Readings::NONE;
         for candidate in self.index.candidates(view) {
@@ -189,7 +189,7 @@ impl Policies {
     /// Returns the policies that apply to a request, exempt ones first. One that depends on a value that is not known
     /// is not among them.
     pub fn matching<'a, V: View>(&'a self, view: &'a V) -> impl Iterator<Item = &'a Policy> {
-        let sent = AsSent::of(view);
+        let sent = SentReading::of(view);
         self.index.candidates(view).into_iter().filter_map(move |candidate| {
             let policy = self.policy(candidate.number())?;
             let readings = policy.readings_as(candidate, view, sent.as_ref());

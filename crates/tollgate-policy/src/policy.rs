@@ -3,7 +3,7 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::{HeaderFormats, OnStoreFailure, PolicyQuota, Quota};
+use tollgate::{CountDenied, HeaderFormats, OnStoreFailure, PolicyQuota, Quota};
 
 use crate::implied::implies;
 use crate::index::Candidate;
@@ -12,8 +12,8 @@ use crate::overlap::overlap;
 use crate::overrides::ListPlace;
 use crate::reading::Readings;
 use crate::{
-    AsSent, Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaSpec,
-    Undecided, Unknown, View,
+    Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaSpec,
+    SentReading, Undecided, Unknown, View,
 };
 
 /// The name under which a policy's candidates are counted; no policy can have it.
@@ -231,6 +231,16 @@ impl Policy {
         &self.cost
     }
 
+    /// Returns what a denial charges, which is the same for all its quotas.
+    #[must_use]
+    pub fn count_denied(&self) -> CountDenied {
+        let of_overrides = self.overrides.iter().flat_map(|over| &over.lists);
+        let lists = [&self.quotas].into_iter().chain(of_overrides);
+        let mut quotas =
+            lists.flat_map(|list| [&list.enforced, &list.candidates]).flat_map(|specs| &specs.quotas);
+        quotas.next().map(PolicyQuota::count_denied).unwrap_or_default()
+    }
+
     /// Returns the quotas where no override holds. If [an attribute](crate::LimitAttribute) sets the limit of one, it
     /// has the maximum.
     #[must_use]
@@ -306,13 +316,13 @@ impl Policy {
     }
 
     /// Returns whether it applies to a request: it is not off, and all its conditions hold. If the request has two
-    /// [readings](crate::AsSent), they have to hold in one of them; if the policy is exempt, in both.
+    /// [readings](crate::SentReading), they have to hold in one of them; if the policy is exempt, in both.
     ///
     /// # Errors
     ///
     /// If that depends on an attribute whose value is not known.
     pub fn matches<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
-        Ok(self.applies_in(self.readings(view, AsSent::of(view).as_ref())?))
+        Ok(self.applies_in(self.readings(view, SentReading::of(view).as_ref())?))
     }
 
     /// Returns whether it applies to a request whose readings it matches.
@@ -321,7 +331,11 @@ impl Policy {
     }
 
     /// Returns the readings of a request that it matches. Both must be known.
-    fn readings<V: View>(&self, view: &V, sent: Option<&AsSent<'_, V>>) -> Result<Readings, Undecided<'_>> {
+    fn readings<V: View>(
+        &self,
+        view: &V,
+        sent: Option<&SentReading<'_, V>>,
+    ) -> Result<Readings, Undecided<'_>> {
         if self.mode == Mode::Off {
             return Ok(Readings::NONE);
         }
@@ -340,7 +354,7 @@ impl Policy {
         &self,
         candidate: Candidate,
         view: &V,
-        sent: Option<&AsSent<'_, V>>,
+        sent: Option<&SentReading<'_, V>>,
     ) -> Result<Readings, Undecided<'_>> {
         // The index may have found it in one reading only.
         if candidate.is_sure() && sent.is_none() {
@@ -363,7 +377,7 @@ impl Policy {
 
     /// Returns whether its conditions and those of the other may hold for one request, as far as their written form
     /// shows it. Returns `false` only if they hold for no request that has one value for each attribute; an attribute
-    /// with several values, such as a list of roles or a path with two [readings](crate::AsSent), may still meet both.
+    /// with several values, such as a list of roles or a path with two [readings](crate::SentReading), may still meet both.
     ///
     /// # Examples
     ///
@@ -387,7 +401,7 @@ impl Policy {
         overlap(&self.conditions, &other.conditions)
     }
 
-    /// Returns the override for one reading of a request: the first that holds. If two [readings](crate::AsSent) match
+    /// Returns the override for one reading of a request: the first that holds. If two [readings](crate::SentReading) match
     /// the policy and have different quotas, those of both apply; of two that share counters, the one with the lower limit.
     ///
     /// # Errors
@@ -405,7 +419,7 @@ impl Policy {
         matched: Readings,
     ) -> Result<(ListPlace, Option<ListPlace>), Undecided<'_>> {
         let find_normalized = || ListPlace::find(&self.overrides, view);
-        let sent = if self.overrides.is_empty() { None } else { AsSent::of(view) };
+        let sent = if self.overrides.is_empty() { None } else { SentReading::of(view) };
         let Some(sent) = sent.filter(|_| matched.sent) else { return Ok((find_normalized()?, None)) };
         let as_sent = ListPlace::find(&self.overrides, &sent)?;
         if !matched.normalized {

@@ -14,19 +14,19 @@ use crate::{Texts, Unknown, View};
 /// # Examples
 ///
 /// ```
-/// use tollgate_policy::{AsSent, Attributes, View};
+/// use tollgate_policy::{SentReading, Attributes, View};
 ///
 /// let request: Attributes<'_> = [("path", "/api/..%2fhealthz"), ("ip", "192.0.2.7")].into_iter().collect();
 /// assert_eq!(request.value("path"), Some("/healthz".into()));
-/// let sent = AsSent::of(&request).ok_or("its path has another spelling")?;
+/// let sent = SentReading::of(&request).ok_or("its path has another spelling")?;
 /// assert_eq!(sent.value("path"), Ok(Some("/api/..%2fhealthz".into())));
 /// assert_eq!(sent.value("ip"), Ok(Some("192.0.2.7".into())));
 ///
 /// let usual: Attributes<'_> = [("path", "/healthz")].into_iter().collect();
-/// assert!(AsSent::of(&usual).is_none());
+/// assert!(SentReading::of(&usual).is_none());
 /// # Ok::<(), &str>(())
 /// ```
-pub struct AsSent<'v, V> {
+pub struct SentReading<'v, V> {
     view: &'v V,
     path: Texts<'v>,
 }
@@ -38,7 +38,7 @@ pub(crate) struct Readings {
     pub(crate) sent: bool,
 }
 
-impl<'v, V: View> AsSent<'v, V> {
+impl<'v, V: View> SentReading<'v, V> {
     /// Returns the second reading of this request; `None` if it has only one, as is usual.
     #[must_use]
     #[inline]
@@ -47,7 +47,7 @@ impl<'v, V: View> AsSent<'v, V> {
     }
 }
 
-impl<V: View> View for AsSent<'_, V> {
+impl<V: View> View for SentReading<'_, V> {
     fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
         if name == PATH { Ok(Some(self.path)) } else { self.view.value(name) }
     }
@@ -64,15 +64,19 @@ impl<V: View> View for AsSent<'_, V> {
         self.view.counted_as(name)
     }
 
+    fn has_any_length(&self) -> bool {
+        self.view.has_any_length()
+    }
+
     fn may_touch(&self, policy: &str) -> bool {
         self.view.may_touch(policy)
     }
 }
 
 /// Without values, which may be personal or secret.
-impl<V> std::fmt::Debug for AsSent<'_, V> {
+impl<V> std::fmt::Debug for SentReading<'_, V> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("AsSent").finish_non_exhaustive()
+        f.debug_struct("SentReading").finish_non_exhaustive()
     }
 }
 

@@ -284,7 +284,7 @@ fn policy(
     })
 }
 
-/// Whether denials count. Of an overdraft they always do, whatever the defaults.
+/// Returns what a denial charges. `overdraft` overrides the default of `count_denied`.
 fn count_denied(raw: &RawPolicy, defaults: &Defaults, problems: &mut Problems) -> CountDenied {
     if value(&raw.overdraft).unwrap_or(false) {
         if let Some(needless) = &raw.count_denied {

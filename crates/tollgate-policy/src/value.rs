@@ -95,7 +95,7 @@ impl<'a> AttributeValue<'a> {
     }
 
     /// Returns the same value, and for a `path` in another spelling also the value as it was sent: its second
-    /// [reading](crate::AsSent).
+    /// [reading](crate::SentReading).
     ///
     /// # Examples
     ///

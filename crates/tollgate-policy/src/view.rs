@@ -80,7 +80,7 @@ pub trait View {
     }
 
     /// Returns the `path` as it was sent, if [its value](Self::value) is another spelling: a second
-    /// [reading](crate::AsSent) of the request. Returns `None` by default, and then the value is the only one.
+    /// [reading](crate::SentReading) of the request. Returns `None` by default, and then the value is the only one.
     fn sent_path(&self) -> Option<Texts<'_>> {
         None
     }
@@ -98,6 +98,12 @@ pub trait View {
     fn counted_as(&self, name: &str) -> Option<&str> {
         let _ = name;
         None
+    }
+
+    /// Returns whether values may have any length, because the caller has set [stand-ins](Self::counted_as) for long
+    /// ones. Returns `false` by default: then the [limiter's bound](crate::PolicyLimiter::max_value_bytes) holds.
+    fn has_any_length(&self) -> bool {
+        false
     }
 
     /// Returns whether the policy of this name may count the request; by default any. See

@@ -82,7 +82,7 @@ fn with_stand_ins<'a>(
         .filter_map(|(name, texts)| Some((name.to_owned(), texts.iter().find_map(&stand_in)?)));
     let stand_ins: Vec<(String, String)> = stand_ins.collect();
     stand_ins.into_iter().for_each(|(name, stand_in)| attributes.count_as(name, stand_in));
-    attributes
+    attributes.of_any_length()
 }
 
 /// Reads the attributes of a command line: a repeated name makes a list.

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! This file builds a limiter and checks requests. Answers are in `decision`, trials in `trials`, the live policies in
-//! `set`, their figures in `tally`, changes by administrators in `changes`, and receipts in `receipt`. `together`
+//! `set`, their figures in `tally`, changes by administrators in `changes`, refunds in
+//! `window_refund` and `receipt`. `together`
 //! decides on several requests as one.
 
 mod changes;
@@ -18,6 +19,7 @@ mod set;
 mod tally;
 mod together;
 mod trials;
+mod window_refund;
 
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,12 +33,13 @@ use tollgate::{
     Step, Store, StoreError, SystemClock,
 };
 
-pub use self::changes::{Changed, ChargedWindow, QuotaRefund, RefundError};
+pub use self::changes::Changed;
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::receipt::QuotaSettlement;
 pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 pub use self::together::TogetherError;
+pub use self::window_refund::{ChargedWindow, QuotaRefund, RefundError};
 use crate::limiter::decision::{Basis, Decided};
 use crate::limiter::trials::Trials;
 use crate::matched::Needed;
@@ -230,7 +233,8 @@ impl<S, C> PolicyLimiter<S, C> {
     }
 
     /// Refuses requests with an attribute value of more bytes, which bounds the length of keys. A value with a
-    /// [stand-in](View::counted_as) is accepted; keys contain the stand-in. By default any length is accepted.
+    /// [stand-in](View::counted_as) is accepted; keys contain the stand-in. A [path as it was sent](View::sent_path) may
+    /// have three times as many bytes, because it may be escaped. By default any length is accepted.
     #[must_use]
     pub fn max_value_bytes(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }

@@ -18,7 +18,7 @@ fn patterns(test: &Test) -> &[Pattern] {
 }
 
 /// Returns whether it matches no normalized path from the root: such a path has no empty segment and none that is a dot
-/// or two. It may still match a path [as it was sent](crate::AsSent). Percent signs may be there, because `%25` is one.
+/// or two. It may still match a path [as it was sent](crate::SentReading). Percent signs may be there, because `%25` is one.
 fn fits_no_path(pattern: &Pattern) -> bool {
     let (text, is_whole) = match pattern {
         Pattern::Exact(text) => (text, true),

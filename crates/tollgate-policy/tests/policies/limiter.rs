@@ -308,6 +308,26 @@ fn a_request_that_can_never_be_counted_names_the_policies_that_decide() {
     }
 }
 
+/// A path of 60 KB that is short without its dot segments passed the bound, and was then tested as it was sent: the work
+/// grows with the product of its length and that of each glob.
+#[test]
+fn long_spellings_of_short_paths_are_refused() {
+    let policies = "  - { name: paths, match: { path: '*a*b*' }, key: [path], quotas: [5/1d] }\n";
+    let limiter = limiter(policies).max_value_bytes(10);
+    let path = |dots: usize| format!("/ab{}", "/.".repeat(dots));
+    let check = |path: &str| try_check(&limiter, &[("path", path)]);
+    assert!(check(&path(13)).is_ok(), "29 bytes");
+    assert!(check("/%61%62%63%64%65%66%67%68%69").is_ok(), "ten characters, escaped");
+    let expected = Refusal::LongValue { attribute: "path".into(), max: 30 };
+    for dots in [14, 30_000] {
+        let refused = check(&path(dots)).unwrap_err();
+        assert!(matches!(refused, CheckError::Refused(refusal) if refusal == expected), "{dots}");
+    }
+    let long = path(30_000);
+    let asked = attributes(&[("path", long.as_str())]).of_any_length();
+    assert!(block_on(limiter.check(&asked, 1)).unwrap().is_allowed());
+}
+
 /// A value that is too long for a key is counted by what stands for it, and policies still see all of it.
 #[test]
 fn long_values_are_refused_unless_something_stands_for_them() {

@@ -32,6 +32,7 @@ pub(crate) struct Counting {
     pub(crate) key: Key,
     pub(crate) on_missing_key: Option<OnMissingKey>,
     pub(crate) cost: Cost,
+    pub(crate) overdraft: bool,
     pub(crate) quotas: QuotaChoice,
     pub(crate) candidates: Option<Quotas>,
     pub(crate) overrides: Vec<Override>,

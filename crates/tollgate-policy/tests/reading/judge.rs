@@ -67,6 +67,7 @@ pub(crate) struct Counted {
     pub(crate) quota: String,
     pub(crate) cost: u32,
     pub(crate) who: String,
+    pub(crate) overdraft: bool,
 }
 
 /// The values of a request, in normalized spelling.
@@ -301,7 +302,13 @@ pub(crate) fn outcome(file: &File, values: &Values, asked: u32) -> Outcome {
                 charged.push((limited(&quotas, values)?, limited(&candidates, values).unwrap_or_default()));
             }
             let (quotas, candidates): (Vec<_>, Vec<_>) = charged.into_iter().unzip();
-            let counted = |quota| Counted { policy: policy.name.clone(), quota, cost, who: who.clone() };
+            let counted = |quota| Counted {
+                policy: policy.name.clone(),
+                quota,
+                cost,
+                who: who.clone(),
+                overdraft: counting.overdraft,
+            };
             let all = |quotas: Vec<String>| quotas.into_iter().map(counted).collect::<Vec<Counted>>();
             Ok((all(strictest(quotas)), all(strictest(candidates))))
         });

@@ -11,6 +11,7 @@ mod draw;
 mod expression;
 mod file;
 mod judge;
+mod ledger;
 mod path;
 mod pattern;
 mod shrink;

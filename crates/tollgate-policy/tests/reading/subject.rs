@@ -4,19 +4,22 @@ use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Debug;
 
-use tollgate::Charge;
+use tollgate::{Charge, CountDenied, ManualClock, MemoryStore};
 use tollgate_policy::{
-    AttributeValue, Attributes, Config, Outcome as Found, Policy, Refusal, Sources, Texts, TrialKind,
-    Unknown, View,
+    AttributeValue, Attributes, Config, Outcome as Found, Policy, PolicyLimiter, Refusal, Sources, Texts,
+    TrialKind, Unknown, View,
 };
+use tollgate_testkit::block_on;
 
 use crate::file::File;
 use crate::judge::{self, Counted, Outcome, Request, Said, Trial, Values};
+use crate::ledger::Ledger;
 
 pub(crate) struct Subject<'a> {
     file: &'a File,
-    config: Config,
     whos: Whos,
+    limiter: PolicyLimiter<MemoryStore<ManualClock>>,
+    ledger: Ledger,
 }
 
 /// Which key belongs to which client under a policy: exactly one for each.
@@ -96,13 +99,16 @@ impl<'a> Subject<'a> {
         }
         let config = Config::parse_sources(&sources, |_| Vec::new());
         let config = config.map_err(|error| format!("the file is not taken: {error}"))?;
-        Ok(Self { file, config, whos: Whos::default() })
+        let store = MemoryStore::builder().clock(ManualClock::default()).max_counters(1_000).build();
+        let limiter = PolicyLimiter::new(store, config.into_policies(), "limits.yaml");
+        Ok(Self { file, whos: Whos::default(), limiter, ledger: Ledger::default() })
     }
 
     /// Returns the first difference from the expected outcome of a request, if any.
     pub(crate) fn agrees(&mut self, request: &Request) -> Result<(), String> {
-        let Self { file, config, whos } = self;
-        let (policies, values) = (config.policies(), request.values());
+        let Self { file, whos, limiter, ledger } = self;
+        let live = limiter.live();
+        let (policies, values) = (live.policies(), request.values());
         let (matching, expected) =
             (judge::matching(file, &values), judge::outcome(file, &values, request.cost));
 
@@ -137,6 +143,11 @@ impl<'a> Subject<'a> {
                 &policies.matching(&attributes).map(Policy::name).collect(),
             )?;
             whos.check("attributes", &expected, policies.charges(&attributes, request.cost))?;
+            if let Outcome::Counted { deciding, .. } = &expected {
+                let decision = block_on(limiter.check(&attributes, request.cost));
+                let decision = decision.map_err(|error| format!("it is not counted: {error}"))?;
+                same("the verdict", &ledger.decide(deciding), &decision.is_allowed())?;
+            }
         }
 
         let lazy = Seen::of(request, Some(BTreeSet::new()));
@@ -224,26 +235,28 @@ impl Whos {
         charges: Vec<Charge<'_>>,
     ) -> Result<(), String> {
         expected.sort();
-        let mut charges: Vec<(String, String, u32, Vec<u8>)> = charges
+        let mut charges: Vec<(String, String, u32, Vec<u8>, bool)> = charges
             .into_iter()
             .map(|charge| {
                 let quota = charge.counter().quota();
                 let policy = quota.policy().split(':').next().unwrap_or_default().to_owned();
                 let key = charge.counter().key().canonical_bytes().into_owned();
-                (policy, quota.quota().to_string(), charge.cost(), key)
+                let is_overdraft = quota.count_denied() == CountDenied::Overdraft;
+                (policy, quota.quota().to_string(), charge.cost(), key, is_overdraft)
             })
             .collect();
         charges.sort();
-        let written = |charges: &[(String, String, u32, Vec<u8>)]| {
-            charges
-                .iter()
-                .map(|(policy, quota, cost, _)| format!("{policy}: {quota} x {cost}"))
-                .collect::<Vec<_>>()
+        let written = |policy: &str, quota: &str, cost: u32, is_overdraft: bool| {
+            format!("{policy}: {quota} x {cost}{}", if is_overdraft { " (overdraft)" } else { "" })
         };
+        let found_charges: Vec<String> = charges
+            .iter()
+            .map(|(policy, quota, cost, _, over)| written(policy, quota, *cost, *over))
+            .collect();
         let expected_charges: Vec<String> =
-            expected.iter().map(|it| format!("{}: {} x {}", it.policy, it.quota, it.cost)).collect();
-        same(&format!("{of}: charges"), &expected_charges, &written(&charges))?;
-        for (Counted { who, .. }, (policy, _, _, key)) in expected.into_iter().zip(charges) {
+            expected.iter().map(|it| written(&it.policy, &it.quota, it.cost, it.overdraft)).collect();
+        same(&format!("{of}: charges"), &expected_charges, &found_charges)?;
+        for (Counted { who, .. }, (policy, _, _, key, _)) in expected.into_iter().zip(charges) {
             let known = self.by_key.entry((policy.clone(), key.clone())).or_insert_with(|| who.clone());
             same(&format!("{of}: one key of {policy} for two"), known, &who)?;
             let known = self.by_who.entry((policy.clone(), who)).or_insert_with(|| key.clone());

@@ -109,6 +109,9 @@ impl Writer {
         }
         keys.extend(counting.on_missing_key.map(|it| format!("on_missing_key: {}", on_missing_key(it))));
         keys.extend(counting.candidates.as_ref().map(|it| format!("candidate: {}", self.quotas(it))));
+        if counting.overdraft {
+            keys.push("overdraft: true".to_owned());
+        }
         match &counting.cost {
             Cost::Asked => {}
             Cost::Fixed(units) => keys.push(format!("cost: {units}")),

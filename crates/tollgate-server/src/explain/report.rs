@@ -3,8 +3,8 @@
 use serde::Serialize;
 use tollgate::{Anchor, Charge, Timestamp};
 use tollgate_policy::{
-    AsSent, Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, PolicyKind,
-    Refusal, Test, Texts, TrialKind, Value, View,
+    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, PolicyKind, Refusal,
+    SentReading, Test, Texts, TrialKind, Value, View,
 };
 
 /// The output of `--json`.
@@ -117,7 +117,7 @@ impl<'a> Report<'a> {
             .collect();
         let (outcome, message) = request.summary();
         let text = |texts: Texts<'_>| texts.to_string();
-        let path = AsSent::of(attributes).zip(attributes.value("path")).map(|(_, normalized)| PathReport {
+        let path = SentReading::of(attributes).zip(attributes.value("path")).map(|(_, normalized)| PathReport {
             sent: attributes.sent_path().map(text).unwrap_or_default(),
             normalized: text(normalized),
         });
@@ -231,7 +231,7 @@ impl<'a> Request<'a, '_> {
 
     /// Returns the reading of the path in which alone the conditions of the policy hold.
     fn only_as(&self, policy: &Policy) -> Option<&'static str> {
-        let sent = AsSent::of(self.attributes).filter(|_| policy.mode() != Mode::Off)?;
+        let sent = SentReading::of(self.attributes).filter(|_| policy.mode() != Mode::Off)?;
         let conditions = policy.conditions();
         match (conditions.holds(self.attributes), conditions.holds(&sent)) {
             (Ok(true), Ok(false)) => Some("normalized"),
@@ -243,7 +243,7 @@ impl<'a> Request<'a, '_> {
     /// Returns why the conditions of the policy fail; empty if it applies.
     fn failing(&self, policy: &Policy) -> Vec<String> {
         let mut failing = failing(policy.conditions(), self.attributes);
-        let Some(sent) = AsSent::of(self.attributes) else { return failing };
+        let Some(sent) = SentReading::of(self.attributes) else { return failing };
         let as_sent = self::failing(policy.conditions(), &sent);
         if !policy.is_exempt() && (failing.is_empty() || as_sent.is_empty()) {
             return Vec::new();
@@ -281,7 +281,7 @@ impl<'a> Request<'a, '_> {
 
     fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &Matched<'a>) {
         report.counts = policy.identity().describe(self.attributes).ok();
-        let sent = AsSent::of(self.attributes).filter(|_| report.only_as != Some("normalized"));
+        let sent = SentReading::of(self.attributes).filter(|_| report.only_as != Some("normalized"));
         let normalized = (report.only_as != Some("sent")).then(|| quotas_from(policy, self.attributes));
         let sent = sent.map(|sent| quotas_from(policy, &sent));
         report.has_two_lists = normalized.is_some() && sent.is_some() && normalized != sent;

@@ -6,7 +6,7 @@ use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use schemars::JsonSchema;
 use serde::Serialize;
-use tollgate::{Clock, CountDenied, PolicyQuota, SystemClock};
+use tollgate::{Clock, CountDenied, SystemClock};
 use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec};
 
 use super::rejection::Rejection;
@@ -206,9 +206,7 @@ impl<'a> OverrideBody<'a> {
 
 impl PolicySettings {
     fn new(policy: &Policy) -> Self {
-        let of_overrides = policy.overrides().iter().flat_map(Override::quotas).flatten();
-        let mut quotas = of_overrides.chain(policy.quotas());
-        let count_denied = quotas.next().map(PolicyQuota::count_denied).unwrap_or_default();
+        let count_denied = policy.count_denied();
         Self {
             cost: match policy.cost() {
                 Cost::Fixed(units) => units.to_string(),

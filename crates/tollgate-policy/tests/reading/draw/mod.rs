@@ -162,6 +162,7 @@ impl Draw {
             key: self.key(),
             on_missing_key: self.once_in(2).then(|| self.on_missing_key()),
             cost: self.cost(),
+            overdraft: self.once_in(3),
             quotas,
             candidates: self.once_in(6).then(|| self.quotas()),
             overrides,
