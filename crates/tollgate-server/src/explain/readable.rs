@@ -64,9 +64,9 @@ impl fmt::Display for PolicyReport<'_> {
 
 impl fmt::Display for ChargeReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { quota, cost, window: WindowReport { start, end, first_hit }, zone, .. } = self;
+        let Self { quota, cost, overdraft, window: WindowReport { start, end, first_hit }, zone, .. } = self;
         let (start, end) = (time(*start, zone.as_deref()), time(*end, zone.as_deref()));
-        write!(f, "{cost} of {quota}, ")?;
+        write!(f, "{cost} of {quota}{}, ", if *overdraft { ", even if it is denied" } else { "" })?;
         if *first_hit {
             return write!(f, "from the first request on; if it is this one until {end}");
         }

@@ -1,7 +1,7 @@
 //! The report on a request: its outcome, and the effect of each policy or the reason why it has none.
 
 use serde::Serialize;
-use tollgate::{Anchor, Charge, Timestamp};
+use tollgate::{Anchor, Charge, CountDenied, Timestamp};
 use tollgate_policy::{
     Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, PolicyKind, Refusal,
     SentReading, Test, Texts, TrialKind, Value, View,
@@ -79,6 +79,9 @@ pub(super) struct ChargeReport {
     pub(super) quota: String,
     pub(super) limit: u64,
     pub(super) cost: u32,
+    /// Whether the cost is recorded even if the request is denied.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(super) overdraft: bool,
     pub(super) window: WindowReport,
     #[serde(skip)]
     pub(super) zone: Option<String>,
@@ -117,10 +120,11 @@ impl<'a> Report<'a> {
             .collect();
         let (outcome, message) = request.summary();
         let text = |texts: Texts<'_>| texts.to_string();
-        let path = SentReading::of(attributes).zip(attributes.value("path")).map(|(_, normalized)| PathReport {
-            sent: attributes.sent_path().map(text).unwrap_or_default(),
-            normalized: text(normalized),
-        });
+        let path =
+            SentReading::of(attributes).zip(attributes.value("path")).map(|(_, normalized)| PathReport {
+                sent: attributes.sent_path().map(text).unwrap_or_default(),
+                normalized: text(normalized),
+            });
         Self { at: at.as_unix_millis(), outcome, message, path, policies }
     }
 }
@@ -137,11 +141,23 @@ impl<'a> Request<'a, '_> {
     /// Returns a word for programs and a line for people.
     fn summary(&self) -> (&'static str, String) {
         match &self.outcome {
-            Ok(Outcome::Charge(matched)) => match matched.enforced().count() {
-                0 => ("charge", "allowed: no policy counts it".to_owned()),
-                1 => ("charge", "allowed if its quota has room".to_owned()),
-                count => ("charge", format!("allowed if all {count} quotas have room")),
-            },
+            Ok(Outcome::Charge(matched)) => {
+                let message = match (
+                    matched.enforced().count(),
+                    matched.enforced().filter(is_overdraft).count(),
+                ) {
+                    (0, _) => "allowed: no policy counts it".to_owned(),
+                    (1, 0) => "allowed if its quota has room".to_owned(),
+                    (1, _) => "allowed if its quota has a unit left".to_owned(),
+                    (count, 0) => format!("allowed if all {count} quotas have room"),
+                    (count, _) => {
+                        format!(
+                            "allowed if all {count} quotas have room; for an overdraft, one unit is enough"
+                        )
+                    }
+                };
+                ("charge", message)
+            }
             Ok(Outcome::Deny(policy)) => {
                 ("deny", format!("denied: `{}` denies everything that it matches", policy.name()))
             }
@@ -308,6 +324,7 @@ impl<'a> Request<'a, '_> {
             quota: quota.to_string(),
             limit: charge.limit(),
             cost: charge.cost(),
+            overdraft: is_overdraft(charge),
             window: WindowReport {
                 start: window.start().as_unix_millis(),
                 end: window.end().as_unix_millis(),
@@ -316,6 +333,10 @@ impl<'a> Request<'a, '_> {
             zone: quota.zone().map(str::to_owned),
         }
     }
+}
+
+fn is_overdraft(charge: &Charge<'_>) -> bool {
+    charge.counter().quota().count_denied() == CountDenied::Overdraft
 }
 
 /// Returns the override that gives the quotas in one reading of a request.

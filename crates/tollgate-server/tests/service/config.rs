@@ -310,6 +310,37 @@ login (line 6) does not match: path: /login does not match `/healthz`; path: /lo
     assert!(!explain("path=/login", &[]).contains("twice"));
 }
 
+/// A cost above the limit was said to be allowed if the quota has room, which it never has.
+#[test]
+fn overdrafts_are_explained_with_what_they_admit_and_record() {
+    let text = "policies:
+  - { name: bytes, key: [user], quotas: [300/1d], overdraft: true }
+  - { name: requests, match: { path: /both }, key: [user], quotas: [5/1d] }
+";
+    let file = file("overdraft.yaml", text);
+    let explain = |arguments: &[&str]| {
+        let at = ["user=alice", "--cost", "400", "--at", "2026-11-21T16:00:00Z"];
+        let (status, said, error) = run("explain", &file, &[arguments, &at].concat());
+        assert_eq!((status, error.as_str()), (Some(0), ""));
+        said
+    };
+    let said = explain(&[]);
+    let window = "from 2026-11-21T00:00:00Z to 2026-11-22T00:00:00Z";
+    let expected = format!(
+        "allowed if its quota has a unit left (at 2026-11-21T16:00:00Z)
+bytes (line 2) counts user=alice
+  takes 400 of 300/1d, even if it is denied, {window}
+"
+    );
+    assert!(said.starts_with(&expected), "{said}");
+    let said = explain(&["path=/both"]);
+    let expected = "allowed if all 2 quotas have room; for an overdraft, one unit is enough (at";
+    assert!(said.starts_with(expected) && said.contains(&format!("takes 400 of 5/1d, {window}")), "{said}");
+    let said: Value = serde_json::from_str(&explain(&["path=/both", "--json"])).expect("JSON");
+    let overdraft = |policy: usize| &said["policies"][policy]["charges"][0]["overdraft"];
+    assert_eq!((overdraft(0), overdraft(1)), (&json!(true), &Value::Null));
+}
+
 #[test]
 fn a_request_is_explained() {
     let file = file("shop.yaml", SHOP);

@@ -613,6 +613,36 @@ fn requests_with_values_that_are_no_text_cannot_be_decided_on() {
     assert!(said.contains("Of 24 requests, 7 would be denied"), "{said}");
 }
 
+/// Answers of 400 bytes each: an overdraft admits them while a byte is left, and is charged for those that it denies. No
+/// curve can be calculated from its windows, so other limits are tried.
+#[test]
+fn overdrafts_deny_once_nothing_is_left_under_every_limit() {
+    let folder = Folder::new();
+    let log: String =
+        (0..6).map(|second| line("192.0.2.1", second, "/a", 200).replace(" 12 ", " 400 ")).collect();
+    folder.write("bytes.log", &log);
+    let report = |overdraft: bool| -> Value {
+        let cost = "cost: { attribute: bytes, max: 1000000 }";
+        let text = format!(
+            "policies: [{{ name: bytes, key: [ip], quotas: [1000/1d], {cost}, overdraft: {overdraft} }}]"
+        );
+        folder.write("bytes.yaml", &text);
+        let (status, said, error) =
+            folder.run(&["simulate", "bytes.yaml", "bytes.log", "--json", "--try-limits", "2"]);
+        assert_eq!((status, error.as_str()), (Some(0), ""));
+        serde_json::from_str(&said).unwrap()
+    };
+    let points = |report: &Value| -> Vec<(u64, u64)> {
+        let points = report["policies"][0]["quotas"][0]["curve"]["points"].as_array().unwrap();
+        let number = |point: &Value, name: &str| point[name].as_u64().unwrap();
+        points.iter().map(|point| (number(point, "limit"), number(point, "denied"))).collect()
+    };
+    let (strict, overdraft) = (report(false), report(true));
+    assert_eq!((&strict["denied"], &overdraft["denied"]), (&4.into(), &3.into()));
+    assert_eq!(points(&strict), [(500, 5), (1_000, 4), (1_500, 3)]);
+    assert_eq!(points(&overdraft), [(500, 4), (1_000, 3), (1_500, 2)]);
+}
+
 /// The service answers them 400, and counts nothing.
 #[test]
 fn requests_with_long_values_cannot_be_decided_on() {
