@@ -5,6 +5,7 @@ use std::fmt;
 use thiserror::Error;
 use tollgate::{LocalShareError, QuotaError, QuotaErrorKind};
 
+use crate::file::{RawDefaults, RawPolicy};
 use crate::{Attributes, ExpressionError, HeaderFormatsError, NetworkError, Position, Printable};
 
 /// A line, and its file if that is another one. Displayed as in `line 3 of api.yaml`.
@@ -105,6 +106,9 @@ pub enum ProblemKind {
         /// The key that does not belong.
         key: &'static str,
     },
+    /// `count_denied` in a policy with `overdraft`.
+    #[error("remove `count_denied`: a policy with `overdraft` charges every request")]
+    CountDeniedOfOverdraft,
     /// An invalid quota.
     #[error(transparent)]
     Quota(QuotaError),
@@ -262,6 +266,9 @@ impl Hint {
     #[must_use]
     pub fn new(written: &str, known: &'static [&'static str]) -> Self {
         let algorithm = QuotaErrorKind::of_algorithm(written);
+        if known == RawDefaults::KEYS && RawPolicy::KEYS.contains(&written) {
+            return Self { algorithm, meant: None, known: &[] };
+        }
         let written = written.to_ascii_lowercase().replace('-', "_");
         let distances =
             known.iter().map(|word| (strsim::osa_distance(&written, &word.replace('-', "_")), *word));
@@ -283,6 +290,10 @@ impl fmt::Display for Hint {
         match (self.algorithm, self.meant) {
             (Some(algorithm), _) => algorithm.fmt(f),
             (None, Some(meant)) => write!(f, "did you mean `{meant}`?"),
+            // The defaults lack it, and policies have it.
+            (None, None) if self.known.is_empty() => f.write_str("set it on each policy"),
+            // The defaults lack it, and policies have it.
+            (None, None) if self.known.is_empty() => f.write_str("set it on each policy"),
             (None, None) => write!(f, "expected {}", self.known.join(", ")),
         }
     }

@@ -288,8 +288,7 @@ fn policy(
 fn count_denied(raw: &RawPolicy, defaults: &Defaults, problems: &mut Problems) -> CountDenied {
     if value(&raw.overdraft).unwrap_or(false) {
         if let Some(needless) = &raw.count_denied {
-            let section = "a policy with `overdraft`, which charges every request,";
-            problems.add(needless.at, ProblemKind::Needless { section, key: "count_denied" });
+            problems.add(needless.at, ProblemKind::CountDeniedOfOverdraft);
         }
         return CountDenied::Overdraft;
     }

@@ -231,7 +231,7 @@ pub(crate) fn warnings(policies: &[Policy]) -> Box<[Warning]> {
             warn(policy.at, WarningKind::UnrelatedClients { identity: identity.to_string().into() });
         }
         for pattern in unreachable_methods(policy) {
-            warn(policy.at, WarningKind::UnreachableMethod { pattern: pattern.to_string().into() });
+            warn(policy.at, WarningKind::UnreachableMethod { pattern: pattern.into() });
         }
         for (at, attribute) in chosen_by_client(policy) {
             warn(at, WarningKind::ClientChoosesLimits { attribute: attribute.into() });

@@ -125,9 +125,12 @@ fn overdraft_and_count_denied_contradict_each_other_only_in_one_policy() {
         let text =
             format!("policies: [{{ name: a, key: global, quotas: [5/1m], overdraft: true, {written} }}]");
         let error = Config::parse("t.yaml", &text).unwrap_err().to_string();
-        let message = "a policy with `overdraft`, which charges every request, has no `count_denied`";
+        let message = "remove `count_denied`: a policy with `overdraft` charges every request";
         assert!(error.contains(message), "{error}");
     }
+    let error =
+        Config::parse("t.yaml", "defaults: { overdraft: true }\npolicies: []\n").unwrap_err().to_string();
+    assert!(error.contains("unknown key `overdraft` in defaults: set it on each policy"), "{error}");
     let config = config(
         "
 defaults: { count_denied: true }

@@ -35,8 +35,8 @@ pub enum QuotaErrorKind {
     Several,
     /// The text means a bucket, as nginx's rates do.
     #[error(
-        "Tollgate does not space requests evenly yet, as a bucket does, such as nginx's `10r/s`; for ten in each \
-         second, write 10/1s ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
+        "Tollgate does not space requests evenly yet, as a bucket does; write only the limit and the window \
+         ({MANUAL}/choosing.md#what-tollgate-cannot-do-yet)"
     )]
     Bucket,
     /// The text means a sliding window.
@@ -93,7 +93,7 @@ pub enum QuotaErrorKind {
 
 /// Parts of words by which other limiters name their algorithms, in small letters without separators.
 const ALGORITHMS: [(&[&str], QuotaErrorKind); 3] = [
-    (&["inflight", "concurren"], QuotaErrorKind::InFlight),
+    (&["inflight", "concurren", "parallel", "simultan"], QuotaErrorKind::InFlight),
     (&["sliding", "rolling", "movingwindow"], QuotaErrorKind::SlidingWindow),
     (&["bucket", "gcra", "burst", "leaky", "smooth", "nodelay"], QuotaErrorKind::Bucket),
 ];

@@ -162,15 +162,15 @@ fn an_error_says_what_is_wrong_and_where() {
             "10r/s",
             Bucket,
             0..5,
-            "quota `10r/s`, column 1: Tollgate does not space requests evenly yet, as a bucket does, such as nginx's \
-             `10r/s`; for ten in each second, write 10/1s (docs/choosing.md#what-tollgate-cannot-do-yet)",
+            "quota `10r/s`, column 1: Tollgate does not space requests evenly yet, as a bucket does; write only \
+             the limit and the window (docs/choosing.md#what-tollgate-cannot-do-yet)",
         ),
         (
             "rate=30r/m",
             Bucket,
             0..10,
-            "quota `rate=30r/m`, column 1: Tollgate does not space requests evenly yet, as a bucket does, such as \
-             nginx's `10r/s`; for ten in each second, write 10/1s (docs/choosing.md#what-tollgate-cannot-do-yet)",
+            "quota `rate=30r/m`, column 1: Tollgate does not space requests evenly yet, as a bucket does; write \
+             only the limit and the window (docs/choosing.md#what-tollgate-cannot-do-yet)",
         ),
         (
             " 5/1m~sliding",
@@ -311,6 +311,7 @@ fn the_error_for_another_algorithm_says_so() {
         ("5~in_flight", InFlight),
         ("10 concurrent", InFlight),
         ("10/concurrency", InFlight),
+        ("max_parallel_requests", InFlight),
     ] {
         let error = written.parse::<Quota>().expect_err(written);
         assert_eq!((error.kind(), error.range()), (kind, Some(0..written.len())), "{written}");
