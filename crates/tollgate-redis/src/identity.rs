@@ -59,7 +59,7 @@ impl fmt::Debug for IdentitySecret {
 #[non_exhaustive]
 pub enum IdentitySecretError {
     /// The file cannot be read.
-    #[error("no secret in the file {path}")]
+    #[error("cannot read {path}")]
     File {
         /// The file's name.
         path: Box<Path>,
@@ -251,6 +251,6 @@ mod tests {
             assert!(error.contains(&why), "{error}");
         }
         let error = IdentitySecret::from_file("/nowhere/secret").unwrap_err().to_string();
-        assert_eq!(error, "no secret in the file /nowhere/secret");
+        assert_eq!(error, "cannot read /nowhere/secret");
     }
 }

@@ -28,7 +28,7 @@ pub enum PasswordError {
         source: env::VarError,
     },
     /// The file cannot be read.
-    #[error("no password in the file {path}")]
+    #[error("cannot read {path}")]
     File {
         /// The file's name.
         path: Box<Path>,
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn says_where_it_was_missed() {
         let Err(error) = Password::from_file("/nowhere/password") else { panic!("there is such a file") };
-        assert_eq!(error.to_string(), "no password in the file /nowhere/password");
+        assert_eq!(error.to_string(), "cannot read /nowhere/password");
         let Err(error) = Password::from_env("TOLLGATE_NO_SUCH") else { panic!("there is such a variable") };
         assert_eq!(error.to_string(), "no password in the environment variable TOLLGATE_NO_SUCH");
     }

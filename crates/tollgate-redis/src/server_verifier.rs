@@ -73,7 +73,7 @@ impl ServerCertVerifier for ServerVerifier {
 }
 
 /// Returns whether the only objection is that an authority is used as a server.
-fn is_authority(error: &Error) -> bool {
+pub(crate) fn is_authority(error: &Error) -> bool {
     let Error::InvalidCertificate(CertificateError::Other(other)) = error else { return false };
     other.0.downcast_ref() == Some(&webpki::Error::CaUsedAsEndEntity)
 }

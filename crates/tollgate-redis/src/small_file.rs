@@ -39,7 +39,7 @@ impl SmallFile {
         } else if system::is_inherited_pipe(path, &metadata) {
             system::read_pipe(&file, max_bytes)?
         } else {
-            return Err(not_regular());
+            return Err(not_regular(&metadata, "; use a regular file, or `<(...)`, `/dev/fd/3`"));
         };
         Ok(Self { bytes, metadata })
     }
@@ -51,7 +51,8 @@ impl SmallFile {
     /// If it cannot be opened, or is not a regular file.
     pub fn open(path: impl AsRef<Path>) -> io::Result<File> {
         let file = system::open(path.as_ref())?;
-        if file.metadata()?.is_file() { Ok(file) } else { Err(not_regular()) }
+        let metadata = file.metadata()?;
+        if metadata.is_file() { Ok(file) } else { Err(not_regular(&metadata, "")) }
     }
 
     /// Reads the rest of an open regular file, of at most this many bytes.
@@ -72,8 +73,14 @@ impl std::fmt::Debug for SmallFile {
     }
 }
 
-fn not_regular() -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")
+/// The error of a file of another kind. `instead_of_pipe` says what to use instead of a named pipe.
+fn not_regular(metadata: &Metadata, instead_of_pipe: &str) -> io::Error {
+    let (kind, instead) = match metadata {
+        folder if folder.is_dir() => ("a folder", ""),
+        pipe if system::is_pipe(pipe) => ("a named pipe", instead_of_pipe),
+        _ => ("a device or a socket", ""),
+    };
+    io::Error::new(io::ErrorKind::InvalidInput, format!("it is not a regular file, but {kind}{instead}"))
 }
 
 fn too_large(max_bytes: usize) -> io::Error {
@@ -105,7 +112,11 @@ mod system {
     pub(super) fn is_inherited_pipe(path: &Path, metadata: &Metadata) -> bool {
         let is_inherited = path == Path::new("/dev/stdin")
             || ["/dev/fd", "/proc/self/fd"].into_iter().any(|folder| path.starts_with(folder));
-        is_inherited && metadata.file_type().is_fifo()
+        is_inherited && is_pipe(metadata)
+    }
+
+    pub(super) fn is_pipe(metadata: &Metadata) -> bool {
+        metadata.file_type().is_fifo()
     }
 
     /// Reads until the writer closes the pipe.
@@ -145,6 +156,10 @@ mod system {
     }
 
     pub(super) fn is_inherited_pipe(_: &Path, _: &Metadata) -> bool {
+        false
+    }
+
+    pub(super) fn is_pipe(_: &Metadata) -> bool {
         false
     }
 

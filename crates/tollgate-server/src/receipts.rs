@@ -42,11 +42,22 @@ pub(crate) struct NotAReceipt;
 #[non_exhaustive]
 pub enum ReceiptSecretError {
     /// The file cannot be read.
-    #[error("cannot be read")]
-    File(#[from] std::io::Error),
+    #[error("cannot read {path}")]
+    File {
+        /// The file's name.
+        path: Box<Path>,
+        /// The system's error.
+        source: std::io::Error,
+    },
     /// The secret is short enough to guess.
-    #[error("has fewer than {} bytes; `openssl rand -base64 32` creates a secret", Receipts::LEAST_SECRET)]
-    Short,
+    #[error(
+        "the file {path} has fewer than {} bytes; `openssl rand -base64 32` creates a secret",
+        Receipts::LEAST_SECRET
+    )]
+    Short {
+        /// The file's name.
+        path: Box<Path>,
+    },
 }
 
 /// Version 1 had no costs, so such receipts could not be settled.
@@ -67,10 +78,11 @@ impl Receipts {
     ///
     /// If the file cannot be read, or is too short.
     pub(crate) fn from_file(path: &Path) -> Result<Self, ReceiptSecretError> {
-        let file = SmallFile::read(path, SmallFile::MOST_SECRET_BYTES)?;
+        let file = SmallFile::read(path, SmallFile::MOST_SECRET_BYTES)
+            .map_err(|source| ReceiptSecretError::File { path: path.into(), source })?;
         let secret = file.bytes.trim_ascii();
         if secret.len() < Self::LEAST_SECRET {
-            return Err(ReceiptSecretError::Short);
+            return Err(ReceiptSecretError::Short { path: path.into() });
         }
         Ok(Self::with_secret(secret))
     }

@@ -215,7 +215,7 @@ pub enum SettingsError {
     )]
     CallerQuotasUnderLayout(KeyLayout),
     /// The secret for receipts cannot be read, or is too short.
-    #[error("`{}`: the file {}", Flag("--receipt-secret-file"), WithSources(.0))]
+    #[error("`{}`: {}", Flag("--receipt-secret-file"), WithSources(.0))]
     ReceiptSecret(ReceiptSecretError),
     /// The secret for digests of keys cannot be read or used.
     #[error("`{}`: {}", Flag("--identity-secret-file"), WithSources(.0))]

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use rustls::CertificateError;
 use thiserror::Error;
 
 use super::refusal::NoConnection;
@@ -9,6 +10,7 @@ use super::{Refusal, Trouble};
 use crate::RedisError;
 use crate::node::Address;
 use crate::resp::ServerError;
+use crate::server_verifier::is_authority;
 
 /// The reason why there is no connection.
 #[derive(Debug, Clone, PartialEq, Error)]
@@ -19,7 +21,7 @@ pub(crate) enum Unconnected {
     Io(io::ErrorKind),
     #[error("connecting took too long")]
     TimedOut,
-    #[error("TLS: {0}")]
+    #[error("TLS: {}", of_tls(.0))]
     Tls(#[from] rustls::Error),
     #[error("the server hung up")]
     HungUp,
@@ -137,9 +139,38 @@ fn of_kind(kind: io::ErrorKind) -> String {
     }
 }
 
+/// Names the setting that helps with the certificates that most often are not trusted.
+fn of_tls(error: &rustls::Error) -> String {
+    if is_authority(error) {
+        return "the server's certificate is self-signed, and --store-ca does not name it".to_owned();
+    }
+    match error {
+        rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer) => {
+            format!("{error}: --store-ca does not name the authority of the server's certificate")
+        }
+        other => other.to_string(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An operator without `--store-ca` got `Other(OtherError(CaUsedAsEndEntity))` for a self-signed certificate.
+    #[test]
+    fn a_certificate_that_is_not_trusted_names_the_setting() {
+        let refused = |error| Unconnected::Tls(rustls::Error::InvalidCertificate(error)).to_string();
+        let other = std::sync::Arc::new(webpki::Error::CaUsedAsEndEntity);
+        assert_eq!(
+            refused(CertificateError::Other(rustls::OtherError(other))),
+            "TLS: the server's certificate is self-signed, and --store-ca does not name it"
+        );
+        assert_eq!(
+            refused(CertificateError::UnknownIssuer),
+            "TLS: invalid peer certificate: UnknownIssuer: --store-ca does not name the authority of the server's \
+             certificate"
+        );
+    }
 
     fn asked() -> Address {
         Address::Tcp("10.0.0.1".into(), 7000)

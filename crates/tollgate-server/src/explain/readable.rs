@@ -30,8 +30,12 @@ impl fmt::Display for PolicyReport<'_> {
             (None, _) => write!(f, "{}", self.policy)?,
         }
         if !self.because.is_empty() {
-            let verb = if self.matches { "matches and counts nothing" } else { "does not match" };
-            return writeln!(f, " {verb}: {}", Printable(self.because.join("; ")));
+            match self.only_as {
+                _ if !self.matches => f.write_str(" does not match")?,
+                Some(reading) => write!(f, " matches only the {reading} path and counts nothing")?,
+                None => f.write_str(" matches and counts nothing")?,
+            }
+            return writeln!(f, ": {}", Printable(self.because.join("; ")));
         }
         match &self.counts {
             Some(who) => writeln!(f, " counts {}", Printable(who))?,

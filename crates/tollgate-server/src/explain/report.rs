@@ -3,8 +3,8 @@
 use serde::Serialize;
 use tollgate::{Anchor, Charge, CountDenied, Timestamp};
 use tollgate_policy::{
-    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policy, PolicyKind, Refusal,
-    SentReading, Test, Texts, TrialKind, Value, View,
+    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policies, Policy, PolicyKind,
+    Refusal, SentReading, Test, Texts, TrialKind, Value, View,
 };
 
 /// The output of `--json`.
@@ -109,7 +109,7 @@ impl<'a> Report<'a> {
             Some(refusal) => Err(refusal),
             None => policies.charges(attributes, cost),
         };
-        let request = Request { attributes, cost, at, outcome };
+        let request = Request { policies, attributes, cost, at, outcome };
         let mut policies: Vec<&Policy> = policies.as_slice().iter().collect();
         policies.sort_by_key(|policy| policy.at());
         let file =
@@ -131,6 +131,7 @@ impl<'a> Report<'a> {
 
 /// A request and its outcome.
 struct Request<'a, 'b> {
+    policies: &'a Policies,
     attributes: &'a Attributes<'b>,
     cost: u32,
     at: Timestamp,
@@ -162,7 +163,7 @@ impl<'a> Request<'a, '_> {
                 ("deny", format!("denied: `{}` denies everything that it matches", policy.name()))
             }
             Ok(Outcome::DenyUnmatched) => {
-                ("deny", "denied: no policy matches it, and `unmatched` is `deny`".to_owned())
+                ("deny", format!("denied: no policy matches {}, and `unmatched` is `deny`", self.unmatched()))
             }
             Ok(Outcome::Exempt(policy)) => {
                 ("exempt", format!("allowed and not counted: `{}` exempts it", policy.name()))
@@ -172,6 +173,20 @@ impl<'a> Request<'a, '_> {
             }
             Err(refusal) => ("refuse", format!("refused as a caller error: {refusal}")),
         }
+    }
+
+    /// Returns the reading of the request that no policy matches, of a request that is denied for it.
+    fn unmatched(&self) -> String {
+        let is_matched = self.policies.matching(self.attributes).next().is_some();
+        let Some(sent) = SentReading::of(self.attributes).filter(|_| is_matched) else {
+            return "it".to_owned();
+        };
+        // The second reading has no other one, so it is matched alone.
+        let (path, reading) = match self.policies.charges(&sent, self.cost) {
+            Ok(Outcome::DenyUnmatched) => (self.attributes.sent_path(), "the path as sent"),
+            _ => (self.attributes.value("path"), "the normalized path"),
+        };
+        format!("`{}`, {reading}", path.unwrap_or(Texts::One("")))
     }
 
     fn of(&self, policy: &'a Policy) -> PolicyReport<'a> {
@@ -206,24 +221,27 @@ impl<'a> Request<'a, '_> {
             return vec!["it is off".to_owned()];
         }
         let failing = self.failing(policy);
-        if !failing.is_empty() || policy.is_exempt() || self.is_denied_by(policy) {
+        if !failing.is_empty() || self.is_exempted_by(policy) || self.is_denied_by(policy) {
             return failing;
         }
+        let missing = self.what_is_missing(policy);
         match &self.outcome {
             Ok(Outcome::Exempt(exempt)) => vec![format!("`{}` exempts the request", exempt.name())],
             Ok(Outcome::Charge(matched))
                 if matched.would_deny().any(|other| other.name() == policy.name()) =>
             {
-                let missing = self.what_is_missing(policy).into_iter();
-                missing
-                    .chain(["it is in shadow mode; enforced, it would deny the request".to_owned()])
-                    .collect()
+                let trial = "it is in shadow mode; enforced, it would deny the request".to_owned();
+                missing.into_iter().chain([trial]).collect()
+            }
+            Ok(Outcome::Charge(_)) => missing.into_iter().collect(),
+            Ok(Outcome::DenyUnmatched) => {
+                vec![missing.unwrap_or_else(|| format!("no policy matches {}", self.unmatched()))]
             }
             _ => match self.ended_by() {
                 Some(other) if other != policy.name() => {
                     vec![format!("`{other}` decides before anything is counted")]
                 }
-                _ => self.what_is_missing(policy).into_iter().collect(),
+                _ => vec![missing.unwrap_or_else(|| "the request is refused".to_owned())],
             },
         }
     }
@@ -239,6 +257,10 @@ impl<'a> Request<'a, '_> {
             ) => Some(policy),
             _ => None,
         }
+    }
+
+    fn is_exempted_by(&self, policy: &Policy) -> bool {
+        policy.is_exempt() && matches!(&self.outcome, Ok(Outcome::Exempt(_)))
     }
 
     fn is_denied_by(&self, policy: &Policy) -> bool {

@@ -2,8 +2,8 @@
 
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
-use tollgate::{AnswerError, PolicyQuota, QuotaState, Receipt, StoreError};
-use tollgate_policy::{Changed, ChargedWindow, CheckError};
+use tollgate::{AnswerError, Charge, PolicyQuota, QuotaState, Receipt, ReceiptItem, StoreError};
+use tollgate_policy::{Changed, ChargedWindow, CheckError, Outcome};
 
 use super::json::{Cost, Object};
 use super::rejection::Rejection;
@@ -37,10 +37,12 @@ impl<S: ServedStore> Edge<S> {
                 return Err(Rejection::bad_field(field, detail));
             }
         }
-        let missing = |field| move || Rejection::bad_field(field, format!("missing field `{field}`"));
-        let attributes = attributes.ok_or_else(missing("attributes"))?;
-        let windows = windows.ok_or_else(missing("windows"))?;
-        let version = version.ok_or_else(missing("version"))?.value();
+        let missing =
+            |field, hint| move || Rejection::bad_field(field, format!("missing field `{field}`{hint}"));
+        let hint = ": `windows` and `version` are in the check's answer; or send its `receipt` instead";
+        let attributes = attributes.ok_or_else(missing("attributes", ""))?;
+        let windows = windows.ok_or_else(missing("windows", hint))?;
+        let version = version.ok_or_else(missing("version", hint))?.value();
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
         let refunded = self
             .engine
@@ -69,9 +71,13 @@ impl<S: ServedStore> Edge<S> {
         let mut receipt =
             others.take(|item| meant.is(item.quota()) && (cost.is_none() || item.cost().is_some()));
         if receipt.items().is_empty() {
-            meant.expect_any(
-                "nothing was given back: the receipt has no such quota with a cost that can be given back",
-            )?;
+            let quotas: Vec<&PolicyQuota> = others.items().iter().map(ReceiptItem::quota).collect();
+            if meant.is_narrowed() && quotas.iter().any(|quota| meant.is(quota)) {
+                let detail =
+                    "nothing was given back: the policy fixes the cost; leave out `cost` to cancel it too";
+                return Err(Rejection::conflict("cost", detail));
+            }
+            meant.expect_any("nothing was given back", "the receipt has", &quotas)?;
         }
         let refunded = self.engine.refund_receipt(&mut receipt, cost).await;
         let refunded = refunded.map_err(|error| Rejection::change(&error, "receipt"))?;
@@ -114,8 +120,9 @@ impl<S: ServedStore> Edge<S> {
         let body = body::read(request, &self.budget).await?;
         let ResetRequest { attributes, policy, quota } = json::read(&body)?;
         let meant = Meant { policy, quota };
-        let policy = meant.policy.as_deref();
-        meant.counts(self.engine.reset(&caller.asks(attributes), policy, |quota| meant.is(quota)).await)
+        let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
+        let changed = self.engine.reset(&attributes, policy, |quota| meant.is(quota)).await;
+        self.counts(&attributes, &meant, changed)
     }
 
     pub(super) async fn set(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
@@ -123,7 +130,27 @@ impl<S: ServedStore> Edge<S> {
         let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
         let meant = Meant { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
-        meant.counts(self.engine.set(&attributes, used.value(), policy, |quota| meant.is(quota)).await)
+        let changed = self.engine.set(&attributes, used.value(), policy, |quota| meant.is(quota)).await;
+        self.counts(&attributes, &meant, changed)
+    }
+
+    fn counts(
+        &self,
+        attributes: &CallerAttributes<'_>,
+        meant: &Meant,
+        changed: Result<Changed<QuotaState>, CheckError>,
+    ) -> Result<Reply, Rejection> {
+        let changed = changed.map_err(|error| Rejection::change(&error, "attributes"))?;
+        if changed.iter().next().is_none() {
+            let outcome = changed.policies().policies().charges(attributes.as_attributes(), 0);
+            let charges: Vec<Charge<'_>> = match &outcome {
+                Ok(Outcome::Charge(matched)) => matched.enforced().collect(),
+                _ => Vec::new(),
+            };
+            let quotas: Vec<&PolicyQuota> = charges.iter().map(|charge| charge.counter().quota()).collect();
+            meant.expect_any("nothing was changed", "there are", &quotas)?;
+        }
+        Ok(reply::json(StatusCode::OK, &CountsReply::new(&changed)))
     }
 
     pub(super) async fn record(
@@ -183,20 +210,25 @@ impl Meant {
             && self.quota.as_ref().is_none_or(is_windows)
     }
 
-    /// Refuses a change that concerns no quota, if quotas were named.
-    fn expect_any(&self, detail: &'static str) -> Result<(), Rejection> {
-        let narrowed = [("quota", self.quota.is_some()), ("policy", self.policy.is_some())];
-        match narrowed.into_iter().find(|(_, is_named)| *is_named) {
-            Some((field, _)) => Err(Rejection::conflict(field, detail)),
-            None => Ok(()),
-        }
+    const fn is_narrowed(&self) -> bool {
+        self.policy.is_some() || self.quota.is_some()
     }
 
-    fn counts(&self, changed: Result<Changed<QuotaState>, CheckError>) -> Result<Reply, Rejection> {
-        let changed = changed.map_err(|error| Rejection::change(&error, "attributes"))?;
-        if changed.iter().next().is_none() {
-            self.expect_any("nothing was changed: no such quota applies to the request")?;
-        }
-        Ok(reply::json(StatusCode::OK, &CountsReply::new(&changed)))
+    /// Refuses a change that concerns none of these quotas, if quotas were named.
+    fn expect_any(&self, nothing: &str, there_are: &str, quotas: &[&PolicyQuota]) -> Result<(), Rejection> {
+        let has_policy = |policy: &str| quotas.iter().any(|quota| quota.policy() == policy);
+        let field = match (self.policy.as_deref(), &self.quota) {
+            (None, None) => return Ok(()),
+            (None, Some(_)) => "quota",
+            (Some(policy), Some(_)) if has_policy(policy) => "quota",
+            (Some(_), _) => "policy",
+        };
+        let detail = if quotas.is_empty() {
+            format!("{nothing}: no such quota applies to the request")
+        } else {
+            let each = quotas.iter().map(|quota| format!("{} of {}", quota.quota(), quota.policy()));
+            format!("{nothing}: {there_are} {}", each.collect::<Vec<_>>().join(", "))
+        };
+        Err(Rejection::conflict(field, detail))
     }
 }

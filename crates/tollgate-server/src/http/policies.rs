@@ -98,6 +98,7 @@ struct PolicySettings {
     /// Units: those that the caller requests, a number, or an attribute with its maximum.
     cost: String,
     count_denied: bool,
+    /// Whether any cost is admitted while a unit is left, and every request is charged, whatever the verdict.
     overdraft: bool,
     on_missing_key: &'static str,
     /// `open`, `closed`, or `local` with its share.

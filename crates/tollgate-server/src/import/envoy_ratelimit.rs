@@ -220,7 +220,15 @@ fn store(variables: Variables<'_>) -> Result<Option<Secret>, ImportError> {
     };
     if url.parse::<StoreUrl>().is_err() {
         // The URL is not repeated in the error, because it may hold a password.
-        return Err(unknown("REDIS_URL", "host:port, or what REDIS_TYPE and REDIS_SOCKET_TYPE say"));
+        return Err(match (kind.as_str(), socket.as_str()) {
+            ("single", "unix") => unknown(
+                "REDIS_URL",
+                "the absolute path of a socket, because REDIS_SOCKET_TYPE is `unix` by default; for host:port, set it \
+                 to `tcp`",
+            ),
+            ("single", _) => unknown("REDIS_URL", "host:port"),
+            _ => unknown("REDIS_URL", "host:port of each server, with commas between them"),
+        });
     }
     Ok(Some(url.into()))
 }
@@ -290,6 +298,11 @@ mod tests {
                 "REDIS_URL: expected the name of the primary",
             ),
             (&[("REDIS_URL", "a b"), ("REDIS_SOCKET_TYPE", "tcp")], "REDIS_URL: expected host:port"),
+            (
+                &[("REDIS_URL", "127.0.0.1:1")],
+                "REDIS_URL: expected the absolute path of a socket, because REDIS_SOCKET_TYPE is `unix` by default; for \
+                 host:port, set it to `tcp`",
+            ),
         ] {
             let error = store_of(given).unwrap_err();
             assert!(error.starts_with(expected), "{error}");

@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use thiserror::Error;
 use tollgate::OnStoreFailure;
 use tollgate_envoy::Charging;
-use tollgate_policy::{ConfigError, Policies, PolicyError};
+use tollgate_policy::{ConfigError, Policies, PolicyError, Printable};
 use tollgate_redis::KeyLayout;
 
 pub(crate) use self::envoy_ratelimit::ImportedDomains;
@@ -60,10 +60,10 @@ pub(crate) struct ImportedPolicies {
 pub enum ImportError {
     /// The system is unknown, or its file is not named.
     #[error(
-        "expected `rlaas FILE`, its application.yaml, `envoy-ratelimit FOLDER`, or `valkey-env`; in TOLLGATE_IMPORT, \
+        "{0}; expected `rlaas FILE`, its application.yaml, `envoy-ratelimit FOLDER`, or `valkey-env`; in TOLLGATE_IMPORT, \
          `rlaas,FILE` and `envoy-ratelimit,FOLDER`"
     )]
-    Unknown,
+    Unknown(Box<str>),
     /// The file cannot be read or is not valid.
     #[error(transparent)]
     File(ConfigError),
@@ -85,6 +85,21 @@ pub enum ImportError {
     Policy(#[from] PolicyError),
 }
 
+/// Says what is wrong with the words of `--import`.
+fn unknown(words: &[OsString]) -> ImportError {
+    let first = words.first().map(|word| word.to_string_lossy()).unwrap_or_default();
+    let system = first.split(',').next().unwrap_or_default();
+    ImportError::Unknown(
+        match system {
+            "rlaas" => "`rlaas` needs one file".to_owned(),
+            "envoy-ratelimit" => "`envoy-ratelimit` needs one folder".to_owned(),
+            "valkey-env" => "`valkey-env` has no file".to_owned(),
+            other => format!("`{}` is not a system that can be imported", Printable(other)),
+        }
+        .into(),
+    )
+}
+
 fn is_found(found: &str) -> String {
     format!(", found `{found}`")
 }
@@ -104,9 +119,9 @@ impl Import {
             [both] => match both.to_str().and_then(|both| both.split_once(',')) {
                 Some(("rlaas", file)) => Ok(Self::Rlaas(file.into())),
                 Some(("envoy-ratelimit", folder)) => Ok(Self::EnvoyRatelimit(folder.into())),
-                _ => Err(ImportError::Unknown),
+                _ => Err(unknown(words)),
             },
-            _ => Err(ImportError::Unknown),
+            _ => Err(unknown(words)),
         }
     }
 

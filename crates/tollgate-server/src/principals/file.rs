@@ -346,8 +346,8 @@ mod tests {
                 "116: expires: expected a time and its offset, such as 2027-01-01T00:00:00Z",
             ),
             (r#", "expires": null"#, "116: expires: expected a string"),
-            (r#", "policies": null"#, "116: policies: expected a sequence"),
-            (r#", "policies": "tg_canary""#, "116: policies: expected a sequence"),
+            (r#", "policies": null"#, "116: policies: expected a list"),
+            (r#", "policies": "tg_canary""#, "116: policies: expected a list"),
             (
                 r#", "policies": []"#,
                 "116: policies: expected at least one; without `policies`, it may use all",

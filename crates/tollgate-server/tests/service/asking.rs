@@ -158,6 +158,78 @@ fn a_receipt_gives_back_what_its_check_took() {
     assert_eq!(closed["quotas"][0]["given"], 0);
 }
 
+/// A wrong policy was blamed on `quota`, and nobody learned what the receipt has, or why a fixed cost stayed.
+#[test]
+fn a_refund_or_change_of_nothing_names_the_wrong_field_and_the_quotas_that_there_are() {
+    let text = "policies:
+  - { name: a, key: [user], quotas: [5/1d@first_hit] }
+  - { name: fixed, key: global, cost: 2, quotas: [9/2d@first_hit] }
+";
+    let server = Server::start(&["--config", &policies("wrong", text)]);
+    let check = json!({ "attributes": { "user": "alice" }, "receipt": true });
+    let receipt = server.post("/v1/check", &check.to_string()).json()["receipt"].clone();
+    let assert_refused = |path: &str, mut body: Value, more: Value, field: &str, detail: &str| {
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let reply = server.admin_post(path, &body.to_string());
+        reply.assert_problem(409, Some(field));
+        assert_eq!(reply.json()["detail"], detail, "{more}");
+    };
+    let there_are = "5/1d@first_hit of a, 9/2d@first_hit of fixed";
+    let ours = format!("nothing was given back: the receipt has {there_are}");
+    let fixed = "nothing was given back: the policy fixes the cost; leave out `cost` to cancel it too";
+    let by_receipt = json!({ "receipt": receipt });
+    for (more, field, detail) in [
+        (json!({ "policy": "b" }), "policy", &*ours),
+        (json!({ "policy": "b", "quota": "5/1d@first_hit" }), "policy", &ours),
+        (json!({ "policy": "a", "quota": "5/3d" }), "quota", &ours),
+        (json!({ "quota": "5/3d" }), "quota", &ours),
+        (json!({ "policy": "fixed", "cost": 1 }), "cost", fixed),
+    ] {
+        assert_refused("/v1/refund", by_receipt.clone(), more, field, detail);
+    }
+    let changed = format!("nothing was changed: there are {there_are}");
+    for (path, used) in [("/v1/set", json!({ "used": 1 })), ("/v1/reset", json!({}))] {
+        let mut body = json!({ "attributes": { "user": "alice" } });
+        body.as_object_mut().expect("an object").extend(used.as_object().expect("an object").clone());
+        assert_refused(path, body.clone(), json!({ "policy": "b" }), "policy", &changed);
+        assert_refused(path, body, json!({ "policy": "a", "quota": "5/3d" }), "quota", &changed);
+    }
+
+    let hint = "`windows` and `version` are in the check's answer; or send its `receipt` instead";
+    for (more, field) in [(json!({}), "windows"), (json!({ "windows": [] }), "version")] {
+        let mut body = json!({ "attributes": { "user": "alice" } });
+        body.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        let reply = server.admin_post("/v1/refund", &body.to_string());
+        reply.assert_problem(400, Some(field));
+        assert_eq!(reply.json()["detail"], format!("missing field `{field}`: {hint}"));
+    }
+}
+
+/// A quota in nginx's notation was answered with an example, not with the reason, and a text instead of a list with a word
+/// of Rust.
+#[test]
+fn wrong_limits_of_a_call_say_why() {
+    let server = Server::start(&["--limit", "5/1d", "--key", "user", "--caller-quotas"]);
+    for (quotas, field, detail) in [
+        (
+            json!(["10r/s"]),
+            "quotas[0]",
+            "expected a quota such as 5/1m: Tollgate does not space requests evenly yet",
+        ),
+        (json!(["5/1y"]), "quotas[0]", "expected a quota such as 5/1m: unknown unit: "),
+        (json!("5/1m"), "quotas", "expected a list"),
+    ] {
+        let body = json!({ "attributes": { "user": "alice" }, "quotas": quotas });
+        let reply = server.post("/v1/check", &body.to_string());
+        reply.assert_problem(400, Some(field));
+        assert!(
+            reply.json()["detail"].as_str().is_some_and(|said| said.starts_with(detail)),
+            "{:?}",
+            reply.json()
+        );
+    }
+}
+
 #[test]
 fn accepts_only_its_own_receipts_and_they_reveal_nothing() {
     let server = Server::start(&["--limit", "5/1d@first_hit", "--max-attribute-bytes", "20000"]);

@@ -341,6 +341,50 @@ bytes (line 2) counts user=alice
     assert_eq!((overdraft(0), overdraft(1)), (&json!(true), &Value::Null));
 }
 
+/// A request was denied because no policy matches its path as sent. `explain` said that the policy of the other reading
+/// exempted it.
+#[test]
+fn it_is_said_which_reading_of_a_path_no_policy_matches() {
+    let file = file(
+        "unmatched.yaml",
+        "unmatched: deny
+policies: [{ name: api, match: { path: '/api/*' }, key: global, quotas: [5/1m] }]
+",
+    );
+    let explain = |path: &str| {
+        let (status, said, _) = run("explain", &file, &[path, "--at", "2026-11-21T16:00:00Z"]);
+        assert_eq!(status, Some(0));
+        said
+    };
+    let told = |reading: &str, only: &str| {
+        format!(
+            "api (line 2) matches only the {only} path and counts nothing: no policy matches {reading}
+"
+        )
+    };
+    for (path, reading, only) in [
+        ("path=/x/../api/y", "`/x/../api/y`, the path as sent", "normalized"),
+        ("path=/api/../x", "`/x`, the normalized path", "sent"),
+    ] {
+        let said = explain(path);
+        assert!(
+            said.starts_with(&format!("denied: no policy matches {reading}, and `unmatched` is `deny`")),
+            "{said}"
+        );
+        assert!(said.ends_with(&told(reading, only)), "{said}");
+    }
+    assert!(explain("path=/x").starts_with("denied: no policy matches it, and `unmatched` is `deny`"));
+}
+
+/// A request with a value that is too long is refused, and its policies were said to exempt it.
+#[test]
+fn no_policy_exempts_a_request_that_is_refused() {
+    let file = file("long.yaml", "policies: [{ name: each, key: [user], quotas: [5/1m] }]\n");
+    let (_, said, _) = run("explain", &file, &["user=alice", "--max-attribute-bytes", "4"]);
+    assert!(said.starts_with("refused as a caller error: "), "{said}");
+    assert!(said.ends_with("each (line 1) matches and counts nothing: the request is refused\n"), "{said}");
+}
+
 #[test]
 fn a_request_is_explained() {
     let file = file("shop.yaml", SHOP);

@@ -63,6 +63,24 @@ fn a_file_that_is_not_a_regular_one_is_refused_by_every_flag() {
             let (code, said) = run(&command, Stdio::null());
             assert!(code.is_some_and(|code| code > 0), "{command:?}: {said}");
             assert!(said.contains("not a regular file"), "{command:?}: {said}");
+            assert!(said.contains(file), "the file is named: {command:?}: {said}");
+        }
+    }
+    for flag in ["--receipt-secret-file", "--store-password-file", "--identity-secret-file"] {
+        let refusal = |file: &str| {
+            run(&[&limit[..], &["--store", "redis://127.0.0.1:1", flag, file]].concat(), Stdio::null()).1
+        };
+        let missing = path("missing");
+        for (file, reason) in [
+            (
+                &pipe,
+                "it is not a regular file, but a named pipe; use a regular file, or `<(...)`, `/dev/fd/3`",
+            ),
+            (&directory, "it is not a regular file, but a folder"),
+            (&missing, "No such file or directory"),
+        ] {
+            let said = refusal(file);
+            assert!(said.contains(&format!("`{flag}`: cannot read {file}: {reason}")), "{said}");
         }
     }
     // A folder of policies is read.

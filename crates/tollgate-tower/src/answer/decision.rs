@@ -34,7 +34,7 @@ pub struct DecisionBody<'a> {
     /// Milliseconds until the window ends.
     #[serde(skip_serializing_if = "Option::is_none")]
     reset_after_ms: Option<u64>,
-    /// Milliseconds to wait before a retry; absent if allowed, or if the cost can never pass.
+    /// Milliseconds to wait before a retry; absent if allowed, or if the cost can never pass, or only after an outage.
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -54,7 +54,9 @@ impl de::Error for Fault {
     }
 
     fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
-        Self::new(format_args!("expected {expected}"))
+        // Serde says "a sequence" for what JSON calls a list.
+        let expected = expected.to_string();
+        Self::new(format_args!("expected {}", if expected == "a sequence" { "a list" } else { &expected }))
     }
 
     fn invalid_value(_: Unexpected<'_>, expected: &dyn Expected) -> Self {

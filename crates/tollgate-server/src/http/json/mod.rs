@@ -9,7 +9,7 @@ use std::marker::PhantomData;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
-use tollgate::Quota;
+use tollgate::{Quota, QuotaError};
 
 pub(super) use self::attributes::{attributes, some_attributes};
 use self::fault::{Fault, Node};
@@ -125,7 +125,10 @@ impl<'de> Deserialize<'de> for Text<'de> {
 /// A quota in its written form.
 pub(super) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota, D::Error> {
     let Text(text) = Text::deserialize(deserializer)?;
-    text.parse().map_err(|_| D::Error::invalid_value(Unexpected::Other("a text"), &"a quota such as 5/1m"))
+    // Without the text itself, which may be a misplaced secret.
+    let why =
+        |error: QuotaError| D::Error::custom(format_args!("expected a quota such as 5/1m: {}", error.kind()));
+    text.parse().map_err(why)
 }
 
 /// A whole number from 0 to `MAX`. As in JSON Schema, `2.0` is one.

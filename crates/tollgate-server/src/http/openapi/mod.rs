@@ -445,7 +445,7 @@ fn headers(formats: &[HeaderFormat], is_always_told: bool) -> Value {
 
 fn with_retry_after(mut headers: Value) -> Value {
     headers["Retry-After"] = json!({
-        "description": "Whole seconds to wait; absent if the cost can never be admitted",
+        "description": "Whole seconds to wait; absent if the cost can never be admitted, or only after an outage",
         "schema": { "type": "integer", "minimum": 1 },
     });
     headers
