@@ -66,7 +66,17 @@ fn the_commands_about_costs_answer_as_their_page_says() {
     let [answer] = &played(records, &start(COSTS, records))[..] else { panic!("a record") };
     assert_eq!(quotas(answer)[0]["used"], 3, "{answer}");
 
-    for section in [receipts, overdraft, envoy] {
+    let folder = Folder::new();
+    let file = blocks(overdraft).into_iter().find(|block| block.language == "yaml").expect("a file");
+    let server = Server::start(&["--config", &folder.write("tollgate.yaml", file.text)]);
+    let commands = blocks(overdraft).into_iter().filter(|block| block.language == "sh");
+    let commands = commands.flat_map(|block| block.text.lines()).collect::<Vec<_>>();
+    let [reported, denied] =
+        <[&str; 2]>::try_from(commands).expect("two calls").map(|command| Curl::parse(command).send(&server));
+    assert_eq!((reported.status, &quotas(&reported.json())[0]["used"]), (200, &json!(150_000)));
+    denied.assert_problem(429, None);
+
+    for section in [receipts, envoy] {
         assert!(blocks(section).iter().all(|block| block.language != "sh"), "commands that nobody plays");
     }
 }

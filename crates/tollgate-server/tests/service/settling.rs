@@ -88,7 +88,7 @@ fn a_refund_of_everything_cancels_fixed_costs_and_can_be_narrowed() {
 
     for (more, field) in [
         (json!({ "policy": "other" }), "policy"),
-        (json!({ "policy": "requests", "cost": 1 }), "policy"),
+        (json!({ "policy": "requests", "cost": 1 }), "cost"),
         (json!({ "policy": "requests", "quota": "5/1d" }), "quota"),
     ] {
         refund(&receipt, more).assert_problem(409, Some(field));
