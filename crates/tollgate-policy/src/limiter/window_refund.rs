@@ -134,8 +134,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// unchanged: perhaps they are new. An invalid window is refused before anything is given back.
     ///
     /// The live policies determine the key from the attributes. Attributes that set limits are optional, because no
-    /// counter depends on a limit. `version` is that of the [check's decision](PolicyDecision::version): a window of a
-    /// policy that has not had the same key in every version since then is refused.
+    /// counter depends on a limit. `version` is that of the [check's decision](crate::PolicyDecision::version): a
+    /// window of a policy that has not had the same key in every version since then is refused.
     ///
     /// # Errors
     ///
