@@ -52,6 +52,9 @@ use crate::clock::{Clock, SystemClock};
 use crate::store::{Answer, Counted, Full, Step, Store, StoreError};
 use crate::{Charge, CountDenied, Counter, Mark, QuotaState, Timestamp};
 
+/// A step without room wrote nothing; whether a step back of the clock has to move one of its counters.
+struct Unmoved(bool);
+
 /// Requests of a batch whose counters are prefetched together: about as many as a core can wait for.
 const BATCH: usize = 16;
 
@@ -478,12 +481,16 @@ impl<C: Clock> Inner<C> {
     fn charge_locked(&self, charges: &[Charge<'_>], fingerprints: &[Fingerprint]) -> Result<Counted, Full> {
         let is_overdraft =
             |charge: &Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
-        match self.locked_by(charges, fingerprints, Needs::Room, |step| step.charge()) {
-            // A denial stands, even without room for an overdraft that it would charge.
-            Err(Full) if charges.iter().any(is_overdraft) => {
-                self.locked_by(charges, fingerprints, Needs::Room, |step| step.deny())
+        match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge()) {
+            Ok(counted) => Ok(counted),
+            // A denial stands, even without room for an overdraft that it would charge. The first step wrote nothing, so
+            // the decision is that of one reading of the clock.
+            Err(_) if charges.iter().any(is_overdraft) => {
+                self.locked_by(charges, fingerprints, Needs::Room, |step| {
+                    step.charge().or_else(|_| step.deny())
+                })
             }
-            counted => counted,
+            Err(unmoved) => Err(self.refuse(charges, unmoved)),
         }
     }
 
@@ -496,16 +503,27 @@ impl<C: Clock> Inner<C> {
         self.locked_by(charges, &self.fingerprints(charges), needs, take)
     }
 
-    /// Takes a step under locks, and repeats it while it has no room but other shards do.
-    #[cold]
-    #[inline(never)]
+    /// Takes a step under locks, as [`try_locked`](Self::try_locked), and refuses it if there is no room.
     fn locked_by<A>(
         &self,
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
         needs: Needs,
-        mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+        take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
     ) -> Result<A, Full> {
+        self.try_locked(charges, fingerprints, needs, take).map_err(|unmoved| self.refuse(charges, unmoved))
+    }
+
+    /// Takes a step under locks, and repeats it while it has no room but other shards do. Without room, it writes nothing.
+    #[cold]
+    #[inline(never)]
+    fn try_locked<A>(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+        needs: Needs,
+        mut take: impl FnMut(&mut LockedStep<'_>) -> Result<A, NoRoom>,
+    ) -> Result<A, Unmoved> {
         loop {
             let mut step = LockedStep::new(&self.table, &self.time, charges, fingerprints, needs);
             let no_room = match take(&mut step) {
@@ -516,14 +534,17 @@ impl<C: Clock> Inner<C> {
             let has_to_move = step.give_up();
             match no_room {
                 NoRoom::UnderCap if self.table.make_room_anywhere(self.time.coarse()) => {}
-                NoRoom::UnderCap | NoRoom::InShard => {
-                    if has_to_move {
-                        drop(self.lock(charges));
-                    }
-                    return Err(Full);
-                }
+                NoRoom::UnderCap | NoRoom::InShard => return Err(Unmoved(has_to_move)),
             }
         }
+    }
+
+    /// Refuses a step for lack of room. Its counters are moved back all the same (rule 12).
+    fn refuse(&self, charges: &[Charge<'_>], Unmoved(has_to_move): Unmoved) -> Full {
+        if has_to_move {
+            drop(self.lock(charges));
+        }
+        Full
     }
 
     /// A step that needs no room.

@@ -511,8 +511,10 @@ impl<'a> Ledger<'a> {
                         self.closings.push(Named { scope, key, used, end: window.end });
                     }
                 }
+                // It closed before it was dropped.
+                Stored::Absent { dropped: Some(_) } => {}
                 // A counter that is reset is not told, unless its window had closed before.
-                Stored::Absent { .. } => {
+                Stored::Absent { dropped: None } => {
                     let held = self.counters[counter].iter().filter_map(|belief| match belief.stored {
                         Stored::Held { window, .. } => Some(window.end),
                         Stored::Absent { .. } => None,
