@@ -49,7 +49,7 @@ enum Entry {
     End(#[expect(dead_code, reason = "dropping it is what it is for")] SyncSender<()>),
 }
 
-/// A value of `RUST_LOG` that cannot be used. The operator's fault.
+/// An unusable value of `RUST_LOG`; the operator's fault.
 #[derive(Debug, Error)]
 enum FilterError {
     #[error("`{0}`: {1}")]

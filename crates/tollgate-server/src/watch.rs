@@ -244,7 +244,7 @@ impl Route {
             let is_last = ahead.is_empty() && !is_folder;
             let folder = self.folders.entry(at.clone()).or_default();
             folder.has_link |= link.is_some();
-            // Tables are beside the file that names them, whether it is a link or not.
+            // Tables lie in the folder of the file that names them, even if that file is a link.
             folder.is_read |= is_last;
             if is_last {
                 self.names.push(name);

@@ -284,8 +284,8 @@ impl Plan<'_> {
         Some(left).filter(|left| left.len() < places.len())
     }
 
-    /// Returns whether a descriptor in quota mode has room, whatever is counted. A descriptor without a limit is one if
-    /// all are. One that is unlimited never is, so that a quota beside it can deny.
+    /// Returns whether a descriptor in quota mode has room, whatever is counted. A descriptor without a limit counts as
+    /// in quota mode if all limits are. An unlimited one never does, so that the quotas of the request can deny.
     pub(super) fn has_free_quota(&self, are_all_quotas: bool) -> bool {
         self.0.iter().any(|planned| match planned {
             Planned::NoLimit => are_all_quotas,

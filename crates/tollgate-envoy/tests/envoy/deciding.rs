@@ -237,8 +237,8 @@ fn dynamic_metadata_has_limits_as_text_and_nothing_of_unlimited_descriptors() {
     assert_eq!(json!(metadata), json!({ "domain": "d", "descriptors": descriptors }));
 }
 
-/// Whoever replaced envoyproxy/ratelimit had quotas that no longer denied beside an unlimited descriptor, and quotas
-/// that denied where a descriptor without a limit had admitted the request.
+/// After a move from envoyproxy/ratelimit, quotas no longer denied requests with an unlimited descriptor, and denied
+/// requests that a descriptor without a limit had admitted.
 #[test]
 fn quotas_deny_beside_unlimited_descriptors_and_not_beside_those_without_a_limit() {
     let all_quotas = Settings { quota_mode: true, ..Settings::default() };

@@ -137,7 +137,7 @@ fn requests_to_reload_leave_no_line_each() {
     assert_eq!(log.iter().filter(|line| line.contains("`store:` has changed")).count(), 1, "{log:?}");
 }
 
-/// Requests 100 reloads. Returns the lines in the log, which are at most one a second, beside these.
+/// Requests 100 reloads, and returns the lines of the log: at most one a second, and `others`.
 fn reload(server: Server, others: usize, case: &str) -> Vec<String> {
     let began = Instant::now();
     let mut connection = Connection::open(server.admin);
