@@ -3,6 +3,7 @@
 pub(crate) mod curve;
 mod markdown;
 pub(crate) mod number;
+mod opening;
 mod read;
 pub(crate) mod table;
 pub(crate) mod text;

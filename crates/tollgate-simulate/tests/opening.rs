@@ -1,0 +1,137 @@
+//! The three sentences that every form of a report opens with.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use tollgate::Timestamp;
+use tollgate_policy::Config;
+use tollgate_simulate::{Answer, Gate, Hit, Options, Replay};
+
+/// Requests of a log: a client, a path and a status, a second apart.
+type Log<'a> = &'a [(&'a str, &'a str, u16)];
+
+fn replayed(policies: &str, baseline: Option<&str>, log: Log<'_>) -> Answer {
+    let parse = |text: &str| Config::parse("test.yaml", text).unwrap().into_policies();
+    let mut replay = Replay::new(parse(policies), baseline.map(parse), Options::default()).unwrap();
+    for (second, (ip, path, status)) in (0..).zip(log) {
+        let attributes = [("ip", *ip), ("path", *path)].into_iter().filter(|(_, value)| !value.is_empty());
+        let time = Timestamp::from_unix_millis(1_700_000_040_000 + second * 1_000);
+        let status = (*status > 0).then_some(*status);
+        replay.request(Hit { status, ..Hit::new(time, attributes.collect()) }).unwrap();
+    }
+    Answer::new(replay.report(), Vec::new())
+}
+
+fn opening(policies: &str, log: Log<'_>) -> [String; 3] {
+    replayed(policies, None, log).opening()
+}
+
+const LOGIN: &str = "policies: [{ name: login, match: { path: /login }, key: [ip], quotas: [1/1m] }]";
+const TRIAL: &str =
+    "policies: [{ name: login, match: { path: /login }, key: [ip], quotas: [1/1m], mode: shadow }]";
+const A: (&str, &str, u16) = ("192.0.2.1", "/login", 200);
+const B: (&str, &str, u16) = ("192.0.2.2", "/login", 401);
+const OTHER: (&str, &str, u16) = ("192.0.2.3", "/", 200);
+
+#[test]
+fn one_denied_request_is_in_the_singular() {
+    let [what, whom, _] = opening(LOGIN, &[A, A, OTHER]);
+    assert_eq!(what, "Of 3 requests, 1 would be denied (33.3 %), by `login`.");
+    assert_eq!(whom, "It comes from 1 of 2 clients; that one sent 2.");
+}
+
+#[test]
+fn several_clients_are_in_the_plural() {
+    let [what, whom, _] = opening(LOGIN, &[A, A, A, B, B, OTHER]);
+    assert_eq!(what, "Of 6 requests, 3 would be denied (50 %), all by `login`.");
+    assert_eq!(whom, "They come from 2 of 3 clients; one of them alone has 2 (66.7 %).");
+}
+
+#[test]
+fn several_policies_are_named_with_their_shares() {
+    let more = "policies:
+      - { name: login, match: { path: /login }, key: [ip], quotas: [1/1m] }
+      - { name: page, match: { path: / }, key: [ip], quotas: [1/1m] }
+      - { name: closed, match: { path: /closed }, key: [ip], quotas: [0/1m] }
+      - { name: shut, match: { path: /shut }, key: [ip], quotas: [0/1m] }
+    ";
+    let log = [A, A, A, OTHER, OTHER, OTHER, OTHER, ("192.0.2.3", "/closed", 200)];
+    let [what, ..] = opening(more, &log);
+    assert_eq!(
+        what,
+        "Of 8 requests, 6 would be denied (75 %): 3 by `page`, 2 by `login` and 1 by another policy."
+    );
+    let closed = format!("unmatched: deny\n{LOGIN}");
+    let [what, ..] = opening(&closed, &[A, A, OTHER]);
+    assert_eq!(
+        what,
+        "Of 3 requests, 2 would be denied (66.7 %): 1 by `login` and 1 because no policy matches."
+    );
+}
+
+#[test]
+fn without_a_denial_they_say_how_much_room_is_left() {
+    let [what, whom, good] = opening(&LOGIN.replace("1/1m", "5/1m"), &[A, A, B, OTHER]);
+    assert_eq!(what, "Of 4 requests, none would be denied.");
+    assert_eq!(whom, "They come from 3 clients, none of which would notice.");
+    assert_eq!(good, "The limit that comes closest is 5/1m of `login`: a client used 2 of 5.");
+}
+
+#[test]
+fn a_policy_on_trial_is_judged_by_what_it_would_deny() {
+    let [what, whom, _] = opening(TRIAL, &[A, A, B]);
+    assert_eq!(what, "Of 3 requests, none would be denied: every policy is on trial.");
+    let denials = "`login (shadow)` would deny 1 of 3 requests (33.3 %), from 1 of 2 clients.";
+    assert_eq!(whom, format!("If it decided, {denials}"));
+    let both = format!("{}, {{ name: all, key: [ip], quotas: [1/1m] }}]", TRIAL.trim_end_matches(']'));
+    let [.., good] = opening(&both, &[A, A, B]);
+    assert!(good.contains(&format!("On trial, {denials}")), "{good}");
+}
+
+#[test]
+fn nothing_decided_is_no_answer() {
+    let [what, why, advice] = opening(LOGIN, &[OTHER]);
+    assert_eq!(what, "No policy decides on any of these requests, so there is no answer.");
+    assert_eq!(why, "No condition under `match` fits any of 1 request.");
+    assert!(advice.starts_with("Compare the conditions"), "{advice}");
+    let [_, why, reason] = opening(LOGIN, &[("", "/login", 200)]);
+    assert_eq!(why, "1 request cannot be decided, and would be answered with errors.");
+    assert!(reason.starts_with("For 1, the reason is: "), "{reason}");
+    assert_eq!(opening(LOGIN, &[])[1..], ["", ""]);
+}
+
+#[test]
+fn errors_and_samples_are_said() {
+    let mut answer = replayed(LOGIN, None, &[A, A, ("", "/login", 200)]);
+    assert_eq!(
+        answer.opening()[0],
+        "Of 3 requests, 1 would be denied (33.3 %), by `login`; 1 (33.3 %) would be errors."
+    );
+    answer.report.one_client_in = 8;
+    (answer.report.clients, answer.report.denied_clients) = (1_600, 800);
+    answer.report.denied = 900;
+    answer.report.policies[0].denied = 900;
+    assert_eq!(answer.opening()[1], "They come from about 800 of about 1,600 clients (50 %).");
+}
+
+#[test]
+fn gates_and_the_baseline_judge() {
+    let mut answer = replayed(LOGIN, Some(&LOGIN.replace("1/1m", "2/1m")), &[A, A, A, B, B]);
+    let gates = |gates: &[&str], answer: &Answer| {
+        let gates = gates.iter().map(|gate| gate.parse::<Gate>().unwrap().check(&answer.report, 1).unwrap());
+        gates.collect::<Vec<_>>()
+    };
+    let compared =
+        "Compared with the baseline, 1 client is newly denied (2 requests newly denied, 0 allowed).";
+    for (texts, verdict) in [
+        (&["denied > 80%"][..], "The gate `denied > 80%` held."),
+        (&["denied > 80%", "denied > 90%"], "All 2 gates held."),
+        (&["denied > 80%", "denied > 0"], "The gate `denied > 0` failed: 60 % (3 of 5 requests)."),
+        (&["denied > 1", "denied > 0"], "2 of 2 gates failed, the first by 60 % (3 of 5 requests)."),
+    ] {
+        answer.gates = gates(texts, &answer);
+        let [.., good] = answer.opening();
+        assert!(good.starts_with(&format!("{verdict} {compared}")), "{good}");
+    }
+    let same = replayed(LOGIN, Some(LOGIN), &[A, A]).opening();
+    assert!(same[2].starts_with("Compared with the baseline, nothing changes."), "{same:?}");
+}
