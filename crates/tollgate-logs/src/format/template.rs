@@ -1,6 +1,6 @@
 //! Formats that are one text with fields in it, such as `log_format` and `LogFormat`.
 
-use memchr::{memchr, memchr2};
+use memchr::{memchr, memchr2, memrchr};
 
 use crate::attribute::TimeForm;
 use crate::draft::Draft;
@@ -74,8 +74,11 @@ enum End {
     /// By the first text that may end it and is not between two values: of several upstreams that were tried, nginx writes
     /// `a, b`, and after an internal redirect `a : b`.
     List,
-    /// By the first quote that is not escaped.
+    /// By the first quote that is not escaped. If the text does not go on behind it as the format does, a client's quote
+    /// was not escaped, and a later one ends the field.
     Quote,
+    /// By the text after the version of HTTP: a request line without quotes has blanks in it.
+    Request,
     /// By the first text that may end it and stands before a time. Names of users may contain blanks and brackets, but
     /// never a whole time: a name in Basic authentication has no colon.
     BeforeTime,
@@ -182,12 +185,14 @@ impl Template {
                     };
                     let is_list = name.starts_with("upstream_") && until.starts_with(b" ");
                     let is_quoted = before.ends_with(b"\"") && until.starts_with(b"\"");
+                    let is_request = used.meaning == Some(Meaning::RequestLine) && until.starts_with(b" ");
                     let end = match next {
                         Some(byte) => End::Before(byte, scanner.fields.len() + self.adjacent_after(place)),
                         None if until.is_empty() => End::Line,
                         None if is_list => End::List,
                         None if is_quoted && self.escape != Escape::None => End::Quote,
                         None if is_quoted => End::First,
+                        None if is_request => End::Request,
                         None if inside(time(place), until) > 0 => End::After(inside(time(place), until)),
                         None if time(place + 2).is_some() => End::BeforeTime,
                         None => End::First,
@@ -212,7 +217,7 @@ impl Scanner {
             let end = match piece.end {
                 // As most fields end: without a call.
                 End::First => ends(rest, &piece.until).next(),
-                _ => self.end(piece, rest, place == last && self.tail == Tail::More),
+                _ => self.end(piece, rest, place == last),
             };
             let (text, from) = end.and_then(|end| rest.split_at_checked(end)).ok_or(Reason::Shape)?;
             rest = from.get(piece.until.len()..).unwrap_or_default();
@@ -221,23 +226,34 @@ impl Scanner {
             }
             draft.put(plan, &piece.used, text, self.escape)?;
         }
-        let is_whole = rest.is_empty() || (self.tail == Tail::More && rest.starts_with(b" "));
-        if is_whole { Ok(kind) } else { Err(Reason::Shape) }
+        if self.may_end(rest) { Ok(kind) } else { Err(Reason::Shape) }
     }
 
-    fn end(&self, piece: &Piece, rest: &[u8], may_grow: bool) -> Option<usize> {
+    /// Whether this can follow the last field.
+    fn may_end(&self, rest: &[u8]) -> bool {
+        rest.is_empty() || (self.tail == Tail::More && rest.starts_with(b" "))
+    }
+
+    fn end(&self, piece: &Piece, rest: &[u8], is_last: bool) -> Option<usize> {
         let until = piece.until.as_slice();
+        let may_grow = is_last && self.tail == Tail::More;
         match piece.end {
             End::Line if may_grow => Some(memchr(b' ', rest).unwrap_or(rest.len())),
             End::Line => Some(rest.len()),
             End::Quote => {
                 let end = closing_quote(rest, self.escape)?;
-                starts_with(rest.get(end..)?, until).then_some(end)
+                let after = rest.get(end..)?.strip_prefix(until);
+                let is_end = after.is_some_and(|after| !is_last || self.may_end(after));
+                if is_end { Some(end) } else { self.late_quote(until, rest, end, is_last) }
             }
+            End::Request => ends(rest, until)
+                .find(|&end| rest.get(..end).is_some_and(ends_with_version))
+                // What is no request of HTTP has no version.
+                .or_else(|| ends(rest, until).next()),
             End::First => ends(rest, until).next(),
             End::List => ends(rest, until).find(|&end| !is_between(rest, end)),
             End::Before(byte, last) => {
-                let whole = self.end(self.fields.get(last)?, rest, may_grow)?;
+                let whole = self.end(self.fields.get(last)?, rest, is_last)?;
                 let group = rest.get(..whole)?;
                 // Without it, the second one is absent, or `*` of OPTIONS.
                 memchr(byte, group).or_else(|| {
@@ -253,6 +269,27 @@ impl Scanner {
                 .or_else(|| ends(rest, until).next()),
         }
     }
+
+    /// The first quote behind this one with which the field can end. Where quotes of clients are not escaped, that of the
+    /// last field is told from them by those that follow: there are no fields with only one.
+    #[cold]
+    fn late_quote(&self, until: &[u8], rest: &[u8], first: usize, is_last: bool) -> Option<usize> {
+        let next = |at: usize| Some(at + 1 + closing_quote(rest.get(at + 1..)?, self.escape)?);
+        let quotes = || std::iter::successors(next(first), |&at| next(at));
+        let count = quotes().count();
+        let mut last = quotes().enumerate().filter(|(place, _)| !is_last || (count - place) % 2 == 1);
+        last.find_map(|(_, at)| {
+            let after = rest.get(at..)?.strip_prefix(until)?;
+            (!is_last || self.may_end(after)).then_some(at)
+        })
+    }
+}
+
+/// Whether the text ends with ` HTTP/1.1`.
+fn ends_with_version(text: &[u8]) -> bool {
+    let Some(blank) = memrchr(b' ', text) else { return false };
+    let version = text.get(blank + 1..).and_then(|last| last.strip_prefix(b"HTTP/"));
+    version.is_some_and(|version| version.iter().all(|byte| byte.is_ascii_digit() || *byte == b'.'))
 }
 
 /// Whether the blank at this place stands between two values of a list.

@@ -91,7 +91,7 @@ fn fraction(text: &[u8]) -> Option<(i64, Precision, &[u8])> {
     Some((digits.fold(0, |micros, digit| micros * 10 + i64::from(digit - b'0')), precision, rest))
 }
 
-/// The offset in microseconds of ` -0700`, `+07:00` or `Z`; `Some(None)` without any.
+/// The offset in microseconds of ` -0700`, `+07:00`, `-07` or `Z`; `Some(None)` without any.
 fn zone(text: &[u8]) -> Option<Option<i64>> {
     let (sign, digits) = match text.trim_ascii_start() {
         [] => return Some(None),
@@ -100,8 +100,11 @@ fn zone(text: &[u8]) -> Option<Option<i64>> {
         [b'-', digits @ ..] => (-1, digits),
         _ => return None,
     };
-    let (&[h1, h2, m1, m2] | &[h1, h2, b':', m1, m2]) = digits else { return None };
-    let (hours, minutes) = (number(&[h1, h2])?, number(&[m1, m2])?);
+    let (hours, minutes) = match digits {
+        &[h1, h2] => (number(&[h1, h2])?, 0),
+        &[h1, h2, m1, m2] | &[h1, h2, b':', m1, m2] => (number(&[h1, h2])?, number(&[m1, m2])?),
+        _ => return None,
+    };
     (hours < 24 && minutes < 60).then_some(Some(sign * (hours * 60 + minutes) * 60 * SECOND))
 }
 
@@ -211,6 +214,9 @@ mod tests {
             (Clf, "10/Oct/2000:13:55:36 -0700", (971_211_336_000_000, true, Seconds)),
             (Clf, "06/Feb/2009:12:14:14.655", (1_233_922_454_655_000, false, Millis)),
             (Clf, "29/Feb/2024:23:59:60 +0000", (1_709_251_200_000_000, true, Seconds)),
+            (Clf, "10/Oct/2000:13:55:36 -07", (971_211_336_000_000, true, Seconds)),
+            (Clf, "11/Oct/2000:02:25:36 +0530", (971_211_336_000_000, true, Seconds)),
+            (Iso, "2026-11-23 16:00:00+00", (1_795_449_600_000_000, true, Seconds)),
             (Iso, "2026-11-23T16:00:00Z", (1_795_449_600_000_000, true, Seconds)),
             (Iso, "2026-11-23 16:00:00,5+01:00", (1_795_446_000_500_000, true, Millis)),
             (TimeForm::Any, "2026/11/23 16:00:00.250", (1_795_449_600_250_000, false, Millis)),
@@ -244,7 +250,9 @@ mod tests {
             "10/Oct/2000:24:00:00 -0700",
             "10/Oct/2000:13:60:00 -0700",
             "10/Oct/2000:13:55:36.",
-            "10/Oct/2000:13:55:36 -07",
+            "10/Oct/2000:13:55:36 -7",
+            "10/Oct/2000:13:55:36 -070",
+            "10/Oct/2000:13:55:36 +24",
             "10/Oct/2000:13:55:36 -0760",
             "10/Oct/2000:13:55:36 0700",
         ];

@@ -9,6 +9,7 @@ mod order;
 mod properties;
 mod reading;
 mod servers;
+mod templates;
 
 use std::fmt::Write;
 use std::io::Cursor;
