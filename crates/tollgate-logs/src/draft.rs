@@ -103,13 +103,23 @@ impl Draft {
         Ok(())
     }
 
-    /// Completes the record: its time in UTC, and the attributes that are parts of other fields.
-    pub(crate) fn finish(&mut self, plan: &Plan, zone: Option<&mut Zone>) -> Result<(), Reason> {
+    /// Completes the record: its time in UTC, and the attributes that are parts of other fields. `outer` is the time of
+    /// what is around the line.
+    pub(crate) fn finish(
+        &mut self,
+        plan: &Plan,
+        zone: Option<&mut Zone>,
+        outer: impl FnOnce() -> Option<Stamp>,
+    ) -> Result<(), Reason> {
         let of_day = || {
             let (micros, precision) = self.clock?;
             Some(Stamp { micros: self.day? * time::DAY + micros, is_utc: true, precision })
         };
-        let stamp = self.stamp.or_else(of_day).ok_or(Reason::NoTime)?;
+        let stamp = self.stamp.or_else(of_day).or_else(|| {
+            self.instant = Some(Instant::Unknown);
+            outer()
+        });
+        let stamp = stamp.ok_or(Reason::NoTime)?;
         let mut micros = match zone {
             _ if stamp.is_utc => stamp.micros,
             Some(zone) => zone.utc(stamp.micros).ok_or(Reason::Time)?,

@@ -16,7 +16,6 @@ pub(crate) struct Known {
     pub(crate) log: Log,
     /// `None` if it has no lines.
     pub(crate) detected: Option<Detected>,
-    may_be_sampled: bool,
     /// Its place in the summary. It is set once all logs are known.
     pub(crate) file: usize,
 }
@@ -29,11 +28,8 @@ impl Known {
         options: &Options,
         counts: &Arc<Counts>,
     ) -> Result<Self, Error> {
-        let (detected, may_be_sampled) = match look(&mut log, most, options, counts)? {
-            Some((detected, may_be_sampled)) => (Some(detected), may_be_sampled),
-            None => (None, false),
-        };
-        Ok(Self { log, detected, may_be_sampled, file: 0 })
+        let detected = look(&mut log, most, options, counts)?;
+        Ok(Self { log, detected, file: 0 })
     }
 
     /// The earliest time in the first lines.
@@ -66,7 +62,7 @@ impl Known {
             format: detected.map(Detected::name),
             instant: detected.and_then(|detected| detected.seen.instant),
             precision: detected.and_then(|detected| detected.seen.precision),
-            may_be_sampled: self.may_be_sampled,
+            may_be_sampled: detected.is_some_and(|detected| detected.may_be_sampled),
             lines: 0,
             requests: 0,
             span: (self.first(), i64::MIN),
@@ -94,13 +90,13 @@ fn series(name: &str) -> String {
     format!("{}{after}", before.get(..kept).unwrap_or_default())
 }
 
-/// Finds the format of a log by its first lines, and whether it may hold only a sample of all requests.
+/// Finds the format of a log by its first lines.
 fn look(
     log: &mut Log,
     most: usize,
     options: &Options,
     counts: &Arc<Counts>,
-) -> Result<Option<(Detected, bool)>, Error> {
+) -> Result<Option<Detected>, Error> {
     let first = log.first_lines(most, counts)?;
     let mut lines = Lines::new(first.as_slice());
     let mut copies: Vec<Vec<u8>> = Vec::new();
@@ -142,8 +138,7 @@ fn look(
     if detected.seen.has_no_zone {
         return Err(Error::NoZone { name: log.name.clone() });
     }
-    let may_be_sampled = detected.may_be_sampled(&copies);
-    Ok(Some((detected, may_be_sampled)))
+    Ok(Some(detected))
 }
 
 #[cfg(test)]

@@ -39,14 +39,13 @@ impl Open {
     ) -> Result<Self, Error> {
         let series = known.series();
         let Known { mut log, detected, file, .. } = known;
-        let parser = detected.as_ref().map(|detected| {
-            let zone = options.zone.as_ref();
-            Parser::new(&detected.format, detected.prefix, plan, zone).map_err(|field| Error::NoField {
-                name: log.name.clone(),
-                format: detected.name(),
-                field,
-            })
-        });
+        let parser =
+            detected.as_ref().map(|detected| {
+                let zone = options.zone.as_ref();
+                Parser::new(&detected.format, &detected.wrapping, plan, zone).map_err(|field| {
+                    Error::NoField { name: log.name.clone(), format: detected.name(), field }
+                })
+            });
         let mut parser = parser.transpose()?;
         if let (Some(parser), Some(fold)) = (&mut parser, folds.get(&series)) {
             parser.go_on(*fold);

@@ -2,10 +2,10 @@
 
 use jiff::tz::TimeZone;
 
-use super::prefix::Prefix;
 use super::rows::ROWS;
 use super::sampled::is_sampled;
 use super::table::{Style, may_be_header};
+use super::wrapping::Wrapping;
 use super::{Format, Parser, Shape};
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
@@ -15,7 +15,9 @@ use crate::request::{Instant, Precision};
 #[derive(Debug, Clone)]
 pub(crate) struct Detected {
     pub(crate) format: Format,
-    pub(crate) prefix: Prefix,
+    pub(crate) wrapping: Wrapping,
+    /// Whether the log may hold only a sample of all requests, as its first lines show.
+    pub(crate) may_be_sampled: bool,
     /// What the lines have that were tried.
     pub(crate) seen: Seen,
 }
@@ -74,12 +76,7 @@ pub(crate) enum Miss {
 impl Detected {
     /// Returns its name, with what stands around its lines.
     pub(crate) fn name(&self) -> String {
-        format!("{}{}", self.format.name, self.prefix.suffix())
-    }
-
-    /// Returns whether the log may hold only a sample of all requests, as these first lines show.
-    pub(crate) fn may_be_sampled(&self, lines: &[&[u8]]) -> bool {
-        is_sampled(&self.format, self.prefix, lines)
+        format!("{}{}", self.format.name, self.wrapping.suffix())
     }
 }
 
@@ -105,32 +102,31 @@ pub(crate) fn detect(
     let mut nearest: Option<Detected> = None;
     let mut unknown = None;
     let mut missing = None;
-    for prefix in Prefix::ALL {
-        let with_prefix = lines.iter().filter(|line| prefix.strip(line).is_some()).count();
-        if with_prefix * 2 < lines.len() {
-            continue;
-        }
+    for (wrapping, inside) in Wrapping::ways(lines) {
         let mut best: Option<((u64, bool), Detected)> = None;
         for format in &formats {
             if best.is_some() && !matches!(format.shape, Shape::Objects(_)) {
                 break;
             }
-            if given.is_none() && !is_candidate(format, prefix, lines) {
+            if given.is_none() && !is_candidate(format, &inside) {
                 continue;
             }
-            let seen = match try_format(lines, format, prefix, plan, zone, patience) {
+            let seen = match try_format(lines, format, &wrapping, plan, zone, patience) {
                 Ok(seen) => seen,
                 Err(field) => {
                     let is_table = matches!(format.shape, Shape::Table(_));
-                    if given.is_some() || is_table && has_header(lines, format, prefix) {
+                    if given.is_some() || is_table && has_header(format, &inside) {
                         missing = Some(Miss::NoField { format: format.name.clone(), field });
                     }
                     continue;
                 }
             };
-            let detected = Detected { format: format.clone(), prefix, seen };
+            let is_result = seen.fits() || seen.is_idle() || given.is_some();
+            let may_be_sampled = is_result && is_sampled(format, &inside);
+            let detected =
+                Detected { format: format.clone(), wrapping: wrapping.clone(), may_be_sampled, seen };
             if seen.fits() {
-                let Shape::Objects(objects) = &format.shape else { return Ok(detected) };
+                let Shape::Objects(objects) = &detected.format.shape else { return Ok(detected) };
                 // Servers share names of fields, so the format with most known fields wins. If several have as many and
                 // `--time` is given, the one of no server wins.
                 let rank = (seen.known_fields, objects.is_open && plan.time.is_some());
@@ -166,11 +162,10 @@ pub(crate) fn detect(
 }
 
 /// Tables without a fixed header would accept any first line as their header.
-fn is_candidate(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
+fn is_candidate(format: &Format, lines: &[Vec<u8>]) -> bool {
     match format.shape {
         Shape::Table(Style::Separated(separator)) => {
-            let first = lines.iter().find_map(|line| prefix.strip(line));
-            first.is_some_and(|first| may_be_header(first, separator))
+            lines.first().is_some_and(|first| may_be_header(first, separator))
         }
         _ => true,
     }
@@ -178,9 +173,9 @@ fn is_candidate(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
 
 /// Returns whether the first line is like the header of a table of this format: nothing but names. Without
 /// this, every table without a header would be reported as lacking a time.
-fn has_header(lines: &[&[u8]], format: &Format, prefix: Prefix) -> bool {
+fn has_header(format: &Format, lines: &[Vec<u8>]) -> bool {
     let Shape::Table(Style::Separated(separator)) = format.shape else { return true };
-    let first = lines.iter().find_map(|line| prefix.strip(line)).unwrap_or_default();
+    let first = lines.first().map_or(&b""[..], Vec::as_slice);
     let is_name = |cell: &[u8]| {
         let cell = cell.trim_ascii();
         let cell = cell.strip_prefix(b"\"").and_then(|cell| cell.strip_suffix(b"\"")).unwrap_or(cell);
@@ -198,12 +193,12 @@ fn has_header(lines: &[&[u8]], format: &Format, prefix: Prefix) -> bool {
 fn try_format(
     lines: &[&[u8]],
     format: &Format,
-    prefix: Prefix,
+    wrapping: &Wrapping,
     plan: &Plan,
     zone: Option<&TimeZone>,
     patience: usize,
 ) -> Result<Seen, String> {
-    let mut parser = Parser::new(format, prefix, plan, zone)?;
+    let mut parser = Parser::new(format, wrapping, plan, zone)?;
     let mut seen = Seen::default();
     for (place, line) in lines.iter().enumerate() {
         match parser.read(plan, line) {

@@ -2,6 +2,7 @@
 
 mod apache;
 mod detect;
+mod envelope;
 mod json;
 mod nginx;
 mod parser;
@@ -9,8 +10,10 @@ mod parts;
 mod prefix;
 mod rows;
 mod sampled;
+mod syslog;
 mod table;
 mod template;
+mod wrapping;
 
 use std::str::FromStr;
 

@@ -3,11 +3,10 @@
 use jiff::tz::TimeZone;
 
 use super::json::Fields;
-use super::parts::Parts;
-use super::prefix::Prefix;
 use super::table::Table;
 use super::template::Scanner;
-use super::{Format, Shape};
+use super::wrapping::{Inside, Layer, Wrapping};
+use super::{Format, Shape, envelope};
 use crate::draft::Draft;
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
@@ -18,8 +17,7 @@ use crate::time::{Fold, Zone};
 /// Reads the lines of one file, from the first on.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    prefix: Prefix,
-    parts: Parts,
+    layers: Vec<Layer>,
     form: Form,
     zone: Option<Zone>,
     draft: Draft,
@@ -38,7 +36,7 @@ impl Parser {
     /// The name of a field that is needed, and that the format does not have.
     pub(crate) fn new(
         format: &Format,
-        prefix: Prefix,
+        wrapping: &Wrapping,
         plan: &Plan,
         zone: Option<&TimeZone>,
     ) -> Result<Self, String> {
@@ -47,45 +45,32 @@ impl Parser {
             Shape::Objects(objects) => Form::Objects(Fields::new(objects, plan)?),
             Shape::Table(style) => Form::Table(Table::new(*style)),
         };
-        let (parts, draft) = (Parts::default(), Draft::default());
-        Ok(Self { prefix, parts, form, zone: zone.cloned().map(Zone::new), draft })
+        let (layers, draft) = (wrapping.layers(), Draft::default());
+        Ok(Self { layers, form, zone: zone.cloned().map(Zone::new), draft })
     }
 
     /// Reads a line. If it is a [`Kind::Request`], that is [`Parser::record`] now.
     pub(crate) fn read(&mut self, plan: &Plan, line: &[u8]) -> Result<Kind, Reason> {
-        if line.trim_ascii().is_empty() {
+        let mut text = line;
+        for layer in &mut self.layers {
+            text = match layer.take_off(text)? {
+                Inside::Line(inside) => inside,
+                Inside::Nothing(kind) => return Ok(kind),
+            };
+        }
+        if text.trim_ascii().is_empty() {
             return Ok(Kind::Other);
         }
-        match self.prefix.strip(line) {
-            Some(text) if self.parts.is_empty() => self.whole(plan, text),
-            text => self.part(plan, line, text),
-        }
-    }
-
-    /// Reads a line of a log driver that may be a part of one: its text is that of the last part, or `None`.
-    fn part(&mut self, plan: &Plan, line: &[u8], text: Option<&[u8]>) -> Result<Kind, Reason> {
-        match (self.prefix.part(line), text) {
-            (Some((stream, _)), Some(last)) => {
-                let whole = self.parts.end(stream, last)?;
-                self.whole(plan, &whole)
-            }
-            (Some((stream, Some(part))), None) => {
-                self.parts.push(stream, part);
-                Ok(Kind::Other)
-            }
-            _ => Err(Reason::Prefix),
-        }
-    }
-
-    fn whole(&mut self, plan: &Plan, line: &[u8]) -> Result<Kind, Reason> {
         self.draft.clear(plan);
         let kind = match &mut self.form {
-            Form::Template(scanner) => scanner.read(plan, line, &mut self.draft),
-            Form::Objects(fields) => fields.read(plan, line, &mut self.draft),
-            Form::Table(table) => table.read(plan, line, &mut self.draft),
+            Form::Template(scanner) => scanner.read(plan, text, &mut self.draft),
+            Form::Objects(fields) => fields.read(plan, text, &mut self.draft),
+            Form::Table(table) => table.read(plan, text, &mut self.draft),
         }?;
         if kind == Kind::Request {
-            self.draft.finish(plan, self.zone.as_mut())?;
+            let has_envelope = plan.time.is_none() && Wrapping::is_json(&self.layers);
+            let outer = || has_envelope.then(|| envelope::stamp(line)).flatten();
+            self.draft.finish(plan, self.zone.as_mut(), outer)?;
         }
         Ok(kind)
     }

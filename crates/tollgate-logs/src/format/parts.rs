@@ -1,4 +1,6 @@
-//! Lines that Kubernetes has split: those above 16 KiB come in parts.
+//! Lines that Kubernetes or Docker has split: those above 16 KiB come in parts.
+
+use std::mem;
 
 use crate::lines::LONGEST;
 use crate::reason::Reason;
@@ -7,6 +9,8 @@ use crate::reason::Reason;
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     begun: [Vec<u8>; 2],
+    /// The line that was ended last.
+    whole: Vec<u8>,
 }
 
 /// Which of its streams a container has written a line to.
@@ -31,10 +35,12 @@ impl Parts {
     }
 
     /// Ends a line by its last part, and returns all of it.
-    pub(crate) fn end(&mut self, stream: Stream, part: &[u8]) -> Result<Vec<u8>, Reason> {
+    pub(crate) fn end(&mut self, stream: Stream, part: &[u8]) -> Result<&[u8], Reason> {
         self.push(stream, part);
         let [out, err] = &mut self.begun;
-        let whole = std::mem::take(if stream == Stream::Out { out } else { err });
-        if whole.len() > LONGEST { Err(Reason::TooLong) } else { Ok(whole) }
+        let begun = if stream == Stream::Out { out } else { err };
+        mem::swap(begun, &mut self.whole);
+        begun.clear();
+        if self.whole.len() > LONGEST { Err(Reason::TooLong) } else { Ok(&self.whole) }
     }
 }

@@ -1,66 +1,85 @@
-//! The prefixes that log drivers write before each line.
+//! What log drivers and services write around each line.
 
 use memchr::{memchr, memmem};
 
 use super::parts::Stream;
+use super::{envelope, syslog};
 use crate::attribute::TimeForm;
 use crate::time;
 
-/// The prefix of each line of a log.
+/// One kind of text around the lines of a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Prefix {
-    None,
     /// `2026-11-23T16:00:00.123456789Z stdout F `: containers of Kubernetes.
     Cri,
-    /// `web-1  | `: `docker compose logs`.
-    Compose,
+    /// `{"log":"...\n","stream":"stdout","time":"..."}`: Docker's driver `json-file`.
+    Docker,
     /// `<134>Nov 23 16:00:00 host haproxy[99]: `, of RFC 3164 and RFC 5424, with or without the number.
     Syslog,
+    /// `web-1  | `: `docker compose logs`.
+    Compose,
+    /// The member of an object with the line: of CloudWatch Logs, journald, Google Cloud, and shippers of logs.
+    Member(&'static str),
+}
+
+/// The text of a line inside its prefix, or a part of one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece<'l> {
+    pub(super) text: &'l [u8],
+    pub(super) stream: Stream,
+    /// Whether the line ends with it.
+    pub(super) is_last: bool,
 }
 
 impl Prefix {
-    /// All, in the order in which they are tried: a prefix is not mistaken for a part of a line, but a line with a prefix
-    /// may have the shape of another format.
-    pub(crate) const ALL: [Self; 4] = [Self::Cri, Self::Syslog, Self::Compose, Self::None];
+    /// Those that are no part of a format's line, in the order in which they are tried: a line with a prefix may have the
+    /// shape of another format.
+    pub(super) const CERTAIN: [Self; 4] = [Self::Cri, Self::Docker, Self::Syslog, Self::Compose];
+
+    /// Those that are tried after the lines themselves: JSON with the fields of a request may have a message as well.
+    pub(super) const POSSIBLE: [Self; 5] = [
+        Self::Member("log"),
+        Self::Member("message"),
+        Self::Member("MESSAGE"),
+        Self::Member("textPayload"),
+        Self::Member("jsonPayload"),
+    ];
 
     /// Returns the text about it that follows the name of a format.
-    pub(crate) const fn suffix(self) -> &'static str {
+    pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::None => "",
-            Self::Cri => " in CRI",
-            Self::Compose => " in compose",
-            Self::Syslog => " in syslog",
+            Self::Cri => "CRI",
+            Self::Docker => "Docker json-file",
+            Self::Compose => "compose",
+            Self::Syslog => "syslog",
+            Self::Member(name) => name,
         }
     }
 
-    /// Returns the text after the prefix; `None` if the prefix is missing.
-    pub(crate) fn strip(self, line: &[u8]) -> Option<&[u8]> {
-        match self {
-            Self::None => Some(line),
-            Self::Cri => cri(line),
+    /// Returns the text inside; `None` if the prefix is missing. Escapes are undone in the buffer.
+    pub(super) fn piece<'l>(self, line: &'l [u8], buffer: &'l mut Vec<u8>) -> Option<Piece<'l>> {
+        let text = match self {
+            Self::Cri => return cri(line),
+            Self::Docker => return envelope::docker(line, buffer),
             Self::Compose => compose(line),
-            Self::Syslog => syslog(line),
-        }
-    }
-
-    /// The stream of a line, and its text if more parts of it follow.
-    pub(crate) fn part(self, line: &[u8]) -> Option<(Stream, Option<&[u8]>)> {
-        let (stream, rest) = cri_stream(line).filter(|_| self == Self::Cri)?;
-        Some((stream, rest.strip_prefix(b" P ")))
+            Self::Syslog => syslog::message(line),
+            Self::Member(name) => envelope::member(line, name, buffer),
+        };
+        Some(Piece { text: text?, stream: Stream::Out, is_last: true })
     }
 }
 
-fn cri(line: &[u8]) -> Option<&[u8]> {
-    let (_, rest) = cri_stream(line)?;
-    rest.strip_prefix(b" F ")
-}
-
-fn cri_stream(line: &[u8]) -> Option<(Stream, &[u8])> {
+fn cri(line: &[u8]) -> Option<Piece<'_>> {
     let (time, rest) = line.split_at(memchr(b' ', line)?);
     time::parse(&TimeForm::Iso, time)?;
     let rest = rest.strip_prefix(b" std")?;
     let out = rest.strip_prefix(b"out").map(|rest| (Stream::Out, rest));
-    out.or_else(|| rest.strip_prefix(b"err").map(|rest| (Stream::Err, rest)))
+    let (stream, rest) = out.or_else(|| rest.strip_prefix(b"err").map(|rest| (Stream::Err, rest)))?;
+    match rest.split_first_chunk::<3>()? {
+        (b" F ", text) => Some(Piece { text, stream, is_last: true }),
+        (b" P ", text) => Some(Piece { text, stream, is_last: false }),
+        _ => None,
+    }
 }
 
 fn compose(line: &[u8]) -> Option<&[u8]> {
@@ -71,35 +90,4 @@ fn compose(line: &[u8]) -> Option<&[u8]> {
         && trimmed.len() < name.len()
         && trimmed.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte));
     if is_name { rest.get(2..) } else { None }
-}
-
-fn syslog(line: &[u8]) -> Option<&[u8]> {
-    let (has_number, rest) = match line.strip_prefix(b"<") {
-        Some(rest) => (true, rest.get(memchr(b'>', rest.get(..5.min(rest.len()))?)? + 1..)?),
-        None => (false, line),
-    };
-    if let Some(rest) = rest.strip_prefix(b"1 ").filter(|_| has_number) {
-        // RFC 5424: time, host, application, process, message, then data or `-`.
-        let mut rest = rest;
-        for _ in 0..5 {
-            rest = rest.get(memchr(b' ', rest)? + 1..)?;
-        }
-        let message = rest.strip_prefix(b"- ")?;
-        return Some(message.strip_prefix(b"\xef\xbb\xbf").unwrap_or(message));
-    }
-    let rest = match rest.first_chunk::<16>() {
-        // `Nov 23 16:00:00 `
-        Some(&[_, _, _, b' ', _, _, b' ', _, _, b':', _, _, b':', _, _, b' ']) => rest.get(16..)?,
-        // Some daemons write a time of ISO 8601.
-        _ => {
-            let (time, rest) = rest.split_at(memchr(b' ', rest)?);
-            time::parse(&TimeForm::Iso, time)?;
-            rest.get(1..)?
-        }
-    };
-    // The host, which may be missing, and the program.
-    let colon = memmem::find(rest.get(..rest.len().min(300))?, b": ")?;
-    let tag = rest.get(..colon)?;
-    let words = tag.split(|&byte| byte == b' ').count();
-    if words <= 2 { rest.get(colon + 2..) } else { None }
 }

@@ -5,7 +5,6 @@
 
 use memchr::memchr;
 
-use super::prefix::Prefix;
 use super::table::Style;
 use super::template::closing_quote;
 use super::{Format, Shape};
@@ -28,9 +27,9 @@ const MARKS: [&[&[&str]]; 2] = [
     &[&["httpRequest"], &["requestUrl", "requestMethod", "remoteIp"]],
 ];
 
-/// Returns whether one of the first lines of a log has fields of a service that may log a sample.
-pub(super) fn is_sampled(format: &Format, prefix: Prefix, lines: &[&[u8]]) -> bool {
-    let mut lines = lines.iter().filter_map(|line| prefix.strip(line));
+/// Returns whether one of the first lines of a log, without what is around them, has fields of a service that may log a sample.
+pub(super) fn is_sampled(format: &Format, lines: &[Vec<u8>]) -> bool {
+    let mut lines = lines.iter().map(Vec::as_slice);
     match format.shape {
         // Whoever writes such names into a format of nginx or Apache logs every request.
         Shape::Template(_) | Shape::Table(Style::W3c) => false,

@@ -10,6 +10,7 @@ mod properties;
 mod reading;
 mod servers;
 mod templates;
+mod wrapped;
 
 use std::fmt::Write;
 use std::io::Cursor;

@@ -1,8 +1,10 @@
 //! Lines of JSON: finds the wanted fields, and skips everything else.
 
+mod text;
+
 use memchr::memchr;
 
-use super::template::closing_quote;
+pub(super) use self::text::Text;
 use crate::attribute::Source;
 use crate::draft::Draft;
 use crate::escape::Escape;
@@ -152,7 +154,7 @@ impl Fields {
 
     pub(crate) fn read(&mut self, plan: &Plan, line: &[u8], draft: &mut Draft) -> Result<Kind, Reason> {
         self.found.fill(None);
-        let mut text = Text { line, at: 0 };
+        let mut text = Text::new(line);
         text.skip_blanks();
         if text.peek() != Some(b'{') {
             return Err(Reason::Json);
@@ -272,75 +274,4 @@ impl Fields {
 fn path(pointer: &str) -> Vec<Vec<u8>> {
     let Some(steps) = pointer.strip_prefix('/') else { return vec![pointer.as_bytes().to_vec()] };
     steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~").into_bytes()).collect()
-}
-
-/// A line, and how far it has been read.
-struct Text<'l> {
-    line: &'l [u8],
-    at: usize,
-}
-
-impl Text<'_> {
-    fn peek(&self) -> Option<u8> {
-        self.line.get(self.at).copied()
-    }
-
-    fn expect(&mut self, byte: u8) -> Option<()> {
-        (self.peek() == Some(byte)).then(|| self.at += 1)
-    }
-
-    fn skip_blanks(&mut self) {
-        while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
-            self.at += 1;
-        }
-    }
-
-    /// Returns whether this byte is next, which is read then.
-    fn ends_with(&mut self, byte: u8) -> bool {
-        self.skip_blanks();
-        self.expect(byte).is_some()
-    }
-
-    /// Reads a string, and returns where its inside begins and ends.
-    fn string(&mut self) -> Option<(usize, usize)> {
-        self.expect(b'"')?;
-        let start = self.at;
-        let end = start + closing_quote(self.line.get(start..)?, Escape::Json)?;
-        self.at = end + 1;
-        Some((start, end))
-    }
-
-    /// Skips a value of any kind and depth. What is inside is not checked, except that brackets and quotes end.
-    fn skip_value(&mut self) -> Option<()> {
-        let mut depth = 0_usize;
-        loop {
-            match self.peek()? {
-                b'"' => drop(self.string()?),
-                b'{' | b'[' => {
-                    depth += 1;
-                    self.at += 1;
-                }
-                b'}' | b']' => {
-                    depth = depth.checked_sub(1)?;
-                    self.at += 1;
-                }
-                b',' | b':' if depth == 0 => return None,
-                byte if depth > 0 && (byte.is_ascii_whitespace() || b",:".contains(&byte)) => self.at += 1,
-                byte if is_scalar(byte) => {
-                    while self.peek().is_some_and(is_scalar) {
-                        self.at += 1;
-                    }
-                }
-                _ => return None,
-            }
-            if depth == 0 {
-                return Some(());
-            }
-        }
-    }
-}
-
-/// Returns whether numbers, `true`, `false` and `null` have this byte.
-fn is_scalar(byte: u8) -> bool {
-    byte.is_ascii_alphanumeric() || b"+-.".contains(&byte)
 }
