@@ -46,6 +46,21 @@ pub struct Point {
     pub denied: u64,
     /// Clients with a request that it denies.
     pub denied_clients: u64,
+    /// Requests that all policies together deny if only this limit is changed. `None` for trials, which deny nothing.
+    pub total_denied: Option<u64>,
+    /// Clients with such a request. `None` for trials, and if the policy counts by another key than clients are told apart
+    /// by, so that it is not known.
+    pub total_denied_clients: Option<u64>,
+}
+
+/// What denies requests beside a quota that decides alone on its own.
+#[derive(Debug)]
+pub(crate) struct Others {
+    /// Requests that it denies.
+    pub(crate) denied: u64,
+    /// Followed clients with such a request; and the most in one window, under the quota, of each followed client without
+    /// one. `None` if the quota counts other clients.
+    pub(crate) clients: Option<(u64, Histogram)>,
 }
 
 impl Curve {
@@ -57,12 +72,15 @@ impl Curve {
     /// `maxima` are those of the clients that are followed. The others are no evidence for a limit. A limit is taken to
     /// deny the same share of all `requests` as of those in the windows (a ratio estimate, as in Cochran's "Sampling
     /// Techniques", chapter 6).
+    ///
+    /// With a limit, all policies together deny what the others deny, and what the quota denies with it.
     pub(crate) fn calculated(
         windows: &Histogram,
         maxima: &Histogram,
         one_in: u64,
         requests: u64,
         today: u64,
+        others: Option<&Others>,
     ) -> Self {
         let followed = windows.excess(0);
         let of_all = |denied: u64| {
@@ -72,10 +90,19 @@ impl Curve {
             let share = u128::from(denied) * u128::from(requests) / u128::from(followed.max(1));
             u64::try_from(share).unwrap_or(u64::MAX)
         };
-        let point = |limit| Point {
-            limit,
-            denied: of_all(windows.excess(limit)),
-            denied_clients: maxima.above(limit).saturating_mul(one_in),
+        let total_clients = |limit| {
+            let (clients, maxima) = others?.clients.as_ref()?;
+            Some((clients + maxima.above(limit)).saturating_mul(one_in))
+        };
+        let point = |limit| {
+            let denied = of_all(windows.excess(limit));
+            Point {
+                limit,
+                denied,
+                denied_clients: maxima.above(limit).saturating_mul(one_in),
+                total_denied: others.map(|others| others.denied.saturating_add(denied)),
+                total_denied_clients: total_clients(limit),
+            }
         };
         let points: Vec<Point> = limits(maxima.max().unwrap_or(0), today).into_iter().map(point).collect();
         let suggested = bound::suggested(maxima, bound::BUDGET);
@@ -155,7 +182,7 @@ mod tests {
             windows.add_times(most, times);
             maxima.add_times(most, times);
         }
-        let knee = Curve::calculated(&windows, &maxima, 1, windows.excess(0), 10).knee.unwrap();
+        let knee = Curve::calculated(&windows, &maxima, 1, windows.excess(0), 10, None).knee.unwrap();
         assert!((3..=5).contains(&knee), "{knee}");
     }
 
@@ -165,10 +192,10 @@ mod tests {
         let (mut windows, mut maxima) = (Histogram::default(), Histogram::default());
         windows.add_times(1_000, 64);
         maxima.add(1_000);
-        let curve = Curve::calculated(&windows, &maxima, 64, 2_000, 500);
+        let curve = Curve::calculated(&windows, &maxima, 64, 2_000, 500, None);
         assert_eq!(curve.at(500).unwrap().denied, 1_000);
         assert!(curve.points.iter().all(|point| point.denied < 2_000), "{curve:?}");
-        let unknown = Curve::calculated(&Histogram::default(), &Histogram::default(), 64, 2_000, 5);
+        let unknown = Curve::calculated(&Histogram::default(), &Histogram::default(), 64, 2_000, 5, None);
         assert_eq!(unknown.at(5).unwrap().denied, 0);
     }
 }

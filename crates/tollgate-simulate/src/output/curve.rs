@@ -27,7 +27,7 @@ pub(super) fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyRe
     let shown = shown(curve);
     let most = shown.iter().map(|point| point.denied).max().unwrap_or(0);
     for point in shown {
-        let Point { limit, denied, denied_clients } = *point;
+        let Point { limit, denied, denied_clients, .. } = *point;
         table.row([
             grouped(limit),
             grouped(denied),

@@ -2,15 +2,14 @@
 
 use std::collections::HashMap;
 
-use tollgate::Timestamp;
-
 use super::Options;
 use super::by_class::ByClass;
-use super::calendar::Calendar;
 use super::clients::Clients;
 use super::example::Examples;
+use super::load::Load;
 use super::outcome::{Clientless, Verdicts};
 use super::per_client::PerClient;
+use super::statuses::Statuses;
 
 /// Reasons that are told apart.
 const MAX_REASONS: usize = 64;
@@ -18,7 +17,6 @@ const MAX_REASONS: usize = 64;
 /// Figures over all policies.
 #[derive(Default)]
 pub(super) struct All {
-    pub(super) first: Option<Timestamp>,
     pub(super) verdicts: Verdicts,
     /// Requests that were answered 429 or 503 when the log was written.
     pub(super) refused_in_log: u64,
@@ -30,7 +28,8 @@ pub(super) struct All {
     pub(super) clientless: Clientless,
     pub(super) clients: Clients,
     pub(super) classes: ByClass,
-    pub(super) calendar: Calendar,
+    pub(super) load: Load,
+    pub(super) statuses: Statuses,
     pub(super) examples: Examples,
     /// Examples of requests that the policies to compare with deny.
     pub(super) before_examples: Examples,
@@ -43,8 +42,8 @@ pub(super) struct All {
 
 impl All {
     pub(super) fn new(options: &Options) -> Self {
-        let calendar = Calendar::new(options.zone.clone());
-        Self { calendar, classes: ByClass::new(options.classes.len()), ..Self::default() }
+        let load = Load::new(options.zone.clone());
+        Self { load, classes: ByClass::new(options.classes.len()), ..Self::default() }
     }
 
     pub(super) fn note_undecided(&mut self, reason: &str) {

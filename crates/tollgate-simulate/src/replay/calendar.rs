@@ -4,19 +4,25 @@ use std::collections::BTreeMap;
 
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use tollgate::Timestamp;
 
 /// Days that are told apart: ten years. Later ones count as the last of these.
 const MAX_DAYS: usize = 3_653;
 
-/// All shifts of zones since 1970 lie at whole quarters of an hour.
-const QUARTER: i64 = 15 * 60 * 1_000;
+/// All shifts of zones since 1970 lie at whole quarters of an hour. In seconds.
+const QUARTER: i64 = 15 * 60;
 
 /// Requests, and those that were denied.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct Share {
     pub(super) requests: u64,
     pub(super) denied: u64,
+}
+
+impl Share {
+    pub(super) fn add(&mut self, other: Self) {
+        self.requests += other.requests;
+        self.denied += other.denied;
+    }
 }
 
 /// Where requests of a quarter of an hour are counted.
@@ -41,7 +47,6 @@ pub(super) struct Calendar {
     /// Where each day is among the next.
     days: BTreeMap<Date, usize>,
     of_days: Vec<Share>,
-    last: Option<Timestamp>,
 }
 
 impl Default for Calendar {
@@ -59,7 +64,6 @@ impl Calendar {
             week: Default::default(),
             days: BTreeMap::new(),
             of_days: Vec::new(),
-            last: None,
         }
     }
 
@@ -67,24 +71,17 @@ impl Calendar {
         &self.zone
     }
 
-    pub(super) fn last(&self) -> Option<Timestamp> {
-        self.last
-    }
-
-    pub(super) fn note(&mut self, now: Timestamp, is_denied: bool) {
-        self.last = Some(now);
-        let quarter = now.as_unix_millis().div_euclid(QUARTER);
+    /// Notes the requests of a second, counted from 1970.
+    pub(super) fn note(&mut self, second: i64, requests: Share) {
+        let quarter = second.div_euclid(QUARTER);
         if quarter != self.quarter {
-            (self.quarter, self.place) = (quarter, self.place(now));
+            (self.quarter, self.place) = (quarter, self.place(second));
         }
         // Beyond the years of the calendar there are no days.
         let Some(Place { day, weekday, hour }) = self.place else { return };
         let day = self.of_days.get_mut(day);
         let hour = self.week.get_mut(weekday).and_then(|day| day.get_mut(hour));
-        for share in [day, hour].into_iter().flatten() {
-            share.requests += 1;
-            share.denied += u64::from(is_denied);
-        }
+        [day, hour].into_iter().flatten().for_each(|share| share.add(requests));
     }
 
     /// The days on which requests came, in order.
@@ -92,8 +89,8 @@ impl Calendar {
         self.days.iter().filter_map(|(date, place)| Some((*date, *self.of_days.get(*place)?)))
     }
 
-    fn place(&mut self, now: Timestamp) -> Option<Place> {
-        let time = jiff::Timestamp::from_millisecond(now.as_unix_millis()).ok()?.to_zoned(self.zone.clone());
+    fn place(&mut self, second: i64) -> Option<Place> {
+        let time = jiff::Timestamp::from_second(second).ok()?.to_zoned(self.zone.clone());
         let weekday = usize::try_from(time.weekday().to_monday_zero_offset()).ok()?;
         let hour = usize::try_from(time.hour()).ok()?;
         let known = self.days.get(&time.date()).copied();

@@ -3,6 +3,7 @@
 use tollgate::Timestamp;
 
 use super::bits::Bits;
+use super::denier::Denier;
 use super::outcome::Verdict;
 use super::packed::{Count, Moment};
 use super::per_client::PerClient;
@@ -11,7 +12,7 @@ use super::per_client::PerClient;
 #[derive(Debug, Default)]
 pub(super) struct Clients(PerClient<Compact>);
 
-/// A [`Client`] in 30 bytes.
+/// A [`Client`] in 32 bytes, of which two fill a cache line.
 #[derive(Debug, Clone, Copy, Default)]
 struct Compact {
     first: Moment,
@@ -19,6 +20,7 @@ struct Compact {
     requests: Count,
     denied: Count,
     denied_before: Count,
+    denier: Denier,
     class: u8,
 }
 
@@ -29,6 +31,7 @@ pub(super) struct Client {
     pub(super) denied: u64,
     /// Requests that the policies to compare with deny.
     pub(super) denied_before: u64,
+    pub(super) denier: Denier,
     /// Its first request and its last.
     pub(super) first: Timestamp,
     pub(super) last: Timestamp,
@@ -107,6 +110,18 @@ impl Clients {
         }
     }
 
+    /// Notes what has denied a request of a client.
+    pub(super) fn note_denier(&mut self, number: u32, denier: Denier) {
+        if let Some(client) = self.0.of(number) {
+            client.denier.note(denier);
+        }
+    }
+
+    /// What has denied requests of a client.
+    pub(super) fn denier(&self, number: u32) -> Denier {
+        self.0.get(number).map_or(Denier::default(), |client| client.denier)
+    }
+
     /// Keeps the clients that had these numbers.
     pub(super) fn keep(&mut self, kept: &[u32]) {
         self.0.keep(kept);
@@ -165,8 +180,8 @@ pub(super) fn most_denied(
 
 impl Client {
     fn of(compact: &Compact) -> Self {
-        let Compact { first, last, requests, denied, denied_before, class } = *compact;
+        let Compact { first, last, requests, denied, denied_before, denier, class } = *compact;
         let (requests, denied, denied_before) = (requests.get(), denied.get(), denied_before.get());
-        Self { requests, denied, denied_before, first: first.time(), last: last.time(), class }
+        Self { requests, denied, denied_before, denier, first: first.time(), last: last.time(), class }
     }
 }

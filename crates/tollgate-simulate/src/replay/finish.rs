@@ -5,23 +5,22 @@ use std::time::Duration;
 
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
-use tollgate_policy::{Policies, Policy, PolicyKind};
+use tollgate_policy::{Policies, PolicyKind};
 
 use super::clients::{Client, Clients, most_denied};
 use super::example::Examples;
 use super::noter::Noter;
-use super::policy_track::{CLIENT, PolicyTrack};
-use super::quota_track::QuotaTrack;
-use super::rungs::{self, Rung};
+use super::policy_track::CLIENT;
+use super::quota_report::DeniedClients;
+use super::rungs;
 use super::subjects::Subjects;
 use super::{Replay, Role, calendar};
 use crate::gate::Askable;
 use crate::output::number::counted;
 use crate::report::{
-    Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, QuotaReport, Reason, Report, Spread,
-    TimeShare,
+    Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, Reason, Report, TimeShare,
 };
-use crate::{Curve, Gate, GateError, Histogram, Point, code, percent};
+use crate::{Gate, GateError, code, percent};
 
 /// The most policies that a note lists.
 const LISTED: usize = 5;
@@ -35,6 +34,7 @@ impl Replay {
             let one_in = noter.subjects.get(track.subject).map_or(1, Subjects::one_in);
             track.quotas.iter_mut().for_each(|quota| quota.close(one_in));
         }
+        noter.all.load.end();
         noter.figures(decider.policies(), decider.is_comparing())
     }
 
@@ -69,13 +69,13 @@ impl Noter {
             .map(|(reason, requests)| Reason { reason: reason.clone(), requests: *requests })
             .collect();
         undecided_reasons.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason)));
-        let last = all.calendar.last();
-        let seconds = all.first.zip(last).map_or(Duration::ZERO, |(first, last)| last.since(first));
+        let span = all.load.span();
+        let seconds = span.map_or(Duration::ZERO, |(first, last)| last.since(first));
         Report {
             read: None,
-            zone: all.calendar.zone().iana_name().unwrap_or("UTC").to_owned(),
-            first: all.first.map(|first| self.written(first)),
-            last: last.map(|last| self.written(last)),
+            zone: all.load.calendar.zone().iana_name().unwrap_or("UTC").to_owned(),
+            first: span.map(|(first, _)| self.written(first)),
+            last: span.map(|(_, last)| self.written(last)),
             seconds: seconds.as_secs_f64(),
             requests: verdicts.requests,
             denied: verdicts.denied,
@@ -83,6 +83,7 @@ impl Noter {
             undecided_reasons,
             unlimited: all.unlimited,
             refused_in_log: all.refused_in_log,
+            statuses: all.statuses.reports(),
             clients: all.clients.count(|_| true) * one_client_in,
             denied_clients: all.clients.count(|client| client.denied > 0) * one_client_in,
             clientless: all.clientless,
@@ -98,6 +99,8 @@ impl Noter {
             compared: is_compared.then(|| self.compared(one_client_in)),
             week: self.week(),
             days: self.days(),
+            peaks: all.load.peaks(),
+            timeline: all.load.timeline(),
             notes: self.notes(policies),
             client: self.options.client.clone(),
             fingerprint: all.fingerprint,
@@ -105,22 +108,19 @@ impl Noter {
     }
 
     fn written(&self, time: Timestamp) -> String {
-        written(time, self.all.calendar.zone())
+        written(time, self.all.load.calendar.zone())
     }
 
     fn policies(&self, policies: &Policies) -> Vec<PolicyReport> {
+        let denied_clients = DeniedClients::of(&self.all.clients);
         let reports = self.tracks.iter().enumerate().filter_map(|(number, track)| {
             let policy = policies.as_slice().get(track.policy)?;
             let one_client_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
-            let rungs: Vec<&Rung> = self.rungs.whole(number).collect();
             let quotas = (0..).zip(&track.quotas).filter(|(_, quota)| {
                 // A table of overrides may have thousands, most of which no request had.
                 quota.of_override.is_none() || quota.requests > 0
             });
-            let quotas = quotas.map(|(place, quota)| {
-                let rungs: Vec<&Rung> = rungs.iter().copied().filter(|rung| rung.quota == place).collect();
-                quota_report(policies, policy, track, quota, &rungs, one_client_in)
-            });
+            let quotas = quotas.filter_map(|(place, _)| self.quota_report(number, place, &denied_clients));
             Some(PolicyReport {
                 policy: policy.name().to_owned(),
                 role: track.role,
@@ -132,6 +132,7 @@ impl Noter {
                 requests: track.requests,
                 denied: track.denied,
                 newly_denied: track.newly_denied,
+                denied_by_status: track.denied_by_status.reports(),
                 clients: track.clients.all() * one_client_in,
                 denied_clients: track.clients.denied() * one_client_in,
                 newly_denied_clients: track.clients.newly_denied() * one_client_in,
@@ -221,12 +222,12 @@ impl Noter {
     }
 
     fn week(&self) -> Vec<Vec<TimeShare>> {
-        let week = self.all.calendar.week.iter();
+        let week = self.all.load.calendar.week.iter();
         week.map(|day| day.iter().map(|share| share.reported()).collect()).collect()
     }
 
     fn days(&self) -> Vec<DayReport> {
-        let days = self.all.calendar.days().map(|(day, share)| DayReport {
+        let days = self.all.load.calendar.days().map(|(day, share)| DayReport {
             day: day.to_string(),
             requests: share.requests,
             denied: share.denied,
@@ -327,59 +328,6 @@ impl Noter {
         }
         notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));
         notes
-    }
-}
-
-fn quota_report(
-    policies: &Policies,
-    policy: &Policy,
-    track: &PolicyTrack,
-    quota: &QuotaTrack,
-    rungs: &[&Rung],
-    one_client_in: u64,
-) -> QuotaReport {
-    let maxima = quota.maxima();
-    let limit = quota.quota.quota().limit();
-    let is_calculable =
-        quota.of_override.is_none() && rungs::is_calculable(policies, policy, track.role, &quota.quota);
-    let curve = if is_calculable {
-        Curve::calculated(&quota.windows, &maxima, one_client_in, quota.requests, limit)
-    } else {
-        let denied_clients = track.clients.denied() * one_client_in;
-        let today = Point { limit, denied: track.denied_by_quotas, denied_clients };
-        let tried = rungs.iter().map(|rung| Point {
-            limit: rung.limit,
-            denied: rung.denied,
-            denied_clients: rung.denied_clients() * one_client_in,
-        });
-        Curve::tried(tried.chain([today]).collect(), limit)
-    };
-    QuotaReport {
-        quota: quota.quota.quota().to_string(),
-        of_override_in_line: quota.of_override,
-        limit_attribute: quota.limit_attribute.as_deref().map(str::to_owned),
-        requests: quota.requests,
-        denied: quota.denied,
-        above_limit: quota.above_limit,
-        windows: quota.windows.count(),
-        denied_windows: quota.denied_windows,
-        longest_wait: quota.longest_wait.as_secs_f64(),
-        most: Spread::of(&maxima),
-        burst: quota.burst.most().filter(|_| limit > 0),
-        curve,
-    }
-}
-
-impl Spread {
-    /// Where the values of a histogram lie, if there are any.
-    pub(crate) fn of(values: &Histogram) -> Option<Self> {
-        Some(Self {
-            p50: values.quantile(0.5)?,
-            p90: values.quantile(0.9)?,
-            p99: values.quantile(0.99)?,
-            p999: values.quantile(0.999)?,
-            max: values.max()?,
-        })
     }
 }
 

@@ -13,14 +13,17 @@ mod all;
 mod bits;
 mod burst;
 mod by_class;
+mod calculable;
 mod calendar;
 mod clients;
 mod decider;
+mod denier;
 mod engine;
 mod error;
 mod example;
 mod finish;
 mod hit;
+mod load;
 mod noter;
 mod numbers;
 mod options;
@@ -28,12 +31,15 @@ mod outcome;
 mod packed;
 mod per_client;
 mod policy_track;
+mod quota_report;
 mod quota_track;
 mod role;
 mod rungs;
+mod statuses;
 mod subjects;
 #[cfg(test)]
 mod tests;
+mod timeline;
 
 use std::mem;
 

@@ -7,6 +7,7 @@ use tollgate_policy::{Ground, Outcome, Policy, PolicyDecision, QuotaStanding, Tr
 use super::all::All;
 use super::by_class::ByClass;
 use super::decider::{Decided, Part};
+use super::denier::Denier;
 use super::error::ReplayError;
 use super::outcome::{Clientless, Verdict, Verdicts};
 use super::policy_track::{CLIENT, Noted, Tracks};
@@ -94,7 +95,6 @@ impl Noter {
 
     fn note_one(&mut self, hit: &Hit<'_>, decided: &Decided) {
         let Decided { now, digest, verdict, before, .. } = *decided;
-        self.all.first.get_or_insert(now);
         self.all.late += u64::from(hit.time < now);
         let class = self.options.classes.of(&hit.attributes);
         let mut request =
@@ -102,6 +102,9 @@ impl Noter {
         self.note_all(&mut request, digest, verdict, before);
         match &decided.decision {
             Ok(decision) => {
+                if verdict.is_denied() {
+                    self.note_denier(&request, decision);
+                }
                 self.note_policies(&mut request, decision, before);
                 self.note_tried(&request, decision);
             }
@@ -125,7 +128,8 @@ impl Noter {
         let is_refused = hit.status.is_some_and(|status| matches!(status, 429 | 503));
         self.all.refused_in_log += u64::from(is_refused);
         self.all.verdicts.note(verdict, before);
-        self.all.calendar.note(now, verdict.is_denied());
+        self.all.load.note(now, verdict);
+        self.all.statuses.note(hit.status, verdict.is_denied());
         let number = digest.and_then(|digest| {
             self.all.fingerprint = mix(self.all.fingerprint, digest, now);
             self.number(CLIENT, digest, request)
@@ -147,6 +151,17 @@ impl Noter {
         if let Some(subjects) = self.subjects.get_mut(CLIENT).filter(|_| is_listed) {
             subjects.remember_name(number, &hit.attributes);
         }
+    }
+
+    /// Notes what has denied a request.
+    fn note_denier(&mut self, request: &Request<'_, '_>, decision: &PolicyDecision) {
+        let Some(number) = request.numbers.get(CLIENT).copied().flatten().flatten() else { return };
+        let denying = decision.quotas().find(|quota| !quota.state.has_room());
+        let track = denying.and_then(|quota| self.tracks.find(quota.declared)).map(|(track, _)| track);
+        // It decides alone, so no other one denies the same request.
+        let alone = track.filter(|track| self.tracks.of(*track).is_some_and(|track| track.is_calculable));
+        let denier = alone.and_then(Denier::of).unwrap_or_else(Denier::others);
+        self.all.clients.note_denier(number, denier);
     }
 
     fn note_policies(
@@ -189,8 +204,8 @@ impl Noter {
         let Some(track) = self.tracks.find_policy(policy, role) else { return };
         let subject = self.tracks.of(track).map_or(CLIENT, |track| track.subject);
         let client = request.numbers.get(subject).copied().flatten().flatten();
-        let class = request.class;
-        self.tracks.note_request(Noted { track, client, class, verdict, before });
+        let (class, status) = (request.class, request.hit.status);
+        self.tracks.note_request(Noted { track, client, class, status, verdict, before });
     }
 
     /// The charges of quotas on trial are not in the decision, so they are determined once more.
@@ -259,7 +274,9 @@ impl Noter {
                         Some(number) => number,
                         None => key().and_then(|digest| self.number(subject, digest, request)),
                     };
-                    self.tracks.begin(track, number, request.class, before);
+                    let (class, status) = (request.class, request.hit.status);
+                    let verdict = Verdict::Allowed;
+                    self.tracks.begin(Noted { track, client: number, class, status, verdict, before });
                     number
                 }
             };

@@ -3,7 +3,7 @@
 use tollgate::Timestamp;
 
 /// A number in this many bytes, at most 7. A greater one becomes the greatest.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Packed<const BYTES: usize>([u8; BYTES]);
 
 /// A count. It saturates where the engine's counts do, above 10^12.

@@ -6,9 +6,11 @@ use tollgate_policy::{Identity, Mode, Policies, Policy, PolicyKind, QuotaSpec};
 use super::Role;
 use super::burst;
 use super::by_class::ByClass;
+use super::calculable::is_calculable;
 use super::clients::Met;
 use super::outcome::{Clientless, Verdict};
 use super::quota_track::{QuotaTrack, Seen};
+use super::statuses::DeniedStatuses;
 
 /// The kind of key of the clients of figures over all policies.
 pub(super) const CLIENT: usize = 0;
@@ -29,8 +31,13 @@ pub(super) struct PolicyTrack {
     pub(super) denied: u64,
     /// Requests for which one of its quotas had no room.
     pub(super) denied_by_quotas: u64,
+    /// Whether the denials of other limits follow from the windows of its clients, as far as the policies show it.
+    pub(super) is_calculable: bool,
+    /// Whether another policy has decided on one of its requests.
+    pub(super) is_joined: bool,
     /// Requests that it denies and that the policies to compare with do not.
     pub(super) newly_denied: u64,
+    pub(super) denied_by_status: DeniedStatuses,
     pub(super) clientless: Clientless,
     pub(super) clients: Met,
     pub(super) classes: ByClass,
@@ -61,6 +68,8 @@ pub(super) struct Noted {
     pub(super) client: Option<u32>,
     /// The class of the request, counted from 1; 0 if it is in none.
     pub(super) class: u8,
+    /// The status of the request in the log.
+    pub(super) status: Option<u16>,
     /// What the policy makes of it.
     pub(super) verdict: Verdict,
     /// What the policies to compare with make of it, if the policy decides.
@@ -77,7 +86,10 @@ impl PolicyTrack {
             requests: 0,
             denied: 0,
             denied_by_quotas: 0,
+            is_calculable: false,
+            is_joined: false,
             newly_denied: 0,
+            denied_by_status: DeniedStatuses::default(),
             clientless: Clientless::default(),
             clients: Met::default(),
             classes: ByClass::new(classes),
@@ -109,10 +121,10 @@ impl Tracks {
             // A policy that exempts does so in every mode.
             let is_trial = policy.mode() == Mode::Shadow && policy.kind() != PolicyKind::Exempt;
             let role = if is_trial { Role::Shadow } else { Role::Enforced };
-            all.add(PolicyTrack::new(place, policy, role, subject, classes), policy);
+            all.add(PolicyTrack::new(place, policy, role, subject, classes), policies, policy);
             let mut of_overrides = policy.overrides().iter().flat_map(|over| over.candidates());
             if !policy.candidates().is_empty() || of_overrides.any(|list| !list.is_empty()) {
-                all.add(PolicyTrack::new(place, policy, Role::Candidate, subject, classes), policy);
+                all.add(PolicyTrack::new(place, policy, Role::Candidate, subject, classes), policies, policy);
             }
         }
         let tracks = all.tracks.iter().enumerate().filter(|(_, track)| track.subject == CLIENT);
@@ -125,7 +137,7 @@ impl Tracks {
         all
     }
 
-    fn add(&mut self, mut track: PolicyTrack, policy: &Policy) {
+    fn add(&mut self, mut track: PolicyTrack, policies: &Policies, policy: &Policy) {
         let is_candidate = track.role == Role::Candidate;
         let mut specs: Vec<(QuotaSpec<'_>, Option<usize>)> = match is_candidate {
             true => policy.candidate_specs().map(|spec| (spec, None)).collect(),
@@ -143,6 +155,8 @@ impl Tracks {
             self.places.push((address(spec.quota()), (number, place)));
             track.quotas.push(QuotaTrack::new(spec, line));
         }
+        let own = track.quotas.first();
+        track.is_calculable = own.is_some_and(|own| is_calculable(policies, policy, track.role, &own.quota));
         self.tracks.push(track);
     }
 
@@ -169,9 +183,9 @@ impl Tracks {
         self.tracks.iter_mut()
     }
 
-    /// Begins to note the charges of a policy for a request.
-    pub(super) fn begin(&mut self, track: usize, client: Option<u32>, class: u8, before: Option<Verdict>) {
-        self.begun.push(Noted { track, client, class, verdict: Verdict::Allowed, before });
+    /// Begins to note the charges of a policy for a request, which is allowed until one of them has no room.
+    pub(super) fn begin(&mut self, noted: Noted) {
+        self.begun.push(noted);
     }
 
     /// Notes one charge of the policy begun last.
@@ -203,9 +217,11 @@ impl Tracks {
     /// Notes what the charges of each policy have come to.
     pub(super) fn end(&mut self) {
         let mut begun = std::mem::take(&mut self.begun);
+        let is_joined = begun.len() > 1;
         for noted in begun.drain(..) {
             if let Some(track) = self.tracks.get_mut(noted.track) {
                 track.denied_by_quotas += u64::from(noted.verdict.is_denied());
+                track.is_joined |= is_joined;
             }
             self.note_request(noted);
         }
@@ -214,12 +230,16 @@ impl Tracks {
     }
 
     /// Notes a request that a policy exempts, denies without a count, or has counted.
-    pub(super) fn note_request(&mut self, Noted { track, client, class, verdict, before }: Noted) {
+    pub(super) fn note_request(&mut self, noted: Noted) {
+        let Noted { track, client, class, status, verdict, before } = noted;
         let Some(track) = self.tracks.get_mut(track) else { return };
         let is_new = before.is_some_and(Verdict::is_allowed);
         track.requests += 1;
         track.denied += u64::from(verdict.is_denied());
         track.newly_denied += u64::from(verdict.is_denied() && is_new);
+        if verdict.is_denied() {
+            track.denied_by_status.note(status);
+        }
         track.clientless.note(client, verdict, before);
         let bytes = track.classes.bytes();
         track.classes.note(class, client, verdict, before);

@@ -113,10 +113,11 @@ impl QuotaTrack {
         }
     }
 
-    /// The most units that each client asked for in one window, of the clients that are followed.
-    pub(super) fn maxima(&self) -> Histogram {
+    /// The most units that each of these clients asked for in one window, of the clients that are followed.
+    pub(super) fn maxima(&self, is_counted: impl Fn(u32) -> bool) -> Histogram {
         let mut maxima = Histogram::default();
-        let most = self.clients.iter().map(|(_, client)| client.most.get());
+        let counted = self.clients.iter().filter(|(number, _)| is_counted(*number));
+        let most = counted.map(|(_, client)| client.most.get());
         most.filter(|most| *most > 0).for_each(|most| maxima.add(most));
         maxima
     }

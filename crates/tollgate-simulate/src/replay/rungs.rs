@@ -4,13 +4,13 @@
 //! denies cannot be calculated from the windows of that quota alone.
 
 use rayon::iter::{IntoParallelIterator as _, ParallelIterator as _};
-use tollgate::{Anchor, CountDenied, ManualClock, PolicyQuota, Timestamp};
-use tollgate_policy::{Cost, Mode, Policies, Policy, PolicyError, PolicyKind};
+use tollgate::{ManualClock, PolicyQuota, Timestamp};
+use tollgate_policy::{Policies, Policy, PolicyError};
 
 use super::bits::Bits;
 use super::engine::{Engine, is_denied_by};
 use super::error::ReplayError;
-use super::policy_track::Tracks;
+use super::policy_track::{CLIENT, Tracks};
 use super::quota_track::QuotaTrack;
 use super::{ClientNumbers, Hit, MAX_COUNTERS, Options, PolicyTrack, Role};
 use crate::code;
@@ -35,9 +35,12 @@ pub(super) struct Rung {
     pub(super) track: usize,
     pub(super) quota: usize,
     pub(super) limit: u64,
+    /// Requests that its policy denied, and their clients by the policy's key.
     pub(super) denied: u64,
-    /// Those that it denied.
     clients: Bits,
+    /// Requests that all policies together denied, and their clients.
+    pub(super) total_denied: u64,
+    total_clients: Bits,
     /// `None` once there was no room for its counters. Then it says nothing.
     engine: Option<Engine>,
     clock: ManualClock,
@@ -59,24 +62,6 @@ pub(super) struct Untried {
     pub(super) numbers: ClientNumbers,
 }
 
-/// Returns whether what every limit of this quota denies follows from the windows of its clients.
-///
-/// It does if each request takes one unit and a denied one takes none, and no other quota decides on the same requests.
-/// Under a limit of 0, windows that open at their first unit never do, so there are none to go by.
-pub(super) fn is_calculable(policies: &Policies, policy: &Policy, role: Role, quota: &PolicyQuota) -> bool {
-    let takes_one = matches!(policy.cost(), Cost::Asked | Cost::Fixed(1));
-    let own = if role == Role::Candidate { policy.candidates() } else { policy.quotas() };
-    let is_alone = own.len() == 1 && policy.overrides().is_empty();
-    let mut specs = policy.quota_specs().chain(policy.candidate_specs());
-    let is_fixed = specs.all(|spec| spec.limit_attribute().is_none());
-    let decides = |other: &&Policy| {
-        other.mode() == Mode::Enforce && other.kind() == PolicyKind::Count && other.name() != policy.name()
-    };
-    let is_apart = !policies.as_slice().iter().filter(decides).any(|other| other.overlaps(policy));
-    let opens = quota.quota().limit() > 0 || quota.quota().anchor() != Anchor::FirstHit;
-    takes_one && opens && quota.count_denied() == CountDenied::No && is_alone && is_fixed && is_apart
-}
-
 /// A quota whose curve cannot be calculated.
 struct Uncalculated<'a> {
     number: usize,
@@ -90,11 +75,10 @@ struct Uncalculated<'a> {
 /// Those that are not of an override.
 fn uncalculated<'a>(policies: &'a Policies, tracks: &'a Tracks) -> impl Iterator<Item = Uncalculated<'a>> {
     tracks.iter().enumerate().flat_map(move |(number, track)| {
-        let policy = policies.as_slice().get(track.policy);
+        let policy = policies.as_slice().get(track.policy).filter(|_| !track.is_calculable);
         let quotas = track.quotas.iter().enumerate().filter(|(_, quota)| quota.of_override.is_none());
         let quotas =
             quotas.filter_map(move |(place, QuotaTrack { quota, .. })| Some((place, quota, policy?)));
-        let quotas = quotas.filter(|(_, quota, policy)| !is_calculable(policies, policy, track.role, quota));
         quotas.map(move |(place, quota, policy)| Uncalculated {
             number,
             track,
@@ -220,6 +204,8 @@ impl Rungs {
                 limit,
                 denied: 0,
                 clients: Bits::default(),
+                total_denied: 0,
+                total_clients: Bits::default(),
                 engine: Some(Engine::new(changed, &clock, max_counters, options.max_attribute_bytes)),
                 clock,
                 policy: track.policy,
@@ -252,8 +238,14 @@ impl Rungs {
 
     /// Keeps the clients that had these numbers, of policies that count by this kind of key.
     pub(super) fn keep(&mut self, subject: usize, tracks: &Tracks, kept: &[u32]) {
-        let is_of = |rung: &&mut Rung| tracks.of(rung.track).is_some_and(|track| track.subject == subject);
-        self.rungs.iter_mut().filter(is_of).for_each(|rung| rung.clients.keep(kept));
+        for rung in &mut self.rungs {
+            if tracks.of(rung.track).is_some_and(|track| track.subject == subject) {
+                rung.clients.keep(kept);
+            }
+            if subject == CLIENT {
+                rung.total_clients.keep(kept);
+            }
+        }
     }
 }
 
@@ -272,20 +264,22 @@ impl Rung {
         for (outcome, untried) in outcomes.iter().zip(untried) {
             let (Some(outcome), Some(Untried { now, numbers })) = (outcome, untried) else { continue };
             self.clock.set(*now);
-            let is_denied = match engine.decide(outcome) {
-                Ok(Ok(decision)) => {
-                    let policy = engine.policies().as_slice().get(self.policy);
-                    policy.is_some_and(|policy| is_denied_by(&decision, policy, self.role))
-                }
+            let decision = match engine.decide(outcome) {
+                Ok(Ok(decision)) => decision,
                 // The replay itself counts those.
-                Ok(Err(_)) => false,
+                Ok(Err(_)) => continue,
                 // From now on it is lost.
                 Err(_) => return,
             };
-            self.denied += u64::from(is_denied);
-            let client = numbers.get(subject).copied().flatten().flatten();
-            if let Some(client) = client.filter(|_| is_denied) {
-                self.clients.insert(client);
+            let client = |subject: usize| numbers.get(subject).copied().flatten().flatten();
+            let policy = engine.policies().as_slice().get(self.policy);
+            if policy.is_some_and(|policy| is_denied_by(&decision, policy, self.role)) {
+                self.denied += 1;
+                client(subject).into_iter().for_each(|client| self.clients.insert(client));
+            }
+            if !decision.is_allowed() {
+                self.total_denied += 1;
+                client(CLIENT).into_iter().for_each(|client| self.total_clients.insert(client));
             }
         }
         drop(outcomes);
@@ -294,6 +288,10 @@ impl Rung {
 
     pub(super) fn denied_clients(&self) -> u64 {
         self.clients.count()
+    }
+
+    pub(super) fn total_denied_clients(&self) -> u64 {
+        self.total_clients.count()
     }
 }
 

@@ -1,14 +1,18 @@
 //! The result of a replay: the same figures for every form of output.
 
+mod load;
 mod read;
 mod share;
+mod status;
 
 use serde::Serialize;
 use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use tollgate_policy::Identity;
 
+pub use self::load::{Peak, PeakLength, PeakReport, Timeline};
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::share::{percent, percentage};
+pub use self::status::{DeniedStatus, StatusReport};
 use crate::replay::Clientless;
 use crate::shortened::is_told_by;
 use crate::{Curve, Role, code};
@@ -40,6 +44,9 @@ pub struct Report {
     pub unlimited: u64,
     /// Requests that were answered 429 or 503 when the log was written.
     pub refused_in_log: u64,
+    /// Requests by the status that they were answered with when the log was written: by ascending status, those without
+    /// one last.
+    pub statuses: Vec<StatusReport>,
     /// Clients: addresses, unless another key was chosen.
     pub clients: u64,
     /// Clients with a denied request.
@@ -63,6 +70,10 @@ pub struct Report {
     pub week: Vec<Vec<TimeShare>>,
     /// Requests of each day.
     pub days: Vec<DayReport>,
+    /// The busiest second and minute. Empty without requests.
+    pub peaks: Vec<PeakReport>,
+    /// Requests over the whole period. `None` without requests.
+    pub timeline: Option<Timeline>,
     /// The limits of this answer.
     pub notes: Vec<String>,
     #[serde(skip)]
@@ -100,6 +111,9 @@ pub struct PolicyReport {
     pub denied: u64,
     /// Those that the policies to compare with admit.
     pub newly_denied: u64,
+    /// The requests that it denies, by the status that they were answered with when the log was written: by ascending
+    /// status, those without one last.
+    pub denied_by_status: Vec<DeniedStatus>,
     /// Clients, by its key.
     pub clients: u64,
     /// Clients with a request that it denies.
