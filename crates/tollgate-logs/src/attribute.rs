@@ -39,10 +39,14 @@ pub enum Source {
     Header(String),
     /// `query:key`: the first parameter of this name in the query, decoded: `+` is a blank, `%41` is `A`.
     Query(String),
-    /// `xff:10.0.0.0/8,192.0.2.1`: the client by `X-Forwarded-For`. Reading begins with the logged address and
-    /// continues from the end of the header, as long as an address is in one of these networks of trusted proxies. If
-    /// the format logs no header, it is the logged address. An empty entry that a trusted proxy should have filled in
-    /// names no client, so the request has none.
+    /// `xff:10.0.0.0/8,192.0.2.1`: the client by `X-Forwarded-For`, as the service finds it behind these networks of trusted
+    /// proxies. Reading begins with the logged address; in a line without one, with the last entry of the header, because
+    /// the server's own proxy has appended it. It continues from the end of the header, as long as an address is a trusted
+    /// proxy's. Ports and brackets are cut off.
+    ///
+    /// If the format logs no header, it is the logged address. An entry that is no address, such as `unknown`, ends
+    /// reading: the request counts for the proxy before it. An empty entry that a trusted proxy should have filled in
+    /// names no client, so the request has none. [`Summary`](crate::Summary) counts both.
     Xff(Vec<Network>),
 }
 

@@ -1,20 +1,23 @@
 //! One line while it is read: its fields are put here, and become a record.
 
+use std::io::Write;
+use std::mem;
+use std::net::IpAddr;
+
 use memchr::{memchr, memrchr};
 use tollgate::Network;
 
 use crate::attribute::Source;
-use crate::client::is_one_client;
 use crate::escape::Escape;
+use crate::format::closing_quote;
+use crate::forwarded::{self, Client, Hop};
 use crate::meaning::Meaning;
 use crate::plan::{Plan, Use};
 use crate::reason::Reason;
 use crate::record::{Record, Sent, Span};
 use crate::request::{Field, Instant, Precision};
 use crate::time::{self, SECOND, Stamp, Zone};
-use crate::value::{
-    Target, address, duration, is_absent, is_token, sent, status, without_brackets, without_port,
-};
+use crate::value::{Target, duration, is_absent, is_token, sent, status, without_brackets, without_port};
 
 /// One line while it is read.
 #[derive(Debug, Default)]
@@ -31,17 +34,15 @@ pub(crate) struct Draft {
     pub(crate) instant: Option<Instant>,
     /// Whether any line had the `X-Forwarded-For` that an attribute asks for.
     pub(crate) has_forwarded: bool,
-    /// Whether the line has another text in the place of the client.
-    has_wrong_client: bool,
-    /// Whether a client with a name is an error.
-    pub(crate) has_only_addresses: bool,
+    /// How many lines have a hidden client, and how many an unnamed one.
+    pub(crate) hidden: u64,
+    pub(crate) unnamed: u64,
 }
 
 impl Draft {
     pub(crate) fn clear(&mut self, plan: &Plan) {
         self.record.clear(plan.slots());
         (self.stamp, self.day, self.clock, self.duration, self.instant) = (None, None, None, None, None);
-        self.has_wrong_client = false;
     }
 
     /// Stores the text of a field for all its uses.
@@ -62,27 +63,17 @@ impl Draft {
 
     fn take(&mut self, plan: &Plan, meaning: &Meaning, text: &[u8], escape: Escape) -> Result<(), Reason> {
         let is_word = matches!(meaning, Meaning::Address | Meaning::Peer | Meaning::Host | Meaning::Method);
-        // Only a list of addresses has blanks.
-        if is_word
-            && memchr(b' ', text).is_some()
-            && (*meaning != Meaning::Address || memchr(b',', text).is_none())
-        {
+        if is_word && memchr(b' ', text).is_some() {
             return Err(Reason::Shape);
         }
         match meaning {
-            Meaning::Address => self.client_field(plan, without_port(text)),
+            Meaning::Address => self.field(plan, Field::Ip, without_port(text), Escape::None),
             Meaning::Peer => {
-                // An address of IPv6 without a port would lose its last part.
-                let (address, port) = text.split_at(memrchr(b':', text).unwrap_or(text.len()));
-                let is_cut = address.ends_with(b":") && !address.ends_with(b"::");
-                let has_port = port.len() > 1 && port.iter().skip(1).all(u8::is_ascii_digit);
-                self.has_wrong_client |= (is_cut || !has_port) && port != b":-";
-                self.client_field(plan, without_brackets(address));
+                let address = memrchr(b':', text).and_then(|at| text.get(..at)).unwrap_or(text);
+                self.field(plan, Field::Ip, without_brackets(address), Escape::None);
             }
-            Meaning::LastForwarded => {
-                let last = memrchr(b',', text).and_then(|at| text.get(at + 1..)).unwrap_or(text);
-                self.field(plan, Field::Ip, without_port(last.trim_ascii()), Escape::None);
-                self.text(plan.forwarded(), text, escape);
+            Meaning::Forwarded if escape == Escape::Json && is_array(text) => {
+                self.lines(plan.forwarded(), text)
             }
             Meaning::Forwarded => self.text(plan.forwarded(), text, escape),
             Meaning::RequestLine => self.request_line(plan, text, escape),
@@ -134,9 +125,6 @@ impl Draft {
             outer()
         });
         let stamp = stamp.ok_or(Reason::NoTime)?;
-        if self.has_wrong_client {
-            return Err(Reason::Client);
-        }
         let mut micros = match zone {
             _ if stamp.is_utc => stamp.micros,
             Some(zone) => zone.utc(stamp.micros).ok_or(Reason::Time)?,
@@ -150,6 +138,7 @@ impl Draft {
         }
         self.record.head.time = micros;
         self.record.head.precision = stamp.precision;
+        self.peer(plan);
         // First those of the line: others are derived from them.
         for is_derived in [false, true] {
             for (place, attribute) in plan.attributes.iter().enumerate() {
@@ -250,22 +239,6 @@ impl Draft {
         self.set(field as usize, read);
     }
 
-    /// Stores the client, which is one address. A list is `X-Forwarded-For` for the attribute that reads it.
-    fn client_field(&mut self, plan: &Plan, text: &[u8]) {
-        if !plan.wants(Field::Ip) {
-            return;
-        }
-        let mut slot = Field::Ip as usize;
-        if !is_one_client(text, !self.has_only_addresses) && !is_absent(text) {
-            match plan.client() {
-                Some(Source::Xff(_)) if memchr(b',', text).is_some() => slot = plan.forwarded(),
-                Some(Source::Xff(_)) | None => self.has_wrong_client = true,
-                Some(_) => {}
-            }
-        }
-        self.text(slot, text, Escape::None);
-    }
-
     fn field(&mut self, plan: &Plan, field: Field, text: &[u8], escape: Escape) {
         if plan.wants(field) {
             self.text(field as usize, text, escape);
@@ -313,28 +286,68 @@ impl Draft {
         }
     }
 
-    /// The first address, on the way to the client, that is not a trusted proxy's.
+    /// The lines of a header, of which JSON has an array: they are one list.
+    fn lines(&mut self, slot: usize, array: &[u8]) {
+        let start = self.record.bytes.len();
+        let (mut rest, mut is_first) = (array, true);
+        while let Some(quote) = memchr(b'"', rest) {
+            let text = rest.get(quote + 1..).unwrap_or_default();
+            let Some(end) = closing_quote(text, Escape::Json) else { break };
+            if !mem::take(&mut is_first) {
+                self.record.bytes.push(b',');
+            }
+            Escape::Json.undo(text.get(..end).unwrap_or_default(), &mut self.record.bytes);
+            rest = text.get(end + 1..).unwrap_or_default();
+        }
+        self.set(slot, Span::new(start, self.record.bytes.len()));
+    }
+
+    /// Where a line has no address but `X-Forwarded-For`, the server's proxy stands between the two: the last entry is the
+    /// address that it has heard from.
+    fn peer(&mut self, plan: &Plan) {
+        if !plan.wants(Field::Ip) || self.span(Field::Ip as usize) != Span::NONE {
+            return;
+        }
+        let Some(forwarded) = self.span(plan.forwarded()).of(&self.record.bytes) else { return };
+        let last = forwarded::hops(forwarded).next();
+        match last {
+            Some(Hop::Address(address)) => self.address(Field::Ip as usize, address),
+            Some(Hop::Hidden) => self.hidden += 1,
+            Some(Hop::Empty) | None => self.unnamed += 1,
+        }
+    }
+
+    /// The client behind these trusted proxies.
     fn client(&mut self, plan: &Plan, slot: usize, trusted: &[Network]) {
         let bytes = &self.record.bytes;
         let forwarded = self.span(plan.forwarded()).of(bytes);
         self.has_forwarded |= forwarded.is_some();
-        let hops = forwarded.into_iter().flat_map(|forwarded| forwarded.rsplit(|&byte| byte == b','));
-        let Some(mut reached) = self.span(Field::Ip as usize).of(bytes) else { return };
-        for hop in hops {
-            let is_trusted = address(reached).is_some_and(|address| {
-                let host = Network::host(address);
-                trusted.iter().any(|network| network.covers(&host))
-            });
-            let hop = without_port(hop.trim_ascii());
-            match is_trusted {
-                // It names nobody, and the service refuses such a request.
-                true if hop.is_empty() => return,
-                true if address(hop).is_some() => reached = hop,
-                _ => break,
+        let peer = self.span(Field::Ip as usize);
+        let Some(text) = peer.of(bytes) else { return };
+        let Some(forwarded) = forwarded else { return self.set(slot, peer) };
+        match forwarded::client(text, forwarded, trusted) {
+            Client::Peer => self.set(slot, peer),
+            Client::Address(address) => self.address(slot, address),
+            Client::Behind(proxy) => {
+                self.hidden += 1;
+                match proxy {
+                    Some(proxy) => self.address(slot, proxy),
+                    None => self.set(slot, peer),
+                }
             }
+            Client::Unnamed => self.unnamed += 1,
         }
-        let reached = reached.to_vec();
-        let span = self.append(&reached, Escape::None);
-        self.set(slot, span);
     }
+
+    fn address(&mut self, slot: usize, address: IpAddr) {
+        let start = self.record.bytes.len();
+        // Writing to memory does not fail.
+        let _ = write!(self.record.bytes, "{address}");
+        self.set(slot, Span::new(start, self.record.bytes.len()));
+    }
+}
+
+/// Whether this is an array of strings. In a string, quotes are escaped.
+fn is_array(text: &[u8]) -> bool {
+    text.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
 }

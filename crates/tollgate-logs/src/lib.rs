@@ -31,12 +31,11 @@
 
 mod attribute;
 mod batch;
-mod client;
-mod doubt;
 mod draft;
 mod error;
 mod escape;
 mod format;
+mod forwarded;
 mod gaps;
 mod input;
 mod known;
@@ -58,7 +57,6 @@ mod value;
 
 pub use self::attribute::{Attribute, AttributeError, Source, TimeField, TimeForm};
 pub use self::batch::Batch;
-pub use self::doubt::{Doubt, Reading};
 pub use self::error::{Error, Nearest};
 pub use self::format::{Format, FormatError};
 pub use self::gaps::{Gap, Gaps};

@@ -10,9 +10,7 @@ pub(crate) enum Meaning {
     Address,
     /// The client's address and always a port, also `2001:db8::1:80`.
     Peer,
-    /// `X-Forwarded-For`, whose last address is that of the client of a proxy that does not log it.
-    LastForwarded,
-    /// `X-Forwarded-For`.
+    /// `X-Forwarded-For`, or a JSON array of its lines. Its last entry is the address where a line has no other.
     Forwarded,
     /// `GET /path?query HTTP/1.1`
     RequestLine,
@@ -57,7 +55,7 @@ impl Meaning {
         const QUERY: u32 = 1 << 4;
         match self {
             Self::Time(..) => Self::TIME,
-            Self::Address | Self::Peer | Self::LastForwarded => ADDRESS,
+            Self::Address | Self::Peer => ADDRESS,
             Self::RequestLine => METHOD | PATH | QUERY,
             Self::Method => METHOD,
             Self::Target => PATH | QUERY,
@@ -115,7 +113,6 @@ pub(crate) const NGINX: Names = &[
     ("begin_iso", Time(Iso, Begin)),
     ("some_clf", Time(Clf, Unknown)),
     ("peer", Peer),
-    ("last_forwarded", LastForwarded),
 ];
 
 /// Directives of Apache's `LogFormat`, without `%`. Patterns of `%{...}t` are read apart.
@@ -242,7 +239,7 @@ pub(crate) const CADDY: Names = &[
     ("/request/host", Host),
     ("/request/headers/User-Agent/0", UserAgent),
     ("/request/headers/Referer/0", Referer),
-    ("/request/headers/X-Forwarded-For/0", Forwarded),
+    ("/request/headers/X-Forwarded-For", Forwarded),
     ("/status", Status),
     ("/size", Sent),
     ("/duration", Duration(Unit::Seconds)),
@@ -271,7 +268,6 @@ pub(crate) const TRAEFIK: Names = &[
 pub(crate) const ENVOY: Names = &[
     ("/start_time", Time(Iso, Begin)),
     ("/downstream_remote_address", Address),
-    ("/x_forwarded_for", LastForwarded),
     ("/method", Method),
     ("/path", Target),
     ("/authority", Host),

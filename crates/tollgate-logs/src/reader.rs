@@ -358,6 +358,9 @@ impl Reader {
             self.folds.insert(open.series.clone(), fold);
         }
         self.tally.summary.ambiguous += open.parser.as_ref().map_or(0, Parser::ambiguous);
+        let (hidden, unnamed) = open.parser.as_ref().map_or((0, 0), Parser::hidden_clients);
+        self.tally.summary.hidden_clients += hidden;
+        self.tally.summary.unnamed_clients += unnamed;
         self.tally.summary.has_forwarded |= open.parser.as_ref().is_some_and(Parser::has_forwarded);
     }
 

@@ -40,6 +40,11 @@ pub struct Summary {
     pub ambiguous: u64,
     /// Whether a request had the header `X-Forwarded-For` that an attribute asks for ([`Source::Xff`](crate::Source::Xff)).
     pub has_forwarded: bool,
+    /// Requests whose client a trusted proxy hides: its entry in `X-Forwarded-For` is no address, such as `unknown`. They
+    /// count for that proxy, or for nobody if the log has no other address.
+    pub hidden_clients: u64,
+    /// Requests whose client a trusted proxy does not name: its entry in `X-Forwarded-For` is empty. They have no client.
+    pub unnamed_clients: u64,
 }
 
 impl Summary {
@@ -79,8 +84,6 @@ pub struct LogFile {
     /// Whether the log may hold only a sample of all requests: its first lines have the fields of Cloudflare's Logpush, or
     /// of load balancers of Google Cloud.
     pub may_be_sampled: bool,
-    /// Whether clients in its first lines are names of hosts, in place of addresses.
-    pub has_names: bool,
     /// All its lines.
     pub lines: u64,
     /// The requests among them, with late ones.

@@ -1,10 +1,8 @@
 //! Formats of logs.
 
 mod apache;
-mod audit;
 mod detect;
 mod envelope;
-mod head;
 mod json;
 mod nginx;
 mod parser;
@@ -21,12 +19,12 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
-pub(crate) use self::audit::{Meant, Unclear};
 pub(crate) use self::detect::{Detected, Miss, detect};
 use self::json::Objects;
 pub(crate) use self::parser::Parser;
 use self::rows::ROWS;
 use self::table::Style;
+pub(crate) use self::template::closing_quote;
 use self::template::{Tail, Template};
 use crate::escape::Escape;
 

@@ -100,11 +100,6 @@ impl Parser {
         }
     }
 
-    /// Refuses lines whose client is a name from now on.
-    pub(crate) fn expect_addresses(&mut self) {
-        self.draft.has_only_addresses = true;
-    }
-
     /// What the log has said so far of an hour that exists twice.
     pub(crate) fn fold(&self) -> Option<Fold> {
         self.zone.as_ref().and_then(Zone::fold)
@@ -118,6 +113,11 @@ impl Parser {
     /// Whether any line had the `X-Forwarded-For` that an attribute asks for.
     pub(crate) fn has_forwarded(&self) -> bool {
         self.draft.has_forwarded
+    }
+
+    /// Returns how many lines have a client that a proxy hides, and how many one that it does not name.
+    pub(crate) fn hidden_clients(&self) -> (u64, u64) {
+        (self.draft.hidden, self.draft.unnamed)
     }
 
     /// Returns how many times existed twice, at the end of summer time.

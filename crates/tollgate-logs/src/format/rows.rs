@@ -121,14 +121,14 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new(
         "istio",
         Text::Nginx(
-            r#"[$begin_iso] "$request" $status $flags $details $end "$failure" $received $bytes_sent $duration $upstream_time "$last_forwarded" "$http_user_agent" "$id" "$http_host" "$upstream""#,
+            r#"[$begin_iso] "$request" $status $flags $details $end "$failure" $received $bytes_sent $duration $upstream_time "$http_x_forwarded_for" "$http_user_agent" "$id" "$http_host" "$upstream""#,
             Escape::None,
         ),
     ),
     Row::new(
         "envoy",
         Text::Nginx(
-            r#"[$begin_iso] "$request" $status $flags $received $bytes_sent $duration $upstream_time "$last_forwarded" "$http_user_agent" "$id" "$http_host" "$upstream""#,
+            r#"[$begin_iso] "$request" $status $flags $received $bytes_sent $duration $upstream_time "$http_x_forwarded_for" "$http_user_agent" "$id" "$http_host" "$upstream""#,
             Escape::None,
         ),
     ),

@@ -117,7 +117,8 @@ impl Table {
     fn escape(&self, used: &Use, separator: u8, is_quoted: bool) -> Escape {
         let is_text = matches!(
             used.meaning,
-            Some(Meaning::UserAgent | Meaning::Referer | Meaning::User | Meaning::Host) | None
+            Some(Meaning::UserAgent | Meaning::Referer | Meaning::User | Meaning::Host | Meaning::Forwarded)
+                | None
         );
         match self.style {
             _ if is_quoted => Escape::Doubled,

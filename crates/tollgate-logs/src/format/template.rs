@@ -1,11 +1,11 @@
 //! Formats that are one text with fields in it, such as `log_format` and `LogFormat`.
 
-use memchr::{memchr, memchr2, memrchr};
+use memchr::{memchr, memchr_iter, memchr2, memrchr, memrchr_iter};
 
 use crate::attribute::TimeForm;
 use crate::draft::Draft;
 use crate::escape::Escape;
-use crate::meaning::{Meaning, NGINX};
+use crate::meaning::Meaning;
 use crate::plan::{Dialect, Plan, Use};
 use crate::reason::{Kind, Reason};
 
@@ -87,8 +87,22 @@ enum End {
     /// By this byte, with which the next field begins. It is looked for within the fields up to the place of the last one
     /// that has no text before it.
     Before(u8, usize),
+    /// By what follows: `X-Forwarded-For` without quotes has blanks and commas in it, and clients write what they want there.
+    /// The fields after it have none, up to the next time in brackets, quote, or end of the line.
+    Forwarded(Rear),
     /// By the end of the line.
     Line,
+}
+
+/// What follows a list without quotes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Rear {
+    /// The byte with which the text after the list begins.
+    mark: u8,
+    /// How many of them follow up to what is found first.
+    count: usize,
+    /// A bracket or a quote, and whether a time follows; `None` is the end of the line.
+    opening: Option<(u8, bool)>,
 }
 
 impl Template {
@@ -99,30 +113,6 @@ impl Template {
             _ if text.is_empty() => {}
             _ => parts.push(Part::Text(text.to_vec())),
         }
-    }
-
-    /// Writes out its end, from the time in brackets on. `None` if there is no such time, or the fields are not named as in
-    /// nginx.
-    pub(super) fn after_time(&self) -> Option<String> {
-        let is_time = |pair: &[Part]| match pair {
-            [Part::Text(text), Part::Field(name)] => {
-                text.ends_with(b"[") && name.ends_with("_clf") || name == "time_local"
-            }
-            _ => false,
-        };
-        let place = self.parts.windows(2).position(is_time).filter(|_| self.dialect.names == NGINX)?;
-        let parts = self.parts.get(place + 1..)?;
-        let written = parts.iter().enumerate().map(|(at, part)| {
-            let name = match part {
-                Part::Field(name) if name == "some_clf" => "time_local",
-                Part::Field(name) => name,
-                Part::Text(text) => return String::from_utf8_lossy(text).into_owned(),
-            };
-            let after = parts.get(at + 1);
-            let goes_on = matches!(after, Some(Part::Text(text)) if text.first().is_some_and(u8::is_ascii_alphanumeric));
-            if goes_on { format!("${{{name}}}") } else { format!("${name}") }
-        });
-        Some(format!(" [{}", written.collect::<String>()))
     }
 
     /// The names of two fields with nothing between them, if no reader can tell them apart.
@@ -168,6 +158,35 @@ impl Template {
         }
     }
 
+    /// What follows the field at this place, if it is `X-Forwarded-For` without quotes.
+    fn rear(&self, place: usize, until: &[u8], plan: &Plan) -> Option<Rear> {
+        let Some(Part::Field(name)) = self.parts.get(place) else { return None };
+        let is_forwarded =
+            |(known, meaning): &(&str, Meaning)| known == name && *meaning == Meaning::Forwarded;
+        let mark = *until.first().filter(|mark| b" ,".contains(mark))?;
+        self.dialect.names.iter().find(|known| is_forwarded(known))?;
+        let mut count = 0;
+        for (at, part) in self.parts.iter().enumerate().skip(place + 1) {
+            let Part::Text(text) = part else { continue };
+            let opening = text.iter().position(|byte| b"[\"".contains(byte));
+            let before = text.get(..opening.unwrap_or(text.len()))?;
+            count += before.iter().filter(|byte| **byte == mark).count();
+            if let Some(opening) = opening {
+                let has_time = opening + 1 == text.len() && self.time_at(at + 1, plan).is_some();
+                return Some(Rear { mark, count, opening: Some((*text.get(opening)?, has_time)) });
+            }
+        }
+        Some(Rear { mark, count, opening: None })
+    }
+
+    /// The form of the time at this place.
+    fn time_at(&self, place: usize, plan: &Plan) -> Option<TimeForm> {
+        match self.parts.get(place) {
+            Some(Part::Field(name)) => self.time(name, plan),
+            _ => None,
+        }
+    }
+
     /// Gets ready to read lines.
     ///
     /// # Errors
@@ -181,10 +200,7 @@ impl Template {
         let names: Vec<String> = names.collect();
         let uses = plan.resolve(&names, &self.dialect, self.meaning)?;
         // How far a time reaches does not depend on whether it is the one that is used.
-        let time = |place: usize| match self.parts.get(place) {
-            Some(Part::Field(name)) => self.time(name, plan),
-            _ => None,
-        };
+        let time = |place: usize| self.time_at(place, plan);
         let mut scanner =
             Scanner { lead: Vec::new(), fields: Vec::new(), escape: self.escape, tail: self.tail };
         let mut before: &[u8] = b"";
@@ -210,16 +226,20 @@ impl Template {
                     let is_list = name.starts_with("upstream_") && until.starts_with(b" ");
                     let is_quoted = before.ends_with(b"\"") && until.starts_with(b"\"");
                     let is_request = used.meaning == Some(Meaning::RequestLine) && until.starts_with(b" ");
-                    let end = match next {
-                        Some(byte) => End::Before(byte, scanner.fields.len() + self.adjacent_after(place)),
-                        None if until.is_empty() => End::Line,
-                        None if is_list => End::List,
-                        None if is_quoted && self.escape != Escape::None => End::Quote,
-                        None if is_quoted => End::First,
-                        None if is_request => End::Request,
-                        None if inside(time(place), until) > 0 => End::After(inside(time(place), until)),
-                        None if time(place + 2).is_some() => End::BeforeTime,
-                        None => End::First,
+                    let rear = self.rear(place, until, plan);
+                    let end = match (next, rear) {
+                        (_, Some(rear)) => End::Forwarded(rear),
+                        (Some(byte), _) => {
+                            End::Before(byte, scanner.fields.len() + self.adjacent_after(place))
+                        }
+                        _ if until.is_empty() => End::Line,
+                        _ if is_list => End::List,
+                        _ if is_quoted && self.escape != Escape::None => End::Quote,
+                        _ if is_quoted => End::First,
+                        _ if is_request => End::Request,
+                        _ if inside(time(place), until) > 0 => End::After(inside(time(place), until)),
+                        _ if time(place + 2).is_some() => End::BeforeTime,
+                        _ => End::First,
                     };
                     scanner.fields.push(Piece { used, own, until: until.to_vec(), end });
                 }
@@ -287,6 +307,7 @@ impl Scanner {
                 })
             }
             End::After(count) => ends(rest, until).nth(count),
+            End::Forwarded(rear) => rear.list(rest).filter(|&end| ends_at(rest, until, end)),
             End::BeforeTime => ends(rest, until)
                 .find(|end| rest.get(end + until.len()..).is_some_and(begins_with_time))
                 // The time may be absent or of another form; then the line is told to have no valid one.
@@ -307,6 +328,28 @@ impl Scanner {
             (!is_last || self.may_end(after)).then_some(at)
         })
     }
+}
+
+impl Rear {
+    /// How long the list is. An entry with a blank in it may be a part of another field, so its line is not read.
+    fn list(self, rest: &[u8]) -> Option<usize> {
+        let end = match self.opening {
+            None => rest.len(),
+            Some((opening, false)) => memchr(opening, rest)?,
+            Some((opening, true)) => {
+                memchr_iter(opening, rest).find(|at| rest.get(at + 1..).is_some_and(begins_with_time))?
+            }
+        };
+        let group = rest.get(..end)?;
+        let end = memrchr_iter(self.mark, group).nth(self.count.checked_sub(1)?)?;
+        let last = group.get(..end)?.rsplit(|&byte| byte == b',').next()?.trim_ascii();
+        (!last.contains(&b' ')).then_some(end)
+    }
+}
+
+/// Whether the text is at this place.
+fn ends_at(rest: &[u8], until: &[u8], end: usize) -> bool {
+    rest.get(end..).is_some_and(|rest| rest.starts_with(until))
 }
 
 /// Whether the text ends with ` HTTP/1.1`.
@@ -375,7 +418,7 @@ pub(crate) fn closing_quote(rest: &[u8], escape: Escape) -> Option<usize> {
 }
 
 /// Returns whether this begins as a time does: with `10/Oct/2000:`, `2000-10-` or ten digits.
-pub(super) fn begins_with_time(rest: &[u8]) -> bool {
+fn begins_with_time(rest: &[u8]) -> bool {
     match rest.first_chunk::<12>() {
         Some(&[_, _, b'/', _, _, _, b'/', _, _, _, _, b':']) => true,
         Some(&[_, _, _, _, b'-', _, _, b'-', ..]) => true,

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "this is a test")]
 
-mod clients;
 mod formats;
+mod forwarded;
 mod holds;
 mod linear;
 mod order;

@@ -7,7 +7,7 @@ use std::mem;
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 use tollgate_logs::{
-    Attribute, Batch, Error as LogError, Field, Gaps, Order, Reader, Request, Source as LogSource,
+    Attribute, Batch, Error as LogError, Field, Gaps, Order, Reader, Request, Source as LogSource, Summary,
 };
 use tollgate_policy::Attributes;
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
@@ -224,6 +224,7 @@ impl Requests {
             // Without a request, nothing is known of attributes.
             None => {}
         }
+        self.note_hidden(&mut notes);
         for (one, other) in summary.copies() {
             notes.push(format!(
                 "{} and {} look like copies of one log, so its requests count twice.",
@@ -251,6 +252,28 @@ impl Requests {
             None => {}
         }
         notes
+    }
+
+    /// Counts the requests whose clients their proxies do not tell.
+    fn note_hidden(&self, notes: &mut Vec<String>) {
+        let Summary { hidden_clients, unnamed_clients, .. } = *self.reader.summary();
+        let names = match &self.forwarded[..] {
+            [] => code("ip"),
+            names => names.iter().map(|name| code(name)).collect::<Vec<_>>().join(", "),
+        };
+        let requests = |count| if count == 1 { "1 request".to_owned() } else { format!("{count} requests") };
+        if hidden_clients > 0 {
+            notes.push(format!(
+                "{}: a proxy's entry in X-Forwarded-For is no address, such as `unknown`, so {names} is that of the proxy.",
+                requests(hidden_clients)
+            ));
+        }
+        if unnamed_clients > 0 {
+            notes.push(format!(
+                "{}: a proxy's entry in X-Forwarded-For is empty, so {names} is missing; the service answers 400.",
+                requests(unnamed_clients)
+            ));
+        }
     }
 
     /// Names the attributes that no request has.
@@ -283,25 +306,15 @@ fn complain_of(lines: u64, reason: &str, examples: &[UnreadLine]) {
     examples.iter().for_each(|example| crate::output::complain(format_args!("  {example}")));
 }
 
-/// The failure. Quotes the line that a format error is about, with its clients, if they may be shown.
+/// The failure. Quotes the line that a format error is about, if it may be shown.
 fn told(error: LogError, show_keys: bool) -> Failure {
     let quoted = match &error {
         LogError::UnknownFormat { name, nearest: Some(nearest) } => Some((name, &nearest.line)),
-        LogError::OtherFormat { name, line } | LogError::UnclearFormat { name, line, .. } => {
-            Some((name, line))
-        }
-        LogError::UnclearClient { name, doubt } => Some((name, &doubt.line)),
+        LogError::OtherFormat { name, line } => Some((name, line)),
         _ => None,
     };
     if let Some((name, line)) = quoted.filter(|_| show_keys) {
         crate::output::complain(format_args!("  {name}:{}: {}", line.line, line.text));
-    }
-    if let LogError::UnclearClient { doubt, .. } = &error
-        && show_keys
-    {
-        for reading in &doubt.readings {
-            crate::output::complain(format_args!("  {}: {}", reading.place, reading.client.text));
-        }
     }
     error.into()
 }

@@ -264,6 +264,20 @@ fn logs_that_do_not_fit_the_flags_are_noted() {
     let (_, said, _) =
         folder.run(&["simulate", "policies.yaml", "proxied.log", "--attr", "ip=xff:192.0.2.0/24"]);
     assert!(!said.contains("X-Forwarded-For") && said.contains("Of 1 client,"), "{said}");
+    let forwarded =
+        |entry: &str| text.replace("\"Mozilla/5.0\"", &format!("\"Mozilla/5.0\" \"203.0.113.9, {entry}\""));
+    folder.write("hidden.log", &[forwarded("unknown"), forwarded("")].concat());
+    for command in [&["simulate", "policies.yaml"][..], &["suggest"]] {
+        let arguments = [command, &["hidden.log", "--sort", "--attr", "ip=xff:192.0.2.0/24"]].concat();
+        let (_, said, error) = folder.run(&arguments);
+        let said = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        for note in [
+            "12 requests: a proxy's entry in X-Forwarded-For is no address, such as `unknown`, so `ip` is that of the proxy.",
+            "12 requests: a proxy's entry in X-Forwarded-For is empty, so `ip` is missing; the service answers 400.",
+        ] {
+            assert!(said.contains(note), "{said}{error}");
+        }
+    }
     folder.write("own.log", "{\"time\":\"2026-11-23T12:00:00Z\",\"ip\":\"::1\",\"path\":\"/login\"}\n");
     let typo = ["simulate", "policies.yaml", "own.log", "--attr", "user=json:/usr"];
     let (_, said, _) = folder.run(&typo);

@@ -46,6 +46,8 @@ struct Node {
     name: Vec<u8>,
     children: Vec<usize>,
     wanted: Vec<usize>,
+    /// Whether an array is wanted whole.
+    is_list: bool,
     /// By place in the object: the name that stood there last, as written, and its child.
     last: Vec<(Vec<u8>, Option<usize>)>,
 }
@@ -114,6 +116,7 @@ impl Fields {
         }
         if let Some(node) = self.nodes.get_mut(at) {
             node.wanted.push(self.wanted.len());
+            node.is_list |= used.meaning == Some(Meaning::Forwarded);
         }
         self.wanted.push(used);
     }
@@ -245,17 +248,24 @@ impl Fields {
         let Some((node, known)) = node.and_then(|node| Some((node, self.nodes.get(node)?))) else {
             return text.skip_value();
         };
-        let has_children = !known.children.is_empty();
+        let (has_children, is_list, start) = (!known.children.is_empty(), known.is_list, text.at);
         let found = match text.peek()? {
             b'{' if has_children => return self.object(text, node),
-            b'[' if has_children => return self.array(text, node),
+            b'[' if has_children && !is_list => return self.array(text, node),
+            b'[' if is_list => {
+                if has_children {
+                    self.array(text, node)?
+                } else {
+                    text.skip_value()?
+                }
+                Some((start, text.at, true))
+            }
             b'{' | b'[' => return text.skip_value(),
             b'"' => {
                 let (start, end) = text.string()?;
                 Some((start, end, true))
             }
             _ => {
-                let start = text.at;
                 text.skip_value()?;
                 let is_null = text.line.get(start..text.at)? == b"null";
                 (!is_null).then_some((start, text.at, false))
