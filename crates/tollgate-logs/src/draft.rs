@@ -8,6 +8,7 @@ use memchr::{memchr, memrchr};
 use tollgate::Network;
 
 use crate::attribute::Source;
+use crate::client::is_one_client;
 use crate::escape::Escape;
 use crate::format::closing_quote;
 use crate::forwarded::{self, Client, Hop};
@@ -34,6 +35,10 @@ pub(crate) struct Draft {
     pub(crate) instant: Option<Instant>,
     /// Whether any line had the `X-Forwarded-For` that an attribute asks for.
     pub(crate) has_forwarded: bool,
+    /// Whether the line has another text in the place of the client.
+    has_wrong_client: bool,
+    /// Whether a client with a name is an error.
+    pub(crate) has_only_addresses: bool,
     /// How many lines have a hidden client, and how many an unnamed one.
     pub(crate) hidden: u64,
     pub(crate) unnamed: u64,
@@ -43,6 +48,7 @@ impl Draft {
     pub(crate) fn clear(&mut self, plan: &Plan) {
         self.record.clear(plan.slots());
         (self.stamp, self.day, self.clock, self.duration, self.instant) = (None, None, None, None, None);
+        self.has_wrong_client = false;
     }
 
     /// Stores the text of a field for all its uses.
@@ -63,14 +69,22 @@ impl Draft {
 
     fn take(&mut self, plan: &Plan, meaning: &Meaning, text: &[u8], escape: Escape) -> Result<(), Reason> {
         let is_word = matches!(meaning, Meaning::Address | Meaning::Peer | Meaning::Host | Meaning::Method);
-        if is_word && memchr(b' ', text).is_some() {
+        // Only a list of addresses has blanks.
+        if is_word
+            && memchr(b' ', text).is_some()
+            && (*meaning != Meaning::Address || memchr(b',', text).is_none())
+        {
             return Err(Reason::Shape);
         }
         match meaning {
-            Meaning::Address => self.field(plan, Field::Ip, without_port(text), Escape::None),
+            Meaning::Address => self.client_field(plan, without_port(text)),
             Meaning::Peer => {
-                let address = memrchr(b':', text).and_then(|at| text.get(..at)).unwrap_or(text);
-                self.field(plan, Field::Ip, without_brackets(address), Escape::None);
+                // An address of IPv6 without a port would lose its last part.
+                let (address, port) = text.split_at(memrchr(b':', text).unwrap_or(text.len()));
+                let is_cut = address.ends_with(b":") && !address.ends_with(b"::");
+                let has_port = port.len() > 1 && port.iter().skip(1).all(u8::is_ascii_digit);
+                self.has_wrong_client |= (is_cut || !has_port) && port != b":-";
+                self.client_field(plan, without_brackets(address));
             }
             Meaning::Forwarded if escape == Escape::Json && is_array(text) => {
                 self.lines(plan.forwarded(), text)
@@ -125,6 +139,9 @@ impl Draft {
             outer()
         });
         let stamp = stamp.ok_or(Reason::NoTime)?;
+        if self.has_wrong_client {
+            return Err(Reason::Client);
+        }
         let mut micros = match zone {
             _ if stamp.is_utc => stamp.micros,
             Some(zone) => zone.utc(stamp.micros).ok_or(Reason::Time)?,
@@ -237,6 +254,22 @@ impl Draft {
         };
         self.set(slot, read);
         self.set(field as usize, read);
+    }
+
+    /// Stores the client, which is one address. A list is `X-Forwarded-For` for the attribute that reads it.
+    fn client_field(&mut self, plan: &Plan, text: &[u8]) {
+        if !plan.wants(Field::Ip) {
+            return;
+        }
+        let mut slot = Field::Ip as usize;
+        if !is_one_client(text, !self.has_only_addresses) && !is_absent(text) {
+            match plan.client() {
+                Some(Source::Xff(_)) if memchr(b',', text).is_some() => slot = plan.forwarded(),
+                Some(Source::Xff(_)) | None => self.has_wrong_client = true,
+                Some(_) => {}
+            }
+        }
+        self.text(slot, text, Escape::None);
     }
 
     fn field(&mut self, plan: &Plan, field: Field, text: &[u8], escape: Escape) {

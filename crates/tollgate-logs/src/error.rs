@@ -5,6 +5,7 @@ use std::io;
 
 use thiserror::Error;
 
+use crate::doubt::Doubt;
 use crate::summary::Example;
 
 /// The reason why logs cannot be read. A retry does not help.
@@ -60,6 +61,30 @@ pub enum Error {
         name: String,
         /// A line that shows why.
         nearest: Option<Nearest>,
+    },
+    /// The first lines of a file do not show for certain who the clients are. The user can choose.
+    #[error("{name}: {doubt}")]
+    UnclearClient {
+        /// The file.
+        name: String,
+        /// What a line may mean.
+        doubt: Doubt,
+    },
+    /// A format fits the first lines of a file, and one with more fields fits most of them. The user can choose.
+    #[error(
+        "{name}: the format {richer} fits most of these lines, but not line {}; choose it with --format {richer}, and \
+         --max-unparsed if more than 1 % of lines do not fit, or {poorer}, which fits them all and has fewer fields, with \
+         --format {poorer}; the shape of this line: {}", line.line, line.shape()
+    )]
+    UnclearFormat {
+        /// The file.
+        name: String,
+        /// The format that fits.
+        poorer: String,
+        /// The format with more fields.
+        richer: String,
+        /// The first line that the second one does not fit.
+        line: Example,
     },
     /// The format that was given reads none of the first lines of a file.
     #[error("{name}: the given format does not fit line {}, of the shape: {}", line.line, line.shape())]

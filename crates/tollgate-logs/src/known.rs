@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::doubt::{Doubt, Reading};
 use crate::error::{Error, Nearest};
-use crate::format::{Detected, Miss, detect};
+use crate::format::{Detected, Meant, Miss, Unclear, detect};
 use crate::input::Log;
 use crate::lines::{Line, Lines};
 use crate::options::Options;
@@ -63,6 +64,7 @@ impl Known {
             instant: detected.and_then(|detected| detected.seen.instant),
             precision: detected.and_then(|detected| detected.seen.precision),
             may_be_sampled: detected.is_some_and(|detected| detected.may_be_sampled),
+            has_names: detected.is_some_and(|detected| detected.clients.names > 0),
             lines: 0,
             requests: 0,
             span: (self.first(), i64::MIN),
@@ -134,6 +136,20 @@ fn look(
             Error::UnknownFormat { name, nearest: Some(Nearest { format, line: example(line) }) }
         }
         Miss::NoField { format, field } => Error::NoField { name, format, field },
+        Miss::Unclear(Unclear { line, readings }) => {
+            let reading = |meant: Meant| Reading {
+                place: meant.place,
+                client: Example::new(0, line as u64 + 1, &meant.client),
+                different: meant.different,
+                lines: meant.lines,
+                flags: meant.flags,
+            };
+            let readings = readings.into_iter().map(reading).collect();
+            Error::UnclearClient { name, doubt: Doubt { line: example(line), readings } }
+        }
+        Miss::Richer { poorer, richer, line } => {
+            Error::UnclearFormat { name, poorer, richer, line: example(line) }
+        }
     })?;
     if detected.seen.has_no_zone {
         return Err(Error::NoZone { name: log.name.clone() });

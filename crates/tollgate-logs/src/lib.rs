@@ -31,6 +31,8 @@
 
 mod attribute;
 mod batch;
+mod client;
+mod doubt;
 mod draft;
 mod error;
 mod escape;
@@ -57,6 +59,7 @@ mod value;
 
 pub use self::attribute::{Attribute, AttributeError, Source, TimeField, TimeForm};
 pub use self::batch::Batch;
+pub use self::doubt::{Doubt, Reading};
 pub use self::error::{Error, Nearest};
 pub use self::format::{Format, FormatError};
 pub use self::gaps::{Gap, Gaps};

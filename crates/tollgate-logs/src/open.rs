@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::Error;
-use crate::format::Parser;
+use crate::format::{Detected, Parser};
 use crate::input::Stream;
 use crate::known::Known;
 use crate::lines::Lines;
@@ -47,6 +47,9 @@ impl Open {
                 })
             });
         let mut parser = parser.transpose()?;
+        if detected.as_ref().is_some_and(Detected::has_only_addresses) {
+            parser.iter_mut().for_each(Parser::expect_addresses);
+        }
         if let (Some(parser), Some(fold)) = (&mut parser, folds.get(&series)) {
             parser.go_on(*fold);
         }

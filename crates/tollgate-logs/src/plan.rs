@@ -59,6 +59,12 @@ impl Plan {
         self.forwarded() + 1
     }
 
+    /// The attribute that tells who the client is.
+    pub(crate) fn client(&self) -> Option<&Source> {
+        let attribute = self.attributes.iter().find(|attribute| attribute.name == Field::Ip.name())?;
+        Some(&attribute.source)
+    }
+
     /// The slots that requests have in the end.
     pub(crate) fn kept(&self) -> Kept {
         let is_replaced = |field: Field| self.attributes.iter().any(|other| other.name == field.name());

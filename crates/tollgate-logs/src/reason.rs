@@ -16,6 +16,8 @@ pub(crate) enum Reason {
     Status,
     Number,
     Prefix,
+    /// The client's place has a list, a text, or a name where no other line has one.
+    Client,
 }
 
 impl Reason {
@@ -31,6 +33,7 @@ impl Reason {
             Self::NoField => "the header lacks a column",
             Self::Status => "the status is invalid",
             Self::Number => "the number of bytes or the duration is invalid",
+            Self::Client => "the client is not one address",
             Self::Prefix => "the log driver's prefix is missing",
         }
     }

@@ -84,6 +84,8 @@ pub struct LogFile {
     /// Whether the log may hold only a sample of all requests: its first lines have the fields of Cloudflare's Logpush, or
     /// of load balancers of Google Cloud.
     pub may_be_sampled: bool,
+    /// Whether clients in its first lines are names of hosts, in place of addresses.
+    pub has_names: bool,
     /// All its lines.
     pub lines: u64,
     /// The requests among them, with late ones.

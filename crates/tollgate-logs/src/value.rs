@@ -1,5 +1,6 @@
 //! Values of fields: addresses, numbers, durations.
 
+use std::net::IpAddr;
 use std::ops::Range;
 
 use memchr::memchr;
@@ -74,6 +75,10 @@ pub(crate) fn without_port(text: &[u8]) -> &[u8] {
 
 pub(crate) fn without_brackets(text: &[u8]) -> &[u8] {
     text.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")).unwrap_or(text)
+}
+
+pub(crate) fn address(text: &[u8]) -> Option<IpAddr> {
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Three digits. `0` and `-1` mean no response.

@@ -2,14 +2,16 @@
 
 use jiff::tz::TimeZone;
 
+use super::audit::{Clients, Sample, Unclear};
 use super::rows::ROWS;
 use super::sampled::is_sampled;
 use super::table::{Style, may_be_header};
 use super::wrapping::Wrapping;
 use super::{Format, Parser, Shape};
+use crate::attribute::Source;
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
-use crate::request::{Instant, Precision};
+use crate::request::{Field, Instant, Precision};
 
 /// The result of reading the first lines of a log.
 #[derive(Debug, Clone)]
@@ -20,6 +22,7 @@ pub(crate) struct Detected {
     pub(crate) may_be_sampled: bool,
     /// What the lines have that were tried.
     pub(crate) seen: Seen,
+    pub(crate) clients: Clients,
 }
 
 /// The kinds of lines, as a format reads them.
@@ -71,12 +74,37 @@ pub(crate) enum Miss {
     Nearest(String, usize),
     /// This format would fit, but a field is missing.
     NoField { format: String, field: String },
+    /// A format fits, but its client is not certain.
+    Unclear(Unclear),
+    /// A format fits all lines, and another one with more fields fits most, but not that with this place.
+    Richer { poorer: String, richer: String, line: usize },
 }
 
 impl Detected {
     /// Returns its name, with what stands around its lines.
     pub(crate) fn name(&self) -> String {
         format!("{}{}", self.format.name, self.wrapping.suffix())
+    }
+
+    /// Adds what the lines show of clients. Whoever gives the format of a text has said where the client stands, and whoever
+    /// gives the attribute `ip` has done so for JSON and tables.
+    fn with_clients(self, sample: &Sample<'_>, given: Option<&Format>) -> Result<Self, Miss> {
+        let is_text = matches!(self.format.shape, Shape::Template(_));
+        let mut addresses = sample.plan.attributes.iter().filter(|other| other.name == Field::Ip.name());
+        let is_said = match is_text {
+            true => given.is_some() || addresses.any(|other| !matches!(other.source, Source::Xff(_))),
+            false => addresses.next().is_some(),
+        };
+        if is_said {
+            return Ok(self);
+        }
+        let clients = sample.audit(&self.format).map_err(Miss::Unclear)?;
+        Ok(Self { clients, ..self })
+    }
+
+    /// Whether the first lines have addresses of clients and no names, so that a name is a text in a wrong place.
+    pub(crate) fn has_only_addresses(&self) -> bool {
+        self.clients.single > 0 && self.clients.names == 0
     }
 }
 
@@ -102,8 +130,11 @@ pub(crate) fn detect(
     let mut nearest: Option<Detected> = None;
     let mut unknown = None;
     let mut missing = None;
+    let mut unexpected = None;
     for (wrapping, inside) in Wrapping::ways(lines) {
+        let sample = Sample { lines, wrapping: &wrapping, plan, zone };
         let mut best: Option<((u64, bool), Detected)> = None;
+        let mut richer: Option<(&Format, usize)> = None;
         for format in &formats {
             if best.is_some() && !matches!(format.shape, Shape::Objects(_)) {
                 break;
@@ -123,10 +154,23 @@ pub(crate) fn detect(
             };
             let is_result = seen.fits() || seen.is_idle() || given.is_some();
             let may_be_sampled = is_result && is_sampled(format, &inside);
-            let detected =
-                Detected { format: format.clone(), wrapping: wrapping.clone(), may_be_sampled, seen };
+            let detected = Detected {
+                format: format.clone(),
+                wrapping: wrapping.clone(),
+                may_be_sampled,
+                seen,
+                clients: Clients::default(),
+            };
             if seen.fits() {
-                let Shape::Objects(objects) = &detected.format.shape else { return Ok(detected) };
+                let Shape::Objects(objects) = &detected.format.shape else {
+                    return match richer.filter(|_| matches!(format.shape, Shape::Template(_))) {
+                        Some((richer, line)) => {
+                            let [poorer, richer] = [format, richer].map(|format| format.name.clone());
+                            Err(Miss::Richer { poorer, richer, line })
+                        }
+                        None => detected.with_clients(&sample, given),
+                    };
+                };
                 // Servers share names of fields, so the format with most known fields wins. If several have as many and
                 // `--time` is given, the one of no server wins.
                 let rank = (seen.known_fields, objects.is_open && plan.time.is_some());
@@ -134,6 +178,9 @@ pub(crate) fn detect(
                     best = Some((rank, detected));
                 }
                 continue;
+            }
+            if seen.requests > seen.unparsed && richer.is_none() && given.is_none() {
+                richer = Some((format, seen.first_unparsed.unwrap_or(0)));
             }
             if seen.has_no_time && !matches!(format.shape, Shape::Template(_)) {
                 let field = plan.time.as_ref().map_or("time", |time| &time.field).to_owned();
@@ -147,12 +194,20 @@ pub(crate) fn detect(
             }
         }
         if let Some((_, best)) = best {
-            return Ok(best);
+            return best.with_clients(&sample, given);
         }
+        unexpected = unexpected.or_else(|| sample.unexpected(&inside));
     }
     // How many lines a given format may leave unread is judged when all are read.
-    if let Some(found) = nearest.take_if(|_| given.is_some()).or(idle) {
-        return Ok(found);
+    if let Some(found) = nearest.take_if(|_| given.is_some()) {
+        let wrapping = found.wrapping.clone();
+        return found.with_clients(&Sample { lines, wrapping: &wrapping, plan, zone }, given);
+    }
+    if let Some(idle) = idle {
+        return Ok(idle);
+    }
+    if let Some(unexpected) = unexpected.filter(|_| given.is_none()) {
+        return Err(Miss::Unclear(unexpected));
     }
     let nearest = nearest.map(|nearest| {
         let line = nearest.seen.first_unparsed.unwrap_or(0);

@@ -1,8 +1,10 @@
 //! Formats of logs.
 
 mod apache;
+mod audit;
 mod detect;
 mod envelope;
+mod head;
 mod json;
 mod nginx;
 mod parser;
@@ -19,6 +21,7 @@ use std::str::FromStr;
 
 use thiserror::Error;
 
+pub(crate) use self::audit::{Meant, Unclear};
 pub(crate) use self::detect::{Detected, Miss, detect};
 use self::json::Objects;
 pub(crate) use self::parser::Parser;

@@ -100,6 +100,11 @@ impl Parser {
         }
     }
 
+    /// Refuses lines whose client is a name from now on.
+    pub(crate) fn expect_addresses(&mut self) {
+        self.draft.has_only_addresses = true;
+    }
+
     /// What the log has said so far of an hour that exists twice.
     pub(crate) fn fold(&self) -> Option<Fold> {
         self.zone.as_ref().and_then(Zone::fold)

@@ -18,6 +18,8 @@ pub(crate) enum Prefix {
     Syslog,
     /// `web-1  | `: `docker compose logs`.
     Compose,
+    /// `[pod/web-7d9f/nginx] `: `kubectl logs --prefix`.
+    Pod,
     /// The member of an object with the line: of CloudWatch Logs, journald, Google Cloud, and shippers of logs.
     Member(&'static str),
 }
@@ -34,7 +36,7 @@ pub(super) struct Piece<'l> {
 impl Prefix {
     /// Those that are no part of a format's line, in the order in which they are tried: a line with a prefix may have the
     /// shape of another format.
-    pub(super) const CERTAIN: [Self; 4] = [Self::Cri, Self::Docker, Self::Syslog, Self::Compose];
+    pub(super) const CERTAIN: [Self; 5] = [Self::Cri, Self::Docker, Self::Syslog, Self::Compose, Self::Pod];
 
     /// Those that are tried after the lines themselves: JSON with the fields of a request may have a message as well.
     pub(super) const POSSIBLE: [Self; 5] = [
@@ -51,6 +53,7 @@ impl Prefix {
             Self::Cri => "CRI",
             Self::Docker => "Docker json-file",
             Self::Compose => "compose",
+            Self::Pod => "kubectl",
             Self::Syslog => "syslog",
             Self::Member(name) => name,
         }
@@ -62,6 +65,7 @@ impl Prefix {
             Self::Cri => return cri(line),
             Self::Docker => return envelope::docker(line, buffer),
             Self::Compose => compose(line),
+            Self::Pod => pod(line),
             Self::Syslog => syslog::message(line),
             Self::Member(name) => envelope::member(line, name, buffer),
         };
@@ -82,11 +86,17 @@ fn cri(line: &[u8]) -> Option<Piece<'_>> {
     }
 }
 
+fn pod(line: &[u8]) -> Option<&[u8]> {
+    let rest = line.strip_prefix(b"[pod/")?;
+    rest.get(memchr(b']', rest)? + 1..)?.strip_prefix(b" ")
+}
+
 fn compose(line: &[u8]) -> Option<&[u8]> {
     let bar = memmem::find(line.get(..line.len().min(200))?, b"| ")?;
     let (name, rest) = line.split_at(bar);
     let trimmed = name.trim_ascii_end();
-    let is_name = !trimmed.is_empty()
+    // A name has a letter. `10.0.0.5 | 192.0.2.1 - -` are two addresses.
+    let is_name = trimmed.iter().any(u8::is_ascii_alphabetic)
         && trimmed.len() < name.len()
         && trimmed.iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.-".contains(byte));
     if is_name { rest.get(2..) } else { None }

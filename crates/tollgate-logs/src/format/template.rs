@@ -5,7 +5,7 @@ use memchr::{memchr, memchr_iter, memchr2, memrchr, memrchr_iter};
 use crate::attribute::TimeForm;
 use crate::draft::Draft;
 use crate::escape::Escape;
-use crate::meaning::Meaning;
+use crate::meaning::{Meaning, NGINX};
 use crate::plan::{Dialect, Plan, Use};
 use crate::reason::{Kind, Reason};
 
@@ -113,6 +113,30 @@ impl Template {
             _ if text.is_empty() => {}
             _ => parts.push(Part::Text(text.to_vec())),
         }
+    }
+
+    /// Writes out its end, from the time in brackets on. `None` if there is no such time, or the fields are not named as in
+    /// nginx.
+    pub(super) fn after_time(&self) -> Option<String> {
+        let is_time = |pair: &[Part]| match pair {
+            [Part::Text(text), Part::Field(name)] => {
+                text.ends_with(b"[") && name.ends_with("_clf") || name == "time_local"
+            }
+            _ => false,
+        };
+        let place = self.parts.windows(2).position(is_time).filter(|_| self.dialect.names == NGINX)?;
+        let parts = self.parts.get(place + 1..)?;
+        let written = parts.iter().enumerate().map(|(at, part)| {
+            let name = match part {
+                Part::Field(name) if name == "some_clf" => "time_local",
+                Part::Field(name) => name,
+                Part::Text(text) => return String::from_utf8_lossy(text).into_owned(),
+            };
+            let after = parts.get(at + 1);
+            let goes_on = matches!(after, Some(Part::Text(text)) if text.first().is_some_and(u8::is_ascii_alphanumeric));
+            if goes_on { format!("${{{name}}}") } else { format!("${name}") }
+        });
+        Some(format!(" [{}", written.collect::<String>()))
     }
 
     /// The names of two fields with nothing between them, if no reader can tell them apart.
@@ -418,7 +442,7 @@ pub(crate) fn closing_quote(rest: &[u8], escape: Escape) -> Option<usize> {
 }
 
 /// Returns whether this begins as a time does: with `10/Oct/2000:`, `2000-10-` or ten digits.
-fn begins_with_time(rest: &[u8]) -> bool {
+pub(super) fn begins_with_time(rest: &[u8]) -> bool {
     match rest.first_chunk::<12>() {
         Some(&[_, _, b'/', _, _, _, b'/', _, _, _, _, b':']) => true,
         Some(&[_, _, _, _, b'-', _, _, b'-', ..]) => true,

@@ -59,6 +59,14 @@ impl Wrapping {
         self.0.iter().rev().map(|prefix| format!(" in {}", prefix.name())).collect()
     }
 
+    /// Returns the text of a line inside of all layers, if it has them.
+    pub(super) fn inside(&self, line: &[u8]) -> Option<Vec<u8>> {
+        self.layers().iter_mut().try_fold(line.to_vec(), |line, layer| match layer.take_off(&line) {
+            Ok(Inside::Line(text)) => Some(text.to_vec()),
+            _ => None,
+        })
+    }
+
     pub(super) fn layers(&self) -> Vec<Layer> {
         let layer = |&prefix| Layer { prefix, parts: Parts::default(), buffer: Vec::new() };
         self.0.iter().map(layer).collect()

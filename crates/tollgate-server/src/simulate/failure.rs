@@ -48,6 +48,8 @@ impl From<LogError> for Failure {
             | LogError::Open { .. }
             | LogError::StdinTwice
             | LogError::UnknownFormat { .. }
+            | LogError::UnclearClient { .. }
+            | LogError::UnclearFormat { .. }
             | LogError::OtherFormat { .. }
             | LogError::NoField { .. }
             | LogError::NoZone { .. } => Self::usage(error),

@@ -306,15 +306,25 @@ fn complain_of(lines: u64, reason: &str, examples: &[UnreadLine]) {
     examples.iter().for_each(|example| crate::output::complain(format_args!("  {example}")));
 }
 
-/// The failure. Quotes the line that a format error is about, if it may be shown.
+/// The failure. Quotes the line that a format error is about, with its clients, if they may be shown.
 fn told(error: LogError, show_keys: bool) -> Failure {
     let quoted = match &error {
         LogError::UnknownFormat { name, nearest: Some(nearest) } => Some((name, &nearest.line)),
-        LogError::OtherFormat { name, line } => Some((name, line)),
+        LogError::OtherFormat { name, line } | LogError::UnclearFormat { name, line, .. } => {
+            Some((name, line))
+        }
+        LogError::UnclearClient { name, doubt } => Some((name, &doubt.line)),
         _ => None,
     };
     if let Some((name, line)) = quoted.filter(|_| show_keys) {
         crate::output::complain(format_args!("  {name}:{}: {}", line.line, line.text));
+    }
+    if let LogError::UnclearClient { doubt, .. } = &error
+        && show_keys
+    {
+        for reading in &doubt.readings {
+            crate::output::complain(format_args!("  {}: {}", reading.place, reading.client.text));
+        }
     }
     error.into()
 }

@@ -1,0 +1,253 @@
+//! Logs that do not show for certain who their clients are.
+
+use tollgate_logs::{Error, Options, Reading};
+
+use crate::{log, read_all};
+
+/// So many lines; `@` is the number of one of 50 clients, and `#` that of the line.
+fn lines(line: &str) -> String {
+    (0..200)
+        .map(|number| line.replace('@', &(number % 50).to_string()).replace('#', &number.to_string()) + "\n")
+        .collect()
+}
+
+const REST: &str = r#"[24/May/2026:10:00:00 +0000] "GET /# HTTP/1.1" 200 10 "-" "curl""#;
+
+/// The readings of a log that is refused.
+fn readings(text: &str) -> Vec<Reading> {
+    match read_all(vec![log(text)], Options::default()).2 {
+        Err(Error::UnclearClient { doubt, .. }) => doubt.readings,
+        other => panic!("it is read as one of certain clients: {other:?}\n{}", text.lines().next().unwrap()),
+    }
+}
+
+/// What a shell makes of the flags, with networks for the placeholder.
+fn options(flags: &str, networks: &str) -> Options {
+    let mut options = Options::default();
+    let mut words = flags.split('\'').enumerate().flat_map(|(place, text)| match place % 2 {
+        0 => text.split_whitespace().map(str::to_owned).collect(),
+        _ => vec![text.to_owned()],
+    });
+    while let Some(flag) = words.next() {
+        let value = words.next().unwrap();
+        match flag.as_str() {
+            "--format" => options.format = Some(value.parse().unwrap()),
+            "--attr" => options.attributes.push(value.replace(Reading::NETWORKS, networks).parse().unwrap()),
+            other => panic!("unknown flag {other}"),
+        }
+    }
+    options
+}
+
+/// The clients of the first lines, by a reading's flags, which have to read all lines.
+fn clients(text: &str, flags: &str, networks: &str) -> [String; 3] {
+    let (requests, summary, result) = read_all(vec![log(text)], options(flags, networks));
+    result.unwrap_or_else(|error| panic!("{flags}: {error}"));
+    assert_eq!((requests.len(), summary.unparsed_lines()), (200, 0), "{flags}");
+    [0, 1, 2].map(|place| requests[place].split(' ').nth(1).unwrap().to_owned())
+}
+
+const CLIENTS: [&str; 3] = ["203.0.113.0", "203.0.113.1", "203.0.113.2"];
+const PROXY: [&str; 3] = ["10.0.0.5"; 3];
+
+/// 2,000 lines of 200 clients were read as those of two: of the proxies.
+#[test]
+fn a_proxy_before_the_client_is_refused_with_a_flag_for_each() {
+    let heads = [
+        "10.0.0.5 203.0.113.@ - -",
+        "10.0.0.5 203.0.113.@ - frank",
+        "10.0.0.5 - 203.0.113.@",
+        "10.0.0.5:4711 203.0.113.@ - -",
+        "10.0.0.5 - 203.0.113.@ -",
+        "10.0.0.5 \"203.0.113.@\" - -",
+        "<10.0.0.5> client=203.0.113.@ - -",
+    ];
+    let tails = ["", " \"http://router\" 0.005 [x] 10.1.2.3:80"];
+    for head in heads {
+        for tail in tails {
+            let text = lines(&format!("{head} {REST}{tail}"));
+            let readings = readings(&text);
+            assert_eq!(readings.len(), 2, "{head}");
+            assert_eq!(clients(&text, &readings[0].flags, ""), PROXY, "{head}");
+            assert_eq!(clients(&text, &readings[1].flags, ""), CLIENTS, "{head}");
+            assert_eq!((readings[0].different, readings[1].different), (1, 50), "{head}");
+            assert_eq!(readings[1].lines, 200);
+        }
+    }
+}
+
+#[test]
+fn formats_that_are_given_are_not_doubted() {
+    let text = lines(&format!("10.0.0.5 203.0.113.@ - - {REST}"));
+    for format in ["combined", "common"] {
+        let options = Options { format: Some(format.parse().unwrap()), ..Options::default() };
+        let (requests, _, result) = read_all(vec![log(&text)], options);
+        result.unwrap();
+        assert!(requests[0].contains(" 10.0.0.5 GET /"), "{}", requests[0]);
+    }
+}
+
+/// One name of a user that looks like an address is enough: it may be the only request that came through a proxy.
+#[test]
+fn a_single_line_is_enough_to_be_in_doubt() {
+    let usual = lines(&format!("10.0.0.5 - - {REST}"));
+    let text = format!("{usual}{}", lines(&format!("10.0.0.5 203.0.113.@ - {REST}")).lines().next().unwrap());
+    let text = text + "\n";
+    assert_eq!(readings(&text)[0].flags, "--format combined");
+    assert!(read_all(vec![log(&usual)], Options::default()).2.is_ok());
+}
+
+/// Such a log was read as one without any client, and all of its requests were undecided.
+#[test]
+fn text_before_the_client_is_refused_with_a_flag_that_reads_it() {
+    let heads = [
+        "www.example.org 203.0.113.@ - -",
+        "web-7d9f nginx 203.0.113.@ - -",
+        "web-7d9f-# nginx 203.0.113.@ - frank",
+        "2026-05-24 10:00:00.123 INFO [http-exec-1] o.e.AccessLog : 203.0.113.@ - -",
+        "\"203.0.113.@ - -",
+        "\"203.0.113.@\" - -",
+        "client=203.0.113.@; - -",
+        "203.0.113.@",
+        "203.0.113.@ frank",
+    ];
+    for head in heads {
+        let text = lines(&format!("{head} {REST}"));
+        let readings = readings(&text);
+        let [reading] = &readings[..] else { panic!("one reading: {head}: {readings:?}") };
+        assert_eq!(clients(&text, &reading.flags, ""), CLIENTS, "{head}");
+    }
+}
+
+/// `kubectl logs --prefix` names the pod and the container.
+#[test]
+fn the_prefix_of_kubectl_is_cut_off() {
+    let text = lines(&format!("[pod/web-7d9f-x2k4p/controller] 203.0.113.@ - - {REST}"));
+    let (requests, summary, result) = read_all(vec![log(text)], Options::default());
+    result.unwrap();
+    assert!(requests[0].contains(" 203.0.113.0 GET /"), "{}", requests[0]);
+    assert_eq!(summary.files[0].format.as_deref(), Some("combined in kubectl"));
+    // The name of a container of Compose is no address.
+    let text = lines(&format!("10.0.0.5 | 203.0.113.@ - - {REST}"));
+    let readings = readings(&text);
+    assert_eq!(clients(&text, &readings[1].flags, ""), CLIENTS);
+}
+
+#[test]
+fn virtual_hosts_with_names_are_no_doubt() {
+    for (host, is_certain) in [
+        ("a.example:443", true),
+        // A server without a name calls itself by its address.
+        ("172.17.0.2:80", true),
+        ("172.17.0.2:@443", false),
+    ] {
+        let text = lines(&format!("{host} 203.0.113.@ - - {REST}"));
+        let (requests, _, result) = read_all(vec![log(&text)], Options::default());
+        assert_eq!(result.is_ok(), is_certain, "{host}");
+        if is_certain {
+            assert!(requests[0].contains(" 203.0.113.0 GET /"), "{}", requests[0]);
+        } else {
+            let readings = readings(&text);
+            assert_eq!(clients(&text, &readings[0].flags, ""), ["172.17.0.2"; 3]);
+            assert_eq!(readings[1].flags, "--format apache-vhost");
+            assert_eq!(clients(&text, &readings[1].flags, ""), CLIENTS);
+        }
+    }
+}
+
+#[test]
+fn lists_in_the_place_of_the_client_are_refused_with_a_flag_for_the_networks() {
+    for (head, place) in [
+        ("203.0.113.@, 10.0.0.5 - -", 0),
+        ("203.0.113.@,10.0.0.5 - -", 0),
+        ("198.51.100.1, 203.0.113.@, 10.0.0.6 10.0.0.5 - -", 0),
+        ("10.0.0.5 203.0.113.@, 10.0.0.6 - -", 1),
+        ("10.0.0.5 203.0.113.@,10.0.0.6 - -", 1),
+    ] {
+        let text = lines(&format!("{head} {REST}"));
+        let readings = readings(&text);
+        let list = &readings[place];
+        assert!(list.flags.ends_with(" --attr ip=xff:NETWORKS"), "{head}: {}", list.flags);
+        if let Some(proxy) = readings.iter().find(|other| !std::ptr::eq(*other, list)) {
+            assert_eq!(clients(&text, &proxy.flags, ""), PROXY, "{head}");
+        }
+    }
+}
+
+#[test]
+fn two_fields_with_addresses_are_refused_with_a_flag_for_each() {
+    let json = r#"{"time":"2026-05-24T10:00:00Z","remote_addr":"10.0.0.5","client_ip":"203.0.113.@","method":"GET","path":"/#","status":200}"#;
+    let csv = format!(
+        "time,remote_addr,client_ip,method,path\n{}",
+        lines("2026-05-24T10:00:00Z,10.0.0.5,203.0.113.@,GET,/#")
+    );
+    for text in [lines(json), csv] {
+        let readings = readings(&text);
+        assert_eq!(readings.len(), 2);
+        assert_eq!(readings[0].place, "the field remote_addr");
+        assert_eq!(clients(&text, &readings[0].flags, ""), PROXY);
+        assert_eq!(clients(&text, &readings[1].flags, ""), CLIENTS);
+        // A name of the format does not say which field is meant.
+        let format = if text.starts_with('{') { "json" } else { "csv" };
+        let options = Options { format: Some(format.parse().unwrap()), ..Options::default() };
+        assert!(matches!(read_all(vec![log(&text)], options).2, Err(Error::UnclearClient { .. })));
+    }
+    let same = lines(&json.replace("10.0.0.5", "203.0.113.@:80"));
+    let (requests, _, result) = read_all(vec![log(&same)], Options::default());
+    result.unwrap();
+    assert!(requests[0].contains(" 203.0.113.0 GET /"), "{}", requests[0]);
+    let list = lines(&json.replace("10.0.0.5", "203.0.113.@, 10.0.0.5").replace("client_ip", "x"));
+    let readings = readings(&list);
+    assert_eq!(readings[0].flags, "--attr ip=xff:NETWORKS");
+}
+
+/// Behind the first lines, a line with another text for its client is one that does not fit.
+#[test]
+fn later_lines_without_one_client_do_not_fit() {
+    let usual = lines(&format!("203.0.113.@ - - {REST}")).repeat(6);
+    let others = [
+        "203.0.113.1,10.0.0.5 - -",
+        "web nginx 203.0.113.1 - -",
+        "\"203.0.113.1\" - -",
+        "203.0.113.1, 10.0.0.5 - -",
+    ];
+    for other in others {
+        let text = format!("{usual}{other} {REST}\n[::1]:80 - - {REST}\n- - - {REST}");
+        let (requests, summary, result) = read_all(vec![log(text)], Options::default());
+        result.unwrap();
+        assert_eq!(requests.len(), 1_202, "{other}");
+        assert_eq!(
+            (summary.unparsed[0].reason, summary.unparsed[0].lines),
+            ("the client is not one address", 1)
+        );
+    }
+    let named = format!("{usual}\nh.example - - {REST}");
+    let options = Options { format: Some("combined".parse().unwrap()), ..Options::default() };
+    assert_eq!(read_all(vec![log(named)], options).0.len(), 1_201);
+}
+
+#[test]
+fn clients_with_names_are_told() {
+    for (head, has_names) in [("h@.example - -", true), ("203.0.113.@ - -", false), ("- - -", false)] {
+        let (requests, summary, result) =
+            read_all(vec![log(lines(&format!("{head} {REST}")))], Options::default());
+        result.unwrap();
+        assert_eq!((requests.len(), summary.files[0].has_names), (200, has_names), "{head}");
+    }
+}
+
+/// The message shows no address, and all flags.
+#[test]
+fn the_refusal_shows_shapes_and_flags() {
+    let text = lines(&format!("10.0.0.5 203.0.113.@ - - {REST}"));
+    let error = read_all(vec![log(text)], Options::default()).2.unwrap_err().to_string();
+    let expected = "test.log: line 1 does not show for certain who its client is; a flag must choose one of these
+  the 1st address, 0.0.0.0 (1 different in 200 lines):
+    --format '$remote_addr $proxy - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
+    \"$http_referer\" \"$http_user_agent\"'
+  the 2nd address, 0.0.0.0 (50 different in 200 lines):
+    --format '$proxy $remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \
+    \"$http_user_agent\"'
+  the shape of the line: 0.0.0.0 0.0.0.0 - - [0/a/0:0:0:0 +0] \"a /0 a/0.0\" 0 0 \"-\" \"a\"";
+    assert_eq!(error, expected);
+}
