@@ -6,6 +6,7 @@ use std::io;
 use thiserror::Error;
 
 use crate::doubt::Doubt;
+use crate::look::Look;
 use crate::summary::Example;
 
 /// The reason why logs cannot be read. A retry does not help.
@@ -52,13 +53,14 @@ pub enum Error {
         source: io::Error,
     },
     /// No known format reads the first lines of a file.
-    #[error(
-        "{name}: no known format fits these lines; name one (nginx: --format 'log_format ...', Apache: --format \
-         'LogFormat ...'){}", nearest.as_ref().map_or(String::new(), |nearest| format!("; {nearest}"))
-    )]
+    #[error("{name}: no known format fits these lines; {}", advice(line, *look, nearest.as_ref()))]
     UnknownFormat {
         /// The file.
         name: String,
+        /// Its first line that is not empty.
+        line: Example,
+        /// What it looks like.
+        look: Option<Look>,
         /// A line that shows why.
         nearest: Option<Nearest>,
     },
@@ -189,6 +191,20 @@ impl Error {
     /// The maximum number of files that are merged at the same time.
     pub const FILES: usize = 512;
 }
+
+/// Returns what to do about a file that no format reads. Of text, it shows the shape of a line.
+fn advice(line: &Example, look: Option<Look>, nearest: Option<&Nearest>) -> String {
+    let shape = || format!("line {} has the shape: {}", line.line, line.shape());
+    match (look, nearest) {
+        (_, Some(nearest)) => format!("{WRITTEN_OUT}; {nearest}"),
+        (Some(look @ (Look::Utf16 | Look::Data(_) | Look::Compressed(_))), None) => look.to_string(),
+        (Some(look), None) => format!("{look}; {}", shape()),
+        (None, None) => format!("{WRITTEN_OUT}; {}", shape()),
+    }
+}
+
+/// What helps with every text.
+const WRITTEN_OUT: &str = "name one (nginx: --format 'log_format ...', Apache: --format 'LogFormat ...')";
 
 /// Returns the advice for a missing field.
 fn hint(field: &str) -> &'static str {

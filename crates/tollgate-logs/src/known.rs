@@ -7,6 +7,7 @@ use crate::error::{Error, Nearest};
 use crate::format::{Detected, Meant, Miss, Unclear, detect};
 use crate::input::Log;
 use crate::lines::{Line, Lines};
+use crate::look::Look;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::progress::Counts;
@@ -99,8 +100,8 @@ fn look(
     options: &Options,
     counts: &Arc<Counts>,
 ) -> Result<Option<Detected>, Error> {
-    let first = log.first_lines(most, counts)?;
-    let mut lines = Lines::new(first.as_slice());
+    let bytes = log.first_lines(most, counts)?;
+    let mut lines = Lines::new(bytes.as_slice());
     let mut copies: Vec<Vec<u8>> = Vec::new();
     while copies.len() < most
         && let Ok(Some(line)) = lines.next()
@@ -110,7 +111,7 @@ fn look(
         }
     }
     // The last one may be cut off where looking ended.
-    if copies.len() > 1 && !first.ends_with(b"\n") {
+    if copies.len() > 1 && !bytes.ends_with(b"\n") {
         copies.pop();
     }
     let copies: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
@@ -123,17 +124,18 @@ fn look(
         let text = copies.get(line).copied().unwrap_or_default();
         Example::new(0, line as u64 + 1, text)
     };
-    let name = log.name.clone();
     let first = copies.iter().position(|line| !line.trim_ascii().is_empty()).unwrap_or(0);
+    let name = log.name.clone();
+    let unknown = |name, nearest| {
+        let look = Look::of(&bytes, &copies);
+        Error::UnknownFormat { name, line: example(first), look, nearest }
+    };
     let detected = detect(&copies, given, &plan, zone).map_err(|miss| match miss {
         Miss::Nothing if given.is_some() => Error::OtherFormat { name, line: example(first) },
-        Miss::Nothing => Error::UnknownFormat { name, nearest: None },
-        Miss::NoRequest(line) => {
-            Error::UnknownFormat { name, nearest: Some(Nearest { format: None, line: example(line) }) }
-        }
+        Miss::Nothing => unknown(name, None),
+        Miss::NoRequest(line) => unknown(name, Some(Nearest { format: None, line: example(line) })),
         Miss::Nearest(format, line) => {
-            let format = Some(format);
-            Error::UnknownFormat { name, nearest: Some(Nearest { format, line: example(line) }) }
+            unknown(name, Some(Nearest { format: Some(format), line: example(line) }))
         }
         Miss::NoField { format, field } => Error::NoField { name, format, field },
         Miss::Unclear(Unclear { line, readings }) => {

@@ -225,8 +225,7 @@ impl Sample<'_> {
         };
         let ordinal = ["1st", "2nd", "3rd"].get(written.number - 1).copied().unwrap_or("next");
         let place = match (written.is_list, count) {
-            (true, 1) => "in the list of addresses".to_owned(),
-            (true, _) => format!("in the list, the {ordinal} of them"),
+            (true, _) => "an address of the list".to_owned(),
             (false, 1) => "the only address".to_owned(),
             (false, _) => format!("the {ordinal} address"),
         };

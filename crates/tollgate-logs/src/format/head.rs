@@ -89,6 +89,8 @@ impl<'l> Head<'l> {
         let is_list = |word: &Word<'_>| word.is_list();
         // The name tells `--attr ip=xff:` which list is meant, so only one has it.
         let mut has_list = self.words.get(client).is_some_and(is_list);
+        let singles = self.words.iter().filter(|word| word.client.is_some() && !word.is_list()).count();
+        let is_walk = has_list && singles == 1;
         let words = self.words.iter().enumerate().map(|(place, word)| {
             let number = |count: &mut usize| {
                 *count += 1;
@@ -101,6 +103,8 @@ impl<'l> Head<'l> {
                     has_list = true;
                     "http_x_forwarded_for".to_owned()
                 }
+                // The walk through a list begins with the address that the server saw.
+                Some(_) if is_walk => "remote_addr".to_owned(),
                 Some(_) => format!("proxy{}", number(&mut proxies)),
                 None if place == last => "remote_user".to_owned(),
                 None if place > client && is_absent(word.text) => return Some("-".to_owned()),

@@ -168,6 +168,7 @@ fn lists_in_the_place_of_the_client_are_refused_with_a_flag_for_the_networks() {
         let readings = readings(&text);
         let list = &readings[place];
         assert!(list.flags.ends_with(" --attr ip=xff:NETWORKS"), "{head}: {}", list.flags);
+        assert_eq!(clients(&text, &list.flags, "10.0.0.0/8"), CLIENTS, "{head}: {}", list.flags);
         if let Some(proxy) = readings.iter().find(|other| !std::ptr::eq(*other, list)) {
             assert_eq!(clients(&text, &proxy.flags, ""), PROXY, "{head}");
         }
@@ -199,6 +200,7 @@ fn two_fields_with_addresses_are_refused_with_a_flag_for_each() {
     let list = lines(&json.replace("10.0.0.5", "203.0.113.@, 10.0.0.5").replace("client_ip", "x"));
     let readings = readings(&list);
     assert_eq!(readings[0].flags, "--attr ip=xff:NETWORKS");
+    assert_eq!(clients(&list, &readings[0].flags, "10.0.0.0/8"), CLIENTS);
 }
 
 /// Behind the first lines, a line with another text for its client is one that does not fit.

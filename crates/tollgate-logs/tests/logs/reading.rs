@@ -123,8 +123,47 @@ fn an_unknown_format_names_the_nearest_and_a_line() {
         ),
         "{error}"
     );
-    let (.., result) = read_all(vec![log("what is this?\n")], Options::default());
-    assert!(matches!(result, Err(Error::UnknownFormat { nearest: None, .. })));
+    let (.., result) = read_all(vec![log("\nwhat is this?\n")], Options::default());
+    let error = result.unwrap_err();
+    assert!(matches!(error, Error::UnknownFormat { nearest: None, .. }));
+    assert!(error.to_string().ends_with("; line 2 has the shape: a a a?"), "{error}");
+}
+
+/// All of them had one message.
+#[test]
+fn an_unknown_format_says_what_it_looks_like() {
+    let utf16: Vec<u8> = line(1).repeat(3).encode_utf16().flat_map(u16::to_le_bytes).collect();
+    let cases: [(&[u8], &str); 7] = [
+        (
+            &utf16,
+            "it looks like UTF-16, and only UTF-8 is read: iconv -f UTF-16 -t UTF-8 FILE | tollgate ... -",
+        ),
+        (b"\x89PNG\r\n\x1a\n\0\0", "it looks like an image (PNG)"),
+        (
+            b"time;ip;path\n2026-05-24T10:00:00Z;192.0.2.1;/\n",
+            "with ; between its columns, and only commas and tabs",
+        ),
+        (b"time=2026-05-24T10:00:00Z ip=192.0.2.1 path=/\n", "it looks like logfmt"),
+        (b"[\n  {\n    \"a\": 1\n  }\n]\n", "it looks like JSON over several lines"),
+        (b"<!doctype html>\n<html>\n", "it looks like HTML or XML; line 1 has the shape: <!a a>"),
+        (
+            b"192.0.2.1 [2026-05-24T10:00:00+00] GET /a HTTP/1.1 200\n",
+            "--format '$remote_addr [$time_iso8601] $request $status'",
+        ),
+    ];
+    for (text, expected) in cases {
+        let error = read_all(vec![log(text)], Options::default()).2.unwrap_err().to_string();
+        assert!(error.contains(expected), "{error}");
+    }
+    // The flag that is named reads such lines.
+    let format = "$remote_addr [$time_iso8601] $request $status".parse().unwrap();
+    let text = "192.0.2.1 [2026-05-24T10:00:00+00] GET /a HTTP/1.1 200\n";
+    let found = requests(text, Options { format: Some(format), ..Options::default() });
+    assert_eq!(found, ["2026-05-24T10:00:00.5Z 192.0.2.1 GET /a 200 -"]);
+    let format = "time=$time_iso8601 ip=$remote_addr method=$request_method path=$request_uri status=$status";
+    let text = "time=2026-05-24T10:00:00+00 ip=192.0.2.1 method=GET path=/a status=200\n";
+    let found = requests(text, Options { format: Some(format.parse().unwrap()), ..Options::default() });
+    assert_eq!(found, ["2026-05-24T10:00:00.5Z 192.0.2.1 GET /a 200 -"]);
 }
 
 /// Such a log once counted as one of Caddy without requests: it vanished, whatever `max_unparsed` allowed.

@@ -309,7 +309,9 @@ fn complain_of(lines: u64, reason: &str, examples: &[UnreadLine]) {
 /// The failure. Quotes the line that a format error is about, with its clients, if they may be shown.
 fn told(error: LogError, show_keys: bool) -> Failure {
     let quoted = match &error {
-        LogError::UnknownFormat { name, nearest: Some(nearest) } => Some((name, &nearest.line)),
+        LogError::UnknownFormat { name, line, nearest, .. } => {
+            Some((name, nearest.as_ref().map_or(line, |nearest| &nearest.line)))
+        }
         LogError::OtherFormat { name, line } | LogError::UnclearFormat { name, line, .. } => {
             Some((name, line))
         }

@@ -1,0 +1,154 @@
+//! What a file looks like that no format reads.
+
+use std::fmt;
+
+/// What a file looks like that no format reads. It is a hint for people, and decides nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Look {
+    /// Text in UTF-16.
+    Utf16,
+    /// Data of this kind, such as `an image (PNG)`.
+    Data(&'static str),
+    /// Compressed once more: this program undoes it.
+    Compressed(&'static str),
+    /// A page of HTML, or XML.
+    Markup,
+    /// One value of JSON over several lines: an array, or an indented object.
+    Json,
+    /// `name=value name=value`
+    Logfmt,
+    /// A table with another character between its columns.
+    Table(char),
+    /// Lines with a request that has no quotes.
+    BareRequest,
+}
+
+/// The first bytes of files.
+const MAGIC: [(&[u8], Look); 9] = [
+    (b"\x89PNG", Look::Data("an image (PNG)")),
+    (b"\xff\xd8\xff", Look::Data("an image (JPEG)")),
+    (b"GIF8", Look::Data("an image (GIF)")),
+    (b"%PDF", Look::Data("a PDF")),
+    (b"PK\x03\x04", Look::Data("a ZIP archive; unpack it")),
+    (b"\x7fELF", Look::Data("a program")),
+    (b"\x1f\x8b", Look::Compressed("zcat")),
+    (b"\x28\xb5\x2f\xfd", Look::Compressed("zstdcat")),
+    (b"SQLite format 3", Look::Data("a database")),
+];
+
+impl Look {
+    /// Returns what the first bytes of a file look like, which begin with these lines.
+    pub(crate) fn of(bytes: &[u8], lines: &[&[u8]]) -> Option<Self> {
+        if let Some((_, look)) = MAGIC.iter().find(|(magic, _)| bytes.starts_with(magic)) {
+            return Some(*look);
+        }
+        let start = bytes.get(..bytes.len().min(4096)).unwrap_or_default();
+        let zeros = start.iter().filter(|byte| **byte == 0).count();
+        if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || zeros * 5 > start.len() * 2 {
+            return Some(Self::Utf16);
+        }
+        let odd = start.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()).count();
+        if zeros > 0 || odd * 10 > start.len() {
+            return Some(Self::Data("binary data"));
+        }
+        let first = lines.iter().map(|line| line.trim_ascii()).find(|line| !line.is_empty())?;
+        if first.starts_with(b"<") && !first.get(1).is_some_and(u8::is_ascii_digit) {
+            return Some(Self::Markup);
+        }
+        if first.starts_with(b"[{") || matches!(first, b"[" | b"{" | b"[ {") {
+            return Some(Self::Json);
+        }
+        let pairs = first.split(|byte| *byte == b' ').filter(|word| is_pair(word)).count();
+        if pairs > 2 {
+            return Some(Self::Logfmt);
+        }
+        let is_columns = |separator: &&char| {
+            let count = |line: &[u8]| line.iter().filter(|byte| char::from(**byte) == **separator).count();
+            let is_alike = |line: &&[u8]| line.is_empty() || count(line) == count(first);
+            count(first) > 1 && first.is_ascii() && lines.iter().all(is_alike)
+        };
+        if let Some(separator) = [';', '|'].iter().find(is_columns) {
+            return Some(Self::Table(*separator));
+        }
+        is_bare_request(first).then_some(Self::BareRequest)
+    }
+}
+
+/// `name=value`
+fn is_pair(word: &[u8]) -> bool {
+    let Some(at) = word.iter().position(|byte| *byte == b'=').filter(|at| *at > 0) else { return false };
+    word.iter().take(at).all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(byte))
+}
+
+/// ` GET /path HTTP/1.1` without a quote before its method.
+fn is_bare_request(line: &[u8]) -> bool {
+    let mut words = line
+        .split(|byte| *byte == b' ')
+        .skip_while(|word| word.len() < 3 || !word.iter().all(u8::is_ascii_uppercase));
+    words.next().is_some() && words.nth(1).is_some_and(|version| version.starts_with(b"HTTP/"))
+}
+
+/// What to do.
+impl fmt::Display for Look {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Utf16 => f.write_str(
+                "it looks like UTF-16, and only UTF-8 is read: iconv -f UTF-16 -t UTF-8 FILE | tollgate ... -",
+            ),
+            Self::Data(kind) => write!(f, "it looks like {kind}"),
+            Self::Compressed(program) => {
+                write!(f, "it is compressed twice: {program} FILE | tollgate ... -")
+            }
+            Self::Markup => f.write_str("it looks like HTML or XML"),
+            Self::Json => f.write_str(
+                "it looks like JSON over several lines, and an object has to be on one line: jq -c '.[]?' FILE | tollgate ... -",
+            ),
+            Self::Logfmt => f.write_str(
+                "it looks like logfmt, which has no format of its own; write its lines out, such as --format \
+                 'time=$time_iso8601 ip=$remote_addr method=$request_method path=$request_uri status=$status'",
+            ),
+            Self::Table(separator) => write!(
+                f,
+                "it looks like a table with {separator} between its columns, and only commas and tabs are read: \
+                 tr '{separator}' '\\t' < FILE | tollgate ... -"
+            ),
+            Self::BareRequest => f.write_str(
+                "its requests have no quotes; write its lines out, such as --format '$remote_addr [$time_iso8601] $request \
+                 $status'",
+            ),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_are_told_by_their_first_bytes() {
+        let utf16: Vec<u8> = "192.0.2.1 - -".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let cases: [(&[u8], Option<Look>); 16] = [
+            (b"\x89PNG\r\n\x1a\n", Some(Look::Data("an image (PNG)"))),
+            (b"\x1f\x8b\x08", Some(Look::Compressed("zcat"))),
+            (&utf16, Some(Look::Utf16)),
+            (b"\xff\xfe1\0", Some(Look::Utf16)),
+            (b"a\0b\x01\x02\x03cdefg", Some(Look::Data("binary data"))),
+            (b"<!doctype html>\n<p>", Some(Look::Markup)),
+            (b"<134>Nov 23 16:00:00 host a: b", None),
+            (b"[\n  {\n", Some(Look::Json)),
+            (b"{\n  \"a\": 1\n}", Some(Look::Json)),
+            (b"time=2026 level=info path=/a", Some(Look::Logfmt)),
+            (b"GET /a?b=c&d=e&f=g x=1", None),
+            (b"time;ip;path\n2026;1;/", Some(Look::Table(';'))),
+            (b"time|ip|path\n2026|1|/", Some(Look::Table('|'))),
+            (b"time;ip;path\n2026;1", None),
+            (b"192.0.2.1 [2026-05-24T10:00:00Z] GET /a HTTP/1.1 200", Some(Look::BareRequest)),
+            (b"192.0.2.1 [2026-05-24T10:00:00Z] \"GET /a HTTP/1.1\" 200", None),
+        ];
+        for (bytes, expected) in cases {
+            let lines: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
+            assert_eq!(Look::of(bytes, &lines), expected, "{}", bytes.escape_ascii());
+        }
+    }
+}
