@@ -99,6 +99,7 @@ impl Draft {
             }
             Meaning::Method => self.field(plan, Field::Method, text, escape),
             Meaning::Path => self.field(plan, Field::Path, text, escape),
+            Meaning::Route => self.field(plan, Field::Path, route(text), escape),
             Meaning::Query => {
                 self.field(plan, Field::Query, text.strip_prefix(b"?").unwrap_or(text), escape);
             }
@@ -206,11 +207,13 @@ impl Draft {
             Some(at) if target.get(at + 1..).is_some_and(|last| last.starts_with(b"HTTP/")) => at,
             _ => target.len(),
         };
+        let target = target.get(..end).unwrap_or_default();
+        let skipped = if target.starts_with(b"/") { 0 } else { end - route(target).len() };
         let start = span.start();
         if plan.wants(Field::Method) {
             self.set(Field::Method as usize, Span::new(start, start + blank));
         }
-        self.take_target(plan, Span::new(start + blank + 1, start + blank + 1 + end));
+        self.take_target(plan, Span::new(start + blank + 1 + skipped, start + blank + 1 + end));
     }
 
     /// Splits `/path?query`, or a whole URL, which is in the record already. Returns the path. The query and the host are
@@ -383,4 +386,13 @@ impl Draft {
 /// Whether this is an array of strings. In a string, quotes are escaped.
 fn is_array(text: &[u8]) -> bool {
     text.strip_prefix(b"[").is_some_and(|rest| rest.trim_ascii_start().starts_with(b"\""))
+}
+
+/// The path of a route's key, as of Amazon's API Gateway: `GET /pets/{id}` or `/pets`. `$default` has none.
+fn route(key: &[u8]) -> &[u8] {
+    let path = match memchr(b' ', key) {
+        Some(blank) if key.iter().take(blank).all(u8::is_ascii_uppercase) => key.get(blank + 1..),
+        _ => Some(key),
+    };
+    path.filter(|path| *path != b"$default").unwrap_or_default()
 }

@@ -18,6 +18,8 @@ pub(crate) enum Meaning {
     /// `/path?query`, or a whole URL.
     Target,
     Path,
+    /// `GET /pets/{id}`, or `$default`, which is no path.
+    Route,
     Query,
     Host,
     User,
@@ -59,7 +61,7 @@ impl Meaning {
             Self::RequestLine => METHOD | PATH | QUERY,
             Self::Method => METHOD,
             Self::Target => PATH | QUERY,
-            Self::Path => PATH,
+            Self::Path | Self::Route => PATH,
             Self::Query => QUERY,
             Self::Host => 1 << 5,
             Self::User => 1 << 6,
@@ -113,6 +115,7 @@ pub(crate) const NGINX: Names = &[
     ("begin_iso", Time(Iso, Begin)),
     ("some_clf", Time(Clf, Unknown)),
     ("peer", Peer),
+    ("route_key", Route),
 ];
 
 /// Directives of Apache's `LogFormat`, without `%`. Patterns of `%{...}t` are read apart.
@@ -264,19 +267,45 @@ pub(crate) const TRAEFIK: Names = &[
     ("/Duration", Duration(Unit::Nanos)),
 ];
 
-/// Envoy's JSON with the names of its documentation and of Istio.
+/// Envoy's JSON: with the names of its documentation and of Istio's default
+/// (<https://istio.io/latest/docs/tasks/observability/logs/access-log/>), of Envoy Gateway's default
+/// (<https://gateway.envoyproxy.io/docs/tasks/observability/proxy-accesslog/>), and the time of Contour's.
 pub(crate) const ENVOY: Names = &[
     ("/start_time", Time(Iso, Begin)),
+    ("/@timestamp", Time(Iso, Begin)),
     ("/downstream_remote_address", Address),
     ("/method", Method),
     ("/path", Target),
+    ("/x-envoy-origin-path", Target),
     ("/authority", Host),
+    ("/:authority", Host),
     ("/user_agent", UserAgent),
+    ("/user-agent", UserAgent),
     ("/referer", Referer),
     ("/x_forwarded_for", Forwarded),
+    ("/x-forwarded-for", Forwarded),
     ("/response_code", Status),
     ("/bytes_sent", Sent),
     ("/duration", Duration(Unit::Millis)),
+];
+
+/// The JSON that the console of Amazon's API Gateway suggests, for REST
+/// (<https://docs.aws.amazon.com/apigateway/latest/developerguide/set-up-access-logging.html>) and for HTTP
+/// (<https://docs.aws.amazon.com/apigateway/latest/developerguide/http-api-logging.html>).
+pub(crate) const API_GATEWAY: Names = &[
+    ("/requestTimeEpoch", Time(Unix, Begin)),
+    ("/requestTime", Time(Clf, Begin)),
+    ("/ip", Address),
+    ("/sourceIp", Address),
+    ("/user", User),
+    ("/httpMethod", Method),
+    ("/path", Target),
+    ("/resourcePath", Path),
+    ("/routeKey", Route),
+    ("/domainName", Host),
+    ("/userAgent", UserAgent),
+    ("/status", Status),
+    ("/responseLength", Sent),
 ];
 
 /// Cloudflare's Logpush of HTTP requests.

@@ -300,6 +300,8 @@ impl Fields {
         let place = names.iter().position(|name| name == client).unwrap_or(0);
         let is_other = |(at, name): (usize, &&str)| match meaning(name) {
             Some(Meaning::User) => true,
+            // The addresses of servers, of which formats say so.
+            None if name.starts_with("upstream") || *name == "local" => false,
             None => at < place || ["ident", "l"].contains(name),
             _ => false,
         };

@@ -5,7 +5,7 @@ use super::table::Style;
 use super::template::{Tail, Template};
 use super::{Format, FormatError, Shape, apache, nginx};
 use crate::escape::Escape;
-use crate::meaning::{CADDY, CLOUDFLARE, ENVOY, GOOGLE, Names, TRAEFIK, USUAL};
+use crate::meaning::{API_GATEWAY, CADDY, CLOUDFLARE, ENVOY, GOOGLE, Names, TRAEFIK, USUAL};
 use crate::plan::Dialect;
 
 /// A known format.
@@ -90,15 +90,33 @@ pub(crate) const ROWS: &[Row] = &[
     Row::new("caddy", CADDY_OBJECTS),
     Row::new("traefik-json", objects(TRAEFIK, |name| Some(format!("/request_{}", capitals(name))))),
     Row::new("envoy-json", objects(ENVOY, |name| Some(name.to_ascii_lowercase().replace('-', "_")))),
+    Row::new("api-gateway", objects(API_GATEWAY, |_| None)),
     Row::new("cloudflare", objects(CLOUDFLARE, |name| Some(format!("/RequestHeaders/{}", name.to_ascii_lowercase())))),
     Row::new("google", objects(GOOGLE, |_| None)),
     Row::new("json", USUAL_OBJECTS),
     Row::new("w3c", Text::Table(Style::W3c)),
+    // <https://docs.aws.amazon.com/elasticloadbalancing/latest/application/load-balancer-access-logs.html>. What it has got
+    // since, up to the transformed host and path, comes after these.
     Row::new(
         "alb",
         Text::Nginx(
             r#"$type $end $elb $peer $target $t1 $t2 $t3 $status $s2 $received $bytes_sent "$request" "$http_user_agent" $cipher $protocol $group "$trace" "$domain" "$certificate" $priority $begin_iso"#,
             Escape::Backslash,
+        ),
+    ),
+    // What the console of Amazon's API Gateway suggests as CSV, for REST and for HTTP. Its CLF is `common`.
+    Row::new(
+        "api-gateway-csv",
+        Text::Nginx(
+            "$remote_addr,$caller,$remote_user,$begin_clf,$request_method,$uri,$protocol,$status,$bytes_sent,$id,$extended_id",
+            Escape::None,
+        ),
+    ),
+    Row::new(
+        "api-gateway-http-csv",
+        Text::Nginx(
+            "$remote_addr,$begin_clf,$request_method,$route_key,$protocol,$status,$bytes_sent,$id",
+            Escape::None,
         ),
     ),
     Row::new(
@@ -118,13 +136,17 @@ pub(crate) const ROWS: &[Row] = &[
     )
     // What its scripts ask other servers is logged with the requests of clients.
     .without("frontend", b"<HTTPCLIENT>"),
+    // <https://istio.io/latest/docs/tasks/observability/logs/access-log/>. The client is third from the end: inside of a
+    // mesh, there is no X-Forwarded-For.
     Row::new(
         "istio",
         Text::Nginx(
-            r#"[$begin_iso] "$request" $status $flags $details $end "$failure" $received $bytes_sent $duration $upstream_time "$http_x_forwarded_for" "$http_user_agent" "$id" "$http_host" "$upstream""#,
+            r#"[$begin_iso] "$request" $status $flags $details $end "$failure" $received $bytes_sent $duration $upstream_time "$http_x_forwarded_for" "$http_user_agent" "$id" "$http_host" "$upstream" $upstream_cluster $upstream_local $local $peer $requested_host $route"#,
             Escape::None,
         ),
     ),
+    // The default of Envoy, whose last entry of X-Forwarded-For is the address that it has heard from:
+    // <https://www.envoyproxy.io/docs/envoy/latest/configuration/observability/access_log/usage#default-format-string>.
     Row::new(
         "envoy",
         Text::Nginx(

@@ -86,7 +86,7 @@ h.example - - [10/Oct/2000:13:55:39 -0700] "-" 408 - "-" "-"
         text: r#"[2020-11-25T21:26:18.409Z] "GET /status/418 HTTP/1.1" 418 - via_upstream - "-" 0 135 3 1 "-" "curl/7.73.0-DEV" "84961386-6d84-929d-98bd-c5aee93b5c88" "httpbin:8000" "127.0.0.1:80" inbound|8000|| 127.0.0.1:41854 10.44.1.27:80 10.44.1.23:37652 outbound default
 "#,
         requests: &[
-            "2020-11-25T21:26:18.409Z - GET /status/418 418 135 host=httpbin:8000 agent=curl/7.73.0-DEV",
+            "2020-11-25T21:26:18.409Z 10.44.1.23 GET /status/418 418 135 host=httpbin:8000 agent=curl/7.73.0-DEV",
         ],
     },
     Case {
@@ -95,10 +95,12 @@ h.example - - [10/Oct/2000:13:55:39 -0700] "-" 408 - "-" "-"
         precision: Precision::Micros,
         text: r#"http 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.000 0.001 0.000 200 200 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - - arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067 "Root=1-58337262-36d228ad5d99923122bbe354" "-" "-" 0 2018-07-02T22:22:48.364000Z "forward" "-" "-" "10.0.0.1:80" "200" "-" "-"
 h2 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 [2001:db8::1]:48160 - -1 -1 -1 502 - 5 257 "GET https://10.0.2.105:773?a=b HTTP/2.0" "-" ECDHE TLSv1.2 - "Root=1" "api.example.com" "session-reused" 1 2018-07-02T22:22:49.364000Z "forward" "-" "-" "-" "-" "-" "-" TID_new
+grpcs 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.0.2.7:48160 10.0.0.1:80 0.001 0.002 0.000 200 200 5 257 "POST https://api.example.com:443/a HTTP/2.0" "-" ECDHE TLSv1.2 - "Root=1" "api.example.com" "-" 1 2018-07-02T22:22:50.364000Z "waf,forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_1234abcd "other.example" "/b?c" "TransformSuccess"
 "#,
         requests: &[
             "2018-07-02T22:22:48.364Z 192.168.131.39 GET / 200 366 host=www.example.com:80 agent=curl/7.46.0",
             "2018-07-02T22:22:49.364Z 2001:db8::1 GET /?a=b 502 257 host=10.0.2.105:773",
+            "2018-07-02T22:22:50.364Z 192.0.2.7 POST /a 200 257 host=api.example.com:443",
         ],
     },
     Case {
@@ -138,6 +140,77 @@ h2 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 [2001:db8::1
         text: r#"{"start_time":"2026-11-23T16:00:00.250Z","method":"GET","path":"/a","response_code":200,"bytes_sent":5,"duration":3,"downstream_remote_address":"192.0.2.7:4711","x_forwarded_for":null,"authority":"a.example","user_agent":"curl/8"}
 "#,
         requests: &["2026-11-23T16:00:00.25Z 192.0.2.7 GET /a 200 5 host=a.example agent=curl/8"],
+    },
+    // Istio's JSON inside of a mesh, by its documentation.
+    Case {
+        format: "envoy-json",
+        instant: Instant::Begin,
+        precision: Precision::Millis,
+        text: r#"{"authority":"httpbin:8000","bytes_received":0,"bytes_sent":135,"connection_termination_details":null,"downstream_local_address":"10.44.1.27:80","downstream_remote_address":"10.44.1.23:37652","duration":3,"method":"GET","path":"/status/418","protocol":"HTTP/1.1","request_id":"84961386-6d84-929d-98bd-c5aee93b5c88","requested_server_name":"outbound_.8000_._.httpbin.foo.svc.cluster.local","response_code":418,"response_code_details":"via_upstream","response_flags":"-","route_name":"default","start_time":"2020-11-25T21:26:18.409Z","upstream_cluster":"inbound|8000||","upstream_host":"127.0.0.1:80","upstream_local_address":"127.0.0.1:41854","upstream_service_time":"1","upstream_transport_failure_reason":null,"user_agent":"curl/7.73.0-DEV","x_forwarded_for":null}
+"#,
+        requests: &[
+            "2020-11-25T21:26:18.409Z 10.44.1.23 GET /status/418 418 135 host=httpbin:8000 agent=curl/7.73.0-DEV",
+        ],
+    },
+    // Envoy Gateway's default, by its documentation.
+    Case {
+        format: "envoy-json",
+        instant: Instant::Begin,
+        precision: Precision::Millis,
+        text: r#"{"start_time":"2026-11-23T16:00:00.250Z","method":"GET","x-envoy-origin-path":"/a?b=c","protocol":"HTTP/1.1","response_code":200,"response_flags":"-","response_code_details":"via_upstream","connection_termination_details":null,"upstream_transport_failure_reason":null,"bytes_received":0,"bytes_sent":446,"duration":3,"x-envoy-upstream-service-time":null,"x-forwarded-for":"192.0.2.7","user-agent":"curl/8","x-request-id":"b4","":"-",":authority":"www.example.com","upstream_host":"10.244.0.7:3000","upstream_cluster":"httproute/default/backend/rule/0","upstream_local_address":"10.244.0.8:50000","downstream_local_address":"10.244.0.8:10080","downstream_remote_address":"192.0.2.7:4711","requested_server_name":null,"route_name":"httproute/default/backend/rule/0/match/0/www_example_com"}
+"#,
+        requests: &["2026-11-23T16:00:00.25Z 192.0.2.7 GET /a?b=c 200 446 host=www.example.com agent=curl/8"],
+    },
+    // Amazon's API Gateway: what the console suggests for REST and for HTTP.
+    Case {
+        format: "api-gateway",
+        instant: Instant::Begin,
+        precision: Precision::Seconds,
+        text: r#"{ "requestId":"a1", "extendedRequestId":"b2=", "ip": "192.0.2.7", "caller":"-", "user":"-", "requestTime":"23/Nov/2026:16:00:00 +0000", "httpMethod":"GET","resourcePath":"/pets/{id}", "status":"200","protocol":"HTTP/1.1", "responseLength":"615" }
+{ "requestId":"a2", "ip": "2001:db8::1", "requestTime":"23/Nov/2026:16:00:01 +0000", "httpMethod":"GET","routeKey":"GET /pets", "status":"404","protocol":"HTTP/1.1", "responseLength":"23" }
+{ "requestId":"a3", "ip": "192.0.2.8", "requestTime":"23/Nov/2026:16:00:02 +0000", "httpMethod":"POST","routeKey":"$default", "status":"200","protocol":"HTTP/1.1", "responseLength":"-" }
+"#,
+        requests: &[
+            "2026-11-23T16:00:00.5Z 192.0.2.7 GET /pets/{id} 200 615",
+            "2026-11-23T16:00:01.5Z 2001:db8::1 GET /pets 404 23",
+            "2026-11-23T16:00:02.5Z 192.0.2.8 POST - 200 -",
+        ],
+    },
+    Case {
+        format: "common",
+        instant: Instant::Unknown,
+        precision: Precision::Seconds,
+        text: r#"192.0.2.7 AIDAEXAMPLE me [23/Nov/2026:16:00:00 +0000] "GET /pets/{id} HTTP/1.1" 200 615 a1 b2=
+192.0.2.7 - - [23/Nov/2026:16:00:01 +0000] "GET GET /pets HTTP/1.1" 404 23 a2
+192.0.2.8 - - [23/Nov/2026:16:00:02 +0000] "POST $default HTTP/1.1" 200 - a3
+"#,
+        requests: &[
+            "2026-11-23T16:00:00.5Z 192.0.2.7 GET /pets/{id} 200 615 user=me",
+            "2026-11-23T16:00:01.5Z 192.0.2.7 GET /pets 404 23",
+            "2026-11-23T16:00:02.5Z 192.0.2.8 POST - 200 -",
+        ],
+    },
+    Case {
+        format: "api-gateway-csv",
+        instant: Instant::Begin,
+        precision: Precision::Seconds,
+        text: "192.0.2.7,-,me,23/Nov/2026:16:00:00 +0000,GET,/pets/{id},HTTP/1.1,200,615,a1,b2=\n\
+            2001:db8::1,-,-,23/Nov/2026:16:00:01 +0000,POST,/pets,HTTP/2.0,201,-,a2,b3=\n",
+        requests: &[
+            "2026-11-23T16:00:00.5Z 192.0.2.7 GET /pets/{id} 200 615 user=me",
+            "2026-11-23T16:00:01.5Z 2001:db8::1 POST /pets 201 -",
+        ],
+    },
+    Case {
+        format: "api-gateway-http-csv",
+        instant: Instant::Begin,
+        precision: Precision::Seconds,
+        text: "192.0.2.7,23/Nov/2026:16:00:00 +0000,GET,GET /pets,HTTP/1.1,200,615,a1\n\
+            192.0.2.8,23/Nov/2026:16:00:01 +0000,POST,$default,HTTP/2.0,201,-,a2\n",
+        requests: &[
+            "2026-11-23T16:00:00.5Z 192.0.2.7 GET /pets 200 615",
+            "2026-11-23T16:00:01.5Z 192.0.2.8 POST - 201 -",
+        ],
     },
     Case {
         format: "cloudflare",
