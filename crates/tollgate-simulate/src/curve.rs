@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::Histogram;
-use crate::suggest::bound;
+use crate::suggest::{bound, rounded_up};
 
 /// Limits for which a calculated curve has a point, at most.
 const MAX_POINTS: usize = 60;
@@ -20,9 +20,12 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// The limit at which the curve bends most, on logarithmic axes: a visual mark, not a recommendation.
     pub knee: Option<u64>,
-    /// The smallest limit that, with a confidence of 95 %, denies at most one client in 1,000. `None` if there are too
-    /// few clients for a number.
+    /// The limit that `suggest` would give for all of these requests: with a confidence of 95 %, it denies at most the share
+    /// of clients in [`suggested_budget`](Self::suggested_budget), and it is rounded up to 1, 2, 3 or 5 times a power of ten.
+    /// `None` if there are fewer than five clients.
     pub suggested: Option<u64>,
+    /// One client in 1,000, or else the least share that so many clients can prove.
+    pub suggested_budget: Option<f64>,
 }
 
 /// The origin of a curve's points.
@@ -104,15 +107,18 @@ impl Curve {
                 total_denied_clients: total_clients(limit),
             }
         };
-        let points: Vec<Point> = limits(maxima.max().unwrap_or(0), today).into_iter().map(point).collect();
-        let suggested = bound::suggested(maxima, bound::BUDGET);
-        Self { basis: Basis::Calculated, today, knee: knee(&points), points, suggested }
+        let suggested_budget = bound::provable(maxima.count(), bound::BUDGET);
+        let suggested = suggested_budget.and_then(|budget| bound::suggested(maxima, budget)).map(rounded_up);
+        let marked = [Some(today).filter(|today| *today > 0), suggested];
+        let limits = limits(maxima.max().unwrap_or(0), marked.into_iter().flatten());
+        let points: Vec<Point> = limits.into_iter().map(point).collect();
+        Self { basis: Basis::Calculated, today, knee: knee(&points), points, suggested, suggested_budget }
     }
 
     /// A curve of points that the engine found, in any order.
     pub(crate) fn tried(mut points: Vec<Point>, today: u64) -> Self {
         points.sort_unstable_by_key(|point| point.limit);
-        Self { basis: Basis::Tried, today, points, knee: None, suggested: None }
+        Self { basis: Basis::Tried, today, points, knee: None, suggested: None, suggested_budget: None }
     }
 
     /// Returns the denials of this limit, if the curve has a point there.
@@ -122,8 +128,8 @@ impl Curve {
     }
 }
 
-/// All limits up to the one that denies nothing; if they are many, some at about equal ratios.
-fn limits(max: u64, today: u64) -> Vec<u64> {
+/// All limits up to the one that denies nothing, and those that have a mark; if they are many, some at about equal ratios.
+fn limits(max: u64, marked: impl IntoIterator<Item = u64>) -> Vec<u64> {
     let max = max.max(1);
     let mut limits: Vec<u64> = if max <= MAX_POINTS as u64 {
         (1..=max).collect()
@@ -132,9 +138,7 @@ fn limits(max: u64, today: u64) -> Vec<u64> {
         let places = 0..MAX_POINTS as i32 - 2;
         places.map(|place| (step.powi(place).round() as u64).clamp(1, max)).chain([max]).collect()
     };
-    if today > 0 {
-        limits.push(today);
-    }
+    limits.extend(marked);
     limits.sort_unstable();
     limits.dedup();
     limits
@@ -167,9 +171,9 @@ mod tests {
 
     #[test]
     fn limits_hold_todays_and_the_one_that_denies_nothing() {
-        assert_eq!(limits(3, 5), [1, 2, 3, 5]);
-        assert_eq!(limits(0, 0), [1]);
-        let many = limits(1_000_000, 77);
+        assert_eq!(limits(3, [5]), [1, 2, 3, 5]);
+        assert_eq!(limits(0, []), [1]);
+        let many = limits(1_000_000, [77]);
         assert!(many.len() <= MAX_POINTS && many.contains(&77) && many.contains(&1_000_000), "{many:?}");
         assert!(many.is_sorted() && many.first() == Some(&1));
     }

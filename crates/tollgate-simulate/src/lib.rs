@@ -52,6 +52,7 @@ mod html;
 mod output;
 mod replay;
 mod report;
+mod routes;
 mod shortened;
 pub mod suggest;
 

@@ -64,8 +64,8 @@ fn above(limit: u64) -> f64 {
 }
 
 /// A log of so many clients, each of which comes once, in one minute of ten days. Returns the share of all possible clients
-/// above the bound that is found in it.
-fn share_above_bound(seed: u64, clients: u32, budget: f64) -> Option<f64> {
+/// above the bound that is found in it, and the share that may be above it.
+fn share_above_bound(seed: u64, clients: u32, budget: f64) -> Option<(f64, f64)> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut requests = Vec::new();
     for client in 0..clients {
@@ -74,14 +74,15 @@ fn share_above_bound(seed: u64, clients: u32, budget: f64) -> Option<f64> {
             requests.push((minute + random.i64(0..60), client, "Mozilla/5.0", 200));
         }
     }
-    Some(above(suggest(requests, options(budget)).quota.bound?))
+    let quota = suggest(requests, options(budget)).quota;
+    Some((above(quota.bound?), quota.proven_budget?))
 }
 
 /// How many of so many logs have a bound that covers the truth, and how many have a bound.
 fn covered(logs: u64, seed: u64) -> (usize, usize) {
-    let shares: Vec<f64> =
+    let shares: Vec<(f64, f64)> =
         (seed..seed + logs).filter_map(|seed| share_above_bound(seed, 700, 0.02)).collect();
-    (shares.iter().filter(|share| **share <= 0.02).count(), shares.len())
+    (shares.iter().filter(|(share, _)| *share <= 0.02).count(), shares.len())
 }
 
 /// With a confidence of 95 %. Of 120 logs fewer than 106 would be covered with a chance of 1 in 1,000.
@@ -151,18 +152,42 @@ fn prove() {
     }
 }
 
+/// There was no limit, with the advice to ask for another budget.
 #[test]
-fn too_few_clients_get_no_number_but_are_told_how_many_more_days_it_takes() {
+fn a_log_that_cannot_prove_the_budget_gets_the_limit_that_it_can_prove() {
     let requests = (0..500).map(|client| (i64::from(client) * DAY / 50, client, "Mozilla/5.0", 200));
     let suggestion = suggest(requests.collect(), options(0.001));
     let quota = &suggestion.quota;
-    assert_eq!((quota.bound, quota.limit, quota.held_out, suggestion.policy()), (None, None, None, None));
-    assert_eq!(quota.clients_needed, clients_needed(0.001));
-    // 350 clients in ten days, of 2,995: some 75 days more.
+    assert_eq!((quota.bound, quota.limit), (Some(1), Some(1)));
+    assert_eq!((suggestion.budget, quota.clients_needed), (0.001, clients_needed(0.001)));
+    // 348 clients in seven days: all of them stay below the quantile 1 - 1/116 with a chance of 4.9 %.
+    assert_eq!((quota.fitted_clients, quota.proven_budget), (348, Some(1.0 / 116.0)));
+    assert!((115_f64 / 116.0).powi(348) <= 0.05 && (116_f64 / 117.0).powi(348) > 0.05);
+    // Of 2,995: some 75 days more.
     assert!((70..=85).contains(&quota.more_days.unwrap()), "{quota:?}");
     let text = suggestion.to_string();
-    assert!(text.contains("No limit for 1m"), "{suggestion}");
-    assert!(text.contains("There are enough of them for `--budget 0.86%`"), "{suggestion}");
+    let expected = "This log can prove a limit for 1 client in 116, not for 0.1 %: that needs 2,995 clients, and about the first \
+                    70 % of the period has 348.";
+    assert!(text.contains(expected) && text.contains("76 days more would be enough"), "{text}");
+    assert!(suggestion.policy().unwrap().contains(&format!("# {expected}\n")), "{suggestion}");
+}
+
+/// A budget that follows from the number of clients alone is proven as often as one that was asked for.
+#[test]
+fn bounds_hold_at_the_budget_that_few_clients_prove() {
+    let logs: Vec<(f64, f64)> = (1..=120).filter_map(|seed| share_above_bound(seed, 300, 0.001)).collect();
+    assert!(logs.iter().all(|(_, proven)| (1.0 / 80.0..1.0 / 60.0).contains(proven)), "{logs:?}");
+    let held = logs.iter().filter(|(share, proven)| share <= proven).count();
+    assert!((106..120).contains(&held), "{held} of 120");
+}
+
+#[test]
+fn four_clients_prove_nothing() {
+    let requests = (0..5).map(|client| (i64::from(client) * 2 * DAY, client, "Mozilla/5.0", 200));
+    let suggestion = suggest(requests.collect(), options(0.001));
+    let quota = &suggestion.quota;
+    assert_eq!((quota.bound, quota.limit, quota.held_out, suggestion.policy()), (None, None, None, None));
+    assert!(suggestion.to_string().contains("No limit for 1m\n  About the first 70 %"), "{suggestion}");
 }
 
 #[test]
@@ -184,11 +209,11 @@ fn a_limit_that_is_round_already_is_not_said_to_be_rounded() {
             .flat_map(move |(second, client)| (0..times).map(move |_| (second, client, "Mozilla/5.0", 200)))
             .collect()
     };
-    let [round, rounded] = [1, 3].map(|times| suggest(requests(times), options(0.01)));
+    let [round, rounded] = [1, 4].map(|times| suggest(requests(times), options(0.01)));
     assert_eq!((round.quota.bound, round.quota.limit), (Some(1), Some(1)));
     assert!(!round.to_string().contains("rounded up"), "{round}");
-    assert_eq!((rounded.quota.bound, rounded.quota.limit), (Some(3), Some(5)));
-    assert!(rounded.to_string().contains("rounded up from 3\n"), "{rounded}");
+    assert_eq!((rounded.quota.bound, rounded.quota.limit), (Some(4), Some(5)));
+    assert!(rounded.to_string().contains("rounded up from 4\n"), "{rounded}");
 }
 
 /// 70 % of a period that a wrong clock made decades long had all requests: the limit was tried on one client, or found in
@@ -219,7 +244,7 @@ fn a_wrong_clock_does_not_move_the_held_out_part() {
     let mut few: Vec<_> = usual.into_iter().step_by(25).collect();
     few.push((-MONDAY / 1_000, 9_999, "Mozilla/5.0", 200));
     let quota = suggest(few, options(0.01)).quota;
-    assert_eq!(quota.bound, None);
+    assert!(quota.proven_budget.unwrap() > 0.01, "{quota:?}");
     assert!((8..=12).contains(&quota.more_days.unwrap()), "{quota:?}");
 }
 

@@ -102,8 +102,8 @@ pub struct SimulateArgs {
 #[derive(Debug, clap::Args)]
 #[command(
     after_help = "The limit is computed from about the first 70 % of the period and tried on the rest. If there are too \
-                        few clients for the budget, no limit is suggested: the status is 3, and the text says what would be \
-                        enough.\n\n\
+                        few clients for the budget, it is computed for the least budget that they can prove, and the text \
+                        says so. With fewer than five clients there is no limit, and the status is 3.\n\n\
                         Names of clients are printed on a terminal. Everywhere else they are replaced by digests, unless \
                         --show-keys is given."
 )]

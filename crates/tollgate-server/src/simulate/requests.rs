@@ -346,6 +346,7 @@ fn hit<'a>(request: &Request<'a>, wanted: &'a [Wanted], seen: &mut [bool]) -> Hi
         attributes,
         status: request.status(),
         user_agent: request.user_agent(),
+        method: request.method(),
         path: request.path(),
         damaged,
     }

@@ -841,16 +841,33 @@ fn a_suggestion_is_a_file_that_the_service_takes() {
     }
 }
 
+/// There was no limit, and the status was 3.
 #[test]
-fn too_few_clients_give_no_suggestion() {
+fn few_clients_give_the_limit_that_they_prove() {
     let folder = Folder::new();
     ten_days(&folder);
-    let (status, said, _) = folder.run(&["suggest", "days.log"]);
-    assert_eq!(status, Some(3));
-    assert!(said.contains("No limit for 1m") && said.contains("2,995 clients"), "{said}");
-    let (status, said, error) = folder.run(&["suggest", "days.log", "--yaml"]);
-    assert_eq!((status, said.as_str()), (Some(3), ""), "{error}");
+    let (status, said, error) = folder.run(&["suggest", "days.log"]);
+    assert_eq!(status, Some(0), "{error}");
+    assert!(said.contains("Limit 10/1m\n  This log can prove a limit for 1 client in "), "{said}");
+    assert!(said.contains("2,995 clients"), "{said}");
+    let (status, policy, _) = folder.run(&["suggest", "days.log", "--yaml"]);
+    assert_eq!(status, Some(0));
+    assert!(policy.contains("# This log can prove a limit for 1 client in "), "{policy}");
+    folder.write("suggested.yaml", &policy);
+    assert_eq!(folder.run(&["check-config", "suggested.yaml", "--deny-warnings"]).0, Some(0), "{policy}");
+    let (_, said, _) = folder.run(&["suggest", "days.log", "--json"]);
+    let said: Value = serde_json::from_str(&said).unwrap();
+    assert_eq!(said["budget"].as_f64(), Some(0.001));
+    assert!(said["quota"]["proven_budget"].as_f64().unwrap() > 0.001, "{said}");
     assert_eq!(folder.run(&["suggest", "days.log", "--budget", "60%"]).0, Some(2));
+}
+
+#[test]
+fn two_clients_give_no_suggestion() {
+    let folder = Folder::new();
+    let (status, said, error) = folder.run(&["suggest", "access.log", "--yaml"]);
+    assert_eq!((status, said.as_str()), (Some(3), ""), "{error}");
+    assert!(error.contains("No limit for 1m"), "{error}");
 }
 
 /// What the guide shows is what a reader gets, apart from the lines that it leaves out.

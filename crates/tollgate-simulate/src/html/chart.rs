@@ -109,11 +109,7 @@ pub(super) fn curve(id: &str, title: &str, curve: &Curve) -> String {
 
 /// Explains the marks on the chart in sentences.
 fn explained(curve: &Curve) -> String {
-    let mut said: String = legend(curve).iter().map(|legend| format!(" Marks: {legend}.")).collect();
-    if curve.suggested.is_some() {
-        said += " The suggested limit denies at most 1 client in 1,000, with 95 % confidence.";
-    }
-    said
+    legend(curve).iter().map(|legend| format!(" Marks: {legend}.")).collect()
 }
 
 /// A square for each hour of the week; the darker, the more.

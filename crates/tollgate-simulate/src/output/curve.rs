@@ -5,10 +5,13 @@ use std::fmt;
 use super::number::grouped;
 use super::table::Table;
 use crate::report::PolicyReport;
-use crate::{Basis, Curve, Point, percent};
+use crate::{Basis, Curve, Point, percent, share_of_clients};
 
 /// Limits of a curve that are shown.
 const SHOWN: usize = 12;
+
+/// The characters of all marks together.
+const MARKS: usize = "today, suggested, knee".len();
 
 pub(super) fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fmt::Result {
     if curve.points.len() < 2 {
@@ -35,7 +38,7 @@ pub(super) fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyRe
             grouped(denied_clients),
             percent(denied_clients, clients),
             format!("{:<20}", bar(denied, most)),
-            marks(curve, limit).join(", "),
+            format!("{:<MARKS$}", marks(curve, limit).join(", ")),
         ]);
     }
     let text = table.left(0).to_string();
@@ -48,11 +51,7 @@ pub(super) fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyRe
 
 /// Returns the marks of a limit on a curve.
 pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
-    let marks = [
-        (Some(curve.today), "today"),
-        (curve.suggested, "at most 1 client in 1,000, with 95 % confidence"),
-        (curve.knee, "knee"),
-    ];
+    let marks = [(Some(curve.today), "today"), (curve.suggested, "suggested"), (curve.knee, "knee")];
     marks.into_iter().filter(|(mark, _)| *mark == Some(limit)).map(|(_, name)| name).collect()
 }
 
@@ -60,7 +59,13 @@ pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
 pub(crate) fn legend(curve: &Curve) -> Option<String> {
     let today = curve.at(curve.today).map(|_| "today is the limit in the replayed policies");
     let knee = curve.knee.map(|_| "knee is where the curve bends most; it is not a recommendation");
-    let said: Vec<&str> = today.into_iter().chain(knee).collect();
+    let suggested = curve.suggested_budget.filter(|_| curve.suggested.is_some()).map(|budget| {
+        format!(
+            "suggested denies at most {} of clients, with a confidence of 95 %, and is rounded up",
+            share_of_clients(budget)
+        )
+    });
+    let said: Vec<&str> = today.into_iter().chain(suggested.as_deref()).chain(knee).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 

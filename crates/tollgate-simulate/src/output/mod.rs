@@ -5,6 +5,7 @@ mod markdown;
 pub(crate) mod number;
 mod opening;
 mod read;
+mod routes;
 pub(crate) mod table;
 pub(crate) mod text;
 

@@ -8,6 +8,7 @@ use super::Answer;
 use super::curve::curve;
 use super::number::{about, counted, grouped, lasting, most_in_a_window, shares};
 pub(crate) use super::read::read_report;
+use super::routes;
 use super::table::Table;
 use crate::report::{DeniedClient, PolicyReport, QuotaReport, Report, TimeShare};
 use crate::shortened::narrowed;
@@ -33,6 +34,7 @@ impl fmt::Display for Answer {
         }
         span(f, report)?;
         outcome(f, report)?;
+        routes::routes(f, report)?;
         policies(f, report)?;
         for policy in &report.policies {
             for quota in &policy.quotas {
@@ -62,6 +64,15 @@ fn outcome(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
     let about = about(report.one_client_in);
     if *requests == 0 {
         return writeln!(f, "\n{}", Report::NO_REQUEST);
+    }
+    if report.is_overview() {
+        return writeln!(
+            f,
+            "\n{} from {about}{}, on {}.",
+            counted(*requests, "request"),
+            counted(*clients, "client"),
+            counted(report.routes.len() as u64, "route")
+        );
     }
     writeln!(
         f,

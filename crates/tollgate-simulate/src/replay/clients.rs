@@ -139,6 +139,16 @@ impl Clients {
         self.iter().filter(|(_, client)| is_counted(client)).count() as u64
     }
 
+    /// How many requests a client has made.
+    pub(super) fn requests(&self, number: u32) -> u64 {
+        self.0.get(number).map_or(0, |client| client.requests.get())
+    }
+
+    /// A client, by its number.
+    pub(super) fn get(&self, number: u32) -> Option<Client> {
+        self.0.get(number).map(Client::of)
+    }
+
     /// How many requests of a client were denied.
     pub(super) fn denied(&self, number: u32) -> u64 {
         self.0.get(number).map_or(0, |client| client.denied.get())

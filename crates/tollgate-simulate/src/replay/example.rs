@@ -70,7 +70,7 @@ impl Examples {
 }
 
 /// The begin of a text that a stranger wrote. There may be millions of them, each as long as a line of a log.
-fn cut(text: &[u8]) -> Box<str> {
+pub(super) fn cut(text: &[u8]) -> Box<str> {
     let text = String::from_utf8_lossy(text);
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}...", text.get(..end).unwrap_or_default()).into(),

@@ -18,7 +18,7 @@ use super::{Replay, Role, calendar};
 use crate::gate::Askable;
 use crate::output::number::counted;
 use crate::report::{
-    Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, Reason, Report, TimeShare,
+    BusyClient, Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, Reason, Report, TimeShare,
 };
 use crate::{Gate, GateError, code, percent};
 
@@ -35,7 +35,11 @@ impl Replay {
             track.quotas.iter_mut().for_each(|quota| quota.close(one_in));
         }
         noter.all.load.end();
-        noter.figures(decider.policies(), decider.is_comparing())
+        let routes =
+            noter.traffic.as_mut().map(|traffic| traffic.routes.reports(noter.all.load.calendar.zone()));
+        let mut report = noter.figures(decider.policies(), decider.is_comparing());
+        report.routes = routes.unwrap_or_default();
+        report
     }
 
     /// Returns the error of the first gate that names an unknown policy or class, or a value that is not measured: long
@@ -96,6 +100,8 @@ impl Noter {
             ),
             most_denied_on_trial: self.most_denied_on_trial(),
             classes: all.classes.reports(&self.options.classes, one_client_in),
+            routes: Vec::new(),
+            busiest_clients: self.busiest_clients(),
             compared: is_compared.then(|| self.compared(one_client_in)),
             week: self.week(),
             days: self.days(),
@@ -197,6 +203,22 @@ impl Noter {
             start: self.written(start),
             asked,
         })
+    }
+
+    fn busiest_clients(&self) -> Vec<BusyClient> {
+        let busiest = self.traffic.iter().flat_map(|traffic| traffic.clients.iter());
+        let clients = busiest.filter_map(|busiest| {
+            let client = self.all.clients.get(busiest.number)?;
+            Some(BusyClient {
+                client: self.subjects.get(CLIENT)?.name(busiest.number).to_owned(),
+                requests: client.requests,
+                denied: client.denied,
+                first: self.written(client.first),
+                last: self.written(client.last),
+                user_agent: busiest.user_agent.as_deref().map(str::to_owned),
+            })
+        });
+        clients.collect()
     }
 
     fn compared(&self, one_client_in: u64) -> Compared {

@@ -15,7 +15,9 @@ pub struct Hit<'a> {
     pub status: Option<u16>,
     /// The program that sent it, as it named itself. What is not UTF-8 is shown as U+FFFD.
     pub user_agent: Option<&'a [u8]>,
-    /// The requested path, for examples. What is not UTF-8 is shown as U+FFFD.
+    /// The method, for routes.
+    pub method: Option<&'a [u8]>,
+    /// The requested path, for examples and routes. What is not UTF-8 is shown as U+FFFD.
     pub path: Option<&'a [u8]>,
     /// An attribute that decides, and is not UTF-8: the service refuses such a request, and does not count it.
     pub damaged: Option<&'a str>,
@@ -25,6 +27,6 @@ impl<'a> Hit<'a> {
     /// Creates a request with only the attributes for the policies.
     #[must_use]
     pub const fn new(time: Timestamp, attributes: Attributes<'a>) -> Self {
-        Self { time, attributes, status: None, user_agent: None, path: None, damaged: None }
+        Self { time, attributes, status: None, user_agent: None, method: None, path: None, damaged: None }
     }
 }

@@ -40,6 +40,7 @@ mod subjects;
 #[cfg(test)]
 mod tests;
 mod timeline;
+mod traffic;
 
 use std::mem;
 

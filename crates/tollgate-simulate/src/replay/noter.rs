@@ -14,6 +14,7 @@ use super::policy_track::{CLIENT, Noted, Tracks};
 use super::quota_track::Seen;
 use super::rungs::{Rungs, Untried};
 use super::subjects::{Found, Subjects, digest};
+use super::traffic::Traffic;
 use super::{BATCH, Hit, Options, Role};
 
 /// Notes decisions, and tries other limits on the same requests.
@@ -25,6 +26,8 @@ pub(super) struct Noter {
     /// The requests that the rungs have still to decide on; `None` for one without a decision.
     untried: Vec<Option<Untried>>,
     pub(super) all: All,
+    /// Routes and the busiest clients, if they were asked for.
+    pub(super) traffic: Option<Traffic>,
     /// The most memory for the clients of classes, and whether it did not suffice.
     pub(super) max_class_bytes: usize,
     pub(super) is_short_of_class_bytes: bool,
@@ -61,6 +64,7 @@ impl Noter {
             rungs,
             untried: Vec::new(),
             all: All::new(&options),
+            traffic: options.routes.then(|| Traffic::new(options.listed_clients)),
             max_class_bytes: ByClass::MAX_BYTES,
             is_short_of_class_bytes: false,
             options,
@@ -100,6 +104,7 @@ impl Noter {
         let mut request =
             Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
         self.note_all(&mut request, digest, verdict, before);
+        self.note_traffic(&request, digest, verdict);
         match &decided.decision {
             Ok(decision) => {
                 if verdict.is_denied() {
@@ -162,6 +167,18 @@ impl Noter {
         let alone = track.filter(|track| self.tracks.of(*track).is_some_and(|track| track.is_calculable));
         let denier = alone.and_then(Denier::of).unwrap_or_else(Denier::others);
         self.all.clients.note_denier(number, denier);
+    }
+
+    /// Notes whose request this is, and for which route.
+    fn note_traffic(&mut self, request: &Request<'_, '_>, digest: Option<u128>, verdict: Verdict) {
+        let Some(traffic) = &mut self.traffic else { return };
+        let Request { hit, now, .. } = *request;
+        traffic.routes.note(hit, now, digest, verdict.is_denied());
+        let Some(number) = request.numbers.get(CLIENT).copied().flatten().flatten() else { return };
+        let is_new = traffic.clients.note(number, self.all.clients.requests(number), hit.user_agent);
+        if let Some(subjects) = self.subjects.get_mut(CLIENT).filter(|_| is_new) {
+            subjects.remember_name(number, &hit.attributes);
+        }
     }
 
     fn note_policies(
@@ -335,6 +352,7 @@ impl Noter {
             self.all.tried.keep(&kept);
             self.all.tried_examples.keep(&kept);
             self.all.classes.keep(&kept);
+            self.traffic.iter_mut().for_each(|traffic| traffic.clients.keep(&kept));
         }
     }
 

@@ -22,7 +22,7 @@ const NUMBER: u128 = 0xffff_ffff;
 
 impl Default for Numbers {
     fn default() -> Self {
-        Self { slots: vec![0; 1 << 10], count: 0, factor: RandomState::new().hash_one(0) | 1 }
+        Self { slots: vec![0; 1 << 4], count: 0, factor: RandomState::new().hash_one(0) | 1 }
     }
 }
 

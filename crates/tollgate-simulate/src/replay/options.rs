@@ -29,6 +29,8 @@ pub struct Options {
     pub listed_clients: usize,
     /// The classes of clients.
     pub classes: Classes,
+    /// Whether routes and the busiest clients are reported, which needs no policy.
+    pub routes: bool,
 }
 
 impl Default for Options {
@@ -43,6 +45,7 @@ impl Default for Options {
             rungs: 8,
             listed_clients: 20,
             classes: Classes::default(),
+            routes: false,
         }
     }
 }

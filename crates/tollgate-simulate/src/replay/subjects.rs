@@ -45,6 +45,11 @@ impl Subjects {
         &self.identity
     }
 
+    /// Returns how many clients are followed.
+    pub(crate) const fn len(&self) -> usize {
+        self.numbers.len()
+    }
+
     /// Finds the client with this key, or gives it a number.
     pub(crate) fn find(&mut self, digest: u128) -> Found {
         if !is_followed(digest, self.halvings) {

@@ -2,6 +2,7 @@
 
 mod load;
 mod read;
+mod route;
 mod share;
 mod status;
 
@@ -11,7 +12,8 @@ use tollgate_policy::Identity;
 
 pub use self::load::{Peak, PeakLength, PeakReport, Timeline};
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
-pub use self::share::{percent, percentage};
+pub use self::route::{BusyClient, RouteReport, RouteSuggestion, StatusClass};
+pub use self::share::{percent, percentage, share_of_clients};
 pub use self::status::{DeniedStatus, StatusReport};
 use crate::replay::Clientless;
 use crate::shortened::is_told_by;
@@ -63,6 +65,12 @@ pub struct Report {
     /// Requests and clients of each class.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassReport>,
+    /// The routes of requests, the busiest first, if they were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub routes: Vec<RouteReport>,
+    /// The clients with most requests, if routes were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub busiest_clients: Vec<BusyClient>,
     /// The differences from the policies to compare with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub compared: Option<Compared>,
@@ -307,10 +315,17 @@ impl Report {
         self.requests.saturating_sub(self.undecided).saturating_sub(self.unlimited)
     }
 
-    /// Whether a policy matches any of the requests, in whatever role, or some are denied because none does.
+    /// Whether the report is about traffic alone, without any policy.
+    #[must_use]
+    pub const fn is_overview(&self) -> bool {
+        self.policies.is_empty() && self.decided() == 0 && self.undecided == 0 && !self.routes.is_empty()
+    }
+
+    /// Whether a policy matches any of the requests, in whatever role, or some are denied because none does; or whether
+    /// there are requests, if there is no policy.
     #[must_use]
     pub fn has_answer(&self) -> bool {
-        self.decided() > 0 || self.policies.iter().any(|policy| policy.requests > 0)
+        self.is_overview() || self.decided() > 0 || self.policies.iter().any(|policy| policy.requests > 0)
     }
 
     /// The figures of each class: of all policies together, and then of each policy that has matched a request of it.
@@ -336,6 +351,12 @@ impl Report {
             let is_told = |attribute, text: &str| is_of(&self.client, attribute) || is_told_by(&name, text);
             client.user_agent = client.user_agent.take().filter(|text| !is_told("user_agent", text));
             client.path = client.path.take().filter(|text| !is_told("path", text));
+            client.client = hidden(key, &name);
+        }
+        for client in &mut self.busiest_clients {
+            let name = std::mem::take(&mut client.client);
+            let is_told = |text: &str| is_of(&self.client, "user_agent") || is_told_by(&name, text);
+            client.user_agent = client.user_agent.take().filter(|text| !is_told(text));
             client.client = hidden(key, &name);
         }
     }

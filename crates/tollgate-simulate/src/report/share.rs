@@ -38,3 +38,22 @@ pub fn percent(part: u64, all: u64) -> String {
 pub fn percentage(share: f64) -> String {
     format!("{} %", (share * 100.0 * 1e9).round() / 1e9)
 }
+
+/// Writes a budget of clients: as a percentage, or as one in a whole number if that is shorter.
+///
+/// ```
+/// use tollgate_simulate::share_of_clients;
+///
+/// assert_eq!(share_of_clients(0.001), "0.1 %");
+/// assert_eq!(share_of_clients(1.0 / 134.0), "0.75 % (1 in 134)");
+/// ```
+#[must_use]
+pub fn share_of_clients(budget: f64) -> String {
+    let whole = percentage(budget);
+    if whole.len() <= "0.001 %".len() {
+        return whole;
+    }
+    // Rounded up, as a budget is an upper bound.
+    let digit = 10_f64.powf(budget.log10().floor() - 1.0);
+    format!("{} (1 in {:.0})", percentage((budget / digit).ceil() * digit), 1.0 / budget)
+}

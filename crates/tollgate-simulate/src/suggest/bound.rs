@@ -59,11 +59,19 @@ pub fn clients_needed(budget: f64) -> u64 {
     if needed.is_finite() && needed > 0.0 { needed as u64 } else { u64::MAX }
 }
 
-/// Returns the smallest budget that a bound with this many clients can have, rounded up to two digits.
-pub(crate) fn least_budget(clients: u64) -> f64 {
-    let least = -(RISK.ln() / clients as f64).exp_m1();
-    let digit = 10_f64.powf(least.log10().floor() - 1.0);
-    (least / digit).ceil() * digit
+/// Returns the budget that is asked for if a bound with this many clients can have it; otherwise the smallest that it can
+/// have, as one client in a whole number. `None` if that is above one in two.
+pub(crate) fn provable(clients: u64, asked: f64) -> Option<f64> {
+    if rank(clients, asked).is_some() {
+        return Some(asked);
+    }
+    // The greatest client is the bound for one client in so many, before rounding.
+    let least = -(RISK.ln() / clients.max(1) as f64).exp_m1();
+    let mut one_in = (1.0 / least).floor();
+    while one_in >= 2.0 && rank(clients, 1.0 / one_in).is_none() {
+        one_in -= 1.0;
+    }
+    (one_in >= 2.0).then(|| 1.0 / one_in)
 }
 
 /// Returns the bound on the most of each client; `None` if there are too few clients.
@@ -105,12 +113,18 @@ mod tests {
     }
 
     #[test]
-    fn the_least_budget_is_one_that_so_many_clients_bear() {
-        for clients in [2, 59, 299, 1_861, 2_995, 1_000_000] {
-            let least = least_budget(clients);
-            assert!(rank(clients, least).is_some(), "{clients}");
-            assert_eq!(rank(clients, least * 0.9), None, "{clients}");
+    fn the_provable_budget_is_the_least_that_so_many_clients_bear() {
+        for (clients, one_in) in
+            [(5, 2.0), (59, 20.0), (299, 100.0), (400, 134.0), (1_861, 621.0), (2_994, 999.0)]
+        {
+            assert_eq!(provable(clients, BUDGET), Some(1.0 / one_in), "{clients}");
+            assert!(rank(clients, 1.0 / one_in).is_some(), "{clients}");
+            assert_eq!(rank(clients, 1.0 / (one_in + 1.0)), None, "{clients}");
         }
+        assert_eq!(
+            (provable(2_995, BUDGET), provable(4, BUDGET), provable(0, BUDGET)),
+            (Some(BUDGET), None, None)
+        );
     }
 
     /// The chance of no client above the bound is e^-10000 there.

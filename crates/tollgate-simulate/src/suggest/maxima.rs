@@ -14,7 +14,7 @@ const MOST_PARTS: usize = 128;
 /// the period. How many slots it has is known only at its end. So parts begin with one slot, and have twice as many whenever
 /// there are too many parts.
 #[derive(Debug)]
-pub(super) struct Maxima {
+pub(crate) struct Maxima {
     window: i64,
     /// The length of a slot: a multiple of the window's.
     length: i64,
@@ -41,16 +41,16 @@ struct Client {
 
 /// The activity of clients in some parts of the period.
 #[derive(Debug, Default)]
-pub(super) struct Span {
+pub(crate) struct Span {
     /// The most of each client that asked in it.
-    pub(super) maxima: Histogram,
+    pub(crate) maxima: Histogram,
     /// Requests in each window of each client. If only some clients are followed, each stands for several.
-    pub(super) windows: Histogram,
+    pub(crate) windows: Histogram,
 }
 
 impl Maxima {
     /// For windows of so many milliseconds. Slots are at least as long as `slot`.
-    pub(super) fn new(window: i64, slot: i64) -> Self {
+    pub(crate) fn new(window: i64, slot: i64) -> Self {
         let window = window.max(1);
         let length = window.saturating_mul((slot / window).max(1));
         let (clients, windows) = (Vec::new(), Vec::new());
@@ -58,7 +58,7 @@ impl Maxima {
     }
 
     /// Notes that there was a request, of a client that is followed or not. Times never go back.
-    pub(super) fn pass(&mut self, now: Timestamp) {
+    pub(crate) fn pass(&mut self, now: Timestamp) {
         let now = now.as_unix_millis();
         if self.slot.is_some_and(|start| now < start.saturating_add(self.length)) {
             return;
@@ -77,7 +77,7 @@ impl Maxima {
     }
 
     /// Notes a request of a client that stands for `one_in`, at the time of the last pass.
-    pub(super) fn note(&mut self, now: Timestamp, client: u32, one_in: u64) {
+    pub(crate) fn note(&mut self, now: Timestamp, client: u32, one_in: u64) {
         let now = now.as_unix_millis();
         let start = now.saturating_sub(now.rem_euclid(self.window));
         let place = client as usize;
@@ -117,12 +117,12 @@ impl Maxima {
     }
 
     /// Counts the windows that are still open.
-    pub(super) fn close(&mut self, one_in: u64) {
+    pub(crate) fn close(&mut self, one_in: u64) {
         self.clients.iter_mut().for_each(|client| client.close(one_in, &mut self.windows));
     }
 
     /// The part that holds the end of this share of the slots, and when it starts. `None` if it is the first part.
-    pub(super) fn split(&self, share: f64) -> Option<(u8, i64)> {
+    pub(crate) fn split(&self, share: f64) -> Option<(u8, i64)> {
         let (each, last) = self.slots;
         let slots = (self.starts.len() as u64).saturating_sub(1) * each + last;
         let part = (slots as f64 * share) as u64 / each;
@@ -131,7 +131,7 @@ impl Maxima {
     }
 
     /// Returns the activity of clients in these parts.
-    pub(super) fn within(&self, parts: std::ops::Range<u8>) -> Span {
+    pub(crate) fn within(&self, parts: std::ops::Range<u8>) -> Span {
         let mut span = Span::default();
         for (_, most) in self.of_clients(parts.clone()) {
             span.maxima.add(u64::from(most));
@@ -142,7 +142,7 @@ impl Maxima {
     }
 
     /// About the days of these parts, in UTC, each with its parts. A part of more than a day is one by itself.
-    pub(super) fn days(&self, parts: std::ops::Range<u8>) -> Vec<std::ops::Range<u8>> {
+    pub(crate) fn days(&self, parts: std::ops::Range<u8>) -> Vec<std::ops::Range<u8>> {
         const DAY: i64 = 86_400_000;
         let day = |part: u8| self.starts.get(usize::from(part)).map(|start| start.div_euclid(DAY));
         let mut days: Vec<std::ops::Range<u8>> = Vec::new();
@@ -156,7 +156,7 @@ impl Maxima {
     }
 
     /// The most of each client that asked in one of the parts that count.
-    pub(super) fn of_parts(&self, is_counted: &[bool; 256]) -> Histogram {
+    pub(crate) fn of_parts(&self, is_counted: &[bool; 256]) -> Histogram {
         let mut maxima = Histogram::default();
         for client in &self.clients {
             let counted = client.most.iter().filter(|(part, _)| is_counted[usize::from(*part)]);
@@ -168,7 +168,7 @@ impl Maxima {
     }
 
     /// The most of each client that asked in these parts, with its number.
-    pub(super) fn of_clients(&self, parts: std::ops::Range<u8>) -> impl Iterator<Item = (u32, u32)> {
+    pub(crate) fn of_clients(&self, parts: std::ops::Range<u8>) -> impl Iterator<Item = (u32, u32)> {
         (0..).zip(&self.clients).filter_map(move |(number, client)| {
             let most = client.most.iter().filter(|(part, _)| parts.contains(part)).map(|(_, most)| *most);
             Some((number, most.max()?))
@@ -176,7 +176,7 @@ impl Maxima {
     }
 
     /// Keeps the clients that had these numbers.
-    pub(super) fn keep(&mut self, kept: &[u32]) {
+    pub(crate) fn keep(&mut self, kept: &[u32]) {
         crate::replay::keep(&mut self.clients, kept);
     }
 }

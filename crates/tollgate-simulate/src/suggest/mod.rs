@@ -8,6 +8,7 @@
 
 mod band;
 pub(crate) mod bound;
+mod fit;
 mod kind;
 mod maxima;
 mod policy;
@@ -20,7 +21,9 @@ use serde::Serialize;
 
 pub use self::band::Band;
 pub use self::bound::{BUDGET, RISK, clients_needed, rank};
+pub(crate) use self::fit::{Fit, rounded_up};
 pub use self::kind::Kind;
+pub(crate) use self::maxima::Maxima;
 pub use self::survey::{Survey, SurveyOptions};
 use crate::report::{ReadReport, Spread};
 
@@ -74,7 +77,7 @@ pub struct Suggestion {
     /// The conditions of the requests that were counted, if there are any, as in the `match` of a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub matching: Option<String>,
-    /// The share of clients that may ever be denied.
+    /// The share of clients that may ever be denied, as it was asked for.
     pub budget: f64,
     /// What it is a share of. All that is said here of clients is said of client-days, if it is that.
     pub budget_per: Per,
@@ -130,15 +133,18 @@ pub struct SuggestedQuota {
     pub fitted_clients: u64,
     /// The last instant of this part.
     pub fitted_until: Option<String>,
-    /// With a confidence of 95 %, at most the budget's share of clients request more than this in any window. `None` if
-    /// there are too few clients.
+    /// The budget for which the limit is proven: the one that was asked for, or the least that so many clients can prove.
+    /// `None` if they are fewer than five, who do not even prove that at most half of all clients are denied.
+    pub proven_budget: Option<f64>,
+    /// With a confidence of 95 %, at most the proven budget's share of clients request more than this in any window. `None`
+    /// if there are too few clients.
     pub bound: Option<u64>,
     /// The range of the bound if one of its days is left out. `None` in a period of less than a week.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub band: Option<Band>,
-    /// The bound, rounded up to 1, 2 or 5 times a power of ten.
+    /// The bound, rounded up to 1, 2, 3 or 5 times a power of ten.
     pub limit: Option<u64>,
-    /// The clients that a bound needs.
+    /// The clients that a bound for the asked budget needs.
     pub clients_needed: u64,
     /// About how many more days of such traffic would bring them, if there are too few. `None` also in a sample.
     pub more_days: Option<u64>,

@@ -2,9 +2,10 @@
 
 use std::fmt::Write as _;
 
+use super::text::less_than_asked;
 use super::{SuggestedQuota, Suggestion};
 use crate::output::number::grouped;
-use crate::{percent, percentage};
+use crate::{percent, share_of_clients};
 
 impl Suggestion {
     /// Returns a policy file that tries the limits out without denying anything, ready for `tollgate serve --config`;
@@ -29,17 +30,22 @@ impl Suggestion {
             self.last.as_deref().unwrap_or_default()
         );
         for quota in &quotas {
-            let Some((bound, limit)) = quota.bound.zip(quota.limit) else { continue };
+            let Some(((bound, limit), proven)) = quota.bound.zip(quota.limit).zip(quota.proven_budget) else {
+                continue;
+            };
             let rounded = if limit > bound { format!("; rounded up to {limit}") } else { String::new() };
             let _ = writeln!(
                 text,
                 "# {limit}/{}: with a confidence of 95 %, at most {} of {client}s ever request more than {bound} in one\n\
                  # window (from {} {client}s until {}){rounded}.",
                 quota.window,
-                percentage(self.budget),
+                share_of_clients(proven),
                 grouped(quota.fitted_clients),
                 quota.fitted_until.as_deref().unwrap_or_default()
             );
+            if let Some(less) = less_than_asked(self, quota) {
+                let _ = writeln!(text, "# {less}");
+            }
             if let Some(held_out) = quota.held_out {
                 let _ = writeln!(
                     text,

@@ -10,9 +10,10 @@ use tollgate_policy::{Identity, Texts};
 
 use super::band::Band;
 use super::bound::{self, clients_needed};
+use super::fit::{FITTED, Fit};
 use super::kind::{Kind, Traits};
 use super::maxima::Maxima;
-use super::{GreatClient, HeldOut, KindReport, Outliers, Per, SuggestedQuota, Suggestion};
+use super::{GreatClient, KindReport, Outliers, Per, SuggestedQuota, Suggestion};
 use crate::output::number::{DAY, counted, grouped, lasting};
 use crate::replay::{Found, MAX_ATTRIBUTE_BYTES, Subjects, digest, keep, mix, written};
 use crate::report::Spread;
@@ -20,9 +21,6 @@ use crate::{Classes, Histogram, Hit, code};
 
 /// The shortest slot of a period, in milliseconds.
 const SLOT: i64 = 60_000;
-
-/// The share of the period from which a limit is computed.
-const FITTED: f64 = 0.7;
 
 /// The longest time without a request that belongs to the period: a long weekend.
 const GAP: Duration = Duration::from_secs(3 * 86_400);
@@ -327,30 +325,16 @@ impl Survey {
     }
 
     fn quota(&self, maxima: &Maxima, window: &Quota) -> SuggestedQuota {
-        let all = maxima.within(0..u8::MAX);
-        // The limit is found by the parts before the one that holds the end of the first 70 %.
-        let split = maxima.split(FITTED);
+        let one_in = self.subjects.one_in();
+        let Fit { split, fitted, proven, bound, limit, held_out, all } =
+            Fit::of(maxima, self.options.budget, one_in);
         let days = self.days();
-        let fitted = split.map(|(part, _)| maxima.within(0..part)).unwrap_or_default().maxima;
-        // A client that is followed is a draw; those that are not add no evidence.
-        let bound = bound::suggested(&fitted, self.options.budget);
-        let limit = bound.map(rounded_up);
-        let held_out = split.zip(limit).map(|((part, _), limit)| {
-            let span = maxima.within(part..u8::MAX);
-            let one_in = self.subjects.one_in();
-            HeldOut {
-                requests: span.windows.iter().map(|(value, times)| value * times).sum(),
-                denied: span.windows.excess(limit),
-                clients: span.maxima.count() * one_in,
-                denied_clients: span.maxima.above(limit) * one_in,
-            }
-        });
-        let band = split.filter(|_| bound.is_some());
-        let band = band.and_then(|(part, _)| Band::of(maxima, 0..part, days, self.options.budget));
+        let band = split.zip(proven).and_then(|((part, _), budget)| Band::of(maxima, 0..part, days, budget));
         let needed = clients_needed(self.options.budget);
         // How many times as many clients are needed, if there are too few.
-        let times = (bound.is_none() && fitted.count() > 0).then(|| needed as f64 / fitted.count() as f64);
-        let is_sample = self.subjects.one_in() > 1;
+        let is_short = fitted.count() > 0 && proven != Some(self.options.budget);
+        let times = is_short.then(|| needed as f64 / fitted.count() as f64);
+        let is_sample = one_in > 1;
         let more_days =
             times.filter(|_| !is_sample).map(|times| (days * (times - 1.0)).max(1.0).ceil() as u64);
         // A sample may be half of what may be followed.
@@ -364,6 +348,7 @@ impl Survey {
             bound,
             band,
             limit,
+            proven_budget: proven,
             clients_needed: needed,
             more_days,
             max_clients,
@@ -400,7 +385,7 @@ impl Survey {
                 maxima.add(u64::from(most));
             }
         }
-        bound::suggested(&maxima, self.options.budget)
+        bound::suggested(&maxima, bound::provable(maxima.count(), self.options.budget)?)
     }
 
     fn greatest(&self, clients: &[(u32, u64, Kind)]) -> Vec<GreatClient> {
@@ -426,20 +411,6 @@ fn millis(quota: &Quota) -> i64 {
     match quota.window() {
         tollgate::WindowLength::Fixed(length) => i64::try_from(length.as_millis()).unwrap_or(i64::MAX),
         _ => 86_400_000,
-    }
-}
-
-/// The next of 1, 2, 5, 10, 20, 50 and so on.
-fn rounded_up(bound: u64) -> u64 {
-    let bound = bound.clamp(1, Quota::MAX_LIMIT);
-    let mut step = 1_u64;
-    loop {
-        for rounded in [step, step.saturating_mul(2), step.saturating_mul(5)] {
-            if rounded >= bound {
-                return rounded.min(Quota::MAX_LIMIT);
-            }
-        }
-        step = step.saturating_mul(10);
     }
 }
 

@@ -4,14 +4,13 @@ use std::fmt;
 
 use tollgate_policy::Printable;
 
-use super::bound::least_budget;
 use super::{Band, KindReport, SuggestedQuota, Suggestion};
 use crate::output::number::{DAY, about, counted, grouped, lasting, most_in_a_window};
 use crate::output::table::Table;
 use crate::output::text::{WIDE, read_report};
 use crate::report::Spread;
 use crate::shortened::narrowed;
-use crate::{percent, percentage};
+use crate::{percent, percentage, share_of_clients};
 
 impl fmt::Display for Suggestion {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -60,9 +59,13 @@ impl fmt::Display for Suggestion {
 fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQuota) -> fmt::Result {
     let SuggestedQuota { window, fitted_clients, clients_needed, .. } = quota;
     let client = suggestion.budget_per.words();
-    match quota.limit.zip(quota.bound) {
-        Some((limit, bound)) => {
+    match quota.limit.zip(quota.bound).zip(quota.proven_budget) {
+        Some(((limit, bound), proven)) => {
             writeln!(f, "\nLimit {}/{window}", grouped(limit))?;
+            if let Some(less) = less_than_asked(suggestion, quota) {
+                writeln!(f, "  {less}")?;
+                more_clients(f, suggestion, quota)?;
+            }
             if let Some(held_out) = quota.held_out {
                 writeln!(
                     f,
@@ -81,7 +84,7 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
                 "  found on about the first 70 %, until {}:\n  with a confidence of 95 %, at most {} of {client}s \
                  request more than {} in one window ({})",
                 quota.fitted_until.as_deref().unwrap_or_default(),
-                percentage(suggestion.budget),
+                share_of_clients(proven),
                 grouped(bound),
                 counted(*fitted_clients, client)
             )?;
@@ -112,37 +115,50 @@ fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQ
             writeln!(f, "\nNo limit for {window}")?;
             writeln!(
                 f,
-                "  To show that at most {} of {client}s are denied, about the first 70 % of the period must have {}; it has {}.",
-                percentage(suggestion.budget),
-                counted(*clients_needed, client),
-                grouped(*fitted_clients)
+                "  About the first 70 % of the period has only {}, too few to prove anything: 5 prove that at most 1 in 2 is \
+                 denied, and {} that at most {} are.",
+                counted(*fitted_clients, client),
+                grouped(*clients_needed),
+                percentage(suggestion.budget)
             )?;
-            let max_clients = quota.max_clients.map(|max_clients| format!("--max-clients {max_clients}"));
-            match (quota.more_days, max_clients) {
-                (Some(days), max_clients) => {
-                    let with = max_clients.map_or(String::new(), |flag| format!(", with {flag}"));
-                    let days = counted(days, "day");
-                    writeln!(
-                        f,
-                        "  If new {client}s keep coming at this rate, {days} more would be enough{with}."
-                    )?;
-                }
-                (None, Some(flag)) => {
-                    writeln!(f, "  With {flag}, enough of them are followed, if the log has so many.")?;
-                }
-                (None, None) => {}
-            }
-            let least = least_budget(*fitted_clients);
-            if least <= 0.5 {
-                let least = percentage(least).replace(' ', "");
-                writeln!(f, "  There are enough of them for `--budget {least}`.")?;
-            }
+            more_clients(f, suggestion, quota)?;
         }
     }
     if let Some(most) = quota.most {
         writeln!(f, "  {}", most_in_a_window(most))?;
     }
     Ok(())
+}
+
+/// Says what a limit is proven for, if that is less than what was asked for.
+pub(super) fn less_than_asked(suggestion: &Suggestion, quota: &SuggestedQuota) -> Option<String> {
+    let proven = quota.proven_budget.filter(|proven| *proven != suggestion.budget)?;
+    let client = suggestion.budget_per.words();
+    Some(format!(
+        "This log can prove a limit for 1 {client} in {:.0}, not for {}: that needs {}, and about the first 70 % of the period \
+         has {}.",
+        1.0 / proven,
+        percentage(suggestion.budget),
+        counted(quota.clients_needed, client),
+        grouped(quota.fitted_clients)
+    ))
+}
+
+/// Says how there would be enough clients for the budget that was asked for.
+fn more_clients(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQuota) -> fmt::Result {
+    let client = suggestion.budget_per.words();
+    let max_clients = quota.max_clients.map(|max_clients| format!("--max-clients {max_clients}"));
+    match (quota.more_days, max_clients) {
+        (Some(days), max_clients) => {
+            let with = max_clients.map_or(String::new(), |flag| format!(", with {flag}"));
+            let days = counted(days, "day");
+            writeln!(f, "  If new {client}s keep coming at this rate, {days} more would be enough{with}.")
+        }
+        (None, Some(flag)) => {
+            writeln!(f, "  With {flag}, enough of them are followed, if the log has so many.")
+        }
+        (None, None) => Ok(()),
+    }
 }
 
 impl Suggestion {

@@ -1,0 +1,173 @@
+//! Who asks for what: requests by method and by the form of their paths, without any policy.
+//!
+//! ```text
+//! path ──▶ segment   numbers, identifiers and tokens are folded
+//!            ▼
+//!          sample    the first requests show which names are few, and which are one of many
+//!            ▼
+//!          tree      the routes, at most 10,000
+//!            ▼
+//!          track     the figures of each, with the most that each of its clients asks for
+//! ```
+//!
+//! A request belongs to one route from the beginning on, so all figures are exact, in one pass. Memory does not grow with
+//! the log: routes are bounded, and if there are more than two million pairs of a route and its client, the routes with
+//! most of them follow only one client in 2, 4, 8 and so on.
+
+mod busiest;
+mod method;
+mod segment;
+mod track;
+mod tree;
+
+use std::cmp::Reverse;
+
+use jiff::tz::TimeZone;
+use tollgate::Timestamp;
+
+use self::busiest::Busiest;
+use self::method::Method;
+use self::track::Track;
+use self::tree::Tree;
+use crate::Hit;
+use crate::replay::written;
+use crate::report::{Peak, RouteReport, RouteSuggestion, StatusClass};
+use crate::suggest::{BUDGET, Fit};
+
+/// The window of the limits that are suggested, in milliseconds, and as a file has it.
+const WINDOW: i64 = 60_000;
+const WINDOW_WORD: &str = "1m";
+
+/// The routes for which a limit is suggested: those with most requests.
+const SUGGESTED: usize = 10;
+
+/// Pairs of a route and a client of it.
+const MAX_PAIRS: usize = 2 << 20;
+
+/// The statuses of paths that the server does not have.
+const NOT_FOUND: [u16; 2] = [404, 410];
+
+/// The routes of requests, with their figures.
+pub(crate) struct Routes {
+    tree: Tree,
+    tracks: Vec<Track>,
+    /// The requests for which there was no room among the routes.
+    others: Track,
+    pairs: usize,
+    max_pairs: usize,
+}
+
+/// What is noted of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Noted {
+    /// The digest of its client's key.
+    pub(crate) client: Option<u128>,
+    /// Its status; 0 if the log has none.
+    pub(crate) status: u16,
+    pub(crate) is_denied: bool,
+}
+
+impl Routes {
+    pub(crate) fn new() -> Self {
+        Self { tree: Tree::new(), tracks: Vec::new(), others: Track::new(), pairs: 0, max_pairs: MAX_PAIRS }
+    }
+
+    /// Notes a request. Times never go back.
+    pub(crate) fn note(&mut self, hit: &Hit<'_>, now: Timestamp, client: Option<u128>, is_denied: bool) {
+        let noted = Noted { client, status: hit.status.unwrap_or(0), is_denied };
+        let place = self.tree.place(hit.path, !NOT_FOUND.contains(&noted.status));
+        self.count(place, Method::of(hit.method), &noted, now);
+    }
+
+    fn count(&mut self, place: u32, method: Method, noted: &Noted, now: Timestamp) {
+        let track = match self.tree.route(place, method) {
+            Some(route) => {
+                let route = route as usize;
+                if route >= self.tracks.len() {
+                    self.tracks.resize_with(route + 1, Track::new);
+                }
+                self.tracks.get_mut(route)
+            }
+            None => Some(&mut self.others),
+        };
+        let Some(track) = track else { return };
+        self.pairs += usize::from(track.note(noted, now));
+        if self.pairs > self.max_pairs {
+            self.halve();
+        }
+    }
+
+    /// Follows fewer clients of the routes that have most.
+    #[cold]
+    fn halve(&mut self) {
+        let tracks = || self.tracks.iter().chain([&self.others]);
+        let most = tracks().map(|track| track.clients.len()).max().unwrap_or(0);
+        let (mut pairs, tracks) = (0, self.tracks.iter_mut().chain([&mut self.others]));
+        for track in tracks {
+            pairs += if track.clients.len() > most / 2 { track.halve() } else { track.clients.len() };
+        }
+        self.pairs = pairs;
+    }
+
+    /// The routes, the busiest first.
+    pub(crate) fn reports(&mut self, zone: &TimeZone) -> Vec<RouteReport> {
+        for track in self.tracks.iter_mut().chain([&mut self.others]) {
+            let one_in = track.clients.one_in();
+            track.maxima.close(one_in);
+        }
+        let routes = (0..).zip(&self.tracks).map(|(route, track)| (self.tree.name(route), track));
+        let others = (self.others.requests > 0).then(|| ((None, "(other paths)".to_owned()), &self.others));
+        let mut routes: Vec<_> = routes.chain(others).collect();
+        routes.sort_by(|(name, track), (other_name, other)| {
+            (Reverse(track.requests), name).cmp(&(Reverse(other.requests), other_name))
+        });
+        let reports = routes.into_iter().enumerate().map(|(rank, ((method, route), track))| RouteReport {
+            method: method.map(str::to_owned),
+            route,
+            suggested: (rank < SUGGESTED).then(|| track.suggestion()).flatten(),
+            ..track.report(zone)
+        });
+        reports.collect()
+    }
+}
+
+impl Track {
+    /// The figures, without the name of the route.
+    fn report(&self, zone: &TimeZone) -> RouteReport {
+        const CLASSES: [&str; 6] = ["other", "1xx", "2xx", "3xx", "4xx", "5xx"];
+        let one_client_in = self.clients.one_in();
+        let statuses = CLASSES.into_iter().zip(self.statuses).filter(|(_, requests)| *requests > 0);
+        let busiest = |busiest: &Busiest| {
+            let (requests, start) = busiest.most()?;
+            Some(Peak { requests, start: written(start, zone) })
+        };
+        RouteReport {
+            method: None,
+            route: String::new(),
+            requests: self.requests,
+            denied: self.denied,
+            clients: self.clients.len() as u64 * one_client_in,
+            one_client_in,
+            statuses: statuses.map(|(class, requests)| StatusClass { class, requests }).collect(),
+            busiest_second: busiest(&self.second),
+            busiest_minute: busiest(&self.minute),
+            suggested: None,
+        }
+    }
+
+    /// The limit that `suggest` gives for these requests.
+    fn suggestion(&self) -> Option<RouteSuggestion> {
+        let one_client_in = self.clients.one_in();
+        let fit = Fit::of(&self.maxima, BUDGET, one_client_in);
+        let (limit, proven) = fit.limit.zip(fit.proven)?;
+        Some(RouteSuggestion {
+            limit,
+            window: WINDOW_WORD.to_owned(),
+            budget: proven,
+            fitted_clients: fit.fitted.count(),
+            denied: fit.all.windows.excess(limit),
+            denied_clients: fit.all.maxima.above(limit) * one_client_in,
+            held_out: fit.held_out,
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! The segments of a path, with those that name one thing of many folded.
+//!
+//! A segment is folded by its form alone: numbers, identifiers, tokens, dates and addresses of people. This keeps most
+//! secrets in paths out of a report, but not those that look like words.
+
+/// Segments of a path that are told apart. Those behind are together.
+pub(super) const MAX_DEPTH: usize = 8;
+
+/// Bytes of a segment that is a name.
+const MAX_NAME: usize = 64;
+
+/// Digits in a row that make a segment an identifier: a year has four.
+const MANY_DIGITS: usize = 5;
+
+/// A name in place of all that are rarely asked for.
+pub(super) const NAME: &[u8] = b"{name}";
+
+/// A name in place of all that the server did not find.
+pub(super) const NOT_FOUND: &[u8] = b"{not found}";
+
+/// The segments behind the last one that is told apart.
+pub(super) const REST: &[u8] = b"...";
+
+/// The folded segments of a path that begins with `/`, at most [`MAX_DEPTH`] and perhaps [`REST`]. An empty one at the end
+/// stands for the last slash, and others are left out.
+pub(super) fn segments(path: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let mut rest = path.strip_prefix(b"/").filter(|rest| !rest.is_empty());
+    let mut depth = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let path = rest?;
+            let (segment, behind) = match path.iter().position(|byte| *byte == b'/') {
+                Some(end) => (path.get(..end)?, path.get(end + 1..)),
+                None => (path, None),
+            };
+            rest = behind;
+            if segment.is_empty() && behind.is_some() {
+                continue;
+            }
+            depth += 1;
+            if depth > MAX_DEPTH {
+                rest = None;
+                return Some(REST);
+            }
+            return Some(folded(segment));
+        }
+    })
+}
+
+/// Whether this stands for many segments.
+pub(super) const fn is_folded(segment: &[u8]) -> bool {
+    matches!(segment, [b'{', ..] | b"..." | b"")
+}
+
+/// The segment, or what stands for all of its form.
+fn folded(segment: &[u8]) -> &[u8] {
+    // What is behind `;` are parameters, such as the identifier of a session.
+    let end = segment.iter().position(|byte| *byte == b';').unwrap_or(segment.len());
+    let segment = segment.get(..end).unwrap_or(segment);
+    let form = Form::of(segment);
+    match form {
+        Form { letters: 0, digits: 0, .. } if segment.len() <= MAX_NAME && form.escapes == 0 => segment,
+        Form { ats: 1.., .. } => b"{email}",
+        Form { equals: 1.., .. } => b"{value}",
+        _ if is_date(segment) => b"{date}",
+        _ if is_address(segment, form) => b"{ip}",
+        _ if form.is_identifier(segment.len()) => with_extension(segment),
+        Form { escapes: 3.., .. } => NAME,
+        _ if segment.len() > MAX_NAME || std::str::from_utf8(segment).is_err() => NAME,
+        _ => segment,
+    }
+}
+
+/// What a segment consists of.
+#[derive(Debug, Clone, Copy, Default)]
+struct Form {
+    digits: usize,
+    letters: usize,
+    /// Letters that are digits of hexadecimal numbers, too.
+    hex_letters: usize,
+    others: usize,
+    dots: usize,
+    hyphens: usize,
+    ats: usize,
+    equals: usize,
+    /// Bytes written as `%2F`.
+    escapes: usize,
+    /// The most digits in a row.
+    digits_in_a_row: usize,
+    /// Places where a digit, a small letter and a capital letter follow each other in another order.
+    changes: usize,
+}
+
+impl Form {
+    fn of(segment: &[u8]) -> Self {
+        let (mut form, mut row, mut last) = (Self::default(), 0, 0_u8);
+        for (place, byte) in segment.iter().enumerate() {
+            let kind = match byte {
+                b'0'..=b'9' => 1,
+                b'a'..=b'z' => 2,
+                b'A'..=b'Z' => 3,
+                _ => 0,
+            };
+            row = if kind == 1 { row + 1 } else { 0 };
+            form.digits_in_a_row = form.digits_in_a_row.max(row);
+            form.changes += usize::from(kind != 0 && last != 0 && kind != last);
+            last = kind;
+            match byte {
+                b'0'..=b'9' => form.digits += 1,
+                b'a'..=b'f' | b'A'..=b'F' => {
+                    (form.letters, form.hex_letters) = (form.letters + 1, form.hex_letters + 1)
+                }
+                b'a'..=b'z' | b'A'..=b'Z' => form.letters += 1,
+                b'.' => form.dots += 1,
+                b'-' => form.hyphens += 1,
+                b'@' => form.ats += 1,
+                b'=' => form.equals += 1,
+                b'%' => {
+                    form.escapes += 1;
+                    form.ats += usize::from(segment.get(place + 1..place + 3) == Some(b"40"));
+                }
+                b'_' | b'~' => {}
+                _ => form.others += 1,
+            }
+        }
+        form
+    }
+
+    /// Whether this is a number, a UUID, a digest, or a token of random characters.
+    const fn is_identifier(self, length: usize) -> bool {
+        if self.digits == length || self.digits_in_a_row >= MANY_DIGITS && self.escapes == 0 {
+            return true;
+        }
+        let is_hex =
+            self.others == 0 && self.hex_letters == self.letters && self.dots == 0 && self.escapes == 0;
+        // Words of the letters from a to f are short.
+        if is_hex && (self.digits > 0 && length >= 8 || length >= 16) {
+            return true;
+        }
+        let is_token = self.others == 0 && self.escapes == 0 && length >= 12;
+        // Of random letters and digits every second follows one of another kind; of words in `camelCase` every sixth.
+        is_token
+            && (self.digits > 0 && self.changes * 4 >= length
+                || length >= 20 && self.changes * 5 >= length * 2)
+    }
+}
+
+/// Whether this is a day, such as `2026-11-28`, or a month.
+fn is_date(segment: &[u8]) -> bool {
+    let is_date = |form: &[u8]| {
+        let fits =
+            |(byte, form): (&u8, &u8)| if *form == b'0' { byte.is_ascii_digit() } else { byte == form };
+        segment.len() == form.len() && segment.iter().zip(form).all(fits)
+    };
+    is_date(b"0000-00-00") || is_date(b"0000-00")
+}
+
+/// Whether this is an address of IPv4.
+fn is_address(segment: &[u8], form: Form) -> bool {
+    form.dots == 3
+        && form.digits + 3 == segment.len()
+        && std::str::from_utf8(segment).is_ok_and(|text| text.parse::<std::net::Ipv4Addr>().is_ok())
+}
+
+/// `{id}`, with the extension of a well-known kind of file: images differ from pages.
+fn with_extension(segment: &[u8]) -> &'static [u8] {
+    const KNOWN: [(&[u8], &[u8]); 16] = [
+        (b"css", b"{id}.css"),
+        (b"gif", b"{id}.gif"),
+        (b"html", b"{id}.html"),
+        (b"ico", b"{id}.ico"),
+        (b"jpeg", b"{id}.jpeg"),
+        (b"jpg", b"{id}.jpg"),
+        (b"js", b"{id}.js"),
+        (b"json", b"{id}.json"),
+        (b"mp4", b"{id}.mp4"),
+        (b"pdf", b"{id}.pdf"),
+        (b"png", b"{id}.png"),
+        (b"svg", b"{id}.svg"),
+        (b"ts", b"{id}.ts"),
+        (b"webp", b"{id}.webp"),
+        (b"woff2", b"{id}.woff2"),
+        (b"xml", b"{id}.xml"),
+    ];
+    let extension = segment.iter().rposition(|byte| *byte == b'.').and_then(|dot| segment.get(dot + 1..));
+    let known = KNOWN.iter().find(|(known, _)| extension == Some(*known));
+    known.map_or(b"{id}", |(_, folded)| folded)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fold(path: &str) -> String {
+        let segments = segments(path.as_bytes()).map(|segment| String::from_utf8_lossy(segment).into_owned());
+        "/".to_owned() + &segments.collect::<Vec<_>>().join("/")
+    }
+
+    #[test]
+    fn identifiers_and_secrets_are_folded() {
+        for (path, expected) in [
+            ("/users/17", "/users/{id}"),
+            ("/users/17/", "/users/{id}/"),
+            ("/orders/3f2504e0-4f89-41d3-9a0c-0305e82c3301/items", "/orders/{id}/items"),
+            ("/blobs/9e107d9d372bb6826bd81d3542a419d6", "/blobs/{id}"),
+            ("/assets/app-3f2a91bc.js", "/assets/{id}.js"),
+            ("/assets/9e107d9d372bb682.js", "/assets/{id}.js"),
+            ("/reset/dGhpcyBpcyBhIHRva2Vu", "/reset/{id}"),
+            ("/reset/V1StGXR8Z5jdHi6B", "/reset/{id}"),
+            ("/session/eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.SflKxwRJSMeKKF2QT4", "/session/{id}"),
+            ("/k/01ARZ3NDEKTSV4RRFFQ69G5FAV", "/k/{id}"),
+            ("/order-123456/pay", "/{id}/pay"),
+            ("/report/2026-11-28", "/report/{date}"),
+            ("/2026/11/on-limits", "/{id}/{id}/on-limits"),
+            ("/of/alice@example.com", "/of/{email}"),
+            ("/of/alice%40example.com", "/of/{email}"),
+            ("/who/203.0.113.7", "/who/{ip}"),
+            ("/page;jsessionid=1A2B3C", "/page"),
+            ("/set/limit=5", "/set/{value}"),
+        ] {
+            assert_eq!(fold(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn words_and_versions_are_kept() {
+        for path in [
+            "/",
+            "/login",
+            "/login/",
+            "/api/v1/oauth2/authorize",
+            "/GetUserProfileSettings",
+            "/getting-started-with-rate-limiting",
+            "/10-tips-for-better-sleep-in-2026",
+            "/wp-login.php",
+            "/facade/1.2.3",
+            "/.well-known/acme-challenge",
+            "/-/utf8/mp3",
+        ] {
+            assert_eq!(fold(path), path);
+        }
+        assert_eq!(fold("//a///b"), "/a/b");
+        assert_eq!(fold("/a/b/c/d/e/f/g/h/i/j"), "/a/b/c/d/e/f/g/h/...");
+        assert_eq!(fold(&format!("/{}", "long-".repeat(20))), "/{name}");
+    }
+}

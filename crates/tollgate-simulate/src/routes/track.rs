@@ -1,0 +1,64 @@
+//! The figures of one route.
+
+use tollgate::Timestamp;
+
+use super::busiest::Busiest;
+use super::{Noted, WINDOW};
+use crate::replay::{Found, Subjects};
+use crate::suggest::Maxima;
+use tollgate_policy::Identity;
+
+/// The figures of one route.
+#[derive(Debug)]
+pub(super) struct Track {
+    pub(super) requests: u64,
+    pub(super) denied: u64,
+    /// By the first digit of the status; those without a possible one are the first.
+    pub(super) statuses: [u64; 6],
+    pub(super) second: Busiest,
+    pub(super) minute: Busiest,
+    pub(super) clients: Subjects,
+    /// The most that each of them requests in one window.
+    pub(super) maxima: Maxima,
+}
+
+impl Track {
+    pub(super) fn new() -> Self {
+        Self {
+            requests: 0,
+            denied: 0,
+            statuses: [0; 6],
+            second: Busiest::new(1_000),
+            minute: Busiest::new(60_000),
+            // They are known by their digests alone, and never named.
+            clients: Subjects::new(Identity::Global, usize::MAX),
+            maxima: Maxima::new(WINDOW, WINDOW),
+        }
+    }
+
+    /// Notes a request. Returns whether its client is one more.
+    pub(super) fn note(&mut self, noted: &Noted, now: Timestamp) -> bool {
+        self.requests += 1;
+        self.denied += u64::from(noted.is_denied);
+        let class = usize::from(noted.status / 100);
+        if let Some(of_class) = self.statuses.get_mut(if class < 6 { class } else { 0 }) {
+            *of_class += 1;
+        }
+        self.second.note(now);
+        self.minute.note(now);
+        self.maxima.pass(now);
+        let before = self.clients.len();
+        let Some(Found::Client(client)) = noted.client.map(|digest| self.clients.find(digest)) else {
+            return false;
+        };
+        self.maxima.note(now, client, self.clients.one_in());
+        self.clients.len() > before
+    }
+
+    /// Follows only every other client from now on. Returns how many that are.
+    pub(super) fn halve(&mut self) -> usize {
+        let kept = self.clients.halve();
+        self.maxima.keep(&kept);
+        kept.len()
+    }
+}
