@@ -14,7 +14,7 @@ pub enum Look {
     Compressed(&'static str),
     /// A page of HTML, or XML.
     Markup,
-    /// One value of JSON over several lines: an array, or an indented object.
+    /// An array of JSON whose elements are no objects, such as lines in quotes.
     Json,
     /// `name=value name=value`
     Logfmt,
@@ -56,7 +56,7 @@ impl Look {
         if first.starts_with(b"<") && !first.get(1).is_some_and(u8::is_ascii_digit) {
             return Some(Self::Markup);
         }
-        if first.starts_with(b"[{") || matches!(first, b"[" | b"{" | b"[ {") {
+        if first == b"[" || first.starts_with(b"[\"") {
             return Some(Self::Json);
         }
         let pairs = first.split(|byte| *byte == b' ').filter(|word| is_pair(word)).count();
@@ -102,7 +102,7 @@ impl fmt::Display for Look {
             }
             Self::Markup => f.write_str("it looks like HTML or XML"),
             Self::Json => f.write_str(
-                "it looks like JSON over several lines, and an object has to be on one line: jq -c '.[]?' FILE | tollgate ... -",
+                "it looks like an array of JSON whose elements are no objects: jq -r '.[]' FILE | tollgate ... -",
             ),
             Self::Logfmt => f.write_str(
                 "it looks like logfmt, which has no format of its own; write its lines out, such as --format \
@@ -136,8 +136,8 @@ mod tests {
             (b"a\0b\x01\x02\x03cdefg", Some(Look::Data("binary data"))),
             (b"<!doctype html>\n<p>", Some(Look::Markup)),
             (b"<134>Nov 23 16:00:00 host a: b", None),
-            (b"[\n  {\n", Some(Look::Json)),
-            (b"{\n  \"a\": 1\n}", Some(Look::Json)),
+            (b"[\n  \"192.0.2.1 - -\",\n", Some(Look::Json)),
+            (b"[\"192.0.2.1 - -\"]", Some(Look::Json)),
             (b"time=2026 level=info path=/a", Some(Look::Logfmt)),
             (b"GET /a?b=c&d=e&f=g x=1", None),
             (b"time;ip;path\n2026;1;/", Some(Look::Table(';'))),

@@ -6,7 +6,7 @@ use std::io::{self, Cursor, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::{Input, compression};
+use super::{Input, compression, elements};
 use crate::error::Error;
 use crate::lines::Lines;
 use crate::progress::Counts;
@@ -150,10 +150,10 @@ impl Log {
         let result = match &mut self.place {
             Place::File(path) => {
                 let file = File::open(path).map_err(|error| open_error(&self.name, error))?;
-                compression::plain(file).and_then(|mut stream| begin(&mut stream, most))
+                plain(file).and_then(|mut stream| begin(&mut stream, most))
             }
             Place::Once(place) => place.take().ok_or_else(gone).and_then(|read| {
-                let mut stream = compression::plain(Counted { read, counts: Arc::clone(counts) })?;
+                let mut stream = plain(Counted { read, counts: Arc::clone(counts) })?;
                 let first = begin(&mut stream, most)?;
                 *place = Some(Box::new(Cursor::new(first.clone()).chain(stream)));
                 Ok(first)
@@ -167,12 +167,17 @@ impl Log {
         let stream = match &mut self.place {
             Place::File(path) => {
                 let read = File::open(path).map_err(|error| open_error(&self.name, error))?;
-                compression::plain(Counted { read, counts: Arc::clone(counts) })
+                plain(Counted { read, counts: Arc::clone(counts) })
             }
             Place::Once(place) => place.take().ok_or_else(gone),
         };
         Ok(Lines::new(stream.map_err(|error| read_error(&self.name, error))?))
     }
+}
+
+/// The lines of a file, decompressed.
+fn plain(read: impl Read + Send + 'static) -> io::Result<Stream> {
+    compression::plain(read).and_then(elements::as_lines)
 }
 
 fn gone() -> io::Error {

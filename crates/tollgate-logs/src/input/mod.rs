@@ -1,6 +1,7 @@
 //! The places of logs.
 
 mod compression;
+mod elements;
 mod files;
 
 use std::ffi::OsStr;

@@ -144,7 +144,7 @@ fn an_unknown_format_says_what_it_looks_like() {
             "with ; between its columns, and only commas and tabs",
         ),
         (b"time=2026-05-24T10:00:00Z ip=192.0.2.1 path=/\n", "it looks like logfmt"),
-        (b"[\n  {\n    \"a\": 1\n  }\n]\n", "it looks like JSON over several lines"),
+        (b"[\n  \"192.0.2.1 - -\"\n]\n", "it looks like an array of JSON whose elements are no objects"),
         (b"<!doctype html>\n<html>\n", "it looks like HTML or XML; line 1 has the shape: <!a a>"),
         (
             b"192.0.2.1 [2026-05-24T10:00:00+00] GET /a HTTP/1.1 200\n",

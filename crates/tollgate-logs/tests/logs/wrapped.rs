@@ -1,6 +1,8 @@
 //! Lines inside of what log drivers and services write around them.
 
-use tollgate_logs::Options;
+use std::time::Duration;
+
+use tollgate_logs::{Batch, Input, Options, Order, Reader};
 
 use crate::{log, read_all, requests};
 
@@ -167,4 +169,119 @@ fn structured_data_that_never_ends_is_no_prefix() {
         let format = summary.files.first().and_then(|file| file.format.clone()).unwrap_or_default();
         assert!(!format.ends_with("in syslog"), "{line}: {format}");
     }
+}
+
+/// Such files had no known format.
+#[test]
+fn elements_of_documents_are_read_like_lines() {
+    let google = r#"[
+  {
+    "httpRequest": {
+      "remoteIp": "192.0.2.7",
+      "requestMethod": "GET",
+      "requestUrl": "https://a.example/a?b=[{",
+      "responseSize": "615",
+      "status": 200
+    },
+    "insertId": "1",
+    "timestamp": "2026-11-23T16:00:00.250Z"
+  },
+  {
+    "httpRequest": {"remoteIp": "2001:db8::1", "requestMethod": "POST", "requestUrl": "https://a.example/c", "status": 404},
+    "timestamp": "2026-11-23T16:00:01.250Z"
+  }
+]
+"#;
+    let expected = [
+        "2026-11-23T16:00:00.25Z 192.0.2.7 GET /a?b=[{ 200 615 host=a.example",
+        "2026-11-23T16:00:01.25Z 2001:db8::1 POST /c 404 - host=a.example",
+    ];
+    let compact = serde_json::from_str::<serde_json::Value>(google).unwrap().to_string();
+    for text in [google, &compact, &google.replace('\n', "\r\n")] {
+        assert_eq!(
+            read(text, Options::default()),
+            (expected.map(str::to_owned).to_vec(), "google".to_owned())
+        );
+    }
+    // `gcloud logging read --format json` of a container.
+    let text = format!(
+        "[\n  {{\n    \"severity\": \"INFO\",\n    \"textPayload\": {},\n    \"timestamp\": \"2026-11-23T16:00:10Z\"\n  }}\n]\n",
+        quoted(COMBINED)
+    );
+    assert_eq!(
+        read(&text, Options::default()),
+        (vec![READ.to_owned()], "combined in textPayload".to_owned())
+    );
+    // `aws logs filter-log-events`, and a subscription that Firehose delivers without line feeds.
+    let api = r#"{"requestId":"a1","ip":"192.0.2.7","requestTime":"23/Nov/2026:16:00:00 +0000","httpMethod":"GET","routeKey":"GET /pets","status":"200","responseLength":"615"}"#;
+    let event = |line: &str| serde_json::json!({ "timestamp": 1_795_449_610_123_i64, "message": line, "eventId": "1" });
+    let filtered = serde_json::json!({
+        "events": [event(api), event("START RequestId: 1"), event(api)],
+        "searchedLogStreams": [{ "logStreamName": "s", "searchedCompletely": true }],
+    });
+    let delivered = format!(
+        r#"{{"messageType":"DATA_MESSAGE","owner":"123456789012","subscriptionFilters":["f"],"logEvents":[{}]}}"#,
+        event(api)
+    );
+    let request = "192.0.2.7 GET /pets 200 615";
+    for text in [serde_json::to_string_pretty(&filtered).unwrap(), format!("{delivered}{delivered}")] {
+        let options = Options { max_unparsed: 0.5, ..Options::default() };
+        let (requests, summary, result) =
+            read_all(vec![log(&text)], Options { format: Some("api-gateway".parse().unwrap()), ..options });
+        result.unwrap();
+        assert_eq!(
+            requests,
+            ["25Z", "75Z"].map(|fraction| format!("2026-11-23T16:00:00.{fraction} {request}")),
+            "{text}"
+        );
+        assert_eq!(summary.files[0].format.as_deref(), Some("api-gateway in message"));
+    }
+    // `journalctl -o json-pretty`.
+    let journal = serde_json::json!({ "__REALTIME_TIMESTAMP": "1795449610200000", "MESSAGE": COMBINED, "PRIORITY": "6" });
+    let text = serde_json::to_string_pretty(&journal).unwrap();
+    assert_eq!(read(&text, Options::default()), (vec![READ.to_owned()], "combined in MESSAGE".to_owned()));
+}
+
+/// An array without end.
+struct Endless(u64);
+
+impl std::io::Read for Endless {
+    fn read(&mut self, room: &mut [u8]) -> std::io::Result<usize> {
+        let begin = if self.0 == 0 { "[\n" } else { "" };
+        let element =
+            format!("{begin}  {{\n    \"ts\": {},\n    \"path\": \"/\"\n  }},\n", 1_795_449_600 + self.0);
+        if room.len() < element.len() {
+            // The first bytes are asked for alone, to see whether they are compressed.
+            room.fill(b' ');
+            return Ok(room.len());
+        }
+        self.0 += 1;
+        room[..element.len()].copy_from_slice(element.as_bytes());
+        Ok(element.len())
+    }
+}
+
+#[test]
+fn a_document_is_never_read_whole() {
+    let input = Input::Read("endless".to_owned(), Box::new(Endless(0)));
+    let order = Order::Nearly { window: Duration::ZERO, requests: 1_000 };
+    let mut reader = Reader::open([input], Options { order, ..Options::default() }).unwrap();
+    let mut batch = Batch::default();
+    assert!(reader.read(&mut batch).unwrap());
+    assert_eq!(batch.len(), 32_768);
+    assert!(reader.progress().lines < 50_000, "{}", reader.progress().lines);
+}
+
+#[test]
+fn what_is_no_element_of_a_document_is_counted() {
+    let element =
+        |path: &str| format!(r#"{{"time":"2026-11-23T16:00:00Z","ip":"192.0.2.7","path":"{path}"}}"#);
+    let text =
+        format!("[\n{},\nWARNING: no more\n{},\n{}", element("/a"), element("/b"), &element("/c")[..20]);
+    let (requests, summary, _) =
+        read_all(vec![log(text)], Options { format: Some("json".parse().unwrap()), ..Options::default() });
+    assert_eq!(requests.len(), 2);
+    let examples = &summary.unparsed[0].examples;
+    assert_eq!(examples.iter().map(|example| example.line).collect::<Vec<_>>(), [2, 4]);
+    assert_eq!(summary.unparsed[0].reason, "the line is not a JSON object");
 }
