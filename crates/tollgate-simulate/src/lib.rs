@@ -60,6 +60,6 @@ pub use self::class::{ClassError, Classes, Known};
 pub use self::curve::{Basis, Curve, Point};
 pub use self::gate::{Gate, GateError, GateResult, Held};
 pub use self::histogram::Histogram;
-pub use self::output::{Answer, code};
+pub use self::output::{Answer, Style, code};
 pub use self::replay::{Hit, Options, Replay, ReplayError, Role};
 pub use self::report::*;

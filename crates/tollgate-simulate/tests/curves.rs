@@ -80,7 +80,7 @@ fn a_curve_of_some_clients_is_called_an_estimate() {
     let estimate = format!("estimated from one client in {one_in}");
     assert!(some.to_string().contains(&format!("would deny ({estimate})")), "{some}");
     assert!(!some.html().contains("Exact for every limit"));
-    assert!(some.to_string().contains("Figures about clients and windows"), "{some}");
+    assert!(some.to_string().contains("Figures about clients and\n    windows"), "{some}");
 }
 
 /// From 33 quotas on none was tried, and the report advised to use the flag that had been given.

@@ -99,6 +99,28 @@ fn nothing_decided_is_no_answer() {
     assert_eq!(opening(LOGIN, &[])[1..], ["", ""]);
 }
 
+/// It was not said whether denied requests were customers or attacks.
+#[test]
+fn statuses_of_the_log_tell_lost_successes_from_attacks() {
+    let statuses = |statuses: &[u16]| {
+        let log: Vec<_> = statuses.iter().map(|status| ("192.0.2.1", "/login", *status)).collect();
+        opening(LOGIN, &log)[2].clone()
+    };
+    // The first request is admitted.
+    assert_eq!(
+        statuses(&[200, 401, 401]),
+        "In the log, all 2 had failed anyway (401); no success would be lost."
+    );
+    assert_eq!(statuses(&[401, 200]), "In the log, it had succeeded (200) and would be lost.");
+    let mixed = "In the log, 2 of the denied requests had succeeded (200) and would be lost; 1 had failed anyway (404).";
+    assert_eq!(statuses(&[401, 200, 404, 200]), mixed);
+    let none = "The log has no status for them, so it does not show whether they were any good.";
+    assert_eq!(statuses(&[200, 0]), none);
+    let [_, whom, good] = opening(TRIAL, &[A, A, B]);
+    assert!(whom.starts_with("If it decided, "), "{whom}");
+    assert_eq!(good, "In the log, it had succeeded (200) and would be lost.");
+}
+
 #[test]
 fn errors_and_samples_are_said() {
     let mut answer = replayed(LOGIN, None, &[A, A, ("", "/login", 200)]);

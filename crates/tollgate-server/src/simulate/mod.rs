@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
 use tollgate_policy::{Config, ConfigError, Identity, Policies};
-use tollgate_simulate::{Answer, Classes, Gate, Held, Known, Options, Replay, Report};
+use tollgate_simulate::{Answer, Classes, Gate, Held, Known, Options, Replay, Report, Style};
 
 pub use self::failure::Failure;
 use self::requests::Requests;
@@ -90,6 +90,13 @@ fn classes(
     Ok(Classes::parse(classes, Some(Known { attribute, file: &file, text: &text }))?)
 }
 
+/// Returns how text is set off: with colour on a terminal that can show it, unless `NO_COLOR` is set (no-color.org).
+fn style(is_terminal: bool) -> Style {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let is_dumb = std::env::var_os("TERM").is_some_and(|terminal| terminal == "dumb");
+    if is_terminal && !is_set("NO_COLOR") && !is_dumb { Style::Colored } else { Style::Plain }
+}
+
 /// Holds the report against the gates, writes the page, and returns the text.
 fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result<(String, u8), Failure> {
     let needed = |gate: &Gate| args.min_requests.map_or_else(|| gate.usual_requests(), NonZeroU64::get);
@@ -119,7 +126,7 @@ fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result
     } else if args.md {
         answer.markdown()
     } else {
-        answer.to_string()
+        answer.text(style(is_read_by_people))
     };
     Ok((text, status))
 }

@@ -1,8 +1,7 @@
 //! A curve as a table with bars.
 
-use std::fmt;
-
 use super::number::grouped;
+use super::screen::Screen;
 use super::table::Table;
 use crate::report::PolicyReport;
 use crate::{Basis, Curve, Point, percent, share_of_clients};
@@ -10,12 +9,13 @@ use crate::{Basis, Curve, Point, percent, share_of_clients};
 /// Limits of a curve that are shown.
 const SHOWN: usize = 12;
 
-/// The characters of all marks together.
-const MARKS: usize = "today, suggested, knee".len();
+/// Characters of the longest bar.
+const BAR: usize = 16;
 
-pub(super) fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyReport) -> fmt::Result {
+/// Writes a table of other limits.
+pub(super) fn table(screen: &mut Screen, curve: &Curve, policy: &PolicyReport) {
     if curve.points.len() < 2 {
-        return Ok(());
+        return;
     }
     let (requests, clients) = (policy.requests, policy.clients);
     let basis = match curve.basis {
@@ -25,27 +25,29 @@ pub(super) fn curve(f: &mut fmt::Formatter<'_>, curve: &Curve, policy: &PolicyRe
         Basis::Calculated => "exact".to_owned(),
         Basis::Tried => "replayed by the engine, with all other quotas unchanged".to_owned(),
     };
-    writeln!(f, "  what other limits would deny ({basis}):")?;
-    let mut table = Table::new(["limit", "requests", "", "clients", "", "", ""]);
+    screen.line(2, format_args!("what other limits would deny ({basis}):"));
+    let titles = ["limit", "requests", "", "clients", "", "in total", "", ""];
+    let mut table = Table::new(titles).left(0).bars([6, 7]).indent(4).denials([1, 2, 3, 4, 5]).spare([6]);
     let shown = shown(curve);
     let most = shown.iter().map(|point| point.denied).max().unwrap_or(0);
+    // Otherwise the total is what this limit denies.
+    let has_others = shown.iter().any(|point| point.total_denied.is_some_and(|total| total != point.denied));
     for point in shown {
-        let Point { limit, denied, denied_clients, .. } = *point;
+        let Point { limit, denied, denied_clients, total_denied, .. } = *point;
         table.row([
             grouped(limit),
             grouped(denied),
             percent(denied, requests),
             grouped(denied_clients),
             percent(denied_clients, clients),
-            format!("{:<20}", bar(denied, most)),
-            format!("{:<MARKS$}", marks(curve, limit).join(", ")),
+            total_denied.filter(|_| has_others).map(grouped).unwrap_or_default(),
+            bar(denied, most),
+            marks(curve, limit).join(", "),
         ]);
     }
-    let text = table.left(0).to_string();
-    text.lines().try_for_each(|line| writeln!(f, "  {line}"))?;
-    match legend(curve) {
-        Some(legend) => writeln!(f, "    {legend}"),
-        None => Ok(()),
+    screen.table(&table);
+    if let Some(suggested) = suggested(curve) {
+        screen.line(4, suggested);
     }
 }
 
@@ -55,17 +57,27 @@ pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
     marks.into_iter().filter(|(mark, _)| *mark == Some(limit)).map(|(_, name)| name).collect()
 }
 
-/// Says what the marks of a curve mean, if it has any that do not say it themselves.
+/// Says what the marks of a curve mean, if it has any.
 pub(crate) fn legend(curve: &Curve) -> Option<String> {
-    let today = curve.at(curve.today).map(|_| "today is the limit in the replayed policies");
-    let knee = curve.knee.map(|_| "knee is where the curve bends most; it is not a recommendation");
-    let suggested = curve.suggested_budget.filter(|_| curve.suggested.is_some()).map(|budget| {
-        format!(
-            "suggested denies at most {} of clients, with a confidence of 95 %, and is rounded up",
-            share_of_clients(budget)
-        )
-    });
-    let said: Vec<&str> = today.into_iter().chain(suggested.as_deref()).chain(knee).collect();
+    let said: Vec<String> = legend_of(std::iter::once(curve)).into_iter().chain(suggested(curve)).collect();
+    (!said.is_empty()).then(|| said.join("; "))
+}
+
+/// Says what the suggested limit of a curve means. This differs between curves.
+fn suggested(curve: &Curve) -> Option<String> {
+    let share = share_of_clients(curve.suggested_budget.filter(|_| curve.suggested.is_some())?);
+    Some(format!("suggested denies at most {share} of clients, with a confidence of 95 %, and is rounded up"))
+}
+
+/// Says what the other marks of curves mean, if they have any.
+pub(super) fn legend_of<'a>(curves: impl Iterator<Item = &'a Curve> + Clone) -> Option<String> {
+    let has_today = curves.clone().any(|curve| curve.at(curve.today).is_some());
+    let has_knee = curves.clone().any(|curve| curve.knee.is_some());
+    let said = [
+        (has_today, "today is the limit in the replayed policies"),
+        (has_knee, "knee is where the curve bends most; it is not a recommendation"),
+    ];
+    let said: Vec<&str> = said.into_iter().filter(|(is_said, _)| *is_said).map(|(_, text)| text).collect();
     (!said.is_empty()).then(|| said.join("; "))
 }
 
@@ -80,9 +92,10 @@ fn shown(curve: &Curve) -> Vec<&Point> {
     shown.map(|(_, point)| point).collect()
 }
 
-/// A bar of up to 20 characters, in eighths of one.
+/// A bar of up to `BAR` characters, in eighths of one.
 fn bar(part: u64, all: u64) -> String {
     const EIGHTHS: [&str; 8] = ["", "▏", "▎", "▍", "▌", "▋", "▊", "▉"];
-    let length = if all == 0 { 0 } else { (u128::from(part) * 160).div_ceil(u128::from(all)) as usize };
+    let eighths = u128::from(part) * BAR as u128 * 8;
+    let length = if all == 0 { 0 } else { eighths.div_ceil(u128::from(all)) as usize };
     format!("{}{}", "█".repeat(length / 8), EIGHTHS.get(length % 8).copied().unwrap_or_default())
 }

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use tollgate_policy::Printable;
 
 use super::curve::{legend, marks};
-use super::number::{about, counted, grouped, lasting};
+use super::number::{counted, grouped, lasting};
 use super::read::{formats, lines_read};
 use super::table::Table;
 use super::{Answer, code};
-use crate::{Held, Report, percent};
+use crate::{Held, percent};
 
 /// Limits of a curve that are listed.
 const LISTED: usize = 20;
@@ -20,7 +20,6 @@ impl Answer {
     pub fn markdown(&self) -> String {
         let Self { report, gates } = self;
         let mut text = String::new();
-        let about = about(report.one_client_in);
         let verdict = match self.held() {
             _ if gates.is_empty() => "",
             Held::Held => ": all gates held",
@@ -29,32 +28,8 @@ impl Answer {
         };
         // Writing into a string does not fail.
         let _ = writeln!(text, "### Replay of {}{verdict}\n", counted(report.requests, "request"));
-        let _ = writeln!(
-            text,
-            "{} ({}) would be denied, to {about}{} of {about}{} ({}), in {}.\n",
-            counted(report.denied, "request"),
-            percent(report.denied, report.requests),
-            grouped(report.denied_clients),
-            counted(report.clients, "client"),
-            percent(report.denied_clients, report.clients),
-            lasting(report.seconds)
-        );
-        if let Some(read) = &report.read {
-            let formats = formats(read).join("; ");
-            let formats = if formats.is_empty() { formats } else { format!(": {}", Printable(&formats)) };
-            let _ = writeln!(text, "{}{formats}.\n", lines_read(read));
-        }
-        if report.undecided > 0 {
-            let _ = writeln!(
-                text,
-                "{} ({}) cannot be decided, and would be answered with errors.\n",
-                counted(report.undecided, "request"),
-                percent(report.undecided, report.requests)
-            );
-        }
-        if !report.has_answer() {
-            let why = if report.requests == 0 { Report::NO_REQUEST } else { Report::NO_POLICY };
-            let _ = writeln!(text, "{why}\n");
+        for sentence in self.opening().iter().filter(|sentence| !sentence.is_empty()) {
+            let _ = writeln!(text, "{}\n", Printable(sentence));
         }
         if !gates.is_empty() {
             let mut table = Table::new(["gate", "fails if", "measured", "allowed"]).left(4);
@@ -98,7 +73,21 @@ impl Answer {
         for note in &report.notes {
             let _ = writeln!(text, "- {}", Printable(note));
         }
+        self.read(&mut text);
         text
+    }
+
+    /// What was read.
+    fn read(&self, text: &mut String) {
+        let report = &self.report;
+        if let Some((first, last)) = report.first.as_ref().zip(report.last.as_ref()) {
+            let _ = writeln!(text, "\nFrom {first} to {last}: {}.", lasting(report.seconds));
+        }
+        if let Some(read) = &report.read {
+            let formats = formats(read).join("; ");
+            let formats = if formats.is_empty() { formats } else { format!(": {}", Printable(&formats)) };
+            let _ = writeln!(text, "\n{}{formats}.", lines_read(read));
+        }
     }
 
     fn classes(&self, text: &mut String) {

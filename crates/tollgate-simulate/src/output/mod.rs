@@ -6,12 +6,15 @@ pub(crate) mod number;
 mod opening;
 mod read;
 mod routes;
+pub(crate) mod screen;
+pub(crate) mod style;
 pub(crate) mod table;
 pub(crate) mod text;
 
 use serde::Serialize;
 use tollgate_policy::Printable;
 
+pub use self::style::Style;
 use crate::{GateResult, Held, Report};
 
 /// Returns the text of a user between backquotes: control characters are visible, and nothing in it is read as Markdown.

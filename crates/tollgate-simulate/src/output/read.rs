@@ -1,10 +1,10 @@
 //! The summary of the logs, in words.
 
-use std::fmt::{self, Write as _};
-
-use tollgate_policy::Printable;
+use std::fmt::{self, Display, Write as _};
 
 use super::number::{counted, grouped, lasting};
+use super::screen::Screen;
+use super::style::{Paint, Style};
 use crate::percent;
 use crate::report::ReadReport;
 
@@ -12,25 +12,30 @@ use crate::report::ReadReport;
 const GAPS: usize = 3;
 
 /// Writes the summary of the logs, in words.
-pub(crate) fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
-    writeln!(f, "{}", lines_read(read))?;
-    for text in formats(read) {
-        writeln!(f, "  {}", Printable(&text))?;
-    }
+pub(crate) fn read_section(screen: &mut Screen, read: &ReadReport) {
+    let mut dim = |indent, text: &dyn Display| screen.painted(Paint::Dim, indent, text);
+    dim(2, &lines_read(read));
+    formats(read).iter().for_each(|text| dim(4, text));
     for unread in &read.unparsed {
-        writeln!(f, "  {}: {}", counted(unread.lines, "unreadable line"), Printable(&unread.reason))?;
-        unread.examples.iter().try_for_each(|example| writeln!(f, "    {}", Printable(example)))?;
+        dim(4, &format_args!("{}: {}", counted(unread.lines, "unreadable line"), unread.reason));
+        unread.examples.iter().for_each(|example| dim(6, example));
     }
     if !read.late_examples.is_empty() {
-        writeln!(f, "  {}, too far behind those before them:", counted(read.late, "late line"))?;
-        read.late_examples.iter().try_for_each(|example| writeln!(f, "    {}", Printable(example)))?;
+        dim(4, &format_args!("{}, too far behind those before them:", counted(read.late, "late line")));
+        read.late_examples.iter().for_each(|example| dim(6, example));
     }
     let mut gaps: Vec<_> = read.gaps.iter().collect();
     gaps.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     for gap in gaps.into_iter().take(GAPS) {
-        writeln!(f, "  no requests for {}, from {} to {}", lasting(gap.seconds), gap.from, gap.to)?;
+        dim(4, &format_args!("no requests for {}, from {} to {}", lasting(gap.seconds), gap.from, gap.to));
     }
-    Ok(())
+}
+
+/// Writes the same without colour.
+pub(crate) fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
+    let mut screen = Screen::new(Style::Plain);
+    read_section(&mut screen, read);
+    f.write_str(&screen.finish())
 }
 
 /// How many lines were read.

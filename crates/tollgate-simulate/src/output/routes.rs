@@ -1,13 +1,10 @@
-//! Routes and the busiest clients, in 80 columns.
-
-use std::fmt;
-
-use tollgate_policy::Printable;
+//! Routes and the busiest clients, on a terminal.
 
 use super::number::{about, counted, grouped};
+use super::screen::Screen;
 use super::table::Table;
 use crate::percent;
-use crate::report::{Report, RouteReport};
+use crate::report::{Peak, Report, RouteReport};
 use crate::shortened::narrowed;
 
 /// Routes that are shown.
@@ -16,44 +13,40 @@ const ROUTES: usize = 20;
 /// Clients that are shown.
 const CLIENTS: usize = 10;
 
-/// Characters of a route, a client or a program, besides the figures in the same row.
-const WIDE: usize = 36;
+/// Characters of a client's name that are shown.
+const WIDE: usize = 40;
 
-pub(super) fn routes(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+pub(super) fn routes(screen: &mut Screen, report: &Report) {
     if report.routes.is_empty() {
-        return Ok(());
+        return;
     }
     let all = counted(report.routes.len() as u64, "route");
     let shown = if report.routes.len() > ROUTES { format!(", the {ROUTES} busiest") } else { String::new() };
-    writeln!(f, "\nRoutes ({all}{shown})")?;
-    let mut table = Table::new(["route", "requests", "", "denied", "clients", "4xx", "5xx"]);
+    screen.section(format_args!("Routes ({all}{shown})"));
+    let titles = ["route", "requests", "", "denied", "clients", "4xx", "5xx", "in one minute"];
+    let mut table = Table::new(titles).denials([3]).spare([7, 2]);
     for route in report.routes.iter().take(ROUTES) {
         table.row([
             title(route),
             grouped(route.requests),
             percent(route.requests, report.requests),
-            grouped(route.denied),
+            if report.is_overview() { String::new() } else { grouped(route.denied) },
             about(route.one_client_in).to_owned() + &grouped(route.clients),
             of_class(route, "4xx"),
             of_class(route, "5xx"),
+            peak(route.busiest_minute.as_ref()),
         ]);
     }
-    write!(f, "{table}")?;
-    suggestions(f, report)?;
-    clients(f, report)
+    screen.table(&table);
+    suggestions(screen, report);
+    clients(screen, report);
 }
 
 /// `GET /users/{id}`.
-fn title(route: &RouteReport) -> String {
-    let title = match &route.method {
+pub(super) fn title(route: &RouteReport) -> String {
+    match &route.method {
         Some(method) => format!("{method} {}", route.route),
         None => route.route.clone(),
-    };
-    let title = Printable(&title).to_string();
-    // The end of a path tells more than its begin.
-    match title.char_indices().rev().nth(WIDE - 3) {
-        Some((start, _)) if start > 0 => format!("...{}", title.get(start..).unwrap_or_default()),
-        _ => title,
     }
 }
 
@@ -62,16 +55,21 @@ fn of_class(route: &RouteReport, class: &str) -> String {
     of_class.map_or_else(String::new, |of_class| percent(of_class.requests, route.requests))
 }
 
-fn suggestions(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+fn peak(peak: Option<&Peak>) -> String {
+    peak.map_or_else(String::new, |peak| grouped(peak.requests))
+}
+
+fn suggestions(screen: &mut Screen, report: &Report) {
     if report.routes.iter().all(|route| route.suggested.is_none()) {
-        return Ok(());
+        return;
     }
-    writeln!(
-        f,
-        "\nLimits for the busiest routes, with a confidence of 95 %: each denies at most\n1 client in so many, and would have \
-         denied in this log"
-    )?;
-    let mut table = Table::new(["route", "limit", "1 in", "requests", "", "clients", ""]);
+    screen.section("Limits for the busiest routes");
+    screen.line(
+        2,
+        "Each denies at most 1 client in so many, with a confidence of 95 %, and would have denied in this log:",
+    );
+    let titles = ["route", "limit", "1 in", "requests", "", "clients", ""];
+    let mut table = Table::new(titles).denials([3, 4, 5, 6]);
     for route in &report.routes {
         let Some(suggested) = &route.suggested else { continue };
         table.row([
@@ -84,24 +82,23 @@ fn suggestions(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
             percent(suggested.denied_clients, route.clients),
         ]);
     }
-    write!(f, "{table}")
+    screen.table(&table);
 }
 
-fn clients(f: &mut fmt::Formatter<'_>, report: &Report) -> fmt::Result {
+fn clients(screen: &mut Screen, report: &Report) {
     if report.busiest_clients.is_empty() {
-        return Ok(());
+        return;
     }
-    writeln!(f, "\nBusiest clients")?;
-    let mut table = Table::new(["client", "program", "requests", "", "denied"]).left(2);
+    screen.section("Busiest clients");
+    let mut table = Table::new(["client", "requests", "", "denied"]).denials([3]);
     for client in report.busiest_clients.iter().take(CLIENTS) {
-        let program = Printable(client.user_agent.as_deref().unwrap_or_default()).to_string();
         table.row([
-            Printable(narrowed(&client.client, 24)).to_string(),
-            program.chars().take(WIDE - 10).collect(),
+            narrowed(&client.client, WIDE),
             grouped(client.requests),
             percent(client.requests, report.requests),
-            grouped(client.denied),
+            if report.is_overview() { String::new() } else { grouped(client.denied) },
         ]);
+        client.user_agent.iter().for_each(|program| table.note(program.clone()));
     }
-    write!(f, "{table}")
+    screen.table(&table);
 }

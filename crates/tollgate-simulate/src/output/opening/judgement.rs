@@ -1,5 +1,6 @@
 //! Whether the denials are good: by gates, by the policies before, and by what the log says of the denied requests.
 
+use super::in_log::in_log;
 use super::{busiest_trial, denials_of_trial};
 use crate::output::number::{about, counted, grouped};
 use crate::report::{Compared, QuotaReport, Report};
@@ -10,11 +11,17 @@ pub(super) fn judgement(answer: &Answer) -> String {
     let mut parts = Vec::new();
     parts.extend(gates(&answer.gates));
     parts.extend(report.compared.as_ref().map(|compared| compared_with_baseline(report, compared)));
-    match report.denied {
-        0 if busiest_trial(report).is_none() => parts.extend(room(report)),
-        0 => {}
-        _ => {
-            parts.extend(busiest_trial(report).map(|trial| format!("On trial, {}.", denials_of_trial(trial))))
+    let trial = busiest_trial(report);
+    match (report.denied, trial) {
+        (0, None) => parts.extend(room(report)),
+        (0, Some(trial)) => {
+            let denied = trial.denied_by_status.iter().map(|status| (status.status, status.denied));
+            parts.extend(in_log(&denied.collect::<Vec<_>>()));
+        }
+        (_, trial) => {
+            let denied = report.statuses.iter().map(|status| (status.status, status.denied));
+            parts.extend(in_log(&denied.collect::<Vec<_>>()));
+            parts.extend(trial.map(|trial| format!("On trial, {}.", denials_of_trial(trial))));
         }
     }
     parts.join(" ")

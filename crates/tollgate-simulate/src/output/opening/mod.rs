@@ -1,8 +1,11 @@
 //! The answer in three sentences: what would be denied, to whom, and whether that is good.
 
+mod in_log;
 mod judgement;
+mod overview;
 
 use self::judgement::judgement;
+use self::overview::overview;
 use super::number::{about, counted, grouped};
 use super::{Answer, code};
 use crate::report::{PolicyReport, Report};
@@ -24,6 +27,9 @@ impl Answer {
         let report = &self.report;
         if report.requests == 0 {
             return [Report::NO_REQUEST.to_owned(), String::new(), String::new()];
+        }
+        if report.is_overview() {
+            return overview(report);
         }
         if !report.has_answer() {
             return unanswered(report);
@@ -110,8 +116,15 @@ fn to_whom(report: &Report) -> String {
     }
     let (they, come) = if denied == 1 { ("It", "comes") } else { ("They", "come") };
     if denied_clients == 0 {
-        let client = code(&report.client.to_string());
-        return format!("{they} {come} from no client that is followed: see {client} in the log.");
+        return match report.one_client_in {
+            1 => format!(
+                "{they} {come} from no client: the log lacks {} there.",
+                code(&report.client.to_string())
+            ),
+            one_in => format!(
+                "{they} {come} from none of the clients that are followed, which are one in {one_in}."
+            ),
+        };
     }
     let share = match clients {
         MANY.. => format!(" ({})", percent(denied_clients, clients)),

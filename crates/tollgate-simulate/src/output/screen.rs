@@ -1,0 +1,154 @@
+//! Text for a terminal of 80 columns.
+
+use std::fmt::Display;
+
+use tollgate_policy::Printable;
+use unicode_width::{UnicodeWidthChar as _, UnicodeWidthStr as _};
+
+use super::style::{Paint, Style};
+use super::table::Table;
+
+/// Columns of a terminal that every line fits.
+pub(crate) const COLUMNS: usize = 80;
+
+/// Sections, one below the other.
+#[derive(Debug)]
+pub(crate) struct Screen {
+    text: String,
+    style: Style,
+}
+
+impl Screen {
+    pub(crate) const fn new(style: Style) -> Self {
+        Self { text: String::new(), style }
+    }
+
+    pub(crate) fn finish(self) -> String {
+        self.text
+    }
+
+    /// Begins a section.
+    pub(crate) fn section(&mut self, title: impl Display) {
+        self.gap();
+        self.painted(Paint::Bold, 0, title);
+    }
+
+    /// Leaves a line empty, except at the top.
+    pub(crate) fn gap(&mut self) {
+        if !self.text.is_empty() {
+            self.text.push('\n');
+        }
+    }
+
+    /// Writes a sentence in as many lines as it needs.
+    pub(crate) fn line(&mut self, indent: usize, text: impl Display) {
+        for line in wrapped(&Printable(text).to_string(), indent) {
+            self.text += &(line + "\n");
+        }
+    }
+
+    /// Writes a sentence that is set off.
+    pub(crate) fn painted(&mut self, paint: Paint, indent: usize, text: impl Display) {
+        for line in wrapped(&Printable(text).to_string(), indent) {
+            self.text += &(self.style.paint(paint, &line) + "\n");
+        }
+    }
+
+    /// Writes a sentence beside a word that is set off, in a column of this width.
+    pub(crate) fn beside(&mut self, paint: Paint, word: &str, width: usize, text: impl Display) {
+        let mut lines = wrapped(&Printable(text).to_string(), width + 4).into_iter();
+        if let Some(first) = lines.next() {
+            let space = " ".repeat(width.saturating_sub(word.width()));
+            let word = self.style.paint(paint, word);
+            self.text += &format!("  {word}{space}  {}\n", first.trim_start());
+        }
+        lines.for_each(|line| self.text += &(line + "\n"));
+    }
+
+    /// Writes a table, in as many of its columns as fit.
+    pub(crate) fn table(&mut self, table: &Table) {
+        table.lines(self.style).for_each(|line| self.text += &(line + "\n"));
+    }
+
+    /// Writes a line of a chart beside its label. Spaces at its end are left out.
+    pub(crate) fn chart(&mut self, paint: Option<Paint>, label: &str, line: &str) {
+        let line = line.trim_end();
+        let painted = paint.map_or_else(|| line.to_owned(), |paint| self.style.paint(paint, line));
+        let label = if line.is_empty() { label.trim_end() } else { label };
+        self.text += &format!("{label}{painted}\n");
+    }
+}
+
+/// Returns the lines of a text between words. All but the first are indented by two more, if the first is at all.
+fn wrapped(text: &str, indent: usize) -> Vec<String> {
+    let hanging = if indent == 0 { 0 } else { indent + 2 };
+    let mut lines = Vec::new();
+    let mut line = " ".repeat(indent);
+    let mut is_empty = true;
+    // A number and its `%` stay together.
+    let text = text.replace(" %", "\u{a0}%");
+    for word in text.split(' ').filter(|word| !word.is_empty()) {
+        let gap = usize::from(!is_empty);
+        if !is_empty && line.width() + gap + word.width() > COLUMNS {
+            lines.push(std::mem::replace(&mut line, " ".repeat(hanging)));
+            is_empty = true;
+        }
+        if !is_empty {
+            line.push(' ');
+        }
+        for character in word.chars().map(|character| if character == '\u{a0}' { ' ' } else { character }) {
+            // A word that is longer than a line.
+            if line.width() + character.width().unwrap_or(0) > COLUMNS {
+                lines.push(std::mem::replace(&mut line, " ".repeat(hanging)));
+            }
+            line.push(character);
+        }
+        is_empty = false;
+    }
+    lines.push(line);
+    lines
+}
+
+/// Returns a text that is shortened in the middle to fit so many columns.
+pub(crate) fn fitted(text: &str, columns: usize) -> String {
+    const MARK: char = '…';
+    if text.width() <= columns {
+        return text.to_owned();
+    }
+    let end = (columns / 2).min(14);
+    let end: String = taken(text.chars().rev(), end).chars().rev().collect();
+    let begin = taken(text.chars(), columns.saturating_sub(end.width() + 1));
+    format!("{begin}{MARK}{end}")
+}
+
+/// The first characters that fit so many columns.
+fn taken(characters: impl Iterator<Item = char>, columns: usize) -> String {
+    let mut width = 0;
+    let fits = |character: &char| {
+        width += character.width().unwrap_or(0);
+        width <= columns
+    };
+    characters.take_while(fits).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_break_between_words_and_inside_of_longer_ones() {
+        let lines = wrapped(&format!("a {} b", "x".repeat(100)), 2);
+        assert!(lines.iter().all(|line| line.width() <= COLUMNS), "{lines:?}");
+        assert_eq!(lines.concat().replace(' ', "").len(), 102);
+        assert_eq!(wrapped(&"word ".repeat(17), 0).len(), 2);
+        assert_eq!(wrapped("", 0), [""]);
+    }
+
+    #[test]
+    fn long_texts_lose_their_middle() {
+        assert_eq!(fitted("search:candidate", 16), "search:candidate");
+        assert_eq!(fitted("a-very-long-name-of-a-policy:candidate", 20), "a-very-lo…:candidate");
+        assert_eq!(fitted("日本語日本語日本語", 9).width(), 9);
+        assert!(fitted("日本語日本語日本語", 10).width() <= 10);
+    }
+}

@@ -1,0 +1,64 @@
+//! How tight each quota is, and what other limits would deny.
+
+use crate::output::curve;
+use crate::output::number::{counted, grouped, lasting, most_in_a_window};
+use crate::output::screen::Screen;
+use crate::report::{PolicyReport, QuotaReport, Report};
+
+pub(super) fn sections(screen: &mut Screen, report: &Report) {
+    let quotas =
+        report.policies.iter().flat_map(|policy| policy.quotas.iter().map(move |quota| (policy, quota)));
+    let counted = quotas.filter(|(_, quota)| quota.requests > 0);
+    counted.clone().for_each(|(policy, quota)| tightness(screen, policy, quota));
+    let curves = counted.map(|(_, quota)| &quota.curve).filter(|curve| curve.points.len() > 1);
+    if let Some(legend) = curve::legend_of(curves) {
+        screen.gap();
+        screen.line(2, legend);
+    }
+}
+
+fn tightness(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
+    screen.section(format_args!("{} {}", policy.title(), quota.title()));
+    if let Some(most) = quota.most {
+        screen.line(2, most_in_a_window(most));
+        if quota.is_spared() {
+            screen.line(2, "other quotas denied everything that it would have denied");
+        }
+    }
+    denials(screen, policy, quota);
+    if let Some(burst) = quota.burst {
+        screen.line(
+            2,
+            format_args!(
+                "the most admitted in any interval of a window's length: {burst:.2} times the limit"
+            ),
+        );
+    }
+    curve::table(screen, &quota.curve, policy);
+}
+
+/// In how many windows it denies, how long clients wait, and whether waiting helps.
+fn denials(screen: &mut Screen, policy: &PolicyReport, quota: &QuotaReport) {
+    let QuotaReport { denied, above_limit, denied_windows, windows, longest_wait, .. } = *quota;
+    let waiting = denied.saturating_sub(above_limit);
+    let wait = format!("; the longest wait is {}", lasting(longest_wait));
+    if denied_windows > 0 {
+        let wait = if waiting == 0 { "" } else { &wait };
+        let windows = counted(windows, "window");
+        screen.line(2, format_args!("denies in {} of {windows}{wait}", grouped(denied_windows)));
+    } else if waiting > 0 {
+        let whose = match policy.one_client_in {
+            1 => "",
+            // Without a client there is no window.
+            _ => " of clients that are not followed",
+        };
+        screen.line(2, format_args!("denies {}{whose}{wait}", counted(waiting, "request")));
+    }
+    if above_limit > 0 {
+        let requests = counted(above_limit, "request");
+        screen.line(
+            2,
+            format_args!("denies {requests} that cost more than the whole limit; waiting does not help"),
+        );
+    }
+}
