@@ -35,7 +35,7 @@ pub struct Curve {
 pub enum Basis {
     /// From the windows of each client that is followed: exactly, if all are.
     Calculated,
-    /// The engine decided on all requests under each limit.
+    /// Each request was decided under each limit, in one pass. A replay with that limit in the file comes to the same.
     Tried,
 }
 

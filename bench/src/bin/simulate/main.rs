@@ -63,6 +63,16 @@ const OVERLAPPING: &str = "policies:
   - { name: all, key: [ip], quotas: [60/1m] }
 ";
 
+/// One policy, and several that apply to the same requests, so that the engine tries other limits of each.
+const ONE: &str = "policies:
+  - { name: all, key: [ip], quotas: [60/1m] }
+";
+const SEVERAL: &str = "policies:
+  - { name: all, key: [ip], quotas: [60/1m] }
+  - { name: hours, key: [ip], quotas: [600/1h] }
+  - { name: pages, match: { path: { not: /login } }, key: [ip], quotas: [40/1m] }
+";
+
 /// Clients of the cases in files, and of `flat`.
 const CLIENTS: u32 = 100_000;
 
@@ -85,6 +95,10 @@ fn main() -> Result<()> {
     }
     if "overlapping".contains(&args.filter) {
         tries(&args, &overlapping)?;
+        has_run = true;
+    }
+    if "several".contains(&args.filter) {
+        several(&args)?;
         has_run = true;
     }
     if "clients-10m".contains(&args.filter) {
@@ -177,6 +191,34 @@ fn tries(args: &Args, policies: &Path) -> Result<()> {
             resident_mib.median()
         );
     }
+    fs::remove_file(&path).with_context(|| format!("cannot delete {}", path.display()))
+}
+
+/// The processor time of several policies with tried limits, and of one without.
+fn several(args: &Args) -> Result<()> {
+    let path = args.folder.join("several.log");
+    log::write(&path, Form::Combined, args.lines, Traffic::of(CLIENTS))?;
+    let file = path.display().to_string();
+    let run_with = |name: &str, text: &str, more: &[&str]| -> Result<Ended> {
+        let policies = args.folder.join(name);
+        fs::write(&policies, text).with_context(|| format!("cannot write {}", policies.display()))?;
+        run(tollgate(args, &policies)(&[&[file.as_str()], more].concat()))
+    };
+    let (mut one, mut several, mut resident_mib) =
+        (Samples::default(), Samples::default(), Samples::default());
+    for _ in 0..args.rounds {
+        one.push(run_with("one.yaml", ONE, &["--try-limits", "0"])?.processor_seconds);
+        let ended = run_with("several.yaml", SEVERAL, &[])?;
+        several.push(ended.processor_seconds);
+        resident_mib.push(ended.resident_bytes as f64 / f64::from(1 << 20));
+    }
+    println!(
+        "RESULT simulate/several processor_s={} one_processor_s={} ratio={} resident_mib={:.0}",
+        figure(several.median()),
+        figure(one.median()),
+        figure(several.ratios(&one).median()),
+        resident_mib.median()
+    );
     fs::remove_file(&path).with_context(|| format!("cannot delete {}", path.display()))
 }
 

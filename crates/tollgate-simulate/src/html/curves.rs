@@ -55,7 +55,7 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
             format!("Estimated from one client in {}.", policy.one_client_in)
         }
         Basis::Calculated => "Exact for every limit.".to_owned(),
-        Basis::Tried => "Replayed by the engine, with all other quotas unchanged.".to_owned(),
+        Basis::Tried => "Replayed, with all other quotas unchanged.".to_owned(),
     };
     let mut page = String::new();
     let _ =

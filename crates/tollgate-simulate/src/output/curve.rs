@@ -23,7 +23,7 @@ pub(super) fn table(screen: &mut Screen, curve: &Curve, policy: &PolicyReport) {
             format!("estimated from one client in {}", policy.one_client_in)
         }
         Basis::Calculated => "exact".to_owned(),
-        Basis::Tried => "replayed by the engine, with all other quotas unchanged".to_owned(),
+        Basis::Tried => "replayed, with all other quotas unchanged".to_owned(),
     };
     screen.line(2, format_args!("what other limits would deny ({basis}):"));
     let titles = ["limit", "requests", "", "clients", "", "in total", "", ""];

@@ -3,13 +3,12 @@
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
-use tollgate::{ManualClock, MemoryStore, Verdict};
+use tollgate::{ManualClock, MemoryStore};
 use tollgate_policy::{
-    Attributes, CheckError, Matched, Matching, Outcome, Policies, Policy, PolicyDecision, PolicyLimiter,
-    PolicySet, Refusal, TrialKind,
+    Attributes, CheckError, Matched, Matching, Outcome, Policies, PolicyDecision, PolicyLimiter, PolicySet,
+    Refusal,
 };
 
-use super::Role;
 use super::error::ReplayError;
 
 /// The limiter of the service and of the middleware, over counters in memory.
@@ -38,12 +37,6 @@ impl Engine {
 
     pub(super) fn policies(&self) -> &Policies {
         self.set.policies()
-    }
-
-    /// How many counters it may have.
-    #[cfg(test)]
-    pub(super) fn max_counters(&self) -> usize {
-        self.limiter.store().max_counters()
     }
 
     /// Finds out what applies to each of these requests, and prefetches their counters. No policy is asked about `None`.
@@ -89,19 +82,4 @@ pub(super) fn matched<'a, 'm>(outcome: &'a Result<Matching<'m>, Refusal>) -> Opt
         Outcome::Charge(matched) => Some(matched),
         _ => None,
     }
-}
-
-/// Returns whether a quota of this policy had no room, or would have had none.
-pub(super) fn is_denied_by(decision: &PolicyDecision, policy: &Policy, role: Role) -> bool {
-    let kind = match role {
-        Role::Enforced => {
-            let mut quotas = decision.quotas().filter(|quota| quota.policy.name() == policy.name());
-            return quotas.any(|quota| !quota.state.has_room());
-        }
-        Role::Shadow => TrialKind::Shadow,
-        Role::Candidate => TrialKind::Candidate,
-    };
-    let mut trials = decision.trials().filter(|trial| trial.kind == kind);
-    trials
-        .any(|trial| trial.policy.name() == policy.name() && trial.answer.verdict() == Some(Verdict::Denied))
 }

@@ -1,8 +1,10 @@
 //! What decisions say, noted for the report: of all requests, of each policy, and of trials.
 
 use smallvec::SmallVec;
-use tollgate::{PolicyQuota, QuotaState, Timestamp};
-use tollgate_policy::{Ground, Outcome, Policy, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
+use tollgate::{CountDenied, PolicyQuota, QuotaState, Timestamp};
+use tollgate_policy::{
+    Ground, Outcome, Policy, PolicyDecision, QuotaStanding, Trial, TrialAnswer, TrialDecision,
+};
 
 use super::all::All;
 use super::by_class::ByClass;
@@ -12,7 +14,7 @@ use super::error::ReplayError;
 use super::outcome::{Clientless, Verdict, Verdicts};
 use super::policy_track::{CLIENT, Noted, Tracks};
 use super::quota_track::Seen;
-use super::rungs::{Rungs, Untried};
+use super::rungs::{Charge, Rungs};
 use super::subjects::{Found, Subjects, digest};
 use super::traffic::Traffic;
 use super::{BATCH, Hit, Options, Role};
@@ -23,8 +25,6 @@ pub(super) struct Noter {
     pub(super) subjects: Vec<Subjects>,
     pub(super) tracks: Tracks,
     pub(super) rungs: Rungs,
-    /// The requests that the rungs have still to decide on; `None` for one without a decision.
-    untried: Vec<Option<Untried>>,
     pub(super) all: All,
     /// Routes and the busiest clients, if they were asked for.
     pub(super) traffic: Option<Traffic>,
@@ -34,8 +34,12 @@ pub(super) struct Noter {
     pub(super) options: Options,
 }
 
-/// For each kind of key the number of its client, if it has been looked for.
-pub(super) type ClientNumbers = SmallVec<[Option<Option<u32>>; 4]>;
+/// A client of a request: the digest of its key, and its number, if it is followed.
+#[derive(Clone, Copy)]
+struct RequestClient {
+    digest: u128,
+    number: Option<u32>,
+}
 
 /// A request that is being noted.
 struct Request<'h, 'a> {
@@ -43,7 +47,8 @@ struct Request<'h, 'a> {
     now: Timestamp,
     /// Its class, counted from 1; 0 if it is in none.
     class: u8,
-    numbers: ClientNumbers,
+    /// For each kind of key its client, if it has been looked for.
+    clients: SmallVec<[Option<RequestClient>; 4]>,
 }
 
 /// A quota that was charged for a request, and how the key was found.
@@ -56,13 +61,19 @@ struct Charged<'c, K> {
     key: K,
 }
 
+impl Request<'_, '_> {
+    /// The number of its client of this kind of key, if it is known and followed.
+    fn number(&self, subject: usize) -> Option<u32> {
+        self.clients.get(subject).copied().flatten()?.number
+    }
+}
+
 impl Noter {
     pub(super) fn new(subjects: Vec<Subjects>, tracks: Tracks, rungs: Rungs, options: Options) -> Self {
         Self {
             subjects,
             tracks,
             rungs,
-            untried: Vec::new(),
             all: All::new(&options),
             traffic: options.routes.then(|| Traffic::new(options.listed_clients)),
             max_class_bytes: ByClass::MAX_BYTES,
@@ -77,7 +88,6 @@ impl Noter {
             self.prefetch(decided);
             hits.iter().zip(decided).for_each(|(hit, decided)| self.note_one(hit, decided));
         }
-        self.try_other_limits(&part.hits);
         part.error.take().map_or(Ok(()), Err)
     }
 
@@ -90,7 +100,11 @@ impl Noter {
             let Some(client) = digest.and_then(|digest| subjects.known(digest)) else { continue };
             self.all.clients.prefetch(client);
             let Ok(decision) = decision else { continue };
-            decision.quotas().for_each(|quota| self.tracks.prefetch(quota.declared, client));
+            for quota in decision.quotas() {
+                let Some((track, place)) = self.tracks.find_near(quota.declared) else { continue };
+                self.tracks.prefetch(track, place, client);
+                digest.iter().for_each(|digest| self.rungs.prefetch(track, place, *digest));
+            }
             if decision.trials().next().is_some() {
                 self.tracks.prefetch_trials(client);
             }
@@ -102,7 +116,7 @@ impl Noter {
         self.all.late += u64::from(hit.time < now);
         let class = self.options.classes.of(&hit.attributes);
         let mut request =
-            Request { hit, now, class, numbers: SmallVec::from_elem(None, self.subjects.len()) };
+            Request { hit, now, class, clients: SmallVec::from_elem(None, self.subjects.len()) };
         self.note_all(&mut request, digest, verdict, before);
         self.note_traffic(&request, digest, verdict);
         match &decided.decision {
@@ -114,10 +128,6 @@ impl Noter {
                 self.note_tried(&request, decision);
             }
             Err(reason) => self.all.note_undecided(reason),
-        }
-        if !self.rungs.is_empty() {
-            let is_decided = decided.decision.is_ok();
-            self.untried.push(is_decided.then_some(Untried { now, numbers: request.numbers }));
         }
         self.bound_classes();
     }
@@ -160,7 +170,7 @@ impl Noter {
 
     /// Notes what has denied a request.
     fn note_denier(&mut self, request: &Request<'_, '_>, decision: &PolicyDecision) {
-        let Some(number) = request.numbers.get(CLIENT).copied().flatten().flatten() else { return };
+        let Some(number) = request.number(CLIENT) else { return };
         let denying = decision.quotas().find(|quota| !quota.state.has_room());
         let track = denying.and_then(|quota| self.tracks.find(quota.declared)).map(|(track, _)| track);
         // It decides alone, so no other one denies the same request.
@@ -174,7 +184,7 @@ impl Noter {
         let Some(traffic) = &mut self.traffic else { return };
         let Request { hit, now, .. } = *request;
         traffic.routes.note(hit, now, digest, verdict.is_denied());
-        let Some(number) = request.numbers.get(CLIENT).copied().flatten().flatten() else { return };
+        let Some(number) = request.number(CLIENT) else { return };
         let is_new = traffic.clients.note(number, self.all.clients.requests(number), hit.user_agent);
         if let Some(subjects) = self.subjects.get_mut(CLIENT).filter(|_| is_new) {
             subjects.remember_name(number, &hit.attributes);
@@ -194,7 +204,9 @@ impl Noter {
             }
             Ground::Denied(policy) | Ground::MissingKey { policy, .. } => {
                 self.note_uncounted(request, policy, Role::Enforced, Verdict::Denied, before);
+                self.rungs.note_denial(request.number(CLIENT));
             }
+            Ground::Unmatched => self.rungs.note_denial(request.number(CLIENT)),
             Ground::Unlimited => self.all.unlimited += 1,
             _ => {}
         }
@@ -203,7 +215,7 @@ impl Noter {
             let key = move || policy.identity().key(&hit.attributes).ok().map(|key| digest(&key));
             Charged { quota, cost, state, key }
         });
-        self.note_charges(request, charged, before);
+        self.note_charges(request, charged, before, true);
         if decision.trials().next().is_some() {
             self.note_trials(request, decision);
         }
@@ -220,7 +232,7 @@ impl Noter {
     ) {
         let Some(track) = self.tracks.find_policy(policy, role) else { return };
         let subject = self.tracks.of(track).map_or(CLIENT, |track| track.subject);
-        let client = request.numbers.get(subject).copied().flatten().flatten();
+        let client = request.number(subject);
         let (class, status) = (request.class, request.hit.status);
         self.tracks.note_request(Noted { track, client, class, status, verdict, before });
     }
@@ -239,6 +251,7 @@ impl Noter {
                 }
                 TrialAnswer::Quotas(counted) => {
                     let Some(of_match) = counting.next() else { continue };
+                    let takes = decision.is_allowed() || is_charged_though_denied(&of_match, decision);
                     let charges = of_match.declared().zip(of_match.charges()).zip(counted);
                     let charged = charges.map(|((quota, charge), state)| Charged {
                         quota,
@@ -246,7 +259,7 @@ impl Noter {
                         state,
                         key: move || Some(digest(charge.counter().key())),
                     });
-                    self.note_charges(request, charged, None);
+                    self.note_charges(request, charged, None, takes);
                 }
                 _ => _ = counting.next(),
             }
@@ -259,7 +272,7 @@ impl Noter {
         if !decision.is_allowed() || !decision.trials().any(denies) {
             return;
         }
-        let Some(number) = request.numbers.get(CLIENT).copied().flatten().flatten() else { return };
+        let Some(number) = request.number(CLIENT) else { return };
         if let Some(times) = self.all.tried.of(number) {
             *times = times.saturating_add(1);
         }
@@ -272,35 +285,43 @@ impl Noter {
         }
     }
 
-    /// Notes the charges of policies, each of which has its charges together. Trials are compared with nothing.
+    /// Notes the charges of policies, each of which has its charges together, and whether they are counted if there is
+    /// room. Trials are compared with nothing.
     fn note_charges<'c, K: FnOnce() -> Option<u128>>(
         &mut self,
         request: &mut Request<'_, '_>,
         charges: impl Iterator<Item = Charged<'c, K>>,
         before: Option<Verdict>,
+        takes: bool,
     ) {
-        let mut last: Option<(usize, Option<u32>)> = None;
+        let mut last: Option<(usize, Option<RequestClient>)> = None;
         // Nested iterators are faster when they drive the loop.
         charges.for_each(|Charged { quota, cost, state, key }| {
             let Some((track, place)) = self.tracks.find(quota) else { return };
-            let number = match last {
-                Some((same, number)) if same == track => number,
+            let client = match last {
+                Some((same, client)) if same == track => client,
                 _ => {
                     let Some(subject) = self.tracks.of(track).map(|track| track.subject) else { return };
-                    let number = match request.numbers.get(subject).copied().flatten() {
-                        Some(number) => number,
-                        None => key().and_then(|digest| self.number(subject, digest, request)),
-                    };
-                    let (class, status) = (request.class, request.hit.status);
-                    let verdict = Verdict::Allowed;
+                    if request.clients.get(subject).copied().flatten().is_none() {
+                        key().and_then(|digest| self.number(subject, digest, request));
+                    }
+                    let client = request.clients.get(subject).copied().flatten();
+                    let (number, class) = (client.and_then(|client| client.number), request.class);
+                    let (status, verdict) = (request.hit.status, Verdict::Allowed);
                     self.tracks.begin(Noted { track, client: number, class, status, verdict, before });
-                    number
+                    client
                 }
             };
-            last = Some((track, number));
+            last = Some((track, client));
+            let number = client.and_then(|client| client.number);
             self.note_quota(track, place, number, cost, state);
+            if let Some(RequestClient { digest, .. }) = client {
+                let charge = Charge { track, place, digest, client: number, cost, state };
+                self.rungs.ask(charge, &request.hit.attributes, quota);
+            }
         });
         self.tracks.end();
+        self.rungs.decide(request.now, request.number(CLIENT), takes);
     }
 
     fn note_quota(&mut self, track: usize, place: usize, client: Option<u32>, cost: u32, state: &QuotaState) {
@@ -318,8 +339,8 @@ impl Noter {
                 Found::NoRoom => self.halve(subject),
             }
         };
-        if let Some(of_subject) = request.numbers.get_mut(subject) {
-            *of_subject = Some(number);
+        if let Some(client) = request.clients.get_mut(subject) {
+            *client = Some(RequestClient { digest, number });
         }
         number
     }
@@ -342,7 +363,6 @@ impl Noter {
         let kept = subjects.halve();
         self.tracks.keep(subject, &kept);
         self.rungs.keep(subject, &self.tracks, &kept);
-        self.untried.iter_mut().flatten().for_each(|untried| untried.keep(subject, &kept));
         if subject == CLIENT {
             let Verdicts { denied, newly_denied, .. } = self.all.verdicts;
             self.all.clientless = Clientless { denied, newly_denied };
@@ -355,22 +375,15 @@ impl Noter {
             self.traffic.iter_mut().for_each(|traffic| traffic.clients.keep(&kept));
         }
     }
+}
 
-    /// Lets each rung decide on the requests that were noted, which are the first of these.
-    fn try_other_limits(&mut self, hits: &[Hit<'_>]) {
-        if self.rungs.is_empty() {
-            return;
-        }
-        let hits = hits.get(..self.untried.len()).unwrap_or(hits);
-        let (tracks, untried) = (&self.tracks, &self.untried);
-        self.rungs.each(hits.len(), |rung| {
-            let subject = tracks.of(rung.track).map_or(CLIENT, |track| track.subject);
-            for (hits, untried) in hits.chunks(BATCH).zip(untried.chunks(BATCH)) {
-                rung.decide(hits, untried, subject);
-            }
-        });
-        self.untried.clear();
-    }
+/// Whether a trial counts a request that is denied: if only its own policy denies it, or as an overdraft.
+fn is_charged_though_denied(trial: &Trial<'_>, decision: &PolicyDecision) -> bool {
+    let denies =
+        |quota: &QuotaStanding<'_>| !quota.state.has_room() && quota.policy.name() != trial.policy().name();
+    let is_overdraft =
+        |charge: tollgate::Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
+    trial.charges().any(is_overdraft) || !decision.quotas().any(|quota| denies(&quota))
 }
 
 /// A number that depends on every request, given that of the requests before. What comes out is hashed again before

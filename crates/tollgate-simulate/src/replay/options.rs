@@ -23,7 +23,7 @@ pub struct Options {
     pub max_attribute_bytes: NonZeroUsize,
     /// The zone of hours and days.
     pub zone: TimeZone,
-    /// The number of other limits that the engine tries for each quota whose curve cannot be calculated.
+    /// The number of other limits that are tried for each quota whose curve cannot be calculated.
     pub rungs: usize,
     /// The number of clients to list.
     pub listed_clients: usize,

@@ -249,13 +249,16 @@ impl Tracks {
         }
     }
 
-    /// Prefetches what this quota counts of a client, if it counts the clients of figures over all policies.
-    pub(super) fn prefetch(&self, quota: &PolicyQuota, client: u32) {
-        let found = self.find(quota).and_then(|(track, place)| Some((self.tracks.get(track)?, place)));
-        let quota = found.filter(|(track, _)| track.subject == CLIENT);
-        if let Some(quota) = quota.and_then(|(track, place)| track.quotas.get(place)) {
-            quota.prefetch(client);
-        }
+    /// Where a quota is counted, if it counts the clients of figures over all policies.
+    pub(super) fn find_near(&self, quota: &PolicyQuota) -> Option<(usize, usize)> {
+        let found = self.find(quota)?;
+        self.tracks.get(found.0).filter(|track| track.subject == CLIENT).map(|_| found)
+    }
+
+    /// Prefetches what a quota counts of a client.
+    pub(super) fn prefetch(&self, track: usize, place: usize, client: u32) {
+        let quota = self.tracks.get(track).and_then(|track| track.quotas.get(place));
+        quota.into_iter().for_each(|quota| quota.prefetch(client));
     }
 
     /// Prefetches what quotas on trial count of a client.

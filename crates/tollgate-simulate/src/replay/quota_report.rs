@@ -7,7 +7,7 @@ use super::denier::Denier;
 use super::noter::Noter;
 use super::policy_track::{CLIENT, PolicyTrack};
 use super::quota_track::QuotaTrack;
-use super::rungs::Rung;
+use super::rungs::Tried;
 use super::subjects::Subjects;
 use crate::curve::Others;
 use crate::report::{QuotaReport, Spread};
@@ -86,13 +86,12 @@ impl Noter {
             total_denied: is_enforced.then_some(self.all.verdicts.denied),
             total_denied_clients: is_enforced.then_some(denied_clients.all * one_client_in),
         };
-        let rungs = self.rungs.whole(number).filter(|rung| rung.quota == place);
-        let tried = rungs.map(|rung: &Rung| Point {
-            limit: rung.limit,
-            denied: rung.denied,
-            denied_clients: rung.denied_clients() * one_in,
-            total_denied: is_enforced.then_some(rung.total_denied),
-            total_denied_clients: is_enforced.then_some(rung.total_denied_clients() * one_client_in),
+        let tried = self.rungs.tried(number, place).map(|Tried { limit, denied, total_denied }| Point {
+            limit,
+            denied: denied.0,
+            denied_clients: denied.1 * one_in,
+            total_denied: total_denied.map(|(requests, _)| requests),
+            total_denied_clients: total_denied.map(|(_, clients)| clients * one_client_in),
         });
         Some(Curve::tried(tried.chain([today]).collect(), limit))
     }
