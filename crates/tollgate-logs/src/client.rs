@@ -52,6 +52,12 @@ fn is_unusual_client(text: &[u8], may_be_name: bool) -> bool {
     is_address(text) || matches!(text, b"unix:" | b"unix") || (may_be_name && is_name(text))
 }
 
+/// Whether this is `X-Forwarded-For` with several entries, which have no blanks.
+pub(crate) fn is_forwarded(text: &[u8]) -> bool {
+    let mut entries = text.split(|byte| *byte == b',').map(<[u8]>::trim_ascii);
+    text.contains(&b',') && entries.all(|entry| !entry.contains(&b' ')) && words(text).any(is_address)
+}
+
 /// Returns whether a field that is not the client's has an address in it.
 pub(crate) fn holds_address(text: &[u8]) -> bool {
     text.split(|byte| b" ,;|=".contains(byte)).any(|word| address_in(word).is_some())

@@ -69,11 +69,10 @@ impl Draft {
 
     fn take(&mut self, plan: &Plan, meaning: &Meaning, text: &[u8], escape: Escape) -> Result<(), Reason> {
         let is_word = matches!(meaning, Meaning::Address | Meaning::Peer | Meaning::Host | Meaning::Method);
-        // Only a list of addresses has blanks.
-        if is_word
-            && memchr(b' ', text).is_some()
-            && (*meaning != Meaning::Address || memchr(b',', text).is_none())
-        {
+        // A list of addresses has blanks, and a string of JSON ends where it ends: these are clients in doubt.
+        let may_have_blanks =
+            || *meaning == Meaning::Address && (escape == Escape::Json || memchr(b',', text).is_some());
+        if is_word && memchr(b' ', text).is_some() && !may_have_blanks() {
             return Err(Reason::Shape);
         }
         match meaning {

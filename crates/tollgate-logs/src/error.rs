@@ -53,7 +53,7 @@ pub enum Error {
         source: io::Error,
     },
     /// No known format reads the first lines of a file.
-    #[error("{name}: no known format fits these lines; {}", advice(line, *look, nearest.as_ref()))]
+    #[error("{name}: no known format fits these lines; {}", advice(line, *look, nearest.as_deref()))]
     UnknownFormat {
         /// The file.
         name: String,
@@ -62,7 +62,7 @@ pub enum Error {
         /// What it looks like.
         look: Option<Look>,
         /// A line that shows why.
-        nearest: Option<Nearest>,
+        nearest: Option<Box<Nearest>>,
     },
     /// The first lines of a file do not show for certain who the clients are. The user can choose.
     #[error("{name}: {doubt}")]

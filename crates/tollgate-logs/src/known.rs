@@ -126,8 +126,8 @@ fn look(
     };
     let first = copies.iter().position(|line| !line.trim_ascii().is_empty()).unwrap_or(0);
     let name = log.name.clone();
-    let unknown = |name, nearest| {
-        let look = Look::of(&bytes, &copies);
+    let unknown = |name, nearest: Option<Nearest>| {
+        let (look, nearest) = (Look::of(&bytes, &copies), nearest.map(Box::new));
         Error::UnknownFormat { name, line: example(first), look, nearest }
     };
     let detected = detect(&copies, given, &plan, zone).map_err(|miss| match miss {

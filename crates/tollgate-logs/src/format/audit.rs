@@ -15,7 +15,7 @@ use super::template::{Part, Template};
 use super::wrapping::Wrapping;
 use super::{Format, Parser, Shape};
 use crate::attribute::{Attribute, Source};
-use crate::client::{ClientText, holds_address, is_address};
+use crate::client::{ClientText, holds_address, is_address, is_forwarded};
 use crate::meaning::{Meaning, Names};
 use crate::options::Options;
 use crate::plan::Plan;
@@ -70,6 +70,9 @@ struct Fields {
     /// That of a virtual host, and that of its port. A server without a name calls itself by its address.
     host: Option<(String, String)>,
 }
+
+/// Fields with the address of a server.
+const SERVER_FIELDS: [&str; 3] = ["local", "target", "backend"];
 
 /// Ports that servers listen on. Those of clients are higher.
 const SERVERS: [&[u8]; 6] = [b"80", b"443", b"8000", b"8080", b"8081", b"8443"];
@@ -249,6 +252,7 @@ impl Sample<'_> {
             let Some(client) = client else { continue };
             let flags = match (ClientText::of(&client), is_json) {
                 (ClientText::Other, _) => continue,
+                (ClientText::List, _) if !is_forwarded(&client) => continue,
                 (ClientText::List, _) => "--attr ip=xff:NETWORKS".to_owned(),
                 (_, true) => format!("--attr ip=json:/{}", name.trim_start_matches('/')),
                 (_, false) => format!("--attr 'ip=field:{name}'"),
@@ -301,8 +305,9 @@ impl Fields {
         let is_other = |(at, name): (usize, &&str)| match meaning(name) {
             Some(Meaning::User) => true,
             // The addresses of servers, of which formats say so.
-            None if name.starts_with("upstream") || *name == "local" => false,
-            None => at < place || ["ident", "l"].contains(name),
+            None if name.starts_with("upstream") || SERVER_FIELDS.contains(name) => false,
+            // A field too much before the client moves it by one.
+            None => at <= place + 1 || ["ident", "l"].contains(name),
             _ => false,
         };
         let others = names.iter().enumerate().filter(|(at, name)| is_other((*at, *name)));

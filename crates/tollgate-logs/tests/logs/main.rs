@@ -7,6 +7,7 @@ mod formats;
 mod forwarded;
 mod holds;
 mod linear;
+mod mutations;
 mod order;
 mod properties;
 mod reading;
