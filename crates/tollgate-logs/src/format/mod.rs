@@ -4,7 +4,6 @@ mod apache;
 mod audit;
 mod detect;
 mod envelope;
-mod head;
 mod json;
 mod nginx;
 mod parser;

@@ -1,0 +1,139 @@
+//! What a line may mean whose client is not certain, and the flag that chooses each meaning.
+//!
+//! A flag is shown only if it reads the first lines.
+
+use std::collections::HashSet;
+
+use super::fields::Fields;
+use super::head::{Head, Written};
+use super::{Sample, Unclear};
+use crate::client::{ClientText, holds_address, is_forwarded};
+use crate::format::template::Template;
+use crate::format::{Format, Shape};
+
+/// One meaning of a line.
+#[derive(Debug)]
+pub(crate) struct Meant {
+    pub(crate) place: String,
+    pub(crate) client: Vec<u8>,
+    pub(crate) different: usize,
+    pub(crate) lines: usize,
+    pub(crate) flags: String,
+}
+
+/// What may follow the time in brackets, the richest first.
+const TAILS: [&str; 4] = [
+    r#" [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent""#,
+    r#" [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent" $rest"#,
+    r#" [$time_local] "$request" $status $body_bytes_sent"#,
+    r#" [$time_local] "$request" $status $body_bytes_sent $rest"#,
+];
+
+impl Sample<'_> {
+    /// What a line may mean whose client stands in an unexpected place.
+    pub(super) fn readings(&self, line: usize, read: Option<(&Format, &Template)>) -> Vec<Meant> {
+        let Some(text) = self.lines.get(line).and_then(|line| self.wrapping.inside(line)) else {
+            return Vec::new();
+        };
+        let Some(head) = Head::of(&text) else { return Vec::new() };
+        let own = read.and_then(|(format, template)| Some((format, template.after_time()?)));
+        let written = head.written();
+        let count = written.len();
+        let readings = written.into_iter().filter_map(|written| {
+            let tails = own.iter().map(|(_, tail)| tail.clone()).chain(TAILS.map(str::to_owned));
+            let formats = tails.map(|tail| format!("{}{tail}", written.head));
+            let named = read.filter(|(format, _)| {
+                written.is_usual && !written.is_list && self.takes(format, line, written.client)
+            });
+            let named = named.map(|(format, _)| format.name.clone());
+            named.into_iter().chain(formats).find_map(|text| self.meant(&text, &written, count))
+        });
+        readings.collect()
+    }
+
+    /// What the first line with a time in brackets may mean, if no format reads these lines inside of the wrapping.
+    pub(in crate::format) fn unexpected(&self, inside: &[Vec<u8>]) -> Option<Unclear> {
+        inside.iter().find(|line| Head::of(line).is_some())?;
+        let line = self
+            .lines
+            .iter()
+            .position(|line| self.wrapping.inside(line).is_some_and(|text| Head::of(&text).is_some()))?;
+        let readings = self.readings(line, None);
+        (!readings.is_empty()).then_some(Unclear { line, readings })
+    }
+
+    /// Whether the format takes this for the client of the line.
+    fn takes(&self, format: &Format, line: usize, client: &[u8]) -> bool {
+        let fields = Fields::of(format);
+        let mut is_it = false;
+        self.each(format, &fields.client, |place, texts| {
+            is_it |= place == line && texts.iter().flatten().next() == Some(&client);
+        });
+        is_it
+    }
+
+    /// The reading by this format; `None` if it does not read nearly all lines, each with one client.
+    fn meant(&self, text: &str, written: &Written<'_>, count: usize) -> Option<Meant> {
+        let format: Format = text.parse().ok()?;
+        let name = if written.is_list {
+            vec!["http_x_forwarded_for".to_owned()]
+        } else {
+            Fields::of(&format).client
+        };
+        let mut different = HashSet::new();
+        let (mut lines, mut wrong) = (0, 0);
+        let requests = self.each(&format, &name, |_, texts| {
+            let Some(text) = texts.iter().flatten().next() else { return };
+            lines += 1;
+            let is_list = || written.is_list && holds_address(text);
+            wrong += usize::from(
+                !is_list() && !matches!(ClientText::of(text), ClientText::Address | ClientText::Name),
+            );
+            different.insert(text.to_vec());
+        });
+        let all = self.lines.iter().filter(|line| !line.trim_ascii().is_empty()).count();
+        if wrong > 0 || requests * 20 <= all * 19 {
+            return None;
+        }
+        let quoted = if text.contains('$') { format!("'{text}'") } else { text.to_owned() };
+        let flags = match written.is_list {
+            true => format!("--format {quoted} --attr ip=xff:NETWORKS"),
+            false => format!("--format {quoted}"),
+        };
+        let ordinal = ["1st", "2nd", "3rd"].get(written.number - 1).copied().unwrap_or("next");
+        let place = match (written.is_list, count) {
+            (true, _) => "an address of the list".to_owned(),
+            (false, 1) => "the only address".to_owned(),
+            (false, _) => format!("the {ordinal} address"),
+        };
+        Some(Meant { place, client: written.client.to_vec(), different: different.len(), lines, flags })
+    }
+
+    /// What a line of JSON or of a table may mean: each of its fields with an address may be the client's.
+    pub(super) fn readings_of_fields(&self, line: usize, format: &Format, fields: &Fields) -> Vec<Meant> {
+        let is_json = matches!(format.shape, Shape::Objects(_));
+        let mut readings = Vec::new();
+        for name in &fields.client {
+            let (mut client, mut different, mut lines) = (None, HashSet::new(), 0);
+            self.each(format, std::slice::from_ref(name), |place, texts| {
+                let Some(&Some(text)) = texts.first() else { return };
+                lines += 1;
+                different.insert(text.to_vec());
+                if place == line {
+                    client = Some(text.to_vec());
+                }
+            });
+            let Some(client) = client else { continue };
+            let flags = match (ClientText::of(&client), is_json) {
+                (ClientText::Other, _) => continue,
+                (ClientText::List, _) if !is_forwarded(&client) => continue,
+                (ClientText::List, _) => "--attr ip=xff:NETWORKS".to_owned(),
+                (_, true) => format!("--attr ip=json:/{}", name.trim_start_matches('/')),
+                (_, false) => format!("--attr 'ip=field:{name}'"),
+            };
+            let place = format!("the field {}", name.trim_start_matches('/'));
+            readings.push(Meant { place, client, different: different.len(), lines, flags });
+        }
+        readings
+    }
+}
