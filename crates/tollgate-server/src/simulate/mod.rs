@@ -4,6 +4,7 @@
 //! The replay and the survey are those of `tollgate-simulate`, the logs are read by `tollgate-logs`. This module brings
 //! both together.
 
+mod clients;
 mod failure;
 mod progress;
 mod read_report;

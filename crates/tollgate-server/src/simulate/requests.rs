@@ -12,6 +12,7 @@ use tollgate_logs::{
 use tollgate_policy::Attributes;
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
+use super::clients::SeenClients;
 use super::failure::Failure;
 use super::progress::ProgressLine;
 use super::read_report::{read_report, written};
@@ -33,6 +34,7 @@ pub(super) struct Requests {
     zone: TimeZone,
     /// The attributes that need `X-Forwarded-For`.
     forwarded: Vec<String>,
+    clients: SeenClients,
     /// Requests that were passed on.
     taken: u64,
     /// Between the requests from `from` to `to`.
@@ -112,6 +114,7 @@ impl Requests {
             is_sorted: args.sort,
             zone: args.tz.clone().unwrap_or(TimeZone::UTC),
             forwarded: forwarded.map(|attribute| attribute.name.clone()).collect(),
+            clients: SeenClients::default(),
             taken: 0,
             gaps: Gaps::default(),
         })
@@ -186,7 +189,7 @@ impl Requests {
         progress: &ProgressLine,
         mut take: impl FnMut(&mut (dyn Iterator<Item = Hit<'_>> + Send)) -> Result<(), Failure> + Send,
     ) -> Result<(), Failure> {
-        let Self { reader, wanted, seen, from, to, gaps, taken, show_keys, .. } = self;
+        let Self { reader, wanted, seen, from, to, gaps, clients, taken, show_keys, .. } = self;
         let is_within = |request: &Request<'_>| {
             let time = time(request);
             from.is_none_or(|from| time >= from) && to.is_none_or(|to| time < to)
@@ -197,6 +200,7 @@ impl Requests {
         while !batch.is_empty() {
             let hits = batch.requests().filter(is_within).map(|request| {
                 gaps.note(request.time_micros());
+                clients.note(&request);
                 *taken += 1;
                 hit(&request, wanted, seen)
             });
@@ -225,6 +229,13 @@ impl Requests {
             None => {}
         }
         self.note_hidden(&mut notes);
+        notes.extend(self.clients.note_of_proxy(self.forwarded.iter().any(|name| name == Field::Ip.name())));
+        for file in summary.files.iter().filter(|file| file.has_names) {
+            notes.push(format!(
+                "Clients in {} are names of hosts, at least in part. Networks match addresses only.",
+                code(&file.name)
+            ));
+        }
         for (one, other) in summary.copies() {
             notes.push(format!(
                 "{} and {} look like copies of one log, so its requests count twice.",

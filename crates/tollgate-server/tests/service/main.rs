@@ -42,6 +42,7 @@ mod support;
 mod threads;
 mod tls;
 mod trials_header;
+mod unclear_logs;
 mod unread;
 mod unwanted_bodies;
 mod values;
