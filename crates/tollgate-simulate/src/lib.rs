@@ -49,6 +49,7 @@ mod decimal;
 mod gate;
 mod histogram;
 mod html;
+mod look;
 mod output;
 mod replay;
 mod report;

@@ -1,84 +1,232 @@
 //! The denials of other limits: a chart and a table for each quota.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
-use super::escape::Text;
+use super::cell::Cell;
+use super::chart::Figure;
+use super::chart::panel::{Mark, Panel, Panels};
+use super::name::Name;
 use super::quotas;
 use super::table::Table;
 use crate::output::curve::marks;
-use crate::output::number::grouped;
+use crate::output::number::{about, counted, grouped};
 use crate::report::{PolicyReport, QuotaReport, Report};
-use crate::{Basis, percent};
+use crate::{Basis, Curve, Point};
 
 /// Quotas that have a chart, those that deny most first. Others are in the table of policies.
 const MAX_CHARTS: usize = 40;
 
 /// Bytes that all charts and their tables may take.
-const MAX_BYTES: usize = 300_000;
+const MAX_BYTES: usize = 260_000;
 
-/// The section, if there is anything to show. The script adds a slider to each chart.
-pub(super) fn section(page: &mut String, report: &Report) {
-    let mut charts: Vec<(usize, (&PolicyReport, &QuotaReport))> = quotas(report)
+/// Quotas without a chart that are named.
+const MAX_FLAT: usize = 20;
+
+/// The charts, if there are any.
+pub(super) fn section(report: &Report) -> String {
+    let with_points = quotas(report)
         .enumerate()
-        .filter(|(_, (_, quota))| quota.curve.points.len() > 1 && quota.requests > 0)
-        .collect();
-    if charts.is_empty() {
-        return;
+        .filter(|(_, (_, quota))| quota.curve.points.len() > 1 && quota.requests > 0);
+    let (flat, mut curved): (Vec<_>, Vec<_>) = with_points.partition(|(_, (_, quota))| is_flat(&quota.curve));
+    if flat.is_empty() && curved.is_empty() {
+        return String::new();
     }
-    charts.sort_by_key(|(place, (_, quota))| (std::cmp::Reverse(quota.denied), *place));
-    let all = charts.len();
-    charts.truncate(MAX_CHARTS);
+    curved.sort_by_key(|(place, (_, quota))| (std::cmp::Reverse(quota.denied), *place));
+    let all = curved.len();
+    curved.truncate(MAX_CHARTS);
     let mut bytes = 0;
-    let fitting = charts.into_iter().map(|(place, (policy, quota))| (place, chart(place, policy, quota)));
-    let fitting = fitting.take_while(|(_, chart)| {
+    let charts = curved.into_iter().map(|(place, (policy, quota))| (place, chart(place, policy, quota)));
+    let charts = charts.take_while(|(_, chart)| {
         bytes += chart.len();
         bytes <= MAX_BYTES
     });
-    let mut charts: Vec<(usize, String)> = fitting.collect();
+    let mut charts: Vec<(usize, String)> = charts.collect();
     charts.sort_by_key(|(place, _)| *place);
-    page.push_str("<h2>What other limits would deny</h2>\n");
-    charts.iter().for_each(|(_, chart)| page.push_str(chart));
+    let mut page = String::new();
+    if !charts.is_empty() {
+        page += &legend(report);
+        let charts: Vec<String> = charts.iter().map(|(_, chart)| chart.clone()).collect();
+        // Writing into a string does not fail.
+        let _ = writeln!(page, "<div class=\"charts\">\n{}</div>", charts.concat());
+    }
     if charts.len() < all {
         let (shown, all) = (grouped(charts.len() as u64), grouped(all as u64));
-        // Writing into a string does not fail.
         let _ = writeln!(
             page,
             "<p class=\"soft\">Shown are {shown} of {all} quotas: those with the most denied requests.</p>"
         );
     }
+    level(&mut page, flat.iter().map(|(_, quota)| *quota));
+    page
+}
+
+/// What the marks mean.
+fn legend(report: &Report) -> String {
+    let mut text = "<p class=\"legend\"><b>today</b> is the limit in the replayed policies.".to_owned();
+    if quotas(report).any(|(_, quota)| quota.curve.suggested.is_some()) {
+        text += " <b>suggested</b> is the limit that <code>tollgate suggest</code> would give.";
+    }
+    if quotas(report).any(|(_, quota)| quota.curve.knee.is_some()) {
+        text += " <b>knee</b>, in the tables, is where a curve bends most; it is not a recommendation.";
+    }
+    text + "</p>\n"
+}
+
+/// Whether no limit that is known makes a difference.
+fn is_flat(curve: &Curve) -> bool {
+    let denials = |point: &Point| (point.denied, point.denied_clients);
+    curve.points.windows(2).all(|pair| matches!(pair, [a, b] if denials(a) == denials(b)))
+}
+
+/// Names the quotas of which a chart would be a level line.
+fn level<'a>(page: &mut String, mut flat: impl Iterator<Item = (&'a PolicyReport, &'a QuotaReport)>) {
+    for (policy, quota) in flat.by_ref().take(MAX_FLAT) {
+        let (Some(first), Some(last)) = (quota.curve.points.first(), quota.curve.points.last()) else {
+            continue;
+        };
+        let denied = match first.denied {
+            0 => "denies nothing".to_owned(),
+            _ => format!("denies {}, whatever its limit is", counted(first.denied, "request")),
+        };
+        let _ = writeln!(
+            page,
+            "<p class=\"soft\"><code>{} {}</code> {denied}: tried from {} to {}.</p>",
+            Name(&policy.title()),
+            Name(&quota.title()),
+            grouped(first.limit),
+            grouped(last.limit)
+        );
+    }
+    match flat.count() as u64 {
+        0 => {}
+        left => {
+            let _ =
+                writeln!(page, "<p class=\"soft\">The same holds for {}.</p>", counted(left, "other quota"));
+        }
+    }
 }
 
 fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
+    let curve = &quota.curve;
     let title = format!("{} {}", policy.title(), quota.title());
-    let basis = match quota.curve.basis {
+    let shown = shown(curve);
+    let points = curve.points.get(shown.clone()).unwrap_or_default();
+    let limits: Vec<u64> = points.iter().map(|point| point.limit).collect();
+    let value = |value: fn(&Point) -> u64| -> Vec<u64> { points.iter().map(value).collect() };
+    // Totals that are the same would hide the line.
+    let totals = |total: fn(&Point) -> Option<u64>, own: fn(&Point) -> u64| -> Option<Vec<u64>> {
+        let totals: Vec<u64> = points.iter().map(total).collect::<Option<_>>()?;
+        points.iter().map(own).ne(totals.iter().copied()).then_some(totals)
+    };
+    let requests = Panel {
+        unit: "denied requests",
+        values: value(|point| point.denied),
+        totals: totals(|point| point.total_denied, |point| point.denied),
+    };
+    let clients = Panel {
+        unit: "clients denied at least once",
+        values: value(|point| point.denied_clients),
+        totals: totals(|point| point.total_denied_clients, |point| point.denied_clients),
+    };
+    let marks =
+        [Some((curve.today, "today", "today")), curve.suggested.map(|limit| (limit, "suggested", "better"))];
+    let within = |limit: &u64| limits.first() <= Some(limit) && Some(limit) <= limits.last();
+    let marks: Vec<Mark> = marks
+        .into_iter()
+        .flatten()
+        .filter(|(limit, ..)| within(limit))
+        .map(|(limit, name, class)| Mark { limit, name, class })
+        .collect();
+    let panels = Panels {
+        id: &format!("curve{place}"),
+        title: &title,
+        limits: &limits,
+        panels: &[requests, clients],
+        marks: &marks,
+        unit: &unit(&quota.quota),
+        has_dots: curve.basis == Basis::Tried,
+        skipped: shown.start,
+    };
+    let caption = format!("Other limits than {title}");
+    let titles = [
+        "limit",
+        "denied",
+        "share",
+        "denied clients",
+        "share of clients",
+        "denied by all policies",
+        "clients denied by all",
+        "mark",
+    ];
+    let table = table(&caption, &titles, policy, curve);
+    Figure { title: &title, about: explained(policy, curve, &marks), chart: panels.html(), table }.html()
+}
+
+/// Says where the points are from, and what the marks mean.
+fn explained(policy: &PolicyReport, curve: &Curve, shown: &[Mark]) -> String {
+    let mut text = match curve.basis {
         Basis::Calculated if policy.one_client_in > 1 => {
-            format!("Estimated from one client in {}.", policy.one_client_in)
+            format!("Estimated from one client in {}.", grouped(policy.one_client_in))
         }
         Basis::Calculated => "Exact for every limit.".to_owned(),
-        Basis::Tried => "Replayed, with all other quotas unchanged.".to_owned(),
+        Basis::Tried => "Replayed by the engine at each dot, with all other quotas unchanged.".to_owned(),
     };
-    let mut page = String::new();
-    let _ =
-        writeln!(page, "<section class=\"curve\">\n<h3>{}</h3>\n<p class=\"soft\">{basis}</p>", Text(&title));
-    page.push_str(&super::chart::curve(
-        &format!("curve{place}"),
-        &format!("Other limits than {title}"),
-        &quota.curve,
-    ));
-    let titles = ["limit", "denied", "share", "denied clients", "share of clients", "mark"];
-    let caption = format!("Other limits than {title}");
-    let mut table = Table::new(&caption, &titles, 0);
-    for point in &quota.curve.points {
+    if !shown.iter().any(|mark| mark.name == "today") {
+        text += &format!(" Today's limit is {}.", grouped(curve.today));
+    }
+    if let Some((limit, budget)) = curve.suggested.zip(curve.suggested_budget) {
+        text += &format!(
+            " With 95 % confidence, {} denies at most {} of clients.",
+            grouped(limit),
+            crate::share_of_clients(budget)
+        );
+    }
+    text
+}
+
+/// What limits count: the part of a quota after its number.
+fn unit(quota: &str) -> String {
+    let per = quota.split_once('/').map(|(_, per)| per);
+    let length = per.and_then(|per| per.split(|end: char| !end.is_ascii_alphanumeric()).next());
+    length
+        .filter(|length| !length.is_empty())
+        .map_or("limit".to_owned(), |length| format!("limit per {length}"))
+}
+
+/// The points that are drawn. Far below today's limit nearly everything is denied, and above the first limit that denies
+/// nothing there is nothing to see.
+fn shown(curve: &Curve) -> Range<usize> {
+    let points = &curve.points;
+    let none = points.iter().find(|point| (point.denied, point.denied_clients) == (0, 0));
+    let none = none.map_or(u64::MAX, |point| point.limit);
+    // A limit that is far above all that clients ask for would leave the picture empty.
+    let marks = [Some(curve.today), curve.suggested, curve.knee];
+    let marks = || marks.into_iter().flatten().filter(|limit| *limit <= none.saturating_mul(2));
+    let first = marks().min().map_or(0, |limit| limit / 4);
+    let last = marks().max().unwrap_or(0).max(none);
+    // What was tried begins near today's limit.
+    let first = if curve.basis == Basis::Tried { 0 } else { first };
+    let start = points.iter().position(|point| point.limit >= first).unwrap_or(0);
+    let end = points.iter().position(|point| point.limit >= last).map_or(points.len(), |place| place + 1);
+    start.min(end.saturating_sub(3))..end
+}
+
+fn table<'a>(caption: &'a str, titles: &'a [&'a str], policy: &PolicyReport, curve: &Curve) -> Table<'a> {
+    let mut table = Table::new(caption, titles, 0);
+    let about = about(policy.one_client_in);
+    for point in &curve.points {
+        let Point { limit, denied, denied_clients, total_denied, total_denied_clients } = *point;
         table.row(&[
-            grouped(point.limit),
-            grouped(point.denied),
-            percent(point.denied, policy.requests),
-            grouped(point.denied_clients),
-            percent(point.denied_clients, policy.clients),
-            marks(&quota.curve, point.limit).join(", "),
+            Cell::number(limit),
+            Cell::number(denied),
+            Cell::text(crate::percent(denied, policy.requests)),
+            Cell::text(format!("{about}{}", grouped(denied_clients))),
+            Cell::text(crate::percent(denied_clients, policy.clients)),
+            total_denied.map(Cell::number).unwrap_or_default(),
+            total_denied_clients.map(Cell::number).unwrap_or_default(),
+            Cell::text(marks(curve, limit).join(", ")),
         ]);
     }
-    page.push_str(&table.folded());
-    page.push_str("</section>\n");
-    page
+    table
 }

@@ -4,6 +4,8 @@ use std::fmt;
 
 use tollgate_policy::Printable;
 
+use super::name::Name;
+
 /// Text that is shown as it is: no part of it is read as HTML, and control characters are visible.
 ///
 /// Names of clients, programs and paths are written by strangers, and the page is read by administrators.
@@ -26,6 +28,32 @@ impl<T: fmt::Display> fmt::Display for Text<T> {
     }
 }
 
+/// Sentences in which names stand between backquotes.
+pub(super) struct Prose<'a>(pub(super) &'a str);
+
+impl fmt::Display for Prose<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut rest = self.0;
+        while let Some((before, name, after)) = rest
+            .split_once('`')
+            .and_then(|(before, rest)| rest.split_once('`').map(|(name, after)| (before, name, after)))
+        {
+            write!(f, "{}<code>{}</code>", Sentence(before), Name(name))?;
+            rest = after;
+        }
+        write!(f, "{}", Sentence(rest))
+    }
+}
+
+/// Text whose figures stay on one line with their `%`.
+pub(super) struct Sentence<T>(pub(super) T);
+
+impl<T: fmt::Display> fmt::Display for Sentence<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&Text(&self.0).to_string().replace(" %", "\u{a0}%"))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -34,5 +62,11 @@ mod tests {
     fn nothing_is_read_as_html() {
         let text = Text("<img src=x onerror='a&b'>\u{1b}\"").to_string();
         assert_eq!(text, "&lt;img src=x onerror=&#39;a&amp;b&#39;&gt;\\u{1b}&quot;");
+    }
+
+    #[test]
+    fn names_between_backquotes_are_code() {
+        let html = Prose("Denied by `<b>` and `c`, not `d").to_string();
+        assert_eq!(html, "Denied by <code>&lt;b&gt;</code> and <code>c</code>, not `d");
     }
 }

@@ -3,17 +3,23 @@
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 
+use super::cell::Cell;
 use super::escape::Text;
 use crate::output::number::grouped;
 
 /// Rows that are listed at most, and the bytes that they take, unless a table is told otherwise. All tables of a page together
 /// leave it below 1 MB.
 const MAX_ROWS: usize = 500;
-const MAX_BYTES: usize = 30_000;
+const MAX_BYTES: usize = 25_000;
 
-/// Rows of texts, with a caption. Wide ones scroll by themselves, also by the keyboard.
+/// Columns that are no wider than text.
+const FEW_COLUMNS: usize = 4;
+
+/// Rows of cells, with a caption. Wide ones scroll by themselves, also by the keyboard.
 pub(super) struct Table<'a> {
     caption: &'a str,
+    /// A sentence below the caption.
+    about: &'a str,
     titles: &'a [&'a str],
     /// How many columns stand to the left.
     left: usize,
@@ -26,7 +32,12 @@ pub(super) struct Table<'a> {
 
 impl<'a> Table<'a> {
     pub(super) const fn new(caption: &'a str, titles: &'a [&'a str], left: usize) -> Self {
-        Self { caption, titles, left, things: "rows", max_bytes: MAX_BYTES, rows: Vec::new() }
+        Self { caption, about: "", titles, left, things: "rows", max_bytes: MAX_BYTES, rows: Vec::new() }
+    }
+
+    /// Explains its columns.
+    pub(super) fn about(self, about: &'a str) -> Self {
+        Self { about, ..self }
     }
 
     /// Says what its rows are, in plural, and how many bytes they may take.
@@ -34,24 +45,42 @@ impl<'a> Table<'a> {
         Self { things, max_bytes, ..self }
     }
 
-    pub(super) fn row(&mut self, cells: &[String]) {
+    pub(super) fn row(&mut self, cells: &[Cell]) {
         self.weighty_row(0, cells);
     }
 
     /// A row that is listed before those of less weight, if not all are.
-    pub(super) fn weighty_row(&mut self, weight: u64, cells: &[String]) {
+    pub(super) fn weighty_row(&mut self, weight: u64, cells: &[Cell]) {
         let mut row = "<tr>".to_owned();
-        for (column, cell) in cells.iter().enumerate() {
-            let class = if column < self.left { " class=\"left\"" } else { "" };
+        for (column, Cell { html, is_zero }) in cells.iter().enumerate() {
+            let class = match column < self.left {
+                true => " class=\"left\"",
+                false if *is_zero => " class=\"zero\"",
+                false => "",
+            };
             let (tag, scope) = if column == 0 { ("th", " scope=\"row\"") } else { ("td", "") };
             // Writing into a string does not fail.
-            let _ = write!(row, "<{tag}{scope}{class}>{}</{tag}>", Text(cell));
+            let _ = write!(row, "<{tag}{scope}{class}>{html}</{tag}>");
         }
         row.push_str("</tr>\n");
         self.rows.push((weight, row));
     }
 
     pub(super) fn html(&self) -> String {
+        let about = match self.about {
+            "" => String::new(),
+            about => format!("<p class=\"soft\">{}</p>\n", Text(about)),
+        };
+        let body = self.body();
+        format!("<div class=\"table{}\"><h3>{}</h3>\n{about}{body}</div>\n", self.few(), Text(self.caption))
+    }
+
+    /// Keeps a small table from being stretched.
+    const fn few(&self) -> &'static str {
+        if self.titles.len() <= FEW_COLUMNS { " few" } else { "" }
+    }
+
+    fn body(&self) -> String {
         let caption = Text(self.caption);
         let mut titles = String::new();
         for (column, title) in self.titles.iter().enumerate() {
@@ -61,8 +90,9 @@ impl<'a> Table<'a> {
         let listed = self.listed();
         let rows: String = listed.iter().map(|(_, row)| row.as_str()).collect();
         let mut html = format!(
-            "<div class=\"wide\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table><caption>{caption}</caption>\
-             <thead><tr>{titles}</tr></thead>\n<tbody>\n{rows}</tbody></table></div>\n"
+            "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{caption}\"><table aria-label=\"{caption}\">\
+             <thead><tr>{titles}</tr></thead>
+<tbody>\n{rows}</tbody></table></div>\n"
         );
         if listed.len() < self.rows.len() {
             let (listed, all) = (grouped(listed.len() as u64), grouped(self.rows.len() as u64));
@@ -94,8 +124,9 @@ impl<'a> Table<'a> {
         places.into_iter().map(|(_, row)| row).collect()
     }
 
-    /// The same, shown on request: a chart is above it.
-    pub(super) fn folded(&self) -> String {
-        format!("<details><summary>The same as a table</summary>\n{}</details>\n", self.html())
+    /// The same, shown on request.
+    pub(super) fn folded(&self, summary: &str) -> String {
+        let (few, body) = (self.few(), self.body());
+        format!("<details><summary>{summary}</summary>\n<div class=\"table{few}\">{body}</div></details>\n")
     }
 }

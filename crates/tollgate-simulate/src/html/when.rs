@@ -1,48 +1,93 @@
-//! When requests came: by the hour of the week and by day.
+//! When requests came: along the whole period, by the hour of the week, and by day.
 
-use std::fmt::Write as _;
+use jiff::civil::Date;
 
-use super::chart;
+use super::cell::Cell;
+use super::chart::bars::{Bars, shades};
+use super::chart::{Figure, heat};
 use super::escape::Text;
 use super::table::Table;
+use super::timeline::{self, DAY_OF_MONTH};
 use crate::output::number::grouped;
-use crate::percent;
-use crate::report::{Report, TimeShare};
+use crate::report::{DayReport, Report, TimeShare};
+
+pub(super) const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Bytes that the rows of days may take: enough for all that are in the chart.
-const OF_DAYS: usize = 60_000;
+const OF_DAYS: usize = 50_000;
 
-/// The section, if there are requests.
-pub(super) fn section(page: &mut String, report: &Report) {
-    if report.days.is_empty() {
-        return;
-    }
-    let (what, value): (&str, fn(&TimeShare) -> u64) = if report.denied > 0 {
-        ("Denied requests by hour of the week", |share| share.denied)
-    } else {
-        ("Requests by hour of the week", |share| share.requests)
+/// Days of a chart, the last ones.
+const MAX_DAYS: usize = 366;
+
+/// Days from which on the hours of the week are compared.
+const FEW_DAYS: usize = 3;
+
+/// Seconds of a bar of the time line that says nearly the same as one of a day.
+const HALF_A_DAY: u64 = 43_200;
+
+/// The charts, if there are requests.
+pub(super) fn section(report: &Report) -> String {
+    let charts = [week(report), days(report)].concat();
+    let charts = match charts.is_empty() {
+        true => charts,
+        false => format!("<div class=\"charts\">\n{charts}</div>\n"),
     };
-    // Writing into a string does not fail.
-    let _ =
-        writeln!(page, "<h2>When</h2>\n<p class=\"soft\">Hours and days are in {}.</p>", Text(&report.zone));
-    page.push_str(&chart::week("week", what, &report.week, value));
+    timeline::figure(report) + &charts
+}
+
+fn week(report: &Report) -> String {
+    if report.days.len() < FEW_DAYS {
+        return String::new();
+    }
+    let (title, shades, value): (&str, &str, fn(&TimeShare) -> u64) = match report.denied {
+        0 => ("Requests by hour of the week", "calm", |share| share.requests),
+        _ => ("Denied requests by hour of the week", "denials", |share| share.denied),
+    };
+    let values: Vec<Vec<u64>> = report.week.iter().map(|day| day.iter().map(value).collect()).collect();
     let hours: Vec<String> = (0..24).map(|hour: u8| hour.to_string()).collect();
     let titles: Vec<&str> = ["day"].into_iter().chain(hours.iter().map(String::as_str)).collect();
-    let mut table = Table::new(what, &titles, 1);
-    for (name, day) in chart::WEEKDAYS.iter().zip(&report.week) {
-        let cells: Vec<String> =
-            [(*name).to_owned()].into_iter().chain(day.iter().map(|share| grouped(value(share)))).collect();
+    let mut table = Table::new(title, &titles, 1);
+    for (name, day) in WEEKDAYS.iter().zip(&values) {
+        let cells: Vec<Cell> =
+            [Cell::text(name)].into_iter().chain(day.iter().map(|value| Cell::number(*value))).collect();
         table.row(&cells);
     }
-    page.push_str(&table.folded());
-    page.push_str(&chart::days("days", &report.days));
-    page.push_str("<p class=\"soft\">The lower part of each bar shows denied requests.</p>\n");
-    let mut table =
-        Table::new("Requests by day", &["day", "requests", "denied", "share"], 1).of("days", OF_DAYS);
-    let listed = report.days.get(report.days.len().saturating_sub(chart::MAX_DAYS)..).unwrap_or_default();
-    for day in listed {
-        let share = percent(day.denied, day.requests);
-        table.row(&[day.day.clone(), grouped(day.requests), grouped(day.denied), share]);
+    let about = format!("The darker, the more. Hours are in {}.", Text(&report.zone));
+    Figure { title, about, chart: heat::week("week", title, &values, shades), table }.html()
+}
+
+fn days(report: &Report) -> String {
+    let days = report.days.get(report.days.len().saturating_sub(MAX_DAYS)..).unwrap_or_default();
+    let has_daily_bars = report.timeline.as_ref().is_some_and(|timeline| timeline.step_seconds >= HALF_A_DAY);
+    if days.len() < 2 || has_daily_bars {
+        return String::new();
     }
-    page.push_str(&table.folded());
+    let title = "Requests by day";
+    let most = days.iter().map(|day| day.requests).max().unwrap_or(0);
+    let shares: Vec<TimeShare> =
+        days.iter().map(|day| TimeShare { requests: day.requests, denied: day.denied }).collect();
+    let bars = Bars {
+        id: "days",
+        title,
+        description: &format!("Requests of each day, and denied ones; {} on the busiest.", grouped(most)),
+        unit: "requests in a day",
+        along: &format!("day from {}, {}", days.first().map_or("", |day| &day.day), report.zone),
+        bars: &shares,
+        ticks: &ticks(days),
+    };
+    let mut table = Table::new(title, &["day", "requests", "denied", "share"], 1).of("days", OF_DAYS);
+    for DayReport { day, requests, denied } in days {
+        let share = Cell::text(crate::percent(*denied, *requests));
+        table.row(&[Cell::text(day), Cell::number(*requests), Cell::number(*denied), share]);
+    }
+    Figure { title, about: shades(report), chart: bars.html(), table }.html()
+}
+
+/// Dates below some days.
+fn ticks(days: &[DayReport]) -> Vec<(f64, String)> {
+    let step = days.len().div_ceil(6).max(1);
+    let text = |day: &str| {
+        day.parse::<Date>().map_or_else(|_| day.to_owned(), |day| day.strftime(DAY_OF_MONTH).to_string())
+    };
+    days.iter().enumerate().step_by(step).map(|(place, day)| (place as f64 + 0.5, text(&day.day))).collect()
 }

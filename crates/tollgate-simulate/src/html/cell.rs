@@ -1,0 +1,53 @@
+//! Cells of tables.
+
+use super::escape::Text;
+use super::name::Name;
+use crate::output::number::grouped;
+use crate::percent;
+
+/// The content of a cell.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Cell {
+    pub(super) html: String,
+    /// Whether it is a figure that says that there is nothing.
+    pub(super) is_zero: bool,
+}
+
+impl Cell {
+    pub(super) fn text(text: impl std::fmt::Display) -> Self {
+        Self { html: Text(text).to_string(), is_zero: false }
+    }
+
+    /// A name that may be long.
+    pub(super) fn name(name: &str) -> Self {
+        Self { html: Name(name).to_string(), is_zero: false }
+    }
+
+    pub(super) fn number(number: u64) -> Self {
+        Self { html: grouped(number), is_zero: number == 0 }
+    }
+
+    /// A share of what is denied, as a percentage above a bar.
+    pub(super) fn denied(part: u64, whole: u64) -> Self {
+        Self::share("share", part, whole)
+    }
+
+    /// A share of something else.
+    pub(super) fn part(part: u64, whole: u64) -> Self {
+        Self::share("share some", part, whole)
+    }
+
+    fn share(class: &str, part: u64, whole: u64) -> Self {
+        let percent = percent(part, whole);
+        if part == 0 {
+            return Self { html: percent, is_zero: true };
+        }
+        // A little is seen as well.
+        let wide = (part as f64 / whole.max(1) as f64 * 100.0).clamp(1.5, 100.0);
+        let html = format!(
+            "{percent}<svg class=\"{class}\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
+             <rect width=\"{wide:.1}\" height=\"1\"/></svg>"
+        );
+        Self { html, is_zero: false }
+    }
+}

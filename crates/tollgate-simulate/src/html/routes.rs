@@ -1,0 +1,92 @@
+//! What is asked for: routes, with a limit for each of the busiest.
+
+use super::cell::Cell;
+use super::table::Table;
+use crate::output::number::{about, grouped};
+use crate::report::{Report, RouteReport, RouteSuggestion};
+use crate::share_of_clients;
+
+/// Bytes that the rows of either table may take.
+const MAX_BYTES: usize = 40_000;
+
+pub(super) fn section(report: &Report) -> String {
+    if report.routes.is_empty() {
+        return String::new();
+    }
+    suggestions(report) + &routes(report)
+}
+
+fn routes(report: &Report) -> String {
+    let titles = ["route", "requests", "share", "clients", "4xx", "5xx", "busiest second", "busiest minute"];
+    let mut table = Table::new("All routes", &titles, 1)
+        .about("Paths of one form are one route. The busiest second and minute: the most requests in one.")
+        .of("routes", MAX_BYTES);
+    for route in &report.routes {
+        let clients = format!("{}{}", about(route.one_client_in), grouped(route.clients));
+        let busiest = [&route.busiest_second, &route.busiest_minute];
+        let [second, minute] =
+            busiest.map(|peak| peak.as_ref().map(|peak| Cell::number(peak.requests)).unwrap_or_default());
+        table.row(&[
+            title(route),
+            Cell::number(route.requests),
+            Cell::part(route.requests, report.requests),
+            Cell::text(clients),
+            of_class(route, "4xx"),
+            of_class(route, "5xx"),
+            second,
+            minute,
+        ]);
+    }
+    table.html()
+}
+
+/// `GET /users/{id}`.
+fn title(route: &RouteReport) -> Cell {
+    match &route.method {
+        Some(method) => Cell::name(&format!("{method} {}", route.route)),
+        None => Cell::name(&route.route),
+    }
+}
+
+fn of_class(route: &RouteReport, class: &str) -> Cell {
+    let requests = route.statuses.iter().find(|of_class| of_class.class == class);
+    Cell::denied(requests.map_or(0, |of_class| of_class.requests), route.requests)
+}
+
+/// The limits that `suggest` would give.
+fn suggestions(report: &Report) -> String {
+    if report.routes.iter().all(|route| route.suggested.is_none()) {
+        return String::new();
+    }
+    let titles = [
+        "route",
+        "limit",
+        "denies at most",
+        "would have denied",
+        "share",
+        "denied clients",
+        "share of clients",
+    ];
+    let mut table = Table::new("Limits for the busiest routes", &titles, 1)
+        .about(
+            "With 95 % confidence, each limit denies at most this share of clients. Beside it is what it would have denied in \
+             this log.",
+        )
+        .of("routes", MAX_BYTES);
+    for route in &report.routes {
+        let Some(RouteSuggestion { limit, window, budget, denied, denied_clients, .. }) = &route.suggested
+        else {
+            continue;
+        };
+        table.row(&[
+            title(route),
+            Cell::text(format!("{limit}/{window}")),
+            Cell::text(share_of_clients(*budget)),
+            Cell::number(*denied),
+            Cell::denied(*denied, route.requests),
+            Cell::number(*denied_clients),
+            Cell::denied(*denied_clients, route.clients),
+        ]);
+    }
+    table.html()
+}

@@ -1,0 +1,43 @@
+//! The look of Tollgate's pages: colours, type, spacing, tables and charts, and the scripts that read and sort them.
+//!
+//! Each file is about one thing. A page includes all of them, and allows them alone by their digests.
+
+/// The style of a page.
+pub(crate) const STYLE: &str = concat!(
+    include_str!("tokens.css"),
+    include_str!("page.css"),
+    include_str!("table.css"),
+    include_str!("chart.css"),
+    include_str!("print.css"),
+);
+
+/// The digest of the style. A test holds it against the files.
+pub(crate) const STYLE_DIGEST: &str = "sha256-6ab8YvxUa29Xwfh9Dwc1XdP+o4BAJOf/KFYieJikSJk=";
+
+/// Scripts that sort tables and read charts. A page shows the same without them.
+pub(crate) const SCRIPT: &str = concat!(include_str!("table.js"), include_str!("chart.js"));
+
+/// The digest of the scripts, as that of the style.
+pub(crate) const SCRIPT_DIGEST: &str = "sha256-cvAJ6c6loaFrI/GYxd7CQQGD56eB2eIDmOQVeH3Y3yU=";
+
+#[cfg(test)]
+mod tests {
+    use base64ct::{Base64, Encoding as _};
+    use sha2::{Digest as _, Sha256};
+
+    use super::*;
+
+    /// With other digests, browsers would show a page without its style, or without its scripts.
+    #[test]
+    fn the_digests_are_those_of_the_files() {
+        let digest = |text| format!("sha256-{}", Base64::encode_string(&Sha256::digest(text)));
+        assert_eq!((STYLE_DIGEST, SCRIPT_DIGEST), (&*digest(STYLE), &*digest(SCRIPT)));
+    }
+
+    /// Every reader of a report loads them.
+    #[test]
+    fn the_style_and_the_scripts_stay_small() {
+        assert!(SCRIPT.len() < 8_000, "{}", SCRIPT.len());
+        assert!(STYLE.len() < 16_000, "{}", STYLE.len());
+    }
+}
