@@ -10,7 +10,7 @@ use tollgate_logs::{Attribute, Format, TimeField};
 use tollgate_simulate::Gate;
 use tollgate_simulate::suggest::Per;
 
-use super::{log_value, value};
+use super::{Limits, log_value, value};
 
 /// The heading of these flags in the help.
 const LOGS: &str = "Logs";
@@ -18,7 +18,12 @@ const LOGS: &str = "Logs";
 /// Flags of `tollgate simulate`.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Gates are conditions under which the command fails. Each is [POLICY.]MEASURE[{CLASS}], a comparison, \
+    after_help = "A path is the policy file if it comes first and ends in .yaml or .yml, or begins like a policy file, or is a \
+                        folder with files that end so. Without policies and --limit, the report shows the routes, the \
+                        busiest clients and peaks, and limits that `suggest` would give for each of the ten busiest \
+                        routes. It shows routes with --limit as well. Identifiers in paths are replaced by {id}, but \
+                        a secret that looks like a word is not found: read a report before you publish it.\n\n\
+                        Gates are conditions under which the command fails. Each is [POLICY.]MEASURE[{CLASS}], a comparison, \
                         and a number or a percentage. Measures are denied, denied_clients, newly_denied, \
                         newly_denied_clients, newly_allowed, undecided, unparsed and late. POLICY:candidate means the \
                         candidates of a policy. Classes are those given with --class, `known` for --known, and `others`.\n\n\
@@ -26,13 +31,25 @@ const LOGS: &str = "Logs";
                         --show-keys is given."
 )]
 pub struct SimulateArgs {
-    /// The policy file, or a folder of policy files, as for `serve --config`
-    #[arg(value_name = "POLICIES")]
-    pub policies: PathBuf,
+    /// Logs: files, folders, patterns such as 'access.log*', or - for standard input; also compressed by gzip or zstd.
+    /// Before them, the policy file may stand, or a folder of policy files
+    #[arg(value_name = "PATH", required = true)]
+    pub paths: Vec<OsString>,
 
-    /// Logs: files, folders, patterns such as 'access.log*', or - for standard input; also compressed by gzip or zstd
-    #[arg(value_name = "LOG", required = true)]
-    pub logs: Vec<OsString>,
+    /// Policy file, or a folder of policy files, as for `serve`. Then all arguments are logs
+    #[arg(long, value_name = "PATH", conflicts_with = "limits")]
+    pub config: Option<PathBuf>,
+
+    /// Limit in place of a policy file, such as 30/1m, as for `serve`. For several limits, repeat the flag or separate them
+    /// with commas. Then all arguments are logs
+    #[arg(long = "limit", value_name = "QUOTA", allow_hyphen_values = true)]
+    pub limits: Vec<Limits>,
+
+    /// Attribute of the key that --limit counts by, as for `serve`. For several, repeat the flag or separate them with commas
+    /// [default: ip]
+    #[arg(long = "key", value_name = "NAME", value_delimiter = ',', requires = "limits")]
+    #[arg(value_parser = value::name)]
+    pub key: Vec<String>,
 
     /// File or folder of other policies to compare with, in the same pass
     #[arg(long, value_name = "PATH")]

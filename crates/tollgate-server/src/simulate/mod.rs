@@ -6,6 +6,7 @@
 
 mod clients;
 mod failure;
+mod inputs;
 mod progress;
 mod read_report;
 mod requests;
@@ -17,10 +18,12 @@ use std::num::NonZeroU64;
 use std::path::{Path, PathBuf};
 
 use jiff::tz::TimeZone;
-use tollgate_policy::{Config, ConfigError, Identity, Policies};
+use tollgate_logs::Field;
+use tollgate_policy::{Config, Identity, Policies};
 use tollgate_simulate::{Answer, Classes, Gate, Held, Known, Options, Replay, Report, Style};
 
 pub use self::failure::Failure;
+use self::inputs::Inputs;
 use self::requests::Requests;
 pub use self::suggest::suggest;
 use crate::args::SimulateArgs;
@@ -32,7 +35,14 @@ use crate::exit_status::{FAILURE, NO_DECISION, SUCCESS};
 ///
 /// If the arguments are wrong, or the logs give no answer.
 pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
-    let policies = Config::load(&args.policies).map_err(|error| unread(error, args))?.into_policies();
+    let Inputs { policies, is_from_file, logs } = Inputs::of(args)?;
+    let has_policies = !policies.as_slice().is_empty();
+    let needless = [("--fail-if", args.fail_if.is_empty()), ("--baseline", args.baseline.is_none())];
+    if let Some((flag, _)) = needless.into_iter().find(|(_, is_absent)| !has_policies && !is_absent) {
+        return Err(Failure::usage(anyhow::anyhow!(
+            "{flag} needs policies: name a policy file before the logs, or a --limit"
+        )));
+    }
     let baseline = args.baseline.as_ref().map(Config::load).transpose()?.map(Config::into_policies);
     let classes = classes(&args.classes, args.known.as_deref(), ("--client", &args.client))?;
     let client = Identity::of_word(&args.client).ok_or_else(|| {
@@ -49,27 +59,19 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
         zone: args.log.tz.clone().unwrap_or(TimeZone::UTC),
         rungs: args.try_limits,
         classes,
+        routes: !is_from_file,
         ..Options::default()
     };
     let mut replay = Replay::new(policies, baseline, options)?;
     replay.expect_gates(&args.fail_if)?;
-    let requests = Requests::open(&args.logs, &args.log, &decisive, &others)?;
+    let method = [Field::Method];
+    let shown = if is_from_file { &method[..0] } else { &method };
+    let requests = Requests::open(logs, &args.log, &decisive, &others, shown)?;
     let (read, notes) = requests.each(|hits| Ok(replay.requests(hits)?))?;
     let mut report = replay.report();
     report.read = Some(read);
     report.notes.splice(0..0, notes);
     finish(args, report, page)
-}
-
-/// Returns the error, with a hint if a log and the policies were swapped.
-fn unread(error: ConfigError, args: &SimulateArgs) -> Failure {
-    let is_yaml = |path: &Path| path.extension().is_some_and(|end| end == "yaml" || end == "yml");
-    let has_yaml_log = args.logs.iter().any(|log| is_yaml(Path::new(log)));
-    if has_yaml_log && !is_yaml(&args.policies) {
-        let expected = "the first argument must be the policy file, followed by the logs";
-        return Failure::usage(anyhow::Error::new(error).context(expected));
-    }
-    error.into()
 }
 
 /// Classes, with the clients of a list that have these values of the attribute that a flag names.

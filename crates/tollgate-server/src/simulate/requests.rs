@@ -60,12 +60,14 @@ enum Source {
 }
 
 impl Requests {
-    /// Opens the logs, for attributes of these names: those on which decisions depend, and others.
+    /// Opens the logs, for attributes of these names: those on which decisions depend, and others; and for fields that are
+    /// shown besides programs and paths.
     pub(super) fn open(
         logs: &[std::ffi::OsString],
         args: &LogArgs,
         decisive: &BTreeSet<String>,
         others: &BTreeSet<String>,
+        shown: &[Field],
     ) -> Result<Self, Failure> {
         if args.from.zip(args.to).is_some_and(|(from, to)| from >= to) {
             return Err(Failure::usage(anyhow::anyhow!("--from is not before --to")));
@@ -87,7 +89,9 @@ impl Requests {
         let mut fields: Vec<Field> = asked.collect();
         fields.extend(
             [Field::UserAgent, Field::Path]
-                .into_iter()
+                .iter()
+                .chain(shown)
+                .copied()
                 .filter(|field| wanted.iter().all(|wanted| wanted.name != field.name())),
         );
         let options = tollgate_logs::Options {

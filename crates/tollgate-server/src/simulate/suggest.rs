@@ -38,7 +38,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
     let known = super::classes(&[], args.known.as_deref(), ("--key", first_key))?;
     let conditions = matching.attributes().chain(known.attributes());
     let names: BTreeSet<String> = conditions.map(str::to_owned).chain(args.key.iter().cloned()).collect();
-    let requests = Requests::open(&args.logs, &args.log, &names, &BTreeSet::new())?;
+    let requests = Requests::open(&args.logs, &args.log, &names, &BTreeSet::new(), &[])?;
     let mut survey = Survey::new(SurveyOptions {
         identity,
         window: args.window.clone(),

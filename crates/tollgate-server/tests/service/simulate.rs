@@ -70,12 +70,79 @@ fn flowing(said: &str) -> String {
 }
 
 #[test]
-fn a_log_in_the_place_of_the_policies_is_said_to_be_there() {
+fn a_policy_file_behind_the_logs_is_said_to_be_there() {
     let (status, said, error) = Folder::new().run(&["simulate", "access.log", "policies.yaml"]);
     assert_eq!((status, said.as_str()), (Some(2), ""));
-    let expected = "error: the first argument must be the policy file, followed by the logs: access.log:1:1: expected a \
-                    mapping for the file, found a long text\n";
+    let expected = "error: policies.yaml: it is a policy file; name it before the logs, or as --config\n";
     assert_eq!(error, expected, "no line of the log is shown");
+}
+
+/// The advice was to use another flag.
+#[test]
+fn a_limit_takes_the_place_of_a_policy_file() {
+    let folder = Folder::new();
+    folder.write("limit.yaml", "policies: [{ name: default, key: [ip], quotas: [3/1m] }]");
+    let json = |arguments: &[&str]| -> Value {
+        let (status, said, error) = folder.run(&[&["simulate", "--json"], arguments].concat());
+        assert_eq!((status, error.as_str()), (Some(0), ""), "{arguments:?}");
+        serde_json::from_str(&said).unwrap()
+    };
+    let by_flags = json(&["--limit", "3/1m", "--key", "ip", "access.log"]);
+    let by_file = json(&["limit.yaml", "access.log"]);
+    assert_eq!(by_flags["denied"], 7);
+    assert_eq!(by_flags["policies"], by_file["policies"]);
+    assert_eq!(json(&["--config", "limit.yaml", "access.log"])["denied"], 7);
+    // Denials by route, without writing policies.
+    assert_eq!(by_flags["routes"][0]["route"], "/login");
+    assert_eq!(
+        (&by_flags["routes"][0]["requests"], &by_flags["routes"][0]["denied"]),
+        (&12.into(), &7.into())
+    );
+    assert_eq!(by_file.get("routes"), None);
+    // Two of them, without a key.
+    assert_eq!(json(&["access.log", "--limit", "3/1m,2/1h"])["denied"], 8);
+    let (status, ..) =
+        folder.run(&["simulate", "access.log", "--limit", "3/1m", "--fail-if", "default.denied > 0"]);
+    assert_eq!(status, Some(1));
+    for (arguments, expected) in [
+        (&["--limit", "3/1m", "policies.yaml", "access.log"][..], "--limit stands in place of one"),
+        (&["--limit", "3/1m", "--config", "policies.yaml", "access.log"], "cannot be used with"),
+        (&["--key", "ip", "access.log"], "--limit"),
+        (&["--limit", "3/0m", "access.log"], "--limit"),
+    ] {
+        let (status, said, error) = folder.run(&[&["simulate"], arguments].concat());
+        assert_eq!((status, said.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(error.contains(expected), "{error}");
+    }
+}
+
+#[test]
+fn a_log_alone_is_answered_with_its_routes_and_clients() {
+    let folder = Folder::new();
+    let (status, said, error) = folder.run(&["simulate", "access.log"]);
+    assert_eq!((status, error.as_str()), (Some(0), ""));
+    assert!(said.contains("POST /login") || said.contains("GET /login"), "{said}");
+    assert!(said.contains("Busiest clients") && !said.contains("192.0.2.66"), "{said}");
+    assert!(!said.contains("denied most often"), "{said}");
+    folder.write("empty.log", "");
+    assert_eq!(folder.run(&["simulate", "empty.log"]).0, Some(3));
+    folder.write("limits.conf", "polices:\n  - name: a\n");
+    for (arguments, expected) in [
+        (&["policies.yaml"][..], "policies.yaml: it is a policy file; name a log after it"),
+        (&["access.log", "--fail-if", "denied > 0"], "--fail-if needs policies"),
+        (&["access.log", "--baseline", "policies.yaml"], "--baseline needs policies"),
+        (
+            &["empty.log", "access.log"],
+            "empty.log is empty, so it may be a policy file or a log: write `--config empty.log`",
+        ),
+        (&["missing", "access.log"], "missing cannot be read"),
+        (&["missing.log"], "missing.log"),
+        (&["limits.conf", "access.log"], "limits.conf:1:1: unknown key `polices`"),
+    ] {
+        let (status, said, error) = folder.run(&[&["simulate"], arguments].concat());
+        assert_eq!((status, said.as_str()), (Some(2), ""), "{arguments:?} {error}");
+        assert!(error.contains(expected), "{error}");
+    }
 }
 
 /// A replay that read paths only normalized would count fewer requests than the service does.

@@ -291,11 +291,11 @@ impl Noter {
     }
 
     fn notes(&self, policies: &Policies) -> Vec<String> {
-        let mut notes = vec![
-            "A denied client would have waited, retried or left; here it continues as in the log.".to_owned(),
-            "Caches in front of the server hide requests.".to_owned(),
-            "One address may be an office or a mobile network with many people behind it.".to_owned(),
-        ];
+        let waits = "A denied client would have waited, retried or left; here it continues as in the log.";
+        let mut notes: Vec<String> =
+            Some(waits).filter(|_| !policies.as_slice().is_empty()).map(str::to_owned).into_iter().collect();
+        notes.push("Caches in front of the server hide requests.".to_owned());
+        notes.push("One address may be an office or a mobile network with many people behind it.".to_owned());
         if self.all.refused_in_log > 0 {
             let were = if self.all.refused_in_log == 1 { "was" } else { "were" };
             notes.push(format!(

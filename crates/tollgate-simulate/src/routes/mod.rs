@@ -16,6 +16,7 @@
 
 mod busiest;
 mod method;
+mod sample;
 mod segment;
 mod track;
 mod tree;
@@ -27,6 +28,7 @@ use tollgate::Timestamp;
 
 use self::busiest::Busiest;
 use self::method::Method;
+use self::sample::{MAX_REQUESTS, Sample, Sampled};
 use self::track::Track;
 use self::tree::Tree;
 use crate::Hit;
@@ -49,6 +51,8 @@ const NOT_FOUND: [u16; 2] = [404, 410];
 
 /// The routes of requests, with their figures.
 pub(crate) struct Routes {
+    /// The first requests, until there are enough of them.
+    sample: Option<Sample>,
     tree: Tree,
     tracks: Vec<Track>,
     /// The requests for which there was no room among the routes.
@@ -69,14 +73,45 @@ pub(crate) struct Noted {
 
 impl Routes {
     pub(crate) fn new() -> Self {
-        Self { tree: Tree::new(), tracks: Vec::new(), others: Track::new(), pairs: 0, max_pairs: MAX_PAIRS }
+        Self::with(MAX_REQUESTS, MAX_PAIRS)
+    }
+
+    /// With a sample of so many requests, and so many pairs of a route and a client of it.
+    fn with(max_requests: usize, max_pairs: usize) -> Self {
+        Self {
+            sample: Some(Sample::new(max_requests)),
+            tree: Tree::new(),
+            tracks: Vec::new(),
+            others: Track::new(),
+            pairs: 0,
+            max_pairs,
+        }
     }
 
     /// Notes a request. Times never go back.
     pub(crate) fn note(&mut self, hit: &Hit<'_>, now: Timestamp, client: Option<u128>, is_denied: bool) {
         let noted = Noted { client, status: hit.status.unwrap_or(0), is_denied };
-        let place = self.tree.place(hit.path, !NOT_FOUND.contains(&noted.status));
-        self.count(place, Method::of(hit.method), &noted, now);
+        let (is_found, method) = (!NOT_FOUND.contains(&noted.status), Method::of(hit.method));
+        if let Some(sample) = &mut self.sample {
+            sample.note(hit.path, is_found, method, noted, now);
+            if sample.is_full() {
+                self.end_sample();
+            }
+            return;
+        }
+        let place = self.tree.place(hit.path, is_found);
+        self.count(place, method, &noted, now);
+    }
+
+    /// Counts the requests of the sample.
+    #[cold]
+    fn end_sample(&mut self) {
+        let Some(sample) = self.sample.take() else { return };
+        let (tree, requests) = sample.end();
+        self.tree = tree;
+        for Sampled { place, method, noted, now } in requests {
+            self.count(place, method, &noted, now);
+        }
     }
 
     fn count(&mut self, place: u32, method: Method, noted: &Noted, now: Timestamp) {
@@ -111,6 +146,7 @@ impl Routes {
 
     /// The routes, the busiest first.
     pub(crate) fn reports(&mut self, zone: &TimeZone) -> Vec<RouteReport> {
+        self.end_sample();
         for track in self.tracks.iter_mut().chain([&mut self.others]) {
             let one_in = track.clients.one_in();
             track.maxima.close(one_in);
@@ -169,5 +205,64 @@ impl Track {
             denied_clients: fit.all.maxima.above(limit) * one_client_in,
             held_out: fit.held_out,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_policy::Attributes;
+
+    use super::*;
+
+    /// Notes requests of these clients, one each second. Returns the requests and the clients of each path.
+    fn routes<'p>(mut routes: Routes, requests: impl Iterator<Item = (u64, &'p str)>) -> Vec<RouteReport> {
+        for (second, (client, path)) in (0..).zip(requests) {
+            let now = Timestamp::from_unix_millis(second * 1_000);
+            let hit = Hit {
+                path: Some(path.as_bytes()),
+                status: Some(200),
+                ..Hit::new(now, Attributes::default())
+            };
+            // Spread over all bits, as a digest is.
+            let digest = u128::from(client + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+            routes.note(&hit, now, Some(digest), false);
+        }
+        assert!(routes.pairs <= routes.max_pairs);
+        routes.reports(&TimeZone::UTC)
+    }
+
+    /// Names of which the first requests show nothing are told apart too, up to a hundred at one place.
+    #[test]
+    fn names_behind_the_sample_are_bounded() {
+        let paths: Vec<String> = (0..1_000).map(|number| format!("/a/name-{number}/b")).collect();
+        let requests = std::iter::once("/a").chain(paths.iter().map(String::as_str)).map(|path| (7, path));
+        let reports = routes(Routes::with(1, MAX_PAIRS), requests);
+        assert_eq!(reports.len(), 102);
+        assert_eq!((reports[0].route.as_str(), reports[0].requests), ("/a/{name}/b", 900));
+    }
+
+    /// A token that looks like a word stood in the report.
+    #[test]
+    fn a_rare_name_beside_identifiers_is_one_of_them() {
+        let paths: Vec<String> = (0..300).map(|number| format!("/reset/{number}")).collect();
+        let more =
+            ["/reset/QwErTyUiOp", "/reset/help", "/reset/help", "/reset/help", "/reset/help", "/reset/help"];
+        for max_requests in [250, MAX_REQUESTS] {
+            let requests = more.into_iter().skip(1).chain(paths.iter().map(String::as_str)).chain([more[0]]);
+            let reports = routes(Routes::with(max_requests, MAX_PAIRS), requests.map(|path| (7, path)));
+            let found: Vec<(&str, u64)> =
+                reports.iter().map(|report| (report.route.as_str(), report.requests)).collect();
+            assert_eq!(found, [("/reset/{id}", 301), ("/reset/help", 5)]);
+        }
+    }
+
+    /// The requests are counted exactly, whatever the number of clients is, and small routes keep all of theirs.
+    #[test]
+    fn routes_with_many_clients_follow_fewer() {
+        let requests = (0..20_000).map(|client| (client, if client % 100 == 0 { "/rare" } else { "/often" }));
+        let reports = routes(Routes::with(MAX_REQUESTS, 2_000), requests);
+        let [often, rare] = &reports[..] else { panic!("{reports:?}") };
+        assert_eq!((often.requests, rare.requests, rare.clients, rare.one_client_in), (19_800, 200, 200, 1));
+        assert!(often.one_client_in >= 16 && often.clients.abs_diff(19_800) < 3_000, "{often:?}");
     }
 }

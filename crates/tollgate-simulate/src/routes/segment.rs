@@ -15,6 +15,9 @@ const MANY_DIGITS: usize = 5;
 /// A name in place of all that are rarely asked for.
 pub(super) const NAME: &[u8] = b"{name}";
 
+/// A name in place of numbers, identifiers and tokens.
+pub(super) const ID: &[u8] = b"{id}";
+
 /// A name in place of all that the server did not find.
 pub(super) const NOT_FOUND: &[u8] = b"{not found}";
 
@@ -64,7 +67,7 @@ fn folded(segment: &[u8]) -> &[u8] {
         Form { equals: 1.., .. } => b"{value}",
         _ if is_date(segment) => b"{date}",
         _ if is_address(segment, form) => b"{ip}",
-        _ if form.is_identifier(segment.len()) => with_extension(segment),
+        _ if form.is_identifier(segment.len()) => identifier(segment),
         Form { escapes: 3.., .. } => NAME,
         _ if segment.len() > MAX_NAME || std::str::from_utf8(segment).is_err() => NAME,
         _ => segment,
@@ -87,6 +90,8 @@ struct Form {
     escapes: usize,
     /// The most digits in a row.
     digits_in_a_row: usize,
+    /// Whether a part of at least eight hexadecimal digits is one of a digest: one with letters is no date.
+    has_digest: bool,
     /// Places where a digit, a small letter and a capital letter follow each other in another order.
     changes: usize,
 }
@@ -94,6 +99,8 @@ struct Form {
 impl Form {
     fn of(segment: &[u8]) -> Self {
         let (mut form, mut row, mut last) = (Self::default(), 0, 0_u8);
+        let is_separator = |byte: &u8| matches!(byte, b'.' | b'-' | b'_');
+        form.has_digest = segment.split(is_separator).any(is_digest);
         for (place, byte) in segment.iter().enumerate() {
             let kind = match byte {
                 b'0'..=b'9' => 1,
@@ -128,13 +135,16 @@ impl Form {
 
     /// Whether this is a number, a UUID, a digest, or a token of random characters.
     const fn is_identifier(self, length: usize) -> bool {
-        if self.digits == length || self.digits_in_a_row >= MANY_DIGITS && self.escapes == 0 {
+        if self.has_digest
+            || self.digits == length
+            || self.digits_in_a_row >= MANY_DIGITS && self.escapes == 0
+        {
             return true;
         }
         let is_hex =
             self.others == 0 && self.hex_letters == self.letters && self.dots == 0 && self.escapes == 0;
         // Words of the letters from a to f are short.
-        if is_hex && (self.digits > 0 && length >= 8 || length >= 16) {
+        if is_hex && length >= 16 {
             return true;
         }
         let is_token = self.others == 0 && self.escapes == 0 && length >= 12;
@@ -143,6 +153,14 @@ impl Form {
             && (self.digits > 0 && self.changes * 4 >= length
                 || length >= 20 && self.changes * 5 >= length * 2)
     }
+}
+
+/// Whether these are the digits of a hexadecimal number that is no word and no decimal number.
+fn is_digest(part: &[u8]) -> bool {
+    part.len() >= 8
+        && part.iter().all(u8::is_ascii_hexdigit)
+        && part.iter().any(u8::is_ascii_digit)
+        && part.iter().any(u8::is_ascii_alphabetic)
 }
 
 /// Whether this is a day, such as `2026-11-28`, or a month.
@@ -163,7 +181,7 @@ fn is_address(segment: &[u8], form: Form) -> bool {
 }
 
 /// `{id}`, with the extension of a well-known kind of file: images differ from pages.
-fn with_extension(segment: &[u8]) -> &'static [u8] {
+pub(super) fn identifier(segment: &[u8]) -> &'static [u8] {
     const KNOWN: [(&[u8], &[u8]); 16] = [
         (b"css", b"{id}.css"),
         (b"gif", b"{id}.gif"),
@@ -184,7 +202,7 @@ fn with_extension(segment: &[u8]) -> &'static [u8] {
     ];
     let extension = segment.iter().rposition(|byte| *byte == b'.').and_then(|dot| segment.get(dot + 1..));
     let known = KNOWN.iter().find(|(known, _)| extension == Some(*known));
-    known.map_or(b"{id}", |(_, folded)| folded)
+    known.map_or(ID, |(_, folded)| folded)
 }
 
 #[cfg(test)]
@@ -204,6 +222,7 @@ mod tests {
             ("/orders/3f2504e0-4f89-41d3-9a0c-0305e82c3301/items", "/orders/{id}/items"),
             ("/blobs/9e107d9d372bb6826bd81d3542a419d6", "/blobs/{id}"),
             ("/assets/app-3f2a91bc.js", "/assets/{id}.js"),
+            ("/assets/app.9f2a91bc.min.js", "/assets/{id}.js"),
             ("/assets/9e107d9d372bb682.js", "/assets/{id}.js"),
             ("/reset/dGhpcyBpcyBhIHRva2Vu", "/reset/{id}"),
             ("/reset/V1StGXR8Z5jdHi6B", "/reset/{id}"),
@@ -233,7 +252,7 @@ mod tests {
             "/getting-started-with-rate-limiting",
             "/10-tips-for-better-sleep-in-2026",
             "/wp-login.php",
-            "/facade/1.2.3",
+            "/facade/1.2.3/2026-q4",
             "/.well-known/acme-challenge",
             "/-/utf8/mp3",
         ] {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use smallvec::SmallVec;
 
 use super::method::Method;
-use super::segment::{self, NAME, NOT_FOUND, REST};
+use super::segment::{self, ID, NAME, NOT_FOUND, REST};
 
 /// Names that one place of a path may have, not counting folded ones. All others are one name.
 pub(super) const MAX_NAMES: usize = 100;
@@ -41,6 +41,8 @@ struct Node {
     children: HashMap<Box<[u8]>, u32>,
     /// Children with a name of their own.
     names: usize,
+    /// What stands for new names, although there are few.
+    new_name: Option<&'static [u8]>,
     routes: SmallVec<[(Method, u32); 2]>,
 }
 
@@ -80,8 +82,12 @@ impl Tree {
         let name = match segment {
             _ if segment::is_folded(segment) => segment,
             _ if !is_found => NOT_FOUND,
-            _ if node.names >= MAX_NAMES => NAME,
-            _ => segment,
+            _ => match node.new_name {
+                Some(ID) => segment::identifier(segment),
+                Some(name) => name,
+                None if node.names >= MAX_NAMES => NAME,
+                None => segment,
+            },
         };
         self.child(parent, name)
     }
@@ -100,6 +106,13 @@ impl Tree {
         node.names += usize::from(!segment::is_folded(name));
         self.nodes.push(Node { parent, name: name.into(), ..Node::default() });
         number
+    }
+
+    /// Folds names that this place does not have yet.
+    pub(super) fn fold(&mut self, place: u32, new_name: &'static [u8]) {
+        if let Some(node) = self.nodes.get_mut(place as usize) {
+            node.new_name = Some(new_name);
+        }
     }
 
     /// The route of a method at a place; a new one has the next number. `None` if there is no room.

@@ -1,0 +1,202 @@
+//! Routes, the busiest clients, and limits for routes, without policies: against a small computation of its own.
+
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::num::NonZeroUsize;
+
+use jiff::tz::TimeZone;
+use tollgate::Timestamp;
+use tollgate_policy::{Identity, Policies};
+use tollgate_simulate::suggest::{Per, Suggestion, Survey, SurveyOptions};
+use tollgate_simulate::{Classes, Hit, Options, Replay, Report};
+
+/// 2026-11-23 00:00 UTC, a Monday.
+const MONDAY: i64 = 1_795_392_000_000;
+
+/// A request: milliseconds since Monday, the number of its client, method, path, route, status.
+struct Asked {
+    millis: i64,
+    client: u32,
+    method: &'static str,
+    path: String,
+    /// The route that a person would name.
+    route: &'static str,
+    status: u16,
+}
+
+fn report(requests: &[Asked]) -> Report {
+    let options = Options { routes: true, ..Options::default() };
+    let mut replay = Replay::new(Policies::of([]).unwrap(), None, options).unwrap();
+    let names: Vec<String> = requests.iter().map(|asked| name(asked.client)).collect();
+    let hits = requests.iter().zip(&names).map(|(asked, name)| Hit {
+        status: Some(asked.status),
+        user_agent: Some(b"Mozilla/5.0"),
+        method: Some(asked.method.as_bytes()),
+        path: Some(asked.path.as_bytes()),
+        ..Hit::new(
+            Timestamp::from_unix_millis(MONDAY + asked.millis),
+            [("ip", name.as_str())].into_iter().collect(),
+        )
+    });
+    replay.requests(hits).unwrap();
+    replay.report()
+}
+
+fn name(client: u32) -> String {
+    std::net::Ipv4Addr::from_bits(0x0a00_0000 + client).to_string()
+}
+
+/// A week of a shop, whose busy clients ask for much more than others.
+fn shop(seed: u64, clients: u32) -> Vec<Asked> {
+    let mut random = fastrand::Rng::with_seed(seed);
+    let mut requests = Vec::new();
+    for client in 0..clients {
+        for _ in 0..random.u32(1..4) {
+            let start = random.i64(0..7 * 86_400_000);
+            let most = (1.0 / random.f64().max(0.005)) as i64;
+            for place in 0..most {
+                let (method, path, route, status) = match random.u32(0..10) {
+                    0 => {
+                        ("POST", "/login".to_owned(), "/login", if random.u8(0..4) == 0 { 401 } else { 200 })
+                    }
+                    1..4 => ("GET", format!("/users/{}", random.u32(1..90_000)), "/users/{id}", 200),
+                    4..6 => (
+                        "GET",
+                        format!("/items/{:032x}/reviews", random.u128(..)),
+                        "/items/{id}/reviews",
+                        200,
+                    ),
+                    6 => (
+                        "GET",
+                        format!("/api/v1/name-{}", words(random.u32(0..2_000))),
+                        "/api/v1/{name}",
+                        200,
+                    ),
+                    7 => ("GET", format!("/{}.php", words(random.u32(0..3_000))), "/{not found}", 404),
+                    _ => ("GET", "/".to_owned(), "/", 200),
+                };
+                let millis = start + place * random.i64(50..4_000);
+                requests.push(Asked { millis, client, method, path, route, status });
+            }
+        }
+    }
+    requests.sort_by_key(|asked| asked.millis);
+    requests
+}
+
+/// A word for each number.
+fn words(number: u32) -> String {
+    const SYLLABLES: [&str; 16] =
+        ["ba", "ce", "di", "fo", "gu", "ha", "je", "ki", "lo", "mu", "na", "pe", "ri", "so", "tu", "wa"];
+    [number / 256, number / 16, number].map(|digit| SYLLABLES[digit as usize % 16]).concat()
+}
+
+#[test]
+fn figures_of_routes_are_those_of_a_count_by_hand() {
+    let requests = shop(1, 600);
+    let report = report(&requests);
+    assert_eq!(report.requests, requests.len() as u64);
+    let mut expected: BTreeMap<(&str, &str), Vec<&Asked>> = BTreeMap::new();
+    requests.iter().for_each(|asked| expected.entry((asked.method, asked.route)).or_default().push(asked));
+    let found: BTreeSet<(&str, &str)> =
+        report.routes.iter().map(|route| (route.method.as_deref().unwrap(), route.route.as_str())).collect();
+    assert_eq!(found, expected.keys().copied().collect());
+    for route in &report.routes {
+        let of_route = &expected[&(route.method.as_deref().unwrap(), route.route.as_str())];
+        let clients: BTreeSet<u32> = of_route.iter().map(|asked| asked.client).collect();
+        assert_eq!((route.requests, route.clients), (of_route.len() as u64, clients.len() as u64));
+        for (length, busiest) in [(1_000, &route.busiest_second), (60_000, &route.busiest_minute)] {
+            let mut counts: BTreeMap<i64, u64> = BTreeMap::new();
+            of_route.iter().for_each(|asked| *counts.entry(asked.millis / length).or_default() += 1);
+            assert_eq!(busiest.as_ref().unwrap().requests, *counts.values().max().unwrap());
+        }
+        let failed = of_route.iter().filter(|asked| asked.status / 100 == 4).count() as u64;
+        let said = route.statuses.iter().find(|of_class| of_class.class == "4xx");
+        assert_eq!(said.map_or(0, |of_class| of_class.requests), failed);
+    }
+    assert!(report.routes.is_sorted_by(|one, next| one.requests >= next.requests));
+}
+
+/// What `suggest --match` says of the requests of a route.
+fn suggestion(of_route: &[&Asked]) -> Suggestion {
+    let mut survey = Survey::new(SurveyOptions {
+        identity: Identity::of_word("ip").unwrap(),
+        window: "1/1m".parse().unwrap(),
+        companion: None,
+        budget: 0.001,
+        budget_per: Per::Client,
+        max_clients: NonZeroUsize::new(1_000_000).unwrap(),
+        matching: Classes::default(),
+        conditions: None,
+        known: Classes::default(),
+        zone: TimeZone::UTC,
+    });
+    for asked in of_route {
+        let name = name(asked.client);
+        let attributes = [("ip", name.as_str())].into_iter().collect();
+        survey.request(&Hit::new(Timestamp::from_unix_millis(MONDAY + asked.millis), attributes));
+    }
+    survey.suggest()
+}
+
+/// The limits are those that `suggest` gives for the requests of each route alone, and their effect is counted by hand.
+#[test]
+fn limits_of_routes_are_those_of_suggest_and_deny_what_they_say() {
+    let mut requests = shop(3, 3_000);
+    // On the last day, one client asks for much more than all before.
+    requests.extend((0..150).map(|place| Asked {
+        millis: 6 * 86_400_000 + 3_600_000 + place * 300,
+        client: 1_000_000,
+        method: "GET",
+        path: "/".to_owned(),
+        route: "/",
+        status: 200,
+    }));
+    requests.sort_by_key(|asked| asked.millis);
+    let report = report(&requests);
+    let mut with_limit = 0;
+    for route in &report.routes {
+        let of_route: Vec<&Asked> = requests
+            .iter()
+            .filter(|asked| asked.route == route.route && Some(asked.method) == route.method.as_deref())
+            .collect();
+        let expected = suggestion(&of_route).quota;
+        let Some(suggested) = &route.suggested else { panic!("{}", route.route) };
+        assert_eq!((Some(suggested.limit), Some(suggested.budget)), (expected.limit, expected.proven_budget));
+        assert_eq!(
+            (suggested.fitted_clients, suggested.held_out),
+            (expected.fitted_clients, expected.held_out)
+        );
+        // No limit above the least that so many clients prove: with 95 % confidence, one of them would exceed it.
+        let one_in = (1.0 / suggested.budget).round();
+        assert!((1.0 - 1.0 / one_in).powf(suggested.fitted_clients as f64) <= 0.05);
+        let mut minutes: BTreeMap<(u32, i64), u64> = BTreeMap::new();
+        of_route
+            .iter()
+            .for_each(|asked| *minutes.entry((asked.client, asked.millis / 60_000)).or_default() += 1);
+        let above = minutes.iter().filter(|(_, asked)| **asked > suggested.limit);
+        let denied: u64 = above.clone().map(|(_, asked)| asked - suggested.limit).sum();
+        let denied_clients: BTreeSet<u32> = above.map(|((client, _), _)| *client).collect();
+        assert_eq!((suggested.denied, suggested.denied_clients), (denied, denied_clients.len() as u64));
+        with_limit += u64::from(denied > 0);
+    }
+    assert!(report.routes.len() == 6 && with_limit > 0, "{:?}", report.routes);
+}
+
+#[test]
+fn the_busiest_clients_are_those_with_most_requests() {
+    let requests = shop(2, 300);
+    let report = report(&requests);
+    let mut counts: BTreeMap<u32, u64> = BTreeMap::new();
+    requests.iter().for_each(|asked| *counts.entry(asked.client).or_default() += 1);
+    let mut most: Vec<u64> = counts.values().copied().collect();
+    most.sort_unstable_by(|a, b| b.cmp(a));
+    most.truncate(20);
+    let found: Vec<u64> = report.busiest_clients.iter().map(|client| client.requests).collect();
+    assert_eq!(found, most);
+    for busy in &report.busiest_clients {
+        let client = (0..300).find(|client| busy.client == format!("ip={}", name(*client))).unwrap();
+        assert_eq!(counts[&client], busy.requests);
+    }
+}
