@@ -46,6 +46,11 @@ impl fmt::Display for Doubt {
                  'log_format ...', Apache: --format 'LogFormat ...')",
                 line.line
             )?,
+            [one] if one.flags.contains(Reading::NETWORKS) => write!(
+                f,
+                "line {} has a list of addresses in the place of the client; a flag must name the networks of the proxies",
+                line.line
+            )?,
             [_] => write!(
                 f,
                 "line {} has its client in an unexpected place; a flag must confirm that it is the client",

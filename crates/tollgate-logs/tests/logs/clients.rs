@@ -238,6 +238,17 @@ fn clients_with_names_are_told() {
     }
 }
 
+#[test]
+fn a_list_alone_asks_for_the_networks() {
+    let text = lines(&format!("203.0.113.@, 10.0.0.5 - - {REST}"));
+    let error = read_all(vec![log(text)], Options::default()).2.unwrap_err().to_string();
+    assert!(
+        error.starts_with("test.log: line 1 has a list of addresses in the place of the client; a flag"),
+        "{error}"
+    );
+    assert!(error.contains("\n  NETWORKS are those of your own proxies, such as 10.0.0.0/8"), "{error}");
+}
+
 /// The message shows no address, and all flags.
 #[test]
 fn the_refusal_shows_shapes_and_flags() {

@@ -236,7 +236,8 @@ impl Requests {
         notes.extend(self.clients.note_of_proxy(self.forwarded.iter().any(|name| name == Field::Ip.name())));
         for file in summary.files.iter().filter(|file| file.has_names) {
             notes.push(format!(
-                "Clients in {} are names of hosts, at least in part. Networks match addresses only.",
+                "Clients in {} are names of hosts, at least in part. The service knows addresses, so it cannot decide on \
+                 names by `ip`.",
                 code(&file.name)
             ));
         }
