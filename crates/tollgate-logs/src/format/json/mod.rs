@@ -248,24 +248,26 @@ impl Fields {
         let Some((node, known)) = node.and_then(|node| Some((node, self.nodes.get(node)?))) else {
             return text.skip_value();
         };
-        let (has_children, is_list, start) = (!known.children.is_empty(), known.is_list, text.at);
+        let has_children = !known.children.is_empty();
         let found = match text.peek()? {
             b'{' if has_children => return self.object(text, node),
-            b'[' if has_children && !is_list => return self.array(text, node),
-            b'[' if is_list => {
+            b'[' if known.is_list => {
+                let start = text.at;
                 if has_children {
-                    self.array(text, node)?
+                    self.array(text, node)?;
                 } else {
-                    text.skip_value()?
+                    text.skip_value()?;
                 }
                 Some((start, text.at, true))
             }
+            b'[' if has_children => return self.array(text, node),
             b'{' | b'[' => return text.skip_value(),
             b'"' => {
                 let (start, end) = text.string()?;
                 Some((start, end, true))
             }
             _ => {
+                let start = text.at;
                 text.skip_value()?;
                 let is_null = text.line.get(start..text.at)? == b"null";
                 (!is_null).then_some((start, text.at, false))

@@ -14,14 +14,17 @@ impl<'l> Text<'l> {
         Self { line, at: 0 }
     }
 
+    #[inline(always)]
     pub(super) fn peek(&self) -> Option<u8> {
         self.line.get(self.at).copied()
     }
 
+    #[inline(always)]
     pub(super) fn expect(&mut self, byte: u8) -> Option<()> {
         (self.peek() == Some(byte)).then(|| self.at += 1)
     }
 
+    #[inline(always)]
     pub(super) fn skip_blanks(&mut self) {
         while self.peek().is_some_and(|byte| byte.is_ascii_whitespace()) {
             self.at += 1;
@@ -29,6 +32,7 @@ impl<'l> Text<'l> {
     }
 
     /// Returns whether this byte is next, which is read then.
+    #[inline(always)]
     pub(super) fn ends_with(&mut self, byte: u8) -> bool {
         self.skip_blanks();
         self.expect(byte).is_some()
@@ -50,6 +54,7 @@ impl<'l> Text<'l> {
     }
 
     /// Reads a string, and returns where its inside begins and ends.
+    #[inline(always)]
     pub(super) fn string(&mut self) -> Option<(usize, usize)> {
         self.expect(b'"')?;
         let start = self.at;
