@@ -412,7 +412,7 @@ fn requests_above_the_limit_are_told_apart_from_those_that_can_wait() {
 fn the_page_tells_requests_above_the_limit_apart() {
     let page = |text: &str| {
         let page = Answer::new(replay(text, None, Options::default(), &REQUESTS), Vec::new()).html();
-        let start = page.find("<caption>Quotas").unwrap();
+        let start = page.find("<h3>How tight each limit is").unwrap();
         page[start..].split("</table>").next().unwrap().to_owned()
     };
     let cells = |cells: &[&str]| -> String { cells.iter().map(|cell| format!("<td>{cell}</td>")).collect() };

@@ -87,15 +87,16 @@ fn level<'a>(page: &mut String, mut flat: impl Iterator<Item = (&'a PolicyReport
         };
         let denied = match first.denied {
             0 => "denies nothing".to_owned(),
-            _ => format!("denies {}, whatever its limit is", counted(first.denied, "request")),
+            _ => format!("denies {}", counted(first.denied, "request")),
         };
         let _ = writeln!(
             page,
-            "<p class=\"soft\"><code>{} {}</code> {denied}: tried from {} to {}.</p>",
+            "<p class=\"soft\"><code>{} {}</code> {denied} with any limit from {} to {}. {}</p>",
             Name(&policy.title()),
             Name(&quota.title()),
             grouped(first.limit),
-            grouped(last.limit)
+            grouped(last.limit),
+            basis(policy, &quota.curve)
         );
     }
     match flat.count() as u64 {
@@ -163,15 +164,20 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
     Figure { title: &title, about: explained(policy, curve, &marks), chart: panels.html(), table }.html()
 }
 
-/// Says where the points are from, and what the marks mean.
-fn explained(policy: &PolicyReport, curve: &Curve, shown: &[Mark]) -> String {
-    let mut text = match curve.basis {
+/// Says where the points are from.
+fn basis(policy: &PolicyReport, curve: &Curve) -> String {
+    match curve.basis {
         Basis::Calculated if policy.one_client_in > 1 => {
             format!("Estimated from one client in {}.", grouped(policy.one_client_in))
         }
         Basis::Calculated => "Exact for every limit.".to_owned(),
-        Basis::Tried => "Replayed by the engine at each dot, with all other quotas unchanged.".to_owned(),
-    };
+        Basis::Tried => "Replayed by the engine, with all other quotas unchanged.".to_owned(),
+    }
+}
+
+/// Says where the points are from, and what the marks mean.
+fn explained(policy: &PolicyReport, curve: &Curve, shown: &[Mark]) -> String {
+    let mut text = basis(policy, curve);
     if !shown.iter().any(|mark| mark.name == "today") {
         text += &format!(" Today's limit is {}.", grouped(curve.today));
     }
