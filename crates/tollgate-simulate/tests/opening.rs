@@ -157,3 +157,27 @@ fn gates_and_the_baseline_judge() {
     let same = replayed(LOGIN, Some(LOGIN), &[A, A]).opening();
     assert!(same[2].starts_with("Compared with the baseline, nothing changes."), "{same:?}");
 }
+
+/// Without policies, the answer is what the log holds.
+#[test]
+fn without_policies_they_say_what_the_log_holds() {
+    let policies = Config::parse("test.yaml", "policies: []").unwrap().into_policies();
+    let mut replay = Replay::new(policies, None, Options { routes: true, ..Options::default() }).unwrap();
+    for visit in 0..20_i64 {
+        for client in visit..20 {
+            let ip = format!("192.0.2.{client}");
+            let attributes = [("ip", ip.as_str()), ("path", "/a"), ("method", "GET")].into_iter().collect();
+            let time = Timestamp::from_unix_millis(1_700_000_040_000 + visit * 300_000);
+            replay.request(Hit { path: Some(b"/a"), ..Hit::new(time, attributes) }).unwrap();
+        }
+    }
+    let [what, whom, limit] = Answer::new(replay.report(), Vec::new()).opening();
+    assert_eq!(what, "The log has 210 requests from 20 clients on 1 route, in 95 minutes.");
+    assert_eq!(whom, "The busiest client sent 20 (9.52 %) and the busiest route is `/a` with 210 (100 %).");
+    assert!(
+        limit.starts_with(
+            "A limit of 1/1m on `/a` denies at most 1 client in 7, with a confidence of 95 %; in this log, "
+        ),
+        "{limit}"
+    );
+}

@@ -70,7 +70,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         None if args.yaml => {
             return Err(Failure::no_answer(anyhow::anyhow!("no limit can be suggested:\n\n{suggestion}")));
         }
-        _ => suggestion.to_string(),
+        _ => suggestion.text(super::style(is_read_by_people)),
     };
     Ok((text, status))
 }

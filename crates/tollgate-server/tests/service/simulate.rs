@@ -386,7 +386,8 @@ fn logs_that_do_not_fit_the_flags_are_noted() {
     assert_eq!((status, error.as_str()), (Some(2), "error: --from is not before --to\n"));
     let (_, said, _) = folder.run(&["suggest", "access.log", "--match", "path: /logn"]);
     assert!(
-        said.contains("No request meets the conditions of --match.") && !said.contains("take a week"),
+        said.contains("No request meets the conditions of --match.")
+            && !flowing(&said).contains("take a week"),
         "{said}"
     );
 }
@@ -400,15 +401,16 @@ fn client_figures_of_a_sample_are_marked_as_estimates() {
     let sampled = ["days.log", "--max-clients", "50"];
     let (_, said, _) = folder.run(&[&["simulate", "policies.yaml"], &sampled[..]].concat());
     assert!(said.contains("\nThey come from about "), "{said}");
-    let (_, said, _) = folder.run(&[&["suggest"], &sampled[..]].concat());
-    let advice = "is followed; a larger --max-clients follows more.\n";
+    let suggested = |arguments: &[&str]| flowing(&folder.run(&[&["suggest"], arguments].concat()).1);
+    let said = suggested(&sampled);
+    let advice = "is followed; a larger --max-clients follows more. ";
     assert!(said.contains(advice) && !said.contains("more would be"), "{said}");
     assert!(said.contains(" requests of about "), "{said}");
-    assert!(said.contains("\n  With --max-clients "), "{said}");
-    let (_, said, _) = folder.run(&["suggest", "days.log", "--max-clients", "2000"]);
+    assert!(said.contains(" With --max-clients "), "{said}");
+    let said = suggested(&["days.log", "--max-clients", "2000"]);
     assert!(said.contains("days more would be enough, with --max-clients "), "{said}");
-    let (_, said, _) = folder.run(&["suggest", "days.log"]);
-    assert!(said.contains("days more would be enough.\n"), "{said}");
+    let said = suggested(&["days.log"]);
+    assert!(said.contains("days more would be enough. "), "{said}");
 }
 
 /// Policies of another site had the answer that nobody would be denied.
@@ -834,7 +836,7 @@ fn lists_of_known_clients_that_name_nobody_are_told() {
         |more: &[&str]| folder.run(&[&["suggest", "access.log", "--known", "known.txt"], more].concat());
     for form in [&[][..], &["--json"]] {
         let (_, said, error) = suggest(form);
-        assert!(said.contains(note), "{error}{said}");
+        assert!(flowing(&said).contains(note), "{error}{said}");
     }
     // The error named a column of a text that the user had not written.
     let expected =
@@ -842,8 +844,8 @@ fn lists_of_known_clients_that_name_nobody_are_told() {
     assert!(suggest(&["--match", "/login"]).2.contains(expected));
     // Known clients that --match leaves out are not counted.
     folder.write("known.txt", "192.0.2.66\n");
-    assert!(suggest(&["--match", "path: /other"]).1.contains(note));
-    assert!(!suggest(&[]).1.contains(note));
+    assert!(flowing(&suggest(&["--match", "path: /other"]).1).contains(note));
+    assert!(!flowing(&suggest(&[]).1).contains(note));
     for (arguments, flag) in [
         (&["suggest", "access.log", "--key", "global"][..], "--key"),
         (&["simulate", "policies.yaml", "access.log", "--client", "global"], "--client"),
@@ -941,7 +943,7 @@ fn few_clients_give_the_limit_that_they_prove() {
     let (status, said, error) = folder.run(&["suggest", "days.log"]);
     assert_eq!(status, Some(0), "{error}");
     assert!(said.contains("Limit 10/1m\n  This log can prove a limit for 1 client in "), "{said}");
-    assert!(said.contains("2,995 clients"), "{said}");
+    assert!(flowing(&said).contains("2,995 clients"), "{said}");
     let (status, policy, _) = folder.run(&["suggest", "days.log", "--yaml"]);
     assert_eq!(status, Some(0));
     assert!(policy.contains("# This log can prove a limit for 1 client in "), "{policy}");
@@ -1032,4 +1034,45 @@ fn late_lines_are_shown_as_unreadable_ones_are() {
     assert_eq!(status, Some(3));
     let shown = "1 lines: too far behind those before them\n  access.log:1201, of the shape: ";
     assert!(error.contains(shown) && !error.contains("token"), "{error}");
+}
+
+/// Runs a command on a terminal, by `script` of util-linux, and returns what it prints there.
+fn on_a_terminal(folder: &Folder, variables: &[(&str, &str)], command: &str) -> String {
+    let program = tollgate().get_program().to_str().unwrap().to_owned();
+    let mut script = std::process::Command::new("script");
+    script.current_dir(folder.0.path()).args([
+        "-qec",
+        &format!("{{ {program} {command}; }} 2>errors.txt"),
+        "typescript",
+    ]);
+    script.env_remove("NO_COLOR").env("TERM", "xterm").envs(variables.iter().copied());
+    let output = script.output().unwrap_or_else(|error| panic!("install `script` of util-linux: {error}"));
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The report had no colour. In a pipe, escape codes are rubbish, and not everybody can see red.
+#[test]
+fn colour_is_for_terminals_that_want_it() {
+    let folder = Folder::new();
+    let command = "simulate policies.yaml access.log --fail-if 'denied < 1' --min-requests 1";
+    let said = on_a_terminal(&folder, &[], command);
+    for set_off in [
+        "\u{1b}[1mOf 12 requests, 7 would be denied (58.3 %), all by `login`.\u{1b}[0m",
+        "\u{1b}[32mheld\u{1b}[0m",
+        "\u{1b}[31m58.3 %\u{1b}[0m",
+        "\u{1b}[2m  Read 12 lines in 1 file\u{1b}[0m",
+    ] {
+        assert!(said.contains(set_off), "{said}");
+    }
+    let said = on_a_terminal(&folder, &[], "suggest access.log || true");
+    assert!(said.starts_with("\u{1b}[1mNo limit for 1m"), "{said}");
+    for variable in [("NO_COLOR", "1"), ("TERM", "dumb")] {
+        let said = on_a_terminal(&folder, &[variable], command);
+        assert!(said.contains("Of 12 requests") && !said.contains('\u{1b}'), "{variable:?}: {said}");
+    }
+    assert!(on_a_terminal(&folder, &[("NO_COLOR", "")], command).contains('\u{1b}'), "empty is not set");
+    for arguments in [&[][..], &["--md"], &["--json"]] {
+        assert!(!folder.simulate(arguments).1.contains('\u{1b}'), "{arguments:?}");
+    }
 }

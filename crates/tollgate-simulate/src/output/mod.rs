@@ -4,7 +4,7 @@ pub(crate) mod curve;
 mod markdown;
 pub(crate) mod number;
 mod opening;
-mod read;
+pub(crate) mod read;
 mod routes;
 pub(crate) mod screen;
 pub(crate) mod style;

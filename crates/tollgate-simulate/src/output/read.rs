@@ -1,10 +1,10 @@
 //! The summary of the logs, in words.
 
-use std::fmt::{self, Display, Write as _};
+use std::fmt::{Display, Write as _};
 
 use super::number::{counted, grouped, lasting};
 use super::screen::Screen;
-use super::style::{Paint, Style};
+use super::style::Paint;
 use crate::percent;
 use crate::report::ReadReport;
 
@@ -29,13 +29,6 @@ pub(crate) fn read_section(screen: &mut Screen, read: &ReadReport) {
     for gap in gaps.into_iter().take(GAPS) {
         dim(4, &format_args!("no requests for {}, from {} to {}", lasting(gap.seconds), gap.from, gap.to));
     }
-}
-
-/// Writes the same without colour.
-pub(crate) fn read_report(f: &mut fmt::Formatter<'_>, read: &ReadReport) -> fmt::Result {
-    let mut screen = Screen::new(Style::Plain);
-    read_section(&mut screen, read);
-    f.write_str(&screen.finish())
 }
 
 /// How many lines were read.

@@ -42,21 +42,21 @@ impl Screen {
 
     /// Writes a sentence in as many lines as it needs.
     pub(crate) fn line(&mut self, indent: usize, text: impl Display) {
-        for line in wrapped(&Printable(text).to_string(), indent) {
+        for line in wrapped(&Printable(text).to_string(), indent, COLUMNS) {
             self.text += &(line + "\n");
         }
     }
 
     /// Writes a sentence that is set off.
     pub(crate) fn painted(&mut self, paint: Paint, indent: usize, text: impl Display) {
-        for line in wrapped(&Printable(text).to_string(), indent) {
+        for line in wrapped(&Printable(text).to_string(), indent, COLUMNS) {
             self.text += &(self.style.paint(paint, &line) + "\n");
         }
     }
 
     /// Writes a sentence beside a word that is set off, in a column of this width.
     pub(crate) fn beside(&mut self, paint: Paint, word: &str, width: usize, text: impl Display) {
-        let mut lines = wrapped(&Printable(text).to_string(), width + 4).into_iter();
+        let mut lines = wrapped(&Printable(text).to_string(), width + 4, COLUMNS).into_iter();
         if let Some(first) = lines.next() {
             let space = " ".repeat(width.saturating_sub(word.width()));
             let word = self.style.paint(paint, word);
@@ -77,10 +77,15 @@ impl Screen {
         let label = if line.is_empty() { label.trim_end() } else { label };
         self.text += &format!("{label}{painted}\n");
     }
+
+    /// Writes a text as it is, such as a file.
+    pub(crate) fn verbatim(&mut self, text: &str) {
+        self.text += text;
+    }
 }
 
-/// Returns the lines of a text between words. All but the first are indented by two more, if the first is at all.
-fn wrapped(text: &str, indent: usize) -> Vec<String> {
+/// Returns the lines of a text, which end between words. All but the first are indented by two more, if the first is at all.
+pub(crate) fn wrapped(text: &str, indent: usize, columns: usize) -> Vec<String> {
     let hanging = if indent == 0 { 0 } else { indent + 2 };
     let mut lines = Vec::new();
     let mut line = " ".repeat(indent);
@@ -89,7 +94,7 @@ fn wrapped(text: &str, indent: usize) -> Vec<String> {
     let text = text.replace(" %", "\u{a0}%");
     for word in text.split(' ').filter(|word| !word.is_empty()) {
         let gap = usize::from(!is_empty);
-        if !is_empty && line.width() + gap + word.width() > COLUMNS {
+        if !is_empty && line.width() + gap + word.width() > columns {
             lines.push(std::mem::replace(&mut line, " ".repeat(hanging)));
             is_empty = true;
         }
@@ -98,7 +103,7 @@ fn wrapped(text: &str, indent: usize) -> Vec<String> {
         }
         for character in word.chars().map(|character| if character == '\u{a0}' { ' ' } else { character }) {
             // A word that is longer than a line.
-            if line.width() + character.width().unwrap_or(0) > COLUMNS {
+            if line.width() + character.width().unwrap_or(0) > columns {
                 lines.push(std::mem::replace(&mut line, " ".repeat(hanging)));
             }
             line.push(character);
@@ -137,11 +142,11 @@ mod tests {
 
     #[test]
     fn lines_break_between_words_and_inside_of_longer_ones() {
-        let lines = wrapped(&format!("a {} b", "x".repeat(100)), 2);
+        let lines = wrapped(&format!("a {} b", "x".repeat(100)), 2, COLUMNS);
         assert!(lines.iter().all(|line| line.width() <= COLUMNS), "{lines:?}");
         assert_eq!(lines.concat().replace(' ', "").len(), 102);
-        assert_eq!(wrapped(&"word ".repeat(17), 0).len(), 2);
-        assert_eq!(wrapped("", 0), [""]);
+        assert_eq!(wrapped(&"word ".repeat(17), 0, COLUMNS).len(), 2);
+        assert_eq!(wrapped("", 0, COLUMNS), [""]);
     }
 
     #[test]

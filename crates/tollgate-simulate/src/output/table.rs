@@ -1,7 +1,5 @@
 //! Tables: names to the left, numbers to the right.
 
-use std::fmt;
-
 use tollgate_policy::Printable;
 use unicode_width::UnicodeWidthStr as _;
 
@@ -74,8 +72,9 @@ impl Table {
 
     /// Says more about the last row.
     pub(crate) fn note(&mut self, note: String) {
-        if let Some(row) = self.rows.last_mut() {
-            row.note = Some(Printable(note).to_string());
+        let note = Printable(note).to_string().trim().to_owned();
+        if let Some(row) = self.rows.last_mut().filter(|_| !note.is_empty()) {
+            row.note = Some(note);
         }
     }
 
@@ -201,12 +200,6 @@ impl Table {
     fn fits(&self, columns: &[Column]) -> bool {
         let widths: usize = columns.iter().map(|column| column.width).sum();
         self.indent + widths + GAP.len() * columns.len().saturating_sub(1) <= COLUMNS
-    }
-}
-
-impl fmt::Display for Table {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.lines(Style::Plain).try_for_each(|line| writeln!(f, "{line}"))
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::fmt::Write as _;
 
+use tollgate_policy::Printable;
+
 use super::text::less_than_asked;
 use super::{SuggestedQuota, Suggestion};
 use crate::output::number::grouped;
+use crate::output::screen::{COLUMNS, wrapped};
 use crate::{percent, share_of_clients};
 
 impl Suggestion {
@@ -20,46 +23,39 @@ impl Suggestion {
         let client = self.budget_per.words();
         let mut text = String::new();
         // Writing into a string does not fail.
-        let _ = writeln!(
-            text,
-            "# Limits for clients by {}, computed by `tollgate suggest` from {} requests of {} {client}s,\n# from {} to {}.",
+        text += &comment(&format!(
+            "Limits for clients by {}, computed by `tollgate suggest` from {} requests of {} {client}s, from {} to {}.",
             self.key,
             grouped(self.requests),
             grouped(self.clients),
             self.first.as_deref().unwrap_or_default(),
             self.last.as_deref().unwrap_or_default()
-        );
+        ));
         for quota in &quotas {
             let Some(((bound, limit), proven)) = quota.bound.zip(quota.limit).zip(quota.proven_budget) else {
                 continue;
             };
             let rounded = if limit > bound { format!("; rounded up to {limit}") } else { String::new() };
-            let _ = writeln!(
-                text,
-                "# {limit}/{}: with a confidence of 95 %, at most {} of {client}s ever request more than {bound} in one\n\
-                 # window (from {} {client}s until {}){rounded}.",
+            text += &comment(&format!(
+                "{limit}/{}: with a confidence of 95 %, at most {} of {client}s ever request more than {bound} in one window \
+                 (from {} {client}s until {}){rounded}.",
                 quota.window,
                 share_of_clients(proven),
                 grouped(quota.fitted_clients),
                 quota.fitted_until.as_deref().unwrap_or_default()
-            );
-            if let Some(less) = less_than_asked(self, quota) {
-                let _ = writeln!(text, "# {less}");
-            }
+            ));
+            less_than_asked(self, quota).into_iter().for_each(|less| text += &comment(&less));
             if let Some(held_out) = quota.held_out {
-                let _ = writeln!(
-                    text,
-                    "# In the rest of the period it denies {} of {} {client}s ({}).",
+                text += &comment(&format!(
+                    "In the rest of the period it denies {} of {} {client}s ({}).",
                     grouped(held_out.denied_clients),
                     grouped(held_out.clients),
                     percent(held_out.denied_clients, held_out.clients)
-                );
+                ));
             }
         }
-        let _ = writeln!(
-            text,
-            "# Candidates deny nothing. Watch tollgate_trials_total, then move them to `quotas`.\npolicies:\n  - name: suggested"
-        );
+        text += &comment("Candidates deny nothing. Watch tollgate_trials_total, then move them to `quotas`.");
+        text += "policies:\n  - name: suggested\n";
         if let Some(matching) = &self.matching {
             let _ = writeln!(text, "    match: {{ {matching} }}");
         }
@@ -73,4 +69,12 @@ impl Suggestion {
         let _ = writeln!(text, "    candidate: [{}]", written.join(", "));
         Some(text)
     }
+}
+
+/// Returns a comment of as many lines as it needs.
+fn comment(text: &str) -> String {
+    let mark = "# ";
+    wrapped(&Printable(text).to_string(), 0, COLUMNS - mark.len())
+        .into_iter()
+        .fold(String::new(), |comment, line| comment + mark + &line + "\n")
 }

@@ -2,132 +2,169 @@
 
 use std::fmt;
 
-use tollgate_policy::Printable;
-
 use super::{Band, KindReport, SuggestedQuota, Suggestion};
 use crate::output::number::{DAY, about, counted, grouped, lasting, most_in_a_window};
+use crate::output::read::read_section;
+use crate::output::screen::Screen;
+use crate::output::style::{Paint, Style};
 use crate::output::table::Table;
-use crate::output::text::{WIDE, read_report};
+use crate::output::text::WIDE;
 use crate::report::Spread;
 use crate::shortened::narrowed;
 use crate::{percent, percentage, share_of_clients};
 
-impl fmt::Display for Suggestion {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(read) = &self.read {
-            read_report(f, read)?;
-        }
-        let (first, last) = (self.first.as_deref().unwrap_or("-"), self.last.as_deref().unwrap_or("-"));
-        writeln!(
-            f,
-            "{} of {}{} by {}, from {first} to {last}: {}",
-            counted(self.requests, "request"),
-            about(self.one_client_in),
-            counted(self.clients, self.budget_per.words()),
-            Printable(&self.key),
-            lasting(self.days * DAY)
-        )?;
-        quota(f, self, &self.quota)?;
+impl Suggestion {
+    /// Returns the suggestion for a terminal of 80 columns.
+    #[must_use]
+    pub fn text(&self, style: Style) -> String {
+        let mut screen = Screen::new(style);
+        screen.painted(Paint::Bold, 0, answer(self));
+        screen.line(
+            0,
+            format_args!(
+                "It is based on {} of {}{} by {}, in {}.",
+                counted(self.requests, "request"),
+                about(self.one_client_in),
+                counted(self.clients, self.budget_per.words()),
+                self.key,
+                lasting(self.days * DAY)
+            ),
+        );
+        quota(&mut screen, self, &self.quota);
         if let Some(companion) = &self.companion {
             if self.is_limit_idle {
-                writeln!(
-                    f,
-                    "  It would never deny anything, because the limit for {} is lower; the policy leaves it out.",
-                    companion.window
-                )?;
+                screen.line(
+                    2,
+                    format_args!(
+                        "It would never deny anything, because the limit for {} is lower; the policy leaves it out.",
+                        companion.window
+                    ),
+                );
             }
-            quota(f, self, companion)?;
+            quota(&mut screen, self, companion);
             if self.is_companion_idle {
-                writeln!(
-                    f,
-                    "  It would never deny anything, because the limit for {} is just as low; the policy leaves it out.",
-                    self.quota.window
-                )?;
+                screen.line(
+                    2,
+                    format_args!(
+                        "It would never deny anything, because the limit for {} is just as low; the policy leaves it out.",
+                        self.quota.window
+                    ),
+                );
             }
         }
-        self.kinds(f)?;
-        self.greatest(f)?;
-        writeln!(f, "\nCaveats")?;
-        self.notes.iter().try_for_each(|note| writeln!(f, "  - {}", Printable(note)))?;
-        match self.policy() {
-            Some(policy) => write!(f, "\nA policy that tries this out without denying anything:\n\n{policy}"),
-            None => Ok(()),
+        self.kinds(&mut screen);
+        self.greatest(&mut screen);
+        if let Some(policy) = self.policy() {
+            screen.section("A policy that tries this out without denying anything");
+            screen.gap();
+            screen.verbatim(&policy);
         }
+        screen.section("Caveats");
+        self.notes.iter().for_each(|note| screen.line(2, format_args!("- {note}")));
+        screen.section("What was read");
+        if let Some(read) = &self.read {
+            read_section(&mut screen, read);
+        }
+        if let Some((first, last)) = self.first.as_ref().zip(self.last.as_ref()) {
+            screen.painted(Paint::Dim, 2, format_args!("From {first} to {last}"));
+        }
+        screen.finish()
     }
 }
 
-fn quota(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQuota) -> fmt::Result {
+/// Writes the text without colour.
+impl fmt::Display for Suggestion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text(Style::Plain))
+    }
+}
+
+fn answer(suggestion: &Suggestion) -> String {
+    let SuggestedQuota { limit, window, proven_budget, .. } = &suggestion.quota;
+    let client = suggestion.budget_per.words();
+    match limit.zip(*proven_budget) {
+        Some((limit, proven)) => format!(
+            "A limit of {}/{window} denies at most {} of {client}s, with a confidence of 95 %.",
+            grouped(limit),
+            share_of_clients(proven)
+        ),
+        None => format!("No limit for {window} can be suggested from this log."),
+    }
+}
+
+fn quota(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
     let SuggestedQuota { window, fitted_clients, clients_needed, .. } = quota;
     let client = suggestion.budget_per.words();
     match quota.limit.zip(quota.bound).zip(quota.proven_budget) {
         Some(((limit, bound), proven)) => {
-            writeln!(f, "\nLimit {}/{window}", grouped(limit))?;
+            screen.section(format_args!("Limit {}/{window}", grouped(limit)));
             if let Some(less) = less_than_asked(suggestion, quota) {
-                writeln!(f, "  {less}")?;
-                more_clients(f, suggestion, quota)?;
+                screen.line(2, less);
+                more_clients(screen, suggestion, quota);
             }
             if let Some(held_out) = quota.held_out {
-                writeln!(
-                    f,
-                    "  on the rest of the period: denies {} of {}{} ({}), and {} of {} ({})",
-                    grouped(held_out.denied_clients),
-                    about(suggestion.one_client_in),
-                    counted(held_out.clients, client),
-                    percent(held_out.denied_clients, held_out.clients),
-                    grouped(held_out.denied),
-                    counted(held_out.requests, "request"),
-                    percent(held_out.denied, held_out.requests)
-                )?;
+                screen.line(
+                    2,
+                    format_args!(
+                        "on the rest of the period: denies {} of {}{} ({}), and {} of {} ({})",
+                        grouped(held_out.denied_clients),
+                        about(suggestion.one_client_in),
+                        counted(held_out.clients, client),
+                        percent(held_out.denied_clients, held_out.clients),
+                        grouped(held_out.denied),
+                        counted(held_out.requests, "request"),
+                        percent(held_out.denied, held_out.requests)
+                    ),
+                );
             }
-            write!(
-                f,
-                "  found on about the first 70 %, until {}:\n  with a confidence of 95 %, at most {} of {client}s \
-                 request more than {} in one window ({})",
-                quota.fitted_until.as_deref().unwrap_or_default(),
-                share_of_clients(proven),
-                grouped(bound),
-                counted(*fitted_clients, client)
-            )?;
-            if limit > bound {
-                write!(f, ";\n  rounded up from {}", grouped(bound))?;
-            }
-            writeln!(f)?;
+            let rounded =
+                if limit > bound { format!("; rounded up from {}", grouped(bound)) } else { String::new() };
+            screen.line(
+                2,
+                format_args!(
+                    "found on about the first 70 %, until {}: with a confidence of 95 %, at most {} of {client}s request \
+                     more than {} in one window ({}){rounded}",
+                    quota.fitted_until.as_deref().unwrap_or_default(),
+                    share_of_clients(proven),
+                    grouped(bound),
+                    counted(*fitted_clients, client)
+                ),
+            );
             if let Some(Band { low, high }) = quota.band {
-                writeln!(
-                    f,
-                    "  without one of the days, the bound would be {} to {}",
-                    grouped(low),
-                    grouped(high)
-                )?;
+                screen.line(
+                    2,
+                    format_args!(
+                        "without one of the days, the bound would be {} to {}",
+                        grouped(low),
+                        grouped(high)
+                    ),
+                );
             }
         }
         None if quota.fitted_until.is_none() => {
-            writeln!(f, "\nNo limit for {window}")?;
-            match suggestion.requests {
-                0 if suggestion.matching.is_some() => {
-                    writeln!(f, "  No request meets the conditions of --match.")?
-                }
-                0 => writeln!(f, "  No request was counted.")?,
-                _ => writeln!(f, "  The period is too short: 30 % of it is held out to try a limit on.")?,
-            }
+            screen.section(format_args!("No limit for {window}"));
+            screen.line(
+                2,
+                match suggestion.requests {
+                    0 if suggestion.matching.is_some() => "No request meets the conditions of --match.",
+                    0 => "No request was counted.",
+                    _ => "The period is too short: 30 % of it is held out to try a limit on.",
+                },
+            );
         }
         None => {
-            writeln!(f, "\nNo limit for {window}")?;
-            writeln!(
-                f,
-                "  About the first 70 % of the period has only {}, too few to prove anything: 5 prove that at most 1 in 2 is \
+            screen.section(format_args!("No limit for {window}"));
+            screen.line(2, format_args!("About the first 70 % of the period has only {}, too few to prove anything: 5 prove that at most 1 in 2 is \
                  denied, and {} that at most {} are.",
                 counted(*fitted_clients, client),
                 grouped(*clients_needed),
-                percentage(suggestion.budget)
-            )?;
-            more_clients(f, suggestion, quota)?;
+                percentage(suggestion.budget)));
+            more_clients(screen, suggestion, quota);
         }
     }
     if let Some(most) = quota.most {
-        writeln!(f, "  {}", most_in_a_window(most))?;
+        screen.line(2, most_in_a_window(most));
     }
-    Ok(())
 }
 
 /// Says what a limit is proven for, if that is less than what was asked for.
@@ -145,29 +182,31 @@ pub(super) fn less_than_asked(suggestion: &Suggestion, quota: &SuggestedQuota) -
 }
 
 /// Says how there would be enough clients for the budget that was asked for.
-fn more_clients(f: &mut fmt::Formatter<'_>, suggestion: &Suggestion, quota: &SuggestedQuota) -> fmt::Result {
+fn more_clients(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
     let client = suggestion.budget_per.words();
     let max_clients = quota.max_clients.map(|max_clients| format!("--max-clients {max_clients}"));
     match (quota.more_days, max_clients) {
         (Some(days), max_clients) => {
             let with = max_clients.map_or(String::new(), |flag| format!(", with {flag}"));
             let days = counted(days, "day");
-            writeln!(f, "  If new {client}s keep coming at this rate, {days} more would be enough{with}.")
+            screen.line(
+                2,
+                format_args!("If new {client}s keep coming at this rate, {days} more would be enough{with}."),
+            );
         }
         (None, Some(flag)) => {
-            writeln!(f, "  With {flag}, enough of them are followed, if the log has so many.")
+            screen.line(2, format_args!("With {flag}, enough of them are followed, if the log has so many."));
         }
-        (None, None) => Ok(()),
+        (None, None) => {}
     }
 }
 
 impl Suggestion {
-    fn kinds(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn kinds(&self, screen: &mut Screen) {
         let client = self.budget_per.words();
-        writeln!(
-            f,
-            "\nKinds of {client}s, with the most that each {client} requests in one window; all are counted"
-        )?;
+        screen.section(format_args!(
+            "Kinds of {client}s, with the most that each {client} requests in one window; all are counted"
+        ));
         let clients = format!("{client}s");
         let titles =
             ["kind", &clients, "requests", "above the limit", "half at most", "99 % at most", "all at most"];
@@ -184,46 +223,43 @@ impl Suggestion {
         let requests = self.kinds.iter().map(|kind| kind.requests).sum();
         let above = self.kinds.iter().map(|kind| kind.above_limit).sum();
         row("together", self.clients, requests, above, self.quota.most);
-        write!(f, "{table}")?;
+        screen.table(&table);
         if let Some(without) =
             self.bound_without_suspects.filter(|without| Some(*without) != self.quota.bound)
         {
-            writeln!(
-                f,
-                "  Without robots and clients with mostly errors, the bound would be {} instead of {}. --match can \
+            screen.line(2, format_args!("Without robots and clients with mostly errors, the bound would be {} instead of {}. --match can \
                  exclude robots by user_agent.",
                 grouped(without),
-                self.quota.bound.map_or_else(|| "none".to_owned(), grouped)
-            )?;
+                self.quota.bound.map_or_else(|| "none".to_owned(), grouped)));
         }
-        Ok(())
     }
 
-    fn greatest(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    fn greatest(&self, screen: &mut Screen) {
         if self.greatest.is_empty() {
-            return Ok(());
+            return;
         }
-        writeln!(f, "\nClients that request the most in {}", self.quota.window)?;
+        screen.section(format_args!("Clients that request the most in {}", self.quota.window));
         let mut table = Table::new(["client", "kind", "requests", "most at once"]).left(2);
         for client in &self.greatest {
             table.row([
-                Printable(narrowed(&client.client, WIDE)).to_string(),
+                narrowed(&client.client, WIDE),
                 client.kind.words().to_owned(),
                 grouped(client.requests),
                 grouped(client.most),
             ]);
         }
-        write!(f, "{table}")?;
+        screen.table(&table);
         if let Some(outliers) = self.outliers {
-            writeln!(
-                f,
-                "  Far above all others: {}, with at least {} at once; others have at most {}. Look at them before you enforce \
-                 a limit.",
-                counted(outliers.clients, "client"),
-                grouped(outliers.from),
-                grouped(outliers.others_up_to)
-            )?;
+            screen.line(
+                2,
+                format_args!(
+                    "Far above all others: {}, with at least {} at once; others have at most {}. Look at them before you \
+                     enforce a limit.",
+                    counted(outliers.clients, "client"),
+                    grouped(outliers.from),
+                    grouped(outliers.others_up_to)
+                ),
+            );
         }
-        Ok(())
     }
 }

@@ -9,7 +9,6 @@ use std::fmt;
 
 pub(crate) use self::clients::WIDE;
 use super::number::{counted, grouped, lasting, shares};
-pub(crate) use super::read::read_report;
 use super::read::read_section;
 use super::routes::routes;
 use super::screen::Screen;
