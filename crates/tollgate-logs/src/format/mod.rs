@@ -11,6 +11,7 @@ mod parts;
 mod prefix;
 mod rows;
 mod sampled;
+mod scanner;
 mod syslog;
 mod table;
 mod template;
@@ -25,8 +26,8 @@ pub(crate) use self::detect::{Detected, Miss, detect};
 use self::json::Objects;
 pub(crate) use self::parser::Parser;
 use self::rows::ROWS;
+pub(crate) use self::scanner::closing_quote;
 use self::table::Style;
-pub(crate) use self::template::closing_quote;
 use self::template::{Tail, Template};
 use crate::escape::Escape;
 

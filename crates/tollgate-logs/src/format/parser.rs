@@ -3,8 +3,8 @@
 use jiff::tz::TimeZone;
 
 use super::json::Fields;
+use super::scanner::Scanner;
 use super::table::Table;
-use super::template::Scanner;
 use super::wrapping::{Inside, Layer, Wrapping};
 use super::{Format, Shape, envelope};
 use crate::draft::Draft;

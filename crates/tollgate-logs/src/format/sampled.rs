@@ -5,8 +5,8 @@
 
 use memchr::memchr;
 
+use super::scanner::closing_quote;
 use super::table::Style;
-use super::template::closing_quote;
 use super::{Format, Shape};
 use crate::escape::Escape;
 

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memmem};
 
-use super::template::closing_quote;
+use super::scanner::closing_quote;
 use crate::attribute::TimeForm;
 use crate::escape::Escape;
 use crate::time;

@@ -7,7 +7,7 @@ use std::ops::Range;
 use memchr::memmem;
 
 use crate::client::{ClientText, address_in};
-use crate::format::template::begins_with_time;
+use crate::format::scanner::begins_with_time;
 use crate::value::is_absent;
 
 /// The begin of a line until its time, as words.

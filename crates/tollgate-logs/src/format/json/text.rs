@@ -1,6 +1,6 @@
 //! A line of JSON, read value by value.
 
-use super::super::template::closing_quote;
+use super::super::scanner::closing_quote;
 use crate::escape::Escape;
 
 /// A line, and how far it has been read.
