@@ -942,7 +942,10 @@ fn few_clients_give_the_limit_that_they_prove() {
     ten_days(&folder);
     let (status, said, error) = folder.run(&["suggest", "days.log"]);
     assert_eq!(status, Some(0), "{error}");
-    assert!(said.contains("Limit 10/1m\n  This log can prove a limit for 1 client in "), "{said}");
+    assert!(
+        said.contains("\nThis log can prove a limit for 1 client in ") && said.contains("Limit 10/1m\n"),
+        "{said}"
+    );
     assert!(flowing(&said).contains("2,995 clients"), "{said}");
     let (status, policy, _) = folder.run(&["suggest", "days.log", "--yaml"]);
     assert_eq!(status, Some(0));

@@ -353,6 +353,9 @@ impl Report {
             client.path = client.path.take().filter(|text| !is_told("path", text));
             client.client = hidden(key, &name);
         }
+        if is_of(&self.client, "path") {
+            self.routes.iter_mut().for_each(|route| route.route = hidden(key, &route.route));
+        }
         for client in &mut self.busiest_clients {
             let name = std::mem::take(&mut client.client);
             let is_told = |text: &str| is_of(&self.client, "user_agent") || is_told_by(&name, text);

@@ -265,4 +265,36 @@ mod tests {
         assert_eq!((often.requests, rare.requests, rare.clients, rare.one_client_in), (19_800, 200, 200, 1));
         assert!(often.one_client_in >= 16 && often.clients.abs_diff(19_800) < 3_000, "{often:?}");
     }
+
+    /// Whoever sends requests can make up paths: they are counted all the same, in bounded memory.
+    #[test]
+    fn any_bytes_are_counted_in_bounded_memory() {
+        let mut random = fastrand::Rng::with_seed(1);
+        let mut routes = Routes::with(5_000, MAX_PAIRS);
+        for second in 0..60_000 {
+            let path: Vec<u8> = match second % 3 {
+                0 => (0..random.usize(0..40)).map(|_| random.u8(..)).collect(),
+                1 => (0..random.usize(0..40)).map(|_| random.choice(*b"/a1-%4@.=;{}(").unwrap()).collect(),
+                _ => {
+                    let mut name = || (b'k' + random.u8(0..9), b'k' + random.u8(0..9));
+                    let [(a, b), (c, d), (e, f)] = [name(), name(), name()];
+                    [b"/x/", &[a, b, b'/', c, d, b'/', e, f][..]].concat()
+                }
+            };
+            let now = Timestamp::from_unix_millis(second * 1_000);
+            let hit = Hit { path: Some(&path), status: Some(200), ..Hit::new(now, Attributes::default()) };
+            routes.note(&hit, now, None, false);
+        }
+        let reports = routes.reports(&TimeZone::UTC);
+        assert_eq!(reports.iter().map(|report| report.requests).sum::<u64>(), 60_000);
+        assert!(reports.len() <= 10_001, "{}", reports.len());
+        assert!(reports.iter().any(|report| report.route == "(other paths)"));
+    }
+
+    #[test]
+    fn a_path_in_brackets_is_a_path() {
+        let reports = routes(Routes::new(), [(1, "/(a)/b"), (1, "*")].into_iter());
+        let found: Vec<&str> = reports.iter().map(|report| report.route.as_str()).collect();
+        assert_eq!(found, ["(no path)", "/(a)/b"]);
+    }
 }

@@ -133,14 +133,13 @@ impl Tree {
     /// The method and the form of the paths of a route.
     pub(super) fn name(&self, route: u32) -> (Option<&'static str>, String) {
         let Some((place, method)) = self.routes.get(route as usize) else { return (None, String::new()) };
-        let mut names = Vec::new();
+        let (is_path, mut names) = (*place != PATHLESS && *place != OTHER, Vec::new());
         let mut place = *place;
         while let Some(node) = self.nodes.get(place as usize).filter(|_| place != ROOT) {
             names.push(String::from_utf8_lossy(&node.name));
             place = node.parent;
         }
         names.reverse();
-        let is_path = names.first().is_none_or(|name| !name.starts_with('('));
         (method.name(), if is_path { format!("/{}", names.join("/")) } else { names.concat() })
     }
 }

@@ -31,6 +31,7 @@ impl Suggestion {
             self.first.as_deref().unwrap_or_default(),
             self.last.as_deref().unwrap_or_default()
         ));
+        less_than_asked(self).into_iter().for_each(|less| text += &comment(&less));
         for quota in &quotas {
             let Some(((bound, limit), proven)) = quota.bound.zip(quota.limit).zip(quota.proven_budget) else {
                 continue;
@@ -44,7 +45,6 @@ impl Suggestion {
                 grouped(quota.fitted_clients),
                 quota.fitted_until.as_deref().unwrap_or_default()
             ));
-            less_than_asked(self, quota).into_iter().for_each(|less| text += &comment(&less));
             if let Some(held_out) = quota.held_out {
                 text += &comment(&format!(
                     "In the rest of the period it denies {} of {} {client}s ({}).",

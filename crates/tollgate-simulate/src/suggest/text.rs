@@ -30,6 +30,10 @@ impl Suggestion {
                 lasting(self.days * DAY)
             ),
         );
+        if let Some(less) = less_than_asked(self) {
+            screen.line(0, less);
+            more_clients(&mut screen, self, &self.quota, 0);
+        }
         quota(&mut screen, self, &self.quota);
         if let Some(companion) = &self.companion {
             if self.is_limit_idle {
@@ -98,10 +102,6 @@ fn quota(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
     match quota.limit.zip(quota.bound).zip(quota.proven_budget) {
         Some(((limit, bound), proven)) => {
             screen.section(format_args!("Limit {}/{window}", grouped(limit)));
-            if let Some(less) = less_than_asked(suggestion, quota) {
-                screen.line(2, less);
-                more_clients(screen, suggestion, quota);
-            }
             if let Some(held_out) = quota.held_out {
                 screen.line(
                     2,
@@ -159,7 +159,7 @@ fn quota(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
                 counted(*fitted_clients, client),
                 grouped(*clients_needed),
                 percentage(suggestion.budget)));
-            more_clients(screen, suggestion, quota);
+            more_clients(screen, suggestion, quota, 2);
         }
     }
     if let Some(most) = quota.most {
@@ -168,7 +168,8 @@ fn quota(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
 }
 
 /// Says what a limit is proven for, if that is less than what was asked for.
-pub(super) fn less_than_asked(suggestion: &Suggestion, quota: &SuggestedQuota) -> Option<String> {
+pub(super) fn less_than_asked(suggestion: &Suggestion) -> Option<String> {
+    let quota = &suggestion.quota;
     let proven = quota.proven_budget.filter(|proven| *proven != suggestion.budget)?;
     let client = suggestion.budget_per.words();
     Some(format!(
@@ -182,7 +183,7 @@ pub(super) fn less_than_asked(suggestion: &Suggestion, quota: &SuggestedQuota) -
 }
 
 /// Says how there would be enough clients for the budget that was asked for.
-fn more_clients(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
+fn more_clients(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota, indent: usize) {
     let client = suggestion.budget_per.words();
     let max_clients = quota.max_clients.map(|max_clients| format!("--max-clients {max_clients}"));
     match (quota.more_days, max_clients) {
@@ -190,12 +191,15 @@ fn more_clients(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQ
             let with = max_clients.map_or(String::new(), |flag| format!(", with {flag}"));
             let days = counted(days, "day");
             screen.line(
-                2,
+                indent,
                 format_args!("If new {client}s keep coming at this rate, {days} more would be enough{with}."),
             );
         }
         (None, Some(flag)) => {
-            screen.line(2, format_args!("With {flag}, enough of them are followed, if the log has so many."));
+            screen.line(
+                indent,
+                format_args!("With {flag}, enough of them are followed, if the log has so many."),
+            );
         }
         (None, None) => {}
     }
