@@ -9,7 +9,7 @@ use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 use tollgate_policy::{Identity, Policies};
 use tollgate_simulate::suggest::{Per, Suggestion, Survey, SurveyOptions};
-use tollgate_simulate::{Classes, Hit, Options, Replay, Report};
+use tollgate_simulate::{Answer, Classes, Hit, Options, Replay, Report};
 
 /// 2026-11-23 00:00 UTC, a Monday.
 const MONDAY: i64 = 1_795_392_000_000;
@@ -182,6 +182,16 @@ fn limits_of_routes_are_those_of_suggest_and_deny_what_they_say() {
         with_limit += u64::from(denied > 0);
     }
     assert!(report.routes.len() == 6 && with_limit > 0, "{:?}", report.routes);
+}
+
+#[test]
+fn every_form_of_the_report_shows_the_routes() {
+    let answer = Answer::new(report(&shop(4, 100)), Vec::new());
+    let markdown = answer.markdown();
+    assert!(markdown.contains("| `GET /users/{id}` | ") && !markdown.contains("| policy |"), "{markdown}");
+    for said in [answer.to_string(), answer.json(), answer.html()] {
+        assert!(said.contains("/users/{id}"), "{said}");
+    }
 }
 
 #[test]

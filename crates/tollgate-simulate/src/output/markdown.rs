@@ -7,11 +7,12 @@ use tollgate_policy::Printable;
 use super::curve::{legend, marks};
 use super::number::{counted, grouped, lasting};
 use super::read::{formats, lines_read};
+use super::routes::title;
 use super::table::Table;
 use super::{Answer, code};
 use crate::{Held, percent};
 
-/// Limits of a curve that are listed.
+/// Limits of a curve that are listed, and routes.
 const LISTED: usize = 20;
 
 impl Answer {
@@ -54,9 +55,24 @@ impl Answer {
             }
             let _ = writeln!(text, "{}", table.markdown());
         }
+        if !report.policies.is_empty() {
+            self.policies(&mut text);
+        }
+        self.routes(&mut text);
+        self.classes(&mut text);
+        self.curves(&mut text);
+        let _ = writeln!(text, "Caveats:\n");
+        for note in &report.notes {
+            let _ = writeln!(text, "- {}", Printable(note));
+        }
+        self.read(&mut text);
+        text
+    }
+
+    fn policies(&self, text: &mut String) {
         let mut table =
             Table::new(["policy", "key", "requests", "denied", "clients", "denied clients"]).left(2);
-        for policy in &report.policies {
+        for policy in &self.report.policies {
             table.row([
                 cell(&policy.title()),
                 cell(&policy.key),
@@ -67,14 +83,27 @@ impl Answer {
             ]);
         }
         let _ = writeln!(text, "{}", table.markdown());
-        self.classes(&mut text);
-        self.curves(&mut text);
-        let _ = writeln!(text, "Caveats:\n");
-        for note in &report.notes {
-            let _ = writeln!(text, "- {}", Printable(note));
+    }
+
+    /// The busiest routes, with limits for some of them.
+    fn routes(&self, text: &mut String) {
+        if self.report.routes.is_empty() {
+            return;
         }
-        self.read(&mut text);
-        text
+        let titles = ["route", "requests", "denied", "clients", "suggested limit", "for 1 client in"];
+        let mut table = Table::new(titles);
+        for route in self.report.routes.iter().take(LISTED) {
+            let suggested = route.suggested.as_ref();
+            table.row([
+                cell(&title(route)),
+                share(route.requests, self.report.requests),
+                share(route.denied, route.requests),
+                grouped(route.clients),
+                suggested.map_or_else(String::new, |limit| format!("{}/{}", limit.limit, limit.window)),
+                suggested.map_or_else(String::new, |limit| grouped((1.0 / limit.budget).round() as u64)),
+            ]);
+        }
+        let _ = writeln!(text, "{}", table.markdown());
     }
 
     /// What was read.
