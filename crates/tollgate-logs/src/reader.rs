@@ -358,6 +358,9 @@ impl Reader {
             self.folds.insert(open.series.clone(), fold);
         }
         self.tally.summary.ambiguous += open.parser.as_ref().map_or(0, Parser::ambiguous);
+        for _ in 0..open.parser.as_ref().map_or(0, Parser::begun) {
+            self.tally.unparsed(Reason::Part, open.file, open.lines.number(), b"");
+        }
         let (hidden, unnamed) = open.parser.as_ref().map_or((0, 0), Parser::hidden_clients);
         self.tally.summary.hidden_clients += hidden;
         self.tally.summary.unnamed_clients += unnamed;

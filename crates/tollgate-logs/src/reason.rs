@@ -16,6 +16,8 @@ pub(crate) enum Reason {
     Status,
     Number,
     Prefix,
+    /// The log ends within a line that its driver has split.
+    Part,
     /// The client's place has a list, a text, or a name where no other line has one.
     Client,
 }
@@ -34,6 +36,7 @@ impl Reason {
             Self::Status => "the status is invalid",
             Self::Number => "the number of bytes or the duration is invalid",
             Self::Client => "the client is not one address",
+            Self::Part => "the last part of the line is missing",
             Self::Prefix => "the log driver's prefix is missing",
         }
     }

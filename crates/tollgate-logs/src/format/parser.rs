@@ -125,6 +125,11 @@ impl Parser {
         (self.draft.hidden, self.draft.unnamed)
     }
 
+    /// Returns how many lines have begun whose last part is missing.
+    pub(crate) fn begun(&self) -> usize {
+        self.layers.iter().map(Layer::begun).sum()
+    }
+
     /// Returns how many times existed twice, at the end of summer time.
     pub(crate) fn ambiguous(&self) -> u64 {
         self.zone.as_ref().map_or(0, |zone| zone.ambiguous)

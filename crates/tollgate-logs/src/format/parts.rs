@@ -26,6 +26,11 @@ impl Parts {
         self.begun.iter().all(Vec::is_empty)
     }
 
+    /// How many lines are begun and not ended.
+    pub(super) fn begun(&self) -> usize {
+        self.begun.iter().filter(|begun| !begun.is_empty()).count()
+    }
+
     /// Keeps a part. Of a line that is too long, no more is kept than shows that.
     pub(crate) fn push(&mut self, stream: Stream, part: &[u8]) {
         let [out, err] = &mut self.begun;

@@ -93,6 +93,11 @@ fn inside(lines: &[Vec<u8>], prefix: Prefix) -> Option<Vec<Vec<u8>>> {
 }
 
 impl Layer {
+    /// How many lines have begun whose last part is missing.
+    pub(super) fn begun(&self) -> usize {
+        self.parts.begun()
+    }
+
     /// Takes this layer off a line.
     pub(super) fn take_off<'l>(&'l mut self, line: &'l [u8]) -> Result<Inside<'l>, Reason> {
         let Self { prefix, parts, buffer } = self;

@@ -159,6 +159,12 @@ fn parts_of_a_line_in_docker_are_joined() {
     let paths: Vec<usize> = requests.iter().map(|request| request.split(' ').nth(3).unwrap().len()).collect();
     assert_eq!(paths, [2, 2, 40_001, 2]);
     assert_eq!((summary.others, summary.unparsed_lines()), (2, 0));
+    // The log was cut off, or rotated.
+    let text = [entry("stdout", &short).repeat(99), entry("stdout", &long[..16_384])].concat();
+    let (requests, summary, result) = read_all(vec![log(text)], Options::default());
+    result.unwrap();
+    assert_eq!((requests.len(), summary.unparsed_lines()), (99, 1));
+    assert_eq!(summary.unparsed[0].reason, "the last part of the line is missing");
 }
 
 #[test]
