@@ -117,7 +117,7 @@ for (const width of [320, 390, 768, 1280, 1600]) {
     });
     const overlapping = [];
     for (const figure of document.querySelectorAll("figure")) {
-      const ticks = [...figure.querySelectorAll("svg .tick, .unit")].map((tick) => [tick, range(tick)]);
+      const ticks = [...figure.querySelectorAll("svg text, .unit")].map((tick) => [tick, range(tick)]);
       for (const [place, [one, a]] of ticks.entries()) {
         for (const [other, b] of ticks.slice(place + 1)) {
           const overlaps = a.left < b.right && b.left < a.right && a.top < b.bottom - 2 && b.top < a.bottom - 2;

@@ -112,15 +112,19 @@ impl Panels<'_> {
                 dot(html, *place, y(*value), 3.0);
             }
         }
-        panel.names(html, upwards);
-        for mark in self.marks {
-            let Some(value) = value(mark.limit) else { continue };
-            let (anchor, gap) = if x(mark.limit) > 0.8 { ("end", -7) } else { ("start", 7) };
-            dot(html, x(mark.limit), y(value), 4.0);
+        let marked: Vec<f64> = self.marks.iter().map(|mark| x(mark.limit)).collect();
+        panel.names(html, &places, &marked, upwards);
+        // One limit may have both marks.
+        let mut limits: Vec<u64> = self.marks.iter().map(|mark| mark.limit).collect();
+        limits.dedup();
+        for limit in limits {
+            let Some(value) = value(limit) else { continue };
+            let (anchor, gap) = if x(limit) > 0.8 { ("end", -7) } else { ("start", 7) };
+            dot(html, x(limit), y(value), 4.0);
             let _ = writeln!(
                 html,
                 "<text class=\"strong\" x=\"{:.2}%\" dx=\"{gap}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
-                x(mark.limit) * 100.0,
+                x(limit) * 100.0,
                 y(value) - 6.0,
                 grouped(value)
             );
@@ -134,18 +138,24 @@ impl Panel {
         Scale::amounts(self.values.iter().chain(self.totals.iter().flatten()).copied())
     }
 
-    /// Names both lines at their left ends, if there are two.
-    fn names(&self, html: &mut String, upwards: &Scale) {
-        let Some(total) = self.totals.as_ref().and_then(|totals| totals.first()) else { return };
-        let Some(own) = self.values.first() else { return };
-        let place = |value: u64| f64::from(HEIGHT) * (1.0 - upwards.place(value));
-        let (total, own) = (place(*total), place(*own));
-        // Both names at one height could not be read.
-        let own = own.max(total + 15.0);
+    /// Names both lines, if there are two: where they are far apart, and no mark is near.
+    fn names(&self, html: &mut String, places: &[f64], marks: &[f64], upwards: &Scale) {
+        let Some(totals) = &self.totals else { return };
+        let y = |value: u64| f64::from(HEIGHT) * (1.0 - upwards.place(value));
+        let lines = places
+            .iter()
+            .zip(totals.iter().zip(&self.values))
+            .map(|(x, (total, own))| (*x, y(*total), y(*own)));
+        let is_free = |x: f64| (0.0..0.72).contains(&x) && marks.iter().all(|mark| (mark - x).abs() > 0.12);
+        let widest =
+            lines.filter(|(x, ..)| is_free(*x)).max_by(|(_, a, b), (_, c, d)| (b - a).total_cmp(&(d - c)));
+        let Some((x, total, own)) = widest.filter(|(_, total, own)| own - total > 32.0) else { return };
+        let x = x * 100.0;
         let _ = writeln!(
             html,
-            "<text x=\"6\" y=\"{:.1}\">all policies</text><text class=\"of-line\" x=\"6\" y=\"{:.1}\">this limit</text>",
-            total - 5.0,
+            "<text x=\"{x:.2}%\" dx=\"4\" y=\"{:.1}\">all policies</text>\
+             <text class=\"of-line\" x=\"{x:.2}%\" dx=\"4\" y=\"{:.1}\">this limit</text>",
+            total + 13.0,
             own - 5.0
         );
     }

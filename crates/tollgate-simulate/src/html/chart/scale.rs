@@ -20,7 +20,12 @@ impl Scale {
         if least.saturating_mul(200) < most {
             let powers: Vec<u64> = powers(most).filter(|power| *power <= most).collect();
             let ticks = [0].into_iter().chain(thinned(&powers, MOST_TICKS - 1)).collect();
-            return Self { is_logarithmic: true, from: 0, to: most, ticks };
+            let mut scale = Self { is_logarithmic: true, from: 0, to: most, ticks };
+            // 1 would touch 0.
+            let places: Vec<u64> =
+                scale.ticks.iter().copied().filter(|tick| *tick == 0 || scale.place(*tick) > 0.1).collect();
+            scale.ticks = places;
+            return scale;
         }
         Self::linear(most)
     }
@@ -108,7 +113,7 @@ mod tests {
             (vec![0], vec![0, 1, 2]),
             (vec![1], vec![0, 1, 2]),
             (vec![7], vec![0, 2, 4, 6, 8]),
-            (vec![3, 40_000], vec![0, 1, 10, 100, 1_000, 10_000]),
+            (vec![3, 40_000], vec![0, 10, 100, 1_000, 10_000]),
         ] {
             assert_eq!(Scale::amounts(values.iter().copied()).ticks(), ticks, "{values:?}");
         }
