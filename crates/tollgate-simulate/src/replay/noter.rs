@@ -103,6 +103,7 @@ impl Noter {
             for quota in decision.quotas() {
                 let Some((track, place)) = self.tracks.find_near(quota.declared) else { continue };
                 self.tracks.prefetch(track, place, client);
+                let digest = digest.filter(|_| !self.rungs.is_empty());
                 digest.iter().for_each(|digest| self.rungs.prefetch(track, place, *digest));
             }
             if decision.trials().next().is_some() {
@@ -315,7 +316,7 @@ impl Noter {
             last = Some((track, client));
             let number = client.and_then(|client| client.number);
             self.note_quota(track, place, number, cost, state);
-            if let Some(RequestClient { digest, .. }) = client {
+            if let Some(RequestClient { digest, .. }) = client.filter(|_| !self.rungs.is_empty()) {
                 let charge = Charge { track, place, digest, client: number, cost, state };
                 self.rungs.ask(charge, &request.hit.attributes, quota);
             }

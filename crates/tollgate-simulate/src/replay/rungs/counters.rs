@@ -15,6 +15,9 @@ use super::denials::RungBits;
 #[derive(Debug)]
 pub(super) struct Counters {
     words: Vec<u64>,
+    /// The words of a slot, and the slots: a power of two, and more than one. A division for each lookup would be dear.
+    stride: usize,
+    slots: usize,
     limits: usize,
     /// The length of a window that opens at its first unit, in milliseconds.
     opening: Option<u64>,
@@ -45,9 +48,9 @@ impl Counters {
     /// Without counters so far, for so many limits of a quota.
     pub(super) fn new(limits: usize, opening: Option<u64>) -> Self {
         let factor = RandomState::new().hash_one(0) | 1;
-        let mut new = Self { words: Vec::new(), limits, opening, taken: 0, factor };
-        new.words = vec![0; new.stride() << FIRST];
-        new
+        let stride = HEAD + if opening.is_some() { 2 * limits } else { limits };
+        let slots = 1 << FIRST;
+        Self { words: vec![0; stride * slots], stride, slots, limits, opening, taken: 0, factor }
     }
 
     /// The memory that it takes, in words.
@@ -60,7 +63,7 @@ impl Counters {
         let digest = digest.max(1);
         let mut place = self.find(digest);
         if self.is_free(place) {
-            if (self.taken + 1) * 4 > self.slots() * 3 {
+            if (self.taken + 1) * 4 > self.slots * 3 {
                 self.make_room(now, max_words)?;
                 place = self.find(digest);
             }
@@ -74,7 +77,7 @@ impl Counters {
 
     /// The slot at this place.
     pub(super) fn slot(&mut self, place: usize) -> Option<Slot<'_>> {
-        let (limits, opening, stride) = (self.limits, self.opening, self.stride());
+        let (limits, opening, stride) = (self.limits, self.opening, self.stride);
         let slot = self.words.get_mut(place + END..place + stride)?;
         let (end, rest) = slot.split_first_mut()?;
         let (used, ends) = rest.split_at_mut_checked(limits)?;
@@ -83,30 +86,21 @@ impl Counters {
 
     /// Prefetches the memory of a key.
     pub(super) fn prefetch(&self, digest: u128) {
-        let first = self.first(digest.max(1)) * self.stride();
-        (first..first + self.stride()).step_by(LINE).for_each(|word| prefetch_index(&self.words, word));
-    }
-
-    fn stride(&self) -> usize {
-        HEAD + if self.opening.is_some() { 2 * self.limits } else { self.limits }
-    }
-
-    fn slots(&self) -> usize {
-        self.words.len() / self.stride()
+        let first = self.first(digest.max(1)) * self.stride;
+        (first..first + self.stride).step_by(LINE).for_each(|word| prefetch_index(&self.words, word));
     }
 
     fn first(&self, digest: u128) -> usize {
         let product = ((digest >> 32) as u64).wrapping_mul(self.factor);
-        // There is a power of two of slots, and more than one.
-        (product >> (64 - self.slots().ilog2())) as usize
+        (product >> (64 - self.slots.trailing_zeros())) as usize
     }
 
     /// The place of the digest, or the free one where it would be.
     fn find(&self, digest: u128) -> usize {
-        let (digest, mask) = (halves(digest), self.slots() - 1);
+        let (digest, mask) = (halves(digest), self.slots - 1);
         let mut slot = self.first((u128::from(digest[0]) << 64) | u128::from(digest[1]));
         loop {
-            let place = slot * self.stride();
+            let place = slot * self.stride;
             match self.words.get(place..place + END) {
                 Some(found) if found == digest || found == [0, 0] => return place,
                 None => return place,
@@ -122,17 +116,18 @@ impl Counters {
     /// Forgets keys whose windows are over. If that leaves little room, the table becomes twice as large.
     #[cold]
     fn make_room(&mut self, now: Timestamp, max_words: usize) -> Option<()> {
-        let stride = self.stride();
+        let stride = self.stride;
         let now = now.as_unix_millis();
         let is_open = |slot: &&[u64]| {
             slot.get(END).is_some_and(|end| end.cast_signed() > now) && slot.get(..END) != Some(&[0, 0])
         };
         let open = self.words.chunks_exact(stride).filter(is_open).count();
-        let slots = if open * 2 > self.slots() { self.slots() * 2 } else { self.slots() };
+        let slots = if open * 2 > self.slots { self.slots * 2 } else { self.slots };
         if slots * stride > max_words {
             return None;
         }
         let before = std::mem::replace(&mut self.words, vec![0; slots * stride]);
+        self.slots = slots;
         for slot in before.chunks_exact(stride).filter(is_open) {
             let [high, low, ..] = *slot else { continue };
             let place = self.find((u128::from(high) << 64) | u128::from(low));
