@@ -54,7 +54,7 @@ impl<'a> Inputs<'a> {
         let shown = Path::new(first).display();
         match Kind::of(first) {
             Kind::Policies if logs.is_empty() => {
-                Err(Failure::usage(anyhow!("{shown}: it is a policy file; name a log after it")))
+                Err(Failure::usage(anyhow!("{shown} holds policies; name a log after it")))
             }
             Kind::Policies => Self::from_file(Path::new(first), logs),
             Kind::Unknown(why) if !logs.is_empty() => Err(Failure::usage(anyhow!(

@@ -128,7 +128,7 @@ fn a_log_alone_is_answered_with_its_routes_and_clients() {
     assert_eq!(folder.run(&["simulate", "empty.log"]).0, Some(3));
     folder.write("limits.conf", "polices:\n  - name: a\n");
     for (arguments, expected) in [
-        (&["policies.yaml"][..], "policies.yaml: it is a policy file; name a log after it"),
+        (&["policies.yaml"][..], "policies.yaml holds policies; name a log after it"),
         (&["access.log", "--fail-if", "denied > 0"], "--fail-if needs policies"),
         (&["access.log", "--baseline", "policies.yaml"], "--baseline needs policies"),
         (
