@@ -173,7 +173,7 @@ fn without_policies_they_say_what_the_log_holds() {
     }
     let [what, whom, limit] = Answer::new(replay.report(), Vec::new()).opening();
     assert_eq!(what, "The log has 210 requests from 20 clients on 1 route, in 95 minutes.");
-    assert_eq!(whom, "The busiest client sent 20 (9.52 %) and the busiest route is `/a` with 210 (100 %).");
+    assert_eq!(whom, "The busiest client sent 20 (9.52 %), and the busiest route is `/a` with 210 (100 %).");
     assert!(
         limit.starts_with(
             "A limit of 1/1m on `/a` denies at most 1 client in 7, with a confidence of 95 %; in this log, "

@@ -2,15 +2,8 @@
 
 use super::escape::Text;
 use crate::output::number::lasting;
+pub(super) use crate::output::number::moment;
 use crate::report::Report;
-
-/// Writes a time of RFC 3339 as a date and a time of day, in the zone of the page.
-pub(super) fn moment(time: &str) -> String {
-    match (time.get(..10), time.get(11..19)) {
-        (Some(date), Some(clock)) => format!("{date} {clock}"),
-        _ => time.to_owned(),
-    }
-}
 
 /// Writes a time of RFC 3339 without its year, up to this place of it.
 pub(super) fn clock(time: &str, end: usize) -> String {

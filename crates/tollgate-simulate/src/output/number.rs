@@ -53,6 +53,14 @@ pub(crate) fn lasting(seconds: f64) -> String {
     format!("{} {unit}", number.trim_end_matches(".0"))
 }
 
+/// Writes a time of RFC 3339 without fractions of seconds, which few logs have, and without its zone.
+pub(crate) fn moment(time: &str) -> String {
+    match (time.get(..10), time.get(11..19)) {
+        (Some(date), Some(clock)) => format!("{date} {clock}"),
+        _ => time.to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -2,7 +2,7 @@
 
 use std::fmt::{Display, Write as _};
 
-use super::number::{counted, grouped, lasting};
+use super::number::{counted, grouped, lasting, moment};
 use super::screen::Screen;
 use super::style::Paint;
 use crate::percent;
@@ -27,7 +27,8 @@ pub(crate) fn read_section(screen: &mut Screen, read: &ReadReport) {
     let mut gaps: Vec<_> = read.gaps.iter().collect();
     gaps.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
     for gap in gaps.into_iter().take(GAPS) {
-        dim(4, &format_args!("no requests for {}, from {} to {}", lasting(gap.seconds), gap.from, gap.to));
+        let (from, to) = (moment(&gap.from), moment(&gap.to));
+        dim(4, &format_args!("no requests for {}, from {from} to {to}", lasting(gap.seconds)));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Routes and the busiest clients, on a terminal.
 
-use super::number::{about, counted, grouped};
+use super::number::{about, grouped};
 use super::screen::Screen;
 use super::table::Table;
 use crate::percent;
@@ -20,9 +20,13 @@ pub(super) fn routes(screen: &mut Screen, report: &Report) {
     if report.routes.is_empty() {
         return;
     }
-    let all = counted(report.routes.len() as u64, "route");
-    let shown = if report.routes.len() > ROUTES { format!(", the {ROUTES} busiest") } else { String::new() };
-    screen.section(format_args!("Routes ({all}{shown})"));
+    let all = grouped(report.routes.len() as u64);
+    let shown = if report.routes.len() > ROUTES {
+        format!(" (the {ROUTES} busiest of {all})")
+    } else {
+        String::new()
+    };
+    screen.section(format_args!("Routes{shown}"));
     let titles = ["route", "requests", "", "denied", "clients", "4xx", "5xx", "in one minute"];
     let mut table = Table::new(titles).denials([3]).spare([7, 2]);
     for route in report.routes.iter().take(ROUTES) {

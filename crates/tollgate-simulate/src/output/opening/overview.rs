@@ -1,6 +1,5 @@
 //! What a log holds, if there is no policy: how many requests, from whom, and what limit would be safe.
 
-use super::listed;
 use crate::output::number::{about, counted, grouped, lasting};
 use crate::output::routes::title;
 use crate::report::{Report, RouteReport};
@@ -24,7 +23,7 @@ fn busiest(report: &Report) -> String {
     let route = route
         .map(|route| format!("the busiest route is {} with {}", code(&title(route)), share(route.requests)));
     let parts: Vec<String> = client.into_iter().chain(route).collect();
-    let text = listed(&parts);
+    let text = parts.join(", and ");
     match text.strip_prefix("the") {
         Some(rest) => format!("The{rest}."),
         None => text,

@@ -8,7 +8,7 @@ mod when;
 use std::fmt;
 
 pub(crate) use self::clients::WIDE;
-use super::number::{counted, grouped, lasting, shares};
+use super::number::{counted, grouped, lasting, moment, shares};
 use super::read::read_section;
 use super::routes::routes;
 use super::screen::Screen;
@@ -157,7 +157,13 @@ fn read(screen: &mut Screen, report: &Report) {
             screen.painted(
                 Paint::Dim,
                 2,
-                format_args!("From {first} to {last}: {}", lasting(report.seconds)),
+                format_args!(
+                    "From {} to {} ({}): {}",
+                    moment(first),
+                    moment(last),
+                    report.zone,
+                    lasting(report.seconds)
+                ),
             );
         }
         None => screen.painted(Paint::Dim, 2, "No request"),

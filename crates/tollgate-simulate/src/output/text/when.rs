@@ -1,6 +1,6 @@
 //! When requests come, and when they are denied.
 
-use crate::output::number::{DAY, counted, grouped, lasting};
+use crate::output::number::{DAY, counted, grouped, lasting, moment};
 use crate::output::screen::{COLUMNS, Screen};
 use crate::output::style::Paint;
 use crate::output::table::Table;
@@ -39,12 +39,8 @@ fn peaks(screen: &mut Screen, report: &Report) {
     let mut table = Table::new(["in one", "requests", "admitted", "begins"]).bars([3]);
     for peak in &report.peaks {
         let (requests, admitted) = (peak.requests.requests, peak.admitted.requests);
-        table.row([
-            peak.length.name().to_owned(),
-            grouped(requests),
-            grouped(admitted),
-            peak.requests.start.clone(),
-        ]);
+        let admitted = if report.is_overview() { String::new() } else { grouped(admitted) };
+        table.row([peak.length.name().to_owned(), grouped(requests), admitted, moment(&peak.requests.start)]);
     }
     screen.table(&table);
 }
@@ -59,7 +55,7 @@ fn chart(screen: &mut Screen, report: &Report, timeline: &Timeline) {
         return;
     }
     let step = lasting(timeline.step_seconds as f64 * joined as f64);
-    screen.section(format_args!("Over time, in steps of {step} from {}", timeline.start));
+    screen.section(format_args!("Over time, in steps of {step} from {}", moment(&timeline.start)));
     let [height, of_denied] = HEIGHTS;
     bars(screen, None, ("request", &requests), height);
     if report.denied > 0 {
