@@ -441,7 +441,10 @@ fn json_markdown_and_the_page_have_the_same_figures_and_no_keys() {
     assert_eq!(json["read"]["files"][0]["requests"], 12);
     assert_eq!(json["policies"][0]["quotas"][0]["curve"]["basis"], "calculated");
     let page = fs::read_to_string(folder.path("report.html")).unwrap();
-    assert!(page.contains("<b>7</b> requests denied, 58.3 %"), "{page}");
+    assert!(
+        page.contains("<h1>Of 12 requests, 7 would be denied (58.3 %), all by <code>login</code>.</h1>"),
+        "{page}"
+    );
     let (_, markdown, _) = folder.simulate(&["--md", "--fail-if", "denied > 0", "--min-requests", "1"]);
     assert!(markdown.starts_with("### Replay of 12 requests: a gate failed\n"), "{markdown}");
     let (_, said, _) = folder.simulate(&["--json", "--fail-if", "denied > 0"]);
@@ -464,7 +467,7 @@ fn lines_without_a_request_are_told() {
     let (_, said, _) = folder.simulate(&["--report", "report.html"]);
     assert!(said.contains("Read 14 lines in 1 file, 2 without a request (14.3 %)\n"), "{said}");
     let page = fs::read_to_string(folder.path("report.html")).unwrap();
-    assert!(page.contains("14 lines in 1 file; 2 without a request (14.3 %)"), "{page}");
+    assert!(page.contains("14 lines in 1 file, 2 without a request (14.3 %)."), "{page}");
     let docker = r#"{"log":"GET / 200\n","stream":"stdout","time":"2026-11-23T12:00:00.1Z"}"#;
     folder.write("docker.log", docker);
     let (status, said, error) = folder.run(&["simulate", "policies.yaml", "access.log", "docker.log"]);
