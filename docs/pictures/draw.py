@@ -4,12 +4,14 @@
     cargo build --release
     python3 docs/pictures/draw.py target/release/tollgate
 
-The terminal shows what the given binary really answers. Every picture is for light and dark pages.
+The terminal and the report show what the given binary really answers. Every picture is for light and dark pages. The
+report is opened in chromium-headless-shell.
 """
 
 import re
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -209,6 +211,21 @@ def terminal(theme, lines):
     return picture
 
 
+def report(binary):
+    """The page of the example in examples/simulate, as a browser shows its top."""
+    root = HERE / "../.."
+    with tempfile.TemporaryDirectory() as folder:
+        page = Path(folder) / "report.html"
+        files = ["examples/simulate/policies.yaml", "examples/simulate/access.log"]
+        command = [Path(binary).resolve(), "simulate", *files, "--report", page]
+        subprocess.run(command, cwd=root, check=True, capture_output=True)
+        for scheme, theme in enumerate(["dark", "light"]):
+            command = ["chromium-headless-shell", "--no-sandbox", "--hide-scrollbars", "--window-size=1120,690"]
+            command += [f"--blink-settings=preferredColorScheme={scheme}"]
+            command += [f"--screenshot={HERE / f'report-{theme}.png'}", page.as_uri()]
+            subprocess.run(command, check=True, capture_output=True)
+
+
 def badge(label, value):
     """Two words on grounds of their own, so that it is the same on light and dark pages."""
     # As wide as a wide letter of the fonts, because no font is measured here.
@@ -235,6 +252,7 @@ def main():
         sys.exit(__doc__)
     for what, picture in badges().items():
         (HERE / f"{what}.svg").write_text(str(picture))
+    report(sys.argv[1])
     lines = session(sys.argv[1])
     for name, theme in THEMES.items():
         pictures = {

@@ -35,7 +35,7 @@ pub(crate) fn build() -> Result<()> {
         let inside = file.strip_prefix(MANUAL).context("a page is outside of the manual")?;
         match file.extension().and_then(|extension| extension.to_str()) {
             Some("md") => fs::write(source.join(inside), links::keep_inside(&file)?)?,
-            Some("svg" | "js") => drop(fs::copy(&file, source.join(inside))?),
+            Some("svg" | "png" | "js") => drop(fs::copy(&file, source.join(inside))?),
             _ => {}
         }
     }
