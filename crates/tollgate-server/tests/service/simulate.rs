@@ -442,7 +442,7 @@ fn json_markdown_and_the_page_have_the_same_figures_and_no_keys() {
     assert_eq!(json["policies"][0]["quotas"][0]["curve"]["basis"], "calculated");
     let page = fs::read_to_string(folder.path("report.html")).unwrap();
     assert!(
-        page.contains("<h1>Of 12 requests, 7 would be denied (58.3 %), all by <code>login</code>.</h1>"),
+        page.contains("<h1>Of 12 requests, 7 would be denied (58.3\u{a0}%), all by <code>login</code>.</h1>"),
         "{page}"
     );
     let (_, markdown, _) = folder.simulate(&["--md", "--fail-if", "denied > 0", "--min-requests", "1"]);
