@@ -159,7 +159,7 @@ fn files(args: &Args, case: &str, form: Form, policies: &Path) -> Result<()> {
         let watch = Stopwatch::start();
         let mut denied = Vec::new();
         for row in &mut rows {
-            let Ended { seconds, resident_bytes, output } = run((row.command)())?;
+            let Ended { seconds, resident_bytes, output, .. } = run((row.command)())?;
             row.lines_per_s.push(args.lines as f64 / seconds);
             row.resident_mib.push(resident_bytes as f64 / f64::from(1 << 20));
             denied.extend(peers::denied(row.name, &output)?);
@@ -254,7 +254,7 @@ fn many_clients(args: &Args, clients: u32, policies: &Path) -> Result<()> {
     for max in [20_000_000, 2_000_000] {
         let command = ours(&["-", "--max-clients", &max.to_string()]);
         let lines = u64::from(clients) * 2;
-        let Ended { seconds, resident_bytes, output } =
+        let Ended { seconds, resident_bytes, output, .. } =
             endless::run(command, lines, Traffic::growing_to(clients), |_, _| {})?;
         let report = peers::report(&output)?;
         let followed = clients <= max;
