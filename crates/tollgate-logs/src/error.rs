@@ -197,7 +197,7 @@ fn advice(line: &Example, look: Option<Look>, nearest: Option<&Nearest>) -> Stri
     let shape = || format!("line {} has the shape: {}", line.line, line.shape());
     match (look, nearest) {
         (_, Some(nearest)) => format!("{WRITTEN_OUT}; {nearest}"),
-        (Some(look @ (Look::Utf16 | Look::Data(_) | Look::Compressed(_))), None) => look.to_string(),
+        (Some(look @ (Look::Utf16(_) | Look::Data(_) | Look::Compressed(_))), None) => look.to_string(),
         (Some(look), None) => format!("{look}; {}", shape()),
         (None, None) => format!("{WRITTEN_OUT}; {}", shape()),
     }

@@ -103,20 +103,34 @@ fn look(
     let bytes = log.first_lines(most, counts)?;
     let mut lines = Lines::new(bytes.as_slice());
     let mut copies: Vec<Vec<u8>> = Vec::new();
+    let mut long: Option<(u64, Vec<u8>)> = None;
+    let mut number = 0;
     while copies.len() < most
         && let Ok(Some(line)) = lines.next()
     {
-        if let Line::Whole(line) = line {
-            copies.push(line.to_vec());
+        number += 1;
+        match line {
+            Line::Whole(line) => copies.push(line.to_vec()),
+            Line::TooLong(begin) => long = long.or_else(|| Some((number, begin.to_vec()))),
         }
     }
     // The last one may be cut off where looking ended.
-    if copies.len() > 1 && !bytes.ends_with(b"\n") {
+    if copies.len() > 1 && memchr::memchr_iter(b'\n', &bytes).count() < number as usize {
         copies.pop();
     }
     let copies: Vec<&[u8]> = copies.iter().map(Vec::as_slice).collect();
     if copies.iter().all(|line| line.trim_ascii().is_empty()) {
-        return Ok(None);
+        // A document on one line is longer than any line of a log.
+        let looks = long.and_then(|(number, begin)| Some((number, Look::of_long(&begin)?, begin)));
+        return match looks {
+            Some((number, look, begin)) => Err(Error::UnknownFormat {
+                name: log.name.clone(),
+                line: Example::new(0, number, &begin),
+                look: Some(look),
+                nearest: None,
+            }),
+            None => Ok(None),
+        };
     }
     let plan = Plan::for_detection(options);
     let (given, zone) = (options.format.as_ref(), options.zone.as_ref());

@@ -6,16 +6,20 @@ use std::fmt;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Look {
-    /// Text in UTF-16.
-    Utf16,
+    /// Text in UTF-16, as `iconv` calls this form of it.
+    Utf16(&'static str),
     /// Data of this kind, such as `an image (PNG)`.
     Data(&'static str),
     /// Compressed once more: this program undoes it.
     Compressed(&'static str),
     /// A page of HTML, or XML.
     Markup,
-    /// An array of JSON whose elements are no objects, such as lines in quotes.
-    Json,
+    /// An array of JSON with lines in quotes.
+    Strings,
+    /// An array of JSON with arrays, which are rows of a table.
+    Rows,
+    /// One object of JSON, with everything inside of it.
+    Object,
     /// `name=value name=value`
     Logfmt,
     /// A table with another character between its columns.
@@ -45,8 +49,15 @@ impl Look {
         }
         let start = bytes.get(..bytes.len().min(4096)).unwrap_or_default();
         let zeros = start.iter().filter(|byte| **byte == 0).count();
-        if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") || zeros * 5 > start.len() * 2 {
-            return Some(Self::Utf16);
+        if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
+            return Some(Self::Utf16("UTF-16"));
+        }
+        // Without a mark, its Latin letters show which of their two bytes comes first.
+        let high = start.iter().step_by(2).filter(|byte| **byte == 0).count();
+        for (is_half, name) in [(high, "UTF-16BE"), (zeros - high, "UTF-16LE")] {
+            if is_half * 5 > start.len() * 2 && is_half * 10 > zeros * 9 {
+                return Some(Self::Utf16(name));
+            }
         }
         let odd = start.iter().filter(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace()).count();
         if zeros > 0 || odd * 10 > start.len() {
@@ -56,8 +67,14 @@ impl Look {
         if first.starts_with(b"<") && !first.get(1).is_some_and(u8::is_ascii_digit) {
             return Some(Self::Markup);
         }
-        if first == b"[" || first.starts_with(b"[\"") {
-            return Some(Self::Json);
+        if let Some(array) = first.strip_prefix(b"[") {
+            let next = lines.iter().map(|line| line.trim_ascii()).filter(|line| !line.is_empty()).nth(1);
+            let inside = if array.is_empty() { next.unwrap_or(b"\"") } else { array.trim_ascii_start() };
+            match inside.first() {
+                Some(b'"') => return Some(Self::Strings),
+                Some(b'[') => return Some(Self::Rows),
+                _ => {}
+            }
         }
         let pairs = first.split(|byte| *byte == b' ').filter(|word| is_pair(word)).count();
         if pairs > 2 {
@@ -72,6 +89,12 @@ impl Look {
             return Some(Self::Table(*separator));
         }
         is_bare_request(first).then_some(Self::BareRequest)
+    }
+
+    /// Returns what a file looks like whose only line is too long, and begins with these bytes.
+    pub(crate) fn of_long(bytes: &[u8]) -> Option<Self> {
+        let is_object = || bytes.trim_ascii_start().starts_with(b"{").then_some(Self::Object);
+        Self::of(bytes, &[bytes]).or_else(is_object)
     }
 }
 
@@ -93,16 +116,25 @@ fn is_bare_request(line: &[u8]) -> bool {
 impl fmt::Display for Look {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Utf16 => f.write_str(
-                "it looks like UTF-16, and only UTF-8 is read: iconv -f UTF-16 -t UTF-8 FILE | tollgate ... -",
+            Self::Utf16(form) => write!(
+                f,
+                "it looks like UTF-16, and only UTF-8 is read: iconv -f {form} -t UTF-8 FILE | tollgate ... -"
             ),
             Self::Data(kind) => write!(f, "it looks like {kind}"),
             Self::Compressed(program) => {
                 write!(f, "it is compressed twice: {program} FILE | tollgate ... -")
             }
             Self::Markup => f.write_str("it looks like HTML or XML"),
-            Self::Json => f.write_str(
+            Self::Strings => f.write_str(
                 "it looks like an array of JSON whose elements are no objects: jq -r '.[]' FILE | tollgate ... -",
+            ),
+            Self::Rows => f.write_str(
+                "it looks like an array of JSON whose elements are rows of a table; name its columns, such as \
+                 (echo time,ip,method,path,status; jq -r '.[] | @csv' FILE) | tollgate ... -",
+            ),
+            Self::Object => f.write_str(
+                "it looks like one object of JSON with all requests in an array inside of it: \
+                 jq -c '[.. | arrays] | max_by(length)[]' FILE | tollgate ... -",
             ),
             Self::Logfmt => f.write_str(
                 "it looks like logfmt, which has no format of its own; write its lines out, such as --format \
@@ -128,16 +160,21 @@ mod tests {
     #[test]
     fn files_are_told_by_their_first_bytes() {
         let utf16: Vec<u8> = "192.0.2.1 - -".encode_utf16().flat_map(u16::to_le_bytes).collect();
-        let cases: [(&[u8], Option<Look>); 16] = [
+        let big: Vec<u8> = utf16.chunks(2).flat_map(|pair| [pair[1], pair[0]]).collect();
+        let cases: [(&[u8], Option<Look>); 20] = [
             (b"\x89PNG\r\n\x1a\n", Some(Look::Data("an image (PNG)"))),
             (b"\x1f\x8b\x08", Some(Look::Compressed("zcat"))),
-            (&utf16, Some(Look::Utf16)),
-            (b"\xff\xfe1\0", Some(Look::Utf16)),
+            (&utf16, Some(Look::Utf16("UTF-16LE"))),
+            (&big, Some(Look::Utf16("UTF-16BE"))),
+            (b"\xff\xfe1\0", Some(Look::Utf16("UTF-16"))),
+            (&[0; 100], Some(Look::Data("binary data"))),
             (b"a\0b\x01\x02\x03cdefg", Some(Look::Data("binary data"))),
             (b"<!doctype html>\n<p>", Some(Look::Markup)),
             (b"<134>Nov 23 16:00:00 host a: b", None),
-            (b"[\n  \"192.0.2.1 - -\",\n", Some(Look::Json)),
-            (b"[\"192.0.2.1 - -\"]", Some(Look::Json)),
+            (b"[\n  \"192.0.2.1 - -\",\n", Some(Look::Strings)),
+            (b"[\"192.0.2.1 - -\"]", Some(Look::Strings)),
+            (b"[[\"2026\",\"192.0.2.1\"]]", Some(Look::Rows)),
+            (b"[\n  [\n    \"2026\"", Some(Look::Rows)),
             (b"time=2026 level=info path=/a", Some(Look::Logfmt)),
             (b"GET /a?b=c&d=e&f=g x=1", None),
             (b"time;ip;path\n2026;1;/", Some(Look::Table(';'))),

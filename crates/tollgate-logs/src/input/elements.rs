@@ -21,6 +21,9 @@ const FIRST_OBJECT: usize = 64 << 10;
 /// The longest element. A longer one is damaged: its brackets do not match.
 const LONGEST_ELEMENT: usize = 1 << 20;
 
+/// The arrays of the command line of AWS, of Azure, and of CloudTrail, if an object begins with one.
+const ARRAYS: [&[u8]; 3] = [b"\"events\"", b"\"records\"", b"\"Records\""];
+
 /// The byte-order mark.
 const MARK: &[u8] = b"\xef\xbb\xbf";
 
@@ -51,8 +54,9 @@ fn level(first: &[u8]) -> Option<usize> {
         return matches!(array.trim_ascii_start(), [b'{' | b']', ..]).then_some(1);
     }
     let members = first.strip_prefix(b"{")?;
-    // What the command line prints, and what a subscription of CloudWatch Logs delivers.
-    if is_array(members, b"\"events\"") || members.trim_ascii_start().starts_with(b"\"messageType\"") {
+    // What a subscription of CloudWatch Logs delivers.
+    let is_delivered = members.trim_ascii_start().starts_with(b"\"messageType\"");
+    if is_delivered || ARRAYS.iter().any(|name| is_array(members, name)) {
         return Some(2);
     }
     let blanks = members.len() - members.trim_ascii_start().len();
@@ -281,6 +285,10 @@ mod tests {
             (
                 "{\n  \"events\": [\n    {\"message\": \"a\"},\n    {\"message\": \"b\"}\n  ],\n  \"nextToken\": \"t\"\n}",
                 "{\"message\":\"a\"}\n{\"message\":\"b\"}\n",
+            ),
+            (
+                "{\"records\":[{\"a\":1},{\"a\":2}]}{\"Records\": [{\"a\":3}]}",
+                "{\"a\":1}\n{\"a\":2}\n{\"a\":3}\n",
             ),
             (
                 "{\"messageType\":\"DATA_MESSAGE\",\"subscriptionFilters\":[\"f\"],\"logEvents\":[{\"id\":\"1\"}]}{\"messageType\":\

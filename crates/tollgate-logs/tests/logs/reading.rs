@@ -136,7 +136,7 @@ fn an_unknown_format_says_what_it_looks_like() {
     let cases: [(&[u8], &str); 7] = [
         (
             &utf16,
-            "it looks like UTF-16, and only UTF-8 is read: iconv -f UTF-16 -t UTF-8 FILE | tollgate ... -",
+            "it looks like UTF-16, and only UTF-8 is read: iconv -f UTF-16LE -t UTF-8 FILE | tollgate ... -",
         ),
         (b"\x89PNG\r\n\x1a\n\0\0", "it looks like an image (PNG)"),
         (
@@ -164,6 +164,45 @@ fn an_unknown_format_says_what_it_looks_like() {
     let text = "time=2026-05-24T10:00:00+00 ip=192.0.2.1 method=GET path=/a status=200\n";
     let found = requests(text, Options { format: Some(format.parse().unwrap()), ..Options::default() });
     assert_eq!(found, ["2026-05-24T10:00:00.5Z 192.0.2.1 GET /a 200 -"]);
+}
+
+/// Its only line is longer than 64 KiB, and that was all that was said.
+#[test]
+fn a_document_on_one_line_says_what_it_looks_like() {
+    let quoted = format!("{:?},", line(1).trim_end());
+    let row = r#"["2026-05-24T10:00:00Z","192.0.2.1","GET","/a","200"],"#;
+    let object = r#"{"time":"2026-05-24T10:00:00Z","ip":"192.0.2.1","path":"/a"},"#;
+    let array = |element: &str| format!("[{}]", element.repeat(1_500).trim_end_matches(','));
+    let cases: [(String, &str); 4] = [
+        (array(&quoted), "jq -r '.[]' FILE"),
+        (array(row), "(echo time,ip,method,path,status; jq -r '.[] | @csv' FILE)"),
+        (
+            format!("{{\"next\":[],\"value\":{}}}", array(object)),
+            "jq -c '[.. | arrays] | max_by(length)[]' FILE",
+        ),
+        ("\0".repeat(1 << 20), "it looks like binary data"),
+    ];
+    for (text, expected) in cases {
+        let error = read_all(vec![log(text)], Options::default()).2.unwrap_err().to_string();
+        assert!(error.starts_with("test.log: no known format fits these lines; it looks like"), "{error}");
+        assert!(error.contains(expected), "{error}");
+    }
+    for name in ["records", "Records"] {
+        let text = format!("{{\"{name}\":{}}}", array(object));
+        assert_eq!(requests(text, Options::default()).len(), 1_500);
+    }
+}
+
+/// The last of a thousand lines was dropped if more followed it.
+#[test]
+fn a_thousand_lines_are_looked_at() {
+    let line = r#"10.0.0.5 203.0.113.1 - - [24/May/2026:10:00:00 +0000] "GET /a HTTP/1.1" 200 10"#;
+    match read_all(vec![log(format!("{line}\n").repeat(1_500))], Options::default()).2.unwrap_err() {
+        Error::UnclearClient { doubt, .. } => {
+            assert!(doubt.readings.iter().all(|reading| reading.lines == 1_000), "{doubt}");
+        }
+        error => panic!("{error}"),
+    }
 }
 
 /// Such a log once counted as one of Caddy without requests: it vanished, whatever `max_unparsed` allowed.

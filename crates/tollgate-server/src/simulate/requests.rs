@@ -318,7 +318,8 @@ impl Requests {
 
 /// Prints how many lines were left out and why, with some of them.
 fn complain_of(lines: u64, reason: &str, examples: &[UnreadLine]) {
-    crate::output::complain(format_args!("{lines} lines: {reason}"));
+    let many = if lines == 1 { "" } else { "s" };
+    crate::output::complain(format_args!("{lines} line{many}: {reason}"));
     examples.iter().for_each(|example| crate::output::complain(format_args!("  {example}")));
 }
 
