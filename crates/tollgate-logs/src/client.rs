@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use memchr::memchr;
+
 use crate::value::{address, is_absent, without_brackets, without_port};
 
 /// The kind of a text in the place of a client.
@@ -60,15 +62,20 @@ pub(crate) fn is_forwarded(text: &[u8]) -> bool {
 
 /// Returns whether a field that is not the client's has an address in it.
 pub(crate) fn holds_address(text: &[u8]) -> bool {
-    text.split(|byte| b" ,;|=".contains(byte)).any(|word| address_in(word).is_some())
+    text.split(|byte| b" ,;|=/".contains(byte)).any(|word| address_in(word).is_some())
 }
 
-/// Returns the place of the only address in a word, which may be in quotes or brackets, or follow a name and `=`.
+/// Returns the place of the only address in a word, which may be in quotes or brackets, or follow a name and `=`,
+/// `:` or `/`.
 pub(crate) fn address_in(word: &[u8]) -> Option<Range<usize>> {
     let whole = word.len() - word.iter().rev().take_while(|byte| b"\"')>}|;".contains(byte)).count();
     let start = word.get(..whole)?.iter().rposition(|byte| b"\"'(<{=|".contains(byte)).map_or(0, |at| at + 1);
-    let inner = word.get(start..whole)?;
-    is_address(inner).then_some(start..whole)
+    let starts = [
+        start,
+        word.get(start..whole)?.iter().rposition(|byte| *byte == b'/').map_or(start, |at| start + at + 1),
+        memchr(b':', word.get(start..whole)?).map_or(start, |at| start + at + 1),
+    ];
+    starts.into_iter().find(|start| word.get(*start..whole).is_some_and(is_address)).map(|start| start..whole)
 }
 
 /// The texts between commas and blanks.
@@ -147,6 +154,9 @@ mod tests {
             ("(192.0.2.1)", Some("192.0.2.1")),
             ("[192.0.2.1]", Some("[192.0.2.1]")),
             ("client=192.0.2.1:80;", Some("192.0.2.1:80")),
+            ("xff:192.0.2.1", Some("192.0.2.1")),
+            ("-/192.0.2.1", Some("192.0.2.1")),
+            ("std::string", None),
             ("-", None),
             ("\"\"", None),
             ("frank", None),
@@ -158,5 +168,11 @@ mod tests {
         }
         assert!(holds_address(b"frank 192.0.2.1 -") && holds_address(b"203.0.113.1,"));
         assert!(!holds_address(b"frank 1.2.3 -"));
+        assert!(
+            holds_address(b"xff:192.0.2.1")
+                && holds_address(b"ip:2001:db8::1")
+                && holds_address(b"-/192.0.2.1")
+        );
+        assert!(!holds_address(b"a:1") && !holds_address(b"std::string") && !holds_address(b"16:00:10"));
     }
 }

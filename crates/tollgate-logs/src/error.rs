@@ -72,6 +72,16 @@ pub enum Error {
         /// What a line may mean.
         doubt: Doubt,
     },
+    /// No first line of a file has a client, and [`Options::needs_client`](crate::Options::needs_client) is set. The user can
+    /// name its field.
+    #[error(
+        "{name}: none of the first lines has the address of a client; name its field with --attr ip=SOURCE, write the format \
+         out with --format, or do not count by `ip`"
+    )]
+    NoClient {
+        /// The file.
+        name: String,
+    },
     /// A format fits the first lines of a file, and one with more fields fits most of them. The user can choose.
     #[error(
         "{name}: the format {richer} fits most of these lines, but not line {}; choose it with --format {richer}, and \

@@ -66,6 +66,7 @@ impl Known {
             precision: detected.and_then(|detected| detected.seen.precision),
             may_be_sampled: detected.is_some_and(|detected| detected.may_be_sampled),
             has_names: detected.is_some_and(|detected| detected.clients.names > 0),
+            others: detected.and_then(|detected| detected.others.clone()),
             lines: 0,
             requests: 0,
             span: (self.first(), i64::MIN),
@@ -152,6 +153,7 @@ fn look(
             unknown(name, Some(Nearest { format: Some(format), line: example(line) }))
         }
         Miss::NoField { format, field } => Error::NoField { name, format, field },
+        Miss::NoClient => Error::NoClient { name },
         Miss::Unclear(Unclear { line, readings }) => {
             let reading = |meant: Meant| Reading {
                 place: meant.place,

@@ -70,4 +70,4 @@ pub use self::options::{Options, Order};
 pub use self::progress::{Progress, Watch};
 pub use self::reader::Reader;
 pub use self::request::{Field, Instant, Precision, Request};
-pub use self::summary::{Example, LogFile, Summary, Unparsed};
+pub use self::summary::{Example, LogFile, OtherAddresses, Summary, Unparsed};

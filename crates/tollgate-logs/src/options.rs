@@ -33,6 +33,8 @@ pub struct Options {
     pub attributes: Vec<Attribute>,
     /// The text fields that are wanted. Others are `None`, which saves memory and time. All of them by default.
     pub fields: Vec<Field>,
+    /// Whether a log is an error if none of its first lines has a client. By default it is not.
+    pub needs_client: bool,
     /// The share of lines that may be unreadable, and the share that may be late, each from 0 to 1. By default it is 0.01.
     pub max_unparsed: f64,
     /// How requests are ordered by time.
@@ -47,6 +49,7 @@ impl Default for Options {
             time: None,
             attributes: Vec::new(),
             fields: Field::ALL.to_vec(),
+            needs_client: false,
             max_unparsed: 0.01,
             order: Order::default(),
         }

@@ -15,6 +15,8 @@ pub(crate) struct Plan {
     pub(crate) time: Option<TimeField>,
     /// Whether formats that lack a field for an attribute are errors.
     pub(crate) is_strict: bool,
+    /// Whether a log without any client in its first lines is an error.
+    pub(crate) needs_client: bool,
     /// Whether a field is kept, by its place.
     wanted: [bool; Field::ALL.len()],
 }
@@ -46,7 +48,13 @@ impl Plan {
             })
         };
         let wanted = Field::ALL.map(|field| options.fields.contains(&field) || needs(field));
-        Self { attributes, time: options.time.clone(), is_strict: true, wanted }
+        Self {
+            attributes,
+            time: options.time.clone(),
+            is_strict: true,
+            needs_client: options.needs_client,
+            wanted,
+        }
     }
 
     /// To find out the format of a log. If it lacks an attribute, that is said later, and not that no format fits.

@@ -86,6 +86,8 @@ pub struct LogFile {
     pub may_be_sampled: bool,
     /// Whether clients in its first lines are names of hosts, in place of addresses.
     pub has_names: bool,
+    /// A field in which most of the first lines have other addresses than those of their clients, which may be proxies.
+    pub others: Option<OtherAddresses>,
     /// All its lines.
     pub lines: u64,
     /// The requests among them, with late ones.
@@ -93,6 +95,22 @@ pub struct LogFile {
     /// The earliest time in its first lines and the latest time, except a lone one far ahead, in microseconds since the
     /// epoch.
     pub(crate) span: (i64, i64),
+}
+
+/// A field with addresses that are not those of the clients.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct OtherAddresses {
+    /// The field: `X-Forwarded-For`, or `the field x_real_ip`.
+    pub place: String,
+    /// How many of the first lines have another address there,
+    pub lines: usize,
+    /// of so many requests.
+    pub requests: usize,
+    /// The name of the field that is read as the client's.
+    pub client: String,
+    /// The flags that read the clients from the other field, as they are typed in a shell.
+    pub flags: String,
 }
 
 /// Lines that could not be read for one reason.

@@ -12,6 +12,7 @@ use crate::attribute::Source;
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
 use crate::request::{Field, Instant, Precision};
+use crate::summary::OtherAddresses;
 
 /// The result of reading the first lines of a log.
 #[derive(Debug, Clone)]
@@ -23,6 +24,8 @@ pub(crate) struct Detected {
     /// What the lines have that were tried.
     pub(crate) seen: Seen,
     pub(crate) clients: Clients,
+    /// A field of the first lines with addresses that are not those of the clients.
+    pub(crate) others: Option<OtherAddresses>,
 }
 
 /// The kinds of lines, as a format reads them.
@@ -76,6 +79,8 @@ pub(crate) enum Miss {
     NoField { format: String, field: String },
     /// A format fits, but its client is not certain.
     Unclear(Unclear),
+    /// No line has a client, which is needed, and no field is known that has it.
+    NoClient,
     /// A format fits all lines, and another one with more fields fits most, but not that with this place.
     Richer { poorer: String, richer: String, line: usize },
 }
@@ -99,7 +104,11 @@ impl Detected {
             return Ok(self);
         }
         let clients = sample.audit(&self.format).map_err(Miss::Unclear)?;
-        Ok(Self { clients, ..self })
+        let others = sample.compare(&self.format, clients).map_err(|unclear| match unclear.readings[..] {
+            [] => Miss::NoClient,
+            _ => Miss::Unclear(unclear),
+        })?;
+        Ok(Self { clients, others, ..self })
     }
 
     /// Whether the first lines have addresses of clients and no names, so that a name is a text in a wrong place.
@@ -160,6 +169,7 @@ pub(crate) fn detect(
                 may_be_sampled,
                 seen,
                 clients: Clients::default(),
+                others: None,
             };
             if seen.fits() {
                 let Shape::Objects(objects) = &detected.format.shape else {

@@ -5,16 +5,16 @@ use tollgate_logs::{Error, Options, Reading};
 use crate::{log, read_all};
 
 /// So many lines; `@` is the number of one of 50 clients, and `#` that of the line.
-fn lines(line: &str) -> String {
+pub(crate) fn lines(line: &str) -> String {
     (0..200)
         .map(|number| line.replace('@', &(number % 50).to_string()).replace('#', &number.to_string()) + "\n")
         .collect()
 }
 
-const REST: &str = r#"[24/May/2026:10:00:00 +0000] "GET /# HTTP/1.1" 200 10 "-" "curl""#;
+pub(crate) const REST: &str = r#"[24/May/2026:10:00:00 +0000] "GET /# HTTP/1.1" 200 10 "-" "curl""#;
 
 /// The readings of a log that is refused.
-fn readings(text: &str) -> Vec<Reading> {
+pub(crate) fn readings(text: &str) -> Vec<Reading> {
     match read_all(vec![log(text)], Options::default()).2 {
         Err(Error::UnclearClient { doubt, .. }) => doubt.readings,
         other => panic!("it is read as one of certain clients: {other:?}\n{}", text.lines().next().unwrap()),
@@ -40,14 +40,14 @@ fn options(flags: &str, networks: &str) -> Options {
 }
 
 /// The clients of the first lines, by a reading's flags, which have to read all lines.
-fn clients(text: &str, flags: &str, networks: &str) -> [String; 3] {
+pub(crate) fn clients(text: &str, flags: &str, networks: &str) -> [String; 3] {
     let (requests, summary, result) = read_all(vec![log(text)], options(flags, networks));
     result.unwrap_or_else(|error| panic!("{flags}: {error}"));
     assert_eq!((requests.len(), summary.unparsed_lines()), (200, 0), "{flags}");
     [0, 1, 2].map(|place| requests[place].split(' ').nth(1).unwrap().to_owned())
 }
 
-const CLIENTS: [&str; 3] = ["203.0.113.0", "203.0.113.1", "203.0.113.2"];
+pub(crate) const CLIENTS: [&str; 3] = ["203.0.113.0", "203.0.113.1", "203.0.113.2"];
 const PROXY: [&str; 3] = ["10.0.0.5"; 3];
 
 /// 2,000 lines of 200 clients were read as those of two: of the proxies.
@@ -59,6 +59,8 @@ fn a_proxy_before_the_client_is_refused_with_a_flag_for_each() {
         "10.0.0.5 - 203.0.113.@",
         "10.0.0.5:4711 203.0.113.@ - -",
         "10.0.0.5 - 203.0.113.@ -",
+        "10.0.0.5 - xff:203.0.113.@",
+        "10.0.0.5 -/203.0.113.@ -",
         "10.0.0.5 \"203.0.113.@\" - -",
         "<10.0.0.5> client=203.0.113.@ - -",
     ];

@@ -73,7 +73,7 @@ h.example - - [10/Oct/2000:13:55:39 -0700] "-" 408 - "-" "-"
         format: "envoy",
         instant: Instant::Begin,
         precision: Precision::Millis,
-        text: r#"[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 "10.0.35.28, 192.0.2.9" "nsq2http" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" "tcp://10.0.2.1:80"
+        text: r#"[2016-04-15T20:17:00.310Z] "POST /api/v1/locations HTTP/2" 204 - 154 0 226 100 "192.0.2.9" "nsq2http" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" "tcp://10.0.2.1:80"
 "#,
         requests: &[
             "2016-04-15T20:17:00.31Z 192.0.2.9 POST /api/v1/locations 204 0 host=locations agent=nsq2http",

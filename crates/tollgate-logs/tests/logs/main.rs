@@ -9,6 +9,7 @@ mod holds;
 mod linear;
 mod mutations;
 mod order;
+mod other_addresses;
 mod properties;
 mod reading;
 mod servers;

@@ -6,7 +6,10 @@
 
 mod fields;
 mod head;
+mod others;
 mod readings;
+mod tail;
+mod unknown;
 
 use jiff::tz::TimeZone;
 
