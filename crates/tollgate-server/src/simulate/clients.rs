@@ -1,9 +1,9 @@
 //! Whether the addresses of a log may be those of proxies.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::net::IpAddr;
 
-use tollgate_logs::{Field, Request};
+use tollgate_logs::{Field, LogFile, OtherAddresses, Request};
 use tollgate_simulate::{code, percentage};
 
 /// Addresses of a log's requests: all at first, then one in two, then one in four, and so on. So a long log takes hardly
@@ -97,6 +97,25 @@ impl SeenClients {
         };
         Some(format!("{what}, perhaps from a proxy: then limits by address count the proxy. {way}"))
     }
+}
+
+/// Whether the answer is about clients with addresses: decisions depend on them, or nothing but clients is shown.
+pub(super) fn needs_client(decisive: &BTreeSet<String>, others: &BTreeSet<String>) -> bool {
+    let has_ip = |names: &BTreeSet<String>| names.contains(Field::Ip.name());
+    has_ip(decisive) || (decisive.is_empty() && has_ip(others))
+}
+
+/// Returns a note that the clients in a log may be proxies, because another field has other addresses.
+pub(super) fn note_of_others(file: &LogFile, others: &OtherAddresses) -> String {
+    let share = (others.lines as f64 / others.requests.max(1) as f64 * 100.0).floor() / 100.0;
+    format!(
+        "{}: {} of the first lines have another address in {}. If {} is your proxy, use {}.",
+        code(&file.name),
+        percentage(share),
+        others.place,
+        code(&others.client),
+        code(&others.flags)
+    )
 }
 
 /// Whether clients of the internet cannot have this address: it is of a private network, of a carrier's (RFC 6598), of a

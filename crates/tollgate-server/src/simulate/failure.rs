@@ -48,6 +48,7 @@ impl From<LogError> for Failure {
             | LogError::Open { .. }
             | LogError::StdinTwice
             | LogError::UnknownFormat { .. }
+            | LogError::NoClient { .. }
             | LogError::UnclearClient { .. }
             | LogError::UnclearFormat { .. }
             | LogError::OtherFormat { .. }

@@ -12,7 +12,7 @@ use tollgate_logs::{
 use tollgate_policy::Attributes;
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
-use super::clients::SeenClients;
+use super::clients::{SeenClients, needs_client, note_of_others};
 use super::failure::Failure;
 use super::progress::ProgressLine;
 use super::read_report::{read_report, written};
@@ -100,6 +100,7 @@ impl Requests {
             time: args.time.clone(),
             attributes: args.attributes.clone(),
             fields,
+            needs_client: needs_client(decisive, others),
             max_unparsed: args.max_unparsed,
             order: if args.sort { Order::SORT } else { Order::default() },
         };
@@ -152,6 +153,7 @@ impl Requests {
             return Err(failure);
         }
         self.refuse_sample()?;
+        self.refuse_needless_walk()?;
         let notes = self.notes(&read);
         Ok((read, notes))
     }
@@ -187,6 +189,19 @@ impl Requests {
         )))
     }
 
+    /// A walk through a header that no request has changes nothing, so the logged addresses would be taken for clients.
+    fn refuse_needless_walk(&self) -> Result<(), Failure> {
+        let summary = self.reader.summary();
+        let Some(name) = self.forwarded.first().filter(|_| summary.requests > 0 && !summary.has_forwarded)
+        else {
+            return Ok(());
+        };
+        Err(Failure::usage(anyhow::anyhow!(
+            "--attr {name}=xff: no request in the logs has X-Forwarded-For; leave the flag out to count the logged \
+             addresses, or, if the header stands in another field, name it $http_x_forwarded_for in a --format"
+        )))
+    }
+
     /// Reads the next batch while the callback handles this one.
     fn take_all(
         &mut self,
@@ -219,8 +234,10 @@ impl Requests {
     }
 
     fn notes(&self, read: &ReadReport) -> Vec<String> {
-        let mut notes = Vec::new();
         let summary = self.reader.summary();
+        // What the clients are matters most.
+        let others = summary.files.iter().filter_map(|file| Some((file, file.others.as_ref()?)));
+        let mut notes: Vec<String> = others.map(|(file, others)| note_of_others(file, others)).collect();
         match summary.first_micros.zip(summary.last_micros) {
             Some((first, last)) if self.taken == 0 => {
                 let [first, last] = [first, last].map(|micros| written(micros, &self.zone));
@@ -306,12 +323,6 @@ impl Requests {
                     code(&format!("--attr {name}=SOURCE"))
                 ),
             });
-        }
-        for name in self.forwarded.iter().filter(|_| !self.reader.summary().has_forwarded) {
-            notes.push(format!(
-                "No request in the logs has X-Forwarded-For, so {} is the logged address, perhaps that of a proxy.",
-                code(name)
-            ));
         }
     }
 }

@@ -95,6 +95,57 @@ fn the_flags_of_a_refusal_read_the_log() {
     }
 }
 
+/// A few public addresses were the clients of all requests, and nothing said so.
+#[test]
+fn other_addresses_are_refused_or_noted_first() {
+    let line = |client: &str, tail: &str| {
+        format!(r#"{client} - - CLF "GET /a HTTP/1.1" 200 10 "-" "curl" {tail}"203.0.113.@""#)
+    };
+    let noted = "100 % of the first lines have another address in X-Forwarded-For. If `remote_addr` is your proxy, use \
+                 `--attr ip=xff:NETWORKS`.";
+    for tail in ["", "0.003 "] {
+        let folder = folder(&line("10.0.0.9", tail));
+        for command in ["simulate policies.yaml access.log", "simulate access.log", "suggest access.log"] {
+            let (status, said, error) = shell(&folder, command);
+            assert_eq!((status, said.as_str()), (Some(2), ""), "{command}");
+            let flags: Vec<&str> = error.lines().filter_map(|line| line.strip_prefix("    ")).collect();
+            assert_eq!(flags[1], "--attr ip=field:remote_addr", "{error}");
+        }
+        let (_, _, error) = shell(&folder, "simulate policies.yaml access.log");
+        assert_eq!(clients_by_flags(&folder, &error), [50, 1], "{error}");
+    }
+    let folder = folder(&line("192.0.2.@", ""));
+    for command in ["simulate policies.yaml access.log", "simulate access.log", "suggest access.log"] {
+        let (_, said, error) = shell(&folder, &format!("{command} --json"));
+        let report: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{error}"));
+        let note = report["notes"][0].as_str().unwrap();
+        assert_eq!(note, format!("`access.log`: {noted}"));
+        // Nobody is asked again who has chosen.
+        let (_, said, _) = shell(&folder, &format!("{command} --json --attr ip=field:remote_addr"));
+        assert!(!said.contains("another address"), "{said}");
+    }
+}
+
+/// The report was about 0 clients, with status 0.
+#[test]
+fn logs_without_clients_are_refused_where_clients_are_counted() {
+    let folder =
+        folder(r#"{"time":"TIME","RemoteAddr":"203.0.113.@","user":"me","method":"GET","path":"/a"}"#);
+    for command in ["simulate policies.yaml access.log", "simulate access.log", "suggest access.log"] {
+        let (status, said, error) = shell(&folder, command);
+        assert_eq!((status, said.as_str()), (Some(2), ""), "{command}");
+        assert!(error.contains("--attr ip=json:/RemoteAddr"), "{error}");
+        assert_eq!(shell(&folder, &format!("{command} --attr ip=json:/RemoteAddr")).2, "");
+    }
+    for command in ["simulate access.log --limit 9/1m --key user", "suggest access.log --key user"] {
+        let (status, _, error) = shell(&folder, command);
+        assert!(status != Some(2), "{command}: {error}");
+    }
+    let folder = self::folder(r#"{"time":"TIME","user":"me","method":"GET","path":"/a"}"#);
+    let (status, _, error) = shell(&folder, "simulate policies.yaml access.log");
+    assert!(status == Some(2) && error.contains("none of the first lines has the address"), "{error}");
+}
+
 /// Limits by address then count the proxy, and nothing said so.
 #[test]
 fn addresses_that_are_perhaps_those_of_proxies_are_noted() {
