@@ -77,7 +77,7 @@ impl Scanner {
         for (place, piece) in self.fields.iter().enumerate() {
             let end = match piece.end {
                 // As most fields end: without a call.
-                End::First => ends(rest, &piece.until).next(),
+                End::First => first_end(rest, &piece.until),
                 _ => self.end(piece, rest, place == last),
             };
             let (text, from) = end.and_then(|end| rest.split_at_checked(end)).ok_or(Reason::Shape)?;
@@ -103,7 +103,8 @@ impl Scanner {
             End::Line => Some(rest.len()),
             End::Quote => {
                 let end = closing_quote(rest, self.escape)?;
-                let after = rest.get(end..)?.strip_prefix(until);
+                let after = rest.get(end..)?;
+                let after = after.get(until.len()..).filter(|_| starts_with(after, until));
                 let is_end = after.is_some_and(|after| !is_last || self.may_end(after));
                 if is_end { Some(end) } else { self.late_quote(until, rest, end, is_last) }
             }
@@ -111,7 +112,7 @@ impl Scanner {
                 .find(|&end| rest.get(..end).is_some_and(ends_with_version))
                 // What is no request of HTTP has no version.
                 .or_else(|| ends(rest, until).next()),
-            End::First => ends(rest, until).next(),
+            End::First => first_end(rest, until),
             End::List => ends(rest, until).find(|&end| !is_between(rest, end)),
             End::Before(byte, last) => {
                 let whole = self.end(self.fields.get(last)?, rest, is_last)?;
@@ -186,16 +187,24 @@ fn is_between(rest: &[u8], blank: usize) -> bool {
 fn ends<'r>(rest: &'r [u8], until: &'r [u8]) -> impl Iterator<Item = usize> + 'r {
     let mut from = 0;
     std::iter::from_fn(move || {
-        let first = *until.first()?;
-        loop {
-            let tail = rest.get(from..)?;
-            let at = from + memchr(first, tail)?;
-            from = at + 1;
-            if starts_with(rest.get(at..)?, until) {
-                return Some(at);
-            }
-        }
+        let at = from + first_end(rest.get(from..)?, until)?;
+        from = at + 1;
+        Some(at)
     })
+}
+
+/// Where the text occurs first. Nearly every field ends so, and a call would take as long as the search.
+#[inline(always)]
+fn first_end(rest: &[u8], until: &[u8]) -> Option<usize> {
+    let first = *until.first()?;
+    let mut from = 0;
+    loop {
+        let at = from + memchr(first, rest.get(from..)?)?;
+        if starts_with(rest.get(at..)?, until) {
+            return Some(at);
+        }
+        from = at + 1;
+    }
 }
 
 /// As the method of slices. Texts between fields have up to three bytes, for which no call to compare memory is made. For

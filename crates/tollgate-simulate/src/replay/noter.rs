@@ -1,6 +1,5 @@
 //! What decisions say, noted for the report: of all requests, of each policy, and of trials.
 
-use smallvec::SmallVec;
 use tollgate::{CountDenied, PolicyQuota, QuotaState, Timestamp};
 use tollgate_policy::{
     Ground, Outcome, Policy, PolicyDecision, QuotaStanding, Trial, TrialAnswer, TrialDecision,
@@ -32,6 +31,8 @@ pub(super) struct Noter {
     pub(super) max_class_bytes: usize,
     pub(super) is_short_of_class_bytes: bool,
     pub(super) options: Options,
+    /// Room for the clients of a request, which is used again.
+    room: Vec<Option<RequestClient>>,
 }
 
 /// A client of a request: the digest of its key, and its number, if it is followed.
@@ -48,7 +49,7 @@ struct Request<'h, 'a> {
     /// Its class, counted from 1; 0 if it is in none.
     class: u8,
     /// For each kind of key its client, if it has been looked for.
-    clients: SmallVec<[Option<RequestClient>; 4]>,
+    clients: Vec<Option<RequestClient>>,
 }
 
 /// A quota that was charged for a request, and how the key was found.
@@ -79,6 +80,7 @@ impl Noter {
             max_class_bytes: ByClass::MAX_BYTES,
             is_short_of_class_bytes: false,
             options,
+            room: Vec::new(),
         }
     }
 
@@ -116,8 +118,10 @@ impl Noter {
         let Decided { now, digest, verdict, before, .. } = *decided;
         self.all.late += u64::from(hit.time < now);
         let class = self.options.classes.of(&hit.attributes);
-        let mut request =
-            Request { hit, now, class, clients: SmallVec::from_elem(None, self.subjects.len()) };
+        let mut clients = std::mem::take(&mut self.room);
+        clients.clear();
+        clients.resize(self.subjects.len(), None);
+        let mut request = Request { hit, now, class, clients };
         self.note_all(&mut request, digest, verdict, before);
         self.note_traffic(&request, digest, verdict);
         match &decided.decision {
@@ -130,6 +134,7 @@ impl Noter {
             }
             Err(reason) => self.all.note_undecided(reason),
         }
+        self.room = request.clients;
         self.bound_classes();
     }
 
