@@ -133,6 +133,7 @@ fn lists_that_alone_tell_the_client_are_refused_with_the_flag_for_networks() {
         let readings = readings(&text);
         let [reading] = &readings[..] else { panic!("{readings:?}") };
         assert_eq!(reading.flags, "--attr ip=xff:NETWORKS");
+        assert_eq!((reading.different, reading.lines), (50, 200));
         assert_eq!(clients(&text, &reading.flags, "192.0.2.0/24"), CLIENTS);
         // One entry is the address that the last proxy has heard from. Clients add others to a few.
         let alone = text.replace(", 192.0.2.5", "").replace(",+192.0.2.5", "");

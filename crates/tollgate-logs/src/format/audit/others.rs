@@ -49,6 +49,7 @@ pub(super) struct Addresses {
     alone: usize,
     /// and those among them with several entries.
     lists: usize,
+    different_lists: HashSet<Vec<u8>>,
     first_list: Option<(usize, Vec<u8>)>,
 }
 
@@ -245,6 +246,7 @@ impl Addresses {
             self.alone += 1;
             if entries(text).count() > 1 && !entries(text).any(|entry| entry.contains(&b' ')) {
                 self.lists += 1;
+                self.different_lists.insert(text.to_vec());
                 self.first_list = self.first_list.take().or_else(|| Some((line, text.to_vec())));
             }
             return;
@@ -275,8 +277,8 @@ impl Comparison {
         let meant = Meant {
             place: "an address of the list".to_owned(),
             client,
-            different: seen.lists,
-            lines: seen.alone,
+            different: seen.different_lists.len(),
+            lines: seen.lists,
             flags: place.flags.clone(),
         };
         Some(Unclear { line, readings: vec![meant] })
