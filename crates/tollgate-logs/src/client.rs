@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use memchr::memchr;
+use memchr::{memchr, memrchr};
 
 use crate::value::{address, is_absent, without_brackets, without_port};
 
@@ -62,6 +62,10 @@ pub(crate) fn is_forwarded(text: &[u8]) -> bool {
 
 /// Returns whether a field that is not the client's has an address in it.
 pub(crate) fn holds_address(text: &[u8]) -> bool {
+    let count = |wanted: u8| text.iter().filter(|byte| **byte == wanted).count();
+    if count(b'.') < 3 && count(b':') < 2 {
+        return false;
+    }
     text.split(|byte| b" ,;|=/".contains(byte)).any(|word| address_in(word).is_some())
 }
 
@@ -76,6 +80,17 @@ pub(crate) fn address_in(word: &[u8]) -> Option<Range<usize>> {
         memchr(b':', word.get(start..whole)?).map_or(start, |at| start + at + 1),
     ];
     starts.into_iter().find(|start| word.get(*start..whole).is_some_and(is_address)).map(|start| start..whole)
+}
+
+/// Ports that servers listen on. Those of clients are higher.
+const SERVERS: [&[u8]; 6] = [b"80", b"443", b"8000", b"8080", b"8081", b"8443"];
+
+/// Whether a virtual host with its port may be a client in truth: an address, unless it has the port of a server. A server
+/// without a name calls itself by its address.
+pub(crate) fn is_client_as_host(text: &[u8]) -> bool {
+    let has_port = text.starts_with(b"[") || text.iter().filter(|byte| **byte == b':').count() == 1;
+    let port = memrchr(b':', text).filter(|_| has_port).and_then(|at| text.get(at + 1..));
+    is_address(text) && port.is_none_or(|port| !SERVERS.contains(&port))
 }
 
 /// The texts between commas and blanks.
@@ -165,6 +180,18 @@ mod tests {
         for (word, expected) in cases {
             let found = address_in(word.as_bytes()).map(|range| &word[range]);
             assert_eq!(found, expected, "{word}");
+        }
+        for (host, is_client) in [
+            ("a.example:443", false),
+            ("192.0.2.1:443", false),
+            ("192.0.2.1:4711", true),
+            ("192.0.2.1", true),
+            ("2001:db8:a::1", true),
+            ("2001:db8:a::80", true),
+            ("[2001:db8:a::1]:443", false),
+            ("[2001:db8:a::1]:4711", true),
+        ] {
+            assert_eq!(is_client_as_host(host.as_bytes()), is_client, "{host}");
         }
         assert!(holds_address(b"frank 192.0.2.1 -") && holds_address(b"203.0.113.1,"));
         assert!(!holds_address(b"frank 1.2.3 -"));

@@ -126,7 +126,7 @@ pub enum Error {
     },
     /// Too many lines cannot be read. [`Reader::summary`](crate::Reader::summary) has examples.
     #[error(
-        "{unparsed} of {lines} lines cannot be read, which is more than {} %; --max-unparsed allows more",
+        "{unparsed} of {lines} lines cannot be read, which is more than {} %; --max-unparsed allows more{hint}",
         percent(*max_unparsed)
     )]
     Unparsed {
@@ -136,6 +136,8 @@ pub enum Error {
         lines: u64,
         /// The share that is allowed.
         max_unparsed: f64,
+        /// The flag that reads most of them, if their clients are not certain.
+        hint: String,
     },
     /// Too many requests are late, so they were left out. [`Reader::summary`](crate::Reader::summary) has examples.
     #[error(

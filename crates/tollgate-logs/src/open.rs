@@ -11,7 +11,7 @@ use crate::lines::Lines;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::progress::Counts;
-use crate::request::Precision;
+use crate::request::{Field, Precision};
 use crate::time::Fold;
 
 /// A log that is being read.
@@ -49,6 +49,12 @@ impl Open {
         let mut parser = parser.transpose()?;
         if detected.as_ref().is_some_and(Detected::has_only_addresses) {
             parser.iter_mut().for_each(Parser::expect_addresses);
+        }
+        if let (Some(parser), Some(detected)) = (&mut parser, &detected)
+            && plan.wants(Field::Ip)
+            && detected.has_to_show_clients(options.format.is_some(), &options.attributes)
+        {
+            parser.expect_one_client(&detected.format);
         }
         if let (Some(parser), Some(fold)) = (&mut parser, folds.get(&series)) {
             parser.go_on(*fold);

@@ -27,6 +27,8 @@ pub(crate) struct Use {
     pub(crate) meaning: Option<Meaning>,
     /// The slots of attributes that it is the value of.
     pub(crate) slots: Vec<usize>,
+    /// Whether it is another field for the client.
+    pub(crate) is_other_client: bool,
 }
 
 /// The names of fields in a kind of format.

@@ -20,6 +20,8 @@ pub(crate) enum Reason {
     Part,
     /// The client's place has a list, a text, or a name where no other line has one.
     Client,
+    /// An address stands in another place as well.
+    Clients,
 }
 
 impl Reason {
@@ -36,6 +38,7 @@ impl Reason {
             Self::Status => "the status is invalid",
             Self::Number => "the number of bytes or the duration is invalid",
             Self::Client => "the client is not one address",
+            Self::Clients => "another address may be the client",
             Self::Part => "the last part of the line is missing",
             Self::Prefix => "the log driver's prefix is missing",
         }

@@ -62,6 +62,12 @@ pub(crate) struct Span {
     end: u32,
 }
 
+impl Default for Span {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
 impl Span {
     /// No text, which differs from an empty one.
     pub(crate) const NONE: Self = Self { start: u32::MAX, end: 0 };

@@ -1,6 +1,7 @@
 //! The summary, while it grows.
 
 use crate::error::Error;
+use crate::format::Format;
 use crate::options::Options;
 use crate::reason::Reason;
 use crate::record::Bucket;
@@ -49,9 +50,34 @@ impl Tally {
         let (lines, max_unparsed) = (unparsed + self.summary.requests + late, options.max_unparsed);
         let allowed = max_unparsed * lines as f64;
         if unparsed as f64 > allowed {
-            return Err(Error::Unparsed { unparsed, lines, max_unparsed });
+            return Err(Error::Unparsed { unparsed, lines, max_unparsed, hint: self.hint(unparsed) });
         }
         if late as f64 > allowed { Err(Error::Late { late, lines, max_unparsed }) } else { Ok(()) }
+    }
+
+    /// What reads the unreadable lines, if it is not certain who the clients of most of them are.
+    fn hint(&self, unparsed: u64) -> String {
+        let most = |reason: Reason| {
+            let known = self.summary.unparsed.iter().find(|known| known.reason == reason.text())?;
+            let file = known.examples.first().and_then(|example| self.summary.files.get(example.file))?;
+            // `combined in syslog`
+            let format = file.format.as_deref()?.split(" in ").next()?;
+            (known.lines * 2 > unparsed).then_some(format)
+        };
+        match (most(Reason::Clients), most(Reason::Client)) {
+            (Some(format), _) if format.parse().is_ok_and(|format: Format| format.is_text()) => format!(
+                "; in most of them, another address may be the client: --format {format} takes the address in its place"
+            ),
+            (Some(_), _) => "; in most of them, several fields may be the client: --attr ip=json:/NAME or \
+                             --attr ip=field:NAME chooses one"
+                .to_owned(),
+            (_, Some(_)) => {
+                "; most of them have something else than one address in the place of the client: a list is \
+                             read by a --format with $http_x_forwarded_for there, and --attr ip=xff:NETWORKS"
+                    .to_owned()
+            }
+            _ => String::new(),
+        }
     }
 }
 

@@ -9,14 +9,15 @@ use tollgate::Network;
 
 use super::Draft;
 use crate::attribute::Source;
-use crate::client::is_one_client;
+use crate::client::{holds_address, is_address, is_client_as_host, is_one_client};
 use crate::escape::Escape;
 use crate::format::closing_quote;
 use crate::forwarded::{self, Client, Hop};
 use crate::plan::Plan;
+use crate::reason::Reason;
 use crate::record::Span;
 use crate::request::Field;
-use crate::value::is_absent;
+use crate::value::{is_absent, without_brackets, without_port};
 
 impl Draft {
     /// Stores the client, which is one address. A list is `X-Forwarded-For` for the attribute that reads it.
@@ -28,11 +29,55 @@ impl Draft {
         if !is_one_client(text, !self.has_only_addresses) && !is_absent(text) {
             match plan.client() {
                 Some(Source::Xff(_)) if memchr(b',', text).is_some() => slot = plan.forwarded(),
-                Some(Source::Xff(_)) | None => self.has_wrong_client = true,
+                Some(Source::Xff(_)) | None => self.doubt = Some(Reason::Client),
                 Some(_) => {}
             }
         }
         self.text(slot, text, Escape::None);
+    }
+
+    /// Looks for an address in a field that is not the client's. Nearly all have no value.
+    #[cold]
+    pub(crate) fn watch(&mut self, text: &[u8], escape: Escape) {
+        let span = self.append(text, escape);
+        if span.of(&self.record.bytes).is_some_and(holds_address) {
+            self.doubt.get_or_insert(Reason::Clients);
+        }
+        self.record.bytes.truncate(span.start());
+    }
+
+    /// Looks whether a virtual host with its port is a client in truth.
+    pub(crate) fn watch_host(&mut self, text: &[u8]) {
+        if is_client_as_host(text) {
+            self.doubt.get_or_insert(Reason::Clients);
+        }
+    }
+
+    /// Keeps the address of another field for the client. All of them have to be the same.
+    pub(crate) fn watch_client(&mut self, text: &[u8], escape: Escape) {
+        let span = self.append(text, escape);
+        let whole = span.of(&self.record.bytes).filter(|text| is_address(text)).unwrap_or_default();
+        let address = without_brackets(without_port(whole));
+        if address.is_empty() {
+            return;
+        }
+        let skipped = usize::from(whole.starts_with(b"["));
+        let address = span.part(skipped..skipped + address.len());
+        let bytes = &self.record.bytes;
+        if self.other_client != Span::NONE && self.other_client.of(bytes) != address.of(bytes) {
+            self.doubt.get_or_insert(Reason::Clients);
+        }
+        self.other_client = address;
+    }
+
+    /// Compares the client with that of another field, which is taken where the first has none.
+    pub(super) fn compare_clients(&mut self) {
+        let client = self.span(Field::Ip as usize);
+        if client == Span::NONE {
+            self.set(Field::Ip as usize, self.other_client);
+        } else if client.of(&self.record.bytes) != self.other_client.of(&self.record.bytes) {
+            self.doubt.get_or_insert(Reason::Clients);
+        }
     }
 
     /// The lines of a header, of which JSON has an array: they are one list.

@@ -2,6 +2,8 @@
 
 mod client;
 
+use std::mem;
+
 use memchr::{memchr, memrchr};
 
 use crate::attribute::Source;
@@ -21,6 +23,8 @@ pub(crate) struct Draft {
     stamp: Option<Stamp>,
     /// The beginning of the last time field, and its time: most lines have the same second as the previous one.
     last: Option<(Vec<u8>, Stamp)>,
+    /// A client without escapes.
+    undone: Vec<u8>,
     day: Option<i64>,
     clock: Option<(i64, Precision)>,
     /// In microseconds.
@@ -29,8 +33,10 @@ pub(crate) struct Draft {
     pub(crate) instant: Option<Instant>,
     /// Whether any line had the `X-Forwarded-For` that an attribute asks for.
     pub(crate) has_forwarded: bool,
-    /// Whether the line has another text in the place of the client.
-    has_wrong_client: bool,
+    /// Why it is not certain who the client is.
+    doubt: Option<Reason>,
+    /// The address in another field for the client.
+    other_client: Span,
     /// Whether a client with a name is an error.
     pub(crate) has_only_addresses: bool,
     /// How many lines have a hidden client, and how many an unnamed one.
@@ -42,7 +48,7 @@ impl Draft {
     pub(crate) fn clear(&mut self, plan: &Plan) {
         self.record.clear(plan.slots());
         (self.stamp, self.day, self.clock, self.duration, self.instant) = (None, None, None, None, None);
-        self.has_wrong_client = false;
+        (self.doubt, self.other_client) = (None, Span::NONE);
     }
 
     /// Stores the text of a field for all its uses.
@@ -70,13 +76,22 @@ impl Draft {
             return Err(Reason::Shape);
         }
         match meaning {
+            Meaning::Address if escape == Escape::Json && memchr(b'\\', text).is_some() => {
+                let mut undone = mem::take(&mut self.undone);
+                undone.clear();
+                escape.undo(text, &mut undone);
+                self.client_field(plan, without_port(&undone));
+                self.undone = undone;
+            }
             Meaning::Address => self.client_field(plan, without_port(text)),
             Meaning::Peer => {
                 // An address of IPv6 without a port would lose its last part.
                 let (address, port) = text.split_at(memrchr(b':', text).unwrap_or(text.len()));
                 let is_cut = address.ends_with(b":") && !address.ends_with(b"::");
                 let has_port = port.len() > 1 && port.iter().skip(1).all(u8::is_ascii_digit);
-                self.has_wrong_client |= (is_cut || !has_port) && port != b":-";
+                if (is_cut || !has_port) && port != b":-" {
+                    self.doubt = Some(Reason::Client);
+                }
                 self.client_field(plan, without_brackets(address));
             }
             Meaning::Forwarded if escape == Escape::Json && is_array(text) => {
@@ -133,8 +148,11 @@ impl Draft {
             outer()
         });
         let stamp = stamp.ok_or(Reason::NoTime)?;
-        if self.has_wrong_client {
-            return Err(Reason::Client);
+        if self.other_client != Span::NONE {
+            self.compare_clients();
+        }
+        if let Some(doubt) = self.doubt {
+            return Err(doubt);
         }
         let mut micros = match zone {
             _ if stamp.is_utc => stamp.micros,

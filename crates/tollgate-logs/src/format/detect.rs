@@ -8,7 +8,7 @@ use super::sampled::is_sampled;
 use super::table::{Style, may_be_header};
 use super::wrapping::Wrapping;
 use super::{Format, Parser, Shape};
-use crate::attribute::Source;
+use crate::attribute::{Attribute, Source};
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
 use crate::request::{Field, Instant, Precision};
@@ -91,16 +91,20 @@ impl Detected {
         format!("{}{}", self.format.name, self.wrapping.suffix())
     }
 
-    /// Adds what the lines show of clients. Whoever gives the format of a text has said where the client stands, and whoever
-    /// gives the attribute `ip` has done so for JSON and tables.
-    fn with_clients(self, sample: &Sample<'_>, given: Option<&Format>) -> Result<Self, Miss> {
-        let is_text = matches!(self.format.shape, Shape::Template(_));
-        let mut addresses = sample.plan.attributes.iter().filter(|other| other.name == Field::Ip.name());
-        let is_said = match is_text {
-            true => given.is_some() || addresses.any(|other| !matches!(other.source, Source::Xff(_))),
-            false => addresses.next().is_some(),
+    /// Whether the lines have to show for certain who their clients are. Whoever gives the format of a text has said where
+    /// the client stands, and whoever gives the attribute `ip` has done so for JSON and tables.
+    pub(crate) fn has_to_show_clients(&self, is_given: bool, attributes: &[Attribute]) -> bool {
+        let mut addresses = attributes.iter().filter(|other| other.name == Field::Ip.name());
+        let is_said = match self.format.shape {
+            Shape::Template(_) => is_given || addresses.any(|other| !matches!(other.source, Source::Xff(_))),
+            Shape::Objects(_) | Shape::Table(_) => addresses.next().is_some(),
         };
-        if is_said {
+        !is_said
+    }
+
+    /// Adds what the lines show of clients.
+    fn with_clients(self, sample: &Sample<'_>, given: Option<&Format>) -> Result<Self, Miss> {
+        if !self.has_to_show_clients(given.is_some(), &sample.plan.attributes) {
             return Ok(self);
         }
         let clients = sample.audit(&self.format).map_err(Miss::Unclear)?;

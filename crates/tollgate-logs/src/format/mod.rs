@@ -100,6 +100,11 @@ impl Format {
         ROWS.iter().map(|row| row.name)
     }
 
+    /// Whether its lines are texts with fields in a fixed place.
+    pub(crate) fn is_text(&self) -> bool {
+        matches!(self.shape, Shape::Template(_))
+    }
+
     fn pasted(name: String, template: Template) -> Self {
         Self { name, shape: Shape::Template(template) }
     }

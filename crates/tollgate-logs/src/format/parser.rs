@@ -2,6 +2,7 @@
 
 use jiff::tz::TimeZone;
 
+use super::audit::Fields as Watched;
 use super::json::Fields;
 use super::scanner::Scanner;
 use super::table::Table;
@@ -103,6 +104,22 @@ impl Parser {
     /// Refuses lines whose client is a name from now on.
     pub(crate) fn expect_addresses(&mut self) {
         self.draft.has_only_addresses = true;
+    }
+
+    /// Refuses lines from now on that do not show for certain who their client is: those with an address in another field
+    /// that a format of this kind may have for the client.
+    pub(crate) fn expect_one_client(&mut self, format: &Format) {
+        let watched = Watched::of(format);
+        match (&mut self.form, &format.shape) {
+            (Form::Template(scanner), Shape::Template(template)) => {
+                for (piece, name) in scanner.fields.iter_mut().zip(template.names()) {
+                    piece.watch = watched.watch(name);
+                }
+            }
+            (Form::Objects(fields), _) => fields.is_watched = !watched.others.is_empty(),
+            (Form::Table(table), _) => table.is_watched = !watched.others.is_empty(),
+            (Form::Template(_), _) => {}
+        }
     }
 
     /// What the log has said so far of an hour that exists twice.

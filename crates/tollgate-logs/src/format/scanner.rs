@@ -7,6 +7,7 @@ use crate::draft::Draft;
 use crate::escape::Escape;
 use crate::plan::{Plan, Use};
 use crate::reason::{Kind, Reason};
+use crate::value::is_absent;
 
 /// A template with what is taken from its fields.
 #[derive(Debug)]
@@ -25,6 +26,17 @@ pub(super) struct Piece {
     pub(super) own: Option<&'static [u8]>,
     pub(super) until: Vec<u8>,
     pub(super) end: End,
+    pub(super) watch: Watch,
+}
+
+/// What else a field shows of the client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Watch {
+    Nothing,
+    /// No address may stand in it.
+    Text,
+    /// It begins a virtual host with its port, up to a blank, which may not be a client's address.
+    Host,
 }
 
 /// How the end of a field is found.
@@ -81,6 +93,14 @@ impl Scanner {
                 _ => self.end(piece, rest, place == last),
             };
             let (text, from) = end.and_then(|end| rest.split_at_checked(end)).ok_or(Reason::Shape)?;
+            match piece.watch {
+                Watch::Nothing => {}
+                Watch::Text if is_absent(text) => {}
+                Watch::Text => draft.watch(text, self.escape),
+                Watch::Host => {
+                    draft.watch_host(rest.get(..memchr(b' ', rest).unwrap_or(rest.len())).unwrap_or_default())
+                }
+            }
             rest = from.get(piece.until.len()..).unwrap_or_default();
             if piece.own == Some(text) {
                 kind = Kind::Other;

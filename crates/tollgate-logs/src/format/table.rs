@@ -28,6 +28,8 @@ pub(crate) struct Table {
     columns: Option<Vec<Use>>,
     /// The column that the header lacks.
     pub(crate) missing: Option<String>,
+    /// Whether all columns for the client have to be the same.
+    pub(crate) is_watched: bool,
 }
 
 impl Style {
@@ -46,7 +48,7 @@ impl Style {
 
 impl Table {
     pub(crate) fn new(style: Style) -> Self {
-        Self { style, header: Vec::new(), columns: None, missing: None }
+        Self { style, header: Vec::new(), columns: None, missing: None, is_watched: false }
     }
 
     pub(crate) fn read(&mut self, plan: &Plan, line: &[u8], draft: &mut Draft) -> Result<Kind, Reason> {
@@ -85,7 +87,14 @@ impl Table {
         let all = all.iter().map(|name| String::from_utf8_lossy(name).trim().to_ascii_lowercase());
         let all: Vec<String> = all.collect();
         match plan.resolve(&all, &self.style.dialect(), |_| None) {
-            Ok(columns) => {
+            Ok(mut columns) => {
+                let known = self.style.dialect().names;
+                let is_client = |name: &String| {
+                    known.iter().any(|(known, meaning)| known == name && *meaning == Meaning::Address)
+                };
+                for (used, name) in columns.iter_mut().zip(&all).filter(|_| self.is_watched) {
+                    used.is_other_client = used.meaning.is_none() && is_client(name);
+                }
                 self.columns = Some(columns);
                 self.header = names.to_vec();
                 Ok(Kind::Other)
@@ -104,7 +113,11 @@ impl Table {
             let (text, after, is_quoted) =
                 rest.and_then(|rest| value(rest, separator)).ok_or(Reason::Columns)?;
             rest = after;
-            draft.put(plan, used, text, self.escape(used, separator, is_quoted))?;
+            let escape = self.escape(used, separator, is_quoted);
+            if used.is_other_client {
+                draft.watch_client(text, escape);
+            }
+            draft.put(plan, used, text, escape)?;
         }
         // IIS writes names of users with blanks as they are: then there is one column too many.
         if rest.is_some_and(|rest| !rest.trim_ascii().is_empty()) {

@@ -1,6 +1,6 @@
 //! Formats that are one text with fields in it, such as `log_format` and `LogFormat`.
 
-use super::scanner::{End, Piece, Rear, Scanner};
+use super::scanner::{End, Piece, Rear, Scanner, Watch};
 use crate::attribute::TimeForm;
 use crate::escape::Escape;
 use crate::meaning::{Meaning, NGINX};
@@ -204,7 +204,13 @@ impl Template {
                         _ if time(place + 2).is_some() => End::BeforeTime,
                         _ => End::First,
                     };
-                    scanner.fields.push(Piece { used, own, until: until.to_vec(), end });
+                    scanner.fields.push(Piece {
+                        used,
+                        own,
+                        until: until.to_vec(),
+                        end,
+                        watch: Watch::Nothing,
+                    });
                 }
             }
         }

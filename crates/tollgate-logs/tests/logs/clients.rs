@@ -89,16 +89,6 @@ fn formats_that_are_given_are_not_doubted() {
     }
 }
 
-/// One name of a user that looks like an address is enough: it may be the only request that came through a proxy.
-#[test]
-fn a_single_line_is_enough_to_be_in_doubt() {
-    let usual = lines(&format!("10.0.0.5 - - {REST}"));
-    let text = format!("{usual}{}", lines(&format!("10.0.0.5 203.0.113.@ - {REST}")).lines().next().unwrap());
-    let text = text + "\n";
-    assert_eq!(readings(&text)[0].flags, "--format combined");
-    assert!(read_all(vec![log(&usual)], Options::default()).2.is_ok());
-}
-
 /// Such a log was read as one without any client, and all of its requests were undecided.
 #[test]
 fn text_before_the_client_is_refused_with_a_flag_that_reads_it() {

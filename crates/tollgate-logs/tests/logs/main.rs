@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::disallowed_methods, reason = "this is a test")]
 
+mod certainty;
 mod clients;
 mod formats;
 mod forwarded;

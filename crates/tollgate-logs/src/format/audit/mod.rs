@@ -1,8 +1,8 @@
 //! Who the client of each sampled line is, by a format that reads the line.
 //!
 //! A format that fits may still read the wrong client: `PROXY CLIENT - - [time] ...` has the shape of Apache's formats. So a
-//! detected format is accepted only if there is one address in the place of the client, and none where it reads something
-//! else. This takes no time later: only the first lines are looked at.
+//! detected format is accepted only if nearly all of the first lines have one address in the place of the client, and none
+//! where it reads something else. Each other line, there and later, is one that does not fit.
 
 mod fields;
 mod head;
@@ -11,17 +11,20 @@ mod readings;
 mod tail;
 mod unknown;
 
+use std::collections::HashSet;
+
 use jiff::tz::TimeZone;
 
-use self::fields::Fields;
+pub(super) use self::fields::Fields;
 pub(crate) use self::readings::Meant;
 use super::wrapping::Wrapping;
 use super::{Format, Parser, Shape};
 use crate::attribute::{Attribute, Source};
-use crate::client::ClientText;
+use crate::client::{ClientText, is_address};
 use crate::options::Options;
 use crate::plan::Plan;
-use crate::reason::Kind;
+use crate::reason::{Kind, Reason};
+use crate::request::Field;
 
 /// The first lines of a log, and what the user says of them.
 pub(super) struct Sample<'l> {
@@ -38,7 +41,7 @@ pub(crate) struct Clients {
     pub(crate) single: usize,
     /// Those with a host name.
     pub(crate) names: usize,
-    /// Lines with another text in its place.
+    /// Lines whose client is not certain.
     pub(crate) others: usize,
 }
 
@@ -57,41 +60,69 @@ impl Sample<'_> {
     /// The first line whose client is not certain.
     pub(super) fn audit(&self, format: &Format) -> Result<Clients, Unclear> {
         let fields = Fields::of(format);
-        let mut clients = Clients::default();
-        let mut unclear = None;
-        self.each(format, &fields.names(), |line, texts| {
-            let (kind, is_certain) = fields.judge(texts);
-            if !is_certain {
-                unclear = unclear.or(Some(line));
+        let (mut clients, mut first) = (Clients::default(), None);
+        self.clients(format, |line, client| match client.map(|client| client.map(ClientText::of)) {
+            Ok(Some(ClientText::Address)) => clients.single += 1,
+            Ok(Some(ClientText::Name)) => {
+                (clients.single, clients.names) = (clients.single + 1, clients.names + 1)
             }
-            match kind {
-                Some(ClientText::Address) => clients.single += 1,
-                Some(ClientText::Name) => {
-                    (clients.single, clients.names) = (clients.single + 1, clients.names + 1)
-                }
-                Some(ClientText::List | ClientText::Other) => clients.others += 1,
-                None => {}
+            Ok(None) => {}
+            Ok(Some(ClientText::List | ClientText::Other)) | Err(_) => {
+                clients.others += 1;
+                first = first.or(Some(line));
             }
         });
-        // Single lines with another text do not fit, and are counted as such when all are read.
-        if unclear.is_none() && clients.others * 19 <= clients.single {
+        // Single lines do not fit, and are counted as such when all are read.
+        if clients.others * 19 <= clients.single && !self.has_clients_as_hosts(format, &fields) {
             return Ok(clients);
         }
-        let line = unclear.or_else(|| self.first_other(format, &fields)).unwrap_or(0);
+        let line = first.unwrap_or(0);
         let readings = match &format.shape {
-            Shape::Template(template) => self.readings(line, Some((format, template))),
+            Shape::Template(template) => {
+                let readings = self.readings(line, Some((format, template)));
+                // No format that is written out reads lines of two kinds.
+                let is_mixed = readings.is_empty() && clients.single > 0;
+                if is_mixed { self.named(line, format).into_iter().collect() } else { readings }
+            }
             Shape::Objects(_) | Shape::Table(_) => self.readings_of_fields(line, format, &fields),
         };
         Err(Unclear { line, readings })
     }
 
-    fn first_other(&self, format: &Format, fields: &Fields) -> Option<usize> {
-        let mut first = None;
-        self.each(format, &fields.names(), |line, texts| {
-            let is_other = matches!(fields.judge(texts).0, Some(ClientText::List | ClientText::Other));
-            first = first.or(Some(line).filter(|_| is_other));
+    /// Calls back with the client of each request, as the reader takes it, by the place of its line. It is an error if it is
+    /// not certain.
+    fn clients(&self, format: &Format, mut call: impl FnMut(usize, Result<Option<&[u8]>, Reason>)) {
+        let options = Options { fields: vec![Field::Ip], time: self.plan.time.clone(), ..Options::default() };
+        let plan = Plan::new(&options);
+        let Ok(mut parser) = Parser::new(format, self.wrapping, &plan, self.zone) else { return };
+        parser.expect_one_client(format);
+        for (place, line) in self.lines.iter().enumerate() {
+            match parser.read(&plan, line) {
+                Ok(Kind::Request) => {
+                    let record = parser.record();
+                    let client = record.spans.get(Field::Ip as usize);
+                    call(place, Ok(client.and_then(|client| client.of(&record.bytes))));
+                }
+                Err(reason @ (Reason::Client | Reason::Clients)) => call(place, Err(reason)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether the virtual hosts are addresses, and as many as there are clients: a server has few.
+    fn has_clients_as_hosts(&self, format: &Format, fields: &Fields) -> bool {
+        let Some(host) = &fields.host else { return false };
+        let (mut hosts, mut clients) = (HashSet::new(), HashSet::new());
+        let names: Vec<String> = [host].into_iter().chain(&fields.client).cloned().collect();
+        self.each(format, &names, |_, texts| {
+            if let [Some(host), Some(client), ..] = texts
+                && is_address(host)
+            {
+                hosts.insert(host.to_vec());
+                clients.insert(client.to_vec());
+            }
         });
-        first
+        hosts.len() > 1 && hosts.len() >= clients.len()
     }
 
     /// Calls back with the fields of these names of each request, by the place of its line.

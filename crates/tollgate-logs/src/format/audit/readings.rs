@@ -51,6 +51,22 @@ impl Sample<'_> {
         readings.collect()
     }
 
+    /// The reading by the name of a format, which takes what stands in the place of its client. `None` if that is often no
+    /// address.
+    pub(super) fn named(&self, line: usize, format: &Format) -> Option<Meant> {
+        let (mut client, mut different, mut lines, mut wrong) = (None, HashSet::new(), 0, 0);
+        self.each(format, &Fields::of(format).client, |place, texts| {
+            let Some(text) = texts.iter().flatten().next() else { return };
+            lines += 1;
+            wrong += usize::from(!matches!(ClientText::of(text), ClientText::Address | ClientText::Name));
+            different.insert(text.to_vec());
+            client = client.take().or_else(|| (place == line).then(|| text.to_vec()));
+        });
+        let (place, flags) = ("the text in its usual place".to_owned(), format!("--format {}", format.name));
+        let meant = Meant { place, client: client?, different: different.len(), lines, flags };
+        (wrong * 19 <= lines).then_some(meant)
+    }
+
     /// What the first line with a time in brackets may mean, if no format reads these lines inside of the wrapping.
     pub(in crate::format) fn unexpected(&self, inside: &[Vec<u8>]) -> Option<Unclear> {
         inside.iter().find(|line| Head::of(line).is_some())?;

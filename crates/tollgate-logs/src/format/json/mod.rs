@@ -39,6 +39,8 @@ pub(crate) struct Fields {
     is_open: bool,
     /// What is known of the line that was read last.
     covered: u32,
+    /// Whether all fields for the client have to be the same.
+    pub(crate) is_watched: bool,
 }
 
 #[derive(Debug, Default)]
@@ -68,12 +70,13 @@ impl Fields {
             only: None,
             is_open: objects.is_open,
             covered: 0,
+            is_watched: false,
         };
         if let Some(time) = &plan.time {
-            fields.want(&path(&time.field), Use { meaning: Some(plan.time_of(time)), slots: Vec::new() });
+            fields.want(&path(&time.field), Use { meaning: Some(plan.time_of(time)), ..Use::default() });
         }
         for (name, meaning) in objects.dialect.names {
-            fields.want(&path(name), Use { meaning: Some(meaning.clone()), slots: Vec::new() });
+            fields.want(&path(name), Use { meaning: Some(meaning.clone()), ..Use::default() });
         }
         for (place, attribute) in plan.attributes.iter().enumerate() {
             let path = match &attribute.source {
@@ -86,7 +89,7 @@ impl Fields {
                 },
                 Source::Query(_) | Source::Xff(_) => continue,
             };
-            fields.want(&path, Use { meaning: None, slots: vec![Plan::slot(place)] });
+            fields.want(&path, Use { slots: vec![Plan::slot(place)], ..Use::default() });
         }
         if let Some((name, value)) = objects.only {
             fields.only = Some((fields.wanted.len(), value));
@@ -178,16 +181,21 @@ impl Fields {
             let has_time = found.any(|(used, found)| found.is_some() && is_time(used));
             return Ok(if has_time { Kind::Other } else { Kind::Unknown });
         }
-        let mut covered = 0;
+        // A field without a value does not stand in the way of another one, but its line is a request.
+        let (mut covered, mut filled) = (0, 0);
         let mut is_named =
             plan.time.is_some() && plan.attributes.iter().all(|other| other.source.is_derived());
         for (place, used) in self.wanted.iter().enumerate() {
             let Some((text, escape)) = value(place) else { continue };
             match &used.meaning {
-                Some(meaning) if meaning.covers() & !covered > 0 => {
+                Some(meaning) if meaning.covers() & !filled > 0 => {
                     covered |= meaning.covers();
+                    if !is_absent(text) {
+                        filled |= meaning.covers();
+                    }
                     draft.put(plan, used, text, escape)?;
                 }
+                Some(Meaning::Address) if self.is_watched => draft.watch_client(text, escape),
                 Some(_) => {}
                 None => {
                     is_named |= !used.slots.is_empty() && !is_absent(text);
