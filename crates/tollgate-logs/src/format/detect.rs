@@ -180,7 +180,11 @@ pub(crate) fn detect(
                     return match richer.filter(|_| matches!(format.shape, Shape::Template(_))) {
                         Some((richer, line)) => {
                             let [poorer, richer] = [format, richer].map(|format| format.name.clone());
-                            Err(Miss::Richer { poorer, richer, line })
+                            // Without its clients, a format is no choice.
+                            match detected.with_clients(&sample, given) {
+                                Ok(_) => Err(Miss::Richer { poorer, richer, line }),
+                                Err(_) => Err(Miss::Nearest(richer, line)),
+                            }
                         }
                         None => detected.with_clients(&sample, given),
                     };

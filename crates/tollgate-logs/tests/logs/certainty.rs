@@ -85,6 +85,19 @@ fn mixed_lines_have_a_flag() {
     assert_eq!(readings(&text)[0].flags, "--format combined");
 }
 
+/// The format with fewer fields reads all lines, half of them with the virtual host for the client.
+#[test]
+fn a_format_without_certain_clients_is_not_offered() {
+    let text = lines(
+        &format!(
+            "a.example:443 203.0.113.@ - - {REST}\na.example:443 203.0.113.@ - - {REST}\n203.0.113.@ - - {REST}"
+        ),
+        100,
+    );
+    let error = read_all(vec![log(text)], Options::default()).2.unwrap_err().to_string();
+    assert!(error.contains("--format apache-vhost") && !error.contains("--format combined"), "{error}");
+}
+
 /// `%v:%p` takes an address of IPv6 for a host and a port.
 #[test]
 fn addresses_of_proxies_are_no_virtual_hosts() {
