@@ -212,3 +212,40 @@ fn the_busiest_clients_are_those_with_most_requests() {
         }
     }
 }
+
+/// The client's digest stood beside a route that named it.
+#[test]
+fn clients_in_routes_are_hidden_with_their_names() {
+    for (client, max_clients) in [("user", 1_000), ("user", 100), ("[user, ip]", 1_000)] {
+        let identity = match client {
+            "user" => Identity::of_word("user").unwrap(),
+            _ => Identity::of_list(["user", "ip"].map(|word| Identity::of_word(word).unwrap()).into()),
+        };
+        let options = Options {
+            routes: true,
+            client: identity,
+            max_clients: NonZeroUsize::new(max_clients).unwrap(),
+            ..Options::default()
+        };
+        let mut replay = Replay::new(Policies::of([]).unwrap(), None, options).unwrap();
+        for number in 0..400 {
+            // Of several attributes, only the busiest clients are known by each.
+            let user = words(if client == "user" { number % 90 } else { number % 15 });
+            let path = format!("/users/{user}/items");
+            let attributes = [("user", user.as_str()), ("ip", "192.0.2.1")].into_iter().collect();
+            let time = Timestamp::from_unix_millis(MONDAY + i64::from(number) * 1_000);
+            replay.request(Hit { path: Some(path.as_bytes()), ..Hit::new(time, attributes) }).unwrap();
+            // More clients than are followed.
+            let other = format!("other-{number}");
+            let attributes = [("user", other.as_str()), ("ip", "192.0.2.1")].into_iter().collect();
+            replay.request(Hit { path: Some(b"/"), ..Hit::new(time, attributes) }).unwrap();
+        }
+        let mut report = replay.report();
+        assert!(report.routes.iter().any(|route| route.route == "/users/bababa/items"));
+        report.hide_keys();
+        let routes: Vec<&str> = report.routes.iter().map(|route| route.route.as_str()).collect();
+        for route in &routes {
+            assert!(*route == "/" || route.starts_with("/users/client-"), "{client}: {route}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ use tollgate::Timestamp;
 use tollgate_policy::{Policies, PolicyKind};
 
 use super::clients::{Client, Clients, most_denied};
+use super::clients_in_routes::clients_in_routes;
 use super::example::Examples;
 use super::noter::Noter;
 use super::policy_track::CLIENT;
@@ -39,6 +40,12 @@ impl Replay {
             noter.traffic.as_mut().map(|traffic| traffic.routes.reports(noter.all.load.calendar.zone()));
         let mut report = noter.figures(decider.policies(), decider.is_comparing());
         report.routes = routes.unwrap_or_default();
+        if let Some(subjects) = noter.subjects.get(CLIENT) {
+            let busiest = report.busiest_clients.iter().map(|client| &*client.client);
+            let listed: Vec<&str> =
+                report.most_denied.iter().map(|client| &*client.client).chain(busiest).collect();
+            report.clients_in_routes = clients_in_routes(&report.routes, subjects, &listed);
+        }
         report
     }
 
@@ -109,6 +116,7 @@ impl Noter {
             timeline: all.load.timeline(),
             notes: self.notes(policies),
             client: self.options.client.clone(),
+            clients_in_routes: BTreeMap::new(),
             fingerprint: all.fingerprint,
         }
     }

@@ -16,6 +16,7 @@ mod by_class;
 mod calculable;
 mod calendar;
 mod clients;
+mod clients_in_routes;
 mod decider;
 mod denier;
 mod engine;

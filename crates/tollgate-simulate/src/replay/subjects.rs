@@ -112,7 +112,7 @@ impl Subjects {
 }
 
 /// The client as a report names it, cut if it is long. A network that is one address of IPv4 is written as that.
-fn name(identity: &Identity, request: &Attributes<'_>) -> Box<str> {
+pub(super) fn name(identity: &Identity, request: &Attributes<'_>) -> Box<str> {
     let name = identity.describe(request).unwrap_or_default();
     match (identity, name.strip_suffix("/32")) {
         (Identity::Address(..), Some(address)) if !address.contains(':') => address.into(),

@@ -1,22 +1,24 @@
 //! The result of a replay: the same figures for every form of output.
 
+mod hidden;
 mod load;
 mod read;
 mod route;
 mod share;
 mod status;
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
-use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use tollgate_policy::Identity;
 
+pub(crate) use self::hidden::hidden;
 pub use self::load::{Peak, PeakLength, PeakReport, Timeline};
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::route::{BusyClient, RouteReport, RouteSuggestion, StatusClass};
 pub use self::share::{percent, percentage, share_of_clients};
 pub use self::status::{DeniedStatus, StatusReport};
 use crate::replay::Clientless;
-use crate::shortened::is_told_by;
 use crate::{Curve, Role, code};
 
 /// The result of a replay. Times are in RFC 3339, in the zone of the report.
@@ -89,6 +91,9 @@ pub struct Report {
     /// What tells clients apart.
     #[serde(skip)]
     pub(crate) client: Identity,
+    /// The segments of routes that are values of clients, with the names of these.
+    #[serde(skip)]
+    pub(crate) clients_in_routes: BTreeMap<String, String>,
     #[serde(skip)]
     pub(crate) fingerprint: u128,
 }
@@ -336,51 +341,6 @@ impl Report {
         });
         all.chain(of_policies)
     }
-
-    /// Replaces the names of clients by digests. The same log gives the same digests, but without the log, nobody can
-    /// out a name by trying all addresses. Programs and paths that say the name are left out. Of lines that could not be read,
-    /// the shape alone is left.
-    pub fn hide_keys(&mut self) {
-        self.read.iter_mut().for_each(ReadReport::hide_lines);
-        let key = self.fingerprint;
-        let newly = self.compared.iter_mut().flat_map(|compared| {
-            compared.most_newly_denied.iter_mut().chain(&mut compared.most_newly_allowed)
-        });
-        for client in self.most_denied.iter_mut().chain(&mut self.most_denied_on_trial).chain(newly) {
-            let name = std::mem::take(&mut client.client);
-            let is_told = |attribute, text: &str| is_of(&self.client, attribute) || is_told_by(&name, text);
-            client.user_agent = client.user_agent.take().filter(|text| !is_told("user_agent", text));
-            client.path = client.path.take().filter(|text| !is_told("path", text));
-            client.client = hidden(key, &name);
-        }
-        if is_of(&self.client, "path") {
-            self.routes.iter_mut().for_each(|route| route.route = hidden(key, &route.route));
-        }
-        for client in &mut self.busiest_clients {
-            let name = std::mem::take(&mut client.client);
-            let is_told = |text: &str| is_of(&self.client, "user_agent") || is_told_by(&name, text);
-            client.user_agent = client.user_agent.take().filter(|text| !is_told(text));
-            client.client = hidden(key, &name);
-        }
-    }
-}
-
-/// Whether an attribute is a part of the identity.
-fn is_of(identity: &Identity, attribute: &str) -> bool {
-    match identity {
-        Identity::Attribute(name) | Identity::Address(name, _) => **name == *attribute,
-        Identity::All(parts) | Identity::FirstOf(parts) => parts.iter().any(|part| is_of(part, attribute)),
-        Identity::Global => false,
-        // Any attribute may be one.
-        _ => true,
-    }
-}
-
-/// Returns the digest that replaces a client's name, under the secret of its log.
-pub(crate) fn hidden(fingerprint: u128, name: &str) -> String {
-    let mut hasher = SipHasher13::new_with_key(&fingerprint.to_le_bytes());
-    std::hash::Hasher::write(&mut hasher, name.as_bytes());
-    format!("client-{:010x}", hasher.finish128().h1 >> 24)
 }
 
 impl QuotaReport {
