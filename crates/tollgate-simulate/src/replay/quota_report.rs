@@ -7,7 +7,7 @@ use super::denier::Denier;
 use super::noter::Noter;
 use super::policy_track::{CLIENT, PolicyTrack};
 use super::quota_track::QuotaTrack;
-use super::rungs::Tried;
+use super::rungs::TriedLimit;
 use super::subjects::Subjects;
 use crate::curve::Others;
 use crate::report::{QuotaReport, Spread};
@@ -86,7 +86,7 @@ impl Noter {
             total_denied: is_enforced.then_some(self.all.verdicts.denied),
             total_denied_clients: is_enforced.then_some(denied_clients.all * one_client_in),
         };
-        let tried = self.rungs.tried(number, place).map(|Tried { limit, denied, total_denied }| Point {
+        let tried = self.rungs.tried(number, place).map(|TriedLimit { limit, denied, total_denied }| Point {
             limit,
             denied: denied.0,
             denied_clients: denied.1 * one_in,

@@ -30,8 +30,8 @@ pub(super) struct Counters {
 const HEAD: usize = 3;
 const END: usize = 2;
 
-/// The binary logarithm of the slots of a new table.
-const FIRST: u32 = 6;
+/// The binary logarithm of the slots of a new table. There may be thousands, each with a few keys.
+const FIRST: u32 = 3;
 
 /// The words of a cache line.
 const LINE: usize = 8;
@@ -45,12 +45,13 @@ pub(super) struct Slot<'a> {
 }
 
 impl Counters {
-    /// Without counters so far, for so many limits of a quota.
+    /// Without counters so far, for so many limits of a quota. Memory is taken with the first key: many quotas never have
+    /// one.
     pub(super) fn new(limits: usize, opening: Option<u64>) -> Self {
         let factor = RandomState::new().hash_one(0) | 1;
         let stride = HEAD + if opening.is_some() { 2 * limits } else { limits };
         let slots = 1 << FIRST;
-        Self { words: vec![0; stride * slots], stride, slots, limits, opening, taken: 0, factor }
+        Self { words: Vec::new(), stride, slots, limits, opening, taken: 0, factor }
     }
 
     /// The memory that it takes, in words.
@@ -63,7 +64,7 @@ impl Counters {
         let digest = digest.max(1);
         let mut place = self.find(digest);
         if self.is_free(place) {
-            if (self.taken + 1) * 4 > self.slots * 3 {
+            if (self.taken + 1) * 4 > self.slots * 3 || self.words.is_empty() {
                 self.make_room(now, max_words)?;
                 place = self.find(digest);
             }

@@ -9,12 +9,12 @@ pub(super) type RungBits = u32;
 #[derive(Debug, Default)]
 pub(super) struct Denials {
     rungs: RungBits,
-    by_all: Denied,
-    by_rung: Vec<Denied>,
+    by_all: DeniedRequests,
+    by_rung: Vec<DeniedRequests>,
 }
 
 #[derive(Debug, Default)]
-struct Denied {
+struct DeniedRequests {
     requests: u64,
     clients: Bits,
 }
@@ -23,8 +23,8 @@ impl Denials {
     /// None yet, of these rungs.
     pub(super) fn of(rungs: RungBits) -> Self {
         let count = (RungBits::BITS - rungs.leading_zeros()) as usize;
-        let by_rung = std::iter::repeat_with(Denied::default).take(count).collect();
-        Self { rungs, by_all: Denied::default(), by_rung }
+        let by_rung = std::iter::repeat_with(DeniedRequests::default).take(count).collect();
+        Self { rungs, by_all: DeniedRequests::default(), by_rung }
     }
 
     /// Notes a request that these rungs deny, among others that do not count here.
@@ -43,7 +43,7 @@ impl Denials {
 
     /// How many requests of how many clients a rung denies.
     pub(super) fn of_rung(&self, rung: usize) -> Option<(u64, u64)> {
-        let Denied { requests, clients } = self.by_rung.get(rung)?;
+        let DeniedRequests { requests, clients } = self.by_rung.get(rung)?;
         let all = &self.by_all;
         Some((requests + all.requests, all.clients.count() + clients.count_without(&all.clients)))
     }
@@ -55,7 +55,7 @@ impl Denials {
     }
 }
 
-impl Denied {
+impl DeniedRequests {
     fn note(&mut self, client: Option<u32>) {
         self.requests += 1;
         client.into_iter().for_each(|client| self.clients.insert(client));

@@ -19,10 +19,12 @@ pub(super) struct Ladder {
     /// For each policy, in each role, how its quotas are counted here.
     tracks: Vec<LadderTrack>,
     counters: Vec<Counters>,
+    /// The memory that these take, in words.
+    words: usize,
     /// What all policies together deny, if they decide.
     totals: Option<Denials>,
     /// The request that is being decided on.
-    charges: Vec<Asked>,
+    charges: Vec<PendingCharge>,
     max_words: usize,
     /// Whether there was no room for its counters, so that it says nothing.
     pub(super) is_lost: bool,
@@ -57,7 +59,7 @@ pub(in super::super) struct Charge<'a> {
 }
 
 /// A charge of the request that is being decided on.
-struct Asked {
+struct PendingCharge {
     track: usize,
     place: usize,
     slot: usize,
@@ -98,8 +100,17 @@ impl Ladder {
             });
             LadderTrack { places: places.collect(), denials }
         });
-        let tracks: Vec<LadderTrack> = ladder_tracks.collect();
-        Self { rungs, tracks, counters, totals: None, charges: Vec::new(), max_words, is_lost: false }
+        let ladder_tracks: Vec<LadderTrack> = ladder_tracks.collect();
+        Self {
+            rungs,
+            tracks: ladder_tracks,
+            counters,
+            words: 0,
+            totals: None,
+            charges: Vec::new(),
+            max_words,
+            is_lost: false,
+        }
     }
 
     /// Counts also what all policies together deny.
@@ -117,12 +128,13 @@ impl Ladder {
         let Charge { track, place, digest, client, cost, state } = charge;
         let (now, cost) = (state.now(), u64::from(cost));
         let Some(end) = state.window().map(|window| window.end()) else { return self.lose() };
-        let others: usize = self.counters.iter().map(Counters::words).sum();
         let place_of = self.tracks.get(track).and_then(|track| track.places.get(place));
         let Some(Place { counters, count_denied, limits: own }) = place_of else { return };
         let Some(counters) = self.counters.get_mut(*counters) else { return };
-        let max_words = (self.max_words + counters.words()).saturating_sub(others);
+        let before = counters.words();
+        let max_words = (self.max_words + before).saturating_sub(self.words);
         let Some(found) = counters.place(digest, now, max_words) else { return self.lose() };
+        self.words = self.words - before + counters.words();
         let Some(mut slot) = counters.slot(found) else { return };
         slot.enter(now, end);
         // Cost 0 is answered as cost 1, and an overdraft as what has room if one unit has.
@@ -140,7 +152,15 @@ impl Ladder {
                 (slot.without_room(needed, iter::repeat(limit)), above)
             }
         };
-        self.charges.push(Asked { track, place, slot: found, client, cost, without_room, above_limit });
+        self.charges.push(PendingCharge {
+            track,
+            place,
+            slot: found,
+            client,
+            cost,
+            without_room,
+            above_limit,
+        });
     }
 
     /// Decides on the request whose charges have been asked for. `client` is the number of its client in figures over all
@@ -176,7 +196,7 @@ impl Ladder {
         self.totals.iter_mut().for_each(|totals| totals.note(all, client));
     }
 
-    fn note(&mut self, charges: &[Asked], denied: RungBits, client: Option<u32>) {
+    fn note(&mut self, charges: &[PendingCharge], denied: RungBits, client: Option<u32>) {
         self.totals.iter_mut().for_each(|totals| totals.note(denied, client));
         // A policy has its charges together.
         for charges in charges.chunk_by(|one, other| one.track == other.track) {
@@ -219,7 +239,9 @@ impl Ladder {
     /// The memory that its counters take, in words.
     #[cfg(test)]
     pub(super) fn words(&self) -> usize {
-        self.counters.iter().map(Counters::words).sum()
+        let words = self.counters.iter().map(Counters::words).sum();
+        assert!(self.is_lost || words == self.words, "{words} {}", self.words);
+        words
     }
 
     /// Gives up: there is no memory for more counters.

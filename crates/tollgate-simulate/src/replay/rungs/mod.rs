@@ -55,7 +55,7 @@ pub(super) struct Rungs {
 }
 
 /// What a rung denies.
-pub(super) struct Tried {
+pub(super) struct TriedLimit {
     pub(super) limit: u64,
     /// Requests and clients that its policy denies.
     pub(super) denied: (u64, u64),
@@ -64,7 +64,7 @@ pub(super) struct Tried {
 }
 
 /// A quota whose curve cannot be calculated.
-struct Uncalculated<'a> {
+struct UncalculatedQuota<'a> {
     number: usize,
     track: &'a PolicyTrack,
     place: usize,
@@ -74,13 +74,16 @@ struct Uncalculated<'a> {
 }
 
 /// Those that are not of an override.
-fn uncalculated<'a>(policies: &'a Policies, tracks: &'a Tracks) -> impl Iterator<Item = Uncalculated<'a>> {
+fn uncalculated<'a>(
+    policies: &'a Policies,
+    tracks: &'a Tracks,
+) -> impl Iterator<Item = UncalculatedQuota<'a>> {
     tracks.iter().enumerate().flat_map(move |(number, track)| {
         let policy = policies.as_slice().get(track.policy).filter(|_| !track.is_calculable);
         let quotas = track.quotas.iter().enumerate().filter(|(_, quota)| quota.of_override.is_none());
         let quotas =
             quotas.filter_map(move |(place, QuotaTrack { quota, .. })| Some((place, quota, policy?)));
-        quotas.map(move |(place, quota, policy)| Uncalculated {
+        quotas.map(move |(place, quota, policy)| UncalculatedQuota {
             number,
             track,
             place,
@@ -125,7 +128,7 @@ impl Rungs {
     /// Rungs for all quotas whose curves cannot be calculated: so many for each, and no more than there are bits in all. If
     /// there are more quotas than that, the first have one each.
     pub(super) fn new(policies: &Policies, tracks: &Tracks, options: &Options) -> Result<Self, ReplayError> {
-        let wanted: Vec<Uncalculated<'_>> =
+        let wanted: Vec<UncalculatedQuota<'_>> =
             uncalculated(policies, tracks).filter(|quota| !quota.is_stated_by_requests).collect();
         let share = (MAX_RUNGS / wanted.len().max(1)).max(1);
         let of_each = options.rungs.min(share).min(SHARES.len());
@@ -133,10 +136,10 @@ impl Rungs {
             let limits = limits(quota.quota.quota().limit(), of_each);
             limits.into_iter().map(move |limit| (quota, limit))
         });
-        let limits: Vec<(&Uncalculated<'_>, u64)> = limits.take(MAX_RUNGS).collect();
+        let limits: Vec<(&UncalculatedQuota<'_>, u64)> = limits.take(MAX_RUNGS).collect();
         let count = limits.len().max(1);
         let mut rungs = Vec::new();
-        for (Uncalculated { number, track, place, quota, .. }, limit) in limits {
+        for (UncalculatedQuota { number, track, place, quota, .. }, limit) in limits {
             let policy = policies.as_slice().get(track.policy);
             let changed = policy.is_some_and(|policy| !policy.overrides().is_empty());
             let changed = changed.then(|| with_limit(policies, track.policy, quota, limit)).transpose()?;
@@ -225,13 +228,13 @@ impl Rungs {
     }
 
     /// What the rungs of a quota deny that have decided on every request.
-    pub(super) fn tried(&self, track: usize, quota: usize) -> impl Iterator<Item = Tried> {
+    pub(super) fn tried(&self, track: usize, quota: usize) -> impl Iterator<Item = TriedLimit> {
         self.ladders.iter().filter(|ladder| !ladder.is_lost).flat_map(move |ladder| {
             let own = ladder.rungs.iter().enumerate();
             let own = own.filter(move |(_, rung)| (rung.track, rung.quota) == (track, quota));
             own.filter_map(|(place, rung)| {
                 let (denied, total_denied) = (ladder.denied(place)?, ladder.total_denied(place));
-                Some(Tried { limit: rung.limit, denied, total_denied })
+                Some(TriedLimit { limit: rung.limit, denied, total_denied })
             })
         })
     }
@@ -311,6 +314,20 @@ mod tests {
         let note = "`p3` with 3 in place of 2/1d";
         let told = |said: &&String| said.contains(note) && said.contains("There is room for 40 MiB of them");
         assert_eq!(report.notes.iter().filter(told).count(), 1, "{:?}", report.notes);
+    }
+
+    /// Tables without a key had taken all memory, so every point was missing.
+    #[test]
+    fn many_quotas_with_few_keys_leave_room() {
+        let text: String = (0..1_400)
+            .map(|number| {
+                format!("  - {{ name: q{number}, match: {{ path: /x{number} }}, key: [ip], quotas: [5/1m@first_hit] }}\n")
+            })
+            .collect();
+        let text = format!("policies:\n  - {{ name: all, key: [ip], quotas: [5/1m, 20/1h] }}\n{text}");
+        let max_clients = NonZeroUsize::new(1_000).unwrap();
+        let report = replay(&text, Options { max_clients, rungs: 12, ..Options::default() }, 500);
+        assert_eq!(points(&report)[..2], [2, 2], "{:?}", report.notes);
     }
 
     /// Those of quotas on trial are apart, so they go on.

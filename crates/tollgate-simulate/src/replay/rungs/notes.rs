@@ -16,7 +16,7 @@ pub(in super::super) fn notes(
 ) -> Vec<String> {
     let (stated, wanted): (Vec<_>, Vec<_>) =
         uncalculated(policies, tracks).partition(|quota| quota.is_stated_by_requests);
-    let is_tried = |quota: &&super::Uncalculated<'_>| {
+    let is_tried = |quota: &&super::UncalculatedQuota<'_>| {
         rungs.all().any(|rung| (rung.track, rung.quota) == (quota.number, quota.place))
     };
     let tried = wanted.iter().filter(is_tried).count();
