@@ -3,6 +3,8 @@
 //! A segment is folded by its form alone: numbers, identifiers, tokens, dates and addresses of people. This keeps most
 //! secrets in paths out of a report, but not those that look like words.
 
+use std::net::{Ipv4Addr, Ipv6Addr};
+
 /// Segments of a path that are told apart. Those behind are together.
 pub(super) const MAX_DEPTH: usize = 8;
 
@@ -67,6 +69,7 @@ fn folded(segment: &[u8]) -> &[u8] {
         Form { equals: 1.., .. } => b"{value}",
         _ if is_date(segment) => b"{date}",
         _ if is_address(segment, form) => b"{ip}",
+        _ if is_hardware_address(segment, form) || is_key(segment, form) => ID,
         _ if form.is_identifier(segment.len()) => identifier(segment),
         Form { escapes: 3.., .. } => NAME,
         _ if segment.len() > MAX_NAME || std::str::from_utf8(segment).is_err() => NAME,
@@ -79,6 +82,7 @@ fn folded(segment: &[u8]) -> &[u8] {
 struct Form {
     digits: usize,
     letters: usize,
+    capitals: usize,
     /// Letters that are digits of hexadecimal numbers, too.
     hex_letters: usize,
     others: usize,
@@ -110,6 +114,7 @@ impl Form {
             };
             row = if kind == 1 { row + 1 } else { 0 };
             form.digits_in_a_row = form.digits_in_a_row.max(row);
+            form.capitals += usize::from(kind == 3);
             form.changes += usize::from(kind != 0 && last != 0 && kind != last);
             last = kind;
             match byte {
@@ -125,6 +130,7 @@ impl Form {
                 b'%' => {
                     form.escapes += 1;
                     form.ats += usize::from(segment.get(place + 1..place + 3) == Some(b"40"));
+                    form.ats += usize::from(segment.get(place + 1..place + 5) == Some(b"2540"));
                 }
                 b'_' | b'~' => {}
                 _ => form.others += 1,
@@ -147,7 +153,12 @@ impl Form {
         if is_hex && length >= 16 {
             return true;
         }
-        let is_token = self.others == 0 && self.escapes == 0 && length >= 12;
+        let is_plain = self.others == 0 && self.escapes == 0;
+        let has_all = self.digits > 0 && self.capitals > 0 && self.capitals < self.letters;
+        if is_plain && has_all && length >= 8 && self.changes * 5 >= length * 3 && self.dots == 0 {
+            return true;
+        }
+        let is_token = is_plain && length >= 12;
         // Of random letters and digits every second follows one of another kind; of words in `camelCase` every sixth.
         is_token
             && (self.digits > 0 && self.changes * 4 >= length
@@ -173,11 +184,61 @@ fn is_date(segment: &[u8]) -> bool {
     is_date(b"0000-00-00") || is_date(b"0000-00")
 }
 
-/// Whether this is an address of IPv4.
+/// Whether this is an address of IPv4 or IPv6.
 fn is_address(segment: &[u8], form: Form) -> bool {
-    form.dots == 3
-        && form.digits + 3 == segment.len()
-        && std::str::from_utf8(segment).is_ok_and(|text| text.parse::<std::net::Ipv4Addr>().is_ok())
+    if form.dots == 3 && form.digits + 3 == segment.len() {
+        return std::str::from_utf8(segment).is_ok_and(|text| text.parse::<Ipv4Addr>().is_ok());
+    }
+    let mut buffer = [0; LONGEST_ADDRESS];
+    // At least two colons, perhaps encoded.
+    let address = if form.others + form.escapes >= 2 { with_colons(segment, &mut buffer) } else { None };
+    address.is_some_and(|address| address.trim_matches(['[', ']']).parse::<Ipv6Addr>().is_ok())
+}
+
+/// Whether this is an address of a network adapter, such as `00:1a:2b:3c:4d:5e`.
+fn is_hardware_address(segment: &[u8], form: Form) -> bool {
+    let mut buffer = [0; LONGEST_ADDRESS];
+    let is_possible = form.digits + form.hex_letters >= 12 && form.others + form.escapes + form.hyphens >= 5;
+    let Some(address) = with_colons(segment, &mut buffer).filter(|_| is_possible) else { return false };
+    let is_byte = |part: &str| part.len() == 2 && part.bytes().all(|byte| byte.is_ascii_hexdigit());
+    matches!(address.len(), 17 | 23)
+        && [':', '-'].iter().any(|separator| address.split(*separator).all(is_byte))
+}
+
+/// Bytes of an address of IPv6 with its brackets, and some more.
+const LONGEST_ADDRESS: usize = 48;
+
+/// The text with its colons decoded, if it is short.
+fn with_colons<'b>(segment: &[u8], buffer: &'b mut [u8; LONGEST_ADDRESS]) -> Option<&'b str> {
+    let (mut rest, mut length) = (segment, 0);
+    while let Some((first, behind)) = rest.split_first() {
+        let byte;
+        (byte, rest) = match rest {
+            [b'%', b'3', b'a' | b'A', behind @ ..] => (b':', behind),
+            _ => (*first, behind),
+        };
+        *buffer.get_mut(length)? = byte;
+        length += 1;
+    }
+    std::str::from_utf8(buffer.get(..length)?).ok()
+}
+
+/// Whether this is a key of a well-known form: capital letters and digits, such as `AKIAIOSFODNN7EXAMPLE`; four or more
+/// groups of as many of them; or `sk_live_...`.
+fn is_key(segment: &[u8], form: Form) -> bool {
+    if form.others + form.escapes + form.dots > 0 {
+        return false;
+    }
+    let is_of_capitals = form.capitals > 0 && form.capitals == form.letters;
+    if is_of_capitals && form.digits > 0 && form.capitals + form.digits == segment.len() {
+        return segment.len() >= 16;
+    }
+    if is_of_capitals && form.hyphens >= 3 {
+        let mut groups = segment.split(|byte| *byte == b'-').map(<[u8]>::len);
+        let first = groups.next().unwrap_or(0);
+        return first >= 4 && groups.all(|length| length == first);
+    }
+    matches!(segment, [b's' | b'p' | b'r', b'k', b'_', rest @ ..] if rest.starts_with(b"live_") || rest.starts_with(b"test_"))
 }
 
 /// `{id}`, with the extension of a well-known kind of file: images differ from pages.
@@ -234,6 +295,18 @@ mod tests {
             ("/of/alice@example.com", "/of/{email}"),
             ("/of/alice%40example.com", "/of/{email}"),
             ("/who/203.0.113.7", "/who/{ip}"),
+            ("/who/2001:db8::1", "/who/{ip}"),
+            ("/who/[2001:DB8::1]", "/who/{ip}"),
+            ("/who/2001%3Adb8%3a%3A1", "/who/{ip}"),
+            ("/of/bob%2540example.com", "/of/{email}"),
+            ("/nic/00:1a:2b:3c:4d:5e", "/nic/{id}"),
+            ("/nic/00-1A-2B-3C-4D-5E/x", "/nic/{id}/x"),
+            ("/nic/de%3Aad%3Abe%3Aef%3Aca%3Afe", "/nic/{id}"),
+            ("/key/AKIAIOSFODNN7EXAMPLE", "/key/{id}"),
+            ("/key/sk_live_abcdefghijklmnop", "/key/{id}"),
+            ("/key/rk_test_4eC39HqLyjWDarjtT1zdp7dc", "/key/{id}"),
+            ("/key/ABCD-EFGH-IJKL-MNOP", "/key/{id}"),
+            ("/watch/dQw4w9WgXcQ", "/watch/{id}"),
             ("/page;jsessionid=1A2B3C", "/page"),
             ("/set/limit=5", "/set/{value}"),
         ] {
@@ -255,6 +328,9 @@ mod tests {
             "/facade/1.2.3/2026-q4",
             "/.well-known/acme-challenge",
             "/-/utf8/mp3",
+            "/mp3Files2Go/OAuth2Token/iPhone15Pro",
+            "/COPYING/README/MAX_LENGTH_OF_NAME_2/READ-ME-FIRST",
+            "/task_live_view/sky_live_tv/a:b:c/10:30",
         ] {
             assert_eq!(fold(path), path);
         }
