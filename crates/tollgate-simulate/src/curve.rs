@@ -85,20 +85,12 @@ impl Curve {
         today: u64,
         others: Option<&Others>,
     ) -> Self {
-        let followed = windows.excess(0);
-        let of_all = |denied: u64| {
-            if one_in == 1 {
-                return denied;
-            }
-            let share = u128::from(denied) * u128::from(requests) / u128::from(followed.max(1));
-            u64::try_from(share).unwrap_or(u64::MAX)
-        };
         let total_clients = |limit| {
             let (clients, maxima) = others?.clients.as_ref()?;
             Some((clients + maxima.above(limit)).saturating_mul(one_in))
         };
         let point = |limit| {
-            let denied = of_all(windows.excess(limit));
+            let denied = denied(windows, limit, one_in, requests);
             Point {
                 limit,
                 denied,
@@ -126,6 +118,17 @@ impl Curve {
     pub fn at(&self, limit: u64) -> Option<Point> {
         self.points.iter().copied().find(|point| point.limit == limit)
     }
+}
+
+/// Requests that a limit denies, of all `requests`. If only one client in `one_in` is followed, the limit is taken to deny the
+/// same share of all as of those in the windows.
+pub(crate) fn denied(windows: &Histogram, limit: u64, one_in: u64, requests: u64) -> u64 {
+    let denied = windows.excess(limit);
+    if one_in == 1 {
+        return denied;
+    }
+    let share = u128::from(denied) * u128::from(requests) / u128::from(windows.excess(0).max(1));
+    u64::try_from(share).unwrap_or(u64::MAX)
 }
 
 /// All limits up to the one that denies nothing, and those that have a mark; if they are many, some at about equal ratios.

@@ -32,6 +32,7 @@ use self::sample::{MAX_REQUESTS, Sample, Sampled};
 use self::track::Track;
 use self::tree::Tree;
 use crate::Hit;
+use crate::curve::denied;
 use crate::replay::written;
 use crate::report::{Peak, RouteReport, RouteSuggestion, StatusClass};
 use crate::suggest::{BUDGET, Fit};
@@ -201,7 +202,7 @@ impl Track {
             window: WINDOW_WORD.to_owned(),
             budget: proven,
             fitted_clients: fit.fitted.count(),
-            denied: fit.all.windows.excess(limit),
+            denied: denied(&fit.all.windows, limit, one_client_in, self.client_requests),
             denied_clients: fit.all.maxima.above(limit) * one_client_in,
             held_out: fit.held_out,
         })
@@ -289,6 +290,25 @@ mod tests {
         assert_eq!(reports.iter().map(|report| report.requests).sum::<u64>(), 60_000);
         assert!(reports.len() <= 10_001, "{}", reports.len());
         assert!(reports.iter().any(|report| report.route == "(other paths)"));
+    }
+
+    /// One busy client among those that were followed stood for many, with more denials than there were requests.
+    #[test]
+    fn a_limit_denies_no_more_requests_than_a_route_has() {
+        for seed in 0..40_u64 {
+            let few = (0..2_000).map(|client| (client + seed * 10_000, "/often"));
+            let busy = (0..1_000).map(|_| (seed * 10_000 + 7, "/often"));
+            let mut routes = Routes::with(MAX_REQUESTS, 300);
+            for (second, (client, path)) in (0..).zip(few.chain(busy)) {
+                let now = Timestamp::from_unix_millis(second * 60);
+                let hit = Hit { path: Some(path.as_bytes()), ..Hit::new(now, Attributes::default()) };
+                let digest = u128::from(client + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
+                routes.note(&hit, now, Some(digest), false);
+            }
+            let reports = routes.reports(&TimeZone::UTC);
+            let Some(suggested) = &reports[0].suggested else { panic!("{reports:?}") };
+            assert!(suggested.denied <= 3_000, "{seed}: {suggested:?}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ use tollgate_policy::Identity;
 #[derive(Debug)]
 pub(super) struct Track {
     pub(super) requests: u64,
+    /// Those with a client.
+    pub(super) client_requests: u64,
     pub(super) denied: u64,
     /// By the first digit of the status; those without a possible one are the first.
     pub(super) statuses: [u64; 6],
@@ -26,6 +28,7 @@ impl Track {
     pub(super) fn new() -> Self {
         Self {
             requests: 0,
+            client_requests: 0,
             denied: 0,
             statuses: [0; 6],
             second: Busiest::new(1_000),
@@ -39,6 +42,7 @@ impl Track {
     /// Notes a request. Returns whether its client is one more.
     pub(super) fn note(&mut self, noted: &Noted, now: Timestamp) -> bool {
         self.requests += 1;
+        self.client_requests += u64::from(noted.client.is_some());
         self.denied += u64::from(noted.is_denied);
         let class = usize::from(noted.status / 100);
         if let Some(of_class) = self.statuses.get_mut(if class < 6 { class } else { 0 }) {
