@@ -11,8 +11,8 @@ use crate::suggest::HeldOut;
 pub struct RouteReport {
     /// The method, such as `GET`; `other` for unusual ones. `None` if the log has none.
     pub method: Option<String>,
-    /// The form of the paths, such as `/users/{id}`. The last route may be `other paths`, of those above the maximum number of
-    /// routes.
+    /// The form of the paths, such as `/users/{id}`. One route may be `(other paths)`: those above the maximum number of
+    /// routes. Requests whose path does not begin with `/` are those of `(no path)`.
     pub route: String,
     /// Requests.
     pub requests: u64,
@@ -56,7 +56,7 @@ pub struct RouteSuggestion {
     pub budget: f64,
     /// Clients by which the limit was found, in about the first 70 % of the requests' time.
     pub fitted_clients: u64,
-    /// Requests that it would deny, in the whole log.
+    /// Requests that it would deny, in the whole log; an estimate, if only some clients of the route are followed.
     pub denied: u64,
     /// Clients with a request that it would deny, in the whole log.
     pub denied_clients: u64,

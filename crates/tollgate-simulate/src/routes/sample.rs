@@ -12,8 +12,8 @@ use super::tree::{MAX_NAMES, PATHLESS, ROOT, Tree};
 /// Requests of the sample, in some 10 MB.
 pub(super) const MAX_REQUESTS: usize = 1 << 17;
 
-/// Places in its paths.
-const MAX_PLACES: usize = 1 << 18;
+/// Places in its paths, in at most some 20 MB: each has a name of up to 64 bytes, a map and an entry of another one.
+const MAX_PLACES: usize = 1 << 16;
 
 /// A name with one in so many of all requests is no value of many.
 const BUSY: u64 = 100;
