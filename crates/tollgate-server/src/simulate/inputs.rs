@@ -19,6 +19,9 @@ const LOOK: u64 = 64 << 10;
 /// The key of `--limit` if there is no `--key`: the address of the client, as for a proxy that asks a service.
 const KEY: &str = "ip";
 
+/// The keys of a policy file.
+const KEYS: [&str; 8] = ["store", "mode", "defaults", "tiers", "unmatched", "allow", "deny", "policies"];
+
 /// The policies to replay, and the logs.
 pub(super) struct Inputs<'a> {
     pub(super) policies: Policies,
@@ -131,38 +134,83 @@ impl Kind {
         Ok(Self::of_text(&begin))
     }
 
-    /// A policy file begins with one of its keys. A word and a colon alone on a line are a mistaken key.
+    /// A policy file begins with one of its keys, or with a mistaken one: a word and a colon alone on a line, before what can
+    /// be its value.
     fn of_text(begin: &[u8]) -> Self {
-        const KEYS: [&str; 8] =
-            ["store", "mode", "defaults", "tiers", "unmatched", "allow", "deny", "policies"];
-        let begin = begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin);
-        let lines = begin.split(|byte| *byte == b'\n').map(|line| String::from_utf8_lossy(line));
-        let is_said = |line: &str| !(line.is_empty() || line.starts_with(['#', '%']) || line == "---");
-        let Some(line) = lines.map(|line| line.trim_end().to_owned()).find(|line| is_said(line.trim()))
-        else {
-            return Self::Unknown("is empty");
-        };
-        // JSON is YAML, and may have its first key on the next line.
-        let text = match line.strip_prefix('{') {
-            Some("") => return Self::of_text_within(begin, &KEYS),
-            Some(rest) => rest,
-            None => line.strip_prefix("- ").unwrap_or(&line),
-        };
-        let Some((key, value)) = text.split_once(':') else { return Self::Log };
-        let key = key.trim().trim_matches(['"', '\'']);
+        let text = String::from_utf8_lossy(begin.strip_prefix(b"\xef\xbb\xbf").unwrap_or(begin));
+        let mut lines = text.lines().map(without_marks).filter(|line| !is_comment(line));
+        let Some(line) = lines.next() else { return Self::Unknown("is empty") };
+        let next = lines.next();
+        if line.starts_with('{') {
+            return Self::of_object(&text, line, next);
+        }
+        let is_listed = line.starts_with("- ");
+        let line = line.strip_prefix("- ").unwrap_or(line);
+        if let Some(key) = line.strip_prefix("? ") {
+            return if KEYS.contains(&unquoted(key)) { Self::Policies } else { Self::Log };
+        }
+        let Some((key, value)) = pair(line) else { return Self::Log };
         let is_word = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        let value = value.trim();
-        let is_mistaken = is_word && (value.is_empty() || value.starts_with('#'));
-        let is_listed = line.starts_with("- ") && key == "name";
-        if KEYS.contains(&key) || is_mistaken || is_listed { Self::Policies } else { Self::Log }
+        // No file has a key twice.
+        let is_known = KEYS.contains(&key) && next.and_then(pair).is_none_or(|(other, _)| other != key);
+        let is_key = match is_comment(value) {
+            true => is_word && next.is_none_or(|next| is_value(next) || pair(next).is_some()),
+            false => is_known || is_listed && key == "name",
+        };
+        if is_key { Self::Policies } else { Self::Log }
     }
 
-    fn of_text_within(begin: &[u8], keys: &[&str]) -> Self {
-        let text = String::from_utf8_lossy(begin);
-        let inner = text.split_once('{').map_or("", |(_, inner)| inner).trim_start();
-        let key = inner.split_once(':').map_or("", |(key, _)| key.trim().trim_matches(['"', '\'']));
-        if keys.contains(&key) { Self::Policies } else { Self::Log }
+    /// JSON is YAML, and may have its first key on the next line. Each line of a log may be an object, too.
+    fn of_object(text: &str, line: &str, next: Option<&str>) -> Self {
+        let ends_and_begins = |(line, next): (&str, &str)| line.ends_with('}') && next.starts_with('{');
+        let are_many = text.lines().zip(text.lines().skip(1)).any(ends_and_begins);
+        let is_known = match serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(text) {
+            Ok(object) => {
+                object.contains_key("policies") || object.keys().all(|key| KEYS.contains(&key.as_str()))
+            }
+            Err(_) => {
+                let begin = if line == "{" { next.unwrap_or_default() } else { line.trim_start_matches('{') };
+                KEYS.contains(&begin.split_once(':').map_or("", |(key, _)| unquoted(key)))
+            }
+        };
+        if is_known && !are_many { Self::Policies } else { Self::Log }
     }
+}
+
+/// A line of a document without what can stand before it: `---`, and the tag of a map.
+fn without_marks(line: &str) -> &str {
+    let mut line = line.trim_end();
+    for mark in ["---", "!!map"] {
+        let rest = line.strip_prefix(mark).filter(|rest| rest.is_empty() || rest.starts_with([' ', '\t']));
+        line = rest.map_or(line, str::trim_start);
+    }
+    line
+}
+
+/// Whether a line or a value is empty, a comment or a directive.
+fn is_comment(text: &str) -> bool {
+    let text = text.trim();
+    text.is_empty() || text.starts_with(['#', '%'])
+}
+
+/// The key and the value of a line. YAML demands a space between them.
+fn pair(line: &str) -> Option<(&str, &str)> {
+    let (key, value) = line.split_once(':')?;
+    let value = Some(value).filter(|value| value.is_empty() || value.starts_with([' ', '\t']))?;
+    Some((unquoted(key), value.trim())).filter(|(key, _)| !key.contains([' ', '\t', '[', '"']))
+}
+
+/// Whether the line after a key can belong to its value: it is an item of a list, or a pair that stands deeper.
+fn is_value(line: &str) -> bool {
+    let inner = line.trim_start();
+    let is_deeper = inner.len() < line.len();
+    inner == "-"
+        || inner.starts_with("- ")
+        || is_deeper && (pair(inner).is_some() || inner.starts_with(['{', '[', '&', '!', '<']))
+}
+
+fn unquoted(key: &str) -> &str {
+    key.trim().trim_matches(['"', '\''])
 }
 
 #[cfg(test)]
@@ -182,6 +230,15 @@ mod tests {
             "polices:\n  - name: a\n",
             "- name: a\n",
             "deny : { ip: [192.0.2.1] }\n",
+            "--- {policies: []}\n",
+            "--- # Limits\npolicies: []\n",
+            "!!map\npolicies: []\n",
+            "--- !!map {policies: []}\n",
+            "? policies\n: []\n",
+            "tiers:\n  gold: { limit: 5 }\npolicies:\n- name: a\n",
+            "policies:\n",
+            "{\"store\": \"redis://a\", \"policies\": []}\n",
+            "{\n\"store\": \"redis://a\",\n\"policies\": [\n{\"name\": \"a\"},\n{\"name\": \"b\"}\n]\n}\n",
         ] {
             assert_eq!(Kind::of_text(text.as_bytes()), Kind::Policies, "{text}");
         }
@@ -195,6 +252,15 @@ mod tests {
             "INFO:     127.0.0.1:54321 - \"GET / HTTP/1.1\" 200 OK\n",
             "time:2026-11-16T09:45:11Z\tip:192.0.2.1\tpath:/\n",
             "\u{1f}\u{8b}\u{8}",
+            // Their first field or heading is one that policies have, too.
+            "{\"store\":\"berlin\",\"time\":1}\n{\"store\":\"bonn\",\"time\":2}\n",
+            "{\"store\":\"berlin\",\"time\":1}\n",
+            "{\n  \"mode\": \"a\",\n  \"time\": 1\n}\n{\n  \"mode\": \"a\",\n  \"time\": 2\n}\n",
+            "requests:\n192.0.2.1 - - [16/Nov/2026:09:45:11 +0000] \"GET / HTTP/1.1\" 200 512\n",
+            "deny:\n  192.0.2.1 - - [16/Nov/2026:09:45:11 +0000] \"GET / HTTP/1.1\" 200 512\n",
+            "requests:\n{\"ip\":\"192.0.2.1\"}\n",
+            "mode:a\ttime:2026-11-16T09:45:11Z\tip:192.0.2.1\n",
+            "deny: tcp 192.0.2.1\ndeny: tcp 192.0.2.2\n",
         ] {
             assert_eq!(Kind::of_text(text.as_bytes()), Kind::Log, "{text}");
         }
