@@ -15,7 +15,7 @@ use tollgate_simulate::{Answer, Classes, Hit, Options, Replay, Report};
 const MONDAY: i64 = 1_795_392_000_000;
 
 /// A request: milliseconds since Monday, the number of its client, method, path, route, status.
-struct Asked {
+struct Visit {
     millis: i64,
     client: u32,
     method: &'static str,
@@ -25,7 +25,7 @@ struct Asked {
     status: u16,
 }
 
-fn report(requests: &[Asked]) -> Report {
+fn report(requests: &[Visit]) -> Report {
     let options = Options { routes: true, ..Options::default() };
     let mut replay = Replay::new(Policies::of([]).unwrap(), None, options).unwrap();
     let names: Vec<String> = requests.iter().map(|asked| name(asked.client)).collect();
@@ -48,7 +48,7 @@ fn name(client: u32) -> String {
 }
 
 /// A week of a shop, whose busy clients ask for much more than others.
-fn shop(seed: u64, clients: u32) -> Vec<Asked> {
+fn shop(seed: u64, clients: u32) -> Vec<Visit> {
     let mut random = fastrand::Rng::with_seed(seed);
     let mut requests = Vec::new();
     for client in 0..clients {
@@ -77,7 +77,7 @@ fn shop(seed: u64, clients: u32) -> Vec<Asked> {
                     _ => ("GET", "/".to_owned(), "/", 200),
                 };
                 let millis = start + place * random.i64(50..4_000);
-                requests.push(Asked { millis, client, method, path, route, status });
+                requests.push(Visit { millis, client, method, path, route, status });
             }
         }
     }
@@ -97,7 +97,7 @@ fn figures_of_routes_are_those_of_a_count_by_hand() {
     let requests = shop(1, 600);
     let report = report(&requests);
     assert_eq!(report.requests, requests.len() as u64);
-    let mut expected: BTreeMap<(&str, &str), Vec<&Asked>> = BTreeMap::new();
+    let mut expected: BTreeMap<(&str, &str), Vec<&Visit>> = BTreeMap::new();
     requests.iter().for_each(|asked| expected.entry((asked.method, asked.route)).or_default().push(asked));
     let found: BTreeSet<(&str, &str)> =
         report.routes.iter().map(|route| (route.method.as_deref().unwrap(), route.route.as_str())).collect();
@@ -119,7 +119,7 @@ fn figures_of_routes_are_those_of_a_count_by_hand() {
 }
 
 /// What `suggest --match` says of the requests of a route.
-fn suggestion(of_route: &[&Asked]) -> Suggestion {
+fn suggestion(of_route: &[&Visit]) -> Suggestion {
     let mut survey = Survey::new(SurveyOptions {
         identity: Identity::of_word("ip").unwrap(),
         window: "1/1m".parse().unwrap(),
@@ -145,7 +145,7 @@ fn suggestion(of_route: &[&Asked]) -> Suggestion {
 fn limits_of_routes_are_those_of_suggest_and_deny_what_they_say() {
     let mut requests = shop(3, 3_000);
     // On the last day, one client asks for much more than all before.
-    requests.extend((0..150).map(|place| Asked {
+    requests.extend((0..150).map(|place| Visit {
         millis: 6 * 86_400_000 + 3_600_000 + place * 300,
         client: 1_000_000,
         method: "GET",
@@ -157,7 +157,7 @@ fn limits_of_routes_are_those_of_suggest_and_deny_what_they_say() {
     let report = report(&requests);
     let mut with_limit = 0;
     for route in &report.routes {
-        let of_route: Vec<&Asked> = requests
+        let of_route: Vec<&Visit> = requests
             .iter()
             .filter(|asked| asked.route == route.route && Some(asked.method) == route.method.as_deref())
             .collect();

@@ -14,8 +14,8 @@ use crate::report::{Peak, PeakLength, PeakReport, Timeline};
 pub(super) struct Load {
     pub(super) calendar: Calendar,
     bars: Bars,
-    seconds: Busiest,
-    minutes: Busiest,
+    seconds: BusiestIntervals,
+    minutes: BusiestIntervals,
     /// The first request, and the last.
     span: Option<(Timestamp, Timestamp)>,
     /// The second of the last request, and its requests, which are in none of the above yet.
@@ -32,7 +32,7 @@ struct Requests {
 
 /// The busiest of some intervals: of all requests, and of those that are admitted.
 #[derive(Debug, Default)]
-struct Busiest {
+struct BusiestIntervals {
     /// The number of the interval that is still open.
     place: i64,
     open: Requests,
@@ -76,7 +76,7 @@ impl Load {
         if self.span.is_none() {
             return Vec::new();
         }
-        let report = |length, seconds: i64, busiest: &Busiest| {
+        let report = |length, seconds: i64, busiest: &BusiestIntervals| {
             let peak = |(requests, place): (u64, i64)| {
                 let start = Timestamp::from_unix_millis(place.saturating_mul(seconds * 1_000));
                 Peak { requests, start: written(start, self.calendar.zone()) }
@@ -95,8 +95,8 @@ impl Load {
         self.span = Some((now, now));
         self.second = second;
         self.bars = Bars::new(second, self.calendar.zone());
-        self.seconds = Busiest::new(second);
-        self.minutes = Busiest::new(second.div_euclid(60));
+        self.seconds = BusiestIntervals::new(second);
+        self.minutes = BusiestIntervals::new(second.div_euclid(60));
     }
 
     /// Notes the requests of the open second, and begins another one.
@@ -111,7 +111,7 @@ impl Load {
     }
 }
 
-impl Busiest {
+impl BusiestIntervals {
     fn new(place: i64) -> Self {
         Self { place, requests: (0, place), admitted: (0, place), ..Self::default() }
     }

@@ -11,7 +11,7 @@ use super::decider::{Decided, Part};
 use super::denier::Denier;
 use super::error::ReplayError;
 use super::outcome::{Clientless, Verdict, Verdicts};
-use super::policy_track::{CLIENT, Noted, Tracks};
+use super::policy_track::{CLIENT, NotedRequest, Tracks};
 use super::quota_track::Seen;
 use super::rungs::{Charge, Rungs};
 use super::subjects::{Found, Subjects, digest};
@@ -240,7 +240,7 @@ impl Noter {
         let subject = self.tracks.of(track).map_or(CLIENT, |track| track.subject);
         let client = request.number(subject);
         let (class, status) = (request.class, request.hit.status);
-        self.tracks.note_request(Noted { track, client, class, status, verdict, before });
+        self.tracks.note_request(NotedRequest { track, client, class, status, verdict, before });
     }
 
     /// The charges of quotas on trial are not in the decision, so they are determined once more.
@@ -314,7 +314,7 @@ impl Noter {
                     let client = request.clients.get(subject).copied().flatten();
                     let (number, class) = (client.and_then(|client| client.number), request.class);
                     let (status, verdict) = (request.hit.status, Verdict::Allowed);
-                    self.tracks.begin(Noted { track, client: number, class, status, verdict, before });
+                    self.tracks.begin(NotedRequest { track, client: number, class, status, verdict, before });
                     client
                 }
             };

@@ -53,7 +53,7 @@ pub(super) struct Tracks {
     /// Quotas that count the clients of figures over all policies, if they are few: most requests have one of them.
     near: Vec<(usize, usize)>,
     /// Policies whose charges were begun, with the client.
-    begun: Vec<Noted>,
+    begun: Vec<NotedRequest>,
     /// The memory for the clients of classes.
     class_bytes: usize,
     /// Admissions that quotas remember to measure bursts, and how many they may.
@@ -63,7 +63,7 @@ pub(super) struct Tracks {
 
 /// The verdict of a policy on a request.
 #[derive(Debug)]
-pub(super) struct Noted {
+pub(super) struct NotedRequest {
     pub(super) track: usize,
     pub(super) client: Option<u32>,
     /// The class of the request, counted from 1; 0 if it is in none.
@@ -184,7 +184,7 @@ impl Tracks {
     }
 
     /// Begins to note the charges of a policy for a request, which is allowed until one of them has no room.
-    pub(super) fn begin(&mut self, noted: Noted) {
+    pub(super) fn begin(&mut self, noted: NotedRequest) {
         self.begun.push(noted);
     }
 
@@ -230,8 +230,8 @@ impl Tracks {
     }
 
     /// Notes a request that a policy exempts, denies without a count, or has counted.
-    pub(super) fn note_request(&mut self, noted: Noted) {
-        let Noted { track, client, class, status, verdict, before } = noted;
+    pub(super) fn note_request(&mut self, noted: NotedRequest) {
+        let NotedRequest { track, client, class, status, verdict, before } = noted;
         let Some(track) = self.tracks.get_mut(track) else { return };
         let is_new = before.is_some_and(Verdict::is_allowed);
         track.requests += 1;

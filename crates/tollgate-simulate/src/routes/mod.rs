@@ -28,7 +28,7 @@ use tollgate::Timestamp;
 
 use self::busiest::Busiest;
 use self::method::Method;
-use self::sample::{MAX_REQUESTS, Sample, Sampled};
+use self::sample::{MAX_REQUESTS, Sample, SampledRequest};
 use self::track::Track;
 use self::tree::Tree;
 use crate::Hit;
@@ -64,7 +64,7 @@ pub(crate) struct Routes {
 
 /// What is noted of a request.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Noted {
+pub(crate) struct RouteRequest {
     /// The digest of its client's key.
     pub(crate) client: Option<u128>,
     /// Its status; 0 if the log has none.
@@ -91,7 +91,7 @@ impl Routes {
 
     /// Notes a request. Times never go back.
     pub(crate) fn note(&mut self, hit: &Hit<'_>, now: Timestamp, client: Option<u128>, is_denied: bool) {
-        let noted = Noted { client, status: hit.status.unwrap_or(0), is_denied };
+        let noted = RouteRequest { client, status: hit.status.unwrap_or(0), is_denied };
         let (is_found, method) = (!NOT_FOUND.contains(&noted.status), Method::of(hit.method));
         if let Some(sample) = &mut self.sample {
             sample.note(hit.path, is_found, method, noted, now);
@@ -110,12 +110,12 @@ impl Routes {
         let Some(sample) = self.sample.take() else { return };
         let (tree, requests) = sample.end();
         self.tree = tree;
-        for Sampled { place, method, noted, now } in requests {
+        for SampledRequest { place, method, noted, now } in requests {
             self.count(place, method, &noted, now);
         }
     }
 
-    fn count(&mut self, place: u32, method: Method, noted: &Noted, now: Timestamp) {
+    fn count(&mut self, place: u32, method: Method, noted: &RouteRequest, now: Timestamp) {
         let track = match self.tree.route(place, method) {
             Some(route) => {
                 let route = route as usize;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use tollgate::Timestamp;
 
-use super::Noted;
+use super::RouteRequest;
 use super::method::Method;
 use super::segment::{self, ID, NAME, NOT_FOUND, REST};
 use super::tree::{MAX_NAMES, PATHLESS, ROOT, Tree};
@@ -25,7 +25,7 @@ const RARE: u64 = 100;
 #[derive(Debug)]
 pub(super) struct Sample {
     places: Vec<Place>,
-    requests: Vec<Sampled>,
+    requests: Vec<SampledRequest>,
     max_requests: usize,
 }
 
@@ -40,10 +40,10 @@ struct Place {
 
 /// A request that is not counted yet.
 #[derive(Debug)]
-pub(super) struct Sampled {
+pub(super) struct SampledRequest {
     pub(super) place: u32,
     pub(super) method: Method,
-    pub(super) noted: Noted,
+    pub(super) noted: RouteRequest,
     pub(super) now: Timestamp,
 }
 
@@ -63,7 +63,7 @@ impl Sample {
         path: Option<&[u8]>,
         is_found: bool,
         method: Method,
-        noted: Noted,
+        noted: RouteRequest,
         now: Timestamp,
     ) {
         let mut place = ROOT;
@@ -77,7 +77,7 @@ impl Sample {
             }
             None => place = PATHLESS,
         }
-        self.requests.push(Sampled { place, method, noted, now });
+        self.requests.push(SampledRequest { place, method, noted, now });
     }
 
     fn pass(&mut self, place: u32, is_found: bool) {
@@ -99,7 +99,7 @@ impl Sample {
     }
 
     /// The tree of these paths, and the requests with their places in it.
-    pub(super) fn end(self) -> (Tree, impl Iterator<Item = Sampled>) {
+    pub(super) fn end(self) -> (Tree, impl Iterator<Item = SampledRequest>) {
         let Self { places, requests, .. } = self;
         let mut folding =
             Folding { targets: vec![PATHLESS; places.len()], places: &places, tree: Tree::new() };
@@ -107,7 +107,7 @@ impl Sample {
         let Folding { targets, tree, .. } = folding;
         let requests = requests.into_iter().map(move |request| {
             let place = targets.get(request.place as usize).copied().unwrap_or(PATHLESS);
-            Sampled { place, ..request }
+            SampledRequest { place, ..request }
         });
         (tree, requests)
     }

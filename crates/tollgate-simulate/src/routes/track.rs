@@ -3,7 +3,7 @@
 use tollgate::Timestamp;
 
 use super::busiest::Busiest;
-use super::{Noted, WINDOW};
+use super::{RouteRequest, WINDOW};
 use crate::replay::{Found, Subjects};
 use crate::suggest::Maxima;
 use tollgate_policy::Identity;
@@ -40,7 +40,7 @@ impl Track {
     }
 
     /// Notes a request. Returns whether its client is one more.
-    pub(super) fn note(&mut self, noted: &Noted, now: Timestamp) -> bool {
+    pub(super) fn note(&mut self, noted: &RouteRequest, now: Timestamp) -> bool {
         self.requests += 1;
         self.client_requests += u64::from(noted.client.is_some());
         self.denied += u64::from(noted.is_denied);
