@@ -4,6 +4,10 @@ use super::escape::Text;
 use super::name::Name;
 use crate::output::number::grouped;
 use crate::percent;
+use crate::shortened::narrowed;
+
+/// Characters of a program that are shown.
+const WIDE: usize = 48;
 
 /// The content of a cell.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +25,20 @@ impl Cell {
     /// A name that may be long.
     pub(super) fn name(name: &str) -> Self {
         Self { html: Name(name).to_string(), is_zero: false }
+    }
+
+    /// A name, and below it what the client calls itself.
+    pub(super) fn client(name: &str, program: Option<&str>) -> Self {
+        let mut cell = Self::name(name);
+        if let Some(program) = program.filter(|program| !program.is_empty()) {
+            cell.html += &format!("<br><span class=\"soft\">{}</span>", Name(&narrowed(program, WIDE)));
+        }
+        cell
+    }
+
+    /// A time, on one line.
+    pub(super) fn whole(text: &str) -> Self {
+        Self { html: format!("<span class=\"whole\">{}</span>", Text(text)), is_zero: false }
     }
 
     pub(super) fn number(number: u64) -> Self {
@@ -42,8 +60,11 @@ impl Cell {
         if part == 0 {
             return Self { html: percent, is_zero: true };
         }
-        // A little is seen as well.
-        let wide = (part as f64 / whole.max(1) as f64 * 100.0).clamp(1.5, 100.0);
+        let wide = part as f64 / whole.max(1) as f64 * 100.0;
+        // A bar of less than this is a speck.
+        if wide < 1.0 {
+            return Self { html: percent, is_zero: false };
+        }
         let html = format!(
             "{percent}<svg class=\"{class}\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" aria-hidden=\"true\">\
              <rect width=\"{wide:.1}\" height=\"1\"/></svg>"

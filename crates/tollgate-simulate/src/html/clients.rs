@@ -3,7 +3,7 @@
 use super::cell::Cell;
 use super::moment::moment;
 use super::table::Table;
-use super::weight;
+use super::{policies, weight};
 use crate::output::number::grouped;
 use crate::output::text::ON_TRIAL;
 use crate::report::{DeniedClient, Report};
@@ -18,25 +18,25 @@ pub(super) fn section(report: &Report) -> String {
         + &busiest(report)
 }
 
-pub(super) const fn title(report: &Report) -> &'static str {
-    if report.is_overview() { "Who asks" } else { "To whom" }
-}
-
 fn busiest(report: &Report) -> String {
     if report.busiest_clients.is_empty() {
         return String::new();
     }
-    let titles = ["client", "program", "from", "to", "requests", "share"];
-    let mut table = Table::new("Busiest clients", &titles, 4);
+    let mut titles = vec!["client", "requests", "share of all"];
+    let is_limited = !report.is_overview();
+    titles.extend(is_limited.then_some(["denied", "share denied"]).into_iter().flatten());
+    titles.extend(["from", "to"]);
+    let mut table = Table::new("Busiest clients", &titles, 1).words_at_end(2);
     for client in &report.busiest_clients {
-        table.row(&[
-            Cell::name(&client.client),
-            Cell::name(client.user_agent.as_deref().unwrap_or_default()),
-            Cell::text(moment(&client.first)),
-            Cell::text(moment(&client.last)),
+        let mut cells = vec![
+            Cell::client(&client.client, client.user_agent.as_deref()),
             Cell::number(client.requests),
             Cell::part(client.requests, report.requests),
-        ]);
+        ];
+        let denied = [Cell::number(client.denied), Cell::denied(client.denied, client.requests)];
+        cells.extend(is_limited.then_some(denied).into_iter().flatten());
+        cells.extend([&client.first, &client.last].map(|time| Cell::whole(&moment(time))));
+        table.row(&cells);
     }
     table.html()
 }
@@ -49,20 +49,18 @@ pub(super) fn client_table(
     if clients.is_empty() {
         return String::new();
     }
-    let titles =
-        ["client", "program", "first denied path", "requests", "denied", "share", "most in one window"];
-    let mut table = Table::new(caption, &titles, 3);
+    let titles = ["client", "denied", "share denied", "requests", "most in one window", "first denied path"];
+    let mut table = Table::new(caption, &titles, 1).words_at_end(1);
     for client in clients {
         let fullest = client.fullest.as_ref();
         let fullest = fullest.map(|window| format!("{} of {}", grouped(window.asked), window.quota));
         table.row(&[
-            Cell::name(&client.client),
-            Cell::name(client.user_agent.as_deref().unwrap_or_default()),
-            Cell::name(client.path.as_deref().unwrap_or_default()),
-            Cell::number(client.requests),
+            Cell::client(&client.client, client.user_agent.as_deref()),
             Cell::number(denied(client)),
             Cell::denied(denied(client), client.requests),
+            Cell::number(client.requests),
             Cell::text(fullest.unwrap_or_default()),
+            Cell::name(client.path.as_deref().unwrap_or_default()),
         ]);
     }
     table.html()
@@ -72,14 +70,27 @@ fn classes(report: &Report) -> String {
     if report.classes.is_empty() {
         return String::new();
     }
-    let titles =
-        ["policy", "class", "requests", "denied", "share", "clients", "denied clients", "share of clients"];
+    let titles = [
+        "policy",
+        "class",
+        "requests",
+        "denied",
+        "share denied",
+        "clients",
+        "denied clients",
+        "share of clients",
+    ];
     let mut table = Table::new("Classes", &titles, 2)
-        .about("A client may be in several classes, and a request in one.")
+        .about("A client may be in several classes, and a request in one. Policies that deny nothing in a class are left out.")
         .of("policies and classes", MAX_BYTES);
-    for (policy, class) in report.by_class() {
+    let all = report.classes.iter().map(|class| (Cell::text("all policies"), class));
+    let each =
+        report.policies.iter().flat_map(|policy| policy.classes.iter().map(move |class| (policy, class)));
+    let each =
+        each.filter(|(_, class)| class.denied > 0).map(|(policy, class)| (policies::title(policy), class));
+    for (policy, class) in all.chain(each) {
         let cells = [
-            Cell::name(&policy),
+            policy,
             Cell::name(&class.class),
             Cell::number(class.requests),
             Cell::number(class.denied),

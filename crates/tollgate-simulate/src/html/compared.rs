@@ -8,7 +8,7 @@ use crate::report::Report;
 
 pub(super) fn section(report: &Report) -> String {
     let Some(compared) = &report.compared else { return String::new() };
-    let mut table = Table::new("Differences", &["difference", "requests", "share", "clients"], 1);
+    let mut table = Table::new("Differences", &["difference", "requests", "share of all", "clients"], 1);
     let mut row = |name: &str, requests: u64, clients: Option<u64>| {
         let clients = clients.map(Cell::number).unwrap_or_default();
         let share = Cell::part(requests, report.requests);

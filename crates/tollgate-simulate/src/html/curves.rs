@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::ops::Range;
 
 use super::cell::Cell;
-use super::chart::Figure;
 use super::chart::panel::{Mark, Panel, Panels};
+use super::chart::{Figure, line_key};
 use super::name::Name;
 use super::quotas;
 use super::table::Table;
@@ -130,8 +130,10 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
         values: value(|point| point.denied_clients),
         totals: totals(|point| point.total_denied_clients, |point| point.denied_clients),
     };
-    let marks =
-        [Some((curve.today, "today", "today")), curve.suggested.map(|limit| (limit, "suggested", "better"))];
+    let marks = [
+        Some((curve.today, "today", "today")),
+        curve.suggested.map(|limit| (limit, "suggested", "suggested")),
+    ];
     let within = |limit: &u64| limits.first() <= Some(limit) && Some(limit) <= limits.last();
     let marks: Vec<Mark> = marks
         .into_iter()
@@ -139,6 +141,8 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
         .filter(|(limit, ..)| within(limit))
         .map(|(limit, name, class)| Mark { limit, name, class })
         .collect();
+    let has_totals = requests.totals.is_some() || clients.totals.is_some();
+    let says = says(&quota.quota, has_totals);
     let panels = Panels {
         id: &format!("curve{place}"),
         title: &title,
@@ -147,21 +151,27 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
         marks: &marks,
         unit: &unit(&quota.quota),
         has_dots: curve.basis == Basis::Tried,
+        says: &says,
         skipped: shown.start,
     };
     let caption = format!("Other limits than {title}");
     let titles = [
         "limit",
         "denied",
-        "share",
+        "share of requests",
         "denied clients",
         "share of clients",
-        "denied by all policies",
-        "clients denied by all",
-        "mark",
+        "total denied",
+        "total denied clients",
+        "remark",
     ];
     let table = table(&caption, &titles, policy, curve);
-    Figure { title: &title, about: explained(policy, curve, &marks), chart: panels.html(), table }.html()
+    let mut about = explained(policy, curve, &marks);
+    if has_totals {
+        about +=
+            &format!(" {} and {}.", line_key("line", "This limit"), line_key("all", "all policies together"));
+    }
+    Figure { title: &title, about, chart: panels.html(), table }.html()
 }
 
 /// Says where the points are from.
@@ -189,6 +199,16 @@ fn explained(policy: &PolicyReport, curve: &Curve, shown: &[Mark]) -> String {
         );
     }
     text
+}
+
+/// How a point is read out, by the columns of the table.
+fn says(quota: &str, has_totals: bool) -> String {
+    let limit = quota.split_once('/').map_or("{0}".to_owned(), |(_, per)| format!("{{0}}/{per}"));
+    let own = format!("{limit} denies {{1}} requests ({{2}}) of {{3}} clients ({{4}})");
+    match has_totals {
+        true => own + "; all policies together deny {5} requests of {6} clients",
+        false => own,
+    }
 }
 
 /// What limits count: the part of a quota after its number.

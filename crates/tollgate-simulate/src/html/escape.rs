@@ -67,6 +67,9 @@ mod tests {
     #[test]
     fn names_between_backquotes_are_code() {
         let html = Prose("Denied by `<b>` and `c`, not `d").to_string();
-        assert_eq!(html, "Denied by <code>&lt;b&gt;</code> and <code>c</code>, not `d");
+        assert_eq!(
+            html,
+            "Denied by <code><span class=\"whole\">&lt;b&gt;</span></code> and <code>c</code>, not `d"
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use super::cell::Cell;
 use super::escape::Text;
-use super::moment::clock;
+use super::moment::{clock, moment};
 use super::table::Table;
 use super::weight;
 use crate::output::number::grouped;
@@ -16,6 +16,10 @@ pub(super) fn section(report: &Report) -> String {
         return tables;
     }
     format!("<div class=\"pair\">\n{tables}</div>\n")
+}
+
+pub(super) const fn title(report: &Report) -> &'static str {
+    if report.is_overview() { "Load" } else { "Losses and load" }
 }
 
 fn statuses(report: &Report) -> String {
@@ -67,8 +71,16 @@ const fn meaning(status: u16) -> &'static str {
 }
 
 fn peaks(report: &Report) -> String {
-    if report.peaks.is_empty() || report.denied == 0 {
+    if report.peaks.is_empty() || (report.denied == 0 && !report.is_overview()) {
         return String::new();
+    }
+    if report.is_overview() {
+        let mut table = Table::new("Peak load", &["busiest", "requests", "begins"], 1);
+        for peak in &report.peaks {
+            let begins = Cell::whole(&moment(&peak.requests.start));
+            table.row(&[Cell::text(peak.length.name()), Cell::number(peak.requests.requests), begins]);
+        }
+        return table.html();
     }
     let titles = ["busiest", "all requests", "admitted", "less by"];
     let mut table = Table::new("Load at its peak", &titles, 1).about(
@@ -91,7 +103,7 @@ fn peaks(report: &Report) -> String {
             Cell::text(peak.length.name()),
             at(before, &peak.requests.start),
             at(after, &peak.admitted.start),
-            Cell::denied(before.saturating_sub(after), before),
+            Cell::part(before.saturating_sub(after), before),
         ]);
     }
     table.html()

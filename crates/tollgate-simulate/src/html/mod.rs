@@ -52,25 +52,15 @@ impl Answer {
             Text(&title)
         );
         let sections = [
-            Section::new("routes", "Routes", "What is asked for", routes::section(report)),
-            Section::new("policies", "Policies", "What each policy does", policies::section(report)),
-            Section::new(
-                "load",
-                "Losses and load",
-                "What is lost, and what load is left",
-                load::section(report),
-            ),
-            Section::new("limits", "Other limits", "What other limits would deny", curves::section(report)),
-            Section::new(
-                "changes",
-                "Changes",
-                "Compared with the policies before",
-                compared::section(report),
-            ),
-            Section::new("clients", "Clients", clients::title(report), clients::section(report)),
-            Section::new("when", "When", "When", when::section(report)),
-            Section::new("read", "Reading", "What was read", read::section(report)),
-            Section::new("caveats", "Caveats", "Caveats", caveats::section(report)),
+            Section::new("routes", "Routes", routes::section(report)),
+            Section::new("policies", "Policies", policies::section(report)),
+            Section::new("load", load::title(report), load::section(report)),
+            Section::new("limits", "Other limits", curves::section(report)),
+            Section::new("changes", "Changes", compared::section(report)),
+            Section::new("clients", "Clients", clients::section(report)),
+            Section::new("when", "When", when::section(report)),
+            Section::new("read", "What was read", read::section(report)),
+            Section::new("caveats", "Caveats", caveats::section(report)),
         ];
         opening::header(&mut page, self);
         contents(&mut page, &sections);
@@ -85,15 +75,13 @@ impl Answer {
 /// A part of the page, which is left out if it has nothing to show.
 struct Section {
     id: &'static str,
-    /// Its name in the list of contents.
-    name: &'static str,
     title: &'static str,
     html: String,
 }
 
 impl Section {
-    const fn new(id: &'static str, name: &'static str, title: &'static str, html: String) -> Self {
-        Self { id, name, title, html }
+    const fn new(id: &'static str, title: &'static str, html: String) -> Self {
+        Self { id, title, html }
     }
 
     fn write(&self, page: &mut String) {
@@ -107,8 +95,8 @@ impl Section {
 /// Links to the parts that there are.
 fn contents(page: &mut String, sections: &[Section]) {
     page.push_str("<nav aria-label=\"Parts of this page\"><ul>\n");
-    for Section { id, name, .. } in sections.iter().filter(|section| !section.html.is_empty()) {
-        let _ = writeln!(page, "<li><a href=\"#{id}\">{name}</a></li>");
+    for Section { id, title, .. } in sections.iter().filter(|section| !section.html.is_empty()) {
+        let _ = writeln!(page, "<li><a href=\"#{id}\">{title}</a></li>");
     }
     page.push_str("</ul></nav>\n");
 }

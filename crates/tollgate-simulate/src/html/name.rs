@@ -8,13 +8,16 @@ use super::escape::Text;
 /// Characters without a place to end a line, at most. Longer words end wherever the column does.
 const LONGEST_WORD: usize = 40;
 
+/// Names below this many characters are never broken.
+const SHORT: usize = 20;
+
 /// A name of a client, a path, a file or a program: lines end only after `/`, `:`, `.`, `,`, `&` and blanks. Addresses and
 /// digests stay on one line.
 pub(super) struct Name<'a>(pub(super) &'a str);
 
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if is_whole(self.0) {
+        if is_short(self.0) || is_whole(self.0) {
             return write!(f, "<span class=\"whole\">{}</span>", Text(self.0));
         }
         let (mut begin, mut length) = (0, 0);
@@ -33,6 +36,11 @@ impl fmt::Display for Name<'_> {
     }
 }
 
+/// Whether it fits into every column, and has a place at which a browser would break it.
+fn is_short(name: &str) -> bool {
+    name.len() < SHORT && name.contains(|character: char| !character.is_alphanumeric())
+}
+
 /// Whether it is an address, a network or a digest, of which a part says nothing.
 fn is_whole(name: &str) -> bool {
     let value = name.split_once('=').map_or(name, |(_, value)| value);
@@ -47,12 +55,16 @@ mod tests {
     #[test]
     fn lines_end_between_the_parts_of_a_name() {
         for (name, html) in [
-            ("/assets/note/s.js", "/assets/<wbr>note/<wbr>s.js"),
-            ("a/b/c", "a/b/<wbr>c"),
+            ("/assets/notes/old/s.js", "/assets/<wbr>notes/<wbr>old/<wbr>s.js"),
+            ("a/b/c/and/all/the/rest", "a/b/<wbr>c/and/<wbr>all/<wbr>the/<wbr>rest"),
+            ("GET /products/{id}", "<span class=\"whole\">GET /products/{id}</span>"),
+            ("search:candidate", "<span class=\"whole\">search:candidate</span>"),
+            ("big.log", "<span class=\"whole\">big.log</span>"),
+            ("login", "login"),
             ("ip=2001:db8:aaaa:bbbb::/64", "<span class=\"whole\">ip=2001:db8:aaaa:bbbb::/64</span>"),
             ("192.0.2.77", "<span class=\"whole\">192.0.2.77</span>"),
             ("client-0123456789", "<span class=\"whole\">client-0123456789</span>"),
-            ("<b>.html", "&lt;b&gt;.<wbr>html"),
+            ("<b>.html", "<span class=\"whole\">&lt;b&gt;.html</span>"),
         ] {
             assert_eq!(Name(name).to_string(), html);
         }

@@ -19,7 +19,7 @@ pub(super) fn header(page: &mut String, answer: &Answer) {
     // Writing into a string does not fail.
     let _ = writeln!(
         page,
-        "<header class=\"answer\">\n<div>\n<p class=\"kicker\">{}</p>\n<h1>{}</h1>",
+        "<header class=\"answer\">\n<p class=\"kicker\">{}</p>\n<div>\n<h1>{}</h1>",
         kicker(report),
         Prose(&first)
     );

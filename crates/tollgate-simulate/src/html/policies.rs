@@ -12,12 +12,20 @@ use crate::report::{PolicyReport, Report};
 const MAX_BYTES: usize = 70_000;
 
 pub(super) fn section(report: &Report) -> String {
-    if report.policies.is_empty() || report.requests == 0 {
+    if report.policies.is_empty() {
         return String::new();
     }
-    let titles =
-        ["policy", "key", "requests", "denied", "share", "clients", "denied clients", "share of clients"];
-    let mut table = Table::new("Policies", &titles, 2)
+    let titles = [
+        "policy",
+        "key",
+        "requests",
+        "denied",
+        "share denied",
+        "clients",
+        "denied clients",
+        "share of clients",
+    ];
+    let mut table = Table::new("What each policy does", &titles, 2)
         .about("A request counts for each policy that matches it. Trials deny nothing yet.")
         .of("policies", MAX_BYTES);
     for policy in &report.policies {

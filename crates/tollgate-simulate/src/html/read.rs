@@ -12,6 +12,9 @@ use crate::report::{ReadReport, Report};
 /// Bytes that the rows of files may take.
 const MAX_BYTES: usize = 25_000;
 
+/// Times without requests that are listed without being asked for: many are ordinary nights.
+const FEW_GAPS: usize = 3;
+
 /// Files that are listed without being asked for.
 const FEW_FILES: usize = 8;
 
@@ -31,12 +34,13 @@ pub(super) fn section(report: &Report) -> String {
         let mut table = Table::new("Times without requests", &["from", "to", "length"], 2);
         for gap in &read.gaps {
             table.row(&[
-                Cell::text(moment(&gap.from)),
-                Cell::text(moment(&gap.to)),
+                Cell::whole(&moment(&gap.from)),
+                Cell::whole(&moment(&gap.to)),
                 Cell::text(length(gap.seconds)),
             ]);
         }
-        page.push_str(&table.html());
+        let is_short = read.gaps.len() <= FEW_GAPS;
+        page.push_str(&if is_short { table.html() } else { table.folded("Times without requests") });
     }
     page
 }

@@ -17,7 +17,10 @@ pub(super) fn section(report: &Report) -> String {
 }
 
 fn routes(report: &Report) -> String {
-    let titles = ["route", "requests", "share", "clients", "4xx", "5xx", "busiest second", "busiest minute"];
+    let mut titles = vec!["route", "requests", "share of all"];
+    let is_limited = !report.is_overview();
+    titles.extend(is_limited.then_some(["denied", "share denied"]).into_iter().flatten());
+    titles.extend(["clients", "4xx", "5xx", "busiest second", "busiest minute"]);
     let mut table = Table::new("All routes", &titles, 1)
         .about("Paths of one form are one route. The busiest second and minute: the most requests in one.")
         .of("routes", MAX_BYTES);
@@ -26,16 +29,12 @@ fn routes(report: &Report) -> String {
         let busiest = [&route.busiest_second, &route.busiest_minute];
         let [second, minute] =
             busiest.map(|peak| peak.as_ref().map(|peak| Cell::number(peak.requests)).unwrap_or_default());
-        table.row(&[
-            title(route),
-            Cell::number(route.requests),
-            Cell::part(route.requests, report.requests),
-            Cell::text(clients),
-            of_class(route, "4xx"),
-            of_class(route, "5xx"),
-            second,
-            minute,
-        ]);
+        let mut cells =
+            vec![title(route), Cell::number(route.requests), Cell::part(route.requests, report.requests)];
+        let denied = [Cell::number(route.denied), Cell::denied(route.denied, route.requests)];
+        cells.extend(is_limited.then_some(denied).into_iter().flatten());
+        cells.extend([Cell::text(clients), of_class(route, "4xx"), of_class(route, "5xx"), second, minute]);
+        table.row(&cells);
     }
     table.html()
 }
@@ -50,7 +49,7 @@ fn title(route: &RouteReport) -> Cell {
 
 fn of_class(route: &RouteReport, class: &str) -> Cell {
     let requests = route.statuses.iter().find(|of_class| of_class.class == class);
-    Cell::denied(requests.map_or(0, |of_class| of_class.requests), route.requests)
+    Cell::part(requests.map_or(0, |of_class| of_class.requests), route.requests)
 }
 
 /// The limits that `suggest` would give.
@@ -63,7 +62,7 @@ fn suggestions(report: &Report) -> String {
         "limit",
         "denies at most",
         "would have denied",
-        "share",
+        "share of requests",
         "denied clients",
         "share of clients",
     ];

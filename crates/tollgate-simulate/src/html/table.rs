@@ -15,6 +15,9 @@ const MAX_BYTES: usize = 25_000;
 /// Columns that are no wider than text.
 const FEW_COLUMNS: usize = 4;
 
+/// Bytes from which on words may take several lines.
+const LONG: usize = 30;
+
 /// Rows of cells, with a caption. Wide ones scroll by themselves, also by the keyboard.
 pub(super) struct Table<'a> {
     caption: &'a str,
@@ -23,6 +26,8 @@ pub(super) struct Table<'a> {
     titles: &'a [&'a str],
     /// How many columns stand to the left.
     left: usize,
+    /// How many at the end are words as well.
+    words_at_end: usize,
     /// What the rows are, in plural.
     things: &'a str,
     max_bytes: usize,
@@ -32,7 +37,16 @@ pub(super) struct Table<'a> {
 
 impl<'a> Table<'a> {
     pub(super) const fn new(caption: &'a str, titles: &'a [&'a str], left: usize) -> Self {
-        Self { caption, about: "", titles, left, things: "rows", max_bytes: MAX_BYTES, rows: Vec::new() }
+        Self {
+            caption,
+            about: "",
+            titles,
+            left,
+            words_at_end: 0,
+            things: "rows",
+            max_bytes: MAX_BYTES,
+            rows: Vec::new(),
+        }
     }
 
     /// Explains its columns.
@@ -45,6 +59,15 @@ impl<'a> Table<'a> {
         Self { things, max_bytes, ..self }
     }
 
+    /// Says how many columns at the end stand to the left.
+    pub(super) fn words_at_end(self, words_at_end: usize) -> Self {
+        Self { words_at_end, ..self }
+    }
+
+    const fn is_left(&self, column: usize) -> bool {
+        column < self.left || column + self.words_at_end >= self.titles.len()
+    }
+
     pub(super) fn row(&mut self, cells: &[Cell]) {
         self.weighty_row(0, cells);
     }
@@ -53,7 +76,8 @@ impl<'a> Table<'a> {
     pub(super) fn weighty_row(&mut self, weight: u64, cells: &[Cell]) {
         let mut row = "<tr>".to_owned();
         for (column, Cell { html, is_zero }) in cells.iter().enumerate() {
-            let class = match column < self.left {
+            let class = match self.is_left(column) {
+                true if column > 0 && html.len() > LONG => " class=\"left long\"",
                 true => " class=\"left\"",
                 false if *is_zero => " class=\"zero\"",
                 false => "",
@@ -84,7 +108,7 @@ impl<'a> Table<'a> {
         let caption = Text(self.caption);
         let mut titles = String::new();
         for (column, title) in self.titles.iter().enumerate() {
-            let class = if column < self.left { " class=\"left\"" } else { "" };
+            let class = if self.is_left(column) { " class=\"left\"" } else { "" };
             let _ = write!(titles, "<th scope=\"col\"{class}>{}</th>", Text(title));
         }
         let listed = self.listed();

@@ -86,6 +86,11 @@ pub(super) fn figure(report: &Report) -> String {
         description: &description,
         unit: &format!("requests in {step}"),
         along: &format!("time from {day}, {}", report.zone),
+        says: if report.is_overview() {
+            "From {0}: {1} requests"
+        } else {
+            "From {0}: {1} requests, {2} denied ({3})"
+        },
         bars: &timeline.bars,
         ticks: &ticks(&times, i64::try_from(timeline.step_seconds).unwrap_or(i64::MAX)),
     };

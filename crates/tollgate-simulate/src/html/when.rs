@@ -11,7 +11,7 @@ use super::timeline::{self, DAY_OF_MONTH};
 use crate::output::number::grouped;
 use crate::report::{DayReport, Report, TimeShare};
 
-pub(super) const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
+const WEEKDAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// Bytes that the rows of days may take: enough for all that are in the chart.
 const OF_DAYS: usize = 50_000;
@@ -43,17 +43,38 @@ fn week(report: &Report) -> String {
         0 => ("Requests by hour of the week", "calm", |share| share.requests),
         _ => ("Denied requests by hour of the week", "denials", |share| share.denied),
     };
-    let values: Vec<Vec<u64>> = report.week.iter().map(|day| day.iter().map(value).collect()).collect();
+    let known = weekdays(&report.days);
+    let rows = WEEKDAYS.iter().copied().zip(&report.week).zip(known).filter(|(_, is_known)| *is_known);
+    let values: Vec<(&str, Vec<u64>)> =
+        rows.map(|((name, day), _)| (name, day.iter().map(value).collect())).collect();
+    // One square says less than the time line.
+    if values.iter().flat_map(|(_, day)| day).filter(|value| **value > 0).count() < 2 {
+        return String::new();
+    }
     let hours: Vec<String> = (0..24).map(|hour: u8| hour.to_string()).collect();
     let titles: Vec<&str> = ["day"].into_iter().chain(hours.iter().map(String::as_str)).collect();
     let mut table = Table::new(title, &titles, 1);
-    for (name, day) in WEEKDAYS.iter().zip(&values) {
+    for (name, day) in &values {
         let cells: Vec<Cell> =
             [Cell::text(name)].into_iter().chain(day.iter().map(|value| Cell::number(*value))).collect();
         table.row(&cells);
     }
-    let about = format!("The darker, the more. Hours are in {}.", Text(&report.zone));
+    let about = format!("The stronger the colour, the more. Hours are in {}.", Text(&report.zone));
     Figure { title, about, chart: heat::week("week", title, &values, shades), table }.html()
+}
+
+/// Which days of the week the log has: those that it lacks are not days without requests.
+fn weekdays(days: &[DayReport]) -> [bool; 7] {
+    let mut known = [false; 7];
+    let date = |day: Option<&DayReport>| day.and_then(|day| day.day.parse::<Date>().ok());
+    let Some((first, last)) = date(days.first()).zip(date(days.last())) else { return [true; 7] };
+    for date in first.series(jiff::Span::new().days(1)).take(7).take_while(|date| *date <= last) {
+        let place = usize::try_from(date.weekday().to_monday_zero_offset()).unwrap_or(0);
+        if let Some(known) = known.get_mut(place) {
+            *known = true;
+        }
+    }
+    known
 }
 
 fn days(report: &Report) -> String {
@@ -72,6 +93,7 @@ fn days(report: &Report) -> String {
         description: &format!("Requests of each day, and denied ones; {} on the busiest.", grouped(most)),
         unit: "requests in a day",
         along: &format!("day from {}, {}", days.first().map_or("", |day| &day.day), report.zone),
+        says: if report.is_overview() { "{0}: {1} requests" } else { "{0}: {1} requests, {2} denied ({3})" },
         bars: &shares,
         ticks: &ticks(days),
     };
@@ -90,4 +112,22 @@ fn ticks(days: &[DayReport]) -> Vec<(f64, String)> {
         day.parse::<Date>().map_or_else(|_| day.to_owned(), |day| day.strftime(DAY_OF_MONTH).to_string())
     };
     days.iter().enumerate().step_by(step).map(|(place, day)| (place as f64 + 0.5, text(&day.day))).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn day(day: &str) -> DayReport {
+        DayReport { day: day.to_owned(), requests: 1, denied: 0 }
+    }
+
+    /// The days that a log of three days lacks were shown as days without requests.
+    #[test]
+    fn days_that_the_log_lacks_are_not_in_the_week() {
+        let few = weekdays(&[day("2026-03-09"), day("2026-03-11")]);
+        assert_eq!(few, [true, true, true, false, false, false, false]);
+        assert_eq!(weekdays(&[day("2026-03-09"), day("2026-04-11")]), [true; 7]);
+        assert_eq!(weekdays(&[]), [true; 7]);
+    }
 }

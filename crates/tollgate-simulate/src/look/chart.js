@@ -14,14 +14,14 @@
   };
 
   // Points from left to right, in one picture or in several above one another.
-  const points = (pictures, places, rows, heads) => {
+  const points = (pictures, places, rows, says) => {
     const lines = pictures.map((svg) => shape(svg, "line"));
     return {
       steps: { ArrowLeft: -1, ArrowDown: -1, ArrowRight: 1, ArrowUp: 1, PageDown: -10, PageUp: 10 },
       count: places.length,
       nearest: (x) => places.reduce((best, place, at) => Math.abs(place - x) < Math.abs(places[best] - x) ? at : best, 0),
       show: (at) => lines.forEach((line) => set(line, { x1: `${places[at]}%`, x2: `${places[at]}%`, y1: 0, y2: "100%" })),
-      text: (at) => rows[at].map((cell, column) => cell && `${heads[column]} ${cell}`).filter(Boolean).join(" · "),
+      text: (at) => says.replace(/{(\d)}/g, (_, column) => rows[at][column]).replace(/(?<![\d,.])1 (request|client)s\b/g, "1 $1"),
     };
   };
 
@@ -50,10 +50,10 @@
     const heads = [...table.tHead.rows[0].cells].map((cell) => cell.textContent);
     const rows = [...table.tBodies[0].rows].map((row) => [...row.cells].map((cell) => cell.textContent));
     const pictures = [...chart.querySelectorAll(":scope > svg")];
-    const { at: places, from, start, columns } = chart.dataset;
+    const { at: places, from, says, start, columns } = chart.dataset;
     const reading = columns
       ? cells(pictures, Number(columns), rows, heads)
-      : points(pictures, places.split(" ").map(Number), rows.slice(Number(from)), heads);
+      : points(pictures, places.split(" ").map(Number), rows.slice(Number(from)), says);
     const readout = document.createElement("p");
     readout.className = "readout";
     readout.setAttribute("aria-live", "polite");

@@ -38,7 +38,7 @@ async function check(name, what) {
 }
 
 const page = await open({});
-const table = page.locator(".table", { has: page.locator("h3", { hasText: /^Policies$/ }) }).locator("table");
+const table = page.locator(".table", { has: page.locator("h3", { hasText: /^What each policy does$/ }) }).locator("table");
 if (await table.locator("tbody tr").count() > 1) {
   await check("sorting", async () => {
     const column = () => table.locator("tbody tr td:nth-child(4)").allInnerTexts();
@@ -60,13 +60,14 @@ for (const [number, figure] of figures.entries()) {
     const rows = await figure.locator("tbody tr").evaluateAll((rows) =>
       rows.map((row) => [...row.cells].map((cell) => cell.textContent)));
     const chart = figure.locator(".chart");
-    const { at, columns, from } = await chart.evaluate((chart) => ({ ...chart.dataset }));
+    const { at, columns, from, says } = await chart.evaluate((chart) => ({ ...chart.dataset }));
     const expected = (place) => {
       if (columns) {
         const [row, column] = [rows[Math.floor(place / columns)], place % columns + 1];
         return `${row[0]} ${heads[column]} h · ${row[column]}`;
       }
-      return rows[Number(from) + place].map((cell, column) => cell && `${heads[column]} ${cell}`).filter(Boolean).join(" · ");
+      const said = rows[Number(from) + place].reduce((said, cell, column) => said.replace(`{${column}}`, cell), says);
+      return said.replace(/(^|[^\d,.])1 (request|client)s\b/g, (_, before, one) => `${before}1 ${one}`);
     };
     const last = columns ? columns * rows.length - 1 : at.split(" ").length - 1;
     await figure.locator("summary").click();

@@ -28,6 +28,8 @@ pub(in crate::html) struct Bars<'a> {
     pub(in crate::html) unit: &'a str,
     /// What is written from left to right.
     pub(in crate::html) along: &'a str,
+    /// How a bar is read out, as a point of other charts.
+    pub(in crate::html) says: &'a str,
     pub(in crate::html) bars: &'a [TimeShare],
     /// Texts below bars: each at the start or the middle of one.
     pub(in crate::html) ticks: &'a [(f64, String)],
@@ -42,8 +44,12 @@ impl Bars<'_> {
         let places: Vec<String> = (0..self.bars.len())
             .map(|place| format!("{:.2}", (place as f64 + 0.5) / count * 100.0))
             .collect();
-        let mut html =
-            format!("<div class=\"{}\" data-at=\"{}\" data-from=\"0\">\n", room(longest), places.join(" "));
+        let mut html = format!(
+            "<div class=\"{}\" data-at=\"{}\" data-from=\"0\" data-says=\"{}\">\n",
+            room(longest),
+            places.join(" "),
+            Text(self.says)
+        );
         // Writing into a string does not fail.
         let _ = writeln!(html, "<p class=\"unit\">{}</p>", Text(self.unit));
         open(&mut html, self.id, "plot", HEIGHT, self.title, self.description);

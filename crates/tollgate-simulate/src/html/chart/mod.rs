@@ -38,6 +38,14 @@ pub(super) fn key(class: &str, name: &str) -> String {
     format!("<span class=\"key\">{}{name}</span>", square(class))
 }
 
+/// The name of a line in a sentence, with a piece of it.
+pub(super) fn line_key(class: &str, name: &str) -> String {
+    format!(
+        "<span class=\"key\"><svg class=\"long\" viewBox=\"0 0 24 9\" aria-hidden=\"true\"><path class=\"{class}\" d=\"M0 \
+         5h24\"/></svg>{name}</span>"
+    )
+}
+
 /// A square of a colour.
 pub(super) fn square(class: &str) -> String {
     format!(

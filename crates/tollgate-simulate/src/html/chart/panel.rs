@@ -9,6 +9,9 @@ use crate::output::number::grouped;
 
 const HEIGHT: u32 = 132;
 
+/// The height of a text with the room around it.
+const HIGH: f64 = 20.0;
+
 /// One picture.
 pub(in crate::html) struct Panel {
     /// What is counted.
@@ -38,6 +41,8 @@ pub(in crate::html) struct Panels<'a> {
     pub(in crate::html) unit: &'a str,
     /// Whether only these limits were tried, so that points between them are not known.
     pub(in crate::html) has_dots: bool,
+    /// How a point is read out, with `{0}` for the first cell of its row in the table, and so on.
+    pub(in crate::html) says: &'a str,
     /// How many rows of the table come before the first limit.
     pub(in crate::html) skipped: usize,
 }
@@ -55,11 +60,12 @@ impl Panels<'_> {
         let today = self.marks.iter().find(|mark| mark.name == "today").map(|mark| mark.limit);
         let start = self.limits.iter().position(|limit| Some(*limit) == today);
         let mut html = format!(
-            "<div class=\"{}{}\" data-at=\"{}\" data-from=\"{}\"",
+            "<div class=\"{}{}\" data-at=\"{}\" data-from=\"{}\" data-says=\"{}\"",
             room(longest),
             ["", " one", " two"].get(self.marks.len()).copied().unwrap_or_default(),
             places.join(" "),
-            self.skipped
+            self.skipped,
+            Text(self.says)
         );
         // Writing into a string does not fail.
         let _ = start.map(|start| write!(html, " data-start=\"{start}\""));
@@ -112,20 +118,27 @@ impl Panels<'_> {
                 dot(html, *place, y(*value), 3.0);
             }
         }
-        let marked: Vec<f64> = self.marks.iter().map(|mark| x(mark.limit)).collect();
-        panel.names(html, &places, &marked, upwards);
         // One limit may have both marks.
         let mut limits: Vec<u64> = self.marks.iter().map(|mark| mark.limit).collect();
         limits.dedup();
+        let mut labels = Vec::new();
         for limit in limits {
             let Some(value) = value(limit) else { continue };
-            let (anchor, gap) = if x(limit) > 0.8 { ("end", -7) } else { ("start", 7) };
             dot(html, x(limit), y(value), 4.0);
+            // Names of marks are above the picture, and lines fall: below a point, there is room to its left.
+            let is_high = y(value) < HIGH;
+            let is_taken = labels.iter().any(|(left, top): &(f64, f64)| {
+                (x(limit) - left).abs() < 0.2 && (y(value) - top).abs() < HIGH
+            });
+            let is_below = is_high || (is_taken && y(value) + HIGH < f64::from(HEIGHT));
+            let is_left = if is_below { x(limit) > 0.2 } else { x(limit) > 0.8 && value > 9 };
+            let (anchor, gap) = if is_left { ("end", -7) } else { ("start", 7) };
+            labels.push((x(limit), y(value)));
             let _ = writeln!(
                 html,
                 "<text class=\"strong\" x=\"{:.2}%\" dx=\"{gap}\" y=\"{:.1}\" text-anchor=\"{anchor}\">{}</text>",
                 x(limit) * 100.0,
-                y(value) - 6.0,
+                y(value) + if is_below { 16.0 } else { -6.0 },
                 grouped(value)
             );
         }
@@ -136,28 +149,6 @@ impl Panels<'_> {
 impl Panel {
     fn scale(&self) -> Scale {
         Scale::amounts(self.values.iter().chain(self.totals.iter().flatten()).copied())
-    }
-
-    /// Names both lines, if there are two: where they are far apart, and no mark is near.
-    fn names(&self, html: &mut String, places: &[f64], marks: &[f64], upwards: &Scale) {
-        let Some(totals) = &self.totals else { return };
-        let y = |value: u64| f64::from(HEIGHT) * (1.0 - upwards.place(value));
-        let lines = places
-            .iter()
-            .zip(totals.iter().zip(&self.values))
-            .map(|(x, (total, own))| (*x, y(*total), y(*own)));
-        let is_free = |x: f64| (0.0..0.72).contains(&x) && marks.iter().all(|mark| (mark - x).abs() > 0.12);
-        let widest =
-            lines.filter(|(x, ..)| is_free(*x)).max_by(|(_, a, b), (_, c, d)| (b - a).total_cmp(&(d - c)));
-        let Some((x, total, own)) = widest.filter(|(_, total, own)| own - total > 32.0) else { return };
-        let x = x * 100.0;
-        let _ = writeln!(
-            html,
-            "<text x=\"{x:.2}%\" dx=\"4\" y=\"{:.1}\">all policies</text>\
-             <text class=\"of-line\" x=\"{x:.2}%\" dx=\"4\" y=\"{:.1}\">this limit</text>",
-            total + 13.0,
-            own - 5.0
-        );
     }
 }
 

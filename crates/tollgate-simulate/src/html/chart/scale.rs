@@ -18,13 +18,13 @@ impl Scale {
         let most = values.clone().max().unwrap_or(0);
         let least = values.filter(|value| *value > 0).min().unwrap_or(0);
         if least.saturating_mul(200) < most {
-            let powers: Vec<u64> = powers(most).filter(|power| *power <= most).collect();
-            let ticks = [0].into_iter().chain(thinned(&powers, MOST_TICKS - 1)).collect();
-            let mut scale = Self { is_logarithmic: true, from: 0, to: most, ticks };
-            // 1 would touch 0.
-            let places: Vec<u64> =
-                scale.ticks.iter().copied().filter(|tick| *tick == 0 || scale.place(*tick) > 0.1).collect();
-            scale.ticks = places;
+            let to = steps().find(|step| *step >= most).unwrap_or(most);
+            let mut scale = Self { is_logarithmic: true, from: 0, to, ticks: Vec::new() };
+            // Neither 1 may touch 0, nor the last power the end.
+            let is_apart = |power: &u64| power.saturating_mul(5) <= to && scale.place(*power) > 0.1;
+            let powers: Vec<u64> = powers(to).filter(is_apart).collect();
+            let powers = thinned(&powers, MOST_TICKS - 2);
+            scale.ticks = [0].into_iter().chain(powers).chain([to]).collect();
             return scale;
         }
         Self::linear(most)
@@ -38,24 +38,28 @@ impl Scale {
         Self { is_logarithmic: false, from: 0, to, ticks: multiples(step, 0, to) }
     }
 
-    /// A scale of limits between two of them, which are its ends.
+    /// A scale of limits between two of them, which are its ends. Only if they are near one another, it is not logarithmic, so
+    /// that charts look the same.
     pub(in crate::html) fn limits(from: u64, to: u64) -> Self {
         let from = from.min(to);
-        if from > 0 && to / from >= 12 {
-            let round: Vec<u64> =
-                steps().take_while(|step| *step <= to).filter(|step| *step >= from).collect();
-            let tens: Vec<u64> = powers(to).filter(|power| (from..=to).contains(power)).collect();
-            let ticks = match round.len() {
-                ..=MOST_TICKS => round,
-                _ if tens.len() >= 3 => thinned(&tens, MOST_TICKS),
-                _ => thinned(&round, MOST_TICKS),
-            };
-            return Self { is_logarithmic: true, from, to, ticks };
+        if from > 0 && to / from >= 3 {
+            let mut scale = Self { is_logarithmic: true, from, to, ticks: Vec::new() };
+            let [many, .., tens] = ROUND.map(|digits| round(digits, from, to));
+            let fitting = ROUND.iter().map(|digits| round(digits, from, to)).find(|ticks| scale.fits(ticks));
+            scale.ticks =
+                fitting.unwrap_or_else(|| thinned(if tens.len() >= 3 { &tens } else { &many }, MOST_TICKS));
+            return scale;
         }
         let all = steps().take_while(|step| *step <= to.max(1)).map(|step| multiples(step, from, to));
         let fitting = all.filter(|ticks| ticks.len() <= MOST_TICKS + 1);
         let ticks = fitting.max_by_key(Vec::len).unwrap_or_else(|| vec![from, to]);
         Self { is_logarithmic: false, from, to, ticks }
+    }
+
+    /// Whether there are enough ticks, and none touches another.
+    fn fits(&self, ticks: &[u64]) -> bool {
+        let is_apart = |pair: &[u64]| matches!(pair, [a, b] if self.place(*b) - self.place(*a) > 0.11);
+        (3..=MOST_TICKS).contains(&ticks.len()) && ticks.windows(2).all(is_apart)
     }
 
     /// Returns where a value is, as a share of the length.
@@ -78,6 +82,19 @@ impl Scale {
     pub(in crate::html) const fn is_logarithmic(&self) -> bool {
         self.is_logarithmic
     }
+}
+
+/// The first digits of round numbers in tenths, from many to few.
+const ROUND: [&[u64]; 4] = [&[10, 15, 20, 30, 40, 50, 70], &[10, 20, 30, 50], &[10, 20, 50], &[10]];
+
+/// Round numbers between two others.
+fn round(digits: &[u64], from: u64, to: u64) -> Vec<u64> {
+    let tenths = powers(to).flat_map(|power| digits.iter().map(move |digit| power.saturating_mul(*digit)));
+    tenths
+        .filter(|tenths| tenths % 10 == 0)
+        .map(|tenths| tenths / 10)
+        .filter(|round| (from..=to).contains(round))
+        .collect()
 }
 
 /// 1, 2, 5, 10, 20, 50, and so on.
@@ -113,7 +130,8 @@ mod tests {
             (vec![0], vec![0, 1, 2]),
             (vec![1], vec![0, 1, 2]),
             (vec![7], vec![0, 2, 4, 6, 8]),
-            (vec![3, 40_000], vec![0, 10, 100, 1_000, 10_000]),
+            (vec![3, 40_000], vec![0, 10, 100, 1_000, 10_000, 50_000]),
+            (vec![3, 12_000], vec![0, 10, 100, 1_000, 20_000]),
         ] {
             assert_eq!(Scale::amounts(values.iter().copied()).ticks(), ticks, "{values:?}");
         }
@@ -122,11 +140,12 @@ mod tests {
     #[test]
     fn limits_have_ticks_within_what_was_tried() {
         for (from, to, ticks) in [
-            (10, 40, vec![10, 15, 20, 25, 30, 35, 40]),
+            (10, 40, vec![10, 15, 20, 30, 40]),
+            (30, 40, vec![30, 32, 34, 36, 38, 40]),
             (3, 7, vec![3, 4, 5, 6, 7]),
             (1, 30, vec![1, 2, 5, 10, 20]),
             (1, 30_000, vec![1, 10, 100, 1_000, 10_000]),
-            (5, 120, vec![5, 10, 20, 50, 100]),
+            (5, 120, vec![5, 10, 20, 30, 50, 100]),
         ] {
             let scale = Scale::limits(from, to);
             assert_eq!(scale.ticks(), ticks, "{from} to {to}");
