@@ -137,6 +137,14 @@ for (const width of [320, 390, 768, 1280, 1600]) {
   await check(`${width} pixels`, () => assert.deepEqual(seen, { wide: 0, small: 0, overlapping: [], broken: [] }));
 }
 
+// A browser repeats the head of a table on each sheet only if no control is in it.
+await check("on paper", async () => {
+  const page = await open({});
+  await page.emulateMedia({ media: "print" });
+  const shown = await page.locator("thead button").evaluateAll((all) => all.map((one) => getComputedStyle(one).display));
+  assert.deepEqual(shown.filter((display) => display !== "contents"), []);
+});
+
 // Without scripts the same is there, and nothing that does nothing.
 const plain = await open({ javaScriptEnabled: false });
 await check("without scripts", async () => {
