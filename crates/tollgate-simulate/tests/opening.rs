@@ -72,7 +72,7 @@ fn several_policies_are_named_with_their_shares() {
 fn without_a_denial_they_say_how_much_room_is_left() {
     let [what, whom, good] = opening(&LOGIN.replace("1/1m", "5/1m"), &[A, A, B, OTHER]);
     assert_eq!(what, "Of 4 requests, none would be denied.");
-    assert_eq!(whom, "They come from 3 clients, none of which would notice.");
+    assert_eq!(whom, "They come from 3 clients; none of them would be denied.");
     assert_eq!(good, "The limit that comes closest is 5/1m of `login`: a client used 2 of 5.");
 }
 
@@ -109,7 +109,7 @@ fn statuses_of_the_log_tell_lost_successes_from_attacks() {
     // The first request is admitted.
     assert_eq!(
         statuses(&[200, 401, 401]),
-        "In the log, all 2 had failed anyway (401); no success would be lost."
+        "In the log, all 2 had failed anyway (401); no successful request would be lost."
     );
     assert_eq!(statuses(&[401, 200]), "In the log, it had succeeded (200) and would be lost.");
     let mixed = "In the log, 2 of the denied requests had succeeded (200) and would be lost; 1 had failed anyway (404).";
@@ -143,12 +143,12 @@ fn gates_and_the_baseline_judge() {
         gates.collect::<Vec<_>>()
     };
     let compared =
-        "Compared with the baseline, 1 client is newly denied (2 requests newly denied, 0 allowed).";
+        "Compared with the baseline, 2 requests and 1 client are newly denied.";
     for (texts, verdict) in [
         (&["denied > 80%"][..], "The gate `denied > 80%` held."),
         (&["denied > 80%", "denied > 90%"], "All 2 gates held."),
         (&["denied > 80%", "denied > 0"], "The gate `denied > 0` failed: 60 % (3 of 5 requests)."),
-        (&["denied > 1", "denied > 0"], "2 of 2 gates failed, the first by 60 % (3 of 5 requests)."),
+        (&["denied > 1", "denied > 0"], "2 of 2 gates failed: `denied > 1` measured 60 % (3 of 5 requests)."),
     ] {
         answer.gates = gates(texts, &answer);
         let [.., good] = answer.opening();
@@ -156,6 +156,63 @@ fn gates_and_the_baseline_judge() {
     }
     let same = replayed(LOGIN, Some(LOGIN), &[A, A]).opening();
     assert!(same[2].starts_with("Compared with the baseline, nothing changes."), "{same:?}");
+}
+
+/// `no client is newly denied (1 request newly denied)` read as a contradiction.
+#[test]
+fn more_denials_of_denied_clients_are_no_contradiction() {
+    let baseline = LOGIN.replace("1/1m", "2/1m");
+    let answer = replayed(LOGIN, Some(&baseline), &[A, A, A, OTHER]);
+    let said = "Compared with the baseline, 1 request is newly denied, only of clients that were denied already.";
+    assert!(answer.opening()[2].starts_with(said), "{:?}", answer.opening());
+    let answer = replayed(&baseline, Some(LOGIN), &[A, A, A, B, B]);
+    let said = "Compared with the baseline, 2 requests and 1 client are newly allowed.";
+    assert!(answer.opening()[2].starts_with(said), "{:?}", answer.opening());
+}
+
+/// Its figures were those of a limit that nobody exceeds, and only a caveat said so.
+#[test]
+fn policies_that_count_no_request_are_in_the_answer() {
+    let dead = |names: &[&str]| {
+        let dead: String = names
+            .iter()
+            .map(|name| format!(", {{ name: {name}, match: {{ path: /logn }}, key: [ip], quotas: [1/1m] }}"))
+            .collect();
+        opening(&format!("{}{dead}]", LOGIN.trim_end_matches(']')), &[A, OTHER])[2].clone()
+    };
+    assert!(dead(&["a"]).starts_with("`a` counts no request, so check its conditions."), "{}", dead(&["a"]));
+    let two = dead(&["a", "b"]);
+    assert!(two.starts_with("`a` and `b` count no request, so check their conditions."), "{two}");
+    let three = dead(&["a", "b", "c"]);
+    assert!(three.starts_with("`a` and 2 other policies count no request, so check"), "{three}");
+}
+
+/// `all by default` read like `by default`.
+#[test]
+fn limits_without_a_file_are_named_by_themselves() {
+    let limit = "policies: [{ name: default, key: [ip], quotas: [2/1m, 9/1h] }]";
+    assert_eq!(opening(limit, &[A, A, A])[0], "Of 3 requests, 1 would be denied (33.3 %), by 2/1m and 9/1h per ip.");
+    assert_eq!(opening(limit, &[A])[0], "Of 1 request, none would be denied by 2/1m and 9/1h per ip.");
+}
+
+/// No sentence said when.
+#[test]
+fn denials_within_a_short_time_are_an_incident() {
+    let mut log = vec![OTHER; 200];
+    log.splice(100..105, [A; 5]);
+    let [_, whom, _] = opening(LOGIN, &log);
+    assert_eq!(
+        whom,
+        "They come from 1 of 2 clients, all within 4 seconds (`--from 2023-11-14T22:15:41Z --to 2023-11-14T22:15:45Z`); \
+         that one sent 5."
+    );
+    // A straggler.
+    log.splice(100..115, [A; 15]);
+    log.splice(10..12, [B; 2]);
+    let [_, whom, _] = opening(LOGIN, &log);
+    assert!(whom.contains(", 93.3 % of them within 14 seconds (`--from "), "{whom}");
+    // Denials at all times.
+    assert!(!opening(LOGIN, &[A; 200])[1].contains("within"));
 }
 
 /// Without policies, the answer is what the log holds.

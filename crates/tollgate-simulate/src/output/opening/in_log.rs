@@ -56,7 +56,7 @@ pub(super) fn in_log(denied: &[(Option<u16>, u64)]) -> Option<String> {
         [(Ending::Unknown, ..)] => {
             "The log has no status for them, so it does not show whether they were any good.".to_owned()
         }
-        [(Ending::Failed, _, words)] => format!("In the log, {subject} {words}; no success would be lost."),
+        [(Ending::Failed, _, words)] => format!("In the log, {subject} {words}; no successful request would be lost."),
         [(.., words)] => format!("In the log, {subject} {words}."),
         [(_, first, words), others @ ..] => {
             let others: Vec<String> =
@@ -90,8 +90,8 @@ mod tests {
                 &[(Some(200), 353), (Some(404), 38)][..],
                 "353 of the denied requests had succeeded (200) and would be lost; 38 had failed anyway (404).",
             ),
-            (&[(Some(401), 30)], "all 30 had failed anyway (401); no success would be lost."),
-            (&[(Some(401), 1)], "it had failed anyway (401); no success would be lost."),
+            (&[(Some(401), 30)], "all 30 had failed anyway (401); no successful request would be lost."),
+            (&[(Some(401), 1)], "it had failed anyway (401); no successful request would be lost."),
             (
                 &[(Some(101), 1), (Some(200), 4), (Some(302), 5)],
                 "all 10 had succeeded (1xx, 2xx and 3xx) and would be lost.",

@@ -1,7 +1,7 @@
 //! Whether the denials are good: by gates, by the policies before, and by what the log says of the denied requests.
 
 use super::in_log::in_log;
-use super::{busiest_trial, denials_of_trial};
+use super::{NAMED, busiest_trial, denials_of_trial, listed};
 use crate::output::number::{about, counted, grouped};
 use crate::report::{Compared, QuotaReport, Report};
 use crate::{Answer, GateResult, Held, Role, code};
@@ -10,6 +10,7 @@ pub(super) fn judgement(answer: &Answer) -> String {
     let report = &answer.report;
     let mut parts = Vec::new();
     parts.extend(gates(&answer.gates));
+    parts.extend(dead(report));
     parts.extend(report.compared.as_ref().map(|compared| compared_with_baseline(report, compared)));
     let trial = busiest_trial(report);
     match (report.denied, trial) {
@@ -37,10 +38,28 @@ fn gates(gates: &[GateResult]) -> Option<String> {
         (Held::Held, 1) => format!("The gate {gate} held."),
         (Held::Held, _) => format!("All {all} gates held."),
         (Held::Failed, 1) => format!("The gate {gate} failed: {measured}."),
-        (Held::Failed, _) => format!("{count} of {all} gates failed, the first by {measured}."),
+        (Held::Failed, _) => format!("{count} of {all} gates failed: {gate} measured {measured}."),
         (Held::NoAnswer, 1) => format!("The gate {gate} has no answer: {measured}."),
         (Held::NoAnswer, _) => format!("{count} of {all} gates have no answer."),
     })
+}
+
+/// Policies that no request meets: their figures look like those of a limit that nobody exceeds.
+fn dead(report: &Report) -> Option<String> {
+    let dead = report.policies.iter().filter(|policy| {
+        policy.requests == 0 && policy.role != Role::Candidate && !policy.quotas.is_empty()
+    });
+    let names: Vec<String> = dead.map(|policy| code(&policy.title())).collect();
+    match &*names {
+        [] => None,
+        [one] => Some(format!("{one} counts no request, so check its conditions.")),
+        [..] if names.len() <= NAMED => {
+            Some(format!("{} count no request, so check their conditions.", listed(&names)))
+        }
+        [first, others @ ..] => {
+            Some(format!("{first} and {} other policies count no request, so check their conditions.", others.len()))
+        }
+    }
 }
 
 fn compared_with_baseline(report: &Report, compared: &Compared) -> String {
@@ -49,19 +68,27 @@ fn compared_with_baseline(report: &Report, compared: &Compared) -> String {
     if (newly_denied, newly_allowed) == (0, 0) {
         return "Compared with the baseline, nothing changes.".to_owned();
     }
-    let denied = match newly_denied_clients {
-        0 => "no client is newly denied".to_owned(),
-        1 => format!("{about}1 client is newly denied"),
-        clients => format!("{about}{} are newly denied", counted(clients, "client")),
-    };
-    let allowed = match newly_allowed_clients {
+    let and_clients = |clients| match clients {
         0 => String::new(),
-        1 => format!(" and {about}1 no longer is"),
-        clients => format!(" and {about}{} no longer are", grouped(clients)),
+        _ => format!(" and {about}{}", counted(clients, "client")),
     };
-    let requests =
-        format!("{} newly denied, {} allowed", counted(newly_denied, "request"), grouped(newly_allowed));
-    format!("Compared with the baseline, {denied}{allowed} ({requests}).")
+    let changed = |requests: u64, clients: u64, how: &str| {
+        let are = if requests == 1 && clients == 0 { "is" } else { "are" };
+        format!("{}{} {are} newly {how}", counted(requests, "request"), and_clients(clients))
+    };
+    let mut parts = Vec::new();
+    if newly_denied > 0 {
+        let mut denied = changed(newly_denied, newly_denied_clients, "denied");
+        let is_known = report.one_client_in == 1 && report.clientless.newly_denied == 0;
+        if newly_denied_clients == 0 && is_known {
+            denied += ", only of clients that were denied already";
+        }
+        parts.push(denied);
+    }
+    if newly_allowed > 0 {
+        parts.push(changed(newly_allowed, newly_allowed_clients, "allowed"));
+    }
+    format!("Compared with the baseline, {}.", parts.join("; "))
 }
 
 /// How much room the limits leave, if they deny nothing.

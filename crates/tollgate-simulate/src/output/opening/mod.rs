@@ -1,18 +1,23 @@
 //! The answer in three sentences: what would be denied, to whom, and whether that is good.
 
 mod in_log;
+mod incident;
 mod judgement;
 mod overview;
 
+use self::incident::incident;
 use self::judgement::judgement;
 use self::overview::overview;
 use super::number::{about, counted, grouped};
 use super::{Answer, code};
-use crate::report::{PolicyReport, Report};
+use crate::report::{PolicyReport, QuotaReport, Report};
 use crate::{Role, percent};
 
 /// Policies that the first sentence names.
 const NAMED: usize = 2;
+
+/// The policy of `--limit`.
+const UNNAMED: &str = "default";
 
 /// Clients from which on their share is said: that of fewer is seen at once.
 const MANY: u64 = 100;
@@ -66,7 +71,7 @@ fn what_is_denied(report: &Report) -> String {
     let mut text = format!("Of {}{sample}, ", counted(requests, "request"));
     text += &match denied {
         0 if is_only_on_trial(report) => "none would be denied: every policy is on trial".to_owned(),
-        0 => "none would be denied".to_owned(),
+        0 => format!("none would be denied{}", by_limit(report)),
         _ => {
             format!("{} would be denied ({}){}", grouped(denied), percent(denied, requests), by_what(report))
         }
@@ -86,7 +91,9 @@ fn by_what(report: &Report) -> String {
     let unmatched = report.denied.saturating_sub(by_policies);
     if let ([policy], 0) = (&*policies, unmatched) {
         let all = if report.denied > 1 { "all " } else { "" };
-        return format!(", {all}by {}", code(&policy.title()));
+        let by = by_limit(report);
+        let by = if by.is_empty() { format!(" by {}", code(&policy.title())) } else { by };
+        return format!(", {all}{}", by.trim_start());
     }
     let one = |policy: &&PolicyReport| format!("{} by {}", grouped(policy.denied), code(&policy.title()));
     let mut parts: Vec<String> = policies.iter().take(NAMED).map(one).collect();
@@ -100,6 +107,17 @@ fn by_what(report: &Report) -> String {
     format!(": {}", listed(&parts))
 }
 
+/// The limits themselves, with their key, if they were given without a file: nobody has chosen the policy's name.
+fn by_limit(report: &Report) -> String {
+    match &*report.policies {
+        [policy] if policy.policy == UNNAMED && policy.role == Role::Enforced => {
+            let quotas: Vec<String> = policy.quotas.iter().map(QuotaReport::title).collect();
+            format!(" by {} per {}", listed(&quotas), policy.key)
+        }
+        _ => String::new(),
+    }
+}
+
 fn counted_policies(policies: usize) -> String {
     if policies == 1 { "another policy".to_owned() } else { format!("{policies} other policies") }
 }
@@ -111,7 +129,7 @@ fn to_whom(report: &Report) -> String {
         return match clients {
             0 => String::new(),
             1 => format!("They come from {about}1 client."),
-            _ => format!("They come from {about}{}, none of which would notice.", counted(clients, "client")),
+            _ => format!("They come from {about}{}; none of them would be denied.", counted(clients, "client")),
         };
     }
     let (they, come) = if denied == 1 { ("It", "comes") } else { ("They", "come") };
@@ -132,8 +150,9 @@ fn to_whom(report: &Report) -> String {
     };
     let clients = counted(clients, "client");
     format!(
-        "{they} {come} from {about}{} of {about}{clients}{share}{}.",
+        "{they} {come} from {about}{} of {about}{clients}{share}{}{}.",
         grouped(denied_clients),
+        incident(report).unwrap_or_default(),
         most(report)
     )
 }
