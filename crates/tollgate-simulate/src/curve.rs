@@ -15,7 +15,7 @@ pub struct Curve {
     /// The origin of the points.
     pub basis: Basis,
     /// The limit of the quota.
-    pub today: u64,
+    pub replayed: u64,
     /// In the order of their limits.
     pub points: Vec<Point>,
     /// The limit at which the curve bends most, on logarithmic axes: a visual mark, not a recommendation.
@@ -82,7 +82,7 @@ impl Curve {
         maxima: &Histogram,
         one_in: u64,
         requests: u64,
-        today: u64,
+        replayed: u64,
         others: Option<&Others>,
     ) -> Self {
         let total_clients = |limit| {
@@ -101,16 +101,16 @@ impl Curve {
         };
         let suggested_budget = bound::provable(maxima.count(), bound::BUDGET);
         let suggested = suggested_budget.and_then(|budget| bound::suggested(maxima, budget)).map(rounded_up);
-        let marked = [Some(today).filter(|today| *today > 0), suggested];
+        let marked = [Some(replayed).filter(|replayed| *replayed > 0), suggested];
         let limits = limits(maxima.max().unwrap_or(0), marked.into_iter().flatten());
         let points: Vec<Point> = limits.into_iter().map(point).collect();
-        Self { basis: Basis::Calculated, today, knee: knee(&points), points, suggested, suggested_budget }
+        Self { basis: Basis::Calculated, replayed, knee: knee(&points), points, suggested, suggested_budget }
     }
 
     /// A curve of points that the engine found, in any order.
-    pub(crate) fn tried(mut points: Vec<Point>, today: u64) -> Self {
+    pub(crate) fn tried(mut points: Vec<Point>, replayed: u64) -> Self {
         points.sort_unstable_by_key(|point| point.limit);
-        Self { basis: Basis::Tried, today, points, knee: None, suggested: None, suggested_budget: None }
+        Self { basis: Basis::Tried, replayed, points, knee: None, suggested: None, suggested_budget: None }
     }
 
     /// Returns the denials of this limit, if the curve has a point there.

@@ -32,6 +32,10 @@ impl Decimal {
         Some(Self { units: number(whole)?.checked_mul(ONE)?.checked_add(decimals)? })
     }
 
+    pub(crate) const fn is_whole(self) -> bool {
+        self.units.is_multiple_of(ONE)
+    }
+
     /// Compares a count with this number.
     pub(crate) fn order_of(self, count: u64) -> Ordering {
         (u128::from(count) * ONE).cmp(&self.units)

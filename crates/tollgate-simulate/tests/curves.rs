@@ -1,4 +1,4 @@
-//! What other limits would deny: today's point, estimates, and what is not tried.
+//! What other limits would deny: replayed's point, estimates, and what is not tried.
 
 #![allow(clippy::unwrap_used, reason = "this is a test")]
 
@@ -27,7 +27,7 @@ fn replay(text: &str, options: Options, requests: &[(i64, &str, Option<&str>)]) 
     replay.report()
 }
 
-/// Requests that lack the key were part of today's point, and of no other: raising the limit seemed to help them.
+/// Requests that lack the key were part of replayed's point, and of no other: raising the limit seemed to help them.
 #[test]
 fn denials_for_a_missing_key_are_no_part_of_a_curve() {
     let text = "policies:

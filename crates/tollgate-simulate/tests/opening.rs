@@ -142,8 +142,7 @@ fn gates_and_the_baseline_judge() {
         let gates = gates.iter().map(|gate| gate.parse::<Gate>().unwrap().check(&answer.report, 1).unwrap());
         gates.collect::<Vec<_>>()
     };
-    let compared =
-        "Compared with the baseline, 2 requests and 1 client are newly denied.";
+    let compared = "Compared with the baseline, 2 requests and 1 client are newly denied.";
     for (texts, verdict) in [
         (&["denied > 80%"][..], "The gate `denied > 80%` held."),
         (&["denied > 80%", "denied > 90%"], "All 2 gates held."),
@@ -163,7 +162,8 @@ fn gates_and_the_baseline_judge() {
 fn more_denials_of_denied_clients_are_no_contradiction() {
     let baseline = LOGIN.replace("1/1m", "2/1m");
     let answer = replayed(LOGIN, Some(&baseline), &[A, A, A, OTHER]);
-    let said = "Compared with the baseline, 1 request is newly denied, only of clients that were denied already.";
+    let said =
+        "Compared with the baseline, 1 request is newly denied, only of clients that were denied already.";
     assert!(answer.opening()[2].starts_with(said), "{:?}", answer.opening());
     let answer = replayed(&baseline, Some(LOGIN), &[A, A, A, B, B]);
     let said = "Compared with the baseline, 2 requests and 1 client are newly allowed.";
@@ -191,7 +191,10 @@ fn policies_that_count_no_request_are_in_the_answer() {
 #[test]
 fn limits_without_a_file_are_named_by_themselves() {
     let limit = "policies: [{ name: default, key: [ip], quotas: [2/1m, 9/1h] }]";
-    assert_eq!(opening(limit, &[A, A, A])[0], "Of 3 requests, 1 would be denied (33.3 %), by 2/1m and 9/1h per ip.");
+    assert_eq!(
+        opening(limit, &[A, A, A])[0],
+        "Of 3 requests, 1 would be denied (33.3 %), by 2/1m and 9/1h per ip."
+    );
     assert_eq!(opening(limit, &[A])[0], "Of 1 request, none would be denied by 2/1m and 9/1h per ip.");
 }
 

@@ -202,9 +202,9 @@ fn the_marks_of_curves_are_explained_wherever_they_are_printed() {
     let curves = answer.report.policies.iter().flat_map(|policy| &policy.quotas).count();
     // A terminal shows all curves below each other.
     for (text, times) in [(answer.to_string(), 1), (answer.markdown(), curves)] {
-        let words = "today is the limit in the replayed policies";
+        let words = "replayed is the limit in the policies";
         assert_eq!(text.matches(words).count(), times, "{text}");
     }
     let page = answer.html();
-    assert_eq!(page.matches("<b>today</b> is the limit in the replayed policies").count(), 1, "{page}");
+    assert_eq!(page.matches("<b>replayed</b> is the limit in the policies").count(), 1, "{page}");
 }

@@ -173,24 +173,24 @@ fn check(
             let under = replay(&written(&changed), requests, 0, max_clients);
             totals.0 += usize::from(point.total_denied.is_some());
             totals.1 += usize::from(point.total_denied_clients.is_some());
-            let today = under.policies[place_of_role].quotas[place].curve.at(point.limit).unwrap();
-            is_of(point, curve, of_role.role, &under, today)?;
+            let replayed = under.policies[place_of_role].quotas[place].curve.at(point.limit).unwrap();
+            is_of(point, curve, of_role.role, &under, replayed)?;
         }
     }
     Ok(totals)
 }
 
-/// The point is today's of a file with its limit.
+/// The point is replayed's of a file with its limit.
 fn is_of(
     point: &Point,
     curve: &Curve,
     role: Role,
     under: &Report,
-    today: Point,
+    replayed: Point,
 ) -> Result<(), TestCaseError> {
     let is_sample = under.one_client_in > 1 || under.policies.iter().any(|policy| policy.one_client_in > 1);
     if curve.basis == Basis::Tried || !is_sample {
-        prop_assert_eq!(point.denied, today.denied, "{:?} of {:?}", point, curve);
+        prop_assert_eq!(point.denied, replayed.denied, "{:?} of {:?}", point, curve);
         prop_assert!(
             point.total_denied.is_none_or(|total| total == under.denied),
             "{:?} {}",
@@ -198,7 +198,7 @@ fn is_of(
             under.denied
         );
     }
-    prop_assert_eq!(point.denied_clients, today.denied_clients, "{:?} of {:?}", point, curve);
+    prop_assert_eq!(point.denied_clients, replayed.denied_clients, "{:?} of {:?}", point, curve);
     if let Some(clients) = point.total_denied_clients {
         prop_assert_eq!(clients, under.denied_clients, "{:?} of {:?}", point, curve);
     }
@@ -307,10 +307,10 @@ fn a_row_for_another_limit_has_the_denials_of_all_policies() {
     let under = replay(&text(100), &requests, 0, 1_000);
     assert_eq!((point.denied, point.total_denied), (0, Some(under.denied)));
     assert!(under.denied > 0 && point.total_denied_clients == Some(under.denied_clients));
-    let today = curve.at(20).unwrap();
+    let replayed = curve.at(20).unwrap();
     assert_eq!(
-        (today.total_denied, today.total_denied_clients),
+        (replayed.total_denied, replayed.total_denied_clients),
         (Some(report.denied), Some(report.denied_clients))
     );
-    assert!(today.denied > 0 && today.total_denied > Some(today.denied));
+    assert!(replayed.denied > 0 && replayed.total_denied > Some(replayed.denied));
 }

@@ -38,7 +38,7 @@ pub use self::store::{
 };
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
-pub use self::value::{Limits, Server};
+pub use self::value::{Limits, Moment, Server};
 use crate::exit_status;
 use crate::http::Dialect;
 

@@ -22,6 +22,9 @@ const KEY: &str = "ip";
 /// The keys of a policy file.
 const KEYS: [&str; 8] = ["store", "mode", "defaults", "tiers", "unmatched", "allow", "deny", "policies"];
 
+const SECOND: &str =
+    "it is a policy file, and only one is replayed; to compare with another, name it as --baseline";
+
 /// The policies to replay, and the logs.
 pub(super) struct Inputs<'a> {
     pub(super) policies: Policies,
@@ -44,13 +47,11 @@ impl<'a> Inputs<'a> {
     pub(super) fn of(args: &'a SimulateArgs) -> Result<Self, Failure> {
         let paths = &args.paths;
         if let Some(config) = &args.config {
+            no_policies(paths, SECOND)?;
             return Self::from_file(config, paths);
         }
         if !args.limits.is_empty() {
-            no_policies(
-                paths,
-                "it is a policy file, and --limit stands in place of one; leave out one of both",
-            )?;
+            no_policies(paths, "it is a policy file, and --limit stands in place of one; leave one out")?;
             return Self::from_flags(args);
         }
         let Some((first, logs)) = paths.split_first() else { return Self::without_policies(paths) };
@@ -59,7 +60,10 @@ impl<'a> Inputs<'a> {
             Kind::Policies if logs.is_empty() => {
                 Err(Failure::usage(anyhow!("{shown} holds policies; name a log after it")))
             }
-            Kind::Policies => Self::from_file(Path::new(first), logs),
+            Kind::Policies => {
+                no_policies(logs, SECOND)?;
+                Self::from_file(Path::new(first), logs)
+            }
             Kind::Unknown(why) if !logs.is_empty() => Err(Failure::usage(anyhow!(
                 "{shown} {why}, so it may be a policy file or a log: write `--config {shown}` for policies, or name another log \
                  first"
@@ -90,7 +94,7 @@ impl<'a> Inputs<'a> {
 }
 
 /// An error if one of the arguments is a policy file. Folders may hold logs and policies.
-fn no_policies(arguments: &[std::ffi::OsString], why: &str) -> Result<(), Failure> {
+pub(super) fn no_policies(arguments: &[std::ffi::OsString], why: &str) -> Result<(), Failure> {
     let is_file = |path: &&std::ffi::OsString| Path::new(path).is_file() && Kind::of(path) == Kind::Policies;
     match arguments.iter().find(is_file) {
         Some(path) => Err(Failure::usage(anyhow!("{}: {why}", Path::new(path).display()))),

@@ -4,19 +4,23 @@ use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::mem;
 
-use jiff::tz::TimeZone;
+use jiff::tz::{Disambiguation, TimeZone};
 use tollgate::Timestamp;
 use tollgate_logs::{
     Attribute, Batch, Error as LogError, Field, Gaps, Order, Reader, Request, Source as LogSource, Summary,
 };
-use tollgate_policy::Attributes;
+use tollgate_policy::{Attributes, Hint};
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
 use super::clients::{SeenClients, needs_client, note_of_others};
 use super::failure::Failure;
 use super::progress::ProgressLine;
 use super::read_report::{read_report, written};
-use crate::args::LogArgs;
+use crate::args::{LogArgs, Moment};
+
+/// The attributes that need no flag.
+const KNOWN: [&str; 10] =
+    ["ip", "method", "path", "query", "host", "user", "user_agent", "referer", "status", "bytes"];
 
 /// The requests of logs, with the wanted attributes.
 pub(super) struct Requests {
@@ -69,7 +73,10 @@ impl Requests {
         others: &BTreeSet<String>,
         shown: &[Field],
     ) -> Result<Self, Failure> {
-        if args.from.zip(args.to).is_some_and(|(from, to)| from >= to) {
+        // Of an hour that the clock repeats, all is replayed.
+        let from = bound("--from", args.from, args.tz.as_ref(), Disambiguation::Earlier)?;
+        let to = bound("--to", args.to, args.tz.as_ref(), Disambiguation::Later)?;
+        if from.zip(to).is_some_and(|(from, to)| from >= to) {
             return Err(Failure::usage(anyhow::anyhow!("--from is not before --to")));
         }
         let wanted = |name: &String, is_decisive| Wanted {
@@ -111,8 +118,8 @@ impl Requests {
             reader,
             seen: vec![false; wanted.len()],
             wanted,
-            from: args.from,
-            to: args.to,
+            from,
+            to,
             sample_rate: args.sample_rate,
             estimate: args.estimate,
             show_keys: args.show_keys,
@@ -317,14 +324,34 @@ impl Requests {
                 Source::Attribute(_) => {
                     format!("No request in the logs has {} in the place that --attr names.", code(name))
                 }
-                _ => format!(
-                    "No request in the logs has {}, which is used here. Use {} to name its place in the log.",
-                    code(name),
-                    code(&format!("--attr {name}=SOURCE"))
-                ),
+                _ => {
+                    let advice = match Hint::new(name, &KNOWN).meant() {
+                        Some(meant) => format!(": did you mean {}?", code(meant)),
+                        None => format!(
+                            ". Use {} to name its place in the log.",
+                            code(&format!("--attr {name}=SOURCE"))
+                        ),
+                    };
+                    format!("No request in the logs has {}, which is used here{advice}", code(name))
+                }
             });
         }
     }
+}
+
+/// The time of a flag.
+fn bound(
+    flag: &str,
+    moment: Option<Moment>,
+    zone: Option<&TimeZone>,
+    disambiguation: Disambiguation,
+) -> Result<Option<Timestamp>, Failure> {
+    let time = moment.map(|moment| moment.time(zone, disambiguation)).transpose();
+    time.map_err(|utc| {
+        Failure::usage(anyhow::anyhow!(
+            "{flag}: the time has no zone; write {utc} for UTC, or name its zone with --tz"
+        ))
+    })
 }
 
 /// Prints how many lines were left out and why, with some of them.

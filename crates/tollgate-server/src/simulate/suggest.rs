@@ -9,6 +9,7 @@ use tollgate_simulate::Classes;
 use tollgate_simulate::suggest::{Survey, SurveyOptions};
 
 use super::failure::Failure;
+use super::inputs::no_policies;
 use super::requests::Requests;
 use crate::args::SuggestArgs;
 use crate::exit_status::{NO_DECISION, SUCCESS};
@@ -22,6 +23,7 @@ const COUNTED: &str = "counted";
 ///
 /// If the arguments are wrong, or the logs cannot be read.
 pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
+    no_policies(&args.logs, "it is a policy file, and `suggest` reads only logs")?;
     let parts = args.key.iter().map(|name| {
         Identity::of_word(name)
             .ok_or_else(|| Failure::usage(anyhow::anyhow!("--key: no attribute can be named `{name}`")))

@@ -77,6 +77,49 @@ fn a_policy_file_behind_the_logs_is_said_to_be_there() {
     assert_eq!(error, expected, "no line of the log is shown");
 }
 
+/// The error was that no log format fits the policies.
+#[test]
+fn a_second_policy_file_is_no_log() {
+    let folder = Folder::new();
+    fs::copy(folder.path("policies.yaml"), folder.path("old.yaml")).unwrap();
+    for arguments in [
+        &["simulate", "policies.yaml", "old.yaml", "access.log"][..],
+        &["simulate", "--config", "policies.yaml", "access.log", "old.yaml"],
+        &["suggest", "old.yaml", "access.log"],
+    ] {
+        let (status, _, error) = folder.run(arguments);
+        assert_eq!(status, Some(2), "{error}");
+        assert!(error.starts_with("error: old.yaml: it is a policy file, and "), "{error}");
+    }
+}
+
+#[test]
+fn a_period_is_by_the_clock_of_the_zone() {
+    let folder = Folder::new();
+    let replayed = |arguments: &[&str]| {
+        let (status, said, error) = folder.simulate(&[arguments, &["--json"]].concat());
+        let said = serde_json::from_str::<Value>(&said).ok();
+        (status, said.and_then(|said| said["requests"].as_u64()), error)
+    };
+    let (status, first_half, error) = replayed(&["--to", "2026-11-23T12:00:05Z"]);
+    assert_eq!(status, Some(0), "{error}");
+    assert!(first_half.is_some_and(|requests| (1..12).contains(&requests)), "{first_half:?}");
+    let berlin = replayed(&["--to", "2026-11-23 13:00:05", "--from", "2026-11-23", "--tz", "Europe/Berlin"]);
+    assert_eq!(berlin.1, first_half, "{berlin:?}");
+    let (status, _, error) = replayed(&["--to", "2026-11-23 12:00:05"]);
+    let expected =
+        "error: --to: the time has no zone; write 2026-11-23T12:00:05Z for UTC, or name its zone with --tz\n";
+    assert_eq!((status, error.as_str()), (Some(2), expected));
+}
+
+#[test]
+fn a_misspelled_attribute_is_named_with_the_right_one() {
+    let folder = Folder::new();
+    folder.write("policies.yaml", &POLICIES.replace("path: /login", "paht: /login"));
+    let (_, said, _) = folder.simulate(&[]);
+    assert!(flowing(&said).contains("has `paht`, which is used here: did you mean `path`?"), "{said}");
+}
+
 /// The advice was to use another flag.
 #[test]
 fn a_limit_takes_the_place_of_a_policy_file() {
@@ -181,7 +224,7 @@ fn one_command_says_who_would_be_denied() {
     assert!(said.contains("Of 12 requests, 7 would be denied (58.3 %), all by `login`.\n"), "{said}");
     assert!(said.contains("\nThey come from 1 of 2 clients; that one sent 10.\n"), "{said}");
     assert!(
-        said.contains("\nIn the log, all 7 had failed anyway (401); no success would be lost.\n"),
+        flowing(&said).contains("`user` counts no request, so check its conditions. In the log, all 7 had failed anyway (401); no successful request would be lost. "),
         "{said}"
     );
     // What a file or a pipe takes names nobody.
@@ -446,7 +489,7 @@ fn json_markdown_and_the_page_have_the_same_figures_and_no_keys() {
         "{page}"
     );
     let (_, markdown, _) = folder.simulate(&["--md", "--fail-if", "denied > 0", "--min-requests", "1"]);
-    assert!(markdown.starts_with("### Replay of 12 requests: a gate failed\n"), "{markdown}");
+    assert!(markdown.starts_with("### Replay of 12 requests: the gate failed\n"), "{markdown}");
     let (_, said, _) = folder.simulate(&["--json", "--fail-if", "denied > 0"]);
     let gates = &serde_json::from_str::<Value>(&said).unwrap()["gates"];
     assert_eq!((&gates[0]["part"], &gates[0]["all"]), (&Value::from(7), &Value::from(12)), "{gates}");
@@ -991,6 +1034,30 @@ fn the_guide_shows_what_the_command_prints() {
         }
     }
     assert!(block.ends_with("...\n") && said.contains("Caveats"), "{said}");
+}
+
+/// They named files that nobody had.
+#[test]
+fn the_commands_of_the_guide_work_in_a_fresh_clone() {
+    let root = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let guide = fs::read_to_string(root.join("docs/simulate.md")).unwrap().replace("\\\n", "");
+    let blocks = guide.split("```sh\n").skip(1).filter_map(|rest| rest.split("```").next());
+    let commands = blocks.flat_map(str::lines).filter_map(|line| line.strip_prefix("tollgate "));
+    let mut played = 0;
+    let is_played = |command: &&str| command.contains("examples/simulate/") && !command.ends_with("&&");
+    for command in commands.filter(is_played) {
+        // Every other part stands between quotes, and may have blanks.
+        let parts = command.split('\'').enumerate().flat_map(|(place, part)| match place % 2 {
+            0 => part.split_whitespace().collect(),
+            _ => vec![part],
+        });
+        let arguments: Vec<&str> = parts.collect();
+        let output = tollgate().current_dir(&root).args(&arguments).output().unwrap();
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_ne!(output.status.code(), Some(2), "{command}: {error}");
+        played += 1;
+    }
+    assert!(played >= 5, "{played}");
 }
 
 /// The workflow's gates are understood, and fail on the example.

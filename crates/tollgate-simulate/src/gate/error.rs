@@ -23,6 +23,14 @@ pub enum GateError {
     /// The comparison is not followed by a number of at least 0.
     #[error("gate `{0}`: expected a number from 0 with up to 12 decimals, or a percentage such as 0.1%")]
     Number(String),
+    /// The number is compared with a count, which has no fractions.
+    #[error("gate `{gate}`: {number} is no count; for a share, write {number}%")]
+    Fraction {
+        /// The gate.
+        gate: String,
+        /// The number.
+        number: String,
+    },
     /// The measure is not counted for a policy or a class.
     #[error("gate `{gate}`: only {known} can be measured for {scope}")]
     Unmeasured {

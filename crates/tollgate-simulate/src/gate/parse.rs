@@ -26,6 +26,9 @@ impl FromStr for Gate {
             None => (number.trim(), false),
         };
         let bound = Decimal::parse(number).ok_or_else(|| GateError::Number(text.to_owned()))?;
+        if !is_share && !bound.is_whole() {
+            return Err(GateError::Fraction { gate: text.to_owned(), number: number.to_owned() });
+        }
         let subject = subject.trim();
         let (subject, class) = match subject.split_once('{') {
             Some((subject, class)) => (subject, Some(class.strip_suffix('}').ok_or_else(form)?)),

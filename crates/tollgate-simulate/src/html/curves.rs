@@ -63,7 +63,7 @@ pub(super) fn section(report: &Report) -> String {
 
 /// What the marks mean.
 fn legend(report: &Report) -> String {
-    let mut text = "<p class=\"legend\"><b>today</b> is the limit in the replayed policies.".to_owned();
+    let mut text = "<p class=\"legend\"><b>replayed</b> is the limit in the policies.".to_owned();
     if quotas(report).any(|(_, quota)| quota.curve.suggested.is_some()) {
         text += " <b>suggested</b> is the limit that <code>tollgate suggest</code> would give.";
     }
@@ -131,7 +131,7 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
         totals: totals(|point| point.total_denied_clients, |point| point.denied_clients),
     };
     let marks = [
-        Some((curve.today, "today", "today")),
+        Some((curve.replayed, "replayed", "today")),
         curve.suggested.map(|limit| (limit, "suggested", "suggested")),
     ];
     let within = |limit: &u64| limits.first() <= Some(limit) && Some(limit) <= limits.last();
@@ -188,8 +188,8 @@ fn basis(policy: &PolicyReport, curve: &Curve) -> String {
 /// Says where the points are from, and what the marks mean.
 fn explained(policy: &PolicyReport, curve: &Curve, shown: &[Mark]) -> String {
     let mut text = basis(policy, curve);
-    if !shown.iter().any(|mark| mark.name == "today") {
-        text += &format!(" Today's limit is {}.", grouped(curve.today));
+    if !shown.iter().any(|mark| mark.name == "replayed") {
+        text += &format!(" The limit that was replayed is {}.", grouped(curve.replayed));
     }
     if let Some((limit, budget)) = curve.suggested.zip(curve.suggested_budget) {
         text += &format!(
@@ -227,7 +227,7 @@ fn shown(curve: &Curve) -> Range<usize> {
     let none = points.iter().find(|point| (point.denied, point.denied_clients) == (0, 0));
     let none = none.map_or(u64::MAX, |point| point.limit);
     // A limit that is far above all that clients ask for would leave the picture empty.
-    let marks = [Some(curve.today), curve.suggested, curve.knee];
+    let marks = [Some(curve.replayed), curve.suggested, curve.knee];
     let marks = || marks.into_iter().flatten().filter(|limit| *limit <= none.saturating_mul(2));
     let first = marks().min().map_or(0, |limit| limit / 4);
     let last = marks().max().unwrap_or(0).max(none);

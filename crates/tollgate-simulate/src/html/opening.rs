@@ -110,17 +110,18 @@ fn gates(page: &mut String, answer: &Answer) {
     if answer.gates.is_empty() {
         return;
     }
-    let (class, words) = match answer.held() {
-        Held::Held => ("good", "\u{2713} All gates held"),
-        Held::NoAnswer => ("bad", "? A gate has no answer"),
-        Held::Failed => ("bad", "\u{2717} A gate failed"),
+    let (class, sign) = match answer.held() {
+        Held::Held => ("good", "\u{2713}"),
+        Held::NoAnswer => ("bad", "?"),
+        Held::Failed => ("bad", "\u{2717}"),
     };
-    let _ = writeln!(page, "<div class=\"gates\">\n<h2 class=\"{class}\">{words}</h2>\n<ul>");
+    let words = answer.verdict();
+    let _ = writeln!(page, "<div class=\"gates\">\n<h2 class=\"{class}\">{sign} {words}</h2>\n<ul>");
     let mut bytes = 0;
     for gate in &answer.gates {
         let class = if gate.held == Held::Held { "good" } else { "bad" };
         let item = format!(
-            "<li><b class=\"{class}\">{}</b> fails if <code>{}</code><br><span class=\"soft\">measured {}; allowed {}</span></li>\n",
+            "<li><b class=\"{class}\">{}</b> <code>{}</code><br><span class=\"soft\">measured {}; allowed {}</span></li>\n",
             gate.held.words(),
             Name(&gate.gate),
             Sentence(&gate.measured),

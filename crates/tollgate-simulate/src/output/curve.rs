@@ -53,7 +53,7 @@ pub(super) fn table(screen: &mut Screen, curve: &Curve, policy: &PolicyReport) {
 
 /// Returns the marks of a limit on a curve.
 pub(crate) fn marks(curve: &Curve, limit: u64) -> Vec<&'static str> {
-    let marks = [(Some(curve.today), "today"), (curve.suggested, "suggested"), (curve.knee, "knee")];
+    let marks = [(Some(curve.replayed), "replayed"), (curve.suggested, "suggested"), (curve.knee, "knee")];
     marks.into_iter().filter(|(mark, _)| *mark == Some(limit)).map(|(_, name)| name).collect()
 }
 
@@ -71,10 +71,10 @@ fn suggested(curve: &Curve) -> Option<String> {
 
 /// Says what the other marks of curves mean, if they have any.
 pub(super) fn legend_of<'a>(curves: impl Iterator<Item = &'a Curve> + Clone) -> Option<String> {
-    let has_today = curves.clone().any(|curve| curve.at(curve.today).is_some());
+    let has_replayed = curves.clone().any(|curve| curve.at(curve.replayed).is_some());
     let has_knee = curves.clone().any(|curve| curve.knee.is_some());
     let said = [
-        (has_today, "today is the limit in the replayed policies"),
+        (has_replayed, "replayed is the limit in the policies"),
         (has_knee, "knee is where the curve bends most; it is not a recommendation"),
     ];
     let said: Vec<&str> = said.into_iter().filter(|(is_said, _)| *is_said).map(|(_, text)| text).collect();

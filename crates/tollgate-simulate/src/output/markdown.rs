@@ -10,7 +10,7 @@ use super::read::{formats, lines_read};
 use super::routes::title;
 use super::table::Table;
 use super::{Answer, code};
-use crate::{Held, percent};
+use crate::percent;
 
 /// Limits of a curve that are listed, and routes.
 const LISTED: usize = 20;
@@ -21,12 +21,7 @@ impl Answer {
     pub fn markdown(&self) -> String {
         let Self { report, gates } = self;
         let mut text = String::new();
-        let verdict = match self.held() {
-            _ if gates.is_empty() => "",
-            Held::Held => ": all gates held",
-            Held::NoAnswer => ": no answer",
-            Held::Failed => ": a gate failed",
-        };
+        let verdict = if gates.is_empty() { String::new() } else { format!(": {}", self.verdict()) };
         // Writing into a string does not fail.
         let _ = writeln!(text, "### Replay of {}{verdict}\n", counted(report.requests, "request"));
         for sentence in self.opening().iter().filter(|sentence| !sentence.is_empty()) {

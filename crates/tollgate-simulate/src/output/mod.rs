@@ -52,6 +52,19 @@ impl Answer {
         self.gates.iter().map(|gate| gate.held).max().unwrap_or(Held::Held)
     }
 
+    /// How many gates failed, or have no answer.
+    pub(crate) fn verdict(&self) -> String {
+        let held = self.held();
+        let count = self.gates.iter().filter(|gate| gate.held == held).count();
+        let all = self.gates.len();
+        let of = if all == 1 { "the gate".to_owned() } else { format!("{count} of {all} gates") };
+        match held {
+            Held::Held => "all gates held".to_owned(),
+            Held::NoAnswer => format!("{of} without an answer"),
+            Held::Failed => format!("{of} failed"),
+        }
+    }
+
     /// Returns one line of JSON.
     #[must_use]
     pub fn json(&self) -> String {

@@ -79,7 +79,7 @@ impl Noter {
         }
         let one_client_in = self.subjects.get(CLIENT).map_or(1, Subjects::one_in);
         let is_enforced = track.role.is_enforced();
-        let today = Point {
+        let replayed = Point {
             limit,
             denied: track.denied_by_quotas,
             denied_clients: track.clients.denied() * one_in,
@@ -93,7 +93,7 @@ impl Noter {
             total_denied: total_denied.map(|(requests, _)| requests),
             total_denied_clients: total_denied.map(|(_, clients)| clients * one_client_in),
         });
-        Some(Curve::tried(tried.chain([today]).collect(), limit))
+        Some(Curve::tried(tried.chain([replayed]).collect(), limit))
     }
 
     /// What denies requests beside a quota that decides alone on its own. `None` if it denies nothing itself, or if another one

@@ -347,7 +347,7 @@ impl QuotaReport {
     /// Returns whether clients ask for more than the limit in one window, and yet it denies nothing: other quotas
     /// denied it first.
     pub(crate) fn is_spared(&self) -> bool {
-        self.denied == 0 && self.most.is_some_and(|most| most.max > self.curve.today)
+        self.denied == 0 && self.most.is_some_and(|most| most.max > self.curve.replayed)
     }
 
     /// Written as in a file, with its place if an override has it.

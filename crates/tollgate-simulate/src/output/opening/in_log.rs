@@ -56,7 +56,9 @@ pub(super) fn in_log(denied: &[(Option<u16>, u64)]) -> Option<String> {
         [(Ending::Unknown, ..)] => {
             "The log has no status for them, so it does not show whether they were any good.".to_owned()
         }
-        [(Ending::Failed, _, words)] => format!("In the log, {subject} {words}; no successful request would be lost."),
+        [(Ending::Failed, _, words)] => {
+            format!("In the log, {subject} {words}; no successful request would be lost.")
+        }
         [(.., words)] => format!("In the log, {subject} {words}."),
         [(_, first, words), others @ ..] => {
             let others: Vec<String> =

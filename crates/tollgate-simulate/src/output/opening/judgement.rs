@@ -46,9 +46,10 @@ fn gates(gates: &[GateResult]) -> Option<String> {
 
 /// Policies that no request meets: their figures look like those of a limit that nobody exceeds.
 fn dead(report: &Report) -> Option<String> {
-    let dead = report.policies.iter().filter(|policy| {
-        policy.requests == 0 && policy.role != Role::Candidate && !policy.quotas.is_empty()
-    });
+    let dead = report
+        .policies
+        .iter()
+        .filter(|policy| policy.requests == 0 && policy.role != Role::Candidate && !policy.quotas.is_empty());
     let names: Vec<String> = dead.map(|policy| code(&policy.title())).collect();
     match &*names {
         [] => None,
@@ -56,9 +57,10 @@ fn dead(report: &Report) -> Option<String> {
         [..] if names.len() <= NAMED => {
             Some(format!("{} count no request, so check their conditions.", listed(&names)))
         }
-        [first, others @ ..] => {
-            Some(format!("{first} and {} other policies count no request, so check their conditions.", others.len()))
-        }
+        [first, others @ ..] => Some(format!(
+            "{first} and {} other policies count no request, so check their conditions.",
+            others.len()
+        )),
     }
 }
 
@@ -102,12 +104,12 @@ fn room(report: &Report) -> Option<String> {
         quota.quota,
         code(&policy.title()),
         grouped(quota.most?.max),
-        grouped(quota.curve.today)
+        grouped(quota.curve.replayed)
     ))
 }
 
 /// The share of a limit that the busiest client asks for in one window.
 fn share_used(quota: &QuotaReport) -> Option<f64> {
-    let (most, limit) = (quota.most?.max, quota.curve.today);
+    let (most, limit) = (quota.most?.max, quota.curve.replayed);
     (quota.limit_attribute.is_none() && most <= limit && limit > 0).then(|| most as f64 / limit as f64)
 }

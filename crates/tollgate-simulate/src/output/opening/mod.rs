@@ -129,7 +129,9 @@ fn to_whom(report: &Report) -> String {
         return match clients {
             0 => String::new(),
             1 => format!("They come from {about}1 client."),
-            _ => format!("They come from {about}{}; none of them would be denied.", counted(clients, "client")),
+            _ => {
+                format!("They come from {about}{}; none of them would be denied.", counted(clients, "client"))
+            }
         };
     }
     let (they, come) = if denied == 1 { ("It", "comes") } else { ("They", "come") };
