@@ -351,7 +351,9 @@ fn policies_that_count_no_request_are_named() {
         let (_, said, _) = folder.simulate(&[]);
         let said = flowing(&said.replace("\n  - ", "\u{1}").replace("\n\n", "\u{1}"));
         let mut notes = said.split('\u{1}');
-        let note = notes.find(|note| note.contains("count no request") || note.contains("counts no request"));
+        let is_note =
+            |note: &str| note.starts_with("The policy `") || note.starts_with("These policies count");
+        let note = notes.find(|note| is_note(note.trim()));
         note.map(|note| note.trim().to_owned())
     };
     let one = "The policy `user` counts no request. Check its conditions, and whether its key is in the log.";
