@@ -131,7 +131,7 @@ fn chart(place: usize, policy: &PolicyReport, quota: &QuotaReport) -> String {
         totals: totals(|point| point.total_denied_clients, |point| point.denied_clients),
     };
     let marks = [
-        Some((curve.replayed, "replayed", "today")),
+        Some((curve.replayed, "replayed", "replayed")),
         curve.suggested.map(|limit| (limit, "suggested", "suggested")),
     ];
     let within = |limit: &u64| limits.first() <= Some(limit) && Some(limit) <= limits.last();
@@ -220,7 +220,7 @@ fn unit(quota: &str) -> String {
         .map_or("limit".to_owned(), |length| format!("limit per {length}"))
 }
 
-/// The points that are drawn. Far below today's limit nearly everything is denied, and above the first limit that denies
+/// The points that are drawn. Far below the replayed limit nearly everything is denied, and above the first limit that denies
 /// nothing there is nothing to see.
 fn shown(curve: &Curve) -> Range<usize> {
     let points = &curve.points;
@@ -231,7 +231,7 @@ fn shown(curve: &Curve) -> Range<usize> {
     let marks = || marks.into_iter().flatten().filter(|limit| *limit <= none.saturating_mul(2));
     let first = marks().min().map_or(0, |limit| limit / 4);
     let last = marks().max().unwrap_or(0).max(none);
-    // What was tried begins near today's limit.
+    // What was tried begins near the replayed limit.
     let first = if curve.basis == Basis::Tried { 0 } else { first };
     let start = points.iter().position(|point| point.limit >= first).unwrap_or(0);
     let end = points.iter().position(|point| point.limit >= last).map_or(points.len(), |place| place + 1);

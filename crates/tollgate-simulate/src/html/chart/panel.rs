@@ -57,8 +57,8 @@ impl Panels<'_> {
         let longest = upwards.iter().flat_map(Scale::ticks).map(|tick| short(*tick).len()).max().unwrap_or(0);
         let places: Vec<String> =
             self.limits.iter().map(|limit| format!("{:.2}", across.place(*limit) * 100.0)).collect();
-        let today = self.marks.iter().find(|mark| mark.name == "replayed").map(|mark| mark.limit);
-        let start = self.limits.iter().position(|limit| Some(*limit) == today);
+        let replayed = self.marks.iter().find(|mark| mark.name == "replayed").map(|mark| mark.limit);
+        let start = self.limits.iter().position(|limit| Some(*limit) == replayed);
         let mut html = format!(
             "<div class=\"{}{}\" data-at=\"{}\" data-from=\"{}\" data-says=\"{}\"",
             room(longest),
