@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::Histogram;
-use crate::suggest::{bound, rounded_up};
+use crate::suggest::{LimitSetters, bound, rounded_up};
 
 /// Limits for which a calculated curve has a point, at most.
 const MAX_POINTS: usize = 60;
@@ -20,12 +20,16 @@ pub struct Curve {
     pub points: Vec<Point>,
     /// The limit at which the curve bends most, on logarithmic axes: a visual mark, not a recommendation.
     pub knee: Option<u64>,
-    /// The limit that `suggest` would give for all of these requests: with a confidence of 95 %, it denies at most the share
+    /// The limit by the whole log, which `suggest` finds by its first 70 % to try it on the rest: with a confidence of 95 %, it denies at most the share
     /// of clients in [`suggested_budget`](Self::suggested_budget), and it is rounded up to 1, 2, 3 or 5 times a power of ten.
     /// `None` if there are fewer than five clients.
     pub suggested: Option<u64>,
     /// One client in 1,000, or else the least share that so many clients can prove.
     pub suggested_budget: Option<f64>,
+    /// The clients that set the suggested limit, if these are clients with mostly errors far above all others. Errors are those
+    /// of the policy's requests.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<LimitSetters>,
 }
 
 /// The origin of a curve's points.
@@ -104,13 +108,29 @@ impl Curve {
         let marked = [Some(replayed).filter(|replayed| *replayed > 0), suggested];
         let limits = limits(maxima.max().unwrap_or(0), marked.into_iter().flatten());
         let points: Vec<Point> = limits.into_iter().map(point).collect();
-        Self { basis: Basis::Calculated, replayed, knee: knee(&points), points, suggested, suggested_budget }
+        Self {
+            basis: Basis::Calculated,
+            replayed,
+            knee: knee(&points),
+            points,
+            suggested,
+            suggested_budget,
+            set_by: None,
+        }
     }
 
     /// A curve of points that the engine found, in any order.
     pub(crate) fn tried(mut points: Vec<Point>, replayed: u64) -> Self {
         points.sort_unstable_by_key(|point| point.limit);
-        Self { basis: Basis::Tried, replayed, points, knee: None, suggested: None, suggested_budget: None }
+        Self {
+            basis: Basis::Tried,
+            replayed,
+            points,
+            knee: None,
+            suggested: None,
+            suggested_budget: None,
+            set_by: None,
+        }
     }
 
     /// Returns the denials of this limit, if the curve has a point there.

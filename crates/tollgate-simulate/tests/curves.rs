@@ -109,3 +109,46 @@ fn a_limit_that_requests_state_is_said_not_to_be_tried() {
     let said = report.notes.join("\n");
     assert!(said.contains("limits that come from requests") && !said.contains("--try-limits"), "{said}");
 }
+
+/// A limit in the policy stopped an attack on passwords, and the curve suggested one that lets all of it through.
+#[test]
+fn a_suggested_limit_that_an_attack_sets_is_said_to_be_set_by_it() {
+    let text = "policies: [{ name: login, key: [ip], quotas: [5/1m] }]";
+    let clients: Vec<String> =
+        (0..3_000).map(|number| format!("10.1.{}.{}", number / 250, number % 250)).collect();
+    let curve = |status, options| {
+        let policies = Config::parse("test.yaml", text).unwrap().into_policies();
+        let mut replay = Replay::new(policies, None, options).unwrap();
+        let mut request = |second: i64, ip: &str, status| {
+            let time = Timestamp::from_unix_millis(MONDAY + second * 1_000);
+            let hit = Hit { status: Some(status), ..Hit::new(time, [("ip", ip)].into_iter().collect()) };
+            replay.request(hit).unwrap();
+        };
+        (0..).zip(&clients).for_each(|(second, ip)| request(second, ip, 200));
+        for number in 0..1_000 {
+            request(
+                3_600 + number / 20,
+                ["192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.4"][number as usize % 4],
+                status,
+            );
+        }
+        Answer::new(replay.report(), Vec::new())
+    };
+    let attacked = curve(401, Options::default());
+    let found = &attacked.report.policies[0].quotas[0].curve;
+    let set_by = found.set_by.as_ref().unwrap();
+    assert_eq!((found.suggested, set_by.limit_without), (Some(300), 1));
+    assert_eq!((set_by.clients, set_by.requests, set_by.failed), (4, 1_000, 1_000));
+    let remark = "set by 4 clients with 100 % errors; without them 1";
+    for said in [attacked.to_string(), attacked.markdown(), attacked.html()] {
+        let flowing = said.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(flowing.contains(remark), "{said}");
+    }
+    assert_eq!(curve(200, Options::default()).report.policies[0].quotas[0].curve.set_by, None);
+    // A client keeps its errors if fewer clients are followed.
+    let some = Options { max_clients: NonZeroUsize::new(2_000).unwrap(), ..Options::default() };
+    let some = curve(401, some);
+    let quota = &some.report.policies[0].quotas[0];
+    let followed = quota.curve.set_by.as_ref().map_or(0, |set_by| set_by.failed / 500);
+    assert_eq!(quota.most.unwrap().max == 250, followed > 0, "{quota:?}");
+}

@@ -249,3 +249,41 @@ fn clients_in_routes_are_hidden_with_their_names() {
         }
     }
 }
+
+/// Four addresses tried passwords, and the limit that the report suggested let all of it through, without a mark.
+#[test]
+fn a_limit_that_an_attack_sets_has_a_note() {
+    let shop = shop(5, 3_000);
+    let attack = (0..4).flat_map(|client| {
+        (0..250).map(move |place| Visit {
+            millis: 2 * 86_400_000 + place * 300,
+            client: 2_000_000 + client,
+            method: "POST",
+            path: "/attacked".to_owned(),
+            route: "/attacked",
+            status: 401,
+        })
+    });
+    let usual = (0..3_000).map(|client| Visit {
+        millis: i64::from(client) * 200_000,
+        client,
+        method: "POST",
+        path: "/attacked".to_owned(),
+        route: "/attacked",
+        status: 200,
+    });
+    let mut requests: Vec<Visit> = shop.into_iter().chain(attack).chain(usual).collect();
+    requests.sort_by_key(|asked| asked.millis);
+    let answer = Answer::new(report(&requests), Vec::new());
+    let set_by = |route: &tollgate_simulate::RouteReport| route.suggested.as_ref().unwrap().set_by.clone();
+    for route in &answer.report.routes {
+        assert_eq!(set_by(route).is_some(), route.route == "/attacked", "{route:?}");
+    }
+    let attacked = answer.report.routes.iter().find(|route| route.route == "/attacked").unwrap();
+    let set_by = set_by(attacked).unwrap();
+    assert_eq!((set_by.clients, set_by.requests, set_by.failed, set_by.limit_without), (4, 1_000, 1_000, 1));
+    let remark = "set by 4 clients with 100 % errors; without them 1/1m";
+    for said in [answer.to_string(), answer.markdown(), answer.html()] {
+        assert!(said.contains(remark), "{said}");
+    }
+}

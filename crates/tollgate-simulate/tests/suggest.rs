@@ -511,3 +511,48 @@ fn keys_can_be_hidden() {
     suggestion.hide_keys();
     assert!(!suggestion.json().contains("ip=10."), "{}", suggestion.json());
 }
+
+/// Ten thousand attempts to log in from four addresses, and three thousand people: the suggested 200/1m let all of the
+/// attack through, and that was said forty lines below.
+#[test]
+fn a_limit_that_an_attack_sets_is_said_to_be_set_by_it() {
+    let mut requests: Vec<(i64, u32, &str, u16)> = Vec::new();
+    for client in 0..3_000_u32 {
+        let start = i64::from(client) * 10 * DAY / 3_000 / 60 * 60;
+        requests.extend(
+            (0..=i64::from(client % 2)).map(|number| (start + number * 5, client, "Mozilla/5.0", 200)),
+        );
+    }
+    let attack = |client: u32, program, status| {
+        (0..250).map(move |number| (DAY + number * 3 / 5, 9_000 + client, program, status))
+    };
+    (0..4).for_each(|client| requests.extend(attack(client, "Mozilla/5.0", 401)));
+    let suggestion = suggest(requests.clone(), options(0.001));
+    let quota = &suggestion.quota;
+    assert_eq!((quota.limit, quota.bound), (Some(100), Some(100)));
+    let set_by = quota.set_by.as_ref().unwrap();
+    assert_eq!((set_by.clients, set_by.requests, set_by.failed, set_by.limit_without), (4, 1_000, 1_000, 2));
+    // The answer says so before all details.
+    let text = flowing(&suggestion.to_string());
+    let remark = "It is set by 4 clients with 100 % errors, far above all others; without them, the limit would be 2/1m";
+    let place = text.find(remark).unwrap_or_else(|| panic!("{text}"));
+    assert!(place < text.find("It is based on").unwrap(), "{text}");
+    assert!(
+        suggestion.policy().unwrap().contains("# Set by 4 clients with 100 % errors; without them 2/1m."),
+        "{text}"
+    );
+    assert!(suggestion.json().contains(r#""set_by":{"clients":4,"#), "{}", suggestion.json());
+    // People that request as much are no attack.
+    let mut people = requests.clone();
+    people.retain(|(_, client, ..)| *client < 9_000);
+    (0..4).for_each(|client| people.extend(attack(client, "Mozilla/5.0", 200)));
+    let suggestion = suggest(people, options(0.001));
+    assert_eq!((suggestion.quota.limit, suggestion.quota.set_by), (Some(100), None));
+    requests.retain(|(_, client, ..)| *client < 9_000);
+    (0..4).for_each(|client| requests.extend(attack(client, "examplebot/1", 200)));
+    let suggestion = suggest(requests, options(0.001));
+    assert!(
+        flowing(&suggestion.to_string()).contains("It is set by 4 robots, far above all others"),
+        "{suggestion}"
+    );
+}

@@ -65,7 +65,8 @@ pub(super) fn section(report: &Report) -> String {
 fn legend(report: &Report) -> String {
     let mut text = "<p class=\"legend\"><b>replayed</b> is the limit in the policies.".to_owned();
     if quotas(report).any(|(_, quota)| quota.curve.suggested.is_some()) {
-        text += " <b>suggested</b> is the limit that <code>tollgate suggest</code> would give.";
+        text +=
+            " <b>suggested</b> is found like that of <code>tollgate suggest</code>, but by the whole log.";
     }
     if quotas(report).any(|(_, quota)| quota.curve.knee.is_some()) {
         text += " <b>knee</b>, in the tables, is where a curve bends most; it is not a recommendation.";
@@ -197,6 +198,9 @@ fn explained(policy: &PolicyReport, curve: &Curve, shown: &[Mark]) -> String {
             grouped(limit),
             crate::share_of_clients(budget)
         );
+    }
+    if let Some(set_by) = &curve.set_by {
+        text += &format!(" It is {}.", set_by.remark("client", ""));
     }
     text
 }

@@ -1,7 +1,9 @@
 //! What is asked for: routes, with a limit for each of the busiest.
 
 use super::cell::Cell;
+use super::name::Name;
 use super::table::Table;
+use crate::output;
 use crate::output::number::{about, grouped};
 use crate::report::{Report, RouteReport, RouteSuggestion};
 use crate::share_of_clients;
@@ -87,5 +89,10 @@ fn suggestions(report: &Report) -> String {
             Cell::denied(*denied_clients, route.clients),
         ]);
     }
-    table.html()
+    let remarks = report.routes.iter().filter_map(|route| {
+        let RouteSuggestion { limit, window, set_by, .. } = route.suggested.as_ref()?;
+        let (route, remark) = (output::routes::title(route), set_by.as_ref()?.remark("client", window));
+        Some(format!("<p class=\"soft\">{}: {limit}/{window} is {remark}.</p>\n", Name(&route)))
+    });
+    table.html() + &remarks.collect::<String>()
 }

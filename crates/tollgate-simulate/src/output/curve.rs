@@ -66,7 +66,11 @@ pub(crate) fn legend(curve: &Curve) -> Option<String> {
 /// Says what the suggested limit of a curve means. This differs between curves.
 fn suggested(curve: &Curve) -> Option<String> {
     let share = share_of_clients(curve.suggested_budget.filter(|_| curve.suggested.is_some())?);
-    Some(format!("suggested denies at most {share} of clients, with a confidence of 95 %, and is rounded up"))
+    let set_by =
+        curve.set_by.as_ref().map_or_else(String::new, |set_by| format!("; {}", set_by.remark("client", "")));
+    Some(format!(
+        "suggested, by the whole log, denies at most {share} of clients, with a confidence of 95 %, and is rounded up{set_by}"
+    ))
 }
 
 /// Says what the other marks of curves mean, if they have any.

@@ -5,12 +5,13 @@ use std::fmt::Write as _;
 use tollgate_policy::Printable;
 
 use super::curve::{legend, marks};
-use super::number::{counted, grouped, lasting};
+use super::number::{counted, grouped, lasting, moment};
 use super::read::{formats, lines_read};
 use super::routes::title;
 use super::table::Table;
 use super::{Answer, code};
 use crate::percent;
+use crate::report::RouteSuggestion;
 
 /// Limits of a curve that are listed, and routes.
 const LISTED: usize = 20;
@@ -94,7 +95,7 @@ impl Answer {
                 share(route.requests, self.report.requests),
                 share(route.denied, route.requests),
                 grouped(route.clients),
-                suggested.map_or_else(String::new, |limit| format!("{}/{}", limit.limit, limit.window)),
+                suggested.map_or_else(String::new, limit),
                 suggested.map_or_else(String::new, |limit| grouped((1.0 / limit.budget).round() as u64)),
             ]);
         }
@@ -105,7 +106,14 @@ impl Answer {
     fn read(&self, text: &mut String) {
         let report = &self.report;
         if let Some((first, last)) = report.first.as_ref().zip(report.last.as_ref()) {
-            let _ = writeln!(text, "\nFrom {first} to {last}: {}.", lasting(report.seconds));
+            let _ = writeln!(
+                text,
+                "\nFrom {} to {} ({}): {}.",
+                moment(first),
+                moment(last),
+                report.zone,
+                lasting(report.seconds)
+            );
         }
         if let Some(read) = &report.read {
             let formats = formats(read).join("; ");
@@ -160,6 +168,14 @@ impl Answer {
             }
         }
     }
+}
+
+/// A suggested limit, with what set it.
+fn limit(suggested: &RouteSuggestion) -> String {
+    let RouteSuggestion { limit, window, set_by, .. } = suggested;
+    let set_by =
+        set_by.as_ref().map_or_else(String::new, |set_by| format!(", {}", set_by.remark("client", window)));
+    format!("{limit}/{window}{set_by}")
 }
 
 /// A part of a whole, with its share.

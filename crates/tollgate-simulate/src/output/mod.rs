@@ -5,7 +5,7 @@ mod markdown;
 pub(crate) mod number;
 mod opening;
 pub(crate) mod read;
-mod routes;
+pub(crate) mod routes;
 pub(crate) mod screen;
 pub(crate) mod style;
 pub(crate) mod table;

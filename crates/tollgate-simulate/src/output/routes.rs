@@ -47,7 +47,7 @@ pub(super) fn routes(screen: &mut Screen, report: &Report) {
 }
 
 /// `GET /users/{id}`.
-pub(super) fn title(route: &RouteReport) -> String {
+pub(crate) fn title(route: &RouteReport) -> String {
     match &route.method {
         Some(method) => format!("{method} {}", route.route),
         None => route.route.clone(),
@@ -70,7 +70,8 @@ fn suggestions(screen: &mut Screen, report: &Report) {
     screen.section("Limits for the busiest routes");
     screen.line(
         2,
-        "Each denies at most 1 client in so many, with a confidence of 95 %, and would have denied in this log:",
+        "Each is found as by `suggest`, in about the first 70 % of its requests' time: it denies at most 1 client in so many, \
+         with a confidence of 95 %. Beside it is what it would have denied in this log.",
     );
     let titles = ["route", "limit", "1 in", "requests", "", "clients", ""];
     let mut table = Table::new(titles).denials([3, 4, 5, 6]);
@@ -85,6 +86,9 @@ fn suggestions(screen: &mut Screen, report: &Report) {
             grouped(suggested.denied_clients),
             percent(suggested.denied_clients, route.clients),
         ]);
+        if let Some(set_by) = &suggested.set_by {
+            table.note(set_by.remark("client", &suggested.window));
+        }
     }
     screen.table(&table);
 }

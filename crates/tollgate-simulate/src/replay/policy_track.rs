@@ -9,6 +9,7 @@ use super::by_class::ByClass;
 use super::calculable::is_calculable;
 use super::clients::Met;
 use super::outcome::{Clientless, Verdict};
+use super::per_client::PerClient;
 use super::quota_track::{QuotaTrack, Seen};
 use super::statuses::DeniedStatuses;
 
@@ -40,6 +41,8 @@ pub(super) struct PolicyTrack {
     pub(super) denied_by_status: DeniedStatuses,
     pub(super) clientless: Clientless,
     pub(super) clients: Met,
+    /// Requests of each client that were answered with a status from 400 to 499, if the suggested limit depends on them.
+    pub(super) failed: PerClient<u32>,
     pub(super) classes: ByClass,
     pub(super) quotas: Vec<QuotaTrack>,
 }
@@ -92,6 +95,7 @@ impl PolicyTrack {
             denied_by_status: DeniedStatuses::default(),
             clientless: Clientless::default(),
             clients: Met::default(),
+            failed: PerClient::default(),
             classes: ByClass::new(classes),
             quotas: Vec::new(),
         }
@@ -246,6 +250,10 @@ impl Tracks {
         self.class_bytes += track.classes.bytes() - bytes;
         if let Some(client) = client {
             track.clients.note(client, verdict, before);
+            let is_failed = status.is_some_and(|status| (400..500).contains(&status));
+            if is_failed && track.is_calculable && track.subject == CLIENT {
+                track.failed.of(client).into_iter().for_each(|failed| *failed = failed.saturating_add(1));
+            }
         }
     }
 
@@ -285,6 +293,7 @@ impl Tracks {
             // Nobody knows which of them were of clients that are still followed.
             track.clientless = Clientless { denied: track.denied, newly_denied: track.newly_denied };
             track.clients.keep(kept);
+            track.failed.keep(kept);
             track.classes.keep(kept);
             track.quotas.iter_mut().for_each(|quota| quota.keep(kept));
         }

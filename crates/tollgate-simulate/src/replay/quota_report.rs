@@ -11,6 +11,7 @@ use super::rungs::TriedLimit;
 use super::subjects::Subjects;
 use crate::curve::Others;
 use crate::report::{QuotaReport, Spread};
+use crate::suggest::{BUDGET, LimitSetters, Suspect, bound, is_failing};
 use crate::{Curve, Histogram, Point};
 
 /// The clients with denied requests, by what has denied them.
@@ -68,14 +69,11 @@ impl Noter {
         let limit = quota.quota.quota().limit();
         if track.is_calculable {
             let others = self.others(number, track, quota, denied_clients);
-            return Some(Curve::calculated(
-                &quota.windows,
-                maxima,
-                one_in,
-                quota.requests,
-                limit,
-                others.as_ref(),
-            ));
+            let curve =
+                Curve::calculated(&quota.windows, maxima, one_in, quota.requests, limit, others.as_ref());
+            let bound = curve.suggested_budget.and_then(|budget| bound::suggested(maxima, budget));
+            let set_by = bound.and_then(|bound| self.setters(track, quota, bound, one_in));
+            return Some(Curve { set_by, ..curve });
         }
         let one_client_in = self.subjects.get(CLIENT).map_or(1, Subjects::one_in);
         let is_enforced = track.role.is_enforced();
@@ -94,6 +92,28 @@ impl Noter {
             total_denied_clients: total_denied.map(|(_, clients)| clients * one_client_in),
         });
         Some(Curve::tried(tried.chain([replayed]).collect(), limit))
+    }
+
+    /// The clients with mostly errors that set this bound.
+    fn setters(
+        &self,
+        track: &PolicyTrack,
+        quota: &QuotaTrack,
+        bound: u64,
+        one_in: u64,
+    ) -> Option<LimitSetters> {
+        let suspect = |client: u32, failed: u32| {
+            let (requests, failed) = (self.all.clients.requests(client), u64::from(failed));
+            let most = quota.fullest(client).filter(|_| is_failing(requests, failed))?.1;
+            Some(Suspect { most, requests, failed, is_robot: false })
+        };
+        let suspects: Vec<Suspect> =
+            track.failed.iter().filter_map(|(client, failed)| suspect(client, *failed)).collect();
+        if suspects.is_empty() {
+            return None;
+        }
+        let is_usual = |client| suspect(client, track.failed.get(client).copied().unwrap_or(0)).is_none();
+        LimitSetters::of(&quota.maxima(is_usual), &suspects, bound, BUDGET, one_in)
     }
 
     /// What denies requests beside a quota that decides alone on its own. `None` if it denies nothing itself, or if another one

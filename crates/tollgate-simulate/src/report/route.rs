@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::Peak;
-use crate::suggest::HeldOut;
+use crate::suggest::{HeldOut, LimitSetters};
 
 /// The requests of one route: a method, and paths of one form.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -54,6 +54,9 @@ pub struct RouteSuggestion {
     /// With a confidence of 95 %, the limit denies at most this share of clients: one in 1,000, or else the least that the log
     /// can prove.
     pub budget: f64,
+    /// The clients that set the limit, if these are clients with mostly errors far above all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<LimitSetters>,
     /// Clients by which the limit was found, in about the first 70 % of the requests' time.
     pub fitted_clients: u64,
     /// Requests that it would deny, in the whole log; an estimate, if only some clients of the route are followed.

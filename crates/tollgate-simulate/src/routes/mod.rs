@@ -35,7 +35,7 @@ use crate::Hit;
 use crate::curve::denied;
 use crate::replay::written;
 use crate::report::{Peak, RouteReport, RouteSuggestion, StatusClass};
-use crate::suggest::{BUDGET, Fit};
+use crate::suggest::{BUDGET, Fit, LimitSetters};
 
 /// The window of the limits that are suggested, in milliseconds, and as a file has it.
 const WINDOW: i64 = 60_000;
@@ -197,10 +197,15 @@ impl Track {
         let one_client_in = self.clients.one_in();
         let fit = Fit::of(&self.maxima, BUDGET, one_client_in);
         let (limit, proven) = fit.limit.zip(fit.proven)?;
+        let set_by = fit.split.zip(fit.bound).and_then(|((part, _), bound)| {
+            let (suspects, others) = self.maxima.suspects(0..part);
+            LimitSetters::of(&others, &suspects, bound, BUDGET, one_client_in)
+        });
         Some(RouteSuggestion {
             limit,
             window: WINDOW_WORD.to_owned(),
             budget: proven,
+            set_by,
             fitted_clients: fit.fitted.count(),
             denied: denied(&fit.all.windows, limit, one_client_in, self.client_requests),
             denied_clients: fit.all.maxima.above(limit) * one_client_in,

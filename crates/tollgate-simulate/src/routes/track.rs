@@ -56,6 +56,9 @@ impl Track {
             return false;
         };
         self.maxima.note(now, client, self.clients.one_in());
+        if class == 4 {
+            self.maxima.fail(client);
+        }
         self.clients.len() > before
     }
 

@@ -6,8 +6,11 @@ use serde::Serialize;
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
-/// Parts of the names that programs give themselves, in lower case.
-const ROBOTS: [&str; 32] = [
+use super::setters::is_failing;
+
+/// Parts of the names that robots and libraries give themselves, in lower case. Apps of Android call themselves `okhttp`, so
+/// these are people.
+const ROBOTS: [&str; 31] = [
     "bot",
     "crawl",
     "spider",
@@ -18,7 +21,6 @@ const ROBOTS: [&str; 32] = [
     "python/",
     "go-http-client",
     "java/",
-    "okhttp",
     "httpclient",
     "scrapy",
     "headless",
@@ -45,9 +47,6 @@ const ROBOTS: [&str; 32] = [
 
 /// Programs after which one address seems to be shared by many people.
 const SHARED: usize = 5;
-
-/// The number of requests from which their errors are meaningful.
-const ENOUGH: u32 = 20;
 
 /// The probable kind of a client. It has no effect by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -82,6 +81,17 @@ impl Kind {
         }
     }
 
+    /// The same for one client.
+    pub(super) const fn word(self) -> &'static str {
+        match self {
+            Self::Single => "single client",
+            Self::Shared => "shared address",
+            Self::Robot => "robot",
+            Self::Failing => "mostly errors",
+            Self::Known => "known client",
+        }
+    }
+
     /// Returns whether limits against abuse should be computed without this kind.
     pub(super) const fn is_suspect(self) -> bool {
         matches!(self, Self::Robot | Self::Failing)
@@ -92,7 +102,7 @@ impl Kind {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Traits {
     pub(super) requests: u32,
-    failed: u32,
+    pub(super) failed: u32,
     is_robot: bool,
     pub(super) is_known: bool,
     programs: SmallVec<[u32; 2]>,
@@ -118,7 +128,7 @@ impl Traits {
             Kind::Known
         } else if self.is_robot {
             Kind::Robot
-        } else if self.requests >= ENOUGH && self.failed > self.requests / 2 {
+        } else if is_failing(self.requests.into(), self.failed.into()) {
             Kind::Failing
         } else if self.programs.len() >= SHARED {
             Kind::Shared
@@ -158,6 +168,7 @@ mod tests {
              Mobile/15E148 Safari/604.1",
             "Mozilla/5.0 (Linux; Android 10; K) AppleWebKit/537.36 (KHTML, like Gecko) SamsungBrowser/28.0 Chrome/130.0.0.0 \
              Mobile Safari/537.36",
+            "okhttp/4.12.0",
             "Opera/9.80 (Windows NT 6.1; WOW64) Presto/2.12.388 Version/12.18",
         ];
         assert!(browsers.iter().all(|browser| !is_robot(browser)));

@@ -3,6 +3,7 @@
 use smallvec::SmallVec;
 use tollgate::Timestamp;
 
+use super::setters::{Suspect, is_failing};
 use crate::Histogram;
 
 /// Parts of the period at most. With a power of two, two parts always become one.
@@ -37,6 +38,9 @@ struct Client {
     part: u8,
     /// The most in each part in which it asked.
     most: SmallVec<[(u8, u32); 2]>,
+    /// All requests, and those that were noted as failed.
+    all: u32,
+    failed: u32,
 }
 
 /// The activity of clients in some parts of the period.
@@ -91,6 +95,14 @@ impl Maxima {
             (client.start, client.part) = (start, part);
         }
         client.requests = client.requests.saturating_add(1);
+        client.all = client.all.saturating_add(1);
+    }
+
+    /// Notes that the last request of a client failed.
+    pub(crate) fn fail(&mut self, client: u32) {
+        if let Some(client) = self.clients.get_mut(client as usize) {
+            client.failed = client.failed.saturating_add(1);
+        }
     }
 
     fn double(&mut self) {
@@ -173,6 +185,23 @@ impl Maxima {
             let most = client.most.iter().filter(|(part, _)| parts.contains(part)).map(|(_, most)| *most);
             Some((number, most.max()?))
         })
+    }
+
+    /// The clients with mostly errors that asked in these parts, and the most of each other one.
+    pub(crate) fn suspects(&self, parts: std::ops::Range<u8>) -> (Vec<Suspect>, Histogram) {
+        let (mut suspects, mut others) = (Vec::new(), Histogram::default());
+        for (number, most) in self.of_clients(parts) {
+            let all =
+                self.clients.get(number as usize).map(|client| (client.all.into(), client.failed.into()));
+            let (requests, failed) = all.unwrap_or_default();
+            let most = u64::from(most);
+            if is_failing(requests, failed) {
+                suspects.push(Suspect { most, requests, failed, is_robot: false });
+            } else {
+                others.add(most);
+            }
+        }
+        (suspects, others)
     }
 
     /// Keeps the clients that had these numbers.

@@ -12,6 +12,7 @@ mod fit;
 mod kind;
 mod maxima;
 mod policy;
+mod setters;
 mod survey;
 mod text;
 
@@ -24,6 +25,8 @@ pub use self::bound::{BUDGET, RISK, clients_needed, rank};
 pub(crate) use self::fit::{Fit, rounded_up};
 pub use self::kind::Kind;
 pub(crate) use self::maxima::Maxima;
+pub use self::setters::LimitSetters;
+pub(crate) use self::setters::{Suspect, is_failing};
 pub use self::survey::{Survey, SurveyOptions};
 use crate::report::{ReadReport, Spread};
 
@@ -92,6 +95,8 @@ pub struct Suggestion {
     pub clients: u64,
     /// One client in this many was followed.
     pub one_client_in: u64,
+    /// The zone of times.
+    pub zone: String,
     /// The time of the first request.
     pub first: Option<String>,
     /// The time of the last request.
@@ -144,6 +149,9 @@ pub struct SuggestedQuota {
     pub band: Option<Band>,
     /// The bound, rounded up to 1, 2, 3 or 5 times a power of ten.
     pub limit: Option<u64>,
+    /// The clients that set the limit, if these are robots or clients with mostly errors far above all others.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub set_by: Option<LimitSetters>,
     /// The clients that a bound for the asked budget needs.
     pub clients_needed: u64,
     /// About how many more days of such traffic would bring them, if there are too few. `None` also in a sample.

@@ -6,7 +6,7 @@ use tollgate_policy::Printable;
 
 use super::text::less_than_asked;
 use super::{SuggestedQuota, Suggestion};
-use crate::output::number::grouped;
+use crate::output::number::{grouped, moment};
 use crate::output::screen::{COLUMNS, wrapped};
 use crate::{percent, share_of_clients};
 
@@ -24,12 +24,13 @@ impl Suggestion {
         let mut text = String::new();
         // Writing into a string does not fail.
         text += &comment(&format!(
-            "Limits for clients by {}, computed by `tollgate suggest` from {} requests of {} {client}s, from {} to {}.",
+            "Limits for clients by {}, computed by `tollgate suggest` from {} requests of {} {client}s, from {} to {} ({}).",
             self.key,
             grouped(self.requests),
             grouped(self.clients),
-            self.first.as_deref().unwrap_or_default(),
-            self.last.as_deref().unwrap_or_default()
+            moment(self.first.as_deref().unwrap_or_default()),
+            moment(self.last.as_deref().unwrap_or_default()),
+            self.zone
         ));
         less_than_asked(self).into_iter().for_each(|less| text += &comment(&less));
         for quota in &quotas {
@@ -43,8 +44,12 @@ impl Suggestion {
                 quota.window,
                 share_of_clients(proven),
                 grouped(quota.fitted_clients),
-                quota.fitted_until.as_deref().unwrap_or_default()
+                moment(quota.fitted_until.as_deref().unwrap_or_default())
             ));
+            if let Some(set_by) = &quota.set_by {
+                let remark = set_by.remark(client, &quota.window);
+                text += &comment(&(remark.replacen("set", "Set", 1) + "."));
+            }
             if let Some(held_out) = quota.held_out {
                 text += &comment(&format!(
                     "In the rest of the period it denies {} of {} {client}s ({}).",

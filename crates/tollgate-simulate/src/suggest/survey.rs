@@ -13,8 +13,9 @@ use super::bound::{self, clients_needed};
 use super::fit::{FITTED, Fit};
 use super::kind::{Kind, Traits};
 use super::maxima::Maxima;
+use super::setters::{LimitSetters, Suspect};
 use super::{GreatClient, KindReport, Outliers, Per, SuggestedQuota, Suggestion};
-use crate::output::number::{DAY, counted, grouped, lasting};
+use crate::output::number::{DAY, counted, grouped, lasting, moment};
 use crate::replay::{Found, MAX_ATTRIBUTE_BYTES, Subjects, digest, keep, mix, written};
 use crate::report::Spread;
 use crate::{Classes, Histogram, Hit, code};
@@ -262,6 +263,7 @@ impl Survey {
             undecided: self.undecided,
             clients: of_clients.len() as u64 * one_client_in,
             one_client_in,
+            zone: self.options.zone.iana_name().unwrap_or("UTC").to_owned(),
             first: self.first.map(|first| written(first, &self.options.zone)),
             last: self.last.map(|last| written(last, &self.options.zone)),
             days: self.days(),
@@ -310,7 +312,7 @@ impl Survey {
              counted as part of the period. If a clock was wrong there, leave it out by --from and --to.",
             lasting(self.gaps.as_secs_f64()),
             lasting(longest.as_secs_f64()),
-            written(from, &self.options.zone)
+            moment(&written(from, &self.options.zone))
         ))
     }
 
@@ -328,6 +330,7 @@ impl Survey {
         let one_in = self.subjects.one_in();
         let Fit { split, fitted, proven, bound, limit, held_out, all } =
             Fit::of(maxima, self.options.budget, one_in);
+        let set_by = split.zip(bound).and_then(|((part, _), bound)| self.setters(maxima, part, bound));
         let days = self.days();
         let band = split.zip(proven).and_then(|((part, _), budget)| Band::of(maxima, 0..part, days, budget));
         let needed = clients_needed(self.options.budget);
@@ -349,6 +352,7 @@ impl Survey {
             band,
             limit,
             proven_budget: proven,
+            set_by,
             clients_needed: needed,
             more_days,
             max_clients,
@@ -375,6 +379,24 @@ impl Survey {
             }
         });
         reports.filter(|report| report.clients > 0).collect()
+    }
+
+    /// The suspects that set the bound of the parts before this one.
+    fn setters(&self, maxima: &Maxima, part: u8, bound: u64) -> Option<LimitSetters> {
+        let (mut others, mut suspects) = (Histogram::default(), Vec::new());
+        for (number, most) in maxima.of_clients(0..part) {
+            let (kind, most) = (self.kind(number), u64::from(most));
+            match self.traits.get(number as usize).filter(|_| kind.is_suspect()) {
+                Some(traits) => suspects.push(Suspect {
+                    most,
+                    requests: traits.requests.into(),
+                    failed: traits.failed.into(),
+                    is_robot: kind == Kind::Robot,
+                }),
+                None => others.add(most),
+            }
+        }
+        LimitSetters::of(&others, &suspects, bound, self.options.budget, self.subjects.one_in())
     }
 
     fn bound_without_suspects(&self) -> Option<u64> {

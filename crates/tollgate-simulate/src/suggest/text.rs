@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::{Band, KindReport, SuggestedQuota, Suggestion};
-use crate::output::number::{DAY, about, counted, grouped, lasting, most_in_a_window};
+use crate::output::number::{DAY, about, counted, grouped, lasting, moment, most_in_a_window};
 use crate::output::read::read_section;
 use crate::output::screen::Screen;
 use crate::output::style::{Paint, Style};
@@ -19,6 +19,9 @@ impl Suggestion {
     pub fn text(&self, style: Style) -> String {
         let mut screen = Screen::new(style);
         screen.painted(Paint::Bold, 0, answer(self));
+        if let Some(set_by) = &self.quota.set_by {
+            screen.painted(Paint::Bold, 0, set_by.sentence(self.budget_per.words(), &self.quota.window));
+        }
         screen.line(
             0,
             format_args!(
@@ -70,7 +73,11 @@ impl Suggestion {
             read_section(&mut screen, read);
         }
         if let Some((first, last)) = self.first.as_ref().zip(self.last.as_ref()) {
-            screen.painted(Paint::Dim, 2, format_args!("From {first} to {last}"));
+            screen.painted(
+                Paint::Dim,
+                2,
+                format_args!("From {} to {} ({})", moment(first), moment(last), self.zone),
+            );
         }
         screen.finish()
     }
@@ -124,12 +131,15 @@ fn quota(screen: &mut Screen, suggestion: &Suggestion, quota: &SuggestedQuota) {
                 format_args!(
                     "found on about the first 70 %, until {}: with a confidence of 95 %, at most {} of {client}s request \
                      more than {} in one window ({}){rounded}",
-                    quota.fitted_until.as_deref().unwrap_or_default(),
+                    moment(quota.fitted_until.as_deref().unwrap_or_default()),
                     share_of_clients(proven),
                     grouped(bound),
                     counted(*fitted_clients, client)
                 ),
             );
+            if let Some(set_by) = &quota.set_by {
+                screen.line(2, set_by.remark(client, window));
+            }
             if let Some(Band { low, high }) = quota.band {
                 screen.line(
                     2,
@@ -222,7 +232,8 @@ impl Suggestion {
             table.row([name.to_owned(), grouped(clients), grouped(requests), above, p50, p99, max]);
         };
         for KindReport { kind, clients, requests, above_limit, most } in &self.kinds {
-            row(kind.words(), *clients, *requests, *above_limit, *most);
+            let name = if *clients == 1 { kind.word() } else { kind.words() };
+            row(name, *clients, *requests, *above_limit, *most);
         }
         let requests = self.kinds.iter().map(|kind| kind.requests).sum();
         let above = self.kinds.iter().map(|kind| kind.above_limit).sum();
@@ -230,6 +241,7 @@ impl Suggestion {
         screen.table(&table);
         if let Some(without) =
             self.bound_without_suspects.filter(|without| Some(*without) != self.quota.bound)
+            && self.quota.set_by.is_none()
         {
             screen.line(2, format_args!("Without robots and clients with mostly errors, the bound would be {} instead of {}. --match can \
                  exclude robots by user_agent.",
@@ -247,7 +259,7 @@ impl Suggestion {
         for client in &self.greatest {
             table.row([
                 narrowed(&client.client, WIDE),
-                client.kind.words().to_owned(),
+                client.kind.word().to_owned(),
                 grouped(client.requests),
                 grouped(client.most),
             ]);

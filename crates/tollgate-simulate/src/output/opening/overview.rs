@@ -38,8 +38,11 @@ fn limit(report: &Report) -> String {
     else {
         return "No route has enough clients in this log for a limit that is known to be safe.".to_owned();
     };
+    let set_by = suggested.set_by.as_ref();
+    let remark = set_by
+        .map_or_else(String::new, |set_by| format!(" It is {}.", set_by.remark("client", &suggested.window)));
     format!(
-        "A limit of {}/{} on {} denies at most 1 client in {}, with a confidence of 95 %; in this log, it would deny {} of {}.",
+        "A limit of {}/{} on {} denies at most 1 client in {}, with a confidence of 95 %; in this log, it would deny {} of {}.{remark}",
         grouped(suggested.limit),
         suggested.window,
         code(&title(route)),
