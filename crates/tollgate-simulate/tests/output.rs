@@ -190,8 +190,8 @@ fn a_hidden_key_is_not_printed_as_a_program_or_a_path() {
 #[test]
 fn the_markdown_says_what_was_read() {
     let said = answer().markdown();
-    let expected = "Read 882 lines in 1 file, 5 without a request (0.567 %), 2 unreadable (0.227 %): nginx-combined, logs when \
-                    requests end, to the second.\n";
+    let expected = "Read 882 lines in 1 file, 5 without a request (0.567 %), 2 unreadable (0.227 %): nginx-combined format, \
+                    times to the second; logs when requests end.\n";
     assert!(said.contains(expected), "{said}");
 }
 

@@ -43,7 +43,7 @@ fn file(file: &LogFile) -> ReadFile {
         Instant::EndWithDuration => {
             "logs when requests end and how long they took, so times are those of the beginning"
         }
-        _ => "does not show whether times are those of the beginning or of the end",
+        _ => "unknown whether they mark the start or the end of a request",
     });
     let precision = file.precision.map(|precision| match precision {
         Precision::Micros => "to the microsecond",

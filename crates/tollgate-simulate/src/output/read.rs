@@ -55,8 +55,11 @@ pub(crate) fn lines_read(read: &ReadReport) -> String {
 pub(crate) fn formats(read: &ReadReport) -> Vec<String> {
     let mut said: Vec<String> = Vec::new();
     for file in &read.files {
-        let parts = [file.format.as_deref(), file.instant.as_deref(), file.precision.as_deref()];
-        let text = parts.into_iter().flatten().collect::<Vec<_>>().join(", ");
+        let format = file.format.as_ref().map(|format| format!("{format} format"));
+        let precision = file.precision.as_ref().map(|precision| format!("times {precision}"));
+        let read: Vec<String> = format.into_iter().chain(precision).collect();
+        let parts = [Some(read.join(", ")).filter(|read| !read.is_empty()), file.instant.clone()];
+        let text = parts.into_iter().flatten().collect::<Vec<_>>().join("; ");
         if !text.is_empty() && !said.contains(&text) {
             said.push(text);
         }
