@@ -35,7 +35,7 @@ impl Reading {
     pub const NETWORKS: &str = "NETWORKS";
 }
 
-/// Clients are written as shapes.
+/// Without the clients themselves.
 impl fmt::Display for Doubt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { line, readings } = self;
@@ -62,9 +62,8 @@ impl fmt::Display for Doubt {
                 line.line
             )?,
         }
-        for Reading { place, client, different, lines, flags } in readings {
-            let shape = client.shape();
-            write!(f, "\n  {place}, {shape} ({different} different in {lines} lines):\n    {flags}")?;
+        for Reading { place, different, lines, flags, .. } in readings {
+            write!(f, "\n  {place} ({different} different in {lines} lines):\n    {flags}")?;
         }
         if readings.iter().any(|reading| reading.flags.contains(Reading::NETWORKS)) {
             write!(

@@ -53,7 +53,10 @@ pub enum Error {
         source: io::Error,
     },
     /// No known format reads the first lines of a file.
-    #[error("{name}: no known format fits these lines; {}", advice(line, *look, nearest.as_deref()))]
+    #[error(
+        "{name}: no known format fits these lines; {}",
+        advice(line, *look, format.as_deref(), nearest.as_deref())
+    )]
     UnknownFormat {
         /// The file.
         name: String,
@@ -61,6 +64,8 @@ pub enum Error {
         line: Example,
         /// What it looks like.
         look: Option<Look>,
+        /// A format that reads its first lines, written out from one of them.
+        format: Option<String>,
         /// A line that shows why.
         nearest: Option<Box<Nearest>>,
     },
@@ -205,8 +210,19 @@ impl Error {
 }
 
 /// Returns what to do about a file that no format reads. Of text, it shows the shape of a line.
-fn advice(line: &Example, look: Option<Look>, nearest: Option<&Nearest>) -> String {
+fn advice(line: &Example, look: Option<Look>, format: Option<&str>, nearest: Option<&Nearest>) -> String {
     let shape = || format!("line {} has the shape: {}", line.line, line.shape());
+    if let Some(format) = format {
+        let name = match look {
+            Some(Look::Logfmt) => "it looks like logfmt; ",
+            Some(Look::BareRequest) => "its requests have no quotes; ",
+            _ => "",
+        };
+        return format!(
+            "{name}a format that reads them, if its only address is that of the client: --format '{format}'; {}",
+            shape()
+        );
+    }
     match (look, nearest) {
         (_, Some(nearest)) => format!("{WRITTEN_OUT}; {nearest}"),
         (Some(look @ (Look::Utf16(_) | Look::Data(_) | Look::Compressed(_))), None) => look.to_string(),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::doubt::{Doubt, Reading};
 use crate::error::{Error, Nearest};
-use crate::format::{Detected, Meant, Miss, Unclear, detect};
+use crate::format::{Detected, Meant, Miss, Unclear, detect, propose};
 use crate::input::Log;
 use crate::lines::{Line, Lines};
 use crate::look::Look;
@@ -128,6 +128,7 @@ fn look(
                 name: log.name.clone(),
                 line: Example::new(0, number, &begin),
                 look: Some(look),
+                format: None,
                 nearest: None,
             }),
             None => Ok(None),
@@ -143,7 +144,8 @@ fn look(
     let name = log.name.clone();
     let unknown = |name, nearest: Option<Nearest>| {
         let (look, nearest) = (Look::of(&bytes, &copies), nearest.map(Box::new));
-        Error::UnknownFormat { name, line: example(first), look, nearest }
+        let format = if nearest.is_none() { propose(&copies, &plan, zone) } else { None };
+        Error::UnknownFormat { name, line: example(first), look, format, nearest }
     };
     let detected = detect(&copies, given, &plan, zone).map_err(|miss| match miss {
         Miss::Nothing if given.is_some() => Error::OtherFormat { name, line: example(first) },

@@ -2,6 +2,12 @@
 
 use std::fmt;
 
+use memchr::memmem;
+
+use crate::attribute::TimeForm;
+use crate::client::is_address;
+use crate::time;
+
 /// What a file looks like that no format reads. It is a hint for people, and decides nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
@@ -18,12 +24,18 @@ pub enum Look {
     Strings,
     /// An array of JSON with arrays, which are rows of a table.
     Rows,
+    /// An array of JSON with arrays of objects.
+    Pages,
     /// One object of JSON, with everything inside of it.
     Object,
     /// `name=value name=value`
     Logfmt,
     /// A table with another character between its columns.
     Table(char),
+    /// A table without a header, with this character between its columns.
+    Headless(char),
+    /// A table with a blank after each comma.
+    Spaced,
     /// Lines with a request that has no quotes.
     BareRequest,
 }
@@ -72,6 +84,9 @@ impl Look {
             let inside = if array.is_empty() { next.unwrap_or(b"\"") } else { array.trim_ascii_start() };
             match inside.first() {
                 Some(b'"') => return Some(Self::Strings),
+                Some(b'[') if inside.get(1..).is_some_and(|row| row.trim_ascii_start().starts_with(b"{")) => {
+                    return Some(Self::Pages);
+                }
                 Some(b'[') => return Some(Self::Rows),
                 _ => {}
             }
@@ -85,8 +100,18 @@ impl Look {
             let is_alike = |line: &&[u8]| line.is_empty() || count(line) == count(first);
             count(first) > 1 && first.is_ascii() && lines.iter().all(is_alike)
         };
-        if let Some(separator) = [';', '|'].iter().find(is_columns) {
-            return Some(Self::Table(*separator));
+        if let Some(separator) = [';', '|', ',', '\t'].iter().find(is_columns) {
+            let is_value = |cell: &[u8]| {
+                let cell = cell.trim_ascii();
+                is_address(cell) || time::parse(&TimeForm::Any, cell).is_some()
+            };
+            let has_header = !first.split(|byte| char::from(*byte) == *separator).any(is_value);
+            match (has_header, separator) {
+                (false, _) => return Some(Self::Headless(*separator)),
+                (true, ';' | '|') => return Some(Self::Table(*separator)),
+                (true, ',') if memmem::find(first, b", ").is_some() => return Some(Self::Spaced),
+                (true, _) => {}
+            }
         }
         is_bare_request(first).then_some(Self::BareRequest)
     }
@@ -132,12 +157,15 @@ impl fmt::Display for Look {
                 "it looks like an array of JSON whose elements are rows of a table; name its columns, such as \
                  (echo time,ip,method,path,status; jq -r '.[] | @csv' FILE) | tollgate ... -",
             ),
+            Self::Pages => {
+                f.write_str("it looks like an array of JSON with arrays in it: jq -c '.[][]' FILE | tollgate ... -")
+            }
             Self::Object => f.write_str(
                 "it looks like one object of JSON with all requests in an array inside of it: \
                  jq -c '[.. | arrays] | max_by(length)[]' FILE | tollgate ... -",
             ),
             Self::Logfmt => f.write_str(
-                "it looks like logfmt, which has no format of its own; write its lines out, such as --format \
+                "it looks like logfmt, which has no format of its own; write its lines out, for example --format \
                  'time=$time_iso8601 ip=$remote_addr method=$request_method path=$request_uri status=$status'",
             ),
             Self::Table(separator) => write!(
@@ -145,8 +173,24 @@ impl fmt::Display for Look {
                 "it looks like a table with {separator} between its columns, and only commas and tabs are read: \
                  tr '{separator}' '\\t' < FILE | tollgate ... -"
             ),
+            Self::Headless(separator) => {
+                let names = "time,ip,method,path,status";
+                let names = if *separator == ',' { names.to_owned() } else { names.replace(',', "\\t") };
+                let rows = match separator {
+                    ',' | '\t' => "cat FILE".to_owned(),
+                    other => format!("tr '{other}' '\\t' < FILE"),
+                };
+                write!(
+                    f,
+                    "it looks like a table without a header; name its columns, such as \
+                     (printf '{names}\\n'; {rows}) | tollgate ... -"
+                )
+            }
+            Self::Spaced => f.write_str(
+                "it looks like a table with blanks after its commas: sed 's/, */,/g' FILE | tollgate ... -",
+            ),
             Self::BareRequest => f.write_str(
-                "its requests have no quotes; write its lines out, such as --format '$remote_addr [$time_iso8601] $request \
+                "its requests have no quotes; write its lines out, for example --format '$remote_addr [$time_iso8601] $request \
                  $status'",
             ),
         }
@@ -161,7 +205,7 @@ mod tests {
     fn files_are_told_by_their_first_bytes() {
         let utf16: Vec<u8> = "192.0.2.1 - -".encode_utf16().flat_map(u16::to_le_bytes).collect();
         let big: Vec<u8> = utf16.chunks(2).flat_map(|pair| [pair[1], pair[0]]).collect();
-        let cases: [(&[u8], Option<Look>); 20] = [
+        let cases: [(&[u8], Option<Look>); 24] = [
             (b"\x89PNG\r\n\x1a\n", Some(Look::Data("an image (PNG)"))),
             (b"\x1f\x8b\x08", Some(Look::Compressed("zcat"))),
             (&utf16, Some(Look::Utf16("UTF-16LE"))),
@@ -180,6 +224,10 @@ mod tests {
             (b"time;ip;path\n2026;1;/", Some(Look::Table(';'))),
             (b"time|ip|path\n2026|1|/", Some(Look::Table('|'))),
             (b"time;ip;path\n2026;1", None),
+            (b"2026-05-24T10:00:00Z|192.0.2.1|/", Some(Look::Headless('|'))),
+            (b"2026-05-24T10:00:00Z,192.0.2.1,/", Some(Look::Headless(','))),
+            (b"Time, Client IP, Path\n2026-05-24T10:00:00Z, 192.0.2.1, /", Some(Look::Spaced)),
+            (b"[[{\"time\":1}]]", Some(Look::Pages)),
             (b"192.0.2.1 [2026-05-24T10:00:00Z] GET /a HTTP/1.1 200", Some(Look::BareRequest)),
             (b"192.0.2.1 [2026-05-24T10:00:00Z] \"GET /a HTTP/1.1\" 200", None),
         ];

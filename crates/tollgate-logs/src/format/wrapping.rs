@@ -2,6 +2,10 @@
 //!
 //! Layers compose as they do in life: nginx in Docker, JSON in syslog, a container's line in an event of CloudWatch Logs.
 
+use std::collections::HashSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
+use std::rc::Rc;
+
 use super::envelope;
 use super::parts::Parts;
 use super::prefix::{Piece, Prefix};
@@ -13,6 +17,24 @@ pub(crate) struct Wrapping(Vec<Prefix>);
 
 /// The most layers that are looked for.
 const MOST: usize = 3;
+
+/// The most ways that are tried. Each takes the time of all formats, and members of JSON may be nested on purpose.
+const MOST_WAYS: usize = 16;
+
+/// The ways in which lines may be wrapped. Each is looked for when it is asked for: most logs need only the first.
+pub(super) struct Ways {
+    /// What is left to do, the next at the end.
+    steps: Vec<Step>,
+    /// Digests of the lines inside, of which the same are tried once.
+    seen: HashSet<u64>,
+    left: usize,
+}
+
+/// What is done with lines.
+enum Step {
+    Give(Wrapping, Rc<Vec<Vec<u8>>>),
+    TakeOff(Wrapping, Rc<Vec<Vec<u8>>>, Prefix),
+}
 
 /// A layer, and its memory between lines.
 #[derive(Debug)]
@@ -33,25 +55,11 @@ pub(super) enum Inside<'l> {
 impl Wrapping {
     /// Returns the ways in which these lines may be wrapped, likeliest first, each with the lines inside. At least half of
     /// the lines have each layer.
-    pub(super) fn ways(lines: &[&[u8]]) -> Vec<(Self, Vec<Vec<u8>>)> {
-        let mut ways = Vec::new();
-        Self::default().add_ways(lines.iter().map(|line| line.to_vec()).collect(), &mut ways);
+    pub(super) fn ways(lines: &[&[u8]]) -> Ways {
+        let lines = lines.iter().map(|line| line.to_vec()).collect();
+        let mut ways = Ways { steps: Vec::new(), seen: HashSet::new(), left: MOST_WAYS };
+        ways.go_into(Self::default(), lines);
         ways
-    }
-
-    fn add_ways(&self, lines: Vec<Vec<u8>>, ways: &mut Vec<(Self, Vec<Vec<u8>>)>) {
-        let add_deeper = |lines: &[Vec<u8>], prefixes: &[Prefix], ways: &mut Vec<_>| {
-            for &prefix in prefixes.iter().filter(|_| self.0.len() < MOST) {
-                if let Some(inside) = inside(lines, prefix) {
-                    let deeper = self.0.iter().copied().chain([prefix]);
-                    Self(deeper.collect()).add_ways(inside, ways);
-                }
-            }
-        };
-        add_deeper(&lines, &Prefix::CERTAIN, ways);
-        let place = ways.len();
-        add_deeper(&lines, &Prefix::POSSIBLE, ways);
-        ways.insert(place, (self.clone(), lines));
     }
 
     /// Returns the text about it that follows the name of a format.
@@ -75,6 +83,42 @@ impl Wrapping {
     /// Whether the outermost layer is JSON.
     pub(super) fn is_json(layers: &[Layer]) -> bool {
         layers.first().is_some_and(|layer| matches!(layer.prefix, Prefix::Docker | Prefix::Member(_)))
+    }
+}
+
+impl Ways {
+    fn go_into(&mut self, wrapping: Wrapping, lines: Vec<Vec<u8>>) {
+        let mut hasher = DefaultHasher::new();
+        lines.hash(&mut hasher);
+        if !self.seen.insert(hasher.finish()) {
+            return;
+        }
+        let lines = Rc::new(lines);
+        let is_deepest = wrapping.0.len() == MOST;
+        let take_off = |&prefix| Step::TakeOff(wrapping.clone(), Rc::clone(&lines), prefix);
+        let possible = Prefix::POSSIBLE.iter().rev().filter(|_| !is_deepest).map(take_off);
+        let certain = Prefix::CERTAIN.iter().rev().filter(|_| !is_deepest).map(take_off);
+        let give = [Step::Give(wrapping.clone(), Rc::clone(&lines))];
+        self.steps.extend(possible.chain(give).chain(certain));
+    }
+}
+
+impl Iterator for Ways {
+    type Item = (Wrapping, Rc<Vec<Vec<u8>>>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        loop {
+            match self.steps.pop()? {
+                Step::Give(wrapping, lines) => return Some((wrapping, lines)),
+                Step::TakeOff(Wrapping(mut prefixes), lines, prefix) => {
+                    if let Some(inside) = inside(&lines, prefix) {
+                        prefixes.push(prefix);
+                        self.go_into(Wrapping(prefixes), inside);
+                    }
+                }
+            }
+        }
     }
 }
 
@@ -114,5 +158,38 @@ impl Layer {
             }
             None => Err(Reason::Prefix),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ways(line: &str) -> Vec<String> {
+        Wrapping::ways(&[line.as_bytes()]).map(|(wrapping, _)| wrapping.suffix()).collect()
+    }
+
+    /// An object in each member of an object, and so on. Numbers tell them apart.
+    fn nested(depth: usize, path: &str) -> String {
+        let names = ["log", "message", "MESSAGE", "textPayload", "jsonPayload"].iter().enumerate();
+        let members = names.filter(|_| depth > 0).map(|(place, name)| {
+            let inside = nested(depth - 1, &format!("{path}{place}"));
+            format!("\"{name}\":{inside},")
+        });
+        format!("{{{}\"of\":\"{path}\"}}", members.collect::<String>())
+    }
+
+    #[test]
+    fn ways_are_few_and_the_likeliest_is_first() {
+        assert_eq!(ways("a"), [""]);
+        assert_eq!(ways("web-1 | a"), [" in compose", ""]);
+        assert_eq!(
+            ways(r#"{"log":"a","message":"web-1 | b"}"#),
+            ["", " in log", " in compose in message", " in message"]
+        );
+        // The same lines are tried once, and nested ones for a bounded time: it was half a minute.
+        let same = nested(4, "").replace(char::is_numeric, "");
+        assert_eq!(ways(&same), ["", " in log", " in log in log", " in log in log in log"]);
+        assert_eq!(ways(&nested(4, "")).len(), MOST_WAYS);
     }
 }

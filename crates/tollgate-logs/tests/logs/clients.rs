@@ -21,13 +21,32 @@ pub(crate) fn readings(text: &str) -> Vec<Reading> {
     }
 }
 
+/// The words of a shell, in which `\'` outside of quotes is a quote itself.
+fn shell_words(text: &str) -> Vec<String> {
+    let (mut words, mut is_quoted, mut is_word) = (Vec::<String>::new(), false, false);
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        if character.is_whitespace() && !is_quoted {
+            is_word = false;
+            continue;
+        }
+        if !std::mem::replace(&mut is_word, true) {
+            words.push(String::new());
+        }
+        let word = words.last_mut().unwrap();
+        match character {
+            '\'' => is_quoted = !is_quoted,
+            '\\' if !is_quoted => word.extend(characters.next()),
+            other => word.push(other),
+        }
+    }
+    words
+}
+
 /// What a shell makes of the flags, with networks for the placeholder.
 fn options(flags: &str, networks: &str) -> Options {
     let mut options = Options::default();
-    let mut words = flags.split('\'').enumerate().flat_map(|(place, text)| match place % 2 {
-        0 => text.split_whitespace().map(str::to_owned).collect(),
-        _ => vec![text.to_owned()],
-    });
+    let mut words = shell_words(flags).into_iter();
     while let Some(flag) = words.next() {
         let value = words.next().unwrap();
         match flag.as_str() {
@@ -56,6 +75,7 @@ fn a_proxy_before_the_client_is_refused_with_a_flag_for_each() {
     let heads = [
         "10.0.0.5 203.0.113.@ - -",
         "10.0.0.5 203.0.113.@ - frank",
+        "10.0.0.5 203.0.113.@ - John Doe",
         "10.0.0.5 - 203.0.113.@",
         "10.0.0.5:4711 203.0.113.@ - -",
         "10.0.0.5 - 203.0.113.@ -",
@@ -102,12 +122,66 @@ fn text_before_the_client_is_refused_with_a_flag_that_reads_it() {
         "client=203.0.113.@; - -",
         "203.0.113.@",
         "203.0.113.@ frank",
+        "shop 203.0.113.@ - John Doe",
+        "203.0.113.@, - -",
+        "'203.0.113.@' - -",
     ];
     for head in heads {
         let text = lines(&format!("{head} {REST}"));
         let readings = readings(&text);
         let [reading] = &readings[..] else { panic!("one reading: {head}: {readings:?}") };
         assert_eq!(clients(&text, &reading.flags, ""), CLIENTS, "{head}");
+    }
+}
+
+/// Flags were looked for in one form of a time, and for three addresses.
+#[test]
+fn flags_are_found_for_other_times_and_for_many_addresses() {
+    let text =
+        lines(r#"10.0.0.5 203.0.113.@ - - [2026-05-24T10:00:00Z] "GET /# HTTP/1.1" 200 10 "-" "curl""#);
+    let flags: Vec<String> = readings(&text).into_iter().map(|reading| reading.flags).collect();
+    assert_eq!(clients(&text, &flags[0], ""), PROXY);
+    assert_eq!(clients(&text, &flags[1], ""), CLIENTS);
+    let text = lines(&format!("10.0.0.5 10.0.0.6 10.0.0.7 203.0.113.@ - - {REST}"));
+    let readings = readings(&text);
+    assert_eq!((readings.len(), readings[3].place.as_str()), (4, "the 4th address"));
+    assert_eq!(clients(&text, &readings[3].flags, ""), CLIENTS);
+    // A user with a blank in one line of nine.
+    let text: String = lines(&format!("10.0.0.5 203.0.113.@ - U {REST}"))
+        .lines()
+        .enumerate()
+        .map(|(place, line)| line.replace(" U ", if place % 9 == 0 { " John Doe " } else { " - " }) + "\n")
+        .collect();
+    assert_eq!(clients(&text, &self::readings(&text)[1].flags, ""), CLIENTS);
+}
+
+/// The flag for these fitted one example only.
+#[test]
+fn a_format_is_proposed_that_reads_the_lines() {
+    let lines_of = [
+        "203.0.113.@ - - [24/May/2026:10:00:00 +0000] GET /# HTTP/1.1 200 10",
+        "[24/May/2026:10:00:00 +0000] 203.0.113.@ \"GET /# HTTP/1.1\" 200 10 \"-\" \"curl\"",
+        "ts=2026-05-24T10:00:00Z level=info msg=\"request done\" remote=203.0.113.@ method=GET path=/# status=200 dur=3ms",
+        "2026-05-24T10:00:00Z heroku[router]: at=info method=GET path=\"/#\" host=a.example fwd=\"203.0.113.@\" status=200",
+        "2026-05-24T10:00:00Z,203.0.113.@,GET,/#,200",
+        "2026-05-24T10:00:00Z, 203.0.113.@, GET, /#, 200",
+        "2026-05-24T10:00:00Z|203.0.113.@|GET|/#|200",
+        "web-1 | 2026-05-24T10:00:00Z 203.0.113.@ GET /# 200",
+    ];
+    for line in lines_of {
+        let text = lines(line);
+        let error = read_all(vec![log(&text)], Options::default()).2.unwrap_err();
+        let Error::UnknownFormat { format: Some(format), .. } = &error else { panic!("{line}: {error}") };
+        assert!(error.to_string().contains(&format!("--format '{format}'")), "{error}");
+        assert_eq!(clients(&text, &format!("--format '{format}'"), ""), CLIENTS, "{format}");
+    }
+    // Nobody knows which of two addresses is the client's, and a list has no single one.
+    for line in [
+        "203.0.113.@ 10.0.0.1 2026-05-24T10:00:00Z GET /#",
+        "fwd=\"203.0.113.@, 10.0.0.1\" time=2026-05-24T10:00:00Z path=/#",
+    ] {
+        let error = read_all(vec![log(lines(line))], Options::default()).2.unwrap_err();
+        assert!(matches!(error, Error::UnknownFormat { format: None, .. }), "{error}");
     }
 }
 
@@ -247,10 +321,10 @@ fn the_refusal_shows_shapes_and_flags() {
     let text = lines(&format!("10.0.0.5 203.0.113.@ - - {REST}"));
     let error = read_all(vec![log(text)], Options::default()).2.unwrap_err().to_string();
     let expected = "test.log: line 1 does not show for certain who its client is; a flag must choose one of these
-  the 1st address, 0.0.0.0 (1 different in 200 lines):
+  the 1st address (1 different in 200 lines):
     --format '$remote_addr $proxy - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \
     \"$http_referer\" \"$http_user_agent\"'
-  the 2nd address, 0.0.0.0 (50 different in 200 lines):
+  the 2nd address (50 different in 200 lines):
     --format '$proxy $remote_addr - $remote_user [$time_local] \"$request\" $status $body_bytes_sent \"$http_referer\" \
     \"$http_user_agent\"'
   the shape of the line: 0.0.0.0 0.0.0.0 - - [0/a/0:0:0:0 +0] \"a /0 a/0.0\" 0 0 \"-\" \"a\"";

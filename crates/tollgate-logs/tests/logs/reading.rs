@@ -133,7 +133,7 @@ fn an_unknown_format_names_the_nearest_and_a_line() {
 #[test]
 fn an_unknown_format_says_what_it_looks_like() {
     let utf16: Vec<u8> = line(1).repeat(3).encode_utf16().flat_map(u16::to_le_bytes).collect();
-    let cases: [(&[u8], &str); 7] = [
+    let cases: [(&[u8], &str); 10] = [
         (
             &utf16,
             "it looks like UTF-16, and only UTF-8 is read: iconv -f UTF-16LE -t UTF-8 FILE | tollgate ... -",
@@ -144,6 +144,18 @@ fn an_unknown_format_says_what_it_looks_like() {
             "with ; between its columns, and only commas and tabs",
         ),
         (b"time=2026-05-24T10:00:00Z ip=192.0.2.1 path=/\n", "it looks like logfmt"),
+        (
+            b"2026-05-24T10:00:00Z;a b;1\n2026-05-24T10:00:00Z;a b;1\n",
+            "(printf 'time\\tip\\tmethod\\tpath\\tstatus\\n'; tr ';' '\\t' < FILE) | tollgate ... -",
+        ),
+        (
+            b"2026-05-24T10:00:00Z,a b,1\n2026-05-24T10:00:00Z,a b,1\n",
+            "(printf 'time,ip,method,path,status\\n'; cat FILE) | tollgate ... -",
+        ),
+        (
+            b"Time, Client IP, Method, Path\n2026-05-24T10:00:00Z, 192.0.2.1, GET, /\n",
+            "sed 's/, */,/g' FILE | tollgate ... -",
+        ),
         (b"[\n  \"192.0.2.1 - -\"\n]\n", "it looks like an array of JSON whose elements are no objects"),
         (b"<!doctype html>\n<html>\n", "it looks like HTML or XML; line 1 has the shape: <!a a>"),
         (
@@ -152,7 +164,8 @@ fn an_unknown_format_says_what_it_looks_like() {
         ),
     ];
     for (text, expected) in cases {
-        let error = read_all(vec![log(text)], Options::default()).2.unwrap_err().to_string();
+        let (.., result) = read_all(vec![log(text)], Options::default());
+        let error = result.expect_err(expected).to_string();
         assert!(error.contains(expected), "{error}");
     }
     // The flag that is named reads such lines.

@@ -6,7 +6,7 @@ use std::ops::Range;
 
 use memchr::memmem;
 
-use crate::client::{ClientText, address_in};
+use crate::client::{ClientText, address_in, is_address};
 use crate::format::scanner::begins_with_time;
 use crate::value::is_absent;
 
@@ -39,29 +39,34 @@ pub(super) struct Written<'l> {
 }
 
 /// More addresses are not shown.
-const MOST: usize = 3;
+const MOST: usize = 9;
 
 impl<'l> Head<'l> {
     /// `None` if the line has no time in brackets.
     pub(super) fn of(line: &'l [u8]) -> Option<Self> {
-        let end =
-            memmem::find_iter(line, b" [").find(|at| line.get(at + 2..).is_some_and(begins_with_time))?;
-        let head = line.get(..end)?;
-        let mut words: Vec<Range<usize>> = Vec::new();
-        let mut start = 0;
-        for text in head.split(|byte| *byte == b' ') {
-            let range = start..start + text.len();
-            start = range.end + 1;
-            match words.last_mut() {
-                // A list has blanks behind its commas.
-                Some(last) if head.get(last.clone()).is_some_and(|last| last.ends_with(b",")) => {
-                    last.end = range.end
-                }
-                _ => words.push(range),
-            }
-        }
+        let (head, words) = words(line)?;
         let words = words.into_iter().filter_map(|range| head.get(range)).map(Word::of);
         Some(Self { words: words.collect() })
+    }
+
+    /// The same, if the second word after the last address is a user with blanks. `None` if it has none.
+    pub(super) fn with_blanks_in_user(line: &'l [u8]) -> Option<Self> {
+        let (head, mut words) = words(line)?;
+        let has_address = |range: &Range<usize>| {
+            head.get(range.clone()).is_some_and(|text| Word::of(text).client.is_some())
+        };
+        let user = words.iter().rposition(has_address)? + 2;
+        let end = words.last()?.end;
+        words.truncate(user + 1);
+        words.get_mut(user).filter(|user| user.end < end)?.end = end;
+        let words = words.into_iter().filter_map(|range| head.get(range)).map(Word::of);
+        Some(Self { words: words.collect() })
+    }
+
+    /// What follows it.
+    pub(super) fn rest(line: &'l [u8]) -> Option<&'l [u8]> {
+        let (head, _) = words(line)?;
+        line.get(head.len()..)
     }
 
     /// All formats that read this line, by the place of the client.
@@ -115,17 +120,43 @@ impl<'l> Head<'l> {
             Some(format!("{}${name}{}", std::str::from_utf8(before).ok()?, std::str::from_utf8(after).ok()?))
         });
         let words: Option<Vec<String>> = words.collect();
-        Some(words?.join(" ")).filter(|head| !head.contains('\''))
+        Some(words?.join(" "))
     }
+}
+
+/// The begin of a line until its time, and its words.
+fn words(line: &[u8]) -> Option<(&[u8], Vec<Range<usize>>)> {
+    let end = memmem::find_iter(line, b" [").find(|at| line.get(at + 2..).is_some_and(begins_with_time))?;
+    let head = line.get(..end)?;
+    let mut words: Vec<Range<usize>> = Vec::new();
+    let mut start = 0;
+    for text in head.split(|byte| *byte == b' ') {
+        let range = start..start + text.len();
+        start = range.end + 1;
+        match words.last_mut() {
+            // A list has blanks behind its commas.
+            Some(last)
+                if !is_absent(text) && head.get(last.clone()).is_some_and(|last| last.ends_with(b",")) =>
+            {
+                last.end = range.end
+            }
+            _ => words.push(range),
+        }
+    }
+    Some((head, words))
 }
 
 impl<'l> Word<'l> {
     fn of(text: &'l [u8]) -> Self {
+        // The comma after one address is a text of the format.
+        if let Some(alone) = text.strip_suffix(b",").filter(|alone| is_address(alone)) {
+            return Self { text, client: Some(0..alone.len()) };
+        }
         let list = || (ClientText::of(text) == ClientText::List).then_some(0..text.len());
         Self { text, client: list().or_else(|| address_in(text)) }
     }
 
     fn is_list(&self) -> bool {
-        ClientText::of(self.text) == ClientText::List
+        self.client == Some(0..self.text.len()) && ClientText::of(self.text) == ClientText::List
     }
 }

@@ -35,18 +35,17 @@ impl Sample<'_> {
         let Some(text) = self.lines.get(line).and_then(|line| self.wrapping.inside(line)) else {
             return Vec::new();
         };
-        let Some(head) = Head::of(&text) else { return Vec::new() };
-        let own = read.and_then(|(format, template)| Some((format, template.after_time()?)));
-        let written = head.written();
-        let count = written.len();
-        let readings = written.into_iter().filter_map(|written| {
-            let tails = own.iter().map(|(_, tail)| tail.clone()).chain(TAILS.map(str::to_owned));
-            let formats = tails.map(|tail| format!("{}{tail}", written.head));
-            let named = read.filter(|(format, _)| {
-                written.is_usual && !written.is_list && self.takes(format, line, written.client)
-            });
-            let named = named.map(|(format, _)| format.name.clone());
-            named.into_iter().chain(formats).find_map(|text| self.meant(&text, &written, count))
+        let heads = [Head::of(&text), Head::with_blanks_in_user(&text)].map(|head| {
+            let head = head.as_ref();
+            head.map(Head::written).unwrap_or_default()
+        });
+        let [exact, _] = &heads;
+        // Envoy writes such a time first, and the client behind it.
+        let has_more = Head::rest(&text).is_some_and(holds_address);
+        let numbers = exact.iter().map(|written| written.number);
+        let readings = numbers.filter_map(|number| {
+            let mut written = heads.iter().flatten().filter(|written| written.number == number);
+            written.find_map(|written| self.reading(line, read, written, exact.len(), has_more))
         });
         readings.collect()
     }
@@ -67,6 +66,26 @@ impl Sample<'_> {
         (wrong * 19 <= lines).then_some(meant)
     }
 
+    /// The reading that begins so, if one of the known ends makes a format of it that reads these lines.
+    fn reading(
+        &self,
+        line: usize,
+        read: Option<(&Format, &Template)>,
+        written: &Written<'_>,
+        count: usize,
+        has_more: bool,
+    ) -> Option<Meant> {
+        let own = read.and_then(|(_, template)| template.after_time());
+        let tails: Vec<String> = own.into_iter().chain(TAILS.map(str::to_owned)).collect();
+        let iso = tails.iter().filter(|_| !has_more).map(|tail| tail.replace("$time_local", "$time_iso8601"));
+        let formats = tails.iter().cloned().chain(iso).map(|tail| format!("{}{tail}", written.head));
+        let named = read.filter(|(format, _)| {
+            written.is_usual && !written.is_list && self.takes(format, line, written.client)
+        });
+        let named = named.map(|(format, _)| format.name.clone());
+        named.into_iter().chain(formats).find_map(|text| self.meant(&text, written, count))
+    }
+
     /// What the first line with a time in brackets may mean, if no format reads these lines inside of the wrapping.
     pub(in crate::format) fn unexpected(&self, inside: &[Vec<u8>]) -> Option<Unclear> {
         inside.iter().find(|line| Head::of(line).is_some())?;
@@ -76,6 +95,23 @@ impl Sample<'_> {
             .position(|line| self.wrapping.inside(line).is_some_and(|text| Head::of(&text).is_some()))?;
         let readings = self.readings(line, None);
         (!readings.is_empty()).then_some(Unclear { line, readings })
+    }
+
+    /// Whether the format reads nearly all lines, each with one client.
+    pub(in crate::format) fn reads(&self, format: &Format) -> bool {
+        let (mut single, mut others) = (0, 0);
+        let requests = self.each(format, &Fields::of(format).client, |_, texts| {
+            let is_single = |text: &&&[u8]| matches!(ClientText::of(text), ClientText::Address);
+            let is_one = texts.iter().flatten().next().filter(is_single).is_some();
+            (single, others) = (single + usize::from(is_one), others + usize::from(!is_one));
+        });
+        self.is_nearly_all(requests) && others * 19 < single
+    }
+
+    /// Whether so many are more than 95 % of the lines.
+    fn is_nearly_all(&self, requests: usize) -> bool {
+        let all = self.lines.iter().filter(|line| !line.trim_ascii().is_empty()).count();
+        requests * 20 > all * 19
     }
 
     /// Whether the format takes this for the client of the line.
@@ -107,16 +143,21 @@ impl Sample<'_> {
             );
             different.insert(text.to_vec());
         });
-        let all = self.lines.iter().filter(|line| !line.trim_ascii().is_empty()).count();
-        if wrong > 0 || requests * 20 <= all * 19 {
+        if wrong > 0 || !self.is_nearly_all(requests) {
             return None;
         }
-        let quoted = if text.contains('$') { format!("'{text}'") } else { text.to_owned() };
+        let quoted = if text.contains('$') { in_quotes(text) } else { text.to_owned() };
         let flags = match written.is_list {
             true => format!("--format {quoted} --attr ip=xff:NETWORKS"),
             false => format!("--format {quoted}"),
         };
-        let ordinal = ["1st", "2nd", "3rd"].get(written.number - 1).copied().unwrap_or("next");
+        let number = written.number;
+        let ordinal = match number {
+            1 => "1st".to_owned(),
+            2 => "2nd".to_owned(),
+            3 => "3rd".to_owned(),
+            _ => format!("{number}th"),
+        };
         let place = match (written.is_list, count) {
             (true, _) => "an address of the list".to_owned(),
             (false, 1) => "the only address".to_owned(),
@@ -152,4 +193,9 @@ impl Sample<'_> {
         }
         readings
     }
+}
+
+/// The text as one word of a shell.
+fn in_quotes(text: &str) -> String {
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
