@@ -419,7 +419,7 @@ fn the_page_tells_requests_above_the_limit_apart() {
     let title = "<th scope=\"col\">above the limit</th>";
     let above = page("policies: [{ name: login, key: [ip], quotas: [3/1m], cost: 4 }]");
     // Of 7 denied requests all are above the limit, in all of 3 windows.
-    assert!(above.contains(title) && above.contains(&cells(&["7", "7", "3", "3", ""])), "{above}");
+    assert!(above.contains(title) && above.contains(&cells(&["7", "7", "3 of 3", ""])), "{above}");
     let waiting = page(TWO);
     assert!(!waiting.contains(title) && waiting.contains("57 seconds"), "{waiting}");
 }
