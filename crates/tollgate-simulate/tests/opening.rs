@@ -46,6 +46,19 @@ fn several_clients_are_in_the_plural() {
     assert_eq!(whom, "They come from 2 of 3 clients; one of them alone has 2 (66.7 %).");
 }
 
+/// The request that no policy matches was missing from the sum, and those of both policies were counted twice without a word.
+#[test]
+fn denials_without_a_policy_and_by_several_are_said() {
+    let both = "unmatched: deny
+policies:
+      - { name: a, match: { path: /login }, key: [ip], quotas: [1/1m] }
+      - { name: b, match: { path: /login }, key: [ip], quotas: [1/1m] }
+    ";
+    let [what, ..] = opening(both, &[A, A, A, OTHER]);
+    let shares = "2 by `a`, 2 by `b` and 1 because no policy matches, some by several of them";
+    assert_eq!(what, format!("Of 4 requests, 3 would be denied (75 %): {shares}."));
+}
+
 #[test]
 fn several_policies_are_named_with_their_shares() {
     let more = "policies:
@@ -114,7 +127,7 @@ fn statuses_of_the_log_tell_lost_successes_from_attacks() {
     assert_eq!(statuses(&[401, 200]), "In the log, it had succeeded (200) and would be lost.");
     let mixed = "In the log, 2 of the denied requests had succeeded (200) and would be lost; 1 had failed anyway (404).";
     assert_eq!(statuses(&[401, 200, 404, 200]), mixed);
-    let none = "The log has no status for them, so it does not show whether they were any good.";
+    let none = "The log has no status of denied requests, so it does not show whether they were any good.";
     assert_eq!(statuses(&[200, 0]), none);
     let [_, whom, good] = opening(TRIAL, &[A, A, B]);
     assert!(whom.starts_with("If it decided, "), "{whom}");

@@ -5,8 +5,8 @@ use super::escape::Text;
 use super::moment::{clock, moment};
 use super::table::Table;
 use super::weight;
+use crate::output::ended_in_log;
 use crate::output::number::grouped;
-use crate::percent;
 use crate::report::{PeakLength, Report, StatusReport};
 
 /// The tables, side by side.
@@ -26,7 +26,7 @@ fn statuses(report: &Report) -> String {
     if report.denied == 0 || report.statuses.iter().all(|status| status.status.is_none()) {
         return String::new();
     }
-    let about = lost(report);
+    let about = ended_in_log(report).unwrap_or_default();
     let titles = ["answer in the log", "requests", "denied", "share of all denied"];
     let mut table = Table::new("Denied, by what the log answered", &titles, 1).about(&about);
     for StatusReport { status, requests, denied } in &report.statuses {
@@ -38,26 +38,10 @@ fn statuses(report: &Report) -> String {
     table.html()
 }
 
-/// How many of the denied requests had succeeded.
-fn lost(report: &Report) -> String {
-    let is_success = |status: &&StatusReport| status.status.is_some_and(|status| status < 400);
-    let lost: u64 = report.statuses.iter().filter(is_success).map(|status| status.denied).sum();
-    match lost {
-        0 => "None of the denied requests had succeeded.".to_owned(),
-        _ if lost == report.denied => {
-            "All denied requests had succeeded: these answers would be lost.".to_owned()
-        }
-        _ => {
-            let share = percent(lost, report.denied);
-            format!("{} of them ({share}) had succeeded: these answers would be lost.", grouped(lost))
-        }
-    }
-}
-
 /// A status in words, where a number says little.
 const fn meaning(status: u16) -> &'static str {
     match status {
-        401 => "not logged in",
+        401 => "unauthorized",
         403 => "forbidden",
         404 => "not found",
         429 => "too many requests",
@@ -65,8 +49,8 @@ const fn meaning(status: u16) -> &'static str {
         100..=199 => "upgrade",
         200..=299 => "success",
         300..=399 => "redirect",
-        400..=499 => "error of the client",
-        _ => "error of the server",
+        400..=499 => "client error",
+        _ => "server error",
     }
 }
 

@@ -14,6 +14,7 @@ pub(crate) mod text;
 use serde::Serialize;
 use tollgate_policy::Printable;
 
+pub(crate) use self::opening::ended_in_log;
 pub use self::style::Style;
 use crate::{GateResult, Held, Report};
 

@@ -25,6 +25,8 @@ pub(super) struct All {
     /// Reasons why requests cannot be decided.
     pub(super) undecided: HashMap<String, u64>,
     pub(super) unlimited: u64,
+    /// Requests that are denied because no policy matches them.
+    pub(super) denied_unmatched: u64,
     pub(super) clientless: Clientless,
     pub(super) clients: Clients,
     pub(super) classes: ByClass,

@@ -93,6 +93,7 @@ impl Noter {
             undecided: verdicts.undecided,
             undecided_reasons,
             unlimited: all.unlimited,
+            denied_unmatched: all.denied_unmatched,
             refused_in_log: all.refused_in_log,
             statuses: all.statuses.reports(),
             clients: all.clients.count(|_| true) * one_client_in,

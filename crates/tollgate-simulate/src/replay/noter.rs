@@ -212,7 +212,10 @@ impl Noter {
                 self.note_uncounted(request, policy, Role::Enforced, Verdict::Denied, before);
                 self.rungs.note_denial(request.number(CLIENT));
             }
-            Ground::Unmatched => self.rungs.note_denial(request.number(CLIENT)),
+            Ground::Unmatched => {
+                self.all.denied_unmatched += 1;
+                self.rungs.note_denial(request.number(CLIENT));
+            }
             Ground::Unlimited => self.all.unlimited += 1,
             _ => {}
         }

@@ -46,6 +46,8 @@ pub struct Report {
     pub undecided_reasons: Vec<Reason>,
     /// Requests that no policy limits.
     pub unlimited: u64,
+    /// Requests that are denied because no policy matches them, with `unmatched: deny`.
+    pub denied_unmatched: u64,
     /// Requests that were answered 429 or 503 when the log was written.
     pub refused_in_log: u64,
     /// Requests by the status that they were answered with when the log was written: by ascending status, those without

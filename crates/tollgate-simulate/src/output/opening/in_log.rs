@@ -2,6 +2,7 @@
 
 use super::listed;
 use crate::output::number::grouped;
+use crate::report::Report;
 
 /// Statuses that are named one by one. Of more, the classes are named.
 const NAMED: usize = 2;
@@ -36,6 +37,12 @@ impl Ending {
     }
 }
 
+/// Says how all denied requests of a report had ended.
+pub(crate) fn ended_in_log(report: &Report) -> Option<String> {
+    let denied = report.statuses.iter().map(|status| (status.status, status.denied));
+    in_log(&denied.collect::<Vec<_>>())
+}
+
 /// Says how the denied requests had ended, by their statuses. `None` if nothing is denied.
 pub(super) fn in_log(denied: &[(Option<u16>, u64)]) -> Option<String> {
     let all: u64 = denied.iter().map(|(_, denied)| denied).sum();
@@ -54,7 +61,8 @@ pub(super) fn in_log(denied: &[(Option<u16>, u64)]) -> Option<String> {
     Some(match &*endings {
         [] => return None,
         [(Ending::Unknown, ..)] => {
-            "The log has no status for them, so it does not show whether they were any good.".to_owned()
+            "The log has no status of denied requests, so it does not show whether they were any good."
+                .to_owned()
         }
         [(Ending::Failed, _, words)] => {
             format!("In the log, {subject} {words}; no successful request would be lost.")

@@ -1,6 +1,6 @@
 //! Whether the denials are good: by gates, by the policies before, and by what the log says of the denied requests.
 
-use super::in_log::in_log;
+use super::in_log::{ended_in_log, in_log};
 use super::{NAMED, busiest_trial, denials_of_trial, listed};
 use crate::output::number::{about, counted, grouped};
 use crate::report::{Compared, QuotaReport, Report};
@@ -20,8 +20,7 @@ pub(super) fn judgement(answer: &Answer) -> String {
             parts.extend(in_log(&denied.collect::<Vec<_>>()));
         }
         (_, trial) => {
-            let denied = report.statuses.iter().map(|status| (status.status, status.denied));
-            parts.extend(in_log(&denied.collect::<Vec<_>>()));
+            parts.extend(ended_in_log(report));
             parts.extend(trial.map(|trial| format!("On trial, {}.", denials_of_trial(trial))));
         }
     }

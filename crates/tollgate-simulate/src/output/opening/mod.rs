@@ -5,6 +5,7 @@ mod incident;
 mod judgement;
 mod overview;
 
+pub(crate) use self::in_log::ended_in_log;
 use self::incident::incident;
 use self::judgement::judgement;
 use self::overview::overview;
@@ -88,7 +89,7 @@ fn by_what(report: &Report) -> String {
         report.policies.iter().filter(|policy| policy.role == Role::Enforced && policy.denied > 0).collect();
     policies.sort_by_key(|policy| std::cmp::Reverse(policy.denied));
     let by_policies: u64 = policies.iter().map(|policy| policy.denied).sum();
-    let unmatched = report.denied.saturating_sub(by_policies);
+    let unmatched = report.denied_unmatched;
     if let ([policy], 0) = (&*policies, unmatched) {
         let all = if report.denied > 1 { "all " } else { "" };
         let by = by_limit(report);
@@ -104,7 +105,9 @@ fn by_what(report: &Report) -> String {
     if unmatched > 0 {
         parts.push(format!("{} because no policy matches", grouped(unmatched)));
     }
-    format!(": {}", listed(&parts))
+    // A request may lack room in several policies.
+    let several = if by_policies + unmatched > report.denied { ", some by several of them" } else { "" };
+    format!(": {}{several}", listed(&parts))
 }
 
 /// The limits themselves, with their key, if they were given without a file: nobody has chosen the policy's name.
@@ -163,7 +166,10 @@ fn to_whom(report: &Report) -> String {
 fn most(report: &Report) -> String {
     let clientless = match report.clientless.denied {
         0 => String::new(),
-        denied => format!("; {} of them from nobody who is counted", grouped(denied)),
+        denied if report.one_client_in > 1 => {
+            format!("; {} of them are from clients that are not followed", grouped(denied))
+        }
+        denied => format!("; {} of them have no client", grouped(denied)),
     };
     // A sample of the clients may lack the one that is denied most.
     let Some(first) = report.most_denied.first().filter(|_| report.one_client_in == 1) else {
