@@ -38,7 +38,15 @@ impl fmt::Display for Prose<'_> {
             .split_once('`')
             .and_then(|(before, rest)| rest.split_once('`').map(|(name, after)| (before, name, after)))
         {
-            write!(f, "{}<code>{}</code>", Sentence(before), Name(name))?;
+            write!(f, "{}", Sentence(before))?;
+            match name.strip_prefix("--") {
+                // A line breaks between flags, and never within one.
+                Some(flags) => {
+                    let flags = flags.split(" --").map(|flag| format!("<kbd>--{}</kbd>", Text(flag)));
+                    f.write_str(&flags.collect::<Vec<_>>().join(" "))?;
+                }
+                None => write!(f, "<code>{}</code>", Name(name))?,
+            }
             rest = after;
         }
         write!(f, "{}", Sentence(rest))
@@ -62,6 +70,13 @@ mod tests {
     fn nothing_is_read_as_html() {
         let text = Text("<img src=x onerror='a&b'>\u{1b}\"").to_string();
         assert_eq!(text, "&lt;img src=x onerror=&#39;a&amp;b&#39;&gt;\\u{1b}&quot;");
+    }
+
+    #[test]
+    fn flags_stay_whole() {
+        let html = Prose("all in an hour (`--from 2026-11-18T13:00Z --to <b>`)").to_string();
+        let flags = "<kbd>--from 2026-11-18T13:00Z</kbd> <kbd>--to &lt;b&gt;</kbd>";
+        assert_eq!(html, format!("all in an hour ({flags})"));
     }
 
     #[test]
