@@ -31,7 +31,7 @@ struct Written(PathBuf);
 
 impl Written {
     fn new(name: &str, text: &str) -> Self {
-        let path = std::env::temp_dir().join(format!("tollgate-output-{name}-{}.yaml", std::process::id()));
+        let path = std::env::temp_dir().join(format!("tollgate-output-{}-{name}", std::process::id()));
         fs::write(&path, text).expect("a file can be written");
         Self(path)
     }
@@ -52,7 +52,7 @@ const POLICY: &str = "policies: [{ name: all, key: [user], quotas: [1/1d@first_h
 /// Logging panicked: a denial closed its connection, a reload was answered 503, and SIGTERM ended with status 101.
 #[test]
 fn decides_reloads_and_drains_if_the_log_cannot_be_written() {
-    let file = Written::new("serve", POLICY);
+    let file = Written::new("serve.yaml", POLICY);
     let (reader, unread) = unread();
     for (stderr, name) in [(full().into(), "full"), (closed(), "closed"), (unread, "not read")] {
         let server = Server::start_logging_to(stderr, &["--config", file.path()]);
@@ -120,9 +120,10 @@ fn run(arguments: &[&str], stdout: impl Into<Stdio>, stderr: impl Into<Stdio>) -
 fn commands_keep_their_exit_status_if_output_cannot_be_written() {
     let server = Server::start(&["--limit", "1/1d@first_hit", "--key", "user"]);
     let url = format!("http://{}", server.public);
-    let (valid, invalid) = (Written::new("valid", POLICY), Written::new("invalid", "policies: [{}]\n"));
-    let log = Written::new("log", "::1 - - [23/Nov/2026:12:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n");
-    let by_ip = Written::new("by-ip", "policies: [{ name: all, key: [ip], quotas: [0/1d] }]\n");
+    let (valid, invalid) =
+        (Written::new("valid.yaml", POLICY), Written::new("invalid.yaml", "policies: [{}]\n"));
+    let log = Written::new("access.log", "::1 - - [23/Nov/2026:12:00:00 +0000] \"GET / HTTP/1.1\" 200 1\n");
+    let by_ip = Written::new("by-ip.yaml", "policies: [{ name: all, key: [ip], quotas: [0/1d] }]\n");
     let replayed = ["simulate", by_ip.path(), log.path(), "--min-requests", "1", "--fail-if", "denied > 0"];
     let (valid, invalid) = (valid.path(), invalid.path());
     assert_eq!(server.get("/v1/check?user=denied").status, 200);
