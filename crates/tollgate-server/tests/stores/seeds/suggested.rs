@@ -9,7 +9,7 @@ use tollgate_testkit::servers::{Settings, Software};
 use super::{keys, serve, url};
 
 /// Every file that configures the service, with the flags that read it.
-const EXAMPLES: [(&str, &[&str]); 9] = [
+const EXAMPLES: [(&str, &[&str]); 10] = [
     ("rollout.yaml", &["--config", "FILE"]),
     ("shop.yaml", &["--config", "FILE"]),
     ("tokens.yaml", &["--config", "FILE"]),
@@ -18,6 +18,7 @@ const EXAMPLES: [(&str, &[&str]); 9] = [
     ("seeds/rlaas/application.yaml", &["--import", "rlaas", "FILE"]),
     ("seeds/spring-starter/tollgate.yaml", &["--config", "FILE", "--answers", "spring-starter"]),
     ("seeds/valkey-server/limits.env", &["--import", "valkey-env"]),
+    ("simulate/baseline.yaml", &["--config", "FILE"]),
     ("simulate/policies.yaml", &["--config", "FILE"]),
 ];
 
