@@ -8,6 +8,8 @@ mod environment;
 mod grpc;
 #[cfg(feature = "simulate")]
 mod log_value;
+#[cfg(feature = "simulate")]
+mod moment;
 mod policies;
 #[cfg(feature = "simulate")]
 mod simulate;
@@ -30,6 +32,8 @@ use tollgate::Network;
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::grpc::GrpcArgs;
+#[cfg(feature = "simulate")]
+pub use self::moment::Moment;
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
 #[cfg(feature = "simulate")]
 pub use self::simulate::{Companion, LogArgs, SimulateArgs, SuggestArgs};
@@ -38,7 +42,7 @@ pub use self::store::{
 };
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
-pub use self::value::{Limits, Moment, Server};
+pub use self::value::{Limits, Server};
 use crate::exit_status;
 use crate::http::Dialect;
 

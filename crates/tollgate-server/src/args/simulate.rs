@@ -10,7 +10,7 @@ use tollgate_logs::{Attribute, Format, TimeField};
 use tollgate_simulate::Gate;
 use tollgate_simulate::suggest::Per;
 
-use super::{Limits, Moment, log_value, value};
+use super::{Limits, Moment, log_value, moment, value};
 
 /// The heading of these flags in the help.
 const LOGS: &str = "Logs";
@@ -209,11 +209,11 @@ pub struct LogArgs {
 
     /// First time to replay: 2026-11-21T16:00Z, with another offset, or as the log has it. With --tz also '2026-11-21 16:00'
     /// or 2026-11-21, by the clock of that zone
-    #[arg(long, value_name = "TIME", value_parser = value::moment, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, allow_negative_numbers = true)]
     pub from: Option<Moment>,
 
     /// End of the replay; a request at exactly this time is not included
-    #[arg(long, value_name = "TIME", value_parser = value::moment, allow_negative_numbers = true)]
+    #[arg(long, value_name = "TIME", value_parser = moment::parse, allow_negative_numbers = true)]
     pub to: Option<Moment>,
 
     /// Sort all requests by time first. Without it, requests more than a minute out of order are skipped, and at most
