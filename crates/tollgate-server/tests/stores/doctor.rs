@@ -262,7 +262,7 @@ fn reports_unknown_rights_if_counting_fails() {
     let rights = "~tollgate:* +evalsha +script|load +ping +hello +info +time +get";
     let server = Settings::new(Software::Redis).user("limiter", "sesame", rights).start();
     let url = format!("redis://limiter:sesame@{}", server.address());
-    let output = tollgate().args(["doctor", "--store", &url]).output().expect("a doctor");
+    let output = tollgate().args(["doctor", "--store", &url]).args(PATIENT).output().expect("a doctor");
     let text = String::from_utf8(output.stdout).expect("text");
     let exact = text.split("fail  exact").last().expect("a last check");
     assert!(exact.contains("+pexpiretime") && exact.contains("+acl|dryrun"), "{text}");
