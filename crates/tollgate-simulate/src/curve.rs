@@ -60,7 +60,7 @@ pub struct Point {
     pub total_denied_clients: Option<u64>,
 }
 
-/// What denies requests beside a quota that decides alone on its own.
+/// The denials of all other quotas, for a quota that decides alone on its requests.
 #[derive(Debug)]
 pub(crate) struct Others {
     /// Requests that it denies.

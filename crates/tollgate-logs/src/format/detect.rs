@@ -91,8 +91,8 @@ impl Detected {
         format!("{}{}", self.format.name, self.wrapping.suffix())
     }
 
-    /// Whether the lines have to show for certain who their clients are. Whoever gives the format of a text has said where
-    /// the client stands, and whoever gives the attribute `ip` has done so for JSON and tables.
+    /// Whether the lines themselves must show their client. Not if flags do: `--format` for lines of text, `--attr ip=` for
+    /// JSON and tables.
     pub(crate) fn has_to_show_clients(&self, is_given: bool, attributes: &[Attribute]) -> bool {
         let mut addresses = attributes.iter().filter(|other| other.name == Field::Ip.name());
         let is_said = match self.format.shape {

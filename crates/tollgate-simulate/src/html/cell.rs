@@ -45,7 +45,7 @@ impl Cell {
         Self { html: grouped(number), is_zero: number == 0 }
     }
 
-    /// A share of what is denied, as a percentage above a bar.
+    /// The denied share, as a percentage above a bar.
     pub(super) fn denied(part: u64, whole: u64) -> Self {
         Self::share("share", part, whole)
     }

@@ -8,9 +8,10 @@ use super::finish::written;
 use super::outcome::Verdict;
 use super::timeline::Bars;
 use crate::report::{Peak, PeakLength, PeakReport, Timeline};
+use crate::routes::Busiest;
 
 /// When requests came. Times never go back.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Load {
     pub(super) calendar: Calendar,
     bars: Bars,
@@ -30,19 +31,30 @@ struct Requests {
     admitted: u64,
 }
 
-/// The busiest of some intervals: of all requests, and of those that are admitted.
-#[derive(Debug, Default)]
+/// The busiest of intervals of one length: of all requests, and of those that are admitted.
+#[derive(Debug)]
 struct BusiestIntervals {
-    /// The number of the interval that is still open.
-    place: i64,
-    open: Requests,
-    requests: (u64, i64),
-    admitted: (u64, i64),
+    requests: Busiest,
+    admitted: Busiest,
+}
+
+impl Default for Load {
+    fn default() -> Self {
+        Self::new(TimeZone::UTC)
+    }
 }
 
 impl Load {
     pub(super) fn new(zone: TimeZone) -> Self {
-        Self { calendar: Calendar::new(zone), ..Self::default() }
+        Self {
+            calendar: Calendar::new(zone),
+            bars: Bars::default(),
+            seconds: BusiestIntervals::new(1_000),
+            minutes: BusiestIntervals::new(60_000),
+            span: None,
+            second: 0,
+            open: Requests::default(),
+        }
     }
 
     pub(super) fn note(&mut self, now: Timestamp, verdict: Verdict) {
@@ -68,23 +80,19 @@ impl Load {
     pub(super) fn end(&mut self) {
         if self.span.is_some() {
             self.close(self.second);
-            self.minutes.close();
         }
     }
 
     pub(super) fn peaks(&self) -> Vec<PeakReport> {
-        if self.span.is_none() {
-            return Vec::new();
-        }
-        let report = |length, seconds: i64, busiest: &BusiestIntervals| {
-            let peak = |(requests, place): (u64, i64)| {
-                let start = Timestamp::from_unix_millis(place.saturating_mul(seconds * 1_000));
+        let Some((first, _)) = self.span else { return Vec::new() };
+        let report = |length, busiest: &BusiestIntervals| {
+            let peak = |busiest: &Busiest| {
+                let (requests, start) = busiest.most().unwrap_or((0, busiest.start_of(first)));
                 Peak { requests, start: written(start, self.calendar.zone()) }
             };
-            PeakReport { length, requests: peak(busiest.requests), admitted: peak(busiest.admitted) }
+            PeakReport { length, requests: peak(&busiest.requests), admitted: peak(&busiest.admitted) }
         };
-        let seconds = report(PeakLength::Second, 1, &self.seconds);
-        vec![seconds, report(PeakLength::Minute, 60, &self.minutes)]
+        vec![report(PeakLength::Second, &self.seconds), report(PeakLength::Minute, &self.minutes)]
     }
 
     pub(super) fn timeline(&self) -> Option<Timeline> {
@@ -95,8 +103,6 @@ impl Load {
         self.span = Some((now, now));
         self.second = second;
         self.bars = Bars::new(second, self.calendar.zone());
-        self.seconds = BusiestIntervals::new(second);
-        self.minutes = BusiestIntervals::new(second.div_euclid(60));
     }
 
     /// Notes the requests of the open second, and begins another one.
@@ -104,34 +110,21 @@ impl Load {
         let requests = std::mem::take(&mut self.open);
         self.calendar.note(self.second, requests.share);
         self.bars.note(self.second, requests.share);
-        self.seconds.note(self.second, requests);
-        self.seconds.close();
-        self.minutes.note(self.second.div_euclid(60), requests);
+        let start = Timestamp::from_unix_millis(self.second.saturating_mul(1_000));
+        self.seconds.note(start, requests);
+        self.minutes.note(start, requests);
         self.second = next;
     }
 }
 
 impl BusiestIntervals {
-    fn new(place: i64) -> Self {
-        Self { place, requests: (0, place), admitted: (0, place), ..Self::default() }
+    const fn new(millis: i64) -> Self {
+        Self { requests: Busiest::new(millis), admitted: Busiest::new(millis) }
     }
 
-    fn note(&mut self, place: i64, requests: Requests) {
-        if place != self.place {
-            self.close();
-            self.place = place;
-        }
-        self.open.share.requests += requests.share.requests;
-        self.open.admitted += requests.admitted;
-    }
-
-    fn close(&mut self) {
-        let Requests { share, admitted } = std::mem::take(&mut self.open);
-        if share.requests > self.requests.0 {
-            self.requests = (share.requests, self.place);
-        }
-        if admitted > self.admitted.0 {
-            self.admitted = (admitted, self.place);
-        }
+    /// Notes the requests of a second.
+    fn note(&mut self, second: Timestamp, requests: Requests) {
+        self.requests.note(second, requests.share.requests);
+        self.admitted.note(second, requests.admitted);
     }
 }

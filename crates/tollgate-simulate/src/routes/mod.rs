@@ -26,7 +26,7 @@ use std::cmp::Reverse;
 use jiff::tz::TimeZone;
 use tollgate::Timestamp;
 
-use self::busiest::Busiest;
+pub(crate) use self::busiest::Busiest;
 use self::method::Method;
 use self::sample::{MAX_REQUESTS, Sample, SampledRequest};
 use self::track::Track;

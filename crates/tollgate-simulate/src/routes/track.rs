@@ -48,8 +48,8 @@ impl Track {
         if let Some(of_class) = self.statuses.get_mut(if class < 6 { class } else { 0 }) {
             *of_class += 1;
         }
-        self.second.note(now);
-        self.minute.note(now);
+        self.second.note(now, 1);
+        self.minute.note(now, 1);
         self.maxima.pass(now);
         let before = self.clients.len();
         let Some(Found::Client(client)) = noted.client.map(|digest| self.clients.find(digest)) else {

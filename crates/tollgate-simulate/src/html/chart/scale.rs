@@ -13,7 +13,7 @@ pub(in crate::html) struct Scale {
 }
 
 impl Scale {
-    /// A scale of amounts from 0. It is logarithmic if the smallest of them would not be seen beside the greatest.
+    /// A scale of amounts from 0. It is logarithmic if a linear one would hide the smallest amount.
     pub(in crate::html) fn amounts(values: impl Iterator<Item = u64> + Clone) -> Self {
         let most = values.clone().max().unwrap_or(0);
         let least = values.filter(|value| *value > 0).min().unwrap_or(0);
