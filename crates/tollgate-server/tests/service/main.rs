@@ -5,7 +5,6 @@
 mod admin;
 mod answers;
 mod asking;
-mod asking_page;
 mod authorization;
 mod bounds;
 mod browsers;
@@ -33,6 +32,7 @@ mod output;
 mod overdraft;
 mod readme;
 mod real_browser;
+mod refunds_page;
 mod releases;
 mod settling;
 mod simulate;

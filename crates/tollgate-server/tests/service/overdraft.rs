@@ -58,7 +58,7 @@ fn a_cost_that_is_denied_although_units_are_left_is_logged_once_without_the_key(
     let hints: Vec<&str> = log.lines().filter(|line| line.contains("although units were left")).collect();
     let [hint] = hints.as_slice() else { panic!("one line: {log}") };
     assert!(hint.contains("strict") && hint.contains("1000/1d@first_hit"), "{hint}");
-    assert!(hint.contains("docs/costs-afterwards.md#overdraft"), "{hint}");
+    assert!(hint.contains("docs/refunds-and-receipts.md#overdraft"), "{hint}");
     assert!(!log.contains("hunter2"), "{log}");
 }
 

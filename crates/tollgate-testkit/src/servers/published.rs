@@ -1,6 +1,6 @@
 //! What published systems do on a server for one request, as their documents say: for tests beside them.
 //!
-//! Where they are public is in `docs/parity.md`.
+//! Where they are public is in `examples/seeds/PARITY.md`.
 
 use std::time::Duration;
 

@@ -2,7 +2,7 @@
 //! has the right number.
 //!
 //! The documents, by system: RLaaS Users Service, Hammer, the LeetDezine case study, the Spring Boot Redis rate limiter
-//! starter, and the Valkey server user-rate-limit. `docs/parity.md` has their addresses.
+//! starter, and the Valkey server user-rate-limit. `examples/seeds/PARITY.md` has their addresses.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;

@@ -1,5 +1,5 @@
 //! Published systems beside Tollgate on one server: each takes its own steps, as its documents say, and both share one
-//! count. The research behind the numbers is in `docs/parity.md`.
+//! count. The research behind the numbers is in `examples/seeds/PARITY.md`.
 
 use std::time::Duration;
 

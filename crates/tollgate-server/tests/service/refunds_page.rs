@@ -1,4 +1,4 @@
-//! Every command of `docs/costs-afterwards.md` and `docs/asking.md`, in the order of the pages.
+//! Every command of `docs/refunds-and-receipts.md` and `docs/limits-in-a-call.md`, in the order of the pages.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 
@@ -9,8 +9,8 @@ use crate::support::folder::Folder;
 use crate::support::shell::{self, Curl};
 use crate::support::{Server, quotas};
 
-const COSTS: &str = include_str!("../../../../docs/costs-afterwards.md");
-const ASKING: &str = include_str!("../../../../docs/asking.md");
+const COSTS: &str = include_str!("../../../../docs/refunds-and-receipts.md");
+const ASKING: &str = include_str!("../../../../docs/limits-in-a-call.md");
 const POLICIES: &str = include_str!("../../../../docs/policies.md");
 
 /// Plays the commands of a section on this service, and returns the answers. A variable keeps what `sed` leaves.
