@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use thiserror::Error;
-use tollgate::{Network, NetworkError};
+use tollgate_http::{Network, NetworkError};
 
 /// A value that requests have under a name, such as `user=json:/user/id`.
 ///

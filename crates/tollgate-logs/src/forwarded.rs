@@ -5,7 +5,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-use tollgate::Network;
+use tollgate_http::Network;
 
 /// An entry of the header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

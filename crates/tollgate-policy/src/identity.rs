@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use thiserror::Error;
-use tollgate::{Grouping, Key};
+use tollgate::Key;
+use tollgate_http::Grouping;
 
 use crate::scalar::Scalar;
 use crate::{Attributes, Texts, Unknown, Value, View, condition};

@@ -136,4 +136,4 @@ pub use self::view::{Undecided, Unknown, View};
 #[cfg(feature = "file")]
 pub use self::warning::{Warning, WarningKind};
 // What `cidr` holds, and `headers`.
-pub use tollgate::{Grouping, HeaderFormat, HeaderFormats, HeaderFormatsError, Network, NetworkError};
+pub use tollgate_http::{Grouping, HeaderFormat, HeaderFormats, HeaderFormatsError, Network, NetworkError};

@@ -3,7 +3,8 @@
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate::{CountDenied, HeaderFormats, OnStoreFailure, PolicyQuota, Quota};
+use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
+use tollgate_http::HeaderFormats;
 
 use crate::implied::implies;
 use crate::index::Candidate;

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::net::IpAddr;
 
-use tollgate::{Grouping, canonical_path};
+use tollgate_http::{Grouping, canonical_path};
 
 use crate::scalar::Scalar;
 use crate::{KeyFault, View};
@@ -74,7 +74,7 @@ impl<'a> AttributeValue<'a> {
     ///
     /// - `ip` is an address in its usual spelling. An IPv6 address that represents an IPv4 address becomes that one:
     ///   mapped (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).
-    /// - `path` is [decoded once, without empty and dot segments](tollgate::canonical_path).
+    /// - `path` is [decoded once, without empty and dot segments](tollgate_http::canonical_path).
     /// - All others are unchanged.
     ///
     /// # Examples

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use http::request::Parts;
 use http::{Extensions, HeaderMap, Method, Request, Uri, Version};
-use tollgate::canonical_path;
+use tollgate_http::canonical_path;
 
 /// The head of a request: all that limits can depend on, because they decide before the body is read.
 ///
@@ -69,7 +69,7 @@ impl<'r> Head<'r> {
 
 impl<'r> Head<'r> {
     /// Returns the path for limits: the matched [route](Self::route) if there is one, else the path that the client
-    /// sent, in its [canonical form](tollgate::canonical_path).
+    /// sent, in its [canonical form](tollgate_http::canonical_path).
     ///
     /// A service behind axum's `nest` or `nest_service` sees paths without their first part. With the feature `axum`,
     /// this is still the whole path, so a limit means the same at any depth.

@@ -5,7 +5,7 @@ use std::mem;
 use std::net::IpAddr;
 
 use memchr::memchr;
-use tollgate::Network;
+use tollgate_http::Network;
 
 use super::Draft;
 use crate::attribute::Source;

@@ -27,7 +27,7 @@ use std::time::Duration;
 use clap::builder::BoolishValueParser;
 use clap::{Arg, CommandFactory, Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
-use tollgate::Network;
+use tollgate_http::Network;
 
 pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};

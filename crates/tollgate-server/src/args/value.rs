@@ -8,7 +8,8 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use http::uri::Authority;
-use tollgate::{LocalShare, LocalShareError, Network, NetworkError, Quota, QuotaError, Timestamp};
+use tollgate::{LocalShare, LocalShareError, Quota, QuotaError, Timestamp};
+use tollgate_http::{Network, NetworkError};
 use tollgate_policy::Policy;
 use tollgate_redis::KeyLayout;
 

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue};
-use tollgate::{Counted, HeaderFormats, PolicyQuota, QuotaState, Source, WindowLength, whole_seconds};
+use tollgate::{Counted, PolicyQuota, QuotaState, Source, WindowLength, whole_seconds};
+use tollgate_http::HeaderFormats;
 
 use super::name::names_of;
 use super::text::number;

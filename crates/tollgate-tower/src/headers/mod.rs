@@ -56,7 +56,7 @@ mod text;
 mod x_ratelimit;
 
 use http::{HeaderName, HeaderValue};
-pub use tollgate::{HeaderFormat, HeaderFormats, HeaderFormatsError, UnknownFormat};
+pub use tollgate_http::{HeaderFormat, HeaderFormats, HeaderFormatsError, UnknownFormat};
 
 pub use self::limit_headers::LimitHeaders;
 pub use self::name::quota_names;

@@ -52,7 +52,7 @@ use std::fmt;
 use http::HeaderValue;
 use thiserror::Error;
 use tollgate::{Answer, Key};
-pub use tollgate::{Grouping, GroupingError};
+pub use tollgate_http::{Grouping, GroupingError};
 
 pub use self::client::{ClientAddress, ForwardedHeader, TrustedProxies};
 pub use self::closure::{FromAsyncFn, FromFn, TryFromFn, from_async_fn, from_fn, try_from_fn};

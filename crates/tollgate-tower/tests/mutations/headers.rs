@@ -4,7 +4,7 @@ use std::net::IpAddr;
 
 use fastrand::Rng;
 use http::{HeaderName, HeaderValue, Request};
-use tollgate::canonical_path;
+use tollgate_http::canonical_path;
 use tollgate_tower::Head;
 use tollgate_tower::key::{ClientAddress, ForwardedHeader, Peer, TrustedProxies};
 

@@ -9,7 +9,7 @@ use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
 use http::{HeaderMap, Method};
-use tollgate::Grouping;
+use tollgate_http::Grouping;
 use tollgate_policy::Attributes;
 use tollgate_tower::key::ClientAddress;
 

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use tollgate::{Network, NetworkError};
+use tollgate_http::{Network, NetworkError};
 
 /// The proxies whose headers are trusted.
 ///

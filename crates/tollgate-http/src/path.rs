@@ -11,7 +11,7 @@ use std::borrow::Cow;
 /// # Examples
 ///
 /// ```
-/// use tollgate::canonical_path;
+/// use tollgate_http::canonical_path;
 ///
 /// assert_eq!(canonical_path("/login"), "/login");
 /// assert_eq!(canonical_path("//x/../%6Cogin"), "/login");

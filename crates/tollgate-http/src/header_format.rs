@@ -11,7 +11,7 @@ use thiserror::Error;
 /// It is written as `draft-11`, `draft-06`, `x-ratelimit`, `github`, `kong`, `envoy` or `none`.
 ///
 /// ```
-/// use tollgate::HeaderFormat;
+/// use tollgate_http::HeaderFormat;
 ///
 /// assert_eq!("x-ratelimit".parse(), Ok(HeaderFormat::XRateLimit));
 /// assert_eq!(HeaderFormat::default().to_string(), "draft-11");
@@ -48,7 +48,7 @@ pub struct UnknownFormat;
 /// # Examples
 ///
 /// ```
-/// use tollgate::{HeaderFormat, HeaderFormats};
+/// use tollgate_http::{HeaderFormat, HeaderFormats};
 ///
 /// let both = HeaderFormats::new([HeaderFormat::Draft11, HeaderFormat::XRateLimit])?;
 /// assert_eq!(both.to_string(), "[draft-11, x-ratelimit]");
@@ -59,7 +59,7 @@ pub struct UnknownFormat;
 ///     "x-ratelimit and envoy cannot be sent together: X-RateLimit-Limit is a number in one, \
 ///      and a number and a list of quotas in the other"
 /// );
-/// # Ok::<(), tollgate::HeaderFormatsError>(())
+/// # Ok::<(), tollgate_http::HeaderFormatsError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HeaderFormats {

@@ -4,7 +4,9 @@ use std::net::{IpAddr, Ipv4Addr};
 
 use thiserror::Error;
 
-use crate::{Key, Network};
+use tollgate::Key;
+
+use crate::network::Network;
 
 /// The number of leading bits of an address that identify a client. A client with an IPv6 address usually has a whole
 /// /64, so counting single addresses would give it 2^64 limits.
@@ -13,7 +15,7 @@ use crate::{Key, Network};
 /// from a translator with the well-known prefix of RFC 6052 (`64:ff9b::192.0.2.7`), whose clients share one /64.
 ///
 /// ```
-/// use tollgate::Grouping;
+/// use tollgate_http::Grouping;
 ///
 /// let grouping = Grouping::new(24, 56)?;
 /// assert_eq!(grouping.network("192.0.2.7".parse()?), "192.0.2.0/24".parse()?);

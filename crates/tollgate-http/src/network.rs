@@ -16,7 +16,7 @@ use thiserror::Error;
 /// # Examples
 ///
 /// ```
-/// use tollgate::Network;
+/// use tollgate_http::Network;
 ///
 /// let network: Network = "10.0.0.0/8".parse()?;
 /// assert!(network.covers(&Network::host("::ffff:10.1.2.3".parse()?)));
