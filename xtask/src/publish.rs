@@ -73,7 +73,10 @@ mod tests {
             names.push(name);
         }
         names.sort_unstable();
-        assert_eq!(names, ["tollgate", "tollgate-policy", "tollgate-server", "tollgate-tower"]);
+        assert_eq!(
+            names,
+            ["tollgate", "tollgate-policy", "tollgate-server", "tollgate-tower", "tollgate-wire"]
+        );
     }
 
     #[test]

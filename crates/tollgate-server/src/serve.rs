@@ -10,7 +10,7 @@ use anyhow::Context;
 use tokio::net::TcpListener;
 use tokio::task::JoinSet;
 use tollgate_policy::PolicyLimiter;
-use tollgate_tower::headers::PolicyHeaders;
+use tollgate_wire::headers::PolicyHeaders;
 use tracing::{info, warn};
 
 use crate::accept::Acceptor;

@@ -10,9 +10,9 @@ use tollgate::Counted;
 use crate::boxed::BoxFuture;
 use crate::engine::{Allowed, Takes};
 use crate::gate::{Denied, Gate, Leaves};
-use crate::headers::LimitHeaders;
 use crate::held_receipt::HeldReceipt;
 use crate::reservation::Reservation;
+use tollgate_wire::headers::LimitHeaders;
 
 /// The work for the response.
 pub(crate) enum After {

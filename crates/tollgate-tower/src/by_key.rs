@@ -11,9 +11,9 @@ use tollgate::{
 
 use crate::Head;
 use crate::engine::{Allowed, Decided, DeniedBy, Later, Takes};
-use crate::headers::LimitHeaders;
 use crate::held_receipt::HeldReceipt;
 use crate::key::{Identity, KeyExtractor};
+use tollgate_wire::headers::LimitHeaders;
 
 /// One limiter, for the key that an extractor finds.
 #[derive(Clone)]

@@ -8,10 +8,10 @@ use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Ref
 
 use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
 use crate::engine::{Allowed, Decided, DeniedBy, Later, PolicyEngine, Takes};
-use crate::headers::PolicyHeaders;
 use crate::held_receipt::HeldReceipt;
 use crate::key::Missing;
 use crate::{Head, Warning};
+use tollgate_wire::headers::PolicyHeaders;
 
 /// A policy limiter with its sources of attributes. Clones share it.
 pub(crate) struct ByPolicies<S, C>(Arc<Inner<S, C>>);

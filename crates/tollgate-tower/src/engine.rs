@@ -15,14 +15,14 @@ use tollgate::{Counted, StoreError};
 use tollgate_policy::PolicyDecision;
 
 use crate::Head;
-use crate::answer::{DenialBody, DenialProblem};
 use crate::boxed::BoxFuture;
 use crate::by_key::ByKey;
-use crate::headers::LimitHeaders;
 use crate::held_receipt::HeldReceipt;
 use crate::key::{Fault, Invalid, Missing, NO_PEER};
 use crate::reserving::Reserving;
 use crate::warning::{Warning, Warnings};
+use tollgate_wire::body::{DenialBody, DenialProblem};
+use tollgate_wire::headers::LimitHeaders;
 
 /// The engine of a rule.
 ///

@@ -18,11 +18,11 @@ use tollgate::{QuotaState, StoreError, whole_seconds};
 
 use crate::after::After;
 use crate::engine::{Allowed, Decided, DeniedBy, Engine, Later, Takes};
-use crate::headers::{HeaderFormats, LimitHeaders, exposed};
 use crate::outage_log::OutageLog;
 use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
 use crate::warning::{Warning, Warnings};
 use crate::{Denial, Head, reply};
+use tollgate_wire::headers::{HeaderFormats, LimitHeaders, exposed};
 
 /// The settings of all rules of a layer.
 pub(crate) struct Settings {

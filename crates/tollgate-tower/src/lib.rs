@@ -62,7 +62,6 @@
 //! | `axum` | axum's peer address, matched route and bodies |
 //! | `jwt` | claims of verified tokens as keys |
 //! | `policy` | policies of `tollgate-policy` instead of a limiter and a key. To read them from files, depend on that crate with its feature `file` |
-//! | `schema` | JSON Schemas of the answers |
 //! | `tonic` | tonic's peer address and bodies |
 //! | `tokio` | a [`Reservation`] over a shared store can be dropped: a task gives back its units |
 //!
@@ -72,7 +71,6 @@
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod after;
-pub mod answer;
 #[cfg(feature = "policy")]
 mod attributes;
 mod boxed;
@@ -84,11 +82,9 @@ mod engine;
 mod future;
 mod gate;
 mod head;
-pub mod headers;
 mod held_receipt;
 pub mod key;
 mod layer;
-pub mod outage;
 mod outage_log;
 mod reply;
 mod reservation;
@@ -97,6 +93,9 @@ mod route;
 mod rule;
 mod service;
 mod warning;
+
+#[doc(inline)]
+pub use tollgate_wire::{body, headers};
 
 #[cfg(feature = "policy")]
 pub use self::attributes::{AttributeError, AttributeSource, AttributeSources, RequestView};

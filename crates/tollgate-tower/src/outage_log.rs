@@ -9,7 +9,7 @@ use tollgate::{Counted, QuotaState, Source, StoreError};
 use tracing::warn;
 
 use crate::engine::Decided;
-use crate::outage::{OutageLine, Outages};
+use tollgate_wire::outage::{OutageLine, Outages};
 
 /// See the [module](self).
 #[derive(Debug)]

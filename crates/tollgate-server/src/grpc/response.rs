@@ -5,7 +5,7 @@ use prost_types::Duration;
 use tollgate::{CalendarUnit, Counted, Quota, WindowLength, whole_seconds};
 use tollgate_envoy::{Code, Unit};
 use tollgate_policy::{PolicyDecision, QuotaStanding};
-use tollgate_tower::headers::PolicyHeaders;
+use tollgate_wire::headers::PolicyHeaders;
 
 use super::messages::envoy::config::core::v3::HeaderValue;
 use super::messages::envoy::service::ratelimit::v3::RateLimitResponse;

@@ -38,7 +38,7 @@ use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use tollgate::{OnStoreFailure, StoreError};
 use tollgate_policy::{Mode, Policy, PolicyKind, PolicySet};
-use tollgate_tower::headers::PolicyHeaders;
+use tollgate_wire::headers::PolicyHeaders;
 
 pub(crate) use self::asking::Asking;
 use self::body::Unread;

@@ -4,7 +4,7 @@
 
 use tokio::sync::Notify;
 use tokio::time;
-use tollgate_tower::outage::{self, OutageLine, Outages};
+use tollgate_wire::outage::{self, OutageLine, Outages};
 
 /// See the [module](self).
 #[derive(Debug, Default)]

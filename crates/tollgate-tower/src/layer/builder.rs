@@ -13,11 +13,11 @@ use crate::Denial;
 use crate::by_key::ByKey;
 use crate::engine::{Engine, Takes};
 use crate::gate::{Exposes, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
-use crate::headers::{HeaderFormats, LimitHeaders};
 use crate::outage_log::OutageLog;
 use crate::route::{Route, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
 use crate::warning::{Warning, Warnings};
+use tollgate_wire::headers::{HeaderFormats, LimitHeaders};
 
 /// A builder of layers: see [`RateLimitLayer::builder`].
 pub struct RateLimitLayerBuilder {

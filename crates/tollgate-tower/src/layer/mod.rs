@@ -12,12 +12,12 @@ pub use self::builder::RateLimitLayerBuilder;
 use self::builder::gate;
 pub use self::error::BuildError;
 use crate::gate::{Gate, Settings};
-use crate::headers::HeaderFormats;
 use crate::key::KeyExtractor;
 use crate::route::Routes;
 use crate::rule::Rule;
 use crate::warning::Warning;
 use crate::{Head, RateLimit};
+use tollgate_wire::headers::HeaderFormats;
 
 /// A layer of limits: a denied request never reaches the service.
 ///

@@ -11,7 +11,6 @@ mod axum;
 mod client_address;
 #[cfg(feature = "tokio")]
 mod given_back;
-mod headers;
 mod keys;
 #[cfg(feature = "axum")]
 mod older_headers;

@@ -17,7 +17,7 @@ use clap::builder::PossibleValue;
 use http::Request;
 use hyper::body::Incoming;
 use tollgate_policy::{Attributes, Identity, PolicyDecision};
-use tollgate_tower::headers::{HeaderFormat, PolicyHeaders};
+use tollgate_wire::headers::{HeaderFormat, PolicyHeaders};
 
 pub(super) use self::envoy::{PATH as ENVOY_PATH, rows as envoy_rows};
 use self::parameters::Parameters;

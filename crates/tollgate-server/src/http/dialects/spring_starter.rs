@@ -18,7 +18,7 @@ use serde::Serialize;
 use serde_json::Value;
 use tollgate::{Source, Timestamp, whole_seconds};
 use tollgate_policy::{Attributes, PolicyDecision};
-use tollgate_tower::headers::HeaderFormat;
+use tollgate_wire::headers::HeaderFormat;
 
 use super::super::rejection::Rejection;
 use super::super::{Reply, reply};

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyQuota, QuotaState, Source};
 use tollgate_policy::{Changed, Policy, QuotaRefund, QuotaSettlement};
-use tollgate_tower::answer::{DecisionSource, Window, Written};
+use tollgate_wire::body::{DecisionSource, Window, Written};
 
 use super::problem::ProblemBody;
 use crate::http::rejection::Rejection;

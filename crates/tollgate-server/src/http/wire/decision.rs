@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 use tollgate::{QuotaState, Verdict};
 use tollgate_policy::{PolicyDecision, TrialDecision, TrialKind};
-use tollgate_tower::answer::{DecisionBody, DenialBody};
-use tollgate_tower::headers::LimitHeaders;
+use tollgate_wire::body::{DecisionBody, DenialBody};
+use tollgate_wire::headers::LimitHeaders;
 
 use super::problem::ProblemBody;
 use crate::http::rejection::Rejection;

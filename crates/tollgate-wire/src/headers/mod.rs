@@ -25,7 +25,7 @@
 //! use std::time::Duration;
 //! use http::HeaderMap;
 //! use tollgate::{Limiter, ManualClock, MemoryStore, Quota};
-//! use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
+//! use tollgate_wire::headers::{HeaderFormat, LimitHeaders};
 //!
 //! let clock = ManualClock::default();
 //! let store = MemoryStore::builder().clock(clock.clone()).build();
@@ -68,7 +68,8 @@ pub const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source
 
 /// The names of all headers that may come in these formats, as `Access-Control-Expose-Headers` lists them: without it, a
 /// script of another origin cannot read them.
-pub(crate) fn exposed(formats: HeaderFormats) -> HeaderValue {
+#[must_use]
+pub fn exposed(formats: HeaderFormats) -> HeaderValue {
     let mut names = String::new();
     for name in formats.headers() {
         text::push_item(&mut names, [name]);

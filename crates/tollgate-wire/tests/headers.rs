@@ -1,11 +1,13 @@
 //! The headers of each format, read back by an independent parser if there is one.
 
+#![allow(clippy::unwrap_used, reason = "this is a test")]
+
 use std::time::Duration;
 
 use http::HeaderMap;
 use sfv::{BareItem, Item, ListEntry, Parser};
 use tollgate::{Counted, Limiter, ManualClock, MemoryStore, Quota, QuotaState, Source};
-use tollgate_tower::headers::{HeaderFormat, HeaderFormats, LimitHeaders};
+use tollgate_wire::headers::{HeaderFormat, HeaderFormats, LimitHeaders};
 
 /// Returns states of quotas 18.4 seconds into the minute of 2023-11-14 22:14, and the writer of the headers.
 fn counted(

@@ -11,7 +11,7 @@ use tollgate::PolicyQuota;
 ///
 /// ```
 /// use tollgate::{Limiter, MemoryStore, Quota};
-/// use tollgate_tower::headers::quota_names;
+/// use tollgate_wire::headers::quota_names;
 ///
 /// let login = Limiter::builder("login").quota(Quota::per_minute(5)).build(MemoryStore::new())?;
 /// assert_eq!(quota_names(login.quotas()), ["login".into()].into());

@@ -15,8 +15,8 @@ use crate::headers::LimitHeaders;
 ///
 /// ```
 /// use tollgate::{Limiter, Quota};
-/// use tollgate_tower::answer::DenialProblem;
-/// use tollgate_tower::headers::{HeaderFormat, LimitHeaders};
+/// use tollgate_wire::body::DenialProblem;
+/// use tollgate_wire::headers::{HeaderFormat, LimitHeaders};
 ///
 /// let limiter = Limiter::new(Quota::per_day(0));
 /// let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, limiter.quotas());
