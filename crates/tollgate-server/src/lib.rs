@@ -30,88 +30,41 @@
 //! A request passes through the modules in this order:
 //!
 //! ```text
-//! accept ──▶ tls ───────▶ protocol ──▶ http ──────▶ attributes ──▶ engine ──▶ PolicyLimiter ──▶ Store ──▶ http ──▶ reply
-//! cap on     handshake    HTTP or      operations,  names and     metrics,   which limits      one       headers,
-//! them                    gRPC         query, body  values        log lines  apply to whom     step      body
+//! net ──▶ tls ───────▶ http, grpc ──▶ access ──▶ decide ────▶ PolicyLimiter ──▶ store ──▶ http, grpc ──▶ reply
+//! cap,    handshake    operations,    who may    metrics,     which limits      one       headers,
+//! drain                query, body    do what    log lines    apply to whom     step      body
 //! ```
 //!
 //! [`args`] reads flags and variables, [`Settings`] resolves them to ready objects, and [`serve`] puts everything
-//! together. Policies come from flags (`flags`), from another system's settings (`import`), or from files
-//! (`policy_files`), which are watched and reloaded (`watch`, `follow`, `reload`, `live_policies`). The principals come
-//! from another file (`principals`), which is reloaded in the same way; a `caller` is an authorized one. The engine is
-//! independent of HTTP, the `http` modules are independent of counters, and everything works over any
-//! [`Store`](tollgate::Store); `store` has those that the service can be started with.
+//! together. Policies come from flags (`settings::flags`), from another system's settings (`settings::import`), or from
+//! files, which `live` watches and reloads. `decide` is independent of wire formats, `http` and `grpc` are independent of
+//! counters, and everything works over any [`Store`](tollgate::Store); `store` has those that the service can be started
+//! with. The other commands are in [`cli`].
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod accept;
-mod announced;
+mod access;
 pub mod args;
-mod attributes;
-mod caller;
-pub mod check_config;
-pub mod client;
-mod descriptors;
-pub mod doctor;
-mod engine;
-mod envoy;
-mod example;
-pub mod exit_status;
-pub mod explain;
-mod fit;
-mod flags;
-mod follow;
-mod followed_files;
+pub mod cli;
+mod decide;
 mod grpc;
 mod http;
-mod import;
-mod joined_values;
-mod layout;
-mod linger;
-mod listener;
-mod live_domains;
-mod live_policies;
-mod log_gap;
-pub mod logs;
-mod look;
-pub mod man;
+mod live;
 mod metrics;
-pub mod new_token;
-pub mod output;
-mod peers;
-mod phase;
-mod policy_files;
-mod principals;
-mod protocol;
-mod readiness;
-mod receipts;
-mod reload;
-pub mod runtime;
-mod scope;
-mod secret_file;
+mod net;
+mod observe;
 mod serve;
 mod settings;
-mod shutdown;
-#[cfg(feature = "simulate")]
-pub mod simulate;
-mod socket;
-mod stopwatch;
 mod store;
 mod tls;
-mod trials_header;
-mod units_left_log;
-pub mod version;
-mod warning_log;
-mod watch;
-mod watchdog;
-mod with_sources;
 
-pub use self::fit::Misfit;
-pub use self::flags::FlagsError;
+pub use self::access::scope::Scope;
+pub use self::decide::receipts::ReceiptSecretError;
 pub use self::http::Dialect;
-pub use self::import::ImportError;
-pub use self::receipts::ReceiptSecretError;
-pub use self::scope::Scope;
+pub use self::observe::logs;
 pub use self::serve::{Ended, serve};
+pub use self::settings::flags::FlagsError;
+pub use self::settings::import::ImportError;
 pub use self::settings::{Settings, SettingsError};
+pub use self::store::fit::Misfit;
 pub use self::tls::TlsFileError;

@@ -7,17 +7,15 @@ use std::process::ExitCode;
 use anyhow::Context;
 use tollgate_policy::ConfigError;
 use tollgate_redis::Level;
+use tollgate_server::args::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, UNWRITTEN, USAGE};
 use tollgate_server::args::{
     Args, CheckArgs, CheckConfigArgs, Command, CompletionsArgs, DoctorArgs, ExplainArgs, ManArgs,
     NewTokenArgs, ServeArgs, TokenCommand,
 };
-use tollgate_server::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, UNWRITTEN, USAGE};
 #[cfg(feature = "simulate")]
-use tollgate_server::simulate;
-use tollgate_server::{
-    Ended, Settings, SettingsError, args, check_config, client, doctor, explain, logs, man, new_token,
-    output, runtime, version,
-};
+use tollgate_server::cli::simulate;
+use tollgate_server::cli::{check, check_config, doctor, explain, man, new_token, output, runtime, version};
+use tollgate_server::{Ended, Settings, SettingsError, args, logs};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -106,8 +104,8 @@ fn wrong_setting(error: &SettingsError) -> u8 {
 
 fn check(args: CheckArgs) -> anyhow::Result<u8> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let (text, outcome) = runtime.block_on(client::run(&args));
-    let status = answer(&text, client::exit_status(&outcome));
+    let (text, outcome) = runtime.block_on(check::run(&args));
+    let status = answer(&text, check::exit_status(&outcome));
     if let Err(error) = &outcome {
         output::complain(format_args!("error: {error}"));
     }

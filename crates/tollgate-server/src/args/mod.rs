@@ -5,7 +5,9 @@
 //! parse single values, and `environment` handles variables.
 
 mod environment;
+pub mod exit_status;
 mod grpc;
+pub(crate) mod layout;
 #[cfg(feature = "simulate")]
 mod log_value;
 #[cfg(feature = "simulate")]
@@ -43,7 +45,6 @@ pub use self::store::{
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
 pub use self::value::{Limits, Server};
-use crate::exit_status;
 use crate::http::Dialect;
 
 /// The heading of its flags in the help.

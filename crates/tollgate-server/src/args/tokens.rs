@@ -6,7 +6,7 @@ use clap::Subcommand;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser as _};
 
 use super::value;
-use crate::scope::Scope;
+use crate::access::scope::Scope;
 
 /// The commands about tokens.
 #[derive(Debug, Subcommand)]

@@ -14,7 +14,7 @@ use tollgate_policy::Policy;
 use tollgate_redis::KeyLayout;
 
 use super::Secret;
-use crate::layout::{self, UnknownLayout};
+use crate::args::layout::{self, UnknownLayout};
 
 pub(super) type Expected = &'static str;
 

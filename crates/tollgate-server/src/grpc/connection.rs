@@ -11,13 +11,13 @@ use tracing::trace;
 
 use super::Service;
 use super::streams::Streams;
-use crate::caller::Peer;
+use crate::access::caller::Peer;
+use crate::access::listener::Listener;
 use crate::http::{MAX_HEAD, WINDOW, count_cut};
-use crate::listener::Listener;
-use crate::phase::Phase;
-use crate::protocol::{Alpn, Protocol, Stream};
+use crate::net::drain::Phase;
+use crate::net::protocol::{Alpn, Protocol, Stream};
+use crate::net::timeouts::{self, Activity, Lifetime, Order, Watched};
 use crate::store::ServedStore;
-use crate::watchdog::{self, Activity, Lifetime, Order, Watched};
 
 /// The maximum number of concurrent calls on one connection, as over HTTP: the heads of answers that a client does not
 /// read are outside the budget. Proxies that need more open another connection.
@@ -93,7 +93,7 @@ impl<S: ServedStore + 'static> Protocol for Grpc<S> {
         let connection = builder.serve_connection(io, service);
         let lifetime = grpc.0.lifetime;
         let close = |it: std::pin::Pin<&mut _>| http2::Connection::graceful_shutdown(it);
-        let served = watchdog::watch(connection, close, &activity, &phase, lifetime).await;
+        let served = timeouts::watch(connection, close, &activity, &phase, lifetime).await;
         count_cut(served.map(|ended| ended.map_err(Into::into)), &grpc.0.service.metrics);
     }
 }

@@ -11,7 +11,7 @@ use tonic_health::server::{HealthReporter, HealthService};
 
 use super::method::{MAX_MESSAGE, Tonic};
 use crate::http::{Edge, Rejection};
-use crate::phase::Phase;
+use crate::net::drain::Phase;
 use crate::store::ServedStore;
 
 /// The services that can be asked about: the whole server, Envoy's by its name, and the name that the checks of

@@ -17,13 +17,13 @@ use super::deadline::Late;
 use super::outgoing::Outgoing;
 use super::streams::Room;
 use super::{Service, any_bytes, deadline, status, unary};
-use crate::caller::Peer;
+use crate::access::caller::Peer;
+use crate::access::listener::Listener;
+use crate::access::scope::Scope;
 use crate::http::{Held, NoRoom, Rejection, authorize};
-use crate::listener::Listener;
-use crate::scope::Scope;
-use crate::stopwatch::Stopwatch;
+use crate::net::timeouts::Answering;
+use crate::observe::stopwatch::Stopwatch;
 use crate::store::{ServedStore, with_patience};
-use crate::watchdog::Answering;
 
 /// The method of Envoy's service.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";

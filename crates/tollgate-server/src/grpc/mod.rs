@@ -38,11 +38,11 @@ pub(crate) use self::health::report;
 use self::method::Tonic;
 pub(crate) use self::response::AddedHeaders;
 use self::streams::Streams;
-use crate::engine::Engine;
-use crate::envoy::EnvoyEngine;
+use crate::decide::engine::Engine;
+use crate::decide::envoy::EnvoyEngine;
 use crate::http::Budget;
-use crate::log_gap::LogGap;
 use crate::metrics::Metrics;
+use crate::observe::log_gap::LogGap;
 
 /// Under these statuses of HTTP, rejected calls are counted from zero.
 const EXPECTED: [StatusCode; 9] = [

@@ -3,7 +3,7 @@
 use tonic_reflection::server::{Builder, Error};
 
 use super::method::{MAX_MESSAGE, Tonic};
-use crate::scope::Scope;
+use crate::access::scope::Scope;
 
 /// The definitions of Envoy's messages, generated with the messages.
 const DESCRIPTORS: &[u8] = include_bytes!("messages/descriptors.binpb");

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crate::http::{Budget, Held, NoRoom};
-use crate::phase::{Phase, Pressure};
-use crate::watchdog::{Activity, Answering};
+use crate::net::drain::{Phase, Pressure};
+use crate::net::timeouts::{Activity, Answering};
 
 /// Streams that may be open on one connection.
 const MAX_OF_CONNECTION: usize = 8;
@@ -117,7 +117,7 @@ async fn over(phase: Phase, activity: Activity) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::watchdog::Order;
+    use crate::net::timeouts::Order;
 
     #[test]
     fn few_streams_hold_a_part_of_the_memory() {

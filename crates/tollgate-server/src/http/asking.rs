@@ -6,7 +6,7 @@ use tollgate_tower::key::ClientAddress;
 use super::dialects::Dialect;
 use super::rejection::Rejection;
 use super::wire::{MAX_CALLER_QUOTAS, WrittenQuota};
-use crate::receipts::Receipts;
+use crate::decide::receipts::Receipts;
 
 /// The optional features that this service offers.
 #[derive(Debug)]

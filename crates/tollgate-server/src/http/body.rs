@@ -194,7 +194,7 @@ pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> O
 ///
 /// Over HTTP/2 an answer ends its stream, and curl 7 and httpx report an error if their stream ends while they send. So
 /// the body is waited for, within bounds of size and time. Over HTTP/1.1, a body that is not there yet ends the
-/// connection, which [lingers](crate::linger).
+/// connection, which [lingers](crate::net::lingering_close).
 async fn discard(version: Version, body: &mut Incoming, budget: &Budget) -> Option<Unread> {
     if body.is_end_stream() {
         return None;

@@ -12,7 +12,7 @@ use tracing::warn;
 
 use super::outgoing::PIECE;
 use super::rejection::Rejection;
-use crate::log_gap::LogGap;
+use crate::observe::log_gap::LogGap;
 
 /// The usual size of one answer in a batch.
 const BATCH_ENTRY: usize = 640;

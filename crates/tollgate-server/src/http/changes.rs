@@ -13,7 +13,7 @@ use super::wire::{
     SettleRequest, SettledQuota, WrittenQuota,
 };
 use super::{Edge, Reply, body, json, reply};
-use crate::caller::{Caller, CallerAttributes, OtherPolicy};
+use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {

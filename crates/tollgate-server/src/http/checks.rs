@@ -12,10 +12,10 @@ use super::wire::{
     PeekRequest,
 };
 use super::{Edge, Reply, body, json, query, reply};
-use crate::caller::Caller;
-use crate::engine::Under;
+use crate::access::caller::Caller;
+use crate::decide::engine::Under;
+use crate::http::trials_header::TOLLGATE_TRIALS;
 use crate::store::ServedStore;
-use crate::trials_header::TOLLGATE_TRIALS;
 
 impl<S: ServedStore> Edge<S> {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {

@@ -14,13 +14,13 @@ use tracing::{debug, trace};
 use super::budget::{Held, NoRoom};
 use super::outgoing::Outgoing;
 use super::{Edge, is_unread};
-use crate::caller::Peer;
-use crate::listener::Listener;
+use crate::access::caller::Peer;
+use crate::access::listener::Listener;
 use crate::metrics::{Cut, Metrics};
-use crate::phase::Phase;
-use crate::protocol::{Protocol, Stream};
+use crate::net::drain::Phase;
+use crate::net::protocol::{Protocol, Stream};
+use crate::net::timeouts::{self, Activity, Lifetime, Order, Watched};
 use crate::store::ServedStore;
-use crate::watchdog::{self, Activity, Lifetime, Order, Watched};
 
 /// The maximum memory for incomplete heads on one connection. A longer head is answered 431.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
@@ -86,7 +86,7 @@ impl<S: ServedStore + 'static> Protocol for Http<S> {
         let builder = versions();
         let connection = builder.serve_connection(io, service);
         let served =
-            watchdog::watch(connection, |it| it.graceful_shutdown(), &activity, &phase, Lifetime::UNLIMITED)
+            timeouts::watch(connection, |it| it.graceful_shutdown(), &activity, &phase, Lifetime::UNLIMITED)
                 .await;
         count_cut(served, &http.0.edge.metrics);
     }

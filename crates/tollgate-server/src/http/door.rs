@@ -15,10 +15,10 @@ use tollgate::{Clock, SystemClock};
 
 use super::operation::{Asked, Operation};
 use super::rejection::Rejection;
-use crate::caller::{Caller, Peer};
-use crate::listener::{Access, Listener};
-use crate::principals::Presented;
-use crate::scope::Scope;
+use crate::access::caller::{Caller, Peer};
+use crate::access::listener::{Access, Listener};
+use crate::access::principals::Presented;
+use crate::access::scope::Scope;
 
 /// Checks that the request is valid for its version of HTTP.
 ///

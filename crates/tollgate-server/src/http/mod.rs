@@ -27,6 +27,7 @@ mod query;
 mod rejection;
 mod reply;
 mod scraping;
+pub(crate) mod trials_header;
 mod wire;
 
 use std::error::Error;
@@ -54,16 +55,16 @@ use self::operation::{Effect, Handler, Row};
 use self::operations::Operations;
 pub(crate) use self::outgoing::until_sent;
 pub(crate) use self::rejection::Rejection;
-use crate::caller::{Caller, Peer};
-use crate::engine::Engine;
-use crate::envoy::EnvoyEngine;
-use crate::listener::Listener;
-use crate::log_gap::LogGap;
+use crate::access::caller::{Caller, Peer};
+use crate::access::listener::Listener;
+use crate::decide::engine::Engine;
+use crate::decide::envoy::EnvoyEngine;
+use crate::http::trials_header::TrialsHeader;
+use crate::live::reload::Reread;
 use crate::metrics::{Metrics, Scrape};
-use crate::phase::Phase;
-use crate::reload::Reread;
+use crate::net::drain::Phase;
+use crate::observe::log_gap::LogGap;
 use crate::store::{ServedStore, Servers, StoreState};
-use crate::trials_header::TrialsHeader;
 
 /// An answer, complete in memory.
 type Reply = Response<Bytes>;

@@ -10,8 +10,8 @@ use schemars::{Schema, SchemaGenerator};
 use super::dialects::Dialect;
 use super::rejection::Rejection;
 use super::{Edge, Reply};
-use crate::caller::Caller;
-use crate::scope::Scope;
+use crate::access::caller::Caller;
+use crate::access::scope::Scope;
 
 /// One operation of the service.
 #[derive(Clone)]

@@ -14,9 +14,9 @@ use super::wire::{
     ResetRequest, SetRequest, SettleReply, SettleRequest,
 };
 use super::{Edge, forwarded, reply};
-use crate::listener::Listener;
+use crate::access::listener::Listener;
+use crate::access::scope::Scope;
 use crate::metrics::Scrape;
-use crate::scope::Scope;
 use crate::store::ServedStore;
 
 /// All operations of a service.

@@ -12,9 +12,9 @@ use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec}
 use super::rejection::Rejection;
 use super::wire::ReloadRequest;
 use super::{Edge, Reply, body, json, reply};
-use crate::caller::Caller;
-use crate::follow::Cause;
-use crate::reload::{self, Reloaded};
+use crate::access::caller::Caller;
+use crate::live::follow::Cause;
+use crate::live::reload::{self, Reloaded};
 use crate::store::ServedStore;
 
 /// The live policies.

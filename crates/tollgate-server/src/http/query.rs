@@ -7,7 +7,7 @@ use thiserror::Error;
 use tollgate_policy::Attributes;
 
 use super::json::Cost;
-use crate::attributes::{AttributeError, Given};
+use crate::decide::attributes::{AttributeError, Given};
 
 /// An error in a query string; the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

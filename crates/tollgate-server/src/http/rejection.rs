@@ -13,10 +13,10 @@ use super::json::BadField;
 use super::query::QueryError;
 use super::wire::{ChangedQuota, ProblemBody, ProblemReason};
 use super::{Reply, reply};
-use crate::caller::OtherPolicy;
-use crate::envoy::Undecided;
-use crate::principals::Unauthorized;
-use crate::scope::Scope;
+use crate::access::caller::OtherPolicy;
+use crate::access::principals::Unauthorized;
+use crate::access::scope::Scope;
+use crate::decide::envoy::Undecided;
 
 /// A reply without an answer.
 #[derive(Debug, Clone)]

@@ -7,7 +7,7 @@ use hyper::body::Incoming;
 use super::rejection::Rejection;
 use super::wire::HealthReply;
 use super::{Edge, Reply, reply};
-use crate::caller::Caller;
+use crate::access::caller::Caller;
 use crate::metrics::Scrape;
 use crate::store::ServedStore;
 

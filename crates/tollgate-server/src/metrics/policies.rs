@@ -9,7 +9,7 @@ use prometheus_client::registry::Unit;
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, Override, Policy, PolicySet, Tally, TrialTally};
 
-use crate::reload::ReloadState;
+use crate::live::reload::ReloadState;
 
 /// The figures of the policies at the time of a scrape.
 pub(crate) struct PolicyFigures {

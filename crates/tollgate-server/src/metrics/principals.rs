@@ -7,8 +7,8 @@ use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::Unit;
 
-use crate::principals::SharedPrincipals;
-use crate::reload::ReloadState;
+use crate::access::principals::SharedPrincipals;
+use crate::live::reload::ReloadState;
 
 /// The live principals, and the outcomes of reloads.
 pub(crate) struct PrincipalFigures {

@@ -16,10 +16,10 @@ use tracing::{info, warn};
 use super::OutageLog;
 use super::advice::with_flags;
 use super::patience::{self, StepTime};
-use crate::log_gap::LogGap;
 use crate::metrics::StoreMetrics;
-use crate::stopwatch::Stopwatch;
-use crate::with_sources::WithSources;
+use crate::observe::log_gap::LogGap;
+use crate::observe::stopwatch::Stopwatch;
+use crate::observe::with_sources::WithSources;
 
 /// The pause in the log after a line about a key, or about a request that does not fit.
 const LOG_GAP: Duration = Duration::from_secs(10);

@@ -9,9 +9,12 @@
 //! ```
 
 mod advice;
+pub(crate) mod fit;
+pub(crate) mod joined_values;
 mod metered;
 mod outage_log;
 mod patience;
+pub(crate) mod readiness;
 mod setup;
 mod state;
 

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use crate::stopwatch::Stopwatch;
+use crate::observe::stopwatch::Stopwatch;
 
 /// Kept back from the caller's time, so that the answer still reaches the caller.
 const MARGIN: Duration = Duration::from_millis(3);

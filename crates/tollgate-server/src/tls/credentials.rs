@@ -16,7 +16,7 @@ use tollgate::Timestamp;
 
 use super::certificate;
 use super::files::{Found, TlsLook};
-use crate::protocol::Alpn;
+use crate::net::protocol::Alpn;
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use tollgate_redis::SmallFile;
 
-use crate::look::{self, Stamp};
-use crate::secret_file::public_mode;
+use crate::live::look::{self, Stamp};
+use crate::observe::secret_file::public_mode;
 
 /// The paths of the service's certificate, its key, and the authorities of its clients.
 #[derive(Debug, Clone)]

@@ -11,12 +11,12 @@ use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
 use super::{ServerTls, certificate};
-use crate::caller::Peer;
-use crate::listener::Security;
-use crate::log_gap::LogGap;
+use crate::access::caller::Peer;
+use crate::access::listener::Security;
 use crate::metrics::Handshakes;
-use crate::phase::Phase;
-use crate::protocol::Alpn;
+use crate::net::drain::Phase;
+use crate::net::protocol::Alpn;
+use crate::observe::log_gap::LogGap;
 
 /// The same as for the head of a request.
 const TIME_LIMIT: Duration = Duration::from_secs(5);

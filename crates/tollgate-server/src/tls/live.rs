@@ -11,9 +11,9 @@ use tracing::{error, info, warn};
 
 use super::credentials::{Credentials, TlsFileError};
 use super::files::{TlsFiles, TlsLook};
-use crate::follow::{Cause, Followed, Glance, SECOND_LOOK, SLOW_WRITER};
-use crate::listener::Security;
-use crate::protocol::Alpn;
+use crate::access::listener::Security;
+use crate::live::follow::{Cause, Followed, Glance, SECOND_LOOK, SLOW_WRITER};
+use crate::net::protocol::Alpn;
 
 /// The days before its expiry on which the log warns about a certificate.
 const SOON: i64 = 14;

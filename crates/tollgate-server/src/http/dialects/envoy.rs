@@ -16,9 +16,9 @@ use super::super::operations::OF_THE_STORE;
 use super::super::policies::NotLive;
 use super::super::rejection::Rejection;
 use super::super::{Edge, Reply, body, reply};
-use crate::caller::Caller;
-use crate::envoy::EnvoyEngine;
-use crate::scope::Scope;
+use crate::access::caller::Caller;
+use crate::access::scope::Scope;
+use crate::decide::envoy::EnvoyEngine;
 use crate::store::ServedStore;
 
 /// The path for decisions.

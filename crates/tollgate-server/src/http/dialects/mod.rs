@@ -25,8 +25,8 @@ pub(crate) use self::rlaas::DIALECT as RLAAS;
 use super::operation::SchemaOf;
 use super::rejection::Rejection;
 use super::{Edge, Reply};
-use crate::caller::Caller;
-use crate::engine::Under;
+use crate::access::caller::Caller;
+use crate::decide::engine::Under;
 use crate::store::ServedStore;
 
 /// The requests and the answers of one system.

@@ -19,9 +19,9 @@ pub(super) use self::request::ALL_HEADERS;
 use super::rejection::Rejection;
 use super::wire::ClientDenial;
 use super::{Edge, Reply, reply};
-use crate::attributes;
-use crate::caller::Caller;
-use crate::engine::Under;
+use crate::access::caller::Caller;
+use crate::decide::attributes;
+use crate::decide::engine::Under;
 use crate::store::ServedStore;
 
 /// The path for proxies.

@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use tollgate_policy::{AttributeValue, Attributes};
 
 use super::Text;
-use crate::attributes::{self, Given};
+use crate::decide::attributes::{self, Given};
 
 /// Reads names and values, each name once.
 pub(in crate::http) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(

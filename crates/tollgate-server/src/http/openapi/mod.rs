@@ -19,8 +19,8 @@ use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
 use super::json::Cost;
 use super::operation::{Asked, Operation, Success};
 use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES, ProblemBody};
-use crate::listener::Listener;
-use crate::trials_header::TrialsHeader;
+use crate::access::listener::Listener;
+use crate::http::trials_header::TrialsHeader;
 
 /// Returns the document under these policies.
 pub(super) fn document<'a>(

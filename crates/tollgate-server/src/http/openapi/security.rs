@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::listener::{Access, Listener, Security};
-use crate::scope::Scope;
+use crate::access::listener::{Access, Listener, Security};
+use crate::access::scope::Scope;
 
 /// The name of the scheme for tokens.
 const BEARER: &str = "bearer";

@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer};
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Attributes, ChargedWindow};
 
-use crate::attributes;
+use crate::decide::attributes;
+use crate::decide::receipts::Receipts;
 use crate::http::json::{self, Cost, Object, StartMillis, Used, Version, Whole};
 use crate::http::rejection::Rejection;
-use crate::receipts::Receipts;
 
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";

@@ -12,7 +12,7 @@ use tollgate_envoy::{HitCounts, Series};
 
 use super::super::envoy::EnvoyFigures;
 use super::super::histogram::Histogram;
-use crate::reload::ReloadState;
+use crate::live::reload::ReloadState;
 
 /// The method of Envoy's service. Requests at `/json` are counted under it as well.
 const METHOD: [(&str, &str); 1] = [("grpc_method", "ShouldRateLimit")];

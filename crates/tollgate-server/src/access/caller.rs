@@ -1,0 +1,74 @@
+//! Callers: what a connection proves about its peer, and the policies that the caller of a request may use.
+
+use std::collections::BTreeSet;
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate_policy::{Attributes, Policy};
+
+use crate::access::principals::LastToken;
+
+/// The other end of a connection.
+#[derive(Debug, Default)]
+pub(crate) struct Peer {
+    /// The subject alternative names of the verified client certificate; empty without one. Host names are in lower
+    /// case and addresses in their canonical form, and a name of one kind never reads like one of another.
+    pub(crate) names: Box<[Box<str>]>,
+    /// The last token of the connection.
+    pub(crate) last_token: LastToken,
+}
+
+/// The caller of an authorized request, and the policies that it may use: these, or all.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Caller {
+    policies: Option<Arc<BTreeSet<Box<str>>>>,
+}
+
+/// The attributes of a request, and the policies that its caller may use. The engine accepts nothing else, so that no
+/// operation can forget the caller.
+pub(crate) struct CallerAttributes<'a>(Attributes<'a>);
+
+/// The request concerns a policy that the caller may not use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct OtherPolicy;
+
+impl Caller {
+    pub(crate) fn new(policies: Option<Arc<BTreeSet<Box<str>>>>) -> Self {
+        Self { policies }
+    }
+
+    /// Returns a request of this caller.
+    pub(crate) fn asks<'a>(&'a self, attributes: Attributes<'a>) -> CallerAttributes<'a> {
+        CallerAttributes(match self.policies.as_deref() {
+            Some(policies) => attributes.within(policies),
+            None => attributes,
+        })
+    }
+
+    /// Returns whether the caller may use this policy, or a caller's own limits under its name.
+    pub(crate) fn may_touch(&self, policy: &str) -> bool {
+        self.policies.as_ref().is_none_or(|policies| policies.contains(Policy::base_name(policy)))
+    }
+
+    /// Checks that the caller may use all policies.
+    ///
+    /// # Errors
+    ///
+    /// If it may use only some.
+    pub(crate) fn may_touch_all(&self) -> Result<(), OtherPolicy> {
+        if self.policies.is_none() { Ok(()) } else { Err(OtherPolicy) }
+    }
+}
+
+impl<'a> CallerAttributes<'a> {
+    pub(crate) const fn as_attributes(&self) -> &Attributes<'a> {
+        &self.0
+    }
+}
+
+/// Leaves out the attributes, which are often persons or secrets.
+impl fmt::Debug for CallerAttributes<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallerAttributes").finish_non_exhaustive()
+    }
+}

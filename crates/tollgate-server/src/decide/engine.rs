@@ -1,0 +1,367 @@
+//! The only caller of the limiter: measures decisions and logs unusual ones. It is independent of wire formats.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate::{PolicyQuota, QuotaState, Receipt, Source, StoreError, Verdict};
+use tollgate_policy::{
+    AskedCheck, Changed, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet,
+    QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, TogetherError, TrialDecision, TrialKind,
+    WhenFull,
+};
+use tracing::{info, warn};
+
+use crate::access::caller::CallerAttributes;
+use crate::decide::units_left_log::UnitsLeftLog;
+use crate::metrics::{CheckSource, Metrics};
+use crate::observe::log_gap::{self, LogGap, LogGaps};
+use crate::observe::stopwatch::Stopwatch;
+use crate::store::readiness::Readiness;
+use crate::store::{ServedStore, StoreState};
+
+/// Decides by policies over one store.
+pub(crate) struct Engine<S> {
+    limiter: Arc<PolicyLimiter<S>>,
+    when_full: WhenFull,
+    metrics: Arc<Metrics>,
+    denials: DenialLog,
+    trial_denials: TrialDenialLog,
+    units_left: UnitsLeftLog,
+    full_noted: AtomicU64,
+    full_logged: LogGap,
+    unmatched_logged: LogGap,
+    readiness: Readiness,
+}
+
+/// The policies or limits that decide a check.
+pub(crate) enum Under {
+    /// The live policies.
+    Live,
+    /// A version that was live a moment ago, when the caller asked which attributes it needs.
+    Version(Arc<PolicySet>),
+    /// The caller's own limits.
+    Limits(Box<Policy>),
+}
+
+/// Limits the log to one line per window for each quota that denies.
+#[derive(Default)]
+struct DenialLog(LogGaps);
+
+/// Limits the log to one line a minute for each policy that would deny.
+#[derive(Default)]
+struct TrialDenialLog(LogGaps);
+
+impl<S: ServedStore> Engine<S> {
+    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
+        Self {
+            limiter,
+            when_full,
+            metrics,
+            denials: DenialLog::default(),
+            trial_denials: TrialDenialLog::default(),
+            units_left: UnitsLeftLog::default(),
+            full_noted: AtomicU64::new(0),
+            full_logged: LogGap::default(),
+            unmatched_logged: LogGap::default(),
+            readiness: Readiness::default(),
+        }
+    }
+
+    /// Returns the state of the store, at most a moment old.
+    pub(crate) async fn store_state(&self) -> StoreState
+    where
+        S: 'static,
+    {
+        let limiter = Arc::clone(&self.limiter);
+        self.readiness.state(async move { limiter.store().state().await }).await
+    }
+
+    /// Returns the live policies.
+    pub(crate) fn live(&self) -> Arc<PolicySet> {
+        self.limiter.live()
+    }
+
+    /// Charges the cost if every matching quota has room.
+    pub(crate) async fn check(
+        &self,
+        under: Under,
+        attributes: &CallerAttributes<'_>,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
+        let stopwatch = Stopwatch::start();
+        let undropped = self.metrics.undropped();
+        let attributes = attributes.as_attributes();
+        let decision = async {
+            match under {
+                Under::Live => self.limiter.check(attributes, cost).await,
+                // Boxed, so that the usual check does not reserve space for them.
+                Under::Version(set) => Box::pin(self.limiter.check_in(set, attributes, cost)).await,
+                Under::Limits(limits) => Box::pin(self.limiter.check_under(*limits, attributes, cost)).await,
+            }
+        };
+        let decision = self.limiter.store().in_one_call(decision).await;
+        undropped.ended();
+        self.note(&decision);
+        if decision.is_ok() {
+            self.metrics.took(stopwatch.elapsed());
+        }
+        decision
+    }
+
+    /// Answers as a check would, but charges nothing. The caller's own limits, if given, replace the policies.
+    pub(crate) async fn peek(
+        &self,
+        limits: Option<Policy>,
+        attributes: &CallerAttributes<'_>,
+        cost: u32,
+    ) -> Result<PolicyDecision, CheckError> {
+        let decision = match limits {
+            None => self.limiter.peek(attributes.as_attributes(), cost).await,
+            Some(limits) => self.limiter.peek_under(limits, attributes.as_attributes(), cost).await,
+        };
+        if matches!(decision, Err(CheckError::Store(StoreError::Full))) {
+            self.note_full();
+        }
+        decision
+    }
+
+    /// Checks each request independently. Answers keep the order of the requests; a shared store may process them in
+    /// another.
+    pub(crate) async fn check_each(
+        &self,
+        requests: Vec<(&CallerAttributes<'_>, u32, Option<Policy>)>,
+    ) -> Vec<Result<PolicyDecision, CheckError>> {
+        let stopwatch = Stopwatch::start();
+        let requests = requests.into_iter().map(|(attributes, cost, limits)| {
+            AskedCheck::from((attributes.as_attributes(), cost)).under(limits)
+        });
+        let undropped = self.metrics.undropped();
+        let decisions = self.limiter.store().in_one_call(self.limiter.check_each(requests)).await;
+        undropped.ended();
+        decisions.iter().for_each(|decision| self.note(decision));
+        if decisions.iter().any(Result::is_ok) {
+            self.metrics.took(stopwatch.elapsed());
+        }
+        decisions
+    }
+
+    /// Checks all requests as one, and charges all of them or none.
+    pub(crate) async fn check_together(
+        &self,
+        requests: &[(CallerAttributes<'_>, u32, Option<Policy>)],
+    ) -> Result<Vec<PolicyDecision>, TogetherError> {
+        let stopwatch = Stopwatch::start();
+        let requests = requests.iter().map(|(attributes, cost, limits)| {
+            AskedCheck::from((attributes.as_attributes(), *cost)).under(limits.clone())
+        });
+        let undropped = self.metrics.undropped();
+        let decisions = self.limiter.store().in_one_call(self.limiter.check_together(requests)).await;
+        undropped.ended();
+        match &decisions {
+            Ok(decisions) => {
+                decisions.iter().for_each(|decision| self.note_decision(decision));
+                self.metrics.took(stopwatch.elapsed());
+            }
+            Err(TogetherError { error, .. }) => self.note_error(error),
+        }
+        decisions
+    }
+
+    /// Refunds the cost in these windows, which a check under this version of the policies has charged.
+    pub(crate) async fn refund(
+        &self,
+        attributes: &CallerAttributes<'_>,
+        cost: u32,
+        version: u64,
+        windows: &[ChargedWindow],
+    ) -> Result<Changed<QuotaRefund>, RefundError> {
+        let refund = self.limiter.refund(attributes.as_attributes(), cost, version, windows);
+        self.limiter.store().in_one_call(refund).await
+    }
+
+    /// Refunds at most the cost by a receipt, or everything.
+    pub(crate) async fn refund_receipt(
+        &self,
+        receipt: &mut Receipt,
+        cost: Option<u32>,
+    ) -> Result<Vec<(PolicyQuota, QuotaRefund)>, CheckError> {
+        Ok(self.limiter.refund_receipt(receipt, cost).await?)
+    }
+
+    /// Settles a check at the actual cost.
+    pub(crate) async fn settle(
+        &self,
+        receipt: &mut Receipt,
+        cost: u32,
+    ) -> Result<Vec<(PolicyQuota, QuotaSettlement)>, CheckError> {
+        Ok(self.limiter.adjust_receipt(receipt, cost).await?)
+    }
+
+    /// Resets the usage of the selected quotas, of this policy or of all.
+    pub(crate) async fn reset(
+        &self,
+        attributes: &CallerAttributes<'_>,
+        policy: Option<&str>,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
+    ) -> Result<Changed<QuotaState>, CheckError> {
+        self.limiter.reset(attributes.as_attributes(), policy, is_meant).await
+    }
+
+    /// Sets the usage of the selected quotas in the current window, of this policy or of all.
+    pub(crate) async fn set(
+        &self,
+        attributes: &CallerAttributes<'_>,
+        used: u64,
+        policy: Option<&str>,
+        is_meant: impl Fn(&PolicyQuota) -> bool,
+    ) -> Result<Changed<QuotaState>, CheckError> {
+        self.limiter.set(attributes.as_attributes(), used, policy, is_meant).await
+    }
+
+    /// Charges each request without asking for room.
+    pub(crate) async fn record_each(
+        &self,
+        requests: &[(CallerAttributes<'_>, u32)],
+    ) -> Vec<Result<Changed<QuotaState>, CheckError>> {
+        self.limiter
+            .record_each(requests.iter().map(|(attributes, cost)| (attributes.as_attributes(), *cost)))
+            .await
+    }
+
+    fn note(&self, decision: &Result<PolicyDecision, CheckError>) {
+        match decision {
+            Ok(decision) => self.note_decision(decision),
+            Err(error) => self.note_error(error),
+        }
+    }
+
+    fn note_decision(&self, decision: &PolicyDecision) {
+        self.metrics.checked(CheckSource::of(decision));
+        if decision.source() == Source::Fallback {
+            self.note_full();
+        }
+        if decision.is_unmatched() {
+            self.note_unmatched(decision);
+        }
+        self.trial_denials.note(decision);
+        // Callers name their own limits, and those names are too many for the log.
+        if !decision.is_allowed() && !decision.policies().is_of_caller() {
+            self.denials.note(decision);
+            self.units_left.note(decision);
+        }
+    }
+
+    fn note_error(&self, error: &CheckError) {
+        // A refused request cannot be answered at all, so it does not count as a check.
+        if matches!(error, CheckError::Refused(_)) {
+            return;
+        }
+        self.metrics.checked(CheckSource::None);
+        if matches!(error, CheckError::Store(StoreError::Full)) {
+            self.note_full();
+        }
+    }
+
+    /// Logs that no policy matches a request, unless the file allows for that.
+    fn note_unmatched(&self, decision: &PolicyDecision) {
+        if decision.policies().policies().unmatched().is_none()
+            && self.unmatched_logged.passes(Duration::from_secs(60))
+        {
+            warn!(
+                "no policy matches a request, which was admitted uncounted: set `unmatched: allow` or `unmatched: \
+                 deny` in the policy file"
+            );
+        }
+    }
+
+    /// Logs that the store is full, if a request has found it full since the last call.
+    fn note_full(&self) {
+        let full = self.limiter.store_full();
+        // Relaxed: the flag guards no other memory, and the gap passes one line, whichever thread is first.
+        if self.full_noted.swap(full, Ordering::Relaxed) < full
+            && self.full_logged.passes(Duration::from_secs(60))
+        {
+            let when_full = match self.when_full {
+                WhenFull::Deny => "deny",
+                WhenFull::Allow => "allow",
+            };
+            warn!(when_full, "the store is full and has no room for unseen keys: raise --max-counters");
+        }
+    }
+}
+
+impl From<Option<Policy>> for Under {
+    fn from(limits: Option<Policy>) -> Self {
+        limits.map_or(Self::Live, |limits| Self::Limits(Box::new(limits)))
+    }
+}
+
+impl DenialLog {
+    fn note(&self, decision: &PolicyDecision) {
+        if let Some(denying) =
+            decision.quota().filter(|denying| self.is_first_at(log_gap::elapsed(), denying))
+        {
+            let (policy, version) = (denying.policy.name(), decision.version());
+            info!(policy, version, quota = %denying.quota.quota(), "first denial in this window");
+        }
+    }
+
+    /// Returns whether this is the first denial in the window, at this time on the stopwatch of the log. The other times
+    /// are those of the store's clock, so only their difference counts: after a failover, that clock may be another
+    /// one.
+    fn is_first_at(&self, elapsed: Duration, denying: &QuotaStanding<'_>) -> bool {
+        let left = denying.state.reset_at().since(denying.state.mark().time());
+        // Shorter windows would fill the log.
+        let gap = left.max(Duration::from_secs(1));
+        self.0.pass_at(elapsed, (denying.quota.policy(), denying.quota.quota()), gap)
+    }
+}
+
+impl TrialDenialLog {
+    fn note(&self, decision: &PolicyDecision) {
+        for TrialDecision { policy, kind, .. } in
+            decision.trials().filter(|trial| trial.answer.verdict() == Some(Verdict::Denied))
+        {
+            let kind = match kind {
+                TrialKind::Shadow => "shadow",
+                TrialKind::Candidate => "candidate",
+            };
+            if self.0.pass((policy.name(), kind), Duration::from_secs(60)) {
+                let (policy, version) = (policy.name(), decision.version());
+                info!(policy, version, kind, "a policy on trial would have denied a request");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{ManualClock, MemoryStore, Timestamp};
+    use tollgate_policy::{Attributes, Config};
+
+    use super::*;
+
+    /// After a failover to a server whose clock was an hour behind, denials were silent in the log for that hour.
+    #[tokio::test]
+    async fn a_denial_is_logged_after_a_failover_to_an_older_clock() {
+        let denied_at = async |seconds: i64| {
+            let clock = ManualClock::at(Timestamp::from_unix_millis(seconds * 1000));
+            let text = "policies: [{ name: a, key: [user], quotas: [1/1s] }]";
+            let policies = Config::parse("a.yaml", text).unwrap().into_policies();
+            let limiter = PolicyLimiter::new(MemoryStore::builder().clock(clock).build(), policies, "a.yaml");
+            let attributes: Attributes<'_> = [("user", "alice")].into_iter().collect();
+            let _ = limiter.check(&attributes, 1).await.unwrap();
+            limiter.check(&attributes, 1).await.unwrap()
+        };
+        let log = DenialLog::default();
+        let is_first = |millis: u64, decision: &PolicyDecision| {
+            log.is_first_at(Duration::from_millis(millis), &decision.quota().unwrap())
+        };
+        let before = denied_at(1_700_003_600).await;
+        assert!(is_first(0, &before) && !is_first(0, &before));
+        let after = denied_at(1_700_000_000).await;
+        // Within the second that one line covers, there is no other.
+        assert!(!is_first(999, &after) && is_first(1_000, &after));
+    }
+}

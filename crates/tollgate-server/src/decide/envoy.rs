@@ -1,0 +1,218 @@
+//! Decisions by the limits of Envoy's rate-limit service, for every protocol.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tollgate::{Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError};
+use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
+use tollgate_policy::{PolicyLimiter, WhenFull};
+use tracing::warn;
+
+use crate::access::caller::{Caller, OtherPolicy};
+use crate::decide::live_domains::DomainFiles;
+use crate::decide::units_left_log::UnitsLeftLog;
+use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
+use crate::observe::log_gap::LogGap;
+use crate::observe::stopwatch::Stopwatch;
+use crate::store::ServedStore;
+
+/// The pause in the log after a line about a full store.
+const LOG_GAP: Duration = Duration::from_secs(60);
+
+/// Envoy's limits, which decide instead of policies.
+#[derive(Debug)]
+pub(crate) struct InitialDomains {
+    /// A summary of the limits, for people.
+    pub(crate) rule: String,
+    pub(crate) domains: Domains,
+    pub(crate) files: DomainFiles,
+    pub(crate) settings: Settings,
+    pub(crate) on_store_failure: OnStoreFailure,
+}
+
+/// Decides by the configuration of envoyproxy/ratelimit, and measures it.
+pub(crate) struct EnvoyEngine<S> {
+    limiter: EnvoyLimiter<CountedByPolicies<S>>,
+    /// The folder of the files.
+    source: Box<str>,
+    /// Of the live limits, counted from 1.
+    version: AtomicU64,
+    on_store_failure: OnStoreFailure,
+    /// Whether descriptors may bring limits.
+    caller_quotas: bool,
+    metrics: Arc<Metrics>,
+    /// All requests, whatever the outcome.
+    requests: AtomicU64,
+    /// Requests that got no counter because memory was full.
+    full: AtomicU64,
+    /// Requests without a decision, because of the store.
+    store_errors: AtomicU64,
+    /// Invalid requests.
+    invalid: AtomicU64,
+    full_logged: LogGap,
+    units_left: UnitsLeftLog,
+}
+
+/// The reason why there is no decision.
+#[derive(Debug)]
+pub(crate) enum Undecided {
+    OtherPolicy(OtherPolicy),
+    /// The descriptor at this index has a limit, which is not allowed.
+    NoLimits(usize),
+    Envoy(DecideError),
+}
+
+/// The store of the policies' limiter, which the domains share.
+struct CountedByPolicies<S>(Arc<PolicyLimiter<S>>);
+
+impl<S: ServedStore> EnvoyEngine<S> {
+    /// Builds an engine. Also returns the files of its domains.
+    pub(crate) fn new(
+        policies: Arc<PolicyLimiter<S>>,
+        memory: MemoryStore,
+        when_full: WhenFull,
+        initial: InitialDomains,
+        caller_quotas: bool,
+        metrics: Arc<Metrics>,
+    ) -> (Self, DomainFiles) {
+        let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
+        let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
+        // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory never
+        // waits.
+        let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
+        let (requests, full, full_logged, store_errors, invalid, units_left) = Default::default();
+        let engine = Self {
+            limiter,
+            source: files.files().name().into(),
+            version: AtomicU64::new(1),
+            on_store_failure,
+            caller_quotas,
+            metrics,
+            requests,
+            full,
+            store_errors,
+            invalid,
+            full_logged,
+            units_left,
+        };
+        (engine, files)
+    }
+
+    /// Decides whether to allow a request, and counts it.
+    ///
+    /// # Errors
+    ///
+    /// If the caller may use only some policies, because domains are not policies; if a descriptor has a limit, which
+    /// is not allowed; or if the store cannot decide.
+    pub(crate) async fn decide(&self, caller: &Caller, request: &Request<'_>) -> Result<Response, Undecided> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        caller.may_touch_all().map_err(Undecided::OtherPolicy)?;
+        let limited = request.descriptors.iter().position(|descriptor| descriptor.limit.is_some());
+        if let Some(index) = limited.filter(|_| !self.caller_quotas) {
+            self.invalid.fetch_add(1, Ordering::Relaxed);
+            return Err(Undecided::NoLimits(index));
+        }
+        let stopwatch = Stopwatch::start();
+        let undropped = self.metrics.undropped();
+        let CountedByPolicies(policies) = self.limiter.store();
+        let decision = policies.store().in_one_call(self.limiter.decide(request)).await;
+        undropped.ended();
+        match &decision {
+            Ok(response) => {
+                if response.is_without_room {
+                    self.note_full();
+                }
+                self.units_left.note_response(request, response);
+                self.metrics.checked(CheckSource::of_envoy(response, self.on_store_failure));
+                self.metrics.took(stopwatch.elapsed());
+            }
+            // An invalid request is not a check.
+            Err(DecideError::Invalid(_)) => {
+                self.invalid.fetch_add(1, Ordering::Relaxed);
+            }
+            Err(error) => {
+                self.store_errors.fetch_add(1, Ordering::Relaxed);
+                self.metrics.checked(CheckSource::None);
+                if matches!(error, DecideError::Store(StoreError::Full)) {
+                    self.note_full();
+                }
+            }
+        }
+        decision.map_err(Undecided::Envoy)
+    }
+}
+
+impl<S> EnvoyEngine<S> {
+    pub(crate) const fn on_store_failure(&self) -> OnStoreFailure {
+        self.on_store_failure
+    }
+
+    /// Returns how many requests got no counter because memory was full.
+    pub(crate) fn store_full(&self) -> u64 {
+        // Relaxed, here and below: a figure of its own that guards no other memory.
+        self.full.load(Ordering::Relaxed)
+    }
+
+    /// Returns the figures of Envoy's service for metrics.
+    pub(crate) fn figures(&self) -> EnvoyFigures {
+        EnvoyFigures {
+            live: self.limiter.live(),
+            requests: self.requests.load(Ordering::Relaxed),
+            unknown_domains: self.limiter.unknown_domains(),
+            store_errors: self.store_errors.load(Ordering::Relaxed),
+            invalid: self.invalid.load(Ordering::Relaxed),
+            domains_not_found: self.limiter.domains_not_found(),
+            hidden_denials: self.limiter.hidden_denials(),
+            hits: self.limiter.hits(),
+        }
+    }
+
+    fn note_full(&self) {
+        self.full.fetch_add(1, Ordering::Relaxed);
+        if self.full_logged.passes(LOG_GAP) {
+            warn!("the store is full and has no room for unseen keys: raise --max-counters");
+        }
+    }
+
+    /// Makes these limits live, unless they are the live ones. Returns whether they became live.
+    pub(crate) fn replace(&self, domains: Domains) -> bool {
+        let differs = !domains.is_same_as(&self.limiter.live());
+        if differs {
+            self.limiter.replace(domains);
+            self.version.fetch_add(1, Ordering::Relaxed);
+        }
+        differs
+    }
+
+    /// Returns the limits that are live now.
+    pub(crate) fn live(&self) -> Arc<Domains> {
+        self.limiter.live()
+    }
+
+    /// Returns the version of the live limits.
+    pub(crate) fn version(&self) -> u64 {
+        self.version.load(Ordering::Relaxed)
+    }
+
+    /// Returns the folder of the files.
+    pub(crate) fn source(&self) -> &str {
+        &self.source
+    }
+}
+
+impl<S: Store> Store for CountedByPolicies<S> {
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        self.0.store().step(step)
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        self.0.store().step_each(steps)
+    }
+}

@@ -1,0 +1,138 @@
+//! The live policies, kept in step with their files.
+
+use std::sync::Arc;
+use std::thread;
+use std::time::Duration;
+
+use tollgate_policy::{Change, Config, ConfigError, PolicyLimiter, PolicySet};
+use tracing::warn;
+
+use crate::decide::policy_files::PolicyFiles;
+use crate::live::followed_files::FollowedFiles;
+use crate::live::look::Look;
+use crate::live::reload::{Subject, in_short};
+use crate::observe::stopwatch::Stopwatch;
+
+/// The policies of a limiter, and the files that they come from.
+pub(crate) struct LivePolicies<S> {
+    limiter: Arc<PolicyLimiter<S>>,
+    file: PolicyFiles,
+}
+
+impl<S> LivePolicies<S> {
+    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFiles) -> Self {
+        Self { limiter, file }
+    }
+}
+
+impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
+    const NAME: &'static str = "policies";
+
+    type Content = Config;
+
+    fn files(&self) -> &FollowedFiles {
+        self.file.files()
+    }
+
+    fn rest(&self, look: &Look) -> Duration {
+        self.file.rest(look)
+    }
+
+    fn read(&mut self, look: Look) -> Result<Config, ConfigError> {
+        self.file.read(look)
+    }
+
+    fn make_live(&mut self, config: Config) -> Option<String> {
+        let Self { limiter, file } = self;
+        if file.change_to_another_store(&config) {
+            warn!(file = file.name(), "`store:` has changed; the change takes effect at the next start");
+        }
+        file.log_warnings(&file.warnings(&config));
+        let before = limiter.live();
+        let changes = before.policies().changes(config.policies());
+        if changes.is_empty() {
+            return None;
+        }
+        limiter.replace(config.into_policies(), file.name());
+        free_here(before);
+        Some(in_short(changes.iter().map(Change::to_string), "; "))
+    }
+
+    fn version(&self) -> u64 {
+        self.limiter.live().version()
+    }
+}
+
+/// Frees policies on this thread. The last holder frees them, which takes a tenth of a second if they are many, and a
+/// request that is being decided holds them as well.
+fn free_here(policies: Arc<PolicySet>) {
+    const MAX_WAIT: Duration = Duration::from_secs(1);
+    const STEP: Duration = Duration::from_millis(1);
+    let waiting = Stopwatch::start();
+    while Arc::strong_count(&policies) > 1 && waiting.elapsed() < MAX_WAIT {
+        thread::sleep(STEP);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use tollgate::MemoryStore;
+
+    use super::*;
+    use crate::live::follow::Cause;
+    use crate::live::reload::{Reloaded, Reloads};
+    use crate::store::fit::StoreFlags;
+
+    /// A file that was removed and came back unchanged stayed "not live", because its text was known. And if the log
+    /// was written to the same folder, each line about the missing file caused the next.
+    #[test]
+    fn a_missing_file_is_logged_once_and_is_live_again_when_it_returns() {
+        let folder = std::env::temp_dir().join(format!("tollgate-reload-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
+        fs::write(&path, "policies: []").unwrap();
+        let (file, config) = PolicyFiles::load(std::slice::from_ref(&path), &StoreFlags::default()).unwrap();
+        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
+        let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
+        let failed = || reloads.state().counts()[2];
+
+        fs::rename(&path, &away).unwrap();
+        let error = reloads.reload(Cause::Watch).unwrap_err().to_string();
+        assert!(error.contains("t.yaml: No such file"), "{error}");
+        assert_eq!(reloads.reload(Cause::Watch).unwrap_err().to_string(), error);
+        assert_eq!(failed(), ("failed", 1));
+        let _ = reloads.reload(Cause::Signal).unwrap_err();
+        assert_eq!(failed(), ("failed", 2), "who asks is told again");
+
+        fs::rename(&away, &path).unwrap();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
+        assert!(reloads.state().failure().is_none());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+
+    /// A second look at a file that was still invalid reset the age of the policies.
+    #[test]
+    fn policies_grow_old_while_their_file_is_not_valid() {
+        let folder = std::env::temp_dir().join(format!("tollgate-age-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let path = folder.join("t.yaml");
+        fs::write(&path, "policies: []").unwrap();
+        let (file, config) = PolicyFiles::load(std::slice::from_ref(&path), &StoreFlags::default()).unwrap();
+        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
+        let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
+
+        let looked = Stopwatch::start();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
+        assert!(reloads.state().age() <= looked.elapsed());
+
+        let broken = Stopwatch::start();
+        fs::write(&path, "policies: [{ name: broken }]").unwrap();
+        let _ = reloads.reload(Cause::Watch).unwrap_err();
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1), "it is told of once");
+        let since = broken.elapsed();
+        assert!(reloads.state().age() >= since);
+        fs::remove_dir_all(&folder).unwrap();
+    }
+}

@@ -1,0 +1,11 @@
+//! Decisions, independent of wire formats: the engines that ask the limiters, and the policies and domains that they
+//! decide by.
+
+pub(crate) mod attributes;
+pub(crate) mod engine;
+pub(crate) mod envoy;
+pub(crate) mod live_domains;
+pub(crate) mod live_policies;
+pub(crate) mod policy_files;
+pub(crate) mod receipts;
+pub(crate) mod units_left_log;

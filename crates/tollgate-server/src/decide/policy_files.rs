@@ -1,0 +1,113 @@
+//! The policy files, and the checks that the service adds to those of their format.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_policy::{Config, ConfigError, Sources, StoreSettings, Warning, WarningKind};
+use tollgate_redis::KeyLayout;
+
+use crate::live::followed_files::FollowedFiles;
+use crate::live::look::{Files, Look};
+use crate::observe::warning_log;
+use crate::store::fit::{StoreFit, StoreFlags};
+use crate::store::joined_values;
+
+/// Policy files that are read together.
+#[derive(Debug)]
+pub(crate) struct PolicyFiles {
+    files: FollowedFiles,
+    /// The name of each file in messages.
+    names: Box<[Box<str>]>,
+    /// Warnings that were logged already.
+    warned: Box<[Warning]>,
+    /// The store that the service started with.
+    store: Option<StoreSettings>,
+    /// The store of the last read.
+    last_store: Option<StoreSettings>,
+    /// The policies that the store can count. The files may hold no others.
+    fit: StoreFit,
+}
+
+impl PolicyFiles {
+    /// Reads the files for the first time. Flags override the store in the files.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read, or are not valid.
+    pub(crate) fn load(paths: &[PathBuf], flags: &StoreFlags<'_>) -> Result<(Self, Config), ConfigError> {
+        let (files, config) = FollowedFiles::load(Files::Policies(paths.into()), |sources| {
+            Config::parse_sources(sources, |config| StoreFit::of_file(config, flags).1)
+        })?;
+        let (fit, _) = StoreFit::of_file(&config, flags);
+        let (names, store) = (config.files().into(), config.store().cloned());
+        let last_store = store.clone();
+        Ok((Self { files, names, warned: [].into(), store, last_store, fit }, config))
+    }
+
+    /// Returns the layout of the store's keys, unless it is Tollgate's own.
+    pub(crate) fn layout(&self) -> Option<&KeyLayout> {
+        self.fit.layout()
+    }
+
+    pub(crate) fn files(&self) -> &FollowedFiles {
+        &self.files
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        self.files.name()
+    }
+
+    /// Returns how long the files have to stay unchanged before they count.
+    pub(crate) fn rest(&self, look: &Look) -> Duration {
+        self.files.rest(look, |sources| parse(sources, &self.fit).is_ok())
+    }
+
+    /// Parses the files, and remembers their texts as the last read.
+    ///
+    /// # Errors
+    ///
+    /// If they cannot be read, or are not valid.
+    pub(crate) fn read(&mut self, look: Look) -> Result<Config, ConfigError> {
+        let config = self.files.read(look, |sources| parse(sources, &self.fit))?;
+        self.names = config.files().into();
+        Ok(config)
+    }
+
+    /// Returns probable mistakes in these files, with this store.
+    pub(crate) fn warnings(&self, config: &Config) -> Box<[Warning]> {
+        joined_values::with_those_of_file(config, self.fit.layout())
+    }
+
+    /// Logs probable mistakes that were not there before, and only the first of very many. A mistake that only moved is
+    /// not new.
+    pub(crate) fn log_warnings(&mut self, warnings: &[Warning]) {
+        let mut warned = HashMap::<&str, Vec<&WarningKind>>::new();
+        for warning in &self.warned {
+            warned.entry(warning.policy()).or_default().push(warning.kind());
+        }
+        let is_new = |warning: &&Warning| {
+            warned.get(warning.policy()).is_none_or(|kinds| !kinds.contains(&warning.kind()))
+        };
+        let with_file = |warning: &Warning| {
+            let file = self.names.get(warning.at().file as usize).map_or("", AsRef::as_ref);
+            format!("{file}:{warning}")
+        };
+        let new = warnings.iter().filter(is_new).map(with_file);
+        warning_log::log_first(new, self.name(), "`tollgate check-config` lists them");
+        self.warned = warnings.into();
+    }
+
+    /// Returns whether the files name another store than the one in use, and did not at the last call.
+    pub(crate) fn change_to_another_store(&mut self, config: &Config) -> bool {
+        let is_same = self.last_store.as_ref() == config.store();
+        if !is_same {
+            self.last_store = config.store().cloned();
+        }
+        !is_same && self.store.as_ref() != config.store()
+    }
+}
+
+fn parse(sources: &Sources, fit: &StoreFit) -> Result<Config, ConfigError> {
+    Config::parse_sources(sources, |config| fit.problems(config))
+}

@@ -1,0 +1,219 @@
+//! Accepts connections from a listening socket: their cap, and the end of listening.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+use std::sync::Arc;
+use std::time::Duration;
+use std::{future, io, iter, net};
+
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tracing::warn;
+
+use crate::access::caller::Peer;
+use crate::metrics::OpenConnections;
+use crate::net::connections_per_peer::{OfPeer, Peers};
+use crate::net::drain::Phase;
+use crate::net::protocol::Protocol;
+use crate::observe::log_gap::LogGap;
+use crate::tls::ListenerTls;
+
+/// The pause after the system has failed to accept a connection, for example because file descriptors have run out.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+
+/// The time that one log line covers for all failures to accept, or for all waits for room.
+const LOG_GAP: Duration = Duration::from_secs(60);
+
+/// A bound socket, and the settings for its connections.
+pub(crate) struct Acceptor<P> {
+    socket: TcpListener,
+    max_connections: u32,
+    connections: Connections<P>,
+    failure_logged: LogGap,
+    full_logged: LogGap,
+    /// The connections of each client, if they are limited.
+    peers: Option<Peers>,
+    refusal_logged: LogGap,
+}
+
+/// A place for one connection, held until it has ended.
+type Place = (OwnedSemaphorePermit, Option<OfPeer>);
+
+/// The settings that all connections of one socket share.
+struct Connections<P> {
+    protocol: Arc<P>,
+    tls: Option<Arc<ListenerTls>>,
+    open: OpenConnections,
+    phase: Phase,
+}
+
+/// The client already has its maximum number of connections.
+struct Refused;
+
+impl<P: Protocol> Acceptor<P> {
+    pub(crate) fn new(
+        socket: TcpListener,
+        max_connections: u32,
+        peers: Option<Peers>,
+        protocol: P,
+        tls: Option<ListenerTls>,
+        open: OpenConnections,
+        phase: Phase,
+    ) -> Self {
+        let connections = Connections { protocol: Arc::new(protocol), tls: tls.map(Arc::new), open, phase };
+        let (failure_logged, full_logged, refusal_logged) = Default::default();
+        Self { socket, max_connections, connections, failure_logged, full_logged, peers, refusal_logged }
+    }
+
+    /// Serves until the service drains and the last connection has ended.
+    pub(crate) async fn run(self) {
+        let permits = Arc::new(Semaphore::new(self.max_connections as usize));
+        while let Some((stream, address, permit)) = self.accept(&permits).await {
+            match self.place_of(address) {
+                Ok(of_peer) => self.connections.spawn(stream, (permit, of_peer)),
+                Err(Refused) => self.note_refused(),
+            }
+        }
+        let waiting = self.waiting();
+        drop(self.socket);
+        for stream in waiting {
+            let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { break };
+            self.connections.spawn(stream, (permit, None));
+        }
+        // Once all permits are back here, every connection has ended.
+        let _ = permits.acquire_many(self.max_connections).await;
+    }
+
+    /// Waits for room and accepts the next connection; `None` when the service drains.
+    async fn accept(
+        &self,
+        permits: &Arc<Semaphore>,
+    ) -> Option<(TcpStream, SocketAddr, OwnedSemaphorePermit)> {
+        let next = async {
+            if permits.available_permits() == 0 {
+                self.note_full();
+            }
+            // The semaphore is never closed, so there is no error.
+            let Ok(permit) = Arc::clone(permits).acquire_owned().await else { future::pending().await };
+            loop {
+                match self.socket.accept().await {
+                    Ok((stream, address)) => return (stream, address, permit),
+                    Err(error) if is_of_one_connection(&error) => {}
+                    Err(error) => {
+                        if self.failure_logged.passes(LOG_GAP) {
+                            let listener = self.connections.open.listener();
+                            warn!(listener, %error, "cannot accept connections");
+                        }
+                        tokio::time::sleep(ACCEPT_PAUSE).await;
+                    }
+                }
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.connections.phase.draining() => None,
+            accepted = next => Some(accepted),
+        }
+    }
+
+    /// Counts another connection of this client, if it may have one.
+    fn place_of(&self, address: SocketAddr) -> Result<Option<OfPeer>, Refused> {
+        self.peers.as_ref().map(|peers| peers.one_of(address.ip()).ok_or(Refused)).transpose()
+    }
+
+    fn note_refused(&self) {
+        self.connections.open.refused();
+        if self.refusal_logged.passes(LOG_GAP) {
+            let listener = self.connections.open.listener();
+            warn!(
+                listener,
+                "a client has all connections of --max-connections-per-peer open: further ones are closed"
+            );
+        }
+    }
+
+    fn note_full(&self) {
+        self.connections.open.full();
+        if self.full_logged.passes(LOG_GAP) {
+            let (listener, max_connections) = (self.connections.open.listener(), self.max_connections);
+            warn!(listener, max_connections, "all connections are in use: further ones wait until one ends");
+        }
+    }
+
+    /// Returns the connections that wait in the system's queue. Their clients believe that they are connected. The
+    /// runtime notices them late, so this asks the system itself. The system resets a connection that is established
+    /// between this call and the end of the listener.
+    fn waiting(&self) -> Vec<TcpStream> {
+        let mut waiting = Vec::new();
+        let Ok(listener) = self.socket.as_fd().try_clone_to_owned().map(net::TcpListener::from) else {
+            return waiting;
+        };
+        for stream in taken(|| listener.accept()) {
+            let stream = stream.set_nonblocking(true).and_then(|()| TcpStream::from_std(stream));
+            waiting.extend(stream);
+        }
+        waiting
+    }
+}
+
+impl<P: Protocol> Connections<P> {
+    /// Serves a connection in its own task, which frees the place at its end.
+    fn spawn(&self, stream: TcpStream, place: Place) {
+        // Answers are small, and clients wait for each.
+        let _ = stream.set_nodelay(true);
+        let (protocol, phase, place) =
+            (Arc::clone(&self.protocol), self.phase.clone(), (self.open.one(), place));
+        // Separate tasks, so that the one for plain streams does not reserve memory for TLS.
+        match self.tls.clone() {
+            None => tokio::spawn(async move {
+                protocol.serve(stream, Peer::default(), phase).await;
+                drop(place);
+            }),
+            Some(tls) => tokio::spawn(async move {
+                if let Some((stream, peer)) = tls.accept(stream, &phase).await {
+                    protocol.serve(stream, peer, phase).await;
+                }
+                drop(place);
+            }),
+        };
+    }
+}
+
+/// Collects what `accept` returns until it fails, and passes over broken connections. `accept` must not block: if
+/// nothing waits, it fails.
+fn taken<T, A>(mut accept: impl FnMut() -> io::Result<(T, A)>) -> impl Iterator<Item = T> {
+    let accepted = iter::from_fn(move || match accept() {
+        Ok((stream, _)) => Some(Some(stream)),
+        Err(error) if is_of_one_connection(&error) => Some(None),
+        Err(_) => None,
+    });
+    accepted.flatten()
+}
+
+/// Returns whether the error concerns only the connection that was accepted.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A client that left before it was accepted ended the loop, and the drain reset the clients behind it.
+    #[test]
+    fn a_connection_that_is_broken_ends_nothing() {
+        use io::ErrorKind::{ConnectionAborted, Interrupted, WouldBlock};
+        let mut answers = [
+            Ok((1, ())),
+            Err(ConnectionAborted),
+            Err(Interrupted),
+            Ok((2, ())),
+            Err(WouldBlock),
+            Ok((3, ())),
+        ]
+        .into_iter();
+        let accept = || answers.next().unwrap().map_err(io::Error::from);
+        assert_eq!(taken(accept).collect::<Vec<_>>(), [1, 2]);
+    }
+}

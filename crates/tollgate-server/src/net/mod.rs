@@ -1,0 +1,11 @@
+//! Sockets and connections, independent of the protocols on them: their acceptance, their number, their timeouts and
+//! their end.
+
+pub(crate) mod accept;
+pub(crate) mod connections_per_peer;
+pub(crate) mod drain;
+pub(crate) mod lingering_close;
+pub(crate) mod open_files;
+pub(crate) mod protocol;
+pub(crate) mod socket;
+pub(crate) mod timeouts;

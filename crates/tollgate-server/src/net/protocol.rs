@@ -1,0 +1,40 @@
+//! The protocols of connections.
+
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::access::caller::Peer;
+use crate::net::drain::Phase;
+
+/// The protocols that a client can choose in the handshake of TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Alpn {
+    /// HTTP/1.1, HTTP/2, or none.
+    Http,
+    /// HTTP/2 alone.
+    Http2,
+}
+
+/// A protocol, and the service behind it.
+///
+/// It is independent of sockets and the number of connections. So TLS, the cap on connections and the drain work in the
+/// same way for every protocol.
+pub(crate) trait Protocol: Send + Sync + 'static {
+    /// The protocols that TLS may agree on.
+    const ALPN: Alpn = Alpn::Http;
+
+    /// Serves one connection with this peer until it ends. During a drain, the connection ends after the answers to the
+    /// requests that have arrived; [`watch`](crate::net::timeouts::watch) does that, and cuts inactive connections.
+    fn serve<I: Stream>(
+        self: Arc<Self>,
+        stream: I,
+        peer: Peer,
+        phase: Phase,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+/// The bytes of a connection.
+pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+
+impl<I: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for I {}

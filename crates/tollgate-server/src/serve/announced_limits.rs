@@ -1,0 +1,34 @@
+//! The limits that the service announces at its start.
+
+use tollgate_policy::{Identity, Policies};
+
+use crate::decide::policy_files::PolicyFiles;
+
+/// Describes the policy of the flags, or the number of policies in the files.
+pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
+    match (policies.as_slice(), file) {
+        ([policy], None) => {
+            let quotas: Vec<String> = policy.quotas().iter().map(|quota| quota.quota().to_string()).collect();
+            let whom = match policy.identity() {
+                Identity::Every => "set of attributes".to_owned(),
+                Identity::Global => return format!("{} for all requests together", quotas.join(" and ")),
+                identity => names(identity).join(" + "),
+            };
+            format!("{} for each {whom}", quotas.join(" and "))
+        }
+        ([_], Some(file)) => format!("1 policy of {}", file.name()),
+        (policies, file) => {
+            format!("{} policies of {}", policies.len(), file.map_or("flags", PolicyFiles::name))
+        }
+    }
+}
+
+/// Returns the attributes of the key; of several choices, the first.
+fn names(identity: &Identity) -> Vec<&str> {
+    match identity {
+        Identity::Attribute(name) | Identity::Address(name, _) => vec![name],
+        Identity::All(parts) => parts.iter().flat_map(names).collect(),
+        Identity::FirstOf(choices) => choices.first().map(names).unwrap_or_default(),
+        _ => Vec::new(),
+    }
+}
