@@ -12,9 +12,9 @@ ARG FEATURES=--no-default-features
 ARG COMMIT
 # With --target, the flags reach the program and not what runs during its build.
 RUN target="$(rustc -vV | sed -n 's/^host: //p')" \
- && TOLLGATE_COMMIT="$COMMIT" RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_RELEASE_STRIP=symbols \
-    cargo build --locked --release $FEATURES --package tollgate-server --target "$target" \
- && cp "target/$target/release/tollgate" /tollgate
+ && TOLLGATE_COMMIT="$COMMIT" RUSTFLAGS="-C target-feature=+crt-static" CARGO_PROFILE_DIST_STRIP=symbols \
+    cargo build --locked --profile dist $FEATURES --package tollgate-server --target "$target" \
+ && cp "target/$target/dist/tollgate" /tollgate
 
 FROM scratch
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/

@@ -90,18 +90,18 @@ impl Bench {
             Self::Http { arguments } => {
                 system::WRK.require()?;
                 let service = build_service()?;
-                command("cargo build --locked --release --manifest-path bench/Cargo.toml --bins").run()?;
+                command("cargo build --locked --profile dist --manifest-path bench/Cargo.toml --bins").run()?;
                 binary("http").argument("--service").argument(service).arguments(arguments).run()
             }
             Self::Grpc { arguments } => {
                 system::H2LOAD.require()?;
                 servers::require()?;
                 let service = build_service()?;
-                command("cargo build --locked --release --manifest-path bench/Cargo.toml --features grpc")
+                command("cargo build --locked --profile dist --manifest-path bench/Cargo.toml --features grpc")
                     .arguments(["--bin", "grpc", "--bin", "hello-grpc"])
                     .run()?;
                 command(
-                    "cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --features grpc",
+                    "cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml --features grpc",
                 )
                 .arguments(["--bin", "grpc", "--", "--service"])
                 .argument(service)
@@ -120,7 +120,7 @@ impl Bench {
             Self::Script { arguments } => {
                 servers::require()?;
                 command(
-                    "cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --features redis",
+                    "cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml --features redis",
                 )
                 .arguments(["--bin", "script", "--"])
                 .arguments(arguments)
@@ -131,11 +131,11 @@ impl Bench {
                 system::OPENSSL.require()?;
                 servers::require()?;
                 let service = build_service()?;
-                command("cargo build --locked --release --manifest-path bench/Cargo.toml")
+                command("cargo build --locked --profile dist --manifest-path bench/Cargo.toml")
                     .arguments(["--features", "redis,limitador-service"])
                     .arguments(["--bin", "redis", "--bin", "limitador", "--bin", "hello"])
                     .run()?;
-                command("cargo run --locked --quiet --release --manifest-path bench/Cargo.toml")
+                command("cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml")
                     .arguments(["--features", "redis,limitador-service"])
                     .arguments(["--bin", "redis", "--", "--service"])
                     .argument(service)
@@ -148,18 +148,18 @@ impl Bench {
 
 /// Builds the service, and returns the path of its binary.
 fn build_service() -> Result<PathBuf> {
-    command("cargo build --locked --release --package tollgate-server").run()?;
-    Ok(target_directory()?.join("release").join("tollgate"))
+    command("cargo build --locked --profile dist --package tollgate-server").run()?;
+    Ok(target_directory()?.join("dist").join("tollgate"))
 }
 
 /// Builds with the peer that takes longest to build.
 fn binary_with_limitador(name: &str) -> CommandLine {
-    let cargo = command("cargo run --locked --quiet --release --manifest-path bench/Cargo.toml");
+    let cargo = command("cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml");
     cargo.arguments(["--features", "limitador", "--bin", name, "--"])
 }
 
 fn binary(name: &str) -> CommandLine {
-    command("cargo run --locked --quiet --release --manifest-path bench/Cargo.toml --bin")
+    command("cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml --bin")
         .argument(name)
         .argument("--")
 }

@@ -1,4 +1,4 @@
-//! `cargo xtask dist`: the files of an archive, a package or an image of the service, written to `dist` under the
+//! `cargo xtask dist`: the files of an archive, a package or an image of the service, written to `archive` under the
 //! target directory.
 
 use std::fs;
@@ -30,25 +30,25 @@ pub(crate) fn static_binary(arguments: &[&str]) -> Result<PathBuf> {
     let version = command("rustc -vV").read()?;
     let target = version.lines().find_map(|line| line.strip_prefix("host: "));
     let target = target.context("rustc does not say which target it builds for")?;
-    command("cargo build --locked --release --package tollgate-server --target")
+    command("cargo build --locked --profile dist --package tollgate-server --target")
         .argument(target)
         .arguments(arguments)
         // With an explicit target, build scripts are linked as usual.
         .environment("RUSTFLAGS", "-C target-feature=+crt-static")
         // Strips the names of functions, an eighth of the file.
-        .environment("CARGO_PROFILE_RELEASE_STRIP", "symbols")
+        .environment("CARGO_PROFILE_DIST_STRIP", "symbols")
         .run()?;
-    Ok(target_directory()?.join(target).join("release/tollgate"))
+    Ok(target_directory()?.join(target).join("dist/tollgate"))
 }
 
 /// Builds the static binary, its manual pages and its completions. Returns their folder.
 pub(crate) fn build() -> Result<PathBuf> {
-    let dist = target_directory()?.join("dist");
-    let binary = dist.join("tollgate");
-    fs::create_dir_all(&dist)?;
+    let archive = target_directory()?.join("archive");
+    let binary = archive.join("tollgate");
+    fs::create_dir_all(&archive)?;
     fs::copy(static_binary(&[])?, &binary)?;
     let write = |folder: &str, name: &str, words: &[&str]| {
-        let folder = dist.join(folder);
+        let folder = archive.join(folder);
         fs::create_dir_all(&folder)?;
         fs::write(folder.join(name), program(&binary).arguments(words).read()?)?;
         anyhow::Ok(())
@@ -61,5 +61,5 @@ pub(crate) fn build() -> Result<PathBuf> {
     for (shell, name) in SHELLS {
         write(&format!("completions/{shell}"), name, &["completions", shell])?;
     }
-    Ok(dist)
+    Ok(archive)
 }

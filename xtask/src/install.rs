@@ -75,7 +75,7 @@ pub(crate) fn prove() -> Result<()> {
 fn install_from_source() -> Result<()> {
     let root = target_directory()?.join("installed");
     let _ = fs::remove_dir_all(&root);
-    command("cargo install --locked --path crates/tollgate-server")
+    command("cargo install --locked --profile dist --path crates/tollgate-server")
         .argument("--root")
         .argument(&root)
         .run()?;

@@ -27,7 +27,7 @@ const LOAD: usize = 1;
 /// Measures the service over gRPC, compared with a bare tonic service, and over Redis.
 #[derive(Debug, Parser)]
 struct Args {
-    /// The release build of the service's binary, `tollgate`
+    /// The service's binary, `tollgate`, built with the profile `dist`
     #[arg(long)]
     service: PathBuf,
     /// Rounds; the figure is their median

@@ -31,7 +31,7 @@ struct Args {
     /// Measure only cases with a result whose name contains this
     #[arg(default_value = "")]
     filter: String,
-    /// The release build of the service's binary, `tollgate`
+    /// The service's binary, `tollgate`, built with the profile `dist`
     #[arg(long)]
     service: PathBuf,
     /// The store is valkey-server instead of redis-server

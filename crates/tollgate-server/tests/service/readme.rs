@@ -19,7 +19,7 @@ const NOT_PLAYED: [&str; 1] = ["cargo xtask test"];
 
 /// Played by `cargo xtask test`, or by `cargo xtask prove install`.
 const PLAYED_ELSEWHERE: [&str; 3] =
-    ["cargo install --locked --path crates/tollgate-server", "cargo xtask dist", "cargo xtask docs"];
+    ["cargo install --locked --profile dist --path crates/tollgate-server", "cargo xtask dist", "cargo xtask docs"];
 
 /// A service of the page, and what is asked of it.
 #[derive(Debug)]
