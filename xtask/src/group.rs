@@ -1,8 +1,8 @@
 //! A process and everything that it starts: their output is printed under one name, and they end together.
 
 use std::io::{self, BufRead, BufReader, PipeReader, Read};
-use std::process::ExitStatus;
-use std::sync::mpsc;
+use std::process::{Child, ExitStatus};
+use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use anyhow::{Context, Result};
 use rustix::process::{Pid, Signal, getpgrp, getpid, kill_current_process_group, kill_process_group};
 
 use crate::command::CommandLine;
-use crate::stopwatch::Stopwatch;
+use crate::stopwatch::{Stopwatch, processor_time_of_children};
 
 /// How a group ended.
 #[derive(Debug)]
@@ -22,6 +22,17 @@ pub(crate) enum Ending {
     /// It was killed because it should stop.
     Stopped,
 }
+
+/// What became of a group.
+#[derive(Debug)]
+pub(crate) struct GroupEnd {
+    pub(crate) ending: Ending,
+    /// That of its first process and of all that were waited for below it.
+    pub(crate) processor_time: Duration,
+}
+
+/// Held while a group's first process is waited for, so that the time of two groups is not confused.
+static WAITING: Mutex<()> = Mutex::new(());
 
 /// How long to wait for the rest of the output after the first process has ended. A process that left the group could
 /// keep the pipe open.
@@ -35,27 +46,35 @@ pub(crate) fn run(
     name: &str,
     limit: Duration,
     should_stop: impl Fn() -> bool,
-) -> Result<Ending> {
+) -> Result<GroupEnd> {
     let watch = Stopwatch::start();
     let (output, theirs) = io::pipe().context("cannot make a pipe")?;
     let mut child = command.spawn_group(theirs)?;
     let printed = print_lines(name.to_owned(), output);
-    let ending = loop {
-        if let Some(status) = child.try_wait().with_context(|| format!("lost sight of `{command}`"))? {
-            break Ending::Exit(status);
+    let mut killed = None;
+    let (status, processor_time) = loop {
+        if let Some(ended) = try_wait(&mut child).with_context(|| format!("lost sight of `{command}`"))? {
+            break ended;
         }
         let stop = should_stop();
-        if stop || watch.elapsed() >= limit {
+        if killed.is_none() && (stop || watch.elapsed() >= limit) {
             kill_process_group(Pid::from_child(&child), Signal::KILL)
                 .with_context(|| format!("cannot kill `{command}`"))?;
-            child.wait().with_context(|| format!("lost sight of `{command}`"))?;
-            break if stop { Ending::Stopped } else { Ending::RanOver };
+            killed = Some(if stop { Ending::Stopped } else { Ending::RanOver });
         }
         thread::sleep(Duration::from_millis(20));
     };
     // An error means that everything has been printed.
     let _ = printed.recv_timeout(LAST_LINES);
-    Ok(ending)
+    Ok(GroupEnd { ending: killed.unwrap_or(Ending::Exit(status)), processor_time })
+}
+
+/// Returns the status and the processor time of a child that has ended.
+fn try_wait(child: &mut Child) -> io::Result<Option<(ExitStatus, Duration)>> {
+    let _waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = processor_time_of_children();
+    let status = child.try_wait()?;
+    Ok(status.map(|status| (status, processor_time_of_children().saturating_sub(before))))
 }
 
 /// Prints lines until the other end closes, which disconnects the receiver.
@@ -97,7 +116,7 @@ mod tests {
     #[test]
     fn a_group_that_ends_in_time_has_a_status() {
         let exit = command("sh -c").argument("exit 3");
-        let ending = run(&exit, "exit", Duration::from_secs(600), || false).unwrap();
+        let ending = run(&exit, "exit", Duration::from_secs(600), || false).unwrap().ending;
         assert!(matches!(ending, Ending::Exit(status) if status.code() == Some(3)), "{ending:?}");
     }
 
@@ -108,7 +127,7 @@ mod tests {
         // A stalled machine may start nothing within a second.
         let grandchild = [1, 10, 60].into_iter().find_map(|limit| {
             let sleeps = command("sh -c").argument(&script);
-            let ending = run(&sleeps, "sleeps", Duration::from_secs(limit), || false).unwrap();
+            let ending = run(&sleeps, "sleeps", Duration::from_secs(limit), || false).unwrap().ending;
             assert!(matches!(ending, Ending::RanOver), "{ending:?}");
             fs::read_to_string(&file).ok()
         });

@@ -62,13 +62,21 @@ enum Outcome {
     Stopped,
 }
 
-/// The outcome and duration of each step.
-struct Report<'a>(Vec<(&'a Step, Outcome, Duration)>);
+/// How each step ended.
+struct StepTable<'a>(Vec<(&'a Step, StepEnd)>);
+
+/// How a step ended, and what it took.
+#[derive(Debug, Clone, Copy)]
+struct StepEnd {
+    outcome: Outcome,
+    time: Duration,
+    processor_time: Duration,
+}
 
 /// The state that the lanes share.
 struct Progress {
     /// In the order of the steps.
-    outcomes: Mutex<Vec<(Outcome, Duration)>>,
+    ends: Mutex<Vec<StepEnd>>,
     changed: Condvar,
 }
 
@@ -126,9 +134,10 @@ pub(crate) fn run(steps: &[Step], patience: u32, start: impl Fn(usize) -> Comman
             .map(|lane| scope.spawn(move || run_lane(lane, steps, patience, start, progress)));
         lanes.map(|lane| lane.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
     });
-    let outcomes = progress.outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
-    let report = Report(steps.iter().zip(outcomes).map(|(step, (o, time))| (step, o, time)).collect());
-    eprintln!("\n{report}{} in {:.1} s", report.summary(), watch.elapsed().as_secs_f64());
+    let ends = progress.ends.into_inner().unwrap_or_else(PoisonError::into_inner);
+    let table = StepTable(steps.iter().zip(ends).collect());
+    let (time, processor_time) = (watch.elapsed().as_secs_f64(), table.processor_time().as_secs_f64());
+    eprintln!("\n{table}{} in {time:.1} s, {processor_time:.0} s of the processors", table.summary());
     for failure in failures {
         failure?;
     }
@@ -153,10 +162,15 @@ fn run_lane(
         let watch = Stopwatch::start();
         let limit = step.limit * patience;
         let ending = group::run(&start(index), step.name, limit, || progress.has_failed());
-        let outcome = ending.as_ref().map_or(Outcome::Failed, Outcome::of);
-        progress.set(index, outcome, watch.elapsed());
+        let outcome = ending.as_ref().map_or(Outcome::Failed, |end| Outcome::of(&end.ending));
+        let processor_time = ending.as_ref().map_or(Duration::ZERO, |end| end.processor_time);
+        progress.set(index, StepEnd { outcome, time: watch.elapsed(), processor_time });
         ending?;
-        eprintln!("\n=== {place}: {outcome}, {:.1} s", watch.elapsed().as_secs_f64());
+        eprintln!(
+            "\n=== {place}: {outcome}, {:.1} s, {:.1} s of the processors",
+            watch.elapsed().as_secs_f64(),
+            processor_time.as_secs_f64()
+        );
         match outcome {
             Outcome::Failed => bail!("{place}: failed; see the lines that begin with `[{}]`", step.name),
             Outcome::RanOver => {
@@ -171,30 +185,34 @@ fn run_lane(
 
 impl Progress {
     fn new(steps: usize) -> Self {
-        let outcomes = Mutex::new(vec![(Outcome::NotRun, Duration::ZERO); steps]);
-        Self { outcomes, changed: Condvar::new() }
+        Self { ends: Mutex::new(vec![StepEnd::NOT_RUN; steps]), changed: Condvar::new() }
     }
 
-    fn set(&self, index: usize, outcome: Outcome, time: Duration) {
-        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)[index] = (outcome, time);
+    fn set(&self, index: usize, end: StepEnd) {
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner)[index] = end;
         self.changed.notify_all();
     }
 
     fn has_failed(&self) -> bool {
-        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner).iter().any(Self::is_failure)
+        self.ends.lock().unwrap_or_else(PoisonError::into_inner).iter().any(StepEnd::is_failure)
     }
 
     /// Waits until the step has an outcome, or another has failed. Returns whether to continue.
     fn wait_for(&self, index: usize) -> bool {
-        let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
-        while outcomes[index].0 == Outcome::NotRun && !outcomes.iter().any(Self::is_failure) {
-            outcomes = self.changed.wait(outcomes).unwrap_or_else(PoisonError::into_inner);
+        let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
+        while ends[index].outcome == Outcome::NotRun && !ends.iter().any(StepEnd::is_failure) {
+            ends = self.changed.wait(ends).unwrap_or_else(PoisonError::into_inner);
         }
-        !outcomes.iter().any(Self::is_failure)
+        !ends.iter().any(StepEnd::is_failure)
     }
+}
 
-    fn is_failure((outcome, _): &(Outcome, Duration)) -> bool {
-        matches!(outcome, Outcome::Failed | Outcome::RanOver | Outcome::Stopped)
+impl StepEnd {
+    const NOT_RUN: Self =
+        Self { outcome: Outcome::NotRun, time: Duration::ZERO, processor_time: Duration::ZERO };
+
+    fn is_failure(&self) -> bool {
+        matches!(self.outcome, Outcome::Failed | Outcome::RanOver | Outcome::Stopped)
     }
 }
 
@@ -223,9 +241,13 @@ impl fmt::Display for Outcome {
     }
 }
 
-impl Report<'_> {
+impl StepTable<'_> {
+    fn processor_time(&self) -> Duration {
+        self.0.iter().map(|(_, end)| end.processor_time).sum()
+    }
+
     fn summary(&self) -> String {
-        let count = |wanted| self.0.iter().filter(|(_, outcome, _)| *outcome == wanted).count();
+        let count = |wanted| self.0.iter().filter(|(_, end)| end.outcome == wanted).count();
         if count(Outcome::Passed) == self.0.len() {
             return format!("all {} steps passed", self.0.len());
         }
@@ -233,17 +255,19 @@ impl Report<'_> {
         let mut parts = vec![format!("{} steps passed", count(Outcome::Passed))];
         parts.extend(rest.iter().filter(|o| count(**o) > 0).map(|o| format!("{} {o}", count(*o))));
         // Named, because no other passed step makes up for it.
-        let unchecked = self.0.iter().filter(|(_, outcome, _)| *outcome == Outcome::NotChecked);
-        parts.extend(unchecked.map(|(step, ..)| format!("{} not checked", step.name)));
+        let unchecked = self.0.iter().filter(|(_, end)| end.outcome == Outcome::NotChecked);
+        parts.extend(unchecked.map(|(step, _)| format!("{} not checked", step.name)));
         parts.join(", ")
     }
 }
 
 /// Prints a line for each step.
-impl fmt::Display for Report<'_> {
+impl fmt::Display for StepTable<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (step, outcome, time) in &self.0 {
-            writeln!(f, "{:>7.1} s  {outcome:<11}  {}", time.as_secs_f64(), step.name)?;
+        writeln!(f, "     wall  processors")?;
+        for (step, end) in &self.0 {
+            let [time, processor_time] = [end.time, end.processor_time].map(|time| time.as_secs_f64());
+            writeln!(f, "{time:>7.1} s  {processor_time:>8.1} s  {:<11}  {}", end.outcome, step.name)?;
         }
         Ok(())
     }
@@ -277,7 +301,8 @@ mod tests {
     fn the_last_line_names_what_was_not_checked() {
         let step = Step::check("advisories", || Ok(Checked::Passed));
         let summary = |outcomes: [Outcome; 3]| {
-            Report(outcomes.map(|outcome| (&step, outcome, Duration::ZERO)).into()).summary()
+            StepTable(outcomes.map(|outcome| (&step, StepEnd { outcome, ..StepEnd::NOT_RUN })).into())
+                .summary()
         };
         assert_eq!(summary([Outcome::Passed; 3]), "all 3 steps passed");
         let not_checked = [Outcome::Passed, Outcome::Passed, Outcome::NotChecked];
@@ -287,13 +312,18 @@ mod tests {
     }
 
     #[test]
-    fn the_report_has_a_line_for_each_step() {
+    fn the_table_has_a_line_for_each_step() {
         let step = Step::check("lints", || Ok(Checked::Passed));
-        let report = Report(vec![
-            (&step, Outcome::NotChecked, Duration::from_millis(1_250)),
-            (&step, Outcome::NotRun, Duration::ZERO),
-        ]);
-        assert_eq!(report.to_string(), "    1.2 s  not checked  lints\n    0.0 s  not run      lints\n");
+        let unchecked = StepEnd {
+            outcome: Outcome::NotChecked,
+            time: Duration::from_millis(1_250),
+            processor_time: Duration::from_secs(2),
+        };
+        let table = StepTable(vec![(&step, unchecked), (&step, StepEnd::NOT_RUN)]);
+        assert_eq!(
+            table.to_string(),
+            "     wall  processors\n    1.2 s       2.0 s  not checked  lints\n    0.0 s       0.0 s  not run      lints\n"
+        );
     }
 
     #[test]
