@@ -26,6 +26,9 @@ const WAITING: [&str; 2] = ["service", "stores"];
 /// How many tests of such a binary run at the same time, however few the cores.
 const WAITING_TESTS: &str = "4";
 
+/// What a line begins with that reports the repetition of a test.
+const REPEATED: &str = "REPEATED ";
+
 /// A binary with tests.
 #[derive(Debug)]
 struct Binary {
@@ -86,20 +89,27 @@ fn run_all(mut binaries: Vec<Binary>) -> Result<()> {
     fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
     let waiting = Mutex::new(VecDeque::from(binaries));
     let failed = Mutex::new(Vec::new());
+    let repeated = Mutex::new(Vec::new());
     // In a closure, so that the lock is not held while a binary runs.
     let next = || lock(&waiting).pop_front();
     thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
                 while let Some(binary) = next() {
-                    if let Err(error) = binary.run() {
-                        eprintln!("{error:#}");
-                        lock(&failed).push(binary.name);
+                    match binary.run() {
+                        Ok(repetitions) => lock(&repeated).extend(repetitions),
+                        Err(error) => {
+                            eprintln!("{error:#}");
+                            lock(&failed).push(binary.name);
+                        }
                     }
                 }
             });
         }
     });
+    let repeated = repeated.into_inner().unwrap_or_else(PoisonError::into_inner);
+    repeated.iter().for_each(|line| eprintln!("{line}"));
+    eprintln!("{} repetitions of tests, because the machine stood still", repeated.len());
     let failed = failed.into_inner().unwrap_or_else(PoisonError::into_inner);
     if !failed.is_empty() {
         bail!("{} of {count} test binaries failed: {}", failed.len(), failed.join(", "));
@@ -133,7 +143,8 @@ impl Binary {
         }
     }
 
-    fn run(&self) -> Result<()> {
+    /// Returns a line for each repetition of a test during which the machine stood still.
+    fn run(&self) -> Result<Vec<String>> {
         let watch = Stopwatch::start();
         let file = target_directory()?.join("test-output").join(self.name.replace('/', "-"));
         let status = self.command().run_into(&file)?;
@@ -147,7 +158,7 @@ impl Binary {
         let result = result.with_context(|| format!("{}: ran no tests:\n{output}", self.name))?;
         let result = result.split("; 0 measured").next().unwrap_or(result);
         eprintln!("{:>6.1} s  {}: {result}", watch.elapsed().as_secs_f64(), self.name);
-        Ok(())
+        Ok(output.lines().filter(|line| line.starts_with(REPEATED)).map(str::to_owned).collect())
     }
 }
 
