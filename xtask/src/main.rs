@@ -12,6 +12,7 @@ mod dist;
 mod docs;
 mod group;
 mod install;
+mod lints;
 mod node;
 mod planted;
 mod prove;

@@ -34,24 +34,14 @@ pub(crate) fn install() -> Result<Checked> {
     Ok(Checked::Passed)
 }
 
-/// Lets the parser read the middleware's older headers.
-pub(crate) fn older_headers() -> Result<Checked> {
-    // Earlier tests have built it.
-    command("cargo test --locked --workspace --all-features --test middleware older_headers")
-        .environment("TOLLGATE_READ_HEADERS", HEADERS.installed()?.to_string_lossy())
-        .arguments(["--", "--ignored"])
-        .run()
-        .map(|()| Checked::Passed)
+/// Returns the path of the script that reads headers.
+pub(crate) fn header_reader() -> Result<PathBuf> {
+    HEADERS.installed()
 }
 
-/// Lets the browser open a report.
-pub(crate) fn report_page() -> Result<Checked> {
-    // Earlier tests have built it.
-    command("cargo test --locked --workspace --all-features --test page")
-        .environment("TOLLGATE_LOOK_AT_PAGE", PAGE.installed()?.to_string_lossy())
-        .arguments(["--", "--ignored"])
-        .run()
-        .map(|()| Checked::Passed)
+/// Returns the path of the script that opens a report in a browser.
+pub(crate) fn page_viewer() -> Result<PathBuf> {
+    PAGE.installed()
 }
 
 /// Lets the browser open the interactive picture of `docs/choosing.md`.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::thread;
 
 use anyhow::{Context, Result, anyhow, ensure};
@@ -11,6 +11,7 @@ use crate::binaries;
 use crate::command::{CommandLine, command, program, target_directory};
 use crate::docs;
 use crate::group;
+use crate::lints;
 use crate::node;
 use crate::prove;
 use crate::proxies;
@@ -66,34 +67,21 @@ fn steps() -> Vec<Step> {
         Step::check("tests", run_tests).beside().after("test build"),
         Step::check("gateway", ask_through_proxies).beside(),
         Step::check("real clock", charge_on_the_real_clock).beside(),
+        Step::check("older headers", older_headers).beside(),
+        Step::check("report page", report_page).beside(),
         Step::command(
-            "lints",
-            command("cargo clippy --locked --workspace --all-targets --all-features -- -D warnings"),
+            "doc tests",
+            lints::with_lints(command("cargo test --locked --workspace --all-features --doc")),
         ),
-        Step::command(
-            "no features",
-            command("cargo clippy --locked --package tollgate --package tollgate-tower").arguments([
-                "--no-default-features",
-                "--",
-                "-D",
-                "warnings",
-            ]),
-        ),
-        Step::check("single features", middleware_by_feature),
-        Step::command(
-            "service without logs",
-            command("cargo clippy --locked --package tollgate-server --no-default-features -- -D warnings"),
-        ),
-        Step::check("older headers", node::older_headers).after("node"),
-        Step::check("report page", node::report_page).after("node"),
-        Step::command("doc tests", command("cargo test --locked --workspace --all-features --doc")),
         Step::command(
             "documentation",
-            command(
+            lints::with_lints(command(
                 "cargo doc --locked --no-deps --workspace --all-features --lib --bins --example in_process",
-            )
+            ))
             .environment("RUSTDOCFLAGS", "-D warnings -D rustdoc::broken_intra_doc_links"),
         ),
+        Step::command("examples", lints::examples_and_benches()),
+        Step::check("features", || lints::features().map(|()| Checked::Passed)),
         Step::command("models", prove::models()).beside(),
         Step::command("simulation", prove::some_simulation()).beside(),
         // Without limitador, which the benches build that measure it: it takes as long as everything else here
@@ -102,18 +90,6 @@ fn steps() -> Vec<Step> {
         Step::command("tests of the benches", benches("test --package tollgate-bench-harness")),
         Step::check("library size", library_stays_small),
     ]
-}
-
-/// Checks each feature of the middleware alone: another feature could supply what one lacks.
-fn middleware_by_feature() -> Result<Checked> {
-    // `tokio` comes with `axum` and with `tonic`.
-    for feature in ["axum", "jwt", "policy", "tonic"] {
-        let lints = command("cargo clippy --locked --package tollgate-tower --features")
-            .arguments([feature, "--", "-D", "warnings"]);
-        eprintln!("$ {lints}");
-        lints.run()?;
-    }
-    Ok(Checked::Passed)
 }
 
 /// Returns a cargo command for the benches' workspace, which shares this target directory with the main one.
@@ -125,11 +101,12 @@ fn benches(words: &str) -> CommandLine {
         .arguments(rest.split_whitespace())
 }
 
-/// Builds all tests, and keeps the list of their binaries for [`run_tests`], because other steps hold cargo's lock on
-/// the target directory then. Lints check the examples; linking them would take as long as the tests of a crate.
+/// Builds and lints all tests, and keeps the list of their binaries for [`run_tests`], because other steps hold cargo's
+/// lock on the target directory then. Examples are linted, but not linked, which would take as long as the tests of a
+/// crate.
 fn build_tests() -> Result<Checked> {
     let tests = command("cargo test --locked --workspace --all-features --lib --bins --tests");
-    let messages = binaries::build(&tests)?;
+    let messages = binaries::build(&lints::with_lints(tests))?;
     fs::write(test_binaries()?, messages).context("cannot keep the list of test binaries")?;
     Ok(Checked::Passed)
 }
@@ -137,6 +114,29 @@ fn build_tests() -> Result<Checked> {
 fn run_tests() -> Result<Checked> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
     binaries::run(&messages).map(|()| Checked::Passed)
+}
+
+/// Lets a parser on node read the middleware's older headers.
+fn older_headers() -> Result<Checked> {
+    let script = node::header_reader()?;
+    run_ignored("middleware", "older_headers", "TOLLGATE_READ_HEADERS", &script)
+}
+
+/// Lets a browser open a report.
+fn report_page() -> Result<Checked> {
+    let script = node::page_viewer()?;
+    run_ignored("page", "", "TOLLGATE_LOOK_AT_PAGE", &script)
+}
+
+/// Runs the ignored tests of a target that have this name, with a script for them in this variable.
+fn run_ignored(target: &str, name: &str, variable: &'static str, script: &Path) -> Result<Checked> {
+    let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
+    let tests = binaries::commands(&messages, target);
+    ensure!(tests.len() == 1, "there are {} test targets of the name {target}", tests.len());
+    tests.into_iter().try_for_each(|tests| {
+        tests.environment(variable, script.to_string_lossy()).arguments([name, "--ignored"]).run()
+    })?;
+    Ok(Checked::Passed)
 }
 
 /// Runs the tests that real proxies take part in.
