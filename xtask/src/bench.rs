@@ -90,16 +90,19 @@ impl Bench {
             Self::Http { arguments } => {
                 system::WRK.require()?;
                 let service = build_service()?;
-                command("cargo build --locked --profile dist --manifest-path bench/Cargo.toml --bins").run()?;
+                command("cargo build --locked --profile dist --manifest-path bench/Cargo.toml --bins")
+                    .run()?;
                 binary("http").argument("--service").argument(service).arguments(arguments).run()
             }
             Self::Grpc { arguments } => {
                 system::H2LOAD.require()?;
                 servers::require()?;
                 let service = build_service()?;
-                command("cargo build --locked --profile dist --manifest-path bench/Cargo.toml --features grpc")
-                    .arguments(["--bin", "grpc", "--bin", "hello-grpc"])
-                    .run()?;
+                command(
+                    "cargo build --locked --profile dist --manifest-path bench/Cargo.toml --features grpc",
+                )
+                .arguments(["--bin", "grpc", "--bin", "hello-grpc"])
+                .run()?;
                 command(
                     "cargo run --locked --quiet --profile dist --manifest-path bench/Cargo.toml --features grpc",
                 )

@@ -11,6 +11,7 @@ mod deploy;
 mod dist;
 mod docs;
 mod group;
+mod house;
 mod install;
 mod lints;
 mod node;
@@ -73,6 +74,8 @@ enum Task {
         #[arg(long)]
         check: bool,
     },
+    /// Check the rules about modules, names, tests and comments that no lint has
+    House,
     /// Build the static binary, its manual pages and its completions, for packages and images
     Dist,
     /// Install the servers that tests start, if they are missing
@@ -118,6 +121,7 @@ fn run(task: Task) -> Result<Checked> {
         Task::Step { index } => return test::step(index),
         Task::Docs { check: true } => return docs::check(),
         Task::Docs { check: false } => docs::build()?,
+        Task::House => return house::check(),
         Task::Dist => println!("{}", dist::build()?.display()),
         Task::Servers => return servers::require(),
         Task::Sizing(load) => load.print()?,

@@ -65,6 +65,11 @@ pub(crate) fn check() -> Result<Checked> {
     Ok(Checked::Passed)
 }
 
+/// Returns the turns in a text at this place that plain English avoids, as lines to print.
+pub(crate) fn turns_in(place: &str, text: &str) -> Vec<String> {
+    prose::turns_in(place, text)
+}
+
 /// Checks the pages and builds the website, as `cargo xtask test` does.
 pub(crate) fn check_and_build() -> Result<Checked> {
     check()?;

@@ -41,17 +41,17 @@ pub(super) fn turns(pages: &Pages) -> Vec<String> {
     let mut found = Vec::new();
     for (path, page) in pages {
         for block in &page.blocks {
-            let text =
-                format!(" {} ", block.text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), " "));
-            for (turn, better) in TURNS {
-                if text.contains(&format!(" {turn} ")) {
-                    let at = format!("{}:{}", path.display(), block.line);
-                    found.push(format!("{at}: \"{turn}\" reads badly; instead: {better}"));
-                }
-            }
+            found.extend(turns_in(&format!("{}:{}", path.display(), block.line), &block.text));
         }
     }
     found
+}
+
+/// Returns the turns found in a text at this place, as lines to print.
+pub(super) fn turns_in(place: &str, text: &str) -> Vec<String> {
+    let text = format!(" {} ", text.to_lowercase().replace(|c: char| !c.is_alphanumeric(), " "));
+    let found = TURNS.iter().filter(|(turn, _)| text.contains(&format!(" {turn} ")));
+    found.map(|(turn, better)| format!("{place}: \"{turn}\" reads badly; instead: {better}")).collect()
 }
 
 /// The size of prose, and how hard it is to read.

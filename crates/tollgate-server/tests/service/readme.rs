@@ -18,8 +18,11 @@ const README: &str = include_str!("../../../../README.md");
 const NOT_PLAYED: [&str; 1] = ["cargo xtask test"];
 
 /// Played by `cargo xtask test`, or by `cargo xtask prove install`.
-const PLAYED_ELSEWHERE: [&str; 3] =
-    ["cargo install --locked --profile dist --path crates/tollgate-server", "cargo xtask dist", "cargo xtask docs"];
+const PLAYED_ELSEWHERE: [&str; 3] = [
+    "cargo install --locked --profile dist --path crates/tollgate-server",
+    "cargo xtask dist",
+    "cargo xtask docs",
+];
 
 /// A service of the page, and what is asked of it.
 #[derive(Debug)]
