@@ -2,12 +2,19 @@
 
 use std::time::Duration;
 
+use crate::across_slots::AcrossSlots;
 use crate::denials::Denials;
+use crate::identity::Identity;
 use crate::keys::Names;
+use crate::layout::KeyLayout;
+use crate::password::Password;
 use crate::rights::Rights;
-use crate::settings::Settings;
+use crate::script;
+use crate::settings::{LONGEST, Settings, SettingsError};
+use crate::store::RedisStore;
+use crate::tls::Tls;
 use crate::topology::Topology;
-use crate::{AcrossSlots, Identity, KeyLayout, Password, RedisStore, SettingsError, StoreUrl, Tls, script};
+use crate::url::StoreUrl;
 
 /// Settings of a [`RedisStore`].
 #[derive(Debug)]
@@ -20,9 +27,6 @@ pub struct RedisStoreBuilder {
     across_slots: AcrossSlots,
     settings: Settings,
 }
-
-/// The longest wait; it can be added to any instant.
-pub(crate) const LONGEST: Duration = Duration::from_secs(86_400);
 
 impl RedisStore {
     /// Returns the settings of a new store.

@@ -1,11 +1,14 @@
 //! Commands that are sent to a server together.
 
+use std::fmt::Debug;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::lane::Apart;
 use crate::resp::{Command, command};
+
+/// A value that exists for as long as a server may still have a call, and says so when it is dropped.
+pub(crate) type InFlightGuard = Arc<dyn Debug + Send + Sync>;
 
 /// Commands in their wire format, one after another.
 #[derive(Debug, Clone, Default)]
@@ -15,8 +18,8 @@ pub(crate) struct Calls {
     starts: SmallVec<[usize; 1]>,
     /// The number of first replies to ignore.
     unwanted: usize,
-    /// Counters that are under way while a server may have the calls.
-    under_way: Option<Arc<Apart>>,
+    /// Dropped once no server can have the calls any more.
+    guard: Option<InFlightGuard>,
 }
 
 impl Calls {
@@ -46,17 +49,17 @@ impl Calls {
         let mut calls = Self::of(&command("ASKING"));
         calls.begin(self.bytes.len()).extend_from_slice(&self.bytes);
         calls.unwanted = 1;
-        calls.under_way.clone_from(&self.under_way);
+        calls.guard.clone_from(&self.guard);
         calls
     }
 
-    /// Holds these counters until all replies have arrived or the connection ends, even if no caller waits for that.
-    pub(crate) fn hold(&mut self, counters: Arc<Apart>) {
-        self.under_way = Some(counters);
+    /// Keeps this guard until all replies have arrived or the connection ends, even if no caller waits for that.
+    pub(crate) fn hold(&mut self, guard: InFlightGuard) {
+        self.guard = Some(guard);
     }
 
-    pub(crate) const fn under_way(&self) -> Option<&Arc<Apart>> {
-        self.under_way.as_ref()
+    pub(crate) const fn guard(&self) -> Option<&InFlightGuard> {
+        self.guard.as_ref()
     }
 
     /// Returns how many there are.

@@ -3,8 +3,7 @@
 use thiserror::Error;
 use tollgate::StoreError;
 
-use crate::doctor::Advice;
-use crate::doctor::advice::NEARER;
+use crate::advice::{Advice, NEARER};
 
 /// The failure of a server: the source of a [`StoreError::Trouble`] of a [`RedisStore`](crate::RedisStore).
 ///

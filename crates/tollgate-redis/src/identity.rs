@@ -6,12 +6,12 @@ use std::hash::{Hash, Hasher};
 use std::io;
 use std::path::Path;
 
+use base64ct::{Base64UrlUnpadded, Encoding};
 use ring::hmac;
 use sha2::{Digest, Sha256};
 use thiserror::Error;
 use tollgate::Key;
 
-use crate::keys::base64url;
 use crate::small_file::SmallFile;
 
 /// The form of a key in the name of a counter. Another choice or another secret starts new counters.
@@ -100,7 +100,7 @@ impl Identity {
     /// Returns the digest of the key, for logs, which must not contain keys: with the secret if there is one.
     #[must_use]
     pub fn digest_of(&self, key: &Key<'_>) -> String {
-        String::from_utf8_lossy(&base64url(self.bits(key))).into_owned()
+        String::from_utf8_lossy(&digest_text(self.bits(key))).into_owned()
     }
 
     /// The bits of the digest; without a secret, those of the plain one.
@@ -120,6 +120,14 @@ impl Identity {
         }
         u128::from_be_bytes(digest)
     }
+}
+
+/// Returns a digest as base64url.
+pub(crate) fn digest_text(bits: u128) -> [u8; 22] {
+    let mut text = [0; 22];
+    // There is room for 16 bytes, so this cannot fail.
+    let _ = Base64UrlUnpadded::encode(&bits.to_be_bytes(), &mut text);
+    text
 }
 
 /// Takes the canonical bytes of a key, which hashes them, so that they need no buffer.

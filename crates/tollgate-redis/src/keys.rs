@@ -15,17 +15,10 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use sha2::{Digest, Sha256};
 use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
 
-use crate::Identity;
+use crate::identity::{Identity, digest_text};
 use crate::key_values::{KeyValue, parse};
 use crate::layout::{KeyLayout, Naming, Text, values};
-use crate::script::Windows;
-
-/// The name of a counter in the store.
-pub(crate) type KeyText = Box<[u8]>;
-
-/// The slot of a key on a Cluster; elsewhere slot 0.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slot(pub(crate) u16);
+use crate::script::{KeyText, Windows};
 
 /// Builds the names of counters.
 #[derive(Debug)]
@@ -125,7 +118,7 @@ impl Names {
             }
             Self::Own { identity, .. } => {
                 let digest = identity.bits(key);
-                (digest, Tag::Digest(base64url(digest)))
+                (digest, Tag::Digest(digest_text(digest)))
             }
             // Equal names share a counter, so they are remembered together.
             Self::Layout(_) => {
@@ -247,22 +240,6 @@ fn digest_of_texts(texts: &[Text]) -> u128 {
     u128::from_be_bytes(first)
 }
 
-/// RFC 4648, section 5, without padding.
-pub(crate) fn base64url(bits: u128) -> [u8; 22] {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
-    let mut text = [0; 22];
-    // Three bytes are four digits; the last byte is two.
-    for (digits, bytes) in text.chunks_mut(4).zip(bits.to_be_bytes().chunks(3)) {
-        let mut three = [0; 4];
-        three[1..=bytes.len()].copy_from_slice(bytes);
-        let number = u32::from_be_bytes(three);
-        for (digit, shift) in digits.iter_mut().zip([18, 12, 6, 0]) {
-            *digit = DIGITS[(number >> shift & 63) as usize];
-        }
-    }
-    text
-}
-
 /// Writes the values in these canonical bytes as [`Identity::Plain`] does.
 fn plain(canonical: &[u8]) -> Box<str> {
     let mut text = Vec::new();
@@ -317,7 +294,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::IdentitySecret;
+    use crate::identity::IdentitySecret;
 
     fn name(prefix: &str, identity: Identity, policy: &str, quota: &str, key: &Key<'_>) -> String {
         let names = Names::new(prefix, identity);

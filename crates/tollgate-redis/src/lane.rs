@@ -12,9 +12,9 @@ use tokio::sync::{Notify, oneshot};
 use tokio::time::timeout_at;
 use tollgate::StoreError;
 
-use crate::RedisError;
-use crate::keys::Slot;
+use crate::error::RedisError;
 use crate::script::{Answer, Request};
+use crate::slot::Slot;
 use crate::time::{Instant, ServerTime};
 
 /// How many counters go in one batch: few enough that a batch holds the server up for less than half a millisecond,

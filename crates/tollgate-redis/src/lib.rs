@@ -81,12 +81,15 @@
 //! Build and use a store inside one Tokio runtime with I/O and time enabled.
 
 mod across_slots;
+mod address;
+mod advice;
 mod backoff;
 mod batch;
 mod builder;
 mod calls;
 mod credentials;
 mod denials;
+mod dial;
 mod doctor;
 mod error;
 mod identity;
@@ -102,6 +105,7 @@ mod rights;
 mod script;
 mod server_verifier;
 mod settings;
+mod slot;
 mod small_file;
 mod store;
 mod time;
@@ -111,8 +115,9 @@ mod trouble;
 mod url;
 
 pub use self::across_slots::AcrossSlots;
+pub use self::advice::{Advice, Setting};
 pub use self::builder::RedisStoreBuilder;
-pub use self::doctor::{Advice, Diagnosis, Finding, Level, Setting};
+pub use self::doctor::{Diagnosis, Finding, Level};
 pub use self::error::RedisError;
 pub use self::identity::{Identity, IdentitySecret, IdentitySecretError};
 pub use self::layout::{KeyLayout, LayoutError, Separators};

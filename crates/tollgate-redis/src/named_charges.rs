@@ -9,8 +9,8 @@ use tollgate::{
 };
 
 use crate::denials::Id;
-use crate::keys::{KeyText, Names, Who};
-use crate::script::{ChargedDenials, Found, Request, Room, Shape, Step, Windows};
+use crate::keys::{Names, Who};
+use crate::script::{ChargedDenials, Found, KeyText, Request, Room, Shape, Step, Windows};
 
 /// Charges with the counters they name.
 #[derive(Debug, Clone)]

@@ -1,7 +1,7 @@
 //! The rights that a user of the server needs.
 
+use crate::address::Address;
 use crate::calls::Calls;
-use crate::node::Address;
 use crate::resp::{Command, Value, command};
 use crate::trouble::{Refusal, Trouble, Unconnected};
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use thiserror::Error;
 
 use crate::credentials::{Credentials, Secured};
+use crate::dial::LookUps;
 use crate::lane::Bounds;
-use crate::node::LookUps;
 use crate::password::{Password, PasswordError};
 use crate::rights::Rights;
 use crate::tls::{Tls, TlsError};
@@ -26,6 +26,9 @@ const TIMEOUT: Duration = Duration::from_millis(100);
 /// The default time for setting up a connection. It takes at least two replies, each of which may be late by a whole
 /// deadline. Longer attempts would keep a server that is back from being noticed within two seconds.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// The longest wait; it can be added to any instant.
+pub(crate) const LONGEST: Duration = Duration::from_secs(86_400);
 
 /// The settings for reaching the servers of a store: the URL's and others.
 #[derive(Clone)]

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use percent_encoding::percent_decode_str;
 use thiserror::Error;
 
-use crate::node::Address;
+use crate::address::Address;
 use crate::password::Password;
 
 /// The URL of a store: topology, servers, user, password and database.

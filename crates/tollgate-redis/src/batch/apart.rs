@@ -11,10 +11,10 @@ use tollgate::StoreError;
 
 use super::{Deadlines, Inner, Merged};
 use crate::calls::Calls;
-use crate::keys::Slot;
 use crate::lane::{Apart, Driver, Entry};
 use crate::node::Node;
 use crate::script;
+use crate::slot::Slot;
 use crate::time::instant;
 use crate::topology::Divisible;
 use crate::trouble::{Refusal, Trouble};
@@ -63,7 +63,7 @@ impl Inner {
         let (merged, sent) = (Merged::new(&entries), instant());
         let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
         let mut call = Calls::default();
-        call.hold(Arc::clone(under_way));
+        call.hold(under_way.clone());
         script::encode(&merged.groups(0, &entries), None, &mut call);
         let (topology, last) = (&self.topology, deadlines.last());
         let replied = async {

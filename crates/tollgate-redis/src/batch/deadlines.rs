@@ -87,9 +87,9 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
-    use crate::keys::Slot;
     use crate::lane::Waiter;
     use crate::script::Request;
+    use crate::slot::Slot;
 
     /// By how much the first of two callers is told late whose deadlines are so far apart, if decisions may take so long.
     async fn late_by(apart: Duration, timeout: Duration) -> Duration {

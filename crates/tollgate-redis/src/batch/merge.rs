@@ -9,12 +9,12 @@ use std::ops::Range;
 use smallvec::{SmallVec, smallvec};
 use tollgate::StoreError;
 
-use crate::RedisError;
-use crate::keys::Slot;
+use crate::error::RedisError;
 use crate::lane::Entry;
 use crate::node::Node;
 use crate::resp::Value;
 use crate::script::{self, Answer, Group, Reply, Request};
+use crate::slot::Slot;
 use crate::time::{Instant, instant};
 
 /// The requests of a batch, in the order in which they are taken.

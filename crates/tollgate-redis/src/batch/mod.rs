@@ -32,13 +32,13 @@ use self::apart::ask_apart;
 use self::busy_poll::{BusyPoll, CROWD};
 use self::deadlines::{Deadlines, slack};
 pub(crate) use self::merge::Merged;
-use crate::RedisError;
 use crate::calls::Calls;
-use crate::keys::Slot;
+use crate::error::RedisError;
 pub(crate) use crate::lane::Awaited;
 use crate::lane::{Batch, Driver, Entry, HeldUp, Lane, Next, Waiter};
 use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
+use crate::slot::Slot;
 use crate::time::{CallTime, Instant, Probable, instant, wait_for_step};
 use crate::topology::Topology;
 use crate::trouble::Trouble;
@@ -256,7 +256,7 @@ impl Dispatched {
         for place in 0..self.merged.parts() {
             let why = || self.server.lateness();
             let Some(reply) = self.deadlines.in_time(&mut self.entries, exchange.next(), why).await else {
-                exchange.hold(driver.give_up());
+                exchange.hold(Arc::new(driver.give_up()));
                 exchange.give_up();
                 return;
             };

@@ -6,11 +6,12 @@ use tokio::task::JoinSet;
 use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Step, Store, StoreError};
 
 use super::{Finding, advice, ask};
+use crate::error::RedisError;
 use crate::keys::Names;
 use crate::node::Node;
 use crate::resp::command;
+use crate::store::RedisStore;
 use crate::time::instant;
-use crate::{RedisError, RedisStore};
 
 /// The time for scanning one server; large ones are scanned in part.
 const SCAN_LIMIT: Duration = Duration::from_millis(1_500);

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use super::Advice;
-use crate::node::Address;
+use crate::address::Address;
+use crate::advice::Advice;
 
 /// The diagnosis of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,7 @@
 //!
 //! It changes only its own counter, which it removes.
 
-pub(crate) mod advice;
+mod advice;
 mod counters;
 mod finding;
 mod server;
@@ -17,14 +17,15 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout_at};
 
-pub use self::advice::{Advice, Setting};
 pub use self::finding::{Diagnosis, Finding, Level};
+use crate::builder::RedisStoreBuilder;
 use crate::keys::Names;
 use crate::node::Node;
 use crate::resp::{Command, Take, Value, command};
+use crate::settings::SettingsError;
 use crate::time::{Instant, instant};
 use crate::trouble::Trouble;
-use crate::{RedisStoreBuilder, SettingsError};
+use crate::trouble::advice::on;
 
 /// The time for everything; the rest of the ten seconds is for the process to start and end.
 const TIME_LIMIT: Duration = Duration::from_millis(9_500);
@@ -82,7 +83,7 @@ impl RedisStoreBuilder {
             Err(trouble) => findings.push(Finding::fail(
                 "connect",
                 format!("no server that counts is known: {trouble}"),
-                advice::on(&trouble),
+                on(&trouble),
             )),
         }
         if findings.iter().all(|finding| finding.code() != "connect" || finding.level() == Level::Pass) {
@@ -107,7 +108,7 @@ async fn look_at(
         answer = ping(&node).await;
     }
     if let Err(trouble) = answer {
-        return vec![Finding::fail("connect", trouble.to_string(), advice::on(&trouble)).of(name)];
+        return vec![Finding::fail("connect", trouble.to_string(), on(&trouble)).of(name)];
     }
     let mut findings = vec![Finding::pass("connect", "it answers").of(name)];
     let examined = async {

@@ -5,25 +5,18 @@ use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
 
-use super::advice::NEARER;
 use super::{Finding, advice, ask};
+use crate::advice::NEARER;
 use crate::node::Node;
 use crate::resp::{Value, command};
 use crate::time::{instant, server_time};
+use crate::trouble::advice::{MORE_RIGHTS, RIGHTS, on_rights};
 
 /// Windows follow the server's clock. If it differs by more, limits reset at visibly wrong times.
 const MOST_OFFSET: i64 = 250;
 
 /// Round trips measured: enough for the second slowest to be the 99th percentile.
 const ROUND_TRIPS: usize = 200;
-
-/// Rights for counting and for the doctor. These rights are checked whenever a connection is set up, in `rights.rs`.
-pub(super) const RIGHTS: &str =
-    "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +ping +hello +info";
-
-/// Rights that only some setups need.
-pub(super) const MORE_RIGHTS: &str =
-    "a database other than 0 also needs +select, a Cluster +cluster|slots +asking";
 
 /// Advice for commands that the server does not have.
 const RENAMED: &str =
@@ -289,7 +282,7 @@ async fn unknown_rights(node: &Node, key: &str, whose: &str) -> Finding {
             Finding::pass("rights", found)
         }
         Err(error) if error.contains("unknown command") => Finding::fail("rights", "it has no GET", RENAMED),
-        Err(error) => Finding::fail("rights", error, advice::on_rights()),
+        Err(error) => Finding::fail("rights", error, on_rights()),
     }
 }
 

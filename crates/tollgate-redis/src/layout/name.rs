@@ -286,7 +286,7 @@ mod tests {
     use tollgate::Quota;
 
     use super::*;
-    use crate::topology::slot;
+    use crate::slot;
 
     const NOW: Timestamp = Timestamp::from_unix_millis(1_700_000_100_000);
 

@@ -11,12 +11,12 @@ use tokio::net::{TcpStream, UnixStream};
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
-use super::Address;
 use super::breaker::Breaker;
 use super::connection::{Connection, Pump, Stream};
-use super::dial::dial;
+use crate::address::Address;
 use crate::calls::Calls;
 use crate::credentials::Known;
+use crate::dial::dial;
 use crate::resp::{Command, Value, command};
 use crate::rights::Rights;
 use crate::settings::Checked;

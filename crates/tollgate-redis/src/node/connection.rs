@@ -15,8 +15,7 @@ use std::task::{Context, Poll, Waker, ready};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::breaker::Breaker;
-use crate::calls::Calls;
-use crate::lane::Apart;
+use crate::calls::{Calls, InFlightGuard};
 use crate::resp::{Reader, Value};
 use crate::time::instant;
 use crate::trouble::{Trouble, Unconnected};
@@ -80,8 +79,8 @@ struct Inbox {
     waker: Option<Waker>,
     /// Whether no caller waits.
     is_given_up: bool,
-    /// Counters that are under way until the last call that replies here is answered.
-    held: Option<Arc<Apart>>,
+    /// Kept until the last call that replies here is answered.
+    guard: Option<InFlightGuard>,
 }
 
 impl Connection {
@@ -117,7 +116,7 @@ impl Connection {
         if wire.stream.is_none() {
             return Err(Unconnected::HungUp.into());
         }
-        let inbox = Arc::new(Mutex::new(Inbox { held: calls.under_way().cloned(), ..Inbox::default() }));
+        let inbox = Arc::new(Mutex::new(Inbox { guard: calls.guard().cloned(), ..Inbox::default() }));
         let before = wire.written + wire.unwritten.len() as u64;
         wire.waiting.extend(calls.starts().map(|(start, is_wanted)| Waiting {
             inbox: is_wanted.then(|| Arc::clone(&inbox)),
@@ -154,9 +153,9 @@ impl Replies {
         .await
     }
 
-    /// Holds these counters until all replies have come or the connection ends, also if this is dropped.
-    pub(super) fn hold(&self, counters: Apart) {
-        lock(&self.0).held = Some(Arc::new(counters));
+    /// Keeps the guard until all replies have come or the connection ends, also if this is dropped.
+    pub(super) fn hold(&self, guard: InFlightGuard) {
+        lock(&self.0).guard = Some(guard);
     }
 
     /// Returns whether the next reply has arrived.
@@ -296,9 +295,9 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::keys::Slot;
     use crate::lane::{Bounds, Entry, Lane, Next, Waiter};
     use crate::script::Request;
+    use crate::slot::Slot;
 
     /// A connection whose system keeps so many bytes, and its other end.
     fn connection(bytes: usize) -> (Connection, Pump, DuplexStream) {
@@ -405,7 +404,7 @@ mod tests {
         let mut driver = push().unwrap();
         for last in [false, true] {
             assert!(matches!(driver.next(), Next::Take(_)));
-            send(&connection, "call").hold(driver.give_up());
+            send(&connection, "call").hold(Arc::new(driver.give_up()));
             assert!(push().is_none());
             assert!(matches!(driver.next(), Next::Wait { .. }));
             if last {

@@ -6,11 +6,9 @@
 //!
 //! It does not handle slots and primaries: [`topology`](crate::topology) does.
 
-mod address;
 mod breaker;
 mod connect;
 mod connection;
-mod dial;
 mod subscription;
 
 use std::sync::Arc;
@@ -20,15 +18,14 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
-pub(crate) use self::address::Address;
 pub(crate) use self::connect::{Peer, ask_once};
 use self::connect::{connect, expect_rights, polled};
 use self::connection::{Connection, Pump, Replies};
-pub(crate) use self::dial::LookUps;
 pub(crate) use self::subscription::Subscription;
+use crate::address::Address;
 use crate::backoff::Backoff;
-use crate::calls::Calls;
-use crate::lane::{Apart, Lane};
+use crate::calls::{Calls, InFlightGuard};
+use crate::lane::Lane;
 use crate::resp::{Command, Value, command};
 use crate::settings::Checked;
 use crate::time::{Instant, instant};
@@ -320,9 +317,9 @@ impl Exchange {
         self.replies.is_there()
     }
 
-    /// Holds these counters until all replies have arrived or the connection ends, even if no caller waits for that.
-    pub(crate) fn hold(&self, counters: Apart) {
-        self.replies.hold(counters);
+    /// Keeps this guard until all replies have arrived or the connection ends, even if no caller waits for that.
+    pub(crate) fn hold(&self, guard: InFlightGuard) {
+        self.replies.hold(guard);
     }
 
     /// Records that there was no reply in time, and returns the reason.

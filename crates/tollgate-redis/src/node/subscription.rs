@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::Address;
 use super::connect::{Peer, connect, of_login, polled};
 use super::connection::{Connection, Pump};
+use crate::address::Address;
 use crate::calls::Calls;
 use crate::resp::{Value, command};
 use crate::settings::Checked;

@@ -9,7 +9,8 @@ use tokio::time::timeout;
 use tollgate_testkit::servers::{Server, Software};
 
 use super::breaker::Breaker;
-use super::{Address, Connection, Link, Node, Shared};
+use super::{Connection, Link, Node, Shared};
+use crate::address::Address;
 use crate::calls::Calls;
 use crate::resp::{Value, command};
 use crate::settings::Settings;

@@ -5,7 +5,7 @@ use tollgate::{Quota, StoreError, Timestamp};
 
 use super::packed::Packed;
 use super::{Request, Shape, Windows};
-use crate::RedisError;
+use crate::error::RedisError;
 use crate::resp::Value;
 use crate::time::server_time;
 

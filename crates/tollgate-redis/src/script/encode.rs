@@ -5,9 +5,8 @@ use std::mem::discriminant;
 use smallvec::SmallVec;
 use tollgate::Quota;
 
-use super::{SHA1, Shape, Step, Windows};
+use super::{KeyText, SHA1, Shape, Step, Windows};
 use crate::calls::Calls;
-use crate::keys::KeyText;
 use crate::resp::Writer;
 use crate::time::Probable;
 

@@ -10,7 +10,7 @@ mod request;
 
 pub(crate) use self::decode::{Answer, Found, Outcome, Reply, decode};
 pub(crate) use self::encode::{Group, encode};
-pub(crate) use self::request::{ChargedDenials, Request, Room, Shape, Step, Windows};
+pub(crate) use self::request::{ChargedDenials, KeyText, Request, Room, Shape, Step, Windows};
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");

@@ -7,13 +7,15 @@ use tollgate::{Anchor, Charge, CountDenied, Counter, Quota, Timestamp, WindowLen
 
 use super::Found;
 use super::encode::SHORTEST_NUMBERED;
-use crate::keys::KeyText;
 
 /// How far the clock may step back without reopening a window, in milliseconds (`GRACE` in the script).
 const GRACE: i64 = 1_000;
 
 /// More than any count (`SPAN` in the script).
 const SPAN: u64 = 10_000_000_000_000;
+
+/// The name of a counter in the store.
+pub(crate) type KeyText = Box<[u8]>;
 
 /// One step on one or several counters, all or nothing.
 ///

@@ -11,9 +11,9 @@ use super::request::NEVER;
 use super::*;
 use crate::batch::Merged;
 use crate::calls::Calls;
-use crate::keys::Slot;
 use crate::lane::{Awaited, Entry, Waiter};
 use crate::resp::Value;
+use crate::slot::Slot;
 use crate::time::{Probable, instant};
 
 fn server() -> &'static Server {

@@ -4,14 +4,13 @@ use smallvec::SmallVec;
 use tollgate::{Counted, Counter, QuotaState, StoreError, Timestamp, Window};
 
 use super::Inner;
-use crate::RedisError;
 use crate::batch::{Awaited, Company};
 use crate::denials::{Remembered, Version};
-use crate::keys::Slot;
+use crate::error::RedisError;
 use crate::named_charges::{Asked, KeyIndices, NamedCharges};
 use crate::script::{Answer, Found, Outcome, Request};
+use crate::slot::{self, Slot};
 use crate::time::{CallTime, instant};
-use crate::topology::slot;
 
 /// How often a request is sent when the window that it names is not open: once for an estimate that was off, and again
 /// where a window ended on the way or servers of a Cluster have different times.

@@ -17,14 +17,16 @@ use tollgate::{Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Ste
 
 use self::ask::{Pending, Taken};
 use self::reserve::{groups, parts};
+use crate::across_slots::AcrossSlots;
 use crate::batch::{Committer, Company};
 use crate::denials::{Denials, Id};
+use crate::error::RedisError;
 use crate::keys::Names;
 use crate::named_charges::{self, Asked, NamedCharges};
 use crate::script::{Found, Outcome};
+use crate::slot;
 use crate::time::{CallTime, Instant, instant};
-use crate::topology::{Share, StoreStatus, Topology, slot};
-use crate::{AcrossSlots, RedisError};
+use crate::topology::{Share, StoreStatus, Topology};
 
 /// Keys that are looked at for one in each share: enough for a share of one slot to be found nearly always, which takes
 /// milliseconds. Usual shares take a few.

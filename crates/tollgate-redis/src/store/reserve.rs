@@ -23,15 +23,15 @@ use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, Source, StoreError
 
 use super::Inner;
 use super::ask::{Pending, Taken};
-use crate::RedisError;
 use crate::backoff::Backoff;
 use crate::batch::Company;
 use crate::denials::Id;
-use crate::keys::{KeyText, Names, Slot};
+use crate::error::RedisError;
+use crate::keys::Names;
 use crate::named_charges::{Asked, NamedCharges};
-use crate::script::{Answer, Outcome, Request};
+use crate::script::{Answer, KeyText, Outcome, Request};
+use crate::slot::{self, Slot};
 use crate::time::{CallTime, Instant, instant, wait_for_step};
-use crate::topology::slot;
 
 /// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
 /// shorter than it takes by default until a replica is elected, which may never have heard of the charge.

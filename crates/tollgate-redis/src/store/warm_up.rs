@@ -8,11 +8,11 @@ use tokio::time::sleep;
 use tollgate::{Charge, PolicyQuota, Quota, StoreError};
 
 use super::RedisStore;
-use crate::RedisError;
-use crate::builder::LONGEST;
 use crate::calls::Calls;
+use crate::error::RedisError;
 use crate::named_charges::{Asked, NamedCharges};
 use crate::script::{self, Group};
+use crate::settings::LONGEST;
 use crate::time::{Instant, instant};
 
 /// How soon a store that has not answered is tried again.

@@ -9,11 +9,12 @@ use tokio::time::Instant;
 
 use super::Share;
 use super::finder::{Find, Finder};
-use super::slot::SLOTS;
 use super::status::ServerStatus;
-use crate::node::{Address, Health, Node, Peer, ask_once};
+use crate::address::Address;
+use crate::node::{Health, Node, Peer, ask_once};
 use crate::resp::{Command, Value, command};
 use crate::settings::Checked;
+use crate::slot::SLOTS;
 use crate::time::instant;
 use crate::trouble::{Refusal, Trouble, Unconnected};
 

@@ -10,8 +10,9 @@ use tokio::sync::Notify;
 use tokio::time::sleep;
 
 use super::sentinel::Search;
+use crate::address::Address;
 use crate::backoff::Backoff;
-use crate::node::{Address, Subscription};
+use crate::node::Subscription;
 use crate::trouble::Unconnected;
 
 /// The channels on which a sentinel announces a new primary, after a failover or a change of its configuration.

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use crate::node::{Address, Node};
+use crate::address::Address;
+use crate::node::Node;
 use crate::settings::Checked;
 
 /// A single server for all slots.

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use crate::doctor::{Advice, advice};
+use crate::advice::Advice;
 use crate::node::{Health, Node};
 use crate::trouble::Unconnected;
+use crate::trouble::advice::on_unconnected;
 
 /// The connection status of a store's servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -99,6 +100,6 @@ impl ServerStatus {
 
 impl Trying {
     fn new(since: Duration, trouble: &Unconnected) -> Self {
-        Self { since, trouble: trouble.to_string().into(), advice: advice::on_unconnected(trouble) }
+        Self { since, trouble: trouble.to_string().into(), advice: on_unconnected(trouble) }
     }
 }

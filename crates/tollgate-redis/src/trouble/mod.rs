@@ -3,19 +3,20 @@
 //! Only this module decides whether a call may have run; if so, it is never sent again. Texts of a server are dropped,
 //! because they may contain keys.
 
+pub(crate) mod advice;
 mod refusal;
 mod unconnected;
 
 use thiserror::Error;
 use tollgate::StoreError;
 
+pub(crate) use self::refusal::Refusal;
 use self::refusal::Told;
-pub(crate) use self::refusal::{Hint, Refusal};
 pub(crate) use self::unconnected::{Flavor, Unconnected};
-use crate::RedisError;
-use crate::node::Address;
+use crate::address::Address;
+use crate::error::RedisError;
 use crate::resp::ServerError;
-use crate::topology::slot;
+use crate::slot;
 
 /// Why a call got no reply.
 #[derive(Debug, Clone, PartialEq, Error)]

@@ -3,8 +3,8 @@
 use thiserror::Error;
 
 use super::Remedy;
-use crate::RedisError;
-use crate::node::Address;
+use crate::address::Address;
+use crate::error::RedisError;
 use crate::resp::ServerError;
 
 /// Why a server did not run a call.

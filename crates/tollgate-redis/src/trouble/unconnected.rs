@@ -7,8 +7,8 @@ use thiserror::Error;
 
 use super::refusal::NoConnection;
 use super::{Refusal, Trouble};
-use crate::RedisError;
-use crate::node::Address;
+use crate::address::Address;
+use crate::error::RedisError;
 use crate::resp::ServerError;
 use crate::server_verifier::is_authority;
 

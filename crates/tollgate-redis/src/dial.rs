@@ -23,7 +23,7 @@ pub(crate) struct LookUps(Arc<Mutex<HashMap<Box<str>, Answer>>>);
 type Answer = watch::Receiver<Option<Vec<SocketAddr>>>;
 
 /// Connects to the address of the host that answers first. All are tried within this time.
-pub(super) async fn dial(
+pub(crate) async fn dial(
     host: &str,
     port: u16,
     look_ups: &LookUps,

@@ -1,5 +1,9 @@
 //! Which of a cluster's 16,384 slots a key is in.
 
+/// The slot of a key on a Cluster; elsewhere slot 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(pub(crate) u16);
+
 /// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;
 

@@ -1,0 +1,96 @@
+//! What an operator can do about a server that cannot be reached, or that refuses.
+
+use super::Trouble;
+use super::refusal::{Hint, Refusal};
+use super::unconnected::Unconnected;
+use crate::advice::{Advice, NEARER, Setting};
+
+pub(crate) fn on(trouble: &Trouble) -> Advice {
+    match trouble {
+        Trouble::Unconnected(unconnected) => on_unconnected(unconnected),
+        Trouble::Refused(refusal) => on_refusal(refusal),
+        Trouble::Stopped(_) | Trouble::BadReply => {
+            Advice::new("make sure that it is Redis 7.0 or Valkey 7.2, or newer")
+        }
+        Trouble::Late | Trouble::TimedOut | Trouble::Cut => SILENT,
+        Trouble::TooSlow => NEARER,
+    }
+}
+
+/// Rights for counting and for the doctor. These rights are checked whenever a connection is set up, in `rights.rs`.
+pub(crate) const RIGHTS: &str =
+    "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +ping +hello +info";
+
+/// Rights that only some setups need.
+pub(crate) const MORE_RIGHTS: &str =
+    "a database other than 0 also needs +select, a Cluster +cluster|slots +asking";
+
+pub(crate) const SILENT: Advice = Advice::new("check whether it hangs, or the network drops packets");
+const LOGIN: Advice =
+    Advice::about(Setting::Login, "check the user and the password, in the URL or in a separate setting");
+const SENTINEL_LOGIN: Advice = Advice::about(
+    Setting::SentinelLogin,
+    "Sentinels have their own login, which is not in the URL: check their user and password",
+);
+
+pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
+    match trouble {
+        Unconnected::UnknownHost => {
+            Advice::new("check the host in the URL, and whether this machine can resolve it")
+        }
+        Unconnected::Io(_) => Advice::new(
+            "check the host and port or the socket in the URL, and whether the server is running and listens there",
+        ),
+        Unconnected::TimedOut | Unconnected::HungUp => Advice::new(
+            "check the host and port, firewalls, and TLS: use rediss:// for a server with TLS, redis:// for one without",
+        ),
+        Unconnected::Tls(_) => Advice::about(
+            Setting::Tls,
+            "configure the certificate that signed the server's (or the server's own), and use a host name in the \
+             server's certificate",
+        ),
+        Unconnected::WrongPassword | Unconnected::PasswordWanted => LOGIN,
+        Unconnected::OfOldCredentials { trouble, .. } => on_unconnected(trouble),
+        Unconnected::NoRight(_) | Unconnected::MissingRights(_) => on_rights(),
+        Unconnected::TooOld { .. } => Advice::new("run a newer one"),
+        Unconnected::Unfit(_) => {
+            Advice::new("make sure that the URL names the intended server, topology and database")
+        }
+        Unconnected::Replica => Advice::new(
+            "name the primary, or let Sentinels or the Cluster name it: redis+sentinel://, redis+cluster://",
+        ),
+        Unconnected::NotReady(refusal) => on_refusal(refusal),
+        Unconnected::NoPrimary => {
+            Advice::new("check the primary's name in the URL, and run SENTINEL MASTERS on the Sentinels")
+        }
+        Unconnected::OfSentinel(_, trouble) => on_sentinel(trouble),
+        Unconnected::SlotUnserved => Advice::new("run `redis-cli --cluster check`"),
+        Unconnected::Silent | Unconnected::Untried => SILENT,
+    }
+}
+
+fn on_sentinel(trouble: &Unconnected) -> Advice {
+    match trouble {
+        Unconnected::WrongPassword | Unconnected::PasswordWanted => SENTINEL_LOGIN,
+        Unconnected::OfOldCredentials { trouble, .. } => on_sentinel(trouble),
+        Unconnected::NoRight(_) => {
+            Advice::new("allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name")
+        }
+        trouble => on_unconnected(trouble),
+    }
+}
+
+pub(crate) fn on_rights() -> Advice {
+    format!(
+        "give the user the rights that counting needs, on the keys of the store's prefix or layout: {RIGHTS}; {MORE_RIGHTS}"
+    )
+    .into()
+}
+
+fn on_refusal(refusal: &Refusal) -> Advice {
+    match refusal.meaning().advice {
+        Hint::Do(text) => text.into(),
+        Hint::CheckLogin => LOGIN,
+        Hint::GiveRights => on_rights(),
+    }
+}
