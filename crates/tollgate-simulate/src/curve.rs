@@ -2,8 +2,10 @@
 
 use serde::Serialize;
 
-use crate::Histogram;
-use crate::suggest::{LimitSetters, bound, rounded_up};
+use crate::histogram::Histogram;
+use crate::limits::bound;
+use crate::limits::bound::rounded_up;
+use crate::limits::setters::LimitSetters;
 
 /// Limits for which a calculated curve has a point, at most.
 const MAX_POINTS: usize = 60;

@@ -6,7 +6,8 @@ use super::measure::Measured;
 use super::place::Askable;
 use super::{Comparison, Gate, GateError};
 use crate::output::number::{counted, grouped};
-use crate::{Report, percent};
+use crate::output::share::percent;
+use crate::report::Report;
 
 /// The result of a gate.
 #[derive(Debug, Clone, PartialEq, Serialize)]

@@ -2,8 +2,7 @@
 
 use super::place::Place;
 use super::{Gate, Measure};
-use crate::replay::Clientless;
-use crate::{ClassReport, Compared, PolicyReport, Report};
+use crate::report::{ClassReport, Clientless, Compared, PolicyReport, Report};
 
 /// A part of a whole, and what both are.
 pub(super) struct Measured {

@@ -1,7 +1,8 @@
 //! What a gate is about, found by names alone.
 
 use super::{Gate, GateError, Measure, Scope};
-use crate::{Report, Role};
+use crate::report::Report;
+use crate::role::Role;
 
 /// What gates may ask about. It is known before anything is replayed.
 pub(crate) struct Askable<'a> {

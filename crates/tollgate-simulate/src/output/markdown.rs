@@ -4,13 +4,14 @@ use std::fmt::Write as _;
 
 use tollgate_policy::Printable;
 
+use super::Answer;
 use super::curve::{legend, marks};
 use super::number::{counted, grouped, lasting, moment};
 use super::read::{formats, lines_read};
 use super::routes::title;
 use super::table::Table;
-use super::{Answer, code};
-use crate::percent;
+use crate::output::share::percent;
+use crate::quoted::code;
 use crate::report::RouteSuggestion;
 
 /// Limits of a curve that are listed, and routes.

@@ -1,32 +1,27 @@
 //! A report in the forms that people and programs read.
 
 pub(crate) mod curve;
+mod html;
 mod markdown;
 pub(crate) mod number;
 mod opening;
+mod policy_file;
 pub(crate) mod read;
 pub(crate) mod routes;
 pub(crate) mod screen;
+pub(crate) mod share;
 pub(crate) mod style;
+mod suggestion;
 pub(crate) mod table;
 pub(crate) mod text;
+mod width;
 
 use serde::Serialize;
-use tollgate_policy::Printable;
 
-pub(crate) use self::opening::ended_in_log;
+pub use self::share::{percent, percentage, share_of_clients};
 pub use self::style::Style;
-use crate::{GateResult, Held, Report};
-
-/// Returns the text of a user between backquotes: control characters are visible, and nothing in it is read as Markdown.
-///
-/// ```
-/// assert_eq!(tollgate_simulate::code("a`\n<b>"), r"`a'\n<b>`");
-/// ```
-#[must_use]
-pub fn code(text: &str) -> String {
-    format!("`{}`", Printable(text).to_string().replace('`', "'"))
-}
+use crate::gate::{GateResult, Held};
+use crate::report::Report;
 
 /// A report with the results of its gates.
 #[derive(Debug, Clone, Serialize)]

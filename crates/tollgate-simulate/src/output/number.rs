@@ -1,6 +1,6 @@
 //! Numbers and times, as people read them.
 
-use crate::percent;
+use crate::output::share::percent;
 use crate::report::Spread;
 
 /// In seconds.

@@ -5,7 +5,7 @@ use std::fmt::{Display, Write as _};
 use super::number::{counted, grouped, lasting, moment};
 use super::screen::Screen;
 use super::style::Paint;
-use crate::percent;
+use crate::output::share::percent;
 use crate::report::ReadReport;
 
 /// Times without requests that are shown, the longest ones.

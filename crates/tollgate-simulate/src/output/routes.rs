@@ -3,7 +3,8 @@
 use super::number::{about, grouped};
 use super::screen::Screen;
 use super::table::Table;
-use crate::percent;
+use super::width::CLIENT_WIDTH;
+use crate::output::share::percent;
 use crate::report::{Peak, Report, RouteReport};
 use crate::shortened::narrowed;
 
@@ -12,9 +13,6 @@ const ROUTES: usize = 20;
 
 /// Clients that are shown.
 const CLIENTS: usize = 10;
-
-/// Characters of a client's name that are shown.
-const WIDE: usize = 40;
 
 pub(super) fn routes(screen: &mut Screen, report: &Report) {
     if report.routes.is_empty() {
@@ -101,7 +99,7 @@ fn clients(screen: &mut Screen, report: &Report) {
     let mut table = Table::new(["client", "requests", "", "denied"]).denials([3]);
     for client in report.busiest_clients.iter().take(CLIENTS) {
         table.row([
-            narrowed(&client.client, WIDE),
+            narrowed(&client.client, CLIENT_WIDTH),
             grouped(client.requests),
             percent(client.requests, report.requests),
             if report.is_overview() { String::new() } else { grouped(client.denied) },

@@ -3,8 +3,8 @@
 use tollgate_policy::Printable;
 use unicode_width::UnicodeWidthStr as _;
 
-use super::screen::{COLUMNS, fitted};
 use super::style::{Paint, Style};
+use super::width::{COLUMNS, fitted};
 
 /// Columns to which a name is shortened before a whole column is left out.
 const NARROWEST: usize = 14;

@@ -3,13 +3,14 @@
 use std::collections::HashMap;
 
 use super::Options;
-use super::by_class::ByClass;
 use super::clients::Clients;
-use super::example::Examples;
+use super::clients::examples::Examples;
+use super::clients::per_client::PerClient;
 use super::load::Load;
-use super::outcome::{Clientless, Verdicts};
-use super::per_client::PerClient;
+use super::policies::classes::ByClass;
 use super::statuses::Statuses;
+use super::verdict::Verdicts;
+use crate::report::Clientless;
 
 /// Reasons that are told apart.
 const MAX_REASONS: usize = 64;

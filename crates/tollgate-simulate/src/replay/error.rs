@@ -4,7 +4,7 @@ use thiserror::Error;
 use tollgate::StoreError;
 use tollgate_policy::PolicyError;
 
-use super::by_class::ByClass;
+use super::policies::classes::ByClass;
 
 /// The reason why requests cannot be replayed.
 #[derive(Debug, Error)]

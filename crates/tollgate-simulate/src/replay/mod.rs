@@ -10,59 +10,36 @@
 //! ```
 
 mod all;
-mod bits;
-mod burst;
-mod by_class;
-mod calculable;
-mod calendar;
 mod clients;
-mod clients_in_routes;
 mod decider;
-mod denier;
-mod engine;
 mod error;
-mod example;
-mod finish;
-mod hit;
 mod load;
 mod noter;
-mod numbers;
 mod options;
-mod outcome;
-mod packed;
-mod per_client;
-mod policy_track;
-mod quota_report;
-mod quota_track;
-mod role;
+mod policies;
+mod report;
 mod rungs;
 mod statuses;
-mod subjects;
 #[cfg(test)]
 mod tests;
-mod timeline;
 mod traffic;
+mod verdict;
 
 use std::mem;
 
 use tollgate::ManualClock;
 use tollgate_policy::Policies;
 
-use self::by_class::ByClass;
+use self::decider::engine::Engine;
 use self::decider::{Decider, Part};
-use self::engine::Engine;
 pub use self::error::ReplayError;
-pub(crate) use self::finish::written;
-pub use self::hit::Hit;
 use self::noter::Noter;
-pub(crate) use self::noter::mix;
-pub(crate) use self::options::MAX_ATTRIBUTE_BYTES;
 pub use self::options::Options;
-pub(crate) use self::outcome::Clientless;
-use self::policy_track::{PolicyTrack, Tracks};
-pub use self::role::Role;
+use self::policies::classes::ByClass;
+use self::policies::{PolicyTrack, Tracks};
 use self::rungs::Rungs;
-pub(crate) use self::subjects::{Found, Subjects, digest, keep};
+use crate::followed::Subjects;
+use crate::hit::Hit;
 
 /// A running replay: accepts requests in the order of their times, and then [creates the report](Self::report).
 ///

@@ -5,18 +5,23 @@ use tollgate_policy::{
     Ground, Outcome, Policy, PolicyDecision, QuotaStanding, Trial, TrialAnswer, TrialDecision,
 };
 
+use super::BATCH;
 use super::all::All;
-use super::by_class::ByClass;
+use super::clients::denier::Denier;
 use super::decider::{Decided, Part};
-use super::denier::Denier;
 use super::error::ReplayError;
-use super::outcome::{Clientless, Verdict, Verdicts};
-use super::policy_track::{CLIENT, NotedRequest, Tracks};
-use super::quota_track::Seen;
+use super::options::Options;
+use super::policies::classes::ByClass;
+use super::policies::quota::Seen;
+use super::policies::{CLIENT, NotedRequest, Tracks};
 use super::rungs::{Charge, Rungs};
-use super::subjects::{Found, Subjects, digest};
 use super::traffic::Traffic;
-use super::{BATCH, Hit, Options, Role};
+use super::verdict::{Verdict, Verdicts};
+use crate::fingerprint::mix;
+use crate::followed::{Found, Subjects, digest};
+use crate::hit::Hit;
+use crate::report::Clientless;
+use crate::role::Role;
 
 /// Notes decisions, and tries other limits on the same requests.
 pub(super) struct Noter {
@@ -393,13 +398,4 @@ fn is_charged_though_denied(trial: &Trial<'_>, decision: &PolicyDecision) -> boo
     let is_overdraft =
         |charge: tollgate::Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
     trial.charges().any(is_overdraft) || !decision.quotas().any(|quota| denies(&quota))
-}
-
-/// A number that depends on every request, given that of the requests before. What comes out is hashed again before
-/// anybody sees it.
-pub(crate) fn mix(fingerprint: u128, digest: u128, now: Timestamp) -> u128 {
-    // An odd constant with bits all over.
-    const SPREAD: u128 = 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835;
-    let time = u128::from(now.as_unix_millis().cast_unsigned());
-    (fingerprint.rotate_left(29) ^ digest ^ time).wrapping_mul(SPREAD)
 }

@@ -6,9 +6,7 @@ use jiff::tz::TimeZone;
 use tollgate_policy::Identity;
 
 use crate::class::Classes;
-
-/// The default of `tollgate serve`.
-pub(crate) const MAX_ATTRIBUTE_BYTES: NonZeroUsize = NonZeroUsize::new(1_024).expect("it is not 0");
+use crate::hit::MAX_ATTRIBUTE_BYTES;
 
 /// The options of a replay.
 #[derive(Debug)]

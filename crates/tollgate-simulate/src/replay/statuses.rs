@@ -1,6 +1,6 @@
 //! Requests by the status in the log.
 
-use super::calendar::Share;
+use super::load::calendar::Share;
 use crate::report::{DeniedStatus, StatusReport};
 
 /// Requests of each status that the log has for them.

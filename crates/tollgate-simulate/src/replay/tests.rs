@@ -6,7 +6,8 @@ use tollgate::Timestamp;
 use tollgate_policy::Config;
 
 use super::*;
-use crate::{Answer, Classes};
+use crate::class::Classes;
+use crate::output::Answer;
 
 const POLICIES: &str = "policies:
   - { name: a, key: [ip], quotas: [1/1h] }
@@ -126,7 +127,7 @@ fn more_policies_and_classes_than_memory_bears_are_refused() {
         error.to_string(),
         "401 policies times 250 classes are more than 100000 pairs; give fewer classes"
     );
-    let mut set = bits::Bits::default();
+    let mut set = clients::bits::Bits::default();
     set.insert(4_095);
     // A policy has three, and its candidates two.
     assert!(set.bytes() * 5 * ByClass::MAX_PAIRS < ByClass::MAX_BYTES);

@@ -1,6 +1,6 @@
 //! Traffic that is of interest without any policy: routes, and the busiest clients.
 
-use super::example::cut;
+use super::clients::examples::cut;
 use crate::routes::Routes;
 
 /// Routes, and the busiest clients.

@@ -1,11 +1,11 @@
 //! Reports without the names of clients.
 
 use std::collections::BTreeMap;
-use std::hash::Hasher as _;
 use std::mem;
 
-use siphasher::sip128::{Hasher128 as _, SipHasher13};
 use tollgate_policy::Identity;
+
+use crate::fingerprint::hidden;
 
 use super::{ReadReport, Report};
 use crate::shortened::is_told_by;
@@ -61,11 +61,4 @@ fn is_of(identity: &Identity, attribute: &str) -> bool {
         // Any attribute may be one.
         _ => true,
     }
-}
-
-/// Returns the digest that replaces a client's name, under the secret of its log.
-pub(crate) fn hidden(fingerprint: u128, name: &str) -> String {
-    let mut hasher = SipHasher13::new_with_key(&fingerprint.to_le_bytes());
-    hasher.write(name.as_bytes());
-    format!("client-{:010x}", hasher.finish128().h1 >> 24)
 }

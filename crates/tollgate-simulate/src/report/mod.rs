@@ -1,10 +1,10 @@
 //! The result of a replay: the same figures for every form of output.
 
+mod clientless;
 mod hidden;
 mod load;
 mod read;
 mod route;
-mod share;
 mod status;
 
 use std::collections::BTreeMap;
@@ -12,14 +12,14 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use tollgate_policy::Identity;
 
-pub(crate) use self::hidden::hidden;
+pub(crate) use self::clientless::Clientless;
 pub use self::load::{Peak, PeakLength, PeakReport, Timeline};
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::route::{BusyClient, RouteReport, RouteSuggestion, StatusClass};
-pub use self::share::{percent, percentage, share_of_clients};
 pub use self::status::{DeniedStatus, StatusReport};
-use crate::replay::Clientless;
-use crate::{Curve, Role, code};
+use crate::curve::Curve;
+use crate::quoted::code;
+use crate::role::Role;
 
 /// The result of a replay. Times are in RFC 3339, in the zone of the report.
 #[derive(Debug, Clone, Serialize)]

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::Peak;
-use crate::suggest::{HeldOut, LimitSetters};
+use crate::limits::fit::HeldOut;
+use crate::limits::setters::LimitSetters;
 
 /// The requests of one route: a method, and paths of one form.
 #[derive(Debug, Clone, PartialEq, Serialize)]

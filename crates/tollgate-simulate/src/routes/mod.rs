@@ -31,11 +31,13 @@ use self::method::Method;
 use self::sample::{MAX_REQUESTS, Sample, SampledRequest};
 use self::track::Track;
 use self::tree::Tree;
-use crate::Hit;
 use crate::curve::denied;
-use crate::replay::written;
+use crate::hit::Hit;
+use crate::limits::bound::BUDGET;
+use crate::limits::fit::Fit;
+use crate::limits::setters::LimitSetters;
 use crate::report::{Peak, RouteReport, RouteSuggestion, StatusClass};
-use crate::suggest::{BUDGET, Fit, LimitSetters};
+use crate::time::written;
 
 /// The window of the limits that are suggested, in milliseconds, and as a file has it.
 const WINDOW: i64 = 60_000;

@@ -4,8 +4,8 @@ use tollgate::Timestamp;
 
 use super::busiest::Busiest;
 use super::{RouteRequest, WINDOW};
-use crate::replay::{Found, Subjects};
-use crate::suggest::Maxima;
+use crate::followed::{Found, Subjects};
+use crate::limits::maxima::Maxima;
 use tollgate_policy::Identity;
 
 /// The figures of one route.

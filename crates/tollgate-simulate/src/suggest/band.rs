@@ -6,8 +6,8 @@
 
 use serde::Serialize;
 
-use super::bound;
-use super::maxima::Maxima;
+use crate::limits::bound;
+use crate::limits::maxima::Maxima;
 
 /// The least days for a band: fewer are no sample of days.
 const MIN_DAYS: f64 = 7.0;

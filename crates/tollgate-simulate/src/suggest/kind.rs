@@ -6,7 +6,7 @@ use serde::Serialize;
 use siphasher::sip::SipHasher13;
 use smallvec::SmallVec;
 
-use super::setters::is_failing;
+use crate::limits::setters::is_failing;
 
 /// Parts of the names that robots and libraries give themselves, in lower case. Apps of Android call themselves `okhttp`, so
 /// these are people.
@@ -82,7 +82,7 @@ impl Kind {
     }
 
     /// The same for one client.
-    pub(super) const fn word(self) -> &'static str {
+    pub(crate) const fn word(self) -> &'static str {
         match self {
             Self::Single => "single client",
             Self::Shared => "shared address",

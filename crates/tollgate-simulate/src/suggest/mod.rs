@@ -7,27 +7,19 @@
 //! ```
 
 mod band;
-pub(crate) mod bound;
-mod fit;
 mod kind;
-mod maxima;
-mod policy;
-mod setters;
 mod survey;
-mod text;
 
 use std::str::FromStr;
 
 use serde::Serialize;
 
 pub use self::band::Band;
-pub use self::bound::{BUDGET, RISK, clients_needed, rank};
-pub(crate) use self::fit::{Fit, rounded_up};
 pub use self::kind::Kind;
-pub(crate) use self::maxima::Maxima;
-pub use self::setters::LimitSetters;
-pub(crate) use self::setters::{Suspect, is_failing};
 pub use self::survey::{Survey, SurveyOptions};
+pub use crate::limits::bound::{BUDGET, RISK, clients_needed, rank};
+pub use crate::limits::fit::HeldOut;
+pub use crate::limits::setters::LimitSetters;
 use crate::report::{ReadReport, Spread};
 
 /// What the budget is a share of.
@@ -164,20 +156,6 @@ pub struct SuggestedQuota {
     pub most: Option<Spread>,
 }
 
-/// The effect of a limit in the part of the period that it was not computed from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct HeldOut {
-    /// Requests.
-    pub requests: u64,
-    /// Those that are denied.
-    pub denied: u64,
-    /// Clients.
-    pub clients: u64,
-    /// Those with a denied request.
-    pub denied_clients: u64,
-}
-
 /// Clients of one kind.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
@@ -225,7 +203,7 @@ impl Suggestion {
     pub fn hide_keys(&mut self) {
         self.read.iter_mut().for_each(ReadReport::hide_lines);
         for client in &mut self.greatest {
-            client.client = crate::report::hidden(self.fingerprint, &client.client);
+            client.client = crate::fingerprint::hidden(self.fingerprint, &client.client);
         }
     }
 

@@ -9,16 +9,21 @@ use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Identity, Texts};
 
 use super::band::Band;
-use super::bound::{self, clients_needed};
-use super::fit::{FITTED, Fit};
 use super::kind::{Kind, Traits};
-use super::maxima::Maxima;
-use super::setters::{LimitSetters, Suspect};
 use super::{GreatClient, KindReport, Outliers, Per, SuggestedQuota, Suggestion};
+use crate::class::Classes;
+use crate::fingerprint::mix;
+use crate::followed::{Found, Subjects, digest, keep};
+use crate::histogram::Histogram;
+use crate::hit::{Hit, MAX_ATTRIBUTE_BYTES};
+use crate::limits::bound::{self, clients_needed};
+use crate::limits::fit::{FITTED, Fit};
+use crate::limits::maxima::Maxima;
+use crate::limits::setters::{LimitSetters, Suspect};
 use crate::output::number::{DAY, counted, grouped, lasting, moment};
-use crate::replay::{Found, MAX_ATTRIBUTE_BYTES, Subjects, digest, keep, mix, written};
+use crate::quoted::code;
 use crate::report::Spread;
-use crate::{Classes, Histogram, Hit, code};
+use crate::time::written;
 
 /// The shortest slot of a period, in milliseconds.
 const SLOT: i64 = 60_000;

@@ -4,8 +4,9 @@ use jiff::fmt::temporal::Pieces;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::output::number::lasting;
+use crate::output::share::percent;
+use crate::quoted::code;
 use crate::report::{Report, Timeline};
-use crate::{code, percent};
 
 /// An incident lasts at most one in this many of the period.
 const SHORT: usize = 8;
@@ -82,7 +83,7 @@ fn edge(timeline: &Timeline, bar: usize) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::TimeShare;
+    use crate::report::TimeShare;
 
     #[test]
     fn the_shortest_run_is_found() {

@@ -2,9 +2,12 @@
 
 use super::in_log::{ended_in_log, in_log};
 use super::{NAMED, busiest_trial, denials_of_trial, listed};
+use crate::gate::{GateResult, Held};
+use crate::output::Answer;
 use crate::output::number::{about, counted, grouped};
+use crate::quoted::code;
 use crate::report::{Compared, QuotaReport, Report};
-use crate::{Answer, GateResult, Held, Role, code};
+use crate::role::Role;
 
 pub(super) fn judgement(answer: &Answer) -> String {
     let report = &answer.report;

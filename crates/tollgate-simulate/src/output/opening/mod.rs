@@ -9,10 +9,12 @@ pub(crate) use self::in_log::ended_in_log;
 use self::incident::incident;
 use self::judgement::judgement;
 use self::overview::overview;
+use super::Answer;
 use super::number::{about, counted, grouped};
-use super::{Answer, code};
+use crate::output::share::percent;
+use crate::quoted::code;
 use crate::report::{PolicyReport, QuotaReport, Report};
-use crate::{Role, percent};
+use crate::role::Role;
 
 /// Policies that the first sentence names.
 const NAMED: usize = 2;

@@ -2,8 +2,9 @@
 
 use crate::output::number::{about, counted, grouped, lasting};
 use crate::output::routes::title;
+use crate::output::share::percent;
+use crate::quoted::code;
 use crate::report::{Report, RouteReport};
-use crate::{code, percent};
 
 pub(super) fn overview(report: &Report) -> [String; 3] {
     let about = about(report.one_client_in);

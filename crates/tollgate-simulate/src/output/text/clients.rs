@@ -3,13 +3,11 @@
 use super::{NEWLY_ALLOWED, ON_TRIAL};
 use crate::output::number::grouped;
 use crate::output::screen::Screen;
+use crate::output::share::percent;
 use crate::output::table::Table;
-use crate::percent;
+use crate::output::width::CLIENT_WIDTH;
 use crate::report::{DeniedClient, Report};
 use crate::shortened::narrowed;
-
-/// Characters of a client's name that are shown.
-pub(crate) const WIDE: usize = 40;
 
 pub(super) fn section(screen: &mut Screen, report: &Report) {
     list(screen, "Clients that are denied most often", &report.most_denied, |client| client.denied);
@@ -32,7 +30,7 @@ fn list(screen: &mut Screen, title: &str, clients: &[DeniedClient], denied: fn(&
         let fullest = client.fullest.as_ref();
         let fullest = fullest.map(|window| format!("{} of {}", grouped(window.asked), window.quota));
         table.row([
-            narrowed(&client.client, WIDE),
+            narrowed(&client.client, CLIENT_WIDTH),
             grouped(client.requests),
             grouped(denied(client)),
             percent(denied(client), client.requests),

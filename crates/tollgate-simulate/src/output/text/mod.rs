@@ -7,16 +7,17 @@ mod when;
 
 use std::fmt;
 
-pub(crate) use self::clients::WIDE;
+use super::Answer;
 use super::number::{counted, grouped, lasting, moment, shares};
 use super::read::read_section;
 use super::routes::routes;
 use super::screen::Screen;
 use super::style::{Paint, Style};
 use super::table::Table;
-use super::{Answer, code};
+use crate::gate::{GateResult, Held};
+use crate::output::share::percent;
+use crate::quoted::code;
 use crate::report::{PolicyReport, Report};
-use crate::{GateResult, Held, percent};
 
 /// The title of a table.
 pub(crate) const ON_TRIAL: &str =

@@ -1,9 +1,10 @@
 //! When requests come, and when they are denied.
 
 use crate::output::number::{DAY, counted, grouped, lasting, moment};
-use crate::output::screen::{COLUMNS, Screen};
+use crate::output::screen::Screen;
 use crate::output::style::Paint;
 use crate::output::table::Table;
+use crate::output::width::COLUMNS;
 use crate::report::{Report, TimeShare, Timeline};
 
 /// Bars of one to eight eighths.

@@ -1,6 +1,6 @@
 //! What each of several rungs denies.
 
-use super::super::bits::Bits;
+use crate::replay::clients::bits::Bits;
 
 /// Rungs of a ladder, a bit for each.
 pub(super) type RungBits = u32;

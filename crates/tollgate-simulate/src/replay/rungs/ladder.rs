@@ -5,10 +5,10 @@ use std::iter;
 
 use tollgate::{Anchor, CountDenied, PolicyQuota, QuotaState, Timestamp, WindowLength};
 
-use super::super::policy_track::Tracks;
 use super::counters::Counters;
 use super::denials::{Denials, RungBits};
 use super::{MAX_RUNGS, Rung};
+use crate::replay::policies::Tracks;
 
 /// The rungs of quotas that are decided together: those of all policies that decide, or those of one on trial.
 ///

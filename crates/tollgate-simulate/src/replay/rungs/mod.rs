@@ -15,8 +15,8 @@ pub(super) use self::ladder::Charge;
 use self::ladder::Ladder;
 pub(super) use self::notes::notes;
 use super::error::ReplayError;
-use super::policy_track::{CLIENT, Tracks};
-use super::quota_track::QuotaTrack;
+use super::policies::quota::QuotaTrack;
+use super::policies::{CLIENT, Tracks};
 use super::{MAX_COUNTERS, Options, PolicyTrack};
 
 /// Rungs at most, of all quotas together: each has a bit.
@@ -275,7 +275,10 @@ mod tests {
 
     use tollgate_policy::Config;
 
-    use crate::{Hit, Options, Replay, Report};
+    use crate::hit::Hit;
+    use crate::replay::Options;
+    use crate::replay::Replay;
+    use crate::report::Report;
 
     use super::*;
 

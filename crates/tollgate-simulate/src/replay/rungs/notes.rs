@@ -2,10 +2,10 @@
 
 use tollgate_policy::Policies;
 
-use super::super::policy_track::Tracks;
 use super::{MAX_RUNGS, Rungs, uncalculated};
-use crate::code;
 use crate::output::number::counted;
+use crate::quoted::code;
+use crate::replay::policies::Tracks;
 
 /// Says which quotas have been tried under their own limits alone, and why.
 pub(in super::super) fn notes(

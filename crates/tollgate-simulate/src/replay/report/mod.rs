@@ -1,0 +1,373 @@
+//! Turns the figures of a replay into its report.
+
+mod quota;
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use tollgate::Timestamp;
+use tollgate_policy::{Policies, PolicyKind};
+
+use self::quota::DeniedClients;
+use super::clients::examples::Examples;
+use super::clients::in_routes::clients_in_routes;
+use super::clients::{Client, Clients, most_denied};
+use super::load::calendar;
+use super::noter::Noter;
+use super::policies::CLIENT;
+use super::{Replay, rungs};
+use crate::followed::Subjects;
+use crate::gate::{Askable, Gate, GateError};
+use crate::output::number::counted;
+use crate::output::share::percent;
+use crate::quoted::code;
+use crate::report::{
+    BusyClient, Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, Reason, Report, TimeShare,
+};
+use crate::role::Role;
+use crate::time::written;
+
+/// The most policies that a note lists.
+const LISTED: usize = 5;
+
+impl Replay {
+    /// Ends the replay and returns its report.
+    #[must_use]
+    pub fn report(self) -> Report {
+        let Self { decider, mut noter } = self;
+        for track in noter.tracks.iter_mut() {
+            let one_in = noter.subjects.get(track.subject).map_or(1, Subjects::one_in);
+            track.quotas.iter_mut().for_each(|quota| quota.close(one_in));
+        }
+        noter.all.load.end();
+        let routes =
+            noter.traffic.as_mut().map(|traffic| traffic.routes.reports(noter.all.load.calendar.zone()));
+        let mut report = noter.figures(decider.policies(), decider.is_comparing());
+        report.routes = routes.unwrap_or_default();
+        if let Some(subjects) = noter.subjects.get(CLIENT) {
+            let busiest = report.busiest_clients.iter().map(|client| &*client.client);
+            let listed: Vec<&str> =
+                report.most_denied.iter().map(|client| &*client.client).chain(busiest).collect();
+            report.clients_in_routes = clients_in_routes(&report.routes, subjects, &listed);
+        }
+        report
+    }
+
+    /// Returns the error of the first gate that names an unknown policy or class, or a value that is not measured: long
+    /// before there is a report to check.
+    ///
+    /// # Errors
+    ///
+    /// As [`Gate::check`].
+    pub fn expect_gates(&self, gates: &[Gate]) -> Result<(), GateError> {
+        let Self { decider, noter } = self;
+        let policies = noter.tracks.iter().map(|track| (&*track.name, track.role));
+        let classes = noter.options.classes.names();
+        let others = ["others"].into_iter().filter(|_| noter.options.classes.len() > 0);
+        let askable = Askable {
+            policies: policies.collect(),
+            classes: classes.chain(others).collect(),
+            is_compared: decider.is_comparing(),
+        };
+        gates.iter().try_for_each(|gate| gate.place(&askable).map(drop))
+    }
+}
+
+impl Noter {
+    fn figures(&self, policies: &Policies, is_compared: bool) -> Report {
+        let one_client_in = self.subjects.get(CLIENT).map_or(1, Subjects::one_in);
+        let all = &self.all;
+        let verdicts = all.verdicts;
+        let mut undecided_reasons: Vec<Reason> = all
+            .undecided
+            .iter()
+            .map(|(reason, requests)| Reason { reason: reason.clone(), requests: *requests })
+            .collect();
+        undecided_reasons.sort_by(|a, b| b.requests.cmp(&a.requests).then_with(|| a.reason.cmp(&b.reason)));
+        let span = all.load.span();
+        let seconds = span.map_or(Duration::ZERO, |(first, last)| last.since(first));
+        Report {
+            read: None,
+            zone: all.load.calendar.zone().iana_name().unwrap_or("UTC").to_owned(),
+            first: span.map(|(first, _)| self.written(first)),
+            last: span.map(|(_, last)| self.written(last)),
+            seconds: seconds.as_secs_f64(),
+            requests: verdicts.requests,
+            denied: verdicts.denied,
+            undecided: verdicts.undecided,
+            undecided_reasons,
+            unlimited: all.unlimited,
+            denied_unmatched: all.denied_unmatched,
+            refused_in_log: all.refused_in_log,
+            statuses: all.statuses.reports(),
+            clients: all.clients.count(|_| true) * one_client_in,
+            denied_clients: all.clients.count(|client| client.denied > 0) * one_client_in,
+            clientless: all.clientless,
+            one_client_in,
+            policies: self.policies(policies),
+            most_denied: self.listed(
+                all.clients.most_denied(self.options.listed_clients),
+                &all.examples,
+                Role::is_enforced,
+            ),
+            most_denied_on_trial: self.most_denied_on_trial(),
+            classes: all.classes.reports(&self.options.classes, one_client_in),
+            routes: Vec::new(),
+            busiest_clients: self.busiest_clients(),
+            compared: is_compared.then(|| self.compared(one_client_in)),
+            week: self.week(),
+            days: self.days(),
+            peaks: all.load.peaks(),
+            timeline: all.load.timeline(),
+            notes: self.notes(policies),
+            client: self.options.client.clone(),
+            clients_in_routes: BTreeMap::new(),
+            fingerprint: all.fingerprint,
+        }
+    }
+
+    fn written(&self, time: Timestamp) -> String {
+        written(time, self.all.load.calendar.zone())
+    }
+
+    fn policies(&self, policies: &Policies) -> Vec<PolicyReport> {
+        let denied_clients = DeniedClients::of(&self.all.clients);
+        let reports = self.tracks.iter().enumerate().filter_map(|(number, track)| {
+            let policy = policies.as_slice().get(track.policy)?;
+            let one_client_in = self.subjects.get(track.subject).map_or(1, Subjects::one_in);
+            let quotas = (0..).zip(&track.quotas).filter(|(_, quota)| {
+                // A table of overrides may have thousands, most of which no request had.
+                quota.of_override.is_none() || quota.requests > 0
+            });
+            let quotas = quotas.filter_map(|(place, _)| self.quota_report(number, place, &denied_clients));
+            Some(PolicyReport {
+                policy: policy.name().to_owned(),
+                role: track.role,
+                key: match policy.kind() {
+                    PolicyKind::Count => policy.identity().to_string(),
+                    PolicyKind::Exempt => "exempt".to_owned(),
+                    PolicyKind::Deny => "deny".to_owned(),
+                },
+                requests: track.requests,
+                denied: track.denied,
+                newly_denied: track.newly_denied,
+                denied_by_status: track.denied_by_status.reports(),
+                clients: track.clients.all() * one_client_in,
+                denied_clients: track.clients.denied() * one_client_in,
+                newly_denied_clients: track.clients.newly_denied() * one_client_in,
+                one_client_in,
+                clientless: track.clientless,
+                classes: track.classes.reports(&self.options.classes, one_client_in),
+                quotas: quotas.collect(),
+            })
+        });
+        reports.collect()
+    }
+
+    fn most_denied_on_trial(&self) -> Vec<DeniedClient> {
+        let clients = self.all.clients.iter().filter_map(|(number, client)| {
+            let denied = self.all.tried.get(number).copied().filter(|times| *times > 0)?;
+            Some((number, Client { denied: denied.into(), ..client }))
+        });
+        let clients = most_denied(clients.collect(), self.options.listed_clients, |client| client.denied);
+        self.listed(clients, &self.all.tried_examples, |role| !role.is_enforced())
+    }
+
+    /// The clients as the report lists them, with their fullest windows under policies of some roles.
+    fn listed(
+        &self,
+        clients: Vec<(u32, Client)>,
+        examples: &Examples,
+        is_of_interest: fn(Role) -> bool,
+    ) -> Vec<DeniedClient> {
+        let names: Vec<&str> = self.options.classes.names().collect();
+        let listed = clients.into_iter().map(|(number, client)| {
+            let example = examples.of(number);
+            let class = usize::from(client.class).checked_sub(1).and_then(|place| names.get(place));
+            DeniedClient {
+                client: self.subjects.get(CLIENT).map_or("", |subjects| subjects.name(number)).to_owned(),
+                requests: client.requests,
+                denied: client.denied,
+                denied_before: client.denied_before,
+                first: self.written(client.first),
+                last: self.written(client.last),
+                fullest: self.fullest(number, is_of_interest),
+                class: class.map(|class| (*class).to_owned()),
+                user_agent: example.user_agent.map(String::from),
+                path: example.path.map(String::from),
+            }
+        });
+        listed.collect()
+    }
+
+    /// The window that exceeds its limit most, of policies that count by the same key.
+    fn fullest(&self, client: u32, is_of_interest: fn(Role) -> bool) -> Option<FullestWindow> {
+        let tracks = self.tracks.iter().filter(|track| track.subject == CLIENT && is_of_interest(track.role));
+        let windows = tracks.flat_map(|track| track.quotas.iter().map(move |quota| (track, quota)));
+        let windows = windows.filter_map(|(track, quota)| {
+            let (start, asked) = quota.fullest(client)?;
+            let share = asked as f64 / quota.quota.quota().limit().max(1) as f64;
+            Some((share, track, quota, start, asked))
+        });
+        let (_, track, quota, start, asked) = windows.max_by(|(a, ..), (b, ..)| a.total_cmp(b))?;
+        Some(FullestWindow {
+            policy: track.name.to_string(),
+            quota: quota.quota.quota().to_string(),
+            start: self.written(start),
+            asked,
+        })
+    }
+
+    fn busiest_clients(&self) -> Vec<BusyClient> {
+        let busiest = self.traffic.iter().flat_map(|traffic| traffic.clients.iter());
+        let clients = busiest.filter_map(|busiest| {
+            let client = self.all.clients.get(busiest.number)?;
+            Some(BusyClient {
+                client: self.subjects.get(CLIENT)?.name(busiest.number).to_owned(),
+                requests: client.requests,
+                denied: client.denied,
+                first: self.written(client.first),
+                last: self.written(client.last),
+                user_agent: busiest.user_agent.as_deref().map(str::to_owned),
+            })
+        });
+        clients.collect()
+    }
+
+    fn compared(&self, one_client_in: u64) -> Compared {
+        let verdicts = &self.all.verdicts;
+        let is_newly_denied = |client: &Client| client.denied > 0 && client.denied_before == 0;
+        let is_newly_allowed = |client: &Client| client.denied == 0 && client.denied_before > 0;
+        let clients: &Clients = &self.all.clients;
+        let newly = clients.iter().filter(|(_, client)| is_newly_denied(client)).collect();
+        let newly = most_denied(newly, self.options.listed_clients, |client| client.denied);
+        let allowed = clients.iter().filter(|(_, client)| is_newly_allowed(client)).collect();
+        let allowed = most_denied(allowed, self.options.listed_clients, |client| client.denied_before);
+        Compared {
+            denied_before: verdicts.denied_before,
+            newly_denied: verdicts.newly_denied,
+            newly_allowed: verdicts.newly_allowed,
+            same: verdicts.same,
+            incomparable: verdicts.incomparable,
+            newly_denied_clients: clients.count(is_newly_denied) * one_client_in,
+            newly_allowed_clients: clients.count(is_newly_allowed) * one_client_in,
+            most_newly_denied: self.listed(newly, &self.all.examples, Role::is_enforced),
+            most_newly_allowed: self.listed(allowed, &self.all.before_examples, Role::is_enforced),
+        }
+    }
+
+    fn week(&self) -> Vec<Vec<TimeShare>> {
+        let week = self.all.load.calendar.week.iter();
+        week.map(|day| day.iter().map(|share| share.reported()).collect()).collect()
+    }
+
+    fn days(&self) -> Vec<DayReport> {
+        let days = self.all.load.calendar.days().map(|(day, share)| DayReport {
+            day: day.to_string(),
+            requests: share.requests,
+            denied: share.denied,
+        });
+        days.collect()
+    }
+
+    /// Names the policies that count no request: their conditions may be wrong.
+    fn without_requests(&self, policies: &Policies) -> Option<String> {
+        let mut requests = BTreeMap::new();
+        for track in self.tracks.iter().filter(|track| !track.quotas.is_empty()) {
+            *requests.entry(track.policy).or_insert(0) += track.requests;
+        }
+        let without = requests.into_iter().filter(|(_, requests)| *requests == 0);
+        let names = without.filter_map(|(policy, _)| Some(code(policies.as_slice().get(policy)?.name())));
+        let names: Vec<String> = names.collect();
+        let (listed, others) = names.split_at(names.len().min(LISTED));
+        let others = match others.len() {
+            0 => String::new(),
+            others => format!(" and {}", counted(others as u64, "other")),
+        };
+        let listed = listed.join(", ");
+        let what = match names.len() {
+            0 => return None,
+            1 => format!(
+                "The policy {listed} counts no request. Check its conditions, and whether its key is in the log."
+            ),
+            _ => format!(
+                "These policies count no request: {listed}{others}. Check their conditions, and whether their keys are in \
+                 the log."
+            ),
+        };
+        let undecided = if self.all.verdicts.undecided > 0 {
+            " Requests that cannot be decided are not counted."
+        } else {
+            ""
+        };
+        Some(what + undecided)
+    }
+
+    fn notes(&self, policies: &Policies) -> Vec<String> {
+        let waits = "A denied client would have waited, retried or left; here it continues as in the log.";
+        let mut notes: Vec<String> =
+            Some(waits).filter(|_| !policies.as_slice().is_empty()).map(str::to_owned).into_iter().collect();
+        notes.push("Caches in front of the server hide requests.".to_owned());
+        notes.push("One address may be an office or a mobile network with many people behind it.".to_owned());
+        if self.all.refused_in_log > 0 {
+            let were = if self.all.refused_in_log == 1 { "was" } else { "were" };
+            notes.push(format!(
+                "{} ({}) {were} answered 429 or 503 when the log was written: it shows traffic under limits that were there \
+                 already.",
+                counted(self.all.refused_in_log, "request"),
+                percent(self.all.refused_in_log, self.all.verdicts.requests)
+            ));
+        }
+        if self.all.late > 0 {
+            notes.push(format!(
+                "{} requests were logged after later ones, and were replayed at the time of those.",
+                self.all.late
+            ));
+        }
+        let one_in = self.subjects.iter().map(Subjects::one_in).max().unwrap_or(1);
+        if one_in > 1 {
+            let why = if self.is_short_of_class_bytes {
+                "Fewer clients are followed than --max-clients allows: there are too many policies and classes to \
+                 follow more."
+            } else {
+                "There are more clients than --max-clients."
+            };
+            notes.push(format!(
+                "{why} Figures about clients and windows, and the denials of other limits computed from them, are \
+                 estimates from one client in {one_in}; denied requests are counted exactly."
+            ));
+        }
+        if self.all.verdicts.requests > 0 {
+            notes.extend(self.without_requests(policies));
+            let classes = self.all.classes.reports(&self.options.classes, 1).into_iter();
+            for class in classes.filter(|class| class.requests == 0 && class.class != "others") {
+                notes.push(format!("No request is in the class {}.", code(&class.class)));
+            }
+        }
+        let examples = [&self.all.examples, &self.all.before_examples, &self.all.tried_examples];
+        if examples.into_iter().any(Examples::is_short) {
+            notes.push(
+                "So many clients are denied that programs and paths are not kept of all of them: those in the lists may be of \
+                 a later request than the first that is denied, or missing."
+                    .to_owned(),
+            );
+        }
+        let quotas = self.tracks.iter().flat_map(|track| &track.quotas);
+        let unmeasured = quotas.filter(|quota| quota.burst.is_lost()).count();
+        if unmeasured > 0 {
+            notes.push(format!(
+                "The most admitted in any interval was not measured for {}: there were more admissions in a window's length \
+                 than are remembered.",
+                counted(unmeasured as u64, "quota")
+            ));
+        }
+        notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));
+        notes
+    }
+}
+
+impl calendar::Share {
+    const fn reported(&self) -> TimeShare {
+        TimeShare { requests: self.requests, denied: self.denied }
+    }
+}
