@@ -45,7 +45,7 @@ struct Artifact {
     executable: Option<PathBuf>,
     manifest_path: PathBuf,
     profile: Profile,
-    target: Target,
+    target: CargoTarget,
 }
 
 #[derive(Debug, Deserialize)]
@@ -54,7 +54,7 @@ struct Profile {
 }
 
 #[derive(Debug, Deserialize)]
-struct Target {
+struct CargoTarget {
     name: String,
 }
 

@@ -17,10 +17,10 @@ const COMPLETIONS: &str = "usr/share/bash-completion/completions/tollgate";
 const PAGE: &str = "usr/share/man/man1/tollgate-serve.1.gz";
 
 /// What the package installs, in a folder of its own.
-pub(crate) struct Unpacked(PathBuf);
+pub(crate) struct UnpackedPackage(PathBuf);
 
 /// Packs what [`dist`](crate::dist) has built, and unpacks the package.
-pub(crate) fn unpack() -> Result<Unpacked> {
+pub(crate) fn unpack() -> Result<UnpackedPackage> {
     let folder = target_directory()?.join("debian");
     let _ = fs::remove_dir_all(&folder);
     fs::create_dir_all(&folder)?;
@@ -29,7 +29,7 @@ pub(crate) fn unpack() -> Result<Unpacked> {
         .arguments(["--no-build", "--no-strip", "--package", "tollgate-server", "--output"])
         .argument(&package)
         .run()?;
-    let unpacked = Unpacked(folder.join("root"));
+    let unpacked = UnpackedPackage(folder.join("root"));
     command("dpkg-deb --extract").argument(&package).argument(&unpacked.0).run()?;
     unpacked.expect_files()?;
     Ok(unpacked)
@@ -49,7 +49,7 @@ fn cargo_deb() -> Result<PathBuf> {
     Ok(installed)
 }
 
-impl Unpacked {
+impl UnpackedPackage {
     fn expect_files(&self) -> Result<()> {
         let missing =
             [UNIT, SETTINGS, COMPLETIONS, PAGE].into_iter().find(|file| !self.0.join(file).exists());

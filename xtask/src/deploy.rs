@@ -6,11 +6,11 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{command, program, target_directory};
-use crate::system::Package;
+use crate::system::SystemPackage;
 use crate::tools;
 
-const SYSTEMD: Package = Package { name: "systemd", probe: "command -v systemd-analyze" };
-const GO: Package = Package { name: "golang-go", probe: "command -v go" };
+const SYSTEMD: SystemPackage = SystemPackage { name: "systemd", probe: "command -v systemd-analyze" };
+const GO: SystemPackage = SystemPackage { name: "golang-go", probe: "command -v go" };
 
 /// Versions that the proof is known to work with.
 const HELM: &str = "helm.sh/helm/v3/cmd/helm@v3.19.0";

@@ -14,7 +14,7 @@ use crate::stopwatch::{Stopwatch, processor_time_of_children};
 
 /// How a group ended.
 #[derive(Debug)]
-pub(crate) enum Ending {
+pub(crate) enum GroupEnding {
     /// Its first process ended by itself, with this status.
     Exit(ExitStatus),
     /// It was killed at its time limit.
@@ -26,7 +26,7 @@ pub(crate) enum Ending {
 /// What became of a group.
 #[derive(Debug)]
 pub(crate) struct GroupEnd {
-    pub(crate) ending: Ending,
+    pub(crate) ending: GroupEnding,
     /// That of its first process and of all that were waited for below it.
     pub(crate) processor_time: Duration,
 }
@@ -60,13 +60,13 @@ pub(crate) fn run(
         if killed.is_none() && (stop || watch.elapsed() >= limit) {
             kill_process_group(Pid::from_child(&child), Signal::KILL)
                 .with_context(|| format!("cannot kill `{command}`"))?;
-            killed = Some(if stop { Ending::Stopped } else { Ending::RanOver });
+            killed = Some(if stop { GroupEnding::Stopped } else { GroupEnding::RanOver });
         }
         thread::sleep(Duration::from_millis(20));
     };
     // An error means that everything has been printed.
     let _ = printed.recv_timeout(LAST_LINES);
-    Ok(GroupEnd { ending: killed.unwrap_or(Ending::Exit(status)), processor_time })
+    Ok(GroupEnd { ending: killed.unwrap_or(GroupEnding::Exit(status)), processor_time })
 }
 
 /// Returns the status and the processor time of a child that has ended.
@@ -117,7 +117,7 @@ mod tests {
     fn a_group_that_ends_in_time_has_a_status() {
         let exit = command("sh -c").argument("exit 3");
         let ending = run(&exit, "exit", Duration::from_secs(600), || false).unwrap().ending;
-        assert!(matches!(ending, Ending::Exit(status) if status.code() == Some(3)), "{ending:?}");
+        assert!(matches!(ending, GroupEnding::Exit(status) if status.code() == Some(3)), "{ending:?}");
     }
 
     #[test]
@@ -128,7 +128,7 @@ mod tests {
         let grandchild = [1, 10, 60].into_iter().find_map(|limit| {
             let sleeps = command("sh -c").argument(&script);
             let ending = run(&sleeps, "sleeps", Duration::from_secs(limit), || false).unwrap().ending;
-            assert!(matches!(ending, Ending::RanOver), "{ending:?}");
+            assert!(matches!(ending, GroupEnding::RanOver), "{ending:?}");
             fs::read_to_string(&file).ok()
         });
         let grandchild = grandchild.expect("it started another");

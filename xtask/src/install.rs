@@ -57,11 +57,11 @@ pub(crate) fn prove() -> Result<()> {
     let memory = median_start(&binary, &[])?;
     let url = format!("redis://{}", store.plain);
     let redis = median_start(&binary, &["--store", &url, "--on-store-failure", "closed"])?;
-    let (anonymous, of_files) = memory_at_rest(&binary)?;
+    let (anonymous, file_kib) = memory_at_rest(&binary)?;
     ensure!(anonymous <= MAX_ANONYMOUS_KIB, "at rest the service has {anonymous} KiB of anonymous memory");
     println!(
         "RESULT prove/install image_bytes={image} start_ms={:.1} start_redis_ms={:.1} anonymous_kib={anonymous} \
-         file_kib={of_files}",
+         file_kib={file_kib}",
         memory.as_secs_f64() * 1e3,
         redis.as_secs_f64() * 1e3
     );
@@ -89,7 +89,7 @@ fn install_from_source() -> Result<()> {
 fn start_from_package() -> Result<()> {
     let package = debian::unpack()?;
     let (checks, admin) = (free_address()?, free_address()?);
-    let service = Running { process: package.serve(checks, admin)?.spawn_quiet()?, checks };
+    let service = InstalledService { process: package.serve(checks, admin)?.spawn_quiet()?, checks };
     let answer = service.check()?;
     ensure!(answer["limit"] == 100, "{answer}");
     println!("the package for Debian: its service answers by its settings");
@@ -105,7 +105,7 @@ struct Root {
 }
 
 /// A service that is killed when it is dropped.
-struct Running {
+struct InstalledService {
     process: Child,
     checks: SocketAddr,
 }
@@ -152,8 +152,8 @@ impl Root {
             .arguments(arguments)
     }
 
-    fn serve(&self, arguments: &[&str]) -> Result<Running> {
-        let running = Running::start(|own| self.tollgate(&[&["serve"], arguments, own].concat()))?;
+    fn serve(&self, arguments: &[&str]) -> Result<InstalledService> {
+        let running = InstalledService::start(|own| self.tollgate(&[&["serve"], arguments, own].concat()))?;
         // Like the image's HEALTHCHECK, as soon as the service listens.
         running.ask("/healthz")?;
         self.tollgate(&["check", "--health", "--server", &running.checks.to_string()]).run()?;
@@ -191,7 +191,7 @@ fn expect_version(root: &Root) -> Result<()> {
     Ok(())
 }
 
-impl Running {
+impl InstalledService {
     /// Starts the service with this command, which gets free addresses, and waits until it listens.
     fn start(line: impl FnOnce(&[&str]) -> CommandLine) -> Result<Self> {
         let (checks, admin) = (free_address()?, free_address()?);
@@ -222,7 +222,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for InstalledService {
     fn drop(&mut self) {
         // It may have ended by itself; there is nobody to report an error to.
         let _ = self.process.kill();
@@ -305,7 +305,7 @@ fn median_start(binary: &Path, more: &[&str]) -> Result<Duration> {
     let mut times = Vec::new();
     for _ in 0..STARTS {
         let watch = Stopwatch::start();
-        let service = Running::start(|own| {
+        let service = InstalledService::start(|own| {
             program(binary).arguments(["serve", "--limit", "1000/1d"]).arguments(more).arguments(own)
         })?;
         service.check()?;
@@ -317,8 +317,9 @@ fn median_start(binary: &Path, more: &[&str]) -> Result<Duration> {
 
 /// Measures anonymous memory, and that of mapped files, in KiB. The first is small because of `CFLAGS` in `.cargo/config.toml`.
 fn memory_at_rest(binary: &Path) -> Result<(u64, u64)> {
-    let service =
-        Running::start(|own| program(binary).arguments(["serve", "--limit", "1000/1d"]).arguments(own))?;
+    let service = InstalledService::start(|own| {
+        program(binary).arguments(["serve", "--limit", "1000/1d"]).arguments(own)
+    })?;
     service.check()?;
     let status = fs::read_to_string(format!("/proc/{}/status", service.process.id()))?;
     let line = |name: &str| {

@@ -16,6 +16,7 @@ mod install;
 mod lints;
 mod node;
 mod planted;
+mod proof_tests;
 mod prove;
 mod prove_all;
 mod proxies;
@@ -38,7 +39,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::steps::Checked;
+use crate::steps::CheckOutcome;
 
 /// Tests, benches and proofs of Tollgate.
 #[derive(Debug, Parser)]
@@ -103,8 +104,8 @@ enum Task {
 
 fn main() -> ExitCode {
     match run(Args::parse().task) {
-        Ok(Checked::Passed) => ExitCode::SUCCESS,
-        Ok(Checked::No) => ExitCode::from(steps::NOT_CHECKED),
+        Ok(CheckOutcome::Passed) => ExitCode::SUCCESS,
+        Ok(CheckOutcome::No) => ExitCode::from(steps::NOT_CHECKED),
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE
@@ -112,7 +113,7 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(task: Task) -> Result<Checked> {
+fn run(task: Task) -> Result<CheckOutcome> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     std::env::set_current_dir(&root).with_context(|| format!("cannot go to {}", root.display()))?;
     match task {
@@ -129,5 +130,5 @@ fn run(task: Task) -> Result<Checked> {
         Task::Prove { proof: Some(proof), .. } => proof.run()?,
         Task::Prove { brief, .. } => prove_all::run(brief)?,
     }
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::command::{command, target_directory};
-use crate::steps::Checked;
+use crate::steps::CheckOutcome;
 use crate::system;
 
 /// Scripts with the manifest and the lock file of their packages.
@@ -28,10 +28,10 @@ const PAGE: Tool =
 const BOUNDARY_PICTURE: &str = "../../../../docs/pictures/look_at_burst.mjs";
 
 /// Installs the packages under the target directory, and node if it is missing.
-pub(crate) fn install() -> Result<Checked> {
+pub(crate) fn install() -> Result<CheckOutcome> {
     system::NODE.require()?;
     [HEADERS, PAGE].iter().try_for_each(Tool::install)?;
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 /// Returns the path of the script that reads headers.
@@ -45,12 +45,12 @@ pub(crate) fn page_viewer() -> Result<PathBuf> {
 }
 
 /// Lets the browser open the interactive picture of `docs/choosing.md`.
-pub(crate) fn boundary_picture() -> Result<Checked> {
+pub(crate) fn boundary_picture() -> Result<CheckOutcome> {
     let script = PAGE.directory()?.join(file_name(BOUNDARY_PICTURE)?);
     let page = std::env::current_dir()?.join("docs/choosing.md");
     let wrong = command("node").argument(&script).argument(&page).read()?;
     ensure!(wrong.trim() == "[]", "the picture of the boundary burst: {wrong}");
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 fn file_name(path: &str) -> Result<&OsStr> {
@@ -70,7 +70,7 @@ impl Tool {
         command("npm ci --ignore-scripts --no-audit --no-fund --prefer-offline").directory(directory).run()
     }
 
-    /// Where the first script lies beside its packages.
+    /// Returns the path of the first script, in the folder of its packages.
     fn installed(&self) -> Result<PathBuf> {
         Ok(self.directory()?.join(self.scripts[0]))
     }

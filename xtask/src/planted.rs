@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::{CommandLine, target_directory};
-use crate::prove;
+use crate::proof_tests;
 
 /// A proof that can be shown to find bugs.
 #[derive(Clone, Copy)]
@@ -29,35 +29,35 @@ pub(crate) const SIM: Hunt = Hunt {
     proof: "sim",
     folder: "crates/tollgate/src/memory/tests/sim/planted",
     package: "tollgate",
-    tests: || Ok(prove::shuttle_tests()),
+    tests: || Ok(proof_tests::shuttle_tests()),
 };
 
 pub(crate) const POLICIES: Hunt = Hunt {
     proof: "policies",
     folder: "crates/tollgate-policy/tests/reading/planted",
     package: "tollgate-policy",
-    tests: || Ok(prove::reading_tests()),
+    tests: || Ok(proof_tests::reading_tests()),
 };
 
 pub(crate) const ENVOY: Hunt = Hunt {
     proof: "envoy",
     folder: "crates/tollgate-envoy/tests/reading/planted",
     package: "tollgate-envoy",
-    tests: || Ok(prove::envoy_tests()),
+    tests: || Ok(proof_tests::envoy_tests()),
 };
 
 pub(crate) const REDIS: Hunt = Hunt {
     proof: "redis",
     folder: "crates/tollgate-redis/tests/faults/planted",
     package: "tollgate-redis",
-    tests: || Ok(prove::planted_fault_tests()),
+    tests: || Ok(proof_tests::planted_fault_tests()),
 };
 
 pub(crate) const SIMULATE: Hunt = Hunt {
     proof: "simulate",
     folder: "crates/tollgate-server/tests/truth/planted",
     package: "tollgate-logs",
-    tests: prove::truth_tests,
+    tests: proof_tests::truth_tests,
 };
 
 /// What the workspace is built from.
@@ -68,11 +68,11 @@ struct Bug {
     name: String,
     says: String,
     found_by: Option<String>,
-    changes: Vec<Change>,
+    changes: Vec<PlantedChange>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Change {
+struct PlantedChange {
     file: String,
     find: String,
     put: String,
@@ -160,7 +160,11 @@ impl Bug {
             let (file, both) = change.split_once("\n<<<<<<<\n").context("a change has no `<<<<<<<`")?;
             let (find, put) = both.split_once("\n=======\n").context("a change has no `=======`")?;
             let put = put.strip_suffix('\n').unwrap_or(put);
-            changes.push(Change { file: file.trim().to_owned(), find: find.to_owned(), put: put.to_owned() });
+            changes.push(PlantedChange {
+                file: file.trim().to_owned(),
+                find: find.to_owned(),
+                put: put.to_owned(),
+            });
         }
         ensure!(!changes.is_empty(), "it changes nothing");
         Ok(Self { name, says: says.to_owned(), found_by, changes })
@@ -169,7 +173,7 @@ impl Bug {
     /// Changes the copy. Returns the files as they were.
     fn plant(&self, copy: &Path) -> Result<Vec<(PathBuf, String)>> {
         let mut originals: Vec<(PathBuf, String)> = Vec::new();
-        for Change { file, find, put } in &self.changes {
+        for PlantedChange { file, find, put } in &self.changes {
             let path = copy.join(file);
             let text =
                 fs::read_to_string(&path).with_context(|| format!("{}: cannot read {file}", self.name))?;
@@ -221,7 +225,7 @@ mod tests {
     #[test]
     fn a_bug_is_a_sentence_and_its_changes() {
         let text = "It is wrong.\nFound by hang\n\na.rs\n<<<<<<<\none\n=======\ntwo\n>>>>>>>\n\nb.rs\n<<<<<<<\n gone\n=======\n>>>>>>>\n";
-        let change = |file: &str, find: &str, put: &str| Change {
+        let change = |file: &str, find: &str, put: &str| PlantedChange {
             file: file.to_owned(),
             find: find.to_owned(),
             put: put.to_owned(),
@@ -266,7 +270,7 @@ mod tests {
                 let file = entry.unwrap().path();
                 let bug =
                     Bug::parse(file.display().to_string(), &fs::read_to_string(&file).unwrap()).unwrap();
-                for Change { file, find, .. } in &bug.changes {
+                for PlantedChange { file, find, .. } in &bug.changes {
                     let text = fs::read_to_string(root.join(file)).unwrap();
                     assert_eq!(text.matches(find.as_str()).count(), 1, "{}: {find}", bug.name);
                 }

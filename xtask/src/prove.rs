@@ -9,10 +9,13 @@ use crate::command::{CommandLine, command, program, target_directory};
 use crate::deploy;
 use crate::install;
 use crate::planted;
+use crate::proof_tests::{
+    envoy_tests, fault_tests, library_tests, models, policy_tests, reading_tests, shuttle_tests, truth_tests,
+};
 use crate::proxies;
 use crate::publish;
 use crate::servers;
-use crate::service::Service;
+use crate::service::BuiltService;
 use crate::tools;
 use crate::unpacked::PROMTOOL;
 use crate::upgrade;
@@ -21,10 +24,10 @@ use crate::upgrade;
 pub(crate) enum Proof {
     /// Check the alert rules in examples/alerts, and what they do minute by minute
     Alerts,
-    /// Ask a service that has just started beside a fresh store 200 times at once, under a limit of 50: on this machine, then
-    /// beside busy threads
+    /// Send 200 checks at once to a service that has just started with an empty store, under a limit of 50: on an idle
+    /// machine, then next to busy threads
     Burst {
-        /// Services in each of the two
+        /// Services started in each of the two cases
         #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
         trials: u32,
     },
@@ -34,136 +37,136 @@ pub(crate) enum Proof {
         #[arg(long)]
         write: bool,
     },
-    /// Decide on random requests by random files of envoyproxy/ratelimit, and hold each decision against a naive reading
+    /// Decide random requests by random files of envoyproxy/ratelimit, and compare each decision with a naive reading
     Envoy {
         /// Files, with 12 requests each
         #[arg(long, default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1..))]
         files: u64,
-        /// Of the first file, as a violation names it; the others have those that follow
+        /// Seed of the first file, as a violation names it; the following files have the following seeds
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Show instead that bugs which are planted in a copy of the sources are found
+        /// Plant known bugs in a copy of the sources, and show that each is found
         #[arg(long)]
         planted: bool,
     },
-    /// Start Envoy, nginx, Caddy, Traefik and HAProxy before a tiny server, and have them ask the service
+    /// Start Envoy, nginx, Caddy, Traefik and HAProxy in front of a small server, and let them check with the service
     Gateway,
-    /// Record what clients of shared stores do and are told, on one server, Sentinels and a Cluster, in peace and in trouble,
-    /// and look for an order that explains it
+    /// Record calls and answers of clients of one server, of Sentinels and of a Cluster, with and without faults, and search
+    /// for an order of the calls that explains every answer
     Histories {
-        /// How many, of all kinds together
+        /// Number of histories of all kinds together
         #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
         histories: u64,
-        /// Of the first round, as a violation names it; the others have those that follow. Random by default
+        /// Seed of the first round, as a violation names it; the following rounds have the following seeds. Random by default
         #[arg(long)]
         seed: Option<u64>,
-        /// Only this kind
+        /// Record only histories of this kind
         #[arg(long)]
         kind: Option<String>,
     },
-    /// Try to break what /openapi.json promises, with generated requests on both listeners; then send malformed inputs, and
-    /// measure what slow clients cost others
+    /// Test /openapi.json with generated requests on both listeners; then send malformed inputs, and measure how much slow
+    /// clients delay others
     Http {
         /// Generated requests for each operation and phase
         #[arg(long, default_value_t = 500)]
         examples: u32,
-        /// Only malformed inputs over HTTP/1.1 and HTTP/2, so many: each is answered below 500 or its connection ends
+        /// Send only this many malformed inputs over HTTP/1.1 and HTTP/2: the status is below 500, or the connection ends
         #[arg(long, num_args = 0..=1, default_missing_value = MALFORMED_INPUTS)]
         inputs: Option<u64>,
-        /// Only slow clients, so many: others' p99 is at most twice what it is without them
+        /// Connect only this many slow clients: they must not double the p99 of other clients
         #[arg(long, num_args = 0..=1, default_missing_value = SLOW_CLIENTS, conflicts_with = "inputs")]
         #[arg(value_parser = clap::value_parser!(u32).range(100..))]
         slow: Option<u32>,
-        /// Of the first connection with malformed inputs, as a violation names it
+        /// Seed of the first connection with malformed inputs, as a violation names it
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
     /// Build the static binary and run it in an empty root, as the image does; measure its size, start and memory
     Install,
-    /// Run the models of the memory store with more threads, and in more of their orders, than the tests do; then
-    /// crowds of threads in thousands of orders chosen by shuttle
+    /// Run the models of the memory store with more threads and in more orders than the tests do; then run crowds of
+    /// threads in thousands of orders that shuttle chooses
     Memory {
-        /// Longest search of one model, beyond which its result says `complete=no`
+        /// Longest search of one model; after it, the result says `complete=no`
         #[arg(long)]
         seconds: Option<u32>,
         /// Orders of each crowd
         #[arg(long, default_value_t = 10_000)]
         crowds: u32,
     },
-    /// Run the memory store's tests in miri, with the weaker memory of other machines
+    /// Run the memory store's tests in miri, which simulates processors with a weaker memory model
     Miri,
-    /// Change real files of policies, headers, paths, tokens and keys at random: nothing panics, nobody is counted as
-    /// somebody else, and no token is valid that nobody has signed
+    /// Mutate real policy files, headers, paths, tokens and keys: no input panics, changes a client's identity, or makes an
+    /// unsigned token valid
     Mutations {
-        /// Files, and as many of the others together
+        /// Number of files, and of all other inputs together
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
         inputs: u32,
-        /// Of the first input that is no file, as a violation names it
+        /// Seed of the first input other than a file, as a violation names it
         #[arg(long, default_value_t = 1)]
         seed: u64,
     },
-    /// Read texts that a fuzzer makes, led by what they reach: as files of policies, then as logs
+    /// Fuzz the parsers of policy files and of logs, guided by coverage
     Parser {
-        /// How long, each
+        /// Seconds for each parser
         #[arg(long, default_value_t = 300)]
         seconds: u32,
     },
-    /// Decide on random requests by random files of policies, and hold each decision against a naive reading of the file
+    /// Decide random requests by random policy files, and compare each decision with a naive reading of the file
     Policies {
         /// Files, with 12 requests each
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         files: u64,
-        /// Of the first file, as a violation names it; the others have those that follow
+        /// Seed of the first file, as a violation names it; the following files have the following seeds
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Show instead that bugs which are planted in a copy of the sources are found
+        /// Plant known bugs in a copy of the sources, and show that each is found
         #[arg(long)]
         planted: bool,
     },
-    /// Package each crate and build it from its package; no dependency may need a newer Rust than we promise
+    /// Package each crate and build it from its package; no dependency may need a newer Rust than the manifest promises
     Publish,
-    /// Charge the library and the service on the real clock around the ends of windows, and count what they admit
+    /// Charge the library and the service on the real clock around the ends of windows, and count the admitted units
     Realtime {
-        /// How long, in all
+        /// Minutes in all
         #[arg(long, default_value_t = 30)]
         minutes: u64,
     },
-    /// Bring every trouble about that there is with servers of Redis and Valkey, and print one RESULT line for each
+    /// Inject every known fault into real Redis and Valkey servers, and print one RESULT line for each
     Redis {
         /// Rounds of each fault
         #[arg(long, default_value_t = 10)]
         rounds: u64,
-        /// Of the first round, as a violation names it; the others have those that follow. Random by default
+        /// Seed of the first round, as a violation names it; the following rounds have the following seeds. Random by default
         #[arg(long)]
         seed: Option<u64>,
-        /// Only this fault
+        /// Inject only this fault
         #[arg(long)]
         fault: Option<String>,
-        /// Show instead that bugs which are planted in a copy of the sources are found
+        /// Plant known bugs in a copy of the sources, and show that each is found
         #[arg(long)]
         planted: bool,
     },
-    /// Replace the policies of the service again and again while it answers, look for a decision that mixes two
-    /// versions, and measure a hundred thousand policies
+    /// Replace the policies of the service while it answers, search for a decision that mixes two versions, and measure a
+    /// hundred thousand policies
     Reloads {
-        /// How often
+        /// Number of replacements
         #[arg(long, default_value_t = 10_000)]
         reloads: u32,
     },
-    /// Run the memory store in simulated worlds with a clock that moves at any moment, and judge every answer by a ledger
+    /// Run the memory store in simulated worlds whose clock may move at any moment, and compare every answer with a ledger
     Sim {
-        /// Worlds in which whole calls follow each other; a tenth as many have threads that interrupt each other
+        /// Worlds in which calls run one after another; in a tenth as many, threads interrupt each other
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
         schedules: u64,
-        /// Of the first world, as a violation names it; the others have those that follow
+        /// Seed of the first world, as a violation names it; the following worlds have the following seeds
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Show instead that bugs which are planted in a copy of the sources are found
+        /// Plant known bugs in a copy of the sources, and show that each is found
         #[arg(long)]
         planted: bool,
     },
-    /// Replay random requests through random policies beside a naive replay, hold suggested limits against logs whose truth is
-    /// known, and replay the logs of real web servers in front of the service
+    /// Compare replays of random requests with a naive replay, compare suggested limits with the known truth of generated
+    /// logs, and replay the logs of real web servers in front of the service
     Simulate {
         /// Random cases of each property of the replay
         #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -171,14 +174,14 @@ pub(crate) enum Proof {
         /// Logs for which a limit is suggested
         #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u32).range(1..))]
         logs: u32,
-        /// Of the first log; the others have those that follow
+        /// Seed of the first log; the following logs have the following seeds
         #[arg(long, default_value_t = 1)]
         seed: u64,
-        /// Show instead that bugs which are planted in a copy of the sources are found in the logs of web servers
+        /// Plant known bugs in a copy of the sources, and show that each is found in the logs of web servers
         #[arg(long)]
         planted: bool,
     },
-    /// Exchange two versions of the service for each other behind nginx, on one store, while clients charge
+    /// Replace one version of the service by another behind nginx, on one store, while clients charge
     Upgrade {
         /// The commit of the older version
         #[arg(long, value_name = "COMMIT", default_value = upgrade::OLDEST)]
@@ -186,10 +189,10 @@ pub(crate) enum Proof {
     },
 }
 
-/// Malformed inputs that are sent unless it is said otherwise.
+/// The number of malformed inputs by default.
 const MALFORMED_INPUTS: &str = "1000000";
 
-/// Slow clients, unless it is said otherwise.
+/// The number of slow clients by default.
 const SLOW_CLIENTS: &str = "10000";
 
 /// The version that the proof is known to work with.
@@ -201,7 +204,7 @@ pub(crate) fn names() -> Vec<String> {
     proofs.get_subcommands().map(|proof| proof.get_name().to_owned()).collect()
 }
 
-/// The arguments by which the proof of this name takes a few minutes; none where it takes no longer by itself.
+/// Returns the arguments that shorten the proof of this name to a few minutes; none if it takes no longer anyway.
 pub(crate) fn brief(name: &str) -> &'static [&'static str] {
     match name {
         "burst" => &["--trials", "100"],
@@ -273,14 +276,6 @@ fn alerts() -> Result<()> {
     Ok(())
 }
 
-/// The models of the memory store's slots, in the orders that a test run has time for.
-pub(crate) fn models() -> CommandLine {
-    // Not `cfg(loom)`: tokio, by which the testkit runs stores, cannot be built with that.
-    command("cargo test --locked --profile models --package tollgate --lib")
-        .environment("RUSTFLAGS", "--cfg tollgate_loom")
-        .argument("models")
-}
-
 fn memory(seconds: Option<u32>, crowds: u32) -> Result<()> {
     let mut all = models().environment("TOLLGATE_ORDERS", usize::MAX.to_string());
     if let Some(seconds) = seconds {
@@ -289,7 +284,7 @@ fn memory(seconds: Option<u32>, crowds: u32) -> Result<()> {
     all.arguments(["--", "--nocapture"]).run()?;
     models()
         .environment("LOOM_MAX_PREEMPTIONS", "3")
-        // Some models would take hours; their results say whether they came to their end.
+        // Some models would take hours; their results say whether they were complete.
         .environment("LOOM_MAX_DURATION", seconds.unwrap_or(20).to_string())
         .arguments(["--", "--nocapture"])
         .run()?;
@@ -308,9 +303,9 @@ fn miri() -> Result<()> {
     );
     command(miri)
         .arguments(["test", "--locked", "--package", "tollgate", "--lib"])
-        // Each seed is another course of threads, and another choice of what their loads see.
+        // Each seed schedules the threads in another order, and lets their loads see other values.
         .environment("MIRIFLAGS", "-Zmiri-many-seeds=0..8")
-        // Not what is sequential, and slow there.
+        // Sequential tests find nothing here, and are slow.
         .arguments(["--", "memory::tests::crowds", "memory::shard", "memory::locked"])
         .run()?;
     println!("RESULT prove/miri seeds=8 violations=0");
@@ -318,8 +313,9 @@ fn miri() -> Result<()> {
 }
 
 fn mutations(inputs: u32, seed: u64) -> Result<()> {
-    let of_requests = command("cargo test --locked --package tollgate-tower --all-features --test mutations");
-    for tests in [policy_tests("robust"), of_requests] {
+    let request_tests =
+        command("cargo test --locked --package tollgate-tower --all-features --test mutations");
+    for tests in [policy_tests("robust"), request_tests] {
         tests
             .environment("TOLLGATE_INPUTS", inputs.to_string())
             .environment("TOLLGATE_SEED", seed.to_string())
@@ -330,7 +326,7 @@ fn mutations(inputs: u32, seed: u64) -> Result<()> {
 }
 
 fn parser(seconds: u32) -> Result<()> {
-    // Where it begins.
+    // The initial inputs.
     let policies =
         ["examples", "crates/tollgate-policy/tests/problems", "crates/tollgate-policy/tests/warnings"];
     fuzz("parser", &policies, 4_096, seconds)?;
@@ -357,29 +353,12 @@ fn fuzz(target: &str, begins: &[&str], most: u32, seconds: u32) -> Result<()> {
         .run()
 }
 
-/// The tests that read files of policies a second time, optimized.
-pub(crate) fn reading_tests() -> CommandLine {
-    policy_tests("reading")
-}
-
-/// These tests of policies, optimized, and so are the regular expressions in files.
-fn policy_tests(name: &str) -> CommandLine {
-    command("cargo test --locked --profile models --package tollgate-policy --test")
-        .argument(name)
-        .arguments(["--config", "profile.models.package.regex-automata.opt-level=3"])
-}
-
 fn policies(files: u64, seed: u64) -> Result<()> {
     reading_tests()
         .environment("TOLLGATE_FILES", files.to_string())
         .environment("TOLLGATE_SEED", seed.to_string())
         .arguments(["--", "--ignored", "--exact", "prove", "--nocapture"])
         .run()
-}
-
-/// The tests that read files of envoyproxy/ratelimit a second time, optimized.
-pub(crate) fn envoy_tests() -> CommandLine {
-    command("cargo test --locked --profile models --package tollgate-envoy --test reading")
 }
 
 fn envoy(files: u64, seed: u64) -> Result<()> {
@@ -392,7 +371,7 @@ fn envoy(files: u64, seed: u64) -> Result<()> {
 
 /// Gives half of the time to the library and half to the service.
 fn realtime(seconds: u64) -> Result<()> {
-    // Both are run even if one fails, so that the figures are those of both.
+    // Both run even if one fails, so the figures include both.
     let proof = command("cargo test --locked --workspace --all-features --no-fail-fast --test realtime")
         .arguments(["--profile", "models", "--", "--ignored", "--nocapture"])
         .environment("TOLLGATE_SECONDS", (seconds / 2).to_string());
@@ -411,21 +390,6 @@ fn realtime(seconds: u64) -> Result<()> {
     outcome?;
     ensure!(parts().count() == 2 && charged > 0, "library and service did not both say what they charged");
     Ok(())
-}
-
-/// The unit tests of the library, optimized and with all anchors.
-fn library_tests() -> CommandLine {
-    command("cargo test --locked --profile models --package tollgate --features calendar --lib")
-}
-
-/// The same, where shuttle chooses at each atomic operation which thread goes on.
-pub(crate) fn shuttle_tests() -> CommandLine {
-    library_tests().environment("RUSTFLAGS", "--cfg tollgate_shuttle")
-}
-
-/// Some of the simulation, on one build: as many worlds as find the planted bugs, but for one that a test of its own finds.
-pub(crate) fn some_simulation() -> CommandLine {
-    shuttle_tests().environment("TOLLGATE_SCHEDULES", "20000").arguments(["worlds", "--", "--nocapture"])
 }
 
 fn sim(schedules: u64, seed: u64) -> Result<()> {
@@ -470,16 +434,6 @@ fn recorded(histories: u64, seed: Option<u64>, kind: Option<String>) -> Result<(
     run_seeded("prove::prove_histories", histories, seed, kind.map(|kind| ("TOLLGATE_KIND", kind)))
 }
 
-/// The tests with shared stores in trouble, optimized.
-fn fault_tests() -> CommandLine {
-    command("cargo test --locked --profile models --package tollgate-redis --test faults")
-}
-
-/// The same, built soon: a bug is built once and searched for seconds.
-pub(crate) fn planted_fault_tests() -> CommandLine {
-    command("cargo test --locked --package tollgate-redis --test faults")
-}
-
 fn run_seeded(
     test: &str,
     mut tests: CommandLine,
@@ -496,7 +450,7 @@ fn run_seeded(
     tests.arguments(["--", "--ignored", "--exact", test, "--nocapture"]).run()
 }
 
-/// Optimized, because what is judged are times.
+/// Optimized, because it judges times.
 fn burst(trials: u32) -> Result<()> {
     servers::require()?;
     command("cargo test --locked --profile models --package tollgate-server --test burst")
@@ -530,22 +484,17 @@ fn simulate(cases: u32, logs: u32, seed: u64) -> Result<()> {
     truth_tests()?.arguments(["--", "--ignored", "--exact", "prove", "--nocapture"]).run()
 }
 
-/// The tests with the logs of web servers.
-pub(crate) fn truth_tests() -> Result<CommandLine> {
-    proxies::with_web_servers(command("cargo test --locked --package tollgate-server --test truth"))
-}
-
 fn http(examples: u32) -> Result<()> {
     let schemathesis = schemathesis()?;
     let configuration = Path::new(env!("CARGO_MANIFEST_DIR")).join("schemathesis.toml");
     // Low, so that denials are among the answers.
-    let mut service = Service::start("5/1m")?;
+    let mut service = BuiltService::start("5/1m")?;
     let description = format!("http://{}/openapi.json", service.admin);
     // As the description tags what each of them answers.
     for (listener, address) in [("checks", service.public), ("admin", service.admin)] {
         eprintln!("\n=== {listener} listener");
         program(&schemathesis)
-            // It leaves files where it runs.
+            // It writes files into the current directory.
             .directory(target_directory()?)
             .argument("--config-file")
             .argument(&configuration)
@@ -567,7 +516,7 @@ fn malformed(inputs: &str, seed: u64) -> Result<()> {
         .run()
 }
 
-/// Optimized, because what is judged are times.
+/// Optimized, because it judges times.
 fn slow(clients: &str) -> Result<()> {
     command("cargo test --locked --profile models --package tollgate-server --test slow")
         .environment("TOLLGATE_SLOW", clients)
@@ -598,7 +547,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_brief_proof_is_told_what_it_knows() {
+    fn every_proof_accepts_its_brief_arguments() {
         for name in names() {
             let command = Proof::augment_subcommands(clap::Command::new("prove"));
             let words = ["prove", &name].into_iter().chain(brief(&name).iter().copied());

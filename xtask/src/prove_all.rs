@@ -11,14 +11,14 @@ use crate::prove;
 use crate::stopwatch::Stopwatch;
 
 /// The end of one proof, and the RESULT lines that it printed.
-struct Run {
+struct ProofRun {
     proof: String,
     passed: bool,
     time: Duration,
     results: Vec<String>,
 }
 
-struct Table(Vec<Run>);
+struct ProofTable(Vec<ProofRun>);
 
 /// Runs all proofs, even after one has failed, and fails if any did. If `is_brief`, long searches take only minutes.
 pub(crate) fn run(is_brief: bool) -> Result<()> {
@@ -27,16 +27,16 @@ pub(crate) fn run(is_brief: bool) -> Result<()> {
     for (index, proof) in proofs.into_iter().enumerate() {
         eprintln!("\n=== proof {} of {count}, {proof}", index + 1);
         let arguments = if is_brief { prove::brief(&proof) } else { &[] };
-        runs.push(Run::of(proof, arguments)?);
+        runs.push(ProofRun::of(proof, arguments)?);
     }
-    let table = Table(runs);
+    let table = ProofTable(runs);
     println!("\n{table}");
     let failed: Vec<_> = table.0.iter().filter(|run| !run.passed).map(|run| run.proof.as_str()).collect();
     ensure!(failed.is_empty(), "failed: {}", failed.join(", "));
     Ok(())
 }
 
-impl Run {
+impl ProofRun {
     fn of(proof: String, arguments: &[&str]) -> Result<Self> {
         let watch = Stopwatch::start();
         let this = std::env::current_exe().context("cannot find xtask's own program")?;
@@ -55,7 +55,7 @@ impl Run {
 }
 
 /// Prints a line for each proof, and below it one for each of its results, with their names in one column.
-impl fmt::Display for Table {
+impl fmt::Display for ProofTable {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let results = || self.0.iter().flat_map(|run| &run.results);
         let split = |line: &str| match line.split_once(' ') {
@@ -81,13 +81,13 @@ mod tests {
 
     #[test]
     fn the_table_has_every_proof_with_its_results_in_columns() {
-        let run = |proof: &str, passed, results: &[&str]| Run {
+        let run = |proof: &str, passed, results: &[&str]| ProofRun {
             proof: proof.to_owned(),
             passed,
             time: Duration::from_millis(1_250),
             results: results.iter().map(|&line| line.to_owned()).collect(),
         };
-        let table = Table(vec![
+        let table = ProofTable(vec![
             run("alerts", true, &["prove/alerts violations=0"]),
             run("redis", false, &["prove/redis/cut rounds=1 violations=2", "prove/redis/clock rounds=1"]),
             run("miri", false, &[]),

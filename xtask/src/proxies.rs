@@ -3,13 +3,13 @@
 use anyhow::Result;
 
 use crate::command::CommandLine;
-use crate::steps::Checked;
+use crate::steps::CheckOutcome;
 use crate::tools;
 use crate::unpacked::{APACHE, CADDY, FAKETIME, HAPROXY, NGINX};
 
 /// Makes sure that all of them are there.
-pub(crate) fn install() -> Result<Checked> {
-    environment().map(|_| Checked::Passed)
+pub(crate) fn install() -> Result<CheckOutcome> {
+    environment().map(|_| CheckOutcome::Passed)
 }
 
 /// Returns these tests, told where the proxies are.

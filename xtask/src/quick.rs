@@ -19,11 +19,11 @@ const EVERYTHING: [&str; 4] = ["Cargo.toml", "Cargo.lock", "clippy.toml", ".carg
 /// The crates of the workspace.
 #[derive(Debug, Deserialize)]
 struct Workspace {
-    packages: Vec<Package>,
+    packages: Vec<WorkspacePackage>,
 }
 
 #[derive(Debug, Deserialize)]
-struct Package {
+struct WorkspacePackage {
     name: String,
     manifest_path: PathBuf,
     dependencies: Vec<Dependency>,
@@ -96,7 +96,7 @@ impl Workspace {
     /// Returns the crates that have these files in their folders, or all crates.
     fn touched(&self, changed: &[String], root: &Path) -> BTreeSet<&str> {
         let everything = changed.iter().any(|file| EVERYTHING.contains(&file.as_str()));
-        let has_changed = |package: &&Package| {
+        let has_changed = |package: &&WorkspacePackage| {
             let folder = package.manifest_path.parent();
             everything
                 || changed.iter().any(|file| folder.is_some_and(|folder| root.join(file).starts_with(folder)))
@@ -109,7 +109,7 @@ impl Workspace {
         let mut names = touched.clone();
         loop {
             let before = names.len();
-            let depends = |package: &&Package| {
+            let depends = |package: &&WorkspacePackage| {
                 package.dependencies.iter().any(|d| d.path.is_some() && names.contains(d.name.as_str()))
             };
             let dependents: Vec<_> =

@@ -9,31 +9,33 @@ use std::fs;
 use anyhow::{Context, Result, bail};
 
 use crate::command::command;
-use crate::steps::Checked;
-use crate::system::{self, Package};
+use crate::steps::CheckOutcome;
+use crate::system::{self, SystemPackage};
 
-const REDIS: Package =
-    Package { name: "redis-server", probe: r#"command -v "${TOLLGATE_REDIS_SERVER:-redis-server}""# };
-const VALKEY: Package =
-    Package { name: "valkey-server", probe: r#"command -v "${TOLLGATE_VALKEY_SERVER:-valkey-server}""# };
+const REDIS: SystemPackage =
+    SystemPackage { name: "redis-server", probe: r#"command -v "${TOLLGATE_REDIS_SERVER:-redis-server}""# };
+const VALKEY: SystemPackage = SystemPackage {
+    name: "valkey-server",
+    probe: r#"command -v "${TOLLGATE_VALKEY_SERVER:-valkey-server}""#,
+};
 
 /// For the test of attacks by a page of another site.
-const CHROMIUM: Package =
-    Package { name: "chromium-headless-shell", probe: "command -v chromium-headless-shell" };
+const CHROMIUM: SystemPackage =
+    SystemPackage { name: "chromium-headless-shell", probe: "command -v chromium-headless-shell" };
 
 /// The source of Valkey on Debian 12, which is older than Valkey.
 const BACKPORTS: &str = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm-backports main";
 const BACKPORTS_FILE: &str = "/etc/apt/sources.list.d/bookworm-backports.list";
 
 /// Makes sure that all are installed: installs them as root, otherwise prints the command.
-pub(crate) fn require() -> Result<Checked> {
+pub(crate) fn require() -> Result<CheckOutcome> {
     REDIS.require()?;
     if !VALKEY.is_installed() && needs_backports() {
         add_backports()?;
     }
     VALKEY.require()?;
     CHROMIUM.require()?;
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 /// Whether this is Debian 12 without its backports.

@@ -12,13 +12,13 @@ use crate::stopwatch::Stopwatch;
 
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
-pub(crate) struct Service {
+pub(crate) struct BuiltService {
     pub(crate) public: SocketAddr,
     pub(crate) admin: SocketAddr,
     process: Child,
 }
 
-impl Service {
+impl BuiltService {
     /// Builds the service and starts it with this limit.
     pub(crate) fn start(limit: &str) -> Result<Self> {
         command("cargo build --locked --package tollgate-server").run()?;
@@ -51,7 +51,7 @@ impl Service {
     }
 }
 
-impl Drop for Service {
+impl Drop for BuiltService {
     fn drop(&mut self) {
         // It may have ended by itself; there is nobody to report an error to.
         let _ = self.process.kill();

@@ -16,7 +16,7 @@ pub(crate) struct Load {
     counters: f64,
     /// What counts
     #[arg(long, value_enum, default_value = "cluster")]
-    servers: Servers,
+    servers: StoreServers,
     /// The share of decisions that are denials which the processes know already, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value = "0", value_parser = share)]
     known_denials: f64,
@@ -47,7 +47,7 @@ pub(crate) struct Load {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-enum Servers {
+enum StoreServers {
     /// One server, or a primary that Sentinels replace
     One,
     Cluster,
@@ -56,7 +56,7 @@ enum Servers {
 /// What a load takes, in each region.
 #[derive(Debug, PartialEq)]
 struct Size {
-    servers: Servers,
+    servers: StoreServers,
     store_cores: f64,
     /// Each of them runs scripts on one core.
     primaries: f64,
@@ -76,8 +76,8 @@ impl Load {
 
     fn size(&self) -> Size {
         let store = self.store.unwrap_or(match self.servers {
-            Servers::One => 1.8,
-            Servers::Cluster => 4.4,
+            StoreServers::One => 1.8,
+            StoreServers::Cluster => 4.4,
         });
         let regions = f64::from(self.regions);
         let (decisions, counters) = (self.decisions / regions, self.counters / regions);
@@ -100,7 +100,7 @@ impl fmt::Display for Size {
         let Self { servers, store_cores, primaries, caller_cores, service_cores, bytes } = self;
         let megabytes = bytes / 1e6;
         match servers {
-            Servers::Cluster => {
+            StoreServers::Cluster => {
                 writeln!(f, "store    {store_cores:.1} cores: {primaries} primaries, and as many replicas")?;
                 writeln!(
                     f,
@@ -108,7 +108,7 @@ impl fmt::Display for Size {
                     megabytes / primaries
                 )?;
             }
-            Servers::One => {
+            StoreServers::One => {
                 let fits = if *store_cores > 1.0 { ": more than one server has, take a Cluster" } else { "" };
                 writeln!(f, "store    {store_cores:.1} cores{fits}")?;
                 writeln!(f, "memory   {megabytes:.0} MB")?;

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::command::CommandLine;
-use crate::group::{self, Ending};
+use crate::group::{self, GroupEnding};
 use crate::stopwatch::Stopwatch;
 
 /// One thing to do.
@@ -32,18 +32,18 @@ pub(crate) enum Lane {
 
 enum Action {
     Command(CommandLine),
-    Check(fn() -> Result<Checked>),
+    Check(fn() -> Result<CheckOutcome>),
 }
 
 /// The result of a check that did not fail.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Checked {
+pub(crate) enum CheckOutcome {
     Passed,
     /// Something it needs is unavailable; it has printed what.
     No,
 }
 
-/// The exit status of a step's process for [`Checked::No`], the same as in other test runners.
+/// The exit status of a step's process for [`CheckOutcome::No`], the same as in other test runners.
 pub(crate) const NOT_CHECKED: u8 = 77;
 
 /// Enough for a step that builds everything on a busy machine.
@@ -51,7 +51,7 @@ const STEP_LIMIT: Duration = Duration::from_secs(15 * 60);
 
 /// The result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum StepOutcome {
     NotRun,
     Passed,
     NotChecked,
@@ -68,7 +68,7 @@ struct StepTable<'a>(Vec<(&'a Step, StepEnd)>);
 /// How a step ended, and what it took.
 #[derive(Debug, Clone, Copy)]
 struct StepEnd {
-    outcome: Outcome,
+    outcome: StepOutcome,
     time: Duration,
     processor_time: Duration,
 }
@@ -85,7 +85,7 @@ impl Step {
         Self::new(name, Action::Command(command))
     }
 
-    pub(crate) fn check(name: &'static str, check: fn() -> Result<Checked>) -> Self {
+    pub(crate) fn check(name: &'static str, check: fn() -> Result<CheckOutcome>) -> Self {
         Self::new(name, Action::Check(check))
     }
 
@@ -110,11 +110,11 @@ impl Step {
     }
 
     /// Runs the step in this process, without a time limit.
-    pub(crate) fn run(&self) -> Result<Checked> {
+    pub(crate) fn run(&self) -> Result<CheckOutcome> {
         match &self.action {
             Action::Command(command) => {
                 eprintln!("$ {command}");
-                command.run().map(|()| Checked::Passed)
+                command.run().map(|()| CheckOutcome::Passed)
             }
             Action::Check(check) => check(),
         }
@@ -162,7 +162,7 @@ fn run_lane(
         let watch = Stopwatch::start();
         let limit = step.limit * patience;
         let ending = group::run(&start(index), step.name, limit, || progress.has_failed());
-        let outcome = ending.as_ref().map_or(Outcome::Failed, |end| Outcome::of(&end.ending));
+        let outcome = ending.as_ref().map_or(StepOutcome::Failed, |end| StepOutcome::of(&end.ending));
         let processor_time = ending.as_ref().map_or(Duration::ZERO, |end| end.processor_time);
         progress.set(index, StepEnd { outcome, time: watch.elapsed(), processor_time });
         ending?;
@@ -172,12 +172,12 @@ fn run_lane(
             processor_time.as_secs_f64()
         );
         match outcome {
-            Outcome::Failed => bail!("{place}: failed; see the lines that begin with `[{}]`", step.name),
-            Outcome::RanOver => {
+            StepOutcome::Failed => bail!("{place}: failed; see the lines that begin with `[{}]`", step.name),
+            StepOutcome::RanOver => {
                 bail!("{place}: was killed because it had not ended after {:.0} s", limit.as_secs_f64())
             }
-            Outcome::Stopped => return Ok(()),
-            Outcome::NotRun | Outcome::Passed | Outcome::NotChecked => {}
+            StepOutcome::Stopped => return Ok(()),
+            StepOutcome::NotRun | StepOutcome::Passed | StepOutcome::NotChecked => {}
         }
     }
     Ok(())
@@ -200,7 +200,7 @@ impl Progress {
     /// Waits until the step has an outcome, or another has failed. Returns whether to continue.
     fn wait_for(&self, index: usize) -> bool {
         let mut ends = self.ends.lock().unwrap_or_else(PoisonError::into_inner);
-        while ends[index].outcome == Outcome::NotRun && !ends.iter().any(StepEnd::is_failure) {
+        while ends[index].outcome == StepOutcome::NotRun && !ends.iter().any(StepEnd::is_failure) {
             ends = self.changed.wait(ends).unwrap_or_else(PoisonError::into_inner);
         }
         !ends.iter().any(StepEnd::is_failure)
@@ -209,26 +209,26 @@ impl Progress {
 
 impl StepEnd {
     const NOT_RUN: Self =
-        Self { outcome: Outcome::NotRun, time: Duration::ZERO, processor_time: Duration::ZERO };
+        Self { outcome: StepOutcome::NotRun, time: Duration::ZERO, processor_time: Duration::ZERO };
 
     fn is_failure(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed | Outcome::RanOver | Outcome::Stopped)
+        matches!(self.outcome, StepOutcome::Failed | StepOutcome::RanOver | StepOutcome::Stopped)
     }
 }
 
-impl Outcome {
-    fn of(ending: &Ending) -> Self {
+impl StepOutcome {
+    fn of(ending: &GroupEnding) -> Self {
         match ending {
-            Ending::RanOver => Self::RanOver,
-            Ending::Stopped => Self::Stopped,
-            Ending::Exit(status) if status.success() => Self::Passed,
-            Ending::Exit(status) if status.code() == Some(NOT_CHECKED.into()) => Self::NotChecked,
-            Ending::Exit(_) => Self::Failed,
+            GroupEnding::RanOver => Self::RanOver,
+            GroupEnding::Stopped => Self::Stopped,
+            GroupEnding::Exit(status) if status.success() => Self::Passed,
+            GroupEnding::Exit(status) if status.code() == Some(NOT_CHECKED.into()) => Self::NotChecked,
+            GroupEnding::Exit(_) => Self::Failed,
         }
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for StepOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::NotRun => "not run",
@@ -248,14 +248,14 @@ impl StepTable<'_> {
 
     fn summary(&self) -> String {
         let count = |wanted| self.0.iter().filter(|(_, end)| end.outcome == wanted).count();
-        if count(Outcome::Passed) == self.0.len() {
+        if count(StepOutcome::Passed) == self.0.len() {
             return format!("all {} steps passed", self.0.len());
         }
-        let rest = [Outcome::Failed, Outcome::RanOver, Outcome::Stopped, Outcome::NotRun];
-        let mut parts = vec![format!("{} steps passed", count(Outcome::Passed))];
+        let rest = [StepOutcome::Failed, StepOutcome::RanOver, StepOutcome::Stopped, StepOutcome::NotRun];
+        let mut parts = vec![format!("{} steps passed", count(StepOutcome::Passed))];
         parts.extend(rest.iter().filter(|o| count(**o) > 0).map(|o| format!("{} {o}", count(*o))));
         // Named, because no other passed step makes up for it.
-        let unchecked = self.0.iter().filter(|(_, end)| end.outcome == Outcome::NotChecked);
+        let unchecked = self.0.iter().filter(|(_, end)| end.outcome == StepOutcome::NotChecked);
         parts.extend(unchecked.map(|(step, _)| format!("{} not checked", step.name)));
         parts.join(", ")
     }
@@ -299,23 +299,23 @@ mod tests {
 
     #[test]
     fn the_last_line_names_what_was_not_checked() {
-        let step = Step::check("advisories", || Ok(Checked::Passed));
-        let summary = |outcomes: [Outcome; 3]| {
+        let step = Step::check("advisories", || Ok(CheckOutcome::Passed));
+        let summary = |outcomes: [StepOutcome; 3]| {
             StepTable(outcomes.map(|outcome| (&step, StepEnd { outcome, ..StepEnd::NOT_RUN })).into())
                 .summary()
         };
-        assert_eq!(summary([Outcome::Passed; 3]), "all 3 steps passed");
-        let not_checked = [Outcome::Passed, Outcome::Passed, Outcome::NotChecked];
+        assert_eq!(summary([StepOutcome::Passed; 3]), "all 3 steps passed");
+        let not_checked = [StepOutcome::Passed, StepOutcome::Passed, StepOutcome::NotChecked];
         assert_eq!(summary(not_checked), "2 steps passed, advisories not checked");
-        let ran_over = [Outcome::Stopped, Outcome::RanOver, Outcome::NotRun];
+        let ran_over = [StepOutcome::Stopped, StepOutcome::RanOver, StepOutcome::NotRun];
         assert_eq!(summary(ran_over), "0 steps passed, 1 ran over, 1 stopped, 1 not run");
     }
 
     #[test]
     fn the_table_has_a_line_for_each_step() {
-        let step = Step::check("lints", || Ok(Checked::Passed));
+        let step = Step::check("lints", || Ok(CheckOutcome::Passed));
         let unchecked = StepEnd {
-            outcome: Outcome::NotChecked,
+            outcome: StepOutcome::NotChecked,
             time: Duration::from_millis(1_250),
             processor_time: Duration::from_secs(2),
         };

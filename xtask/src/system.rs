@@ -6,25 +6,28 @@ use crate::command::{CommandLine, command};
 
 /// One or several packages of Debian and its descendants.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Package {
+pub(crate) struct SystemPackage {
     pub(crate) name: &'static str,
     /// Shell words that succeed if the package is installed.
     pub(crate) probe: &'static str,
 }
 
 /// For a client on node, with its package manager.
-pub(crate) const NODE: Package = Package { name: "nodejs npm", probe: "node --version && npm --version" };
-pub(crate) const PYTHON: Package = Package { name: "python3", probe: "command -v python3" };
-pub(crate) const PYTHON_VENV: Package =
-    Package { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };
+pub(crate) const NODE: SystemPackage =
+    SystemPackage { name: "nodejs npm", probe: "node --version && npm --version" };
+pub(crate) const PYTHON: SystemPackage = SystemPackage { name: "python3", probe: "command -v python3" };
+pub(crate) const PYTHON_VENV: SystemPackage =
+    SystemPackage { name: "python3-venv", probe: "python3 -c 'import ensurepip'" };
 /// For limitador's Redis client.
-pub(crate) const OPENSSL: Package =
-    Package { name: "libssl-dev pkg-config", probe: "pkg-config --exists openssl" };
-pub(crate) const GOACCESS: Package = Package { name: "goaccess", probe: "command -v goaccess" };
-pub(crate) const H2LOAD: Package = Package { name: "nghttp2-client", probe: "command -v h2load" };
-pub(crate) const WRK: Package = Package { name: "wrk", probe: "command -v wrk" };
+pub(crate) const OPENSSL: SystemPackage =
+    SystemPackage { name: "libssl-dev pkg-config", probe: "pkg-config --exists openssl" };
+pub(crate) const GOACCESS: SystemPackage = SystemPackage { name: "goaccess", probe: "command -v goaccess" };
+pub(crate) const H2LOAD: SystemPackage = SystemPackage { name: "nghttp2-client", probe: "command -v h2load" };
+/// Counts the instructions of a program.
+pub(crate) const VALGRIND: SystemPackage = SystemPackage { name: "valgrind", probe: "command -v valgrind" };
+pub(crate) const WRK: SystemPackage = SystemPackage { name: "wrk", probe: "command -v wrk" };
 
-impl Package {
+impl SystemPackage {
     /// Makes sure that it is installed: installs it as root, otherwise prints the command.
     pub(crate) fn require(self) -> Result<()> {
         if self.is_installed() {

@@ -13,10 +13,10 @@ use crate::docs;
 use crate::group;
 use crate::lints;
 use crate::node;
-use crate::prove;
+use crate::proof_tests;
 use crate::proxies;
 use crate::servers;
-use crate::steps::{self, Checked, Step};
+use crate::steps::{self, CheckOutcome, Step};
 use crate::system;
 use crate::tools;
 
@@ -40,7 +40,7 @@ pub(crate) fn run(patience: u32) -> Result<()> {
 }
 
 /// Runs one step, in the process that [`run`] starts for it.
-pub(crate) fn step(index: usize) -> Result<Checked> {
+pub(crate) fn step(index: usize) -> Result<CheckOutcome> {
     let steps = steps();
     let step = steps.get(index).with_context(|| format!("there are {} steps", steps.len()))?;
     group::end_with_parent();
@@ -55,14 +55,14 @@ fn steps() -> Vec<Step> {
             command("cargo fmt --all --check --manifest-path bench/Cargo.toml"),
         ),
         Step::check("servers", servers::require).beside(),
-        Step::check("python", || system::PYTHON.require().map(|()| Checked::Passed)).beside(),
+        Step::check("python", || system::PYTHON.require().map(|()| CheckOutcome::Passed)).beside(),
         Step::check("node", node::install).beside(),
         Step::check("supply chain", supply_chain).beside(),
         Step::check("advisories", advisories).beside(),
         Step::check("manual", docs::check_and_build).beside(),
         Step::check("boundary picture", node::boundary_picture).beside(),
         Step::check("proxies", proxies::install).beside(),
-        Step::check("openssl", || system::OPENSSL.require().map(|()| Checked::Passed)).beside(),
+        Step::check("openssl", || system::OPENSSL.require().map(|()| CheckOutcome::Passed)).beside(),
         Step::check("test build", build_tests),
         Step::check("tests", run_tests).beside().after("test build"),
         Step::check("gateway", ask_through_proxies).beside(),
@@ -81,9 +81,9 @@ fn steps() -> Vec<Step> {
             .environment("RUSTDOCFLAGS", "-D warnings -D rustdoc::broken_intra_doc_links"),
         ),
         Step::command("examples", lints::examples_and_benches()),
-        Step::check("features", || lints::features().map(|()| Checked::Passed)),
-        Step::command("models", prove::models()).beside(),
-        Step::command("simulation", prove::some_simulation()).beside(),
+        Step::check("features", || lints::features().map(|()| CheckOutcome::Passed)),
+        Step::command("models", proof_tests::models()).beside(),
+        Step::command("simulation", proof_tests::some_simulation()).beside(),
         // Without limitador, which the benches build that measure it: it takes as long as everything else here
         // together.
         Step::command("lints of the benches", benches("clippy --workspace --features redis -- -D warnings")),
@@ -104,55 +104,55 @@ fn benches(words: &str) -> CommandLine {
 /// Builds and lints all tests, and keeps the list of their binaries for [`run_tests`], because other steps hold cargo's
 /// lock on the target directory then. Examples are linted, but not linked, which would take as long as the tests of a
 /// crate.
-fn build_tests() -> Result<Checked> {
+fn build_tests() -> Result<CheckOutcome> {
     let tests = command("cargo test --locked --workspace --all-features --lib --bins --tests");
     let messages = binaries::build(&lints::with_lints(tests))?;
     fs::write(test_binaries()?, messages).context("cannot keep the list of test binaries")?;
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
-fn run_tests() -> Result<Checked> {
+fn run_tests() -> Result<CheckOutcome> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
-    binaries::run(&messages).map(|()| Checked::Passed)
+    binaries::run(&messages).map(|()| CheckOutcome::Passed)
 }
 
 /// Lets a parser on node read the middleware's older headers.
-fn older_headers() -> Result<Checked> {
+fn older_headers() -> Result<CheckOutcome> {
     let script = node::header_reader()?;
     run_ignored("middleware", "older_headers", "TOLLGATE_READ_HEADERS", &script)
 }
 
 /// Lets a browser open a report.
-fn report_page() -> Result<Checked> {
+fn report_page() -> Result<CheckOutcome> {
     let script = node::page_viewer()?;
     run_ignored("page", "", "TOLLGATE_LOOK_AT_PAGE", &script)
 }
 
 /// Runs the ignored tests of a target that have this name, with a script for them in this variable.
-fn run_ignored(target: &str, name: &str, variable: &'static str, script: &Path) -> Result<Checked> {
+fn run_ignored(target: &str, name: &str, variable: &'static str, script: &Path) -> Result<CheckOutcome> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
     let tests = binaries::commands(&messages, target);
     ensure!(tests.len() == 1, "there are {} test targets of the name {target}", tests.len());
     tests.into_iter().try_for_each(|tests| {
         tests.environment(variable, script.to_string_lossy()).arguments([name, "--ignored"]).run()
     })?;
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 /// Runs the tests that real proxies take part in.
-fn ask_through_proxies() -> Result<Checked> {
+fn ask_through_proxies() -> Result<CheckOutcome> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
     let tests = binaries::commands(&messages, "gateway");
     ensure!(tests.len() == 1, "the tests with proxies are those of the service");
     // It judges times.
     let but_load = ["--skip", "prove_under_load"];
     tests.into_iter().try_for_each(|tests| proxies::told(tests)?.arguments(but_load).run())?;
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 /// Runs the tests on the real clock for a minute: the library's and the service's at the same time, because each uses
 /// all the processor time that it gets.
-fn charge_on_the_real_clock() -> Result<Checked> {
+fn charge_on_the_real_clock() -> Result<CheckOutcome> {
     let messages = fs::read_to_string(test_binaries()?).context("cannot read the list of test binaries")?;
     let tests: Vec<CommandLine> = binaries::commands(&messages, "realtime")
         .into_iter()
@@ -168,14 +168,14 @@ fn charge_on_the_real_clock() -> Result<Checked> {
             .into_iter()
             .try_for_each(|test| test.join().map_err(|_| anyhow!("a test was lost sight of"))?)
     })?;
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 fn test_binaries() -> Result<PathBuf> {
     Ok(target_directory()?.join("test-binaries.json"))
 }
 
-fn library_stays_small() -> Result<Checked> {
+fn library_stays_small() -> Result<CheckOutcome> {
     let tree = command("cargo tree --locked --package tollgate --no-default-features")
         .arguments(["--edges", "normal,build", "--prefix", "none", "--no-dedupe"])
         .read()?;
@@ -183,21 +183,21 @@ fn library_stays_small() -> Result<Checked> {
     let count = crates.len();
     ensure!(count <= MOST_CRATES, "the library brings {count} crates, {MOST_CRATES} are allowed:\n{tree}");
     eprintln!("{count} crates, itself included; {MOST_CRATES} are allowed");
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 /// Checks licences, bans and sources of the product's dependencies.
-fn supply_chain() -> Result<Checked> {
-    deny("check --hide-inclusion-graph licenses bans sources")?.run().map(|()| Checked::Passed)
+fn supply_chain() -> Result<CheckOutcome> {
+    deny("check --hide-inclusion-graph licenses bans sources")?.run().map(|()| CheckOutcome::Passed)
 }
 
 /// Checks the product's dependencies for known vulnerabilities, if the database is reachable.
-fn advisories() -> Result<Checked> {
+fn advisories() -> Result<CheckOutcome> {
     if !deny("fetch db")?.succeeds() {
         eprintln!("not checked, because the database of advisories cannot be fetched");
-        return Ok(Checked::No);
+        return Ok(CheckOutcome::No);
     }
-    deny("check advisories")?.run().map(|()| Checked::Passed)
+    deny("check advisories")?.run().map(|()| CheckOutcome::Passed)
 }
 
 fn deny(words: &str) -> Result<CommandLine> {

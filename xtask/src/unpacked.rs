@@ -11,31 +11,33 @@ use crate::system;
 
 /// A program, and the packages that have it and the libraries that few systems have.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unpacked {
+pub(crate) struct UnpackedProgram {
     program: &'static str,
     path: &'static str,
     packages: &'static str,
 }
 
-pub(crate) const APACHE: Unpacked = Unpacked {
+pub(crate) const APACHE: UnpackedProgram = UnpackedProgram {
     program: "apache2",
     path: "usr/sbin/apache2",
     packages: "apache2-bin libapr1 libaprutil1 libpcre2-8-0",
 };
-pub(crate) const CADDY: Unpacked = Unpacked { program: "caddy", path: "usr/bin/caddy", packages: "caddy" };
-pub(crate) const FAKETIME: Unpacked =
-    Unpacked { program: "faketime", path: "usr/bin/faketime", packages: "faketime libfaketime" };
-pub(crate) const HAPROXY: Unpacked = Unpacked {
+pub(crate) const CADDY: UnpackedProgram =
+    UnpackedProgram { program: "caddy", path: "usr/bin/caddy", packages: "caddy" };
+pub(crate) const FAKETIME: UnpackedProgram =
+    UnpackedProgram { program: "faketime", path: "usr/bin/faketime", packages: "faketime libfaketime" };
+pub(crate) const HAPROXY: UnpackedProgram = UnpackedProgram {
     program: "haproxy",
     path: "usr/sbin/haproxy",
     packages: "haproxy liblua5.3-0 libopentracing-c-wrapper0 libopentracing1",
 };
-pub(crate) const NGINX: Unpacked = Unpacked { program: "nginx", path: "usr/sbin/nginx", packages: "nginx" };
+pub(crate) const NGINX: UnpackedProgram =
+    UnpackedProgram { program: "nginx", path: "usr/sbin/nginx", packages: "nginx" };
 /// A part of Prometheus.
-pub(crate) const PROMTOOL: Unpacked =
-    Unpacked { program: "promtool", path: "usr/bin/promtool", packages: "prometheus" };
+pub(crate) const PROMTOOL: UnpackedProgram =
+    UnpackedProgram { program: "promtool", path: "usr/bin/promtool", packages: "prometheus" };
 
-impl Unpacked {
+impl UnpackedProgram {
     /// Returns the program that is installed, or else the unpacked one.
     pub(crate) fn program(self) -> Result<PathBuf> {
         // Not everybody's path has the folders of servers.

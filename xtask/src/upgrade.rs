@@ -55,7 +55,7 @@ pub(crate) fn prove(from: &str) -> Result<()> {
     fs::copy(target_directory()?.join("debug/tollgate"), &new)?;
 
     let store = free_address()?;
-    let _store = Running(
+    let _store = KilledProcess(
         command("valkey-server --bind 127.0.0.1 --appendonly no --port")
             .argument(store.port().to_string())
             .arguments(["--save", ""])
@@ -64,7 +64,7 @@ pub(crate) fn prove(from: &str) -> Result<()> {
     );
     until("the store listens", || TcpStream::connect(store).is_ok())?;
     fs::write(folder.join("policies.yaml"), POLICIES)?;
-    let service = |binary: &Path, checks| Service::start(binary, checks, store, &folder);
+    let service = |binary: &Path, checks| UpgradedService::start(binary, checks, store, &folder);
     let ports = [free_address()?, free_address()?];
     let mut services = [service(&old, ports[0])?, service(&old, ports[1])?];
     let nginx = Nginx::start(&folder, &ports)?;
@@ -92,7 +92,7 @@ pub(crate) fn prove(from: &str) -> Result<()> {
         is_over.store(true, Ordering::Relaxed);
         let joined =
             clients.into_iter().map(|client| client.join().unwrap_or_else(|_| bail!("a client panicked")));
-        let charged: Result<Vec<Charged>> = joined.collect();
+        let charged: Result<Vec<ClientTally>> = joined.collect();
         (rolled, charged)
     });
     rolled?;
@@ -142,21 +142,21 @@ fn build(commit: &str, folder: &Path) -> Result<PathBuf> {
     Ok(binary)
 }
 
-struct Running(Child);
+struct KilledProcess(Child);
 
-impl Drop for Running {
+impl Drop for KilledProcess {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-struct Service {
-    process: Running,
+struct UpgradedService {
+    process: KilledProcess,
     checks: SocketAddr,
 }
 
-impl Service {
+impl UpgradedService {
     /// Starts the service and waits until it is ready.
     fn start(binary: &Path, checks: SocketAddr, store: SocketAddr, folder: &Path) -> Result<Self> {
         let line = program(binary)
@@ -165,7 +165,7 @@ impl Service {
             .arguments(["--admin-listen", "127.0.0.1:0", "--store", &format!("redis://{store}")])
             // A busy machine is not trouble of the store.
             .arguments(["--store-timeout", "30s", "--drain-delay", DRAIN_DELAY]);
-        let mut service = Self { process: Running(line.spawn_quiet()?), checks };
+        let mut service = Self { process: KilledProcess(line.spawn_quiet()?), checks };
         let mut has_ended = false;
         until("a service is ready", || {
             has_ended = matches!(service.process.0.try_wait(), Ok(Some(_)));
@@ -187,7 +187,7 @@ impl Service {
 }
 
 struct Nginx {
-    process: Running,
+    process: KilledProcess,
     address: SocketAddr,
     folder: PathBuf,
 }
@@ -201,7 +201,7 @@ impl Nginx {
         let process = program(&NGINX.program()?)
             .arguments(["-p", prefix, "-c", "nginx.conf", "-e", "error.log"])
             .spawn()?;
-        let nginx = Self { process: Running(process), address, folder };
+        let nginx = Self { process: KilledProcess(process), address, folder };
         until("nginx listens", || TcpStream::connect(address).is_ok())?;
         Ok(nginx)
     }
@@ -234,14 +234,14 @@ fn configure(folder: &Path, address: SocketAddr, services: &[SocketAddr]) -> Res
 }
 
 /// The answers to one client.
-struct Charged {
+struct ClientTally {
     admitted: BTreeMap<(&'static str, String), u64>,
     denied: u64,
 }
 
 /// Charges until the end. A request that is neither admitted nor denied was lost.
-fn charge(nginx: SocketAddr, client: usize, is_over: &AtomicBool) -> Result<Charged> {
-    let mut charged = Charged { admitted: BTreeMap::new(), denied: 0 };
+fn charge(nginx: SocketAddr, client: usize, is_over: &AtomicBool) -> Result<ClientTally> {
+    let mut charged = ClientTally { admitted: BTreeMap::new(), denied: 0 };
     for turn in client.. {
         if is_over.load(Ordering::Relaxed) {
             break;

@@ -95,10 +95,10 @@ fn join(folder: &Path, file: &str) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::docs::page::Page;
+    use crate::docs::page::ManualPage;
 
     fn pages(files: &[(&str, &str)]) -> Pages {
-        files.iter().map(|(path, text)| (PathBuf::from(path), Page::parse(text))).collect()
+        files.iter().map(|(path, text)| (PathBuf::from(path), ManualPage::parse(text))).collect()
     }
 
     #[test]

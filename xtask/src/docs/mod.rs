@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, ensure};
 
-use self::page::Page;
+use self::page::ManualPage;
 use self::prose::Measure;
 use crate::command::{command, program, target_directory};
-use crate::steps::Checked;
+use crate::steps::CheckOutcome;
 use crate::tools;
 
 /// The pages of the manual.
 const MANUAL: &str = "docs";
 
 /// All pages, by their path in the repository.
-type Pages = BTreeMap<PathBuf, Page>;
+type Pages = BTreeMap<PathBuf, ManualPage>;
 
 /// Builds the website and prints its path.
 pub(crate) fn build() -> Result<()> {
@@ -46,13 +46,13 @@ pub(crate) fn build() -> Result<()> {
 }
 
 /// Checks links, anchors and words of all pages, and prints how each part of the prose reads.
-pub(crate) fn check() -> Result<Checked> {
+pub(crate) fn check() -> Result<CheckOutcome> {
     let pages = read_all()?;
     let mut wrong = links::broken(&pages)?;
     wrong.extend(links::unlisted(&pages)?);
     wrong.extend(prose::turns(&pages));
     let readme = pages.get(Path::new("README.md")).context("there is no README.md")?;
-    let manual: Vec<&Page> =
+    let manual: Vec<&ManualPage> =
         pages.iter().filter(|(path, _)| path.starts_with(MANUAL)).map(|(_, page)| page).collect();
     println!("{:<26} {:>6} {:>6} {:>15}", "", "words", "grade", "words/sentence");
     println!("{:<26} {}", "README.md", Measure::of([readme]));
@@ -62,7 +62,7 @@ pub(crate) fn check() -> Result<Checked> {
     }
     ensure!(wrong.is_empty(), "{} mistakes:\n{}", wrong.len(), wrong.join("\n"));
     println!("{} pages, no broken link", pages.len());
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 /// Returns the turns in a text at this place that plain English avoids, as lines to print.
@@ -71,10 +71,10 @@ pub(crate) fn turns_in(place: &str, text: &str) -> Vec<String> {
 }
 
 /// Checks the pages and builds the website, as `cargo xtask test` does.
-pub(crate) fn check_and_build() -> Result<Checked> {
+pub(crate) fn check_and_build() -> Result<CheckOutcome> {
     check()?;
     build()?;
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 fn read_all() -> Result<Pages> {
@@ -84,7 +84,7 @@ fn read_all() -> Result<Pages> {
         .map(|path| {
             let text =
                 fs::read_to_string(&path).with_context(|| format!("cannot read {}", path.display()))?;
-            Ok((path, Page::parse(&text)))
+            Ok((path, ManualPage::parse(&text)))
         })
         .collect()
 }

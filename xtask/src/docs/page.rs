@@ -6,7 +6,7 @@ use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
 
 /// The parts of a page that are checked.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct ManualPage {
     /// The targets of links and pictures, each with its line.
     pub(super) links: Vec<(usize, String)>,
     /// What may follow `#` in a link to this page.
@@ -24,7 +24,7 @@ pub(super) struct Block {
     pub(super) is_sentences: bool,
 }
 
-impl Page {
+impl ManualPage {
     pub(super) fn parse(text: &str) -> Self {
         let mut page = Self::default();
         let mut seen = HashMap::<String, usize>::new();
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn finds_links_anchors_and_prose() {
-        let page = Page::parse(
+        let page = ManualPage::parse(
             "# The `file`, in short\n\nOne [link](a.md#b).\nTwo `codes.rs`.\n\n```sh\n# no [link](c.md)\n```\n\n\
              <img src=\"d.svg\">\n\n## Twice\n\n| A [cell](e.md) |\n|---|\n\n## Twice\n",
         );

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::Pages;
-use super::page::Page;
+use super::page::ManualPage;
 
 /// Turns of phrase that make readers stumble, in lower case, each with a replacement.
 const TURNS: [(&str, &str); 24] = [
@@ -66,7 +66,7 @@ pub(super) struct Measure {
 }
 
 impl Measure {
-    pub(super) fn of<'a>(pages: impl IntoIterator<Item = &'a Page>) -> Self {
+    pub(super) fn of<'a>(pages: impl IntoIterator<Item = &'a ManualPage>) -> Self {
         let mut measure = Self::default();
         for block in pages.into_iter().flat_map(|page| &page.blocks) {
             let words: Vec<&str> = block.text.split_whitespace().filter(|word| is_word(word)).collect();
@@ -136,13 +136,13 @@ mod tests {
     #[test]
     fn names_a_turn_by_its_line_and_no_part_of_another_word() {
         let text = "# Title\n\nThe flag goes\nbefore the file.\n\nA cargo goes beforehand.\n";
-        let pages = Pages::from([(PathBuf::from("a.md"), Page::parse(text))]);
+        let pages = Pages::from([(PathBuf::from("a.md"), ManualPage::parse(text))]);
         assert_eq!(turns(&pages), ["a.md:3: \"goes before\" reads badly; instead: \"overrides\""]);
     }
 
     #[test]
     fn measures_whole_sentences() {
-        let page = Page::parse(
+        let page = ManualPage::parse(
             "# A heading of six words here\n\nThe cat sat. The dog (a big one) ran!\n\n| no | row |\n|---|---|\n",
         );
         let measure = Measure::of([&page]);

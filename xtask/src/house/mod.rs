@@ -8,10 +8,10 @@ use anyhow::{Result, ensure};
 
 use self::source::SourceFile;
 use crate::docs;
-use crate::steps::Checked;
+use crate::steps::CheckOutcome;
 
 /// Prints what breaks a rule, and fails if anything does.
-pub(crate) fn check() -> Result<Checked> {
+pub(crate) fn check() -> Result<CheckOutcome> {
     let files = SourceFile::read_all()?;
     let rules = [
         ("circles of imports", circles::all(&files)),
@@ -28,7 +28,7 @@ pub(crate) fn check() -> Result<Checked> {
         count += lines.len();
     }
     ensure!(count == 0, "{count} places break a rule of the house");
-    Ok(Checked::Passed)
+    Ok(CheckOutcome::Passed)
 }
 
 /// Returns locals and parameters that are named after what they belong to instead of what they hold.

@@ -18,7 +18,7 @@ const ENDINGS: [&str; 20] = [
 ];
 
 /// Nouns with such an ending.
-const NOUNS: [&str; 30] = [
+const NOUNS: [&str; 31] = [
     "Argument",
     "Beginning",
     "Client",
@@ -42,6 +42,7 @@ const NOUNS: [&str; 30] = [
     "Opening",
     "Reading",
     "Ruling",
+    "Run",
     "Screen",
     "Segment",
     "Setting",
@@ -52,11 +53,11 @@ const NOUNS: [&str; 30] = [
 ];
 
 /// Where types of one name stand, by crate.
-type Places<'a> = BTreeMap<&'a str, Vec<&'a str>>;
+type NamePlaces<'a> = BTreeMap<&'a str, Vec<&'a str>>;
 
 /// Returns names that stand for several types in a crate, or for types of more than two crates.
 pub(super) fn repeated(files: &[SourceFile]) -> Vec<String> {
-    let is_repeated = |(name, places): &(&str, Places<'_>)| {
+    let is_repeated = |(name, places): &(&str, NamePlaces<'_>)| {
         places.values().any(|files| files.len() > 1) || places.len() > MAX_CRATES && !IDIOMS.contains(name)
     };
     types(files).into_iter().filter(is_repeated).map(|(name, places)| describe(name, &places)).collect()
@@ -72,13 +73,13 @@ pub(super) fn participles(files: &[SourceFile]) -> Vec<String> {
     types.map(|(name, places)| describe(name, &places)).collect()
 }
 
-fn describe(name: &str, places: &Places<'_>) -> String {
+fn describe(name: &str, places: &NamePlaces<'_>) -> String {
     format!("{name}: {}", places.values().flatten().copied().collect::<Vec<_>>().join(", "))
 }
 
 /// Returns the types of the product that stand outside of functions and inner modules.
-fn types(files: &[SourceFile]) -> BTreeMap<&str, Places<'_>> {
-    let mut types: BTreeMap<&str, Places<'_>> = BTreeMap::new();
+fn types(files: &[SourceFile]) -> BTreeMap<&str, NamePlaces<'_>> {
+    let mut types: BTreeMap<&str, NamePlaces<'_>> = BTreeMap::new();
     let files = files.iter().filter(|file| file.module().is_some() && !file.path.starts_with("bench/"));
     for file in files {
         for name in file.product().filter_map(|(_, line)| type_name(line)) {
