@@ -70,32 +70,38 @@ class Picture:
 
 
 def architecture(theme):
-    """Three ways in, one engine, two stores."""
-    picture = Picture(800, 262, "The service, the middleware and the library share one engine and two stores", theme)
-    ways = [("HTTP service", "any language"), ("Middleware", "axum, hyper, tonic"), ("Library", "your own code")]
+    """Four ways in, one engine, two stores."""
+    title = "Proxies, the HTTP service, the middleware and the library share one engine and two stores"
+    picture = Picture(800, 322, title, theme)
+    ways = [
+        ("Behind a proxy", "Envoy, nginx, Caddy, ..."),
+        ("HTTP service", "any language"),
+        ("Middleware", "axum, hyper, tonic"),
+        ("Library", "your own code"),
+    ]
     for row, (name, for_whom) in enumerate(ways):
-        y = 20 + 80 * row
+        y = 19 + 74 * row
         picture.box(10, y, 190, 62)
         picture.text(105, y + 27, name, weight=600)
         picture.text(105, y + 47, for_whom, "faint", 13)
         picture.line(200, y + 31, 236, y + 31)
-    picture.line(236, 51, 236, 211)
-    picture.arrow(236, 131, 268, 131)
-    picture.box(268, 20, 266, 222, "fill", "mark")
-    picture.text(401, 52, "May this key do this now?", weight=600)
+    picture.line(236, 50, 236, 272)
+    picture.arrow(236, 161, 268, 161)
+    picture.box(268, 19, 266, 284, "fill", "mark")
+    picture.text(401, 57, "May this key do this now?", weight=600)
     steps = ["1  Which policies match?", "2  Which counters, at which cost?", "3  One step: count and decide"]
     for row, step in enumerate(steps):
-        picture.text(284, 92 + 34 * row, step, "text", 13, "start")
-    picture.line(284, 178, 518, 178, "mark", 1, "4 4")
-    picture.text(284, 202, "allowed", "good", 13, "start", 600)
-    picture.text(348, 202, "with the remaining units", "faint", 13, "start")
-    picture.text(284, 224, "denied", "bad", 13, "start", 600)
-    picture.text(348, 224, "with the time to wait", "faint", 13, "start")
-    picture.line(534, 131, 562, 131)
-    picture.line(562, 76, 562, 186)
+        picture.text(284, 104 + 40 * row, step, "text", 13, "start")
+    picture.line(284, 212, 518, 212, "mark", 1, "4 4")
+    picture.text(284, 246, "allowed", "good", 13, "start", 600)
+    picture.text(348, 246, "with the remaining units", "faint", 13, "start")
+    picture.text(284, 274, "denied", "bad", 13, "start", 600)
+    picture.text(348, 274, "with the time to wait", "faint", 13, "start")
+    picture.line(534, 161, 562, 161)
+    picture.line(562, 106, 562, 216)
     stores = [("Memory", "33 bytes a key"), ("Redis or Valkey", "Sentinel, Cluster, TLS")]
     for row, (name, what) in enumerate(stores):
-        y = 45 + 110 * row
+        y = 75 + 110 * row
         picture.arrow(562, y + 31, 590, y + 31)
         picture.box(590, y, 200, 62)
         picture.text(690, y + 27, name, weight=600)

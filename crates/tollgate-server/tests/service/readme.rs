@@ -68,6 +68,23 @@ impl Session<'_> {
         self.arguments.iter().any(|argument| argument == "--store")
     }
 
+    /// The address for checks, as the page has it.
+    fn listen(&self) -> &str {
+        let mut arguments = self.arguments.iter();
+        let address = arguments.find(|argument| *argument == "--listen").and_then(|_| arguments.next());
+        address.map_or("127.0.0.1:8080", String::as_str)
+    }
+
+    /// Returns the addresses that the service takes on this machine.
+    fn addresses(&self) -> Vec<&str> {
+        let flags = self.arguments.windows(2).filter(|pair| pair[1].starts_with("127.0.0.1:"));
+        let mut addresses: Vec<&str> = flags.map(|pair| pair[1].as_str()).collect();
+        if addresses.is_empty() {
+            addresses.extend(["127.0.0.1:8080", "127.0.0.1:8090"]);
+        }
+        addresses
+    }
+
     /// Starts the service on free ports, with the file of the page in a folder of its own.
     fn start(&self, folder: &Folder) -> Server {
         let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../");
@@ -75,9 +92,10 @@ impl Session<'_> {
             if argument.ends_with(".yaml") {
                 return folder.write(argument, self.file.expect("the file is on the page"));
             }
-            argument
-                .replace("examples/", &format!("{root}examples/"))
-                .replace("127.0.0.1:8081", "127.0.0.1:0")
+            if argument.starts_with("127.0.0.1:") {
+                return "127.0.0.1:0".to_owned();
+            }
+            argument.replace("examples/", &format!("{root}examples/"))
         });
         Server::start(&arguments.collect::<Vec<_>>().iter().map(String::as_str).collect::<Vec<_>>())
     }
@@ -119,6 +137,20 @@ fn the_services_of_the_readme_deny_when_the_page_says() {
         assert!(denied.header("retry-after").is_some(), "{denied:?}");
     }
     assert_eq!(sessions.iter().filter(|session| session.needs_a_store()).count(), 1, "`stores` plays one");
+}
+
+#[test]
+fn all_services_of_the_readme_can_run_at_once_and_each_client_asks_its_own() {
+    let sessions = sessions();
+    for session in &sessions {
+        let url = format!("http://{}/", session.listen());
+        assert!(session.asked.is_none_or(|asked| asked.contains(&url)), "{url}: {session:?}");
+    }
+    let mut addresses: Vec<&str> = sessions.iter().flat_map(Session::addresses).collect();
+    let used = addresses.len();
+    addresses.sort_unstable();
+    addresses.dedup();
+    assert_eq!(addresses.len(), used, "two services have one address: {addresses:?}");
 }
 
 #[test]

@@ -10,15 +10,16 @@ use crate::support::{Server, tollgate};
 
 const README: &str = include_str!("../../../../README.md");
 
-/// Returns the arguments of the commands that are given a store, with the address of this one.
+/// Returns the arguments of the commands that are given a store, with the address of this one, and any free ports.
 fn arguments(url: &str) -> Vec<Vec<String>> {
     let blocks = blocks(README).into_iter().filter(|block| block.language == "sh");
     let commands = blocks.filter_map(|block| shell::arguments(block.text.trim()));
     let with_store = commands.filter(|arguments| arguments.iter().any(|argument| argument == "--store"));
-    let replaced = with_store.map(|arguments| {
-        arguments.iter().map(|argument| argument.replace("redis://127.0.0.1", url)).collect()
-    });
-    replaced.collect()
+    let replaced = |argument: &String| match argument.starts_with("127.0.0.1:") {
+        true => "127.0.0.1:0".to_owned(),
+        false => argument.replace("redis://127.0.0.1", url),
+    };
+    with_store.map(|arguments| arguments.iter().map(replaced).collect()).collect()
 }
 
 fn start(arguments: &[String], more: &[&str]) -> Server {
@@ -36,17 +37,15 @@ fn the_readmes_services_share_one_count_and_its_doctor_finds_no_fault() {
     let [serve, doctor] = &commands[..] else { panic!("a service and a doctor: {commands:?}") };
     assert_eq!([&serve[0], &doctor[0]], ["serve", "doctor"]);
 
-    // The flags of a second process, which may not need the addresses of the first.
+    // The flags of a second process replace those of the first.
     let flags = inline_code(README).into_iter().filter(|code| code.starts_with("--listen "));
     let [flags] = flags.collect::<Vec<_>>()[..] else { panic!("the flags of one more process") };
     let flags = shell::words(flags);
-    assert!(flags.iter().all(|flag| !flag.ends_with(":8080") && !flag.ends_with(":8090")), "{flags:?}");
-    let free: Vec<&str> = flags
-        .iter()
-        .map(|flag| if flag.starts_with("127.") { "127.0.0.1:0" } else { flag.as_str() })
-        .collect();
+    let (names, addresses): (Vec<_>, Vec<_>) = flags.chunks(2).map(|pair| (&pair[0], &pair[1])).unzip();
+    assert!(names.iter().all(|name| serve.contains(name)), "the first process has not all of {flags:?}");
+    assert!(addresses.iter().all(|address| README.matches(address.as_str()).count() == 1), "{addresses:?}");
 
-    let services = [start(serve, &[]), start(serve, &free)];
+    let services = [start(serve, &[]), start(serve, &[])];
     let used = [0, 1, 0].map(|place| services[place].get("/v1/check?user=alice").json()["used"].clone());
     assert_eq!(used, [1, 2, 3]);
 
