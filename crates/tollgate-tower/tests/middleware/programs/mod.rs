@@ -1,4 +1,5 @@
-//! The Rust programs of `README.md`, `docs/library.md` and `docs/middleware.md` compile, and print what the pages say.
+//! The Rust programs of `README.md`, `docs/library.md`, `docs/middleware.md` and `docs/test-your-app.md` compile, and
+//! print what the pages say.
 //!
 //! Each program lies here as the page has it. A page with another program fails.
 
@@ -40,9 +41,17 @@ mod testing {
     pub(super) const TEXT: &str = include_str!("library_testing.rs");
 }
 
+/// A test of the reader's app.
+mod app_testing {
+    include!("app_testing.rs");
+
+    pub(super) const TEXT: &str = include_str!("app_testing.rs");
+}
+
 const README: &str = include_str!("../../../../../README.md");
 const LIBRARY: &str = include_str!("../../../../../docs/library.md");
 const MIDDLEWARE: &str = include_str!("../../../../../docs/middleware.md");
+const TEST_YOUR_APP: &str = include_str!("../../../../../docs/test-your-app.md");
 
 /// Names a program for the process that runs it.
 const RUN: &str = "TOLLGATE_RUN_PROGRAM";
@@ -66,6 +75,8 @@ fn the_programs_of_the_pages_are_those_that_are_compiled() {
     assert_eq!(programs(LIBRARY).map(lines).collect::<Vec<_>>(), whole.map(lines));
     let (whole, parts) = programs(MIDDLEWARE).partition::<Vec<_>, _>(|text| text.contains("fn main()"));
     assert_eq!(whole.into_iter().map(lines).collect::<Vec<_>>(), [layer::TEXT, policies::TEXT].map(lines));
+
+    assert_eq!(programs(TEST_YOUR_APP).map(lines).collect::<Vec<_>>(), [app_testing::TEXT].map(lines));
 
     let of_readme = programs(README).collect::<Vec<_>>();
     assert_eq!(of_readme.len(), 2);
