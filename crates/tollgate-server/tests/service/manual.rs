@@ -222,7 +222,9 @@ fn operation_of(method: &str, path: &str, operation: &Value, page: &mut String) 
     for (status, reply) in operation["responses"].as_object().unwrap() {
         let content = reply["content"].as_object().into_iter().flatten().next();
         let body = content.and_then(|(_, content)| reference(&content["schema"])).unwrap_or_default();
-        writeln!(page, "| {status} | {body} | {} |", cell(&reply["description"])).unwrap();
+        for meaning in cell(&reply["description"]).split(". Or: ") {
+            writeln!(page, "| {status} | {body} | {meaning} |").unwrap();
+        }
     }
 }
 
