@@ -1,22 +1,10 @@
-//! Callers: what a connection proves about its peer, and the policies that the caller of a request may use.
+//! Callers: the policies that the caller of a request may use.
 
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
 use tollgate_policy::{Attributes, Policy};
-
-use crate::access::principals::LastToken;
-
-/// The other end of a connection.
-#[derive(Debug, Default)]
-pub(crate) struct Peer {
-    /// The subject alternative names of the verified client certificate; empty without one. Host names are in lower
-    /// case and addresses in their canonical form, and a name of one kind never reads like one of another.
-    pub(crate) names: Box<[Box<str>]>,
-    /// The last token of the connection.
-    pub(crate) last_token: LastToken,
-}
 
 /// The caller of an authorized request, and the policies that it may use: these, or all.
 #[derive(Debug, Clone, Default)]

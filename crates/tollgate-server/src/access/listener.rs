@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr};
 
 use crate::access::principals::SharedPrincipals;
 use crate::access::scope::{Scope, Scopes};
+use crate::tls::Security;
 
 /// A bound address, and the scopes that it grants.
 #[derive(Debug, Clone)]
@@ -31,17 +32,6 @@ pub(crate) enum Access {
     /// The principals with the scope, under any host name. A page that rebinds its host name to this address has no
     /// token.
     Principals(SharedPrincipals),
-}
-
-/// The protection of connections.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Security {
-    /// Plain TCP.
-    Plain,
-    /// TLS: the service shows a certificate.
-    Tls,
-    /// TLS, and each client shows a certificate of a trusted authority.
-    Mutual,
 }
 
 /// The host names under which guarded scopes may be used.

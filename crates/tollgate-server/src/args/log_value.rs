@@ -3,8 +3,11 @@
 use jiff::tz::TimeZone;
 use tollgate::{Anchor, Quota};
 
-use super::Companion;
 use super::value::Expected;
+
+/// The window of a second limit.
+#[derive(Debug, Clone)]
+pub struct Companion(pub Option<Quota>);
 
 /// Parses the name of a time zone.
 pub(super) fn zone(text: &str) -> Result<TimeZone, Expected> {

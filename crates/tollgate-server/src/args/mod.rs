@@ -13,6 +13,7 @@ mod log_value;
 #[cfg(feature = "simulate")]
 mod moment;
 mod policies;
+mod secret;
 #[cfg(feature = "simulate")]
 mod simulate;
 mod store;
@@ -21,6 +22,7 @@ mod tokens;
 mod value;
 
 use std::ffi::OsString;
+use std::fmt;
 use std::net::SocketAddr;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
@@ -35,17 +37,20 @@ pub use self::environment::warn_of_unknown_variables;
 pub(crate) use self::environment::{Flag, FlagWith};
 pub use self::grpc::GrpcArgs;
 #[cfg(feature = "simulate")]
+pub use self::log_value::Companion;
+#[cfg(feature = "simulate")]
 pub use self::moment::Moment;
 pub use self::policies::{CheckConfigArgs, ExplainArgs};
+pub use self::secret::Secret;
 #[cfg(feature = "simulate")]
-pub use self::simulate::{Companion, LogArgs, SimulateArgs, SuggestArgs};
+pub use self::simulate::{LogArgs, SimulateArgs, SuggestArgs};
 pub use self::store::{
-    AcrossSlots, ClusterArgs, FailureArgs, IdentityForm, OnStoreFailure, Secret, StoreArgs, StoreKeyArgs,
+    AcrossSlots, ClusterArgs, FailureArgs, IdentityForm, OnStoreFailure, StoreArgs, StoreKeyArgs,
 };
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
 pub use self::value::{Limits, Server};
-use crate::http::Dialect;
+pub use crate::observe::logs::LogFormat;
 
 /// The heading of its flags in the help.
 const SHARED_STORE: &str = "Shared store";
@@ -225,7 +230,7 @@ pub struct ServeArgs {
 
     /// Also serve the paths of this published system, so that its callers work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_ANSWERS")]
-    pub answers: Option<&'static Dialect>,
+    pub answers: Option<AnswerSystem>,
 
     /// Also export metrics under the names of this published system, so that its dashboards work unchanged
     #[arg(long, value_name = "SYSTEM", env = "TOLLGATE_METRIC_ALIASES")]
@@ -335,13 +340,34 @@ pub enum MetricAliases {
     EnvoyRatelimit,
 }
 
-/// The format of log lines.
+/// A published system whose paths are served as well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum LogFormat {
-    /// For people.
-    Text,
-    /// One JSON object a line.
-    Json,
+pub enum AnswerSystem {
+    /// GET /check?userId=, of the RLaaS Users Service; the attribute is `userId`
+    Rlaas,
+    /// GET /api/v1/rate_limit?user_id=&ip_address=&endpoint=&tier=, of the LeetDezine case study; the attributes are
+    /// `user`, `ip`, `endpoint` and `tier`
+    Leetdezine,
+    /// GET /evaluate?key=&name=&scope=, with the decisions and the problem body of the Spring Boot Redis rate limiter
+    /// starter; the attributes are `key`, `name` and `scope`
+    SpringStarter,
+}
+
+impl AnswerSystem {
+    /// Returns its name, as for `--answers`.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Rlaas => "rlaas",
+            Self::Leetdezine => "leetdezine",
+            Self::SpringStarter => "spring-starter",
+        }
+    }
+}
+
+impl fmt::Display for AnswerSystem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
 }
 
 /// Flags of `tollgate check`.

@@ -10,7 +10,7 @@ use tollgate_logs::{Attribute, Format, TimeField};
 use tollgate_simulate::Gate;
 use tollgate_simulate::suggest::Per;
 
-use super::{Limits, Moment, log_value, moment, value};
+use super::{Companion, Limits, Moment, log_value, moment, value};
 
 /// The heading of these flags in the help.
 const LOGS: &str = "Logs";
@@ -177,10 +177,6 @@ pub struct SuggestArgs {
     #[command(flatten)]
     pub log: LogArgs,
 }
-
-/// The window of a second limit.
-#[derive(Debug, Clone)]
-pub struct Companion(pub Option<Quota>);
 
 /// How logs are read.
 #[derive(Debug, Clone, clap::Args)]

@@ -1,6 +1,5 @@
 //! Flags about a shared store: its address, and the settings for its connections.
 
-use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -8,7 +7,7 @@ use clap::ValueEnum;
 use tollgate::LocalShare;
 use tollgate_redis::KeyLayout;
 
-use super::value;
+use super::{Secret, value};
 
 /// Settings for the connections to a shared store, for every command that has one.
 #[derive(Debug, clap::Args)]
@@ -147,35 +146,11 @@ pub enum IdentityForm {
     Plain,
 }
 
-/// A text that is never shown: a password, or a URL that may hold one.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Returns the text, which must not be shown.
-    #[must_use]
-    pub fn expose(&self) -> &str {
-        &self.0
-    }
-}
-
 impl From<AcrossSlots> for tollgate_redis::AcrossSlots {
     fn from(across_slots: AcrossSlots) -> Self {
         match across_slots {
             AcrossSlots::Refuse => Self::Refuse,
             AcrossSlots::Reserve => Self::Reserve,
         }
-    }
-}
-
-impl From<String> for Secret {
-    fn from(text: String) -> Self {
-        Self(text)
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Secret")
     }
 }

@@ -26,10 +26,10 @@ use tollgate_redis::{SmallFile, Tls, TlsError};
 use crate::args::exit_status::{FAILURE, NO_DECISION, SUCCESS, USAGE};
 use crate::args::{CheckArgs, ClientTlsArgs, Flag};
 use crate::cli::output;
-use crate::decide::attributes;
 use crate::net::protocol::Stream;
 use crate::observe::secret_file::public_mode;
 use crate::observe::with_sources::WithSources;
+use crate::request::attributes;
 use crate::settings::flags;
 
 /// For the whole exchange.

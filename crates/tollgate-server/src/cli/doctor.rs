@@ -9,7 +9,7 @@ use tollgate_redis::{Diagnosis, Finding, Level};
 
 use crate::args::DoctorArgs;
 use crate::settings::SettingsError;
-use crate::store::{StoreSetup, with_flags};
+use crate::store::{StoreSetup, StoreSetupError, with_flags};
 
 /// The output of `--json`.
 #[derive(Serialize)]
@@ -39,7 +39,7 @@ struct Check<'a> {
 pub async fn run(args: &DoctorArgs) -> Result<(String, Level), SettingsError> {
     let StoreSetup { url, builder, .. } =
         StoreSetup::new(&args.store, args.store_args.keys.store_layout.as_ref(), &args.store_args)?;
-    let diagnosis = builder.diagnose().await?;
+    let diagnosis = builder.diagnose().await.map_err(StoreSetupError::from)?;
     let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
     Ok((text, diagnosis.level()))
 }

@@ -10,7 +10,7 @@ use tollgate_policy::{PolicyLimiter, WhenFull};
 use tracing::warn;
 
 use crate::access::caller::{Caller, OtherPolicy};
-use crate::decide::live_domains::DomainFiles;
+use crate::decide::domain_files::DomainFiles;
 use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::observe::log_gap::LogGap;

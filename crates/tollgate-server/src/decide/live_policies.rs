@@ -81,7 +81,7 @@ mod tests {
     use tollgate::MemoryStore;
 
     use super::*;
-    use crate::live::follow::Cause;
+    use crate::live::cause::Cause;
     use crate::live::reload::{Reloaded, Reloads};
     use crate::store::fit::StoreFlags;
 

@@ -1,7 +1,7 @@
 //! Decisions, independent of wire formats: the engines that ask the limiters, and the policies and domains that they
 //! decide by.
 
-pub(crate) mod attributes;
+pub(crate) mod domain_files;
 pub(crate) mod engine;
 pub(crate) mod envoy;
 pub(crate) mod live_domains;

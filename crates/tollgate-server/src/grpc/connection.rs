@@ -11,13 +11,14 @@ use tracing::trace;
 
 use super::Service;
 use super::streams::Streams;
-use crate::access::caller::Peer;
 use crate::access::listener::Listener;
+use crate::access::peer::Peer;
 use crate::http::{MAX_HEAD, WINDOW, count_cut};
 use crate::net::drain::Phase;
-use crate::net::protocol::{Alpn, Protocol, Stream};
+use crate::net::protocol::{Protocol, Stream};
 use crate::net::timeouts::{self, Activity, Lifetime, Order, Watched};
 use crate::store::ServedStore;
+use crate::tls::Alpn;
 
 /// The maximum number of concurrent calls on one connection, as over HTTP: the heads of answers that a client does not
 /// read are outside the budget. Proxies that need more open another connection.

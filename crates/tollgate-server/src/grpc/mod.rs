@@ -40,8 +40,8 @@ pub(crate) use self::response::AddedHeaders;
 use self::streams::Streams;
 use crate::decide::engine::Engine;
 use crate::decide::envoy::EnvoyEngine;
-use crate::http::Budget;
 use crate::metrics::Metrics;
+use crate::net::budget::Budget;
 use crate::observe::log_gap::LogGap;
 
 /// Under these statuses of HTTP, rejected calls are counted from zero.

@@ -11,8 +11,8 @@ use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 use super::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::{Service, response};
 use crate::access::caller::{Caller, CallerAttributes};
-use crate::decide::attributes::{Given, MAX_TEXTS};
 use crate::http::Rejection;
+use crate::request::attributes::{Given, MAX_TEXTS};
 use crate::store::ServedStore;
 
 /// The attribute that holds the domain.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::http::{Budget, Held, NoRoom};
+use crate::net::budget::{Budget, Held, NoRoom};
 use crate::net::drain::{Phase, Pressure};
 use crate::net::timeouts::{Activity, Answering};
 

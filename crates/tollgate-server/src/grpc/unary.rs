@@ -12,7 +12,8 @@ use hyper::body::Incoming;
 use prost::{DecodeError, Message};
 
 use super::outgoing::Outgoing;
-use crate::http::{Budget, Rejection, read_body};
+use crate::http::{Rejection, read_body};
+use crate::net::budget::Budget;
 
 /// Whether the message is compressed, and its length in four bytes.
 const PREFIX: usize = 5;

@@ -12,8 +12,9 @@ use http::{Request, StatusCode, Version};
 use http_body_util::BodyExt;
 use hyper::body::{Body as _, Incoming};
 
-use super::budget::{Budget, Held};
 use super::rejection::Rejection;
+use super::reply::Unread;
+use crate::net::budget::{Budget, Held};
 
 /// Two thirds of a kilobyte for each request of the largest batch.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
@@ -175,10 +176,6 @@ impl Arriving {
         Body { bytes, _held: self.held }
     }
 }
-
-/// The mark of an answer whose request has a body that was not read to its end. The connection ends with it.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Unread;
 
 /// Leaves the body of a request that is answered without it. Returns whether more of it is coming.
 pub(super) async fn leave(request: &mut Request<Incoming>, budget: &Budget) -> Option<Unread> {

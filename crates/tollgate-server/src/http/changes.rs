@@ -5,15 +5,15 @@ use hyper::body::Incoming;
 use tollgate::{AnswerError, Charge, PolicyQuota, QuotaState, Receipt, ReceiptItem, StoreError};
 use tollgate_policy::{Changed, ChargedWindow, CheckError, Outcome};
 
-use super::json::{Cost, Object};
 use super::rejection::Rejection;
 use super::wire::{
     BatchRequest, CountsReply, ReceiptRequest, RecordBatchReply, RecordBatchRequest, RecordEntry,
     RecordRequest, RefundReply, RefundRequest, RefundedQuota, ResetRequest, SetRequest, SettleReply,
     SettleRequest, SettledQuota, WrittenQuota,
 };
-use super::{Edge, Reply, body, json, reply};
+use super::{Edge, Reply, body, reply};
 use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
+use crate::request::json::{self, Cost, Object};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
@@ -175,7 +175,7 @@ impl<S: ServedStore> Edge<S> {
         let body = body::read(request, &self.budget).await?;
         let RecordBatchRequest { requests } = json::read(&body)?;
         BatchRequest::check_length(requests.len())?;
-        let held = self.budget.for_batch(version, requests.len())?;
+        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
         let asked = requests.into_iter();
         let asked: Vec<(CallerAttributes<'_>, u32)> =
             asked.map(|Object(request)| (caller.asks(request.attributes), request.cost.units())).collect();

@@ -5,16 +5,16 @@ use hyper::body::Incoming;
 use tollgate::AnswerError;
 use tollgate_policy::PolicyDecision;
 
-use super::json::Object;
 use super::rejection::Rejection;
 use super::wire::{
     BatchEntry, BatchEntryRequest, BatchReply, BatchRequest, CheckReply, CheckRequest, DeniedReply,
     PeekRequest,
 };
-use super::{Edge, Reply, body, json, query, reply};
+use super::{Edge, Reply, body, query, reply};
 use crate::access::caller::Caller;
 use crate::decide::engine::Under;
 use crate::http::trials_header::TOLLGATE_TRIALS;
+use crate::request::json::{self, Object};
 use crate::store::ServedStore;
 
 impl<S: ServedStore> Edge<S> {
@@ -61,7 +61,7 @@ impl<S: ServedStore> Edge<S> {
         let body = body::read(request, &self.budget).await?;
         let BatchRequest { requests } = json::read(&body)?;
         BatchRequest::check_length(requests.len())?;
-        let held = self.budget.for_batch(version, requests.len())?;
+        let held = self.budget.for_batch(version, requests.len()).map_err(Rejection::no_room_for_answer)?;
         // Invalid limits fail only their own request, like a missing key.
         let asked = requests.into_iter().map(|Object(request)| {
             let BatchEntryRequest { attributes, cost, receipt, policy, quotas } = request;

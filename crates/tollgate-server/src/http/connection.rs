@@ -11,12 +11,12 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tracing::{debug, trace};
 
-use super::budget::{Held, NoRoom};
 use super::outgoing::Outgoing;
 use super::{Edge, is_unread};
-use crate::access::caller::Peer;
 use crate::access::listener::Listener;
+use crate::access::peer::Peer;
 use crate::metrics::{Cut, Metrics};
+use crate::net::budget::{Held, NoRoom};
 use crate::net::drain::Phase;
 use crate::net::protocol::{Protocol, Stream};
 use crate::net::timeouts::{self, Activity, Lifetime, Order, Watched};
@@ -30,7 +30,7 @@ pub(crate) const MAX_HEAD: usize = 32 * 1024;
 const MAX_STREAMS: u32 = 100;
 
 /// The maximum number of unread bytes on one HTTP/2 connection. They are read at once, so this bounds what a connection
-/// can hold outside the [budget](super::Budget).
+/// can hold outside the [budget](crate::net::budget::Budget).
 pub(crate) const WINDOW: u32 = 64 * 1024;
 
 /// HTTP/1.1 and HTTP/2 on one listener.

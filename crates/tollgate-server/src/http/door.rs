@@ -15,8 +15,9 @@ use tollgate::{Clock, SystemClock};
 
 use super::operation::{Asked, Operation};
 use super::rejection::Rejection;
-use crate::access::caller::{Caller, Peer};
+use crate::access::caller::Caller;
 use crate::access::listener::{Access, Listener};
+use crate::access::peer::Peer;
 use crate::access::principals::Presented;
 use crate::access::scope::Scope;
 

@@ -5,24 +5,23 @@
 //! handlers are in `checks` (callers' own requests), `changes` and `policies` (for administrators). A request without
 //! an answer becomes a `rejection`. `dialects` has the paths and words of other systems. `forwarded` answers proxies
 //! about requests that headers describe. `openapi` describes the table. `connection` is HTTP on one connection,
-//! `outgoing` is the body of an answer that is being sent, and `budget` is the memory for all requests and answers in
-//! flight.
+//! and `outgoing` is the body of an answer that is being sent.
 
 mod asking;
 mod body;
-mod budget;
 mod changes;
 mod checks;
 mod connection;
 mod dialects;
+mod domains;
 mod door;
 mod forwarded;
-mod json;
 mod openapi;
 mod operation;
 mod operations;
 mod outgoing;
 mod policies;
+mod problem;
 mod query;
 mod rejection;
 mod reply;
@@ -42,26 +41,25 @@ use tollgate_policy::{Mode, Policy, PolicyKind, PolicySet};
 use tollgate_wire::headers::PolicyHeaders;
 
 pub(crate) use self::asking::Asking;
-use self::body::Unread;
 pub(crate) use self::body::read_up_to as read_body;
-pub(crate) use self::budget::{Budget, Held, NoRoom};
 pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, count_cut};
-pub use self::dialects::Dialect;
-pub(crate) use self::dialects::RLAAS;
+pub(crate) use self::dialects::Dialect;
 pub(crate) use self::door::authorize;
 use self::forwarded::NamedHeaders;
-pub(crate) use self::json::{BadField, read as read_json};
 use self::operation::{Effect, Handler, Row};
 use self::operations::Operations;
 pub(crate) use self::outgoing::until_sent;
 pub(crate) use self::rejection::Rejection;
-use crate::access::caller::{Caller, Peer};
+use self::reply::Unread;
+use crate::access::caller::Caller;
 use crate::access::listener::Listener;
+use crate::access::peer::Peer;
 use crate::decide::engine::Engine;
 use crate::decide::envoy::EnvoyEngine;
 use crate::http::trials_header::TrialsHeader;
 use crate::live::reload::Reread;
 use crate::metrics::{Metrics, Scrape};
+use crate::net::budget::Budget;
 use crate::net::drain::Phase;
 use crate::observe::log_gap::LogGap;
 use crate::store::{ServedStore, Servers, StoreState};
@@ -195,7 +193,8 @@ impl<S: ServedStore + 'static> Edge<S> {
         }?;
         // Nothing was changed, so the answer may still be replaced by a rejection.
         if row.operation.effect == Effect::Reads
-            && let Some(held) = self.budget.for_answer(version, reply.body().len())?
+            && let Some(held) =
+                self.budget.for_answer(version, reply.body().len()).map_err(Rejection::no_room_for_answer)?
         {
             reply.extensions_mut().insert(held);
         }

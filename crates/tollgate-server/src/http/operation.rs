@@ -5,10 +5,10 @@ use std::pin::Pin;
 
 use http::{Method, Request, StatusCode};
 use hyper::body::Incoming;
-use schemars::{Schema, SchemaGenerator};
 
 use super::dialects::Dialect;
 use super::rejection::Rejection;
+use super::wire::SchemaOf;
 use super::{Edge, Reply};
 use crate::access::caller::Caller;
 use crate::access::scope::Scope;
@@ -36,9 +36,6 @@ pub(super) enum Effect {
     Reads,
     Changes,
 }
-
-/// Describes a type of the wire.
-pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;
 
 /// Where a request has its input.
 #[derive(Clone, Copy)]
@@ -97,6 +94,21 @@ pub(super) enum Handler<S> {
 }
 
 pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;
+
+/// The store cannot answer now.
+pub(super) const UNAVAILABLE: (StatusCode, &str) = (
+    StatusCode::SERVICE_UNAVAILABLE,
+    "The store could not answer: it is full and the key has no counter (`reason` is `store_full`), or it failed, and \
+     the policy is to refuse requests then",
+);
+/// The store can never answer.
+pub(super) const UNCOUNTABLE: (StatusCode, &str) = (
+    StatusCode::INTERNAL_SERVER_ERROR,
+    "The store can never count this request, so a retry does not help (`reason` is `uncountable`); for example, on a \
+     Cluster, its policies count different keys",
+);
+/// The rejections of an operation that asks the store.
+pub(super) const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
 
 impl Operation {
     pub(super) fn allows(&self, method: &Method) -> bool {

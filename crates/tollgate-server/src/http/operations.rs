@@ -4,16 +4,18 @@ use bytes::Bytes;
 use http::{Method, Request, StatusCode};
 use schemars::{JsonSchema, SchemaGenerator};
 
-use super::dialects::{self, Dialect};
-use super::operation::{Asked, Effect, Handler, Operation, Row, SchemaOf, Success};
+use super::dialects::Dialect;
+use super::operation::{
+    Asked, Effect, Handler, OF_THE_STORE, Operation, Row, Success, UNAVAILABLE, UNCOUNTABLE,
+};
 use super::policies::{PoliciesBody, ReloadReply};
 use super::rejection::Rejection;
 use super::wire::{
     BatchReply, BatchRequest, CheckRequest, CountsReply, HealthReply, PeekRequest, ReceiptRequest,
     RecordBatchReply, RecordBatchRequest, RecordRequest, RefundReply, RefundRequest, ReloadRequest,
-    ResetRequest, SetRequest, SettleReply, SettleRequest,
+    ResetRequest, SchemaOf, SetRequest, SettleReply, SettleRequest,
 };
-use super::{Edge, forwarded, reply};
+use super::{Edge, domains, forwarded, reply};
 use crate::access::listener::Listener;
 use crate::access::scope::Scope;
 use crate::metrics::Scrape;
@@ -26,17 +28,6 @@ pub(super) struct Operations<S> {
     without_policies: Box<[&'static str]>,
 }
 
-const UNAVAILABLE: (StatusCode, &str) = (
-    StatusCode::SERVICE_UNAVAILABLE,
-    "The store could not answer: it is full and the key has no counter (`reason` is `store_full`), or it failed, and \
-     the policy is to refuse requests then",
-);
-const UNCOUNTABLE: (StatusCode, &str) = (
-    StatusCode::INTERNAL_SERVER_ERROR,
-    "The store can never count this request, so a retry does not help (`reason` is `uncountable`); for example, on a \
-     Cluster, its policies count different keys",
-);
-pub(super) const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
 const NOT_READY: &[(StatusCode, &str)] = &[(
     StatusCode::SERVICE_UNAVAILABLE,
     "The service is about to stop, or its store does not answer and checks are refused then",
@@ -61,7 +52,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         let asks_policies =
             |row: &Row<S>| matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change));
         let (asking, others): (Vec<_>, Vec<_>) = self.rows.into_iter().partition(asks_policies);
-        let rows = dialects::envoy_rows();
+        let rows = domains::rows();
         let is_replaced = |row: &Row<S>| rows.iter().any(|new| new.operation.path == row.operation.path);
         let others: Vec<_> = others.into_iter().filter(|row| !is_replaced(row)).collect();
         Self {
@@ -460,11 +451,11 @@ impl<S: ServedStore + 'static> Operations<S> {
                  envoy-ratelimit`): use `/json`, or gRPC"
                     .to_owned()
             }
-            (None, _) if path == dialects::ENVOY_PATH => {
+            (None, _) if path == domains::PATH => {
                 "this path is only served with `serve --import envoy-ratelimit`; with policies, use `/v1/check`, or gRPC"
                     .to_owned()
             }
-            (None, Some(dialect)) => format!("this path is only served with `serve --answers {}`", dialect.name),
+            (None, Some(dialect)) => format!("this path is only served with `serve --answers {}`", dialect.system.name()),
             (None, None) => {
                 "there is nothing at this path; `/openapi.json` on the admin listener lists all paths"
                     .to_owned()

@@ -7,9 +7,7 @@ use std::task::{Context, Poll};
 use bytes::Bytes;
 use hyper::body::{Body, Frame, SizeHint};
 
-/// The size of the pieces of a body. Over HTTP/1.1 each piece is copied, and the next one waits until the client has
-/// read the copy.
-pub(super) const PIECE: usize = 16 * 1024;
+use crate::net::budget::PIECE;
 
 /// The rest of a body.
 pub(super) struct Outgoing(Bytes);

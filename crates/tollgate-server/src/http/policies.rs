@@ -11,10 +11,11 @@ use tollgate_policy::{Conditions, Cost, Override, Policy, PolicyKind, QuotaSpec}
 
 use super::rejection::Rejection;
 use super::wire::ReloadRequest;
-use super::{Edge, Reply, body, json, reply};
+use super::{Edge, Reply, body, reply};
 use crate::access::caller::Caller;
-use crate::live::follow::Cause;
+use crate::live::cause::Cause;
 use crate::live::reload::{self, Reloaded};
+use crate::request::json;
 use crate::store::ServedStore;
 
 /// The live policies.

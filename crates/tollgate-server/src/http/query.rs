@@ -6,8 +6,8 @@ use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use tollgate_policy::Attributes;
 
-use super::json::Cost;
-use crate::decide::attributes::{AttributeError, Given};
+use crate::request::attributes::{AttributeError, Given};
+use crate::request::json::Cost;
 
 /// An error in a query string; the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]

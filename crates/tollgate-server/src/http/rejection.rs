@@ -4,19 +4,21 @@ use std::borrow::Cow;
 
 use http::header::{ALLOW, RETRY_AFTER, WWW_AUTHENTICATE};
 use http::{HeaderValue, StatusCode};
+use serde::{Serialize, Serializer};
 use tollgate::{AnswerError, StoreError};
 use tollgate_envoy::DecideError;
 use tollgate_policy::{CheckError, RefundError, Refusal};
 
-use super::body::Unread;
-use super::json::BadField;
+use super::problem::{ChangedQuota, ProblemBody, ProblemReason};
 use super::query::QueryError;
-use super::wire::{ChangedQuota, ProblemBody, ProblemReason};
+use super::reply::Unread;
 use super::{Reply, reply};
 use crate::access::caller::OtherPolicy;
 use crate::access::principals::Unauthorized;
 use crate::access::scope::Scope;
 use crate::decide::envoy::Undecided;
+use crate::net::budget::NoRoom;
+use crate::request::json::BadField;
 
 /// A reply without an answer.
 #[derive(Debug, Clone)]
@@ -136,6 +138,12 @@ impl Rejection {
     }
 
     /// There is no memory for the request, which was not read.
+    /// There is no memory for an answer that its client would have to read.
+    pub(super) fn no_room_for_answer(NoRoom: NoRoom) -> Self {
+        let detail = "no memory is left for this answer: clients have not read too many others";
+        Self::new(StatusCode::SERVICE_UNAVAILABLE, detail)
+    }
+
     pub(crate) fn no_room() -> Self {
         Self::new(StatusCode::SERVICE_UNAVAILABLE, "no memory is left for another request")
     }
@@ -332,6 +340,12 @@ impl Rejection {
             reply.extensions_mut().insert(unread);
         }
         reply
+    }
+}
+
+impl Serialize for Rejection {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.body().serialize(serializer)
     }
 }
 

@@ -16,6 +16,10 @@ const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 /// It is unknown when there will be room again; a second keeps clients from asking in a loop.
 pub(super) const RETRY_SOON: HeaderValue = HeaderValue::from_static("1");
 
+/// The mark of an answer whose request has a body that was not read to its end. The connection ends with it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Unread;
+
 /// Returns an answer in JSON that no cache keeps, because it holds only now and for this caller.
 pub(super) fn json(status: StatusCode, body: &impl Serialize) -> Reply {
     json_bytes(status, bytes(body))

@@ -13,6 +13,7 @@ use tokio::task::JoinError;
 use tokio::time::{self, Sleep};
 use tracing::error;
 
+use crate::live::cause::Cause;
 use crate::live::watch::Watch;
 
 /// A value that is made from one file, or from several that belong together, and follows their changes.
@@ -25,21 +26,6 @@ pub(crate) trait Followed: Send + Sync + 'static {
     /// `earlier` is the previous look, if it required another. `is_over` is true if the files have been unchanged for
     /// the required time.
     fn glance(&self, earlier: Option<&Self::Look>, is_over: bool, cause: Cause) -> Glance<Self::Look>;
-}
-
-/// The reason for reading files again.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Cause {
-    /// Something changed in the folder of a file.
-    Watch,
-    /// A whole file was renamed over one of them.
-    Rename,
-    /// No change is known, but the last look was a while ago.
-    Interval,
-    /// A signal.
-    Signal,
-    /// An administrator.
-    Request,
 }
 
 /// The result of a look at files that may be half written.
@@ -111,28 +97,6 @@ pub(crate) async fn keep_in_step<F: Followed>(followed: Arc<F>, watch: Watch, mu
 /// Logs that a reload panicked, which is a bug of ours.
 pub(crate) fn log_panic(cause: Cause, failure: &JoinError) {
     error!(cause = cause.name(), %failure, "a reload ended unexpectedly: nothing has changed");
-}
-
-impl Cause {
-    /// Returns whether the read was not requested, so that the files may be unchanged.
-    pub(crate) const fn is_guess(self) -> bool {
-        matches!(self, Self::Watch | Self::Rename | Self::Interval)
-    }
-
-    /// Returns whether the files may be half written.
-    pub(crate) const fn is_doubtful(self) -> bool {
-        matches!(self, Self::Watch | Self::Interval)
-    }
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Watch => "watch",
-            Self::Rename => "rename",
-            Self::Interval => "interval",
-            Self::Signal => "SIGHUP",
-            Self::Request => "request",
-        }
-    }
 }
 
 #[cfg(test)]

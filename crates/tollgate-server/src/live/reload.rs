@@ -10,7 +10,8 @@ use tollgate::{Clock, SystemClock, Timestamp};
 use tollgate_policy::ConfigError;
 use tracing::{error, info};
 
-use crate::live::follow::{self, Cause, Followed, Glance};
+use crate::live::cause::Cause;
+use crate::live::follow::{self, Followed, Glance};
 use crate::live::followed_files::FollowedFiles;
 use crate::live::look::Look;
 use crate::observe::log_gap::LogGap;

@@ -22,7 +22,7 @@ use tokio::time;
 use tollgate_policy::Sources;
 use tracing::warn;
 
-use crate::live::follow::Cause;
+use crate::live::cause::Cause;
 
 /// The required pause between events: a change is several events, and the last one completes it.
 const QUIET: Duration = Duration::from_millis(100);

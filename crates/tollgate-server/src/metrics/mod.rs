@@ -35,7 +35,6 @@ pub(crate) use self::rejections::Rejections;
 pub(crate) use self::store::StoreMetrics;
 pub(crate) use self::tls::Handshakes;
 use crate::args::MetricAliases;
-use crate::http::Budget;
 use crate::tls::ServerTls;
 
 /// Counters of the whole service.
@@ -65,6 +64,13 @@ pub(crate) type MemorySize = Box<dyn Fn() -> Occupancy + Send + Sync>;
 pub(crate) struct Occupancy {
     pub(crate) counters: usize,
     pub(crate) max_counters: usize,
+}
+
+/// Memory of requests and answers in flight, and how often there was no room.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyMemory {
+    pub(crate) held: usize,
+    pub(crate) refused: u64,
 }
 
 impl Metrics {
@@ -235,7 +241,7 @@ pub(crate) struct Figures {
     pub(crate) principals: Option<PrincipalFigures>,
     pub(crate) memory_size: MemorySize,
     pub(crate) shared: Option<Arc<StoreMetrics>>,
-    pub(crate) budget: Budget,
+    pub(crate) body_memory: Box<dyn Fn() -> BodyMemory + Send + Sync>,
     pub(crate) tls: Option<Arc<ServerTls>>,
     pub(crate) aliases: Option<MetricAliases>,
 }
@@ -337,14 +343,15 @@ impl Collector for Figures {
             "tollgate_http_body_memory",
             "Memory of requests and answers in flight, limited by --body-memory",
         );
-        let held = i64::try_from(self.budget.held()).unwrap_or(i64::MAX);
+        let BodyMemory { held, refused } = (self.body_memory)();
+        let held = i64::try_from(held).unwrap_or(i64::MAX);
         encoder.encode_descriptor(name, help, Some(&Unit::Bytes), MetricType::Gauge)?.encode_gauge(&held)?;
 
         let (name, help) =
             ("tollgate_http_body_memory_refused", "Requests answered 503 because --body-memory was used up");
         encoder
             .encode_descriptor(name, help, None, MetricType::Counter)?
-            .encode_counter::<NoLabelSet, _, u64>(&self.budget.refused(), None)?;
+            .encode_counter::<NoLabelSet, _, u64>(&refused, None)?;
 
         if let Some(server) = &self.tls {
             tls::encode(server, &metrics.handshakes, &mut encoder)?;

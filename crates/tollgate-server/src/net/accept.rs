@@ -10,13 +10,13 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
-use crate::access::caller::Peer;
+use crate::access::peer::Peer;
 use crate::metrics::OpenConnections;
 use crate::net::connections_per_peer::{OfPeer, Peers};
 use crate::net::drain::Phase;
+use crate::net::handshake::ListenerTls;
 use crate::net::protocol::Protocol;
 use crate::observe::log_gap::LogGap;
-use crate::tls::ListenerTls;
 
 /// The pause after the system has failed to accept a connection, for example because file descriptors have run out.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

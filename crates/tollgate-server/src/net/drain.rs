@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::sync::Notify;
 
-use crate::http::Budget;
 use crate::metrics::OpenConnections;
+use crate::net::budget::Budget;
 
 /// Whether the service drains, set once by the first signal. Clones share it.
 #[derive(Debug, Clone, Default)]

@@ -2,8 +2,10 @@
 //! their end.
 
 pub(crate) mod accept;
+pub(crate) mod budget;
 pub(crate) mod connections_per_peer;
 pub(crate) mod drain;
+pub(crate) mod handshake;
 pub(crate) mod lingering_close;
 pub(crate) mod open_files;
 pub(crate) mod protocol;

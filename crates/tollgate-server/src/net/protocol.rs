@@ -4,17 +4,9 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::access::caller::Peer;
+use crate::access::peer::Peer;
 use crate::net::drain::Phase;
-
-/// The protocols that a client can choose in the handshake of TLS.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Alpn {
-    /// HTTP/1.1, HTTP/2, or none.
-    Http,
-    /// HTTP/2 alone.
-    Http2,
-}
+use crate::tls::Alpn;
 
 /// A protocol, and the service behind it.
 ///

@@ -12,6 +12,7 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::time::Duration;
 use std::{env, thread};
 
+use clap::ValueEnum;
 use thiserror::Error;
 use tracing::level_filters::LevelFilter;
 use tracing::warn;
@@ -20,7 +21,14 @@ use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{Layer, fmt};
 
-use crate::args::LogFormat;
+/// The format of log lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// The maximum number of lines that wait to be written. Further ones are lost.
 const WAITING: usize = 1024;

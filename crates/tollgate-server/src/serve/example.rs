@@ -236,7 +236,7 @@ mod tests {
     use tollgate_policy::Config;
 
     use super::*;
-    use crate::http::RLAAS;
+    use crate::args::AnswerSystem;
 
     fn policies(text: &str) -> Policies {
         Config::parse("t.yaml", text).unwrap().into_policies()
@@ -318,13 +318,19 @@ mod tests {
     /// The suggested command named a policy of the example, which other files do not have.
     #[test]
     fn another_systems_words_name_a_policy_that_is_there() {
-        let starter = Dialect::ALL.into_iter().find(|dialect| dialect.name == "spring-starter").unwrap();
+        let starter = Dialect::of(AnswerSystem::SpringStarter);
         let of = |text: &str| check_as(starter, &policies(&format!("policies: {text}")));
         let named = of("[{ name: a, match: { name: login }, key: [key], quotas: [5/1m] }]");
         assert_eq!(named.as_deref(), Some("/evaluate?key=user:alice&name=login&scope=USER"));
         let all = of("[{ name: a, key: [key], quotas: [5/1m] }]");
         assert_eq!(all.as_deref(), Some(starter.example));
         assert_eq!(of("[{ name: a, match: { key: other }, key: [key], quotas: [5/1m] }]"), None);
-        assert_eq!(check_as(&RLAAS, &policies("policies: [{ name: a, key: [user], quotas: [5/1m] }]")), None);
+        assert_eq!(
+            check_as(
+                Dialect::of(AnswerSystem::Rlaas),
+                &policies("policies: [{ name: a, key: [user], quotas: [5/1m] }]")
+            ),
+            None
+        );
     }
 }

@@ -18,7 +18,7 @@ use tollgate_wire::headers::PolicyHeaders;
 use tracing::{info, warn};
 
 use self::signals::{Hangup, Signals, hangup};
-use crate::access::listener::{Access, Listener, Security};
+use crate::access::listener::{Access, Listener};
 use crate::access::principals::{LivePrincipals, Principal};
 use crate::args::LogFormat;
 use crate::cli::output;
@@ -27,16 +27,18 @@ use crate::decide::envoy::EnvoyEngine;
 use crate::decide::live_domains::LiveDomains;
 use crate::decide::live_policies::LivePolicies;
 use crate::grpc::{self, AddedHeaders, Grpc};
-use crate::http::{Budget, Edge, Http};
+use crate::http::{Edge, Http};
 use crate::live::follow;
 use crate::live::reload::{Reloads, Reread};
 use crate::live::watch::Watch;
 use crate::metrics::{
-    self, Figures, Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics,
+    self, BodyMemory, Figures, Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics,
 };
 use crate::net::accept::Acceptor;
+use crate::net::budget::Budget;
 use crate::net::connections_per_peer::Peers;
 use crate::net::drain::Phase;
+use crate::net::handshake::ListenerTls;
 use crate::net::open_files::{self, Caps};
 use crate::net::protocol::Protocol;
 use crate::net::socket;
@@ -45,7 +47,8 @@ use crate::observe::secret_file;
 use crate::observe::warning_log;
 use crate::settings::{GrpcSettings, InitialPolicies, Settings};
 use crate::store::{self, Metered, ServedStore, StoreSetup};
-use crate::tls::{ListenerTls, ServerTls};
+use crate::tls::Security;
+use crate::tls::ServerTls;
 
 /// The time for open connections to finish. With the steps before and after it, the process ends within five seconds of
 /// the signal.
@@ -325,6 +328,8 @@ impl Server {
         };
         let size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
         let budget = Budget::new(body_memory);
+        let in_flight = budget.clone();
+        let body_memory = move || BodyMemory { held: in_flight.held(), refused: in_flight.refused() };
         let scrape = Scrape::new(Figures {
             metrics: Arc::clone(&metrics),
             policies: Box::new(figures),
@@ -332,7 +337,7 @@ impl Server {
             principals,
             memory_size: Box::new(size),
             shared,
-            budget: budget.clone(),
+            body_memory: Box::new(body_memory),
             tls: tls.clone(),
             aliases: metric_aliases,
         });

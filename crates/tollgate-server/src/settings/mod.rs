@@ -12,23 +12,25 @@ use thiserror::Error;
 use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_envoy::Charging;
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
-use tollgate_redis::{AcrossSlots, IdentitySecretError, KeyLayout, PasswordError, TlsError, UrlError};
+use tollgate_redis::{AcrossSlots, KeyLayout, UrlError};
 use tollgate_tower::key::{ClientAddress, ForwardedHeader, TrustedProxies};
 
 use self::flags::FlagsError;
 use self::import::{Import, ImportError, Imported, ImportedDomains, other_spring_variables};
 use crate::access::listener::AllowedHosts;
 use crate::access::principals::{Principal, PrincipalFile};
-use crate::args::{self, Flag, FlagWith, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs};
+use crate::args::{
+    self, AnswerSystem, Flag, FlagWith, GrpcArgs, LogFormat, MetricAliases, ServeArgs, TlsArgs,
+};
 use crate::decide::envoy::InitialDomains;
 use crate::decide::policy_files::PolicyFiles;
 use crate::decide::receipts::{ReceiptSecretError, Receipts};
 use crate::http::trials_header::TrialsHeader;
 use crate::http::{Asking, Dialect};
 use crate::observe::with_sources::WithSources;
-use crate::store::StoreSetup;
 use crate::store::fit::{Misfit, StoreFit, StoreFlags};
 use crate::store::joined_values;
+use crate::store::{StoreSetup, StoreSetupError};
 use crate::tls::{ServerTls, TlsFileError, TlsFiles};
 
 /// Everything that [`serve`](crate::serve) needs.
@@ -118,12 +120,6 @@ pub enum SettingsError {
         FlagWith("--admin-listen", .0)
     )]
     OpenAdmin(SocketAddr),
-    /// The URL of the store is invalid. It is not repeated, because it may hold a password.
-    #[error("`{flag}`: {0}", flag = Flag("--store"))]
-    StoreUrl(UrlError),
-    /// The URL of the store in the file of policies is invalid. It is not repeated, because it may hold a password.
-    #[error("`{flag}`: the file's `store: url:` cannot be used: {0}", flag = Flag("--config"))]
-    FileStoreUrl(UrlError),
     /// The settings of another system cannot be imported.
     #[error("`{}`: {}", Flag("--import"), of_import(.0))]
     Import(#[from] ImportError),
@@ -173,9 +169,9 @@ pub enum SettingsError {
     )]
     OtherAnswers {
         /// The system of `--answers`.
-        asked: &'static Dialect,
+        asked: AnswerSystem,
         /// The system of `--import`.
-        imported: &'static Dialect,
+        imported: AnswerSystem,
     },
     /// Requests in the system's format cannot have a key attribute of the policy.
     #[error(
@@ -185,7 +181,7 @@ pub enum SettingsError {
     )]
     NobodyTold {
         /// The system of `--answers`.
-        dialect: &'static Dialect,
+        dialect: AnswerSystem,
         /// The key attribute.
         attribute: Box<str>,
         /// The policy.
@@ -203,14 +199,6 @@ pub enum SettingsError {
         Flag("--store-layout")
     )]
     LayoutWithoutKey,
-    /// The prefix would be in no key.
-    #[error(
-        "`{prefix}` would have no effect: the key layout `{0}` does not contain {{prefix}}; leave out the prefix, or \
-         use a layout of your own that contains it (`{layout}`)",
-        prefix = Flag("--store-prefix"),
-        layout = Flag("--store-layout")
-    )]
-    NeedlessPrefix(KeyLayout),
     /// Callers' limits need separate keys, which layouts of other systems do not have.
     #[error(
         "`{flag}` cannot be used with a key layout (`{0}`): callers' limits could share counters with policies",
@@ -220,53 +208,9 @@ pub enum SettingsError {
     /// The secret for receipts cannot be read, or is too short.
     #[error("`{}`: {}", Flag("--receipt-secret-file"), WithSources(.0))]
     ReceiptSecret(ReceiptSecretError),
-    /// The secret for digests of keys cannot be read or used.
-    #[error("`{}`: {}", Flag("--identity-secret-file"), WithSources(.0))]
-    IdentitySecret(#[from] IdentitySecretError),
-    /// A secret for digests, although keys are not digests.
-    #[error(
-        "`{}` is only valid with digests: leave it out, or leave out `{}` or the key layout",
-        Flag("--identity-secret-file"),
-        FlagWith("--identity", &"plain")
-    )]
-    NeedlessIdentitySecret,
-    /// A file has no password.
-    #[error("`{}`: {}", Flag(.flag), WithSources(.source))]
-    Password {
-        /// The flag that names the file.
-        flag: &'static str,
-        /// The fault.
-        source: PasswordError,
-    },
-    /// A certificate or key for the store cannot be used.
-    #[error("`{}`, `{}`, `{}`: {}", Flag("--store-ca"), Flag("--store-cert"), Flag("--store-key"), WithSources(.0))]
-    Tls(#[from] TlsError),
     /// A certificate or key of the listeners cannot be used.
     #[error("`{}`: {}", Flag(.0.flag), .0)]
     ListenerTls(#[from] TlsFileError),
-    /// The password comes from two places.
-    #[error("both `{}` and {variable} are given; keep one of them", Flag(.flag))]
-    TwoPasswords {
-        /// The flag that names a file with it.
-        flag: &'static str,
-        /// The variable that holds it.
-        variable: &'static str,
-    },
-    /// The URL has a user, but there is no password.
-    #[error(
-        "the store's URL names a user, which needs a password: pass `--store-password-file` or set \
-         TOLLGATE_STORE_PASSWORD"
-    )]
-    PasswordMissing,
-    /// There is a user for the Sentinels, but no password.
-    #[error(
-        "`{}` needs a password: pass `--store-sentinel-password-file` or set TOLLGATE_STORE_SENTINEL_PASSWORD",
-        Flag("--store-sentinel-user")
-    )]
-    SentinelPasswordMissing,
-    /// The store's settings contradict each other.
-    #[error("the store: {}", WithSources(.0))]
-    Store(#[from] tollgate_redis::SettingsError),
     /// A share without `--on-store-failure local`.
     #[error("`{}` is only valid with `--on-store-failure local`", Flag("--local-share"))]
     NeedlessShare,
@@ -276,6 +220,9 @@ pub enum SettingsError {
         FlagWith("--on-store-failure", &"local")
     )]
     MissingShare,
+    /// The settings of the shared store contradict each other, or a file that they name cannot be read.
+    #[error(transparent)]
+    StoreSetup(#[from] StoreSetupError),
 }
 
 /// Lists the problems of a file, one a line.
@@ -323,7 +270,8 @@ impl Settings {
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
             check_dialect(dialect, &policies)?;
-            let ignored = if dialect.is_starter() { other_spring_variables(&[]) } else { Vec::new() };
+            let ignored =
+                if dialect == AnswerSystem::SpringStarter { other_spring_variables(&[]) } else { Vec::new() };
             if !ignored.is_empty() {
                 let ignored = ignored.join(", ");
                 policies.notes.push(format!("variables of the starter that have no effect here: {ignored}"));
@@ -363,7 +311,7 @@ impl Settings {
             store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),
             asking: Asking {
-                dialect,
+                dialect: dialect.map(Dialect::of),
                 receipts,
                 caller_quotas: args.caller_quotas,
                 clients,
@@ -426,7 +374,7 @@ struct Resolved {
     policies: InitialPolicies,
     envoy: Option<InitialDomains>,
     store: Option<StoreSetup>,
-    dialect: Option<&'static Dialect>,
+    dialect: Option<AnswerSystem>,
 }
 
 /// Resolves policies from files, and the store that the files or a flag name.
@@ -490,7 +438,7 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
         (None, None) => return Err(SettingsError::StoreMissing),
     };
     if let (Some(asked), Some(imported)) = (args.answers, imported.dialect)
-        && asked.name != imported.name
+        && asked != imported
     {
         return Err(SettingsError::OtherAnswers { asked, imported });
     }
@@ -559,12 +507,12 @@ fn fitting(store: StoreSetup, policies: &Policies, args: &ServeArgs) -> Result<S
 
 /// Checks that requests in the system's format can have the key attributes of all policies. Policies of a file are not
 /// checked: they may change, and may be for other requests.
-fn check_dialect(dialect: &'static Dialect, policies: &InitialPolicies) -> Result<(), SettingsError> {
+fn check_dialect(dialect: AnswerSystem, policies: &InitialPolicies) -> Result<(), SettingsError> {
     if policies.file.is_some() {
         return Ok(());
     }
     for policy in policies.policies.as_slice() {
-        if let Some(attribute) = dialect.untold(policy.identity()) {
+        if let Some(attribute) = Dialect::of(dialect).untold(policy.identity()) {
             let (attribute, policy) = (attribute.into(), policy.name().into());
             return Err(SettingsError::NobodyTold { dialect, attribute, policy });
         }

@@ -4,12 +4,14 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
+use thiserror::Error;
 use tollgate_redis::{
-    AcrossSlots, Identity, IdentitySecret, KeyLayout, Password, RedisStore, RedisStoreBuilder, StoreUrl, Tls,
+    AcrossSlots, Identity, IdentitySecret, IdentitySecretError, KeyLayout, Password, PasswordError,
+    RedisStore, RedisStoreBuilder, StoreUrl, Tls, TlsError, UrlError,
 };
 
-use crate::args::{IdentityForm, Secret, StoreArgs};
-use crate::settings::SettingsError;
+use crate::args::{Flag, FlagWith, IdentityForm, Secret, StoreArgs};
+use crate::observe::with_sources::WithSources;
 
 /// A store, and the settings for its connections.
 pub(crate) struct StoreSetup {
@@ -25,6 +27,70 @@ pub(crate) struct StoreSetup {
     pub(crate) builder: RedisStoreBuilder,
 }
 
+/// Invalid settings of a shared store. The fault of the flags, or of the files that they name.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum StoreSetupError {
+    /// The URL of the store is invalid. It is not repeated, because it may hold a password.
+    #[error("`{flag}`: {0}", flag = Flag("--store"))]
+    StoreUrl(UrlError),
+    /// The URL of the store in the file of policies is invalid. It is not repeated, because it may hold a password.
+    #[error("`{flag}`: the file's `store: url:` cannot be used: {0}", flag = Flag("--config"))]
+    FileStoreUrl(UrlError),
+    /// The prefix would be in no key.
+    #[error(
+        "`{prefix}` would have no effect: the key layout `{0}` does not contain {{prefix}}; leave out the prefix, or \
+         use a layout of your own that contains it (`{layout}`)",
+        prefix = Flag("--store-prefix"),
+        layout = Flag("--store-layout")
+    )]
+    NeedlessPrefix(KeyLayout),
+    /// The secret for digests of keys cannot be read or used.
+    #[error("`{}`: {}", Flag("--identity-secret-file"), WithSources(.0))]
+    IdentitySecret(#[from] IdentitySecretError),
+    /// A secret for digests, although keys are not digests.
+    #[error(
+        "`{}` is only valid with digests: leave it out, or leave out `{}` or the key layout",
+        Flag("--identity-secret-file"),
+        FlagWith("--identity", &"plain")
+    )]
+    NeedlessIdentitySecret,
+    /// A file has no password.
+    #[error("`{}`: {}", Flag(.flag), WithSources(.source))]
+    Password {
+        /// The flag that names the file.
+        flag: &'static str,
+        /// The fault.
+        source: PasswordError,
+    },
+    /// A certificate or key for the store cannot be used.
+    #[error("`{}`, `{}`, `{}`: {}", Flag("--store-ca"), Flag("--store-cert"), Flag("--store-key"), WithSources(.0))]
+    Tls(#[from] TlsError),
+    /// The password comes from two places.
+    #[error("both `{}` and {variable} are given; keep one of them", Flag(.flag))]
+    TwoPasswords {
+        /// The flag that names a file with it.
+        flag: &'static str,
+        /// The variable that holds it.
+        variable: &'static str,
+    },
+    /// The URL has a user, but there is no password.
+    #[error(
+        "the store's URL names a user, which needs a password: pass `--store-password-file` or set \
+         TOLLGATE_STORE_PASSWORD"
+    )]
+    PasswordMissing,
+    /// There is a user for the Sentinels, but no password.
+    #[error(
+        "`{}` needs a password: pass `--store-sentinel-password-file` or set TOLLGATE_STORE_SENTINEL_PASSWORD",
+        Flag("--store-sentinel-user")
+    )]
+    SentinelPasswordMissing,
+    /// The store's settings contradict each other.
+    #[error("the store: {}", WithSources(.0))]
+    Store(#[from] tollgate_redis::SettingsError),
+}
+
 /// The default prefix of keys.
 pub(crate) const DEFAULT_PREFIX: &str = "tollgate";
 
@@ -34,13 +100,13 @@ impl StoreSetup {
         url: &Secret,
         layout: Option<&KeyLayout>,
         args: &StoreArgs,
-    ) -> Result<Self, SettingsError> {
+    ) -> Result<Self, StoreSetupError> {
         Self::of(Self::url_of_flag(url)?, None, layout, args)
     }
 
     /// Parses the store URL of a flag.
-    pub(crate) fn url_of_flag(url: &Secret) -> Result<StoreUrl, SettingsError> {
-        url.expose().parse().map_err(SettingsError::StoreUrl)
+    pub(crate) fn url_of_flag(url: &Secret) -> Result<StoreUrl, StoreSetupError> {
+        url.expose().parse().map_err(StoreSetupError::StoreUrl)
     }
 
     /// The store of a file. Flags set how to connect, and override the file.
@@ -48,8 +114,8 @@ impl StoreSetup {
         store: &tollgate_policy::StoreSettings,
         layout: Option<&KeyLayout>,
         args: &StoreArgs,
-    ) -> Result<Self, SettingsError> {
-        let url = store.url().parse().map_err(SettingsError::FileStoreUrl)?;
+    ) -> Result<Self, StoreSetupError> {
+        let url = store.url().parse().map_err(StoreSetupError::FileStoreUrl)?;
         Self::of(url, Some(store), layout, args)
     }
 
@@ -59,11 +125,11 @@ impl StoreSetup {
         file: Option<&tollgate_policy::StoreSettings>,
         layout: Option<&KeyLayout>,
         args: &StoreArgs,
-    ) -> Result<Self, SettingsError> {
+    ) -> Result<Self, StoreSetupError> {
         if let (Some(_), Some(layout)) =
             (&args.keys.store_prefix, layout.filter(|layout| !layout.names_prefix()))
         {
-            return Err(SettingsError::NeedlessPrefix(layout.clone()));
+            return Err(StoreSetupError::NeedlessPrefix(layout.clone()));
         }
         let prefix = args.keys.store_prefix.as_deref().or(file.and_then(|file| file.prefix()));
         let prefix = prefix.unwrap_or(DEFAULT_PREFIX);
@@ -90,9 +156,11 @@ impl StoreSetup {
             builder = builder.sentinel_user(user);
         }
         builder.validate().map_err(|error| match error {
-            tollgate_redis::SettingsError::PasswordMissing => SettingsError::PasswordMissing,
-            tollgate_redis::SettingsError::SentinelPasswordMissing => SettingsError::SentinelPasswordMissing,
-            tollgate_redis::SettingsError::NeedlessIdentitySecret => SettingsError::NeedlessIdentitySecret,
+            tollgate_redis::SettingsError::PasswordMissing => StoreSetupError::PasswordMissing,
+            tollgate_redis::SettingsError::SentinelPasswordMissing => {
+                StoreSetupError::SentinelPasswordMissing
+            }
+            tollgate_redis::SettingsError::NeedlessIdentitySecret => StoreSetupError::NeedlessIdentitySecret,
             other => other.into(),
         })?;
         Ok(Self {
@@ -122,16 +190,16 @@ impl StoreSetup {
     }
 }
 
-fn identity(args: &StoreArgs) -> Result<Identity, SettingsError> {
+fn identity(args: &StoreArgs) -> Result<Identity, StoreSetupError> {
     match (args.identity, &args.identity_secret_file) {
-        (IdentityForm::Plain, Some(_)) => Err(SettingsError::NeedlessIdentitySecret),
+        (IdentityForm::Plain, Some(_)) => Err(StoreSetupError::NeedlessIdentitySecret),
         (IdentityForm::Plain, None) => Ok(Identity::Plain),
         (IdentityForm::Digest, Some(file)) => Ok(Identity::Keyed(IdentitySecret::from_file(file)?)),
         (IdentityForm::Digest, None) => Ok(Identity::Digest),
     }
 }
 
-fn tls(args: &StoreArgs) -> Result<Tls, SettingsError> {
+fn tls(args: &StoreArgs) -> Result<Tls, StoreSetupError> {
     let mut tls = Tls::new();
     if let Some(authorities) = &args.store_ca {
         tls = tls.with_ca_file(authorities)?;
@@ -147,12 +215,12 @@ fn password(
     (flag, variable): (&'static str, &'static str),
     file: Option<&Path>,
     held: &Option<Secret>,
-) -> Result<Option<Password>, SettingsError> {
+) -> Result<Option<Password>, StoreSetupError> {
     match (file, held) {
-        (Some(_), Some(_)) => Err(SettingsError::TwoPasswords { flag, variable }),
+        (Some(_), Some(_)) => Err(StoreSetupError::TwoPasswords { flag, variable }),
         (Some(file), None) => match Password::from_file(file) {
             Ok(password) => Ok(Some(password)),
-            Err(source) => Err(SettingsError::Password { flag, source }),
+            Err(source) => Err(StoreSetupError::Password { flag, source }),
         },
         (None, Some(password)) => Ok(Some(Password::new(password.expose()))),
         (None, None) => Ok(None),

@@ -27,7 +27,7 @@ pub(super) fn expiry(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
 
 /// Returns the subject alternative names that are hosts, URIs, addresses or e-mail addresses. A name that is not valid
 /// for its kind is left out, so that it cannot be mistaken for another kind.
-pub(super) fn names(certificate: &CertificateDer<'_>) -> Vec<Box<str>> {
+pub(crate) fn names(certificate: &CertificateDer<'_>) -> Vec<Box<str>> {
     let names = alternative_names(certificate).unwrap_or_default();
     names.into_iter().filter_map(name).collect()
 }

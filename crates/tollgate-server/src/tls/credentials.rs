@@ -14,9 +14,9 @@ use rustls::{InconsistentKeys, RootCertStore};
 use thiserror::Error;
 use tollgate::Timestamp;
 
+use super::alpn::Alpn;
 use super::certificate;
 use super::files::{Found, TlsLook};
-use crate::net::protocol::Alpn;
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";

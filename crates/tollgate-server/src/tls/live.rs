@@ -9,11 +9,12 @@ use rustls::ServerConfig;
 use tollgate::{Clock, SystemClock, Timestamp};
 use tracing::{error, info, warn};
 
+use super::alpn::Alpn;
 use super::credentials::{Credentials, TlsFileError};
 use super::files::{TlsFiles, TlsLook};
-use crate::access::listener::Security;
-use crate::live::follow::{Cause, Followed, Glance, SECOND_LOOK, SLOW_WRITER};
-use crate::net::protocol::Alpn;
+use super::security::Security;
+use crate::live::cause::Cause;
+use crate::live::follow::{Followed, Glance, SECOND_LOOK, SLOW_WRITER};
 
 /// The days before its expiry on which the log warns about a certificate.
 const SOON: i64 = 14;
@@ -82,7 +83,7 @@ impl ServerTls {
     }
 
     /// Returns the configuration for a new connection of a listener.
-    pub(super) fn config(&self, security: Security, alpn: Alpn) -> Arc<ServerConfig> {
+    pub(crate) fn config(&self, security: Security, alpn: Alpn) -> Arc<ServerConfig> {
         let live = self.live.load();
         // On a listener with TLS alone, clients show no certificate, even if other listeners demand one.
         let configs = if security == Security::Tls { &live.open } else { &live.demanding };

@@ -12,12 +12,12 @@ use serde::{Deserialize, Deserializer, Serialize};
 use tollgate::Timestamp;
 use tollgate_policy::{ConfigError, Policy, Position, Problem, ProblemKind, Sources};
 
-use super::token::Digest;
 use super::{Credential, Principal};
 use crate::access::scope::Scope;
-use crate::http::{BadField, read_json};
+use crate::access::token::Digest;
 use crate::live::followed_files::FollowedFiles;
 use crate::live::look::{Files, Look};
+use crate::request::json::{self, BadField};
 
 /// Room for four hundred bytes per principal.
 const MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -274,7 +274,7 @@ fn read(line: &str) -> Result<Principal, Wrong> {
         let before = line.get(..error.column().saturating_sub(1)).unwrap_or_default();
         Wrong { column: before.chars().count() + 1, detail: "invalid JSON from here on".to_owned() }
     })?;
-    let read = read_json::<Line>(line.as_bytes());
+    let read = json::read::<Line>(line.as_bytes());
     let Line { name, sha256, san, scopes, policies, expires } =
         read.map_err(|BadField { field, detail }| wrong(&field, &format!("{field}: {detail}")))?;
     let credential = match (sha256, san) {

@@ -8,11 +8,11 @@ use tollgate_policy::ConfigError;
 use tracing::warn;
 
 use super::{Credential, Principal, PrincipalFile, Principals, SharedPrincipals};
-use crate::access::listener::Security;
 use crate::live::followed_files::FollowedFiles;
 use crate::live::look::Look;
 use crate::live::reload::{Subject, in_short};
 use crate::tls;
+use crate::tls::Security;
 
 /// See the [module](self).
 pub(crate) struct LivePrincipals {

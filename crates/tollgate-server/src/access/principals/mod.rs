@@ -5,9 +5,7 @@
 //! may use only the policies that the principal lists.
 
 mod file;
-mod last_token;
 mod live;
-mod token;
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -17,13 +15,13 @@ use arc_swap::ArcSwap;
 use tollgate::Timestamp;
 
 pub(crate) use self::file::{Line, PrincipalFile, addition, line_of};
-pub(crate) use self::last_token::LastToken;
 pub(crate) use self::live::LivePrincipals;
-use self::token::Digest;
-pub use self::token::NoRandomness;
-pub(crate) use self::token::generate;
-use crate::access::caller::{Caller, Peer};
+use crate::access::caller::Caller;
+use crate::access::peer::Peer;
 use crate::access::scope::{Scope, Scopes};
+use crate::access::token::Digest;
+pub use crate::access::token::NoRandomness;
+pub(crate) use crate::access::token::generate;
 use crate::live::reload::in_short;
 
 /// The live principals. Clones share them.

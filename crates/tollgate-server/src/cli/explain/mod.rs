@@ -11,7 +11,7 @@ use tollgate_policy::{Config, ConfigError};
 
 use self::report::Report;
 use crate::args::ExplainArgs;
-use crate::decide::attributes;
+use crate::request::attributes;
 
 /// Returns the text to print about the request.
 ///

@@ -16,11 +16,10 @@ use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter, seconds_left};
+use crate::args::AnswerSystem;
 
 pub(super) static DIALECT: Dialect = Dialect {
-    name: "leetdezine",
-    help: "GET /api/v1/rate_limit?user_id=&ip_address=&endpoint=&tier=, of the LeetDezine case study; the attributes \
-           are `user`, `ip`, `endpoint` and `tier`",
+    system: AnswerSystem::Leetdezine,
     path: "/api/v1/rate_limit",
     example: "/api/v1/rate_limit?user_id=u_abc123&ip_address=203.0.113.5&endpoint=/search&tier=free",
     tells: &["user", "ip", "endpoint", "tier"],

@@ -4,37 +4,29 @@
 //! the form of a decision, not how it is made. Answers that such a system lacks (an invalid request, a store that
 //! refuses, a denial without a quota) have the form of our own paths.
 
-mod envoy;
 mod leetdezine;
 mod parameters;
 mod rlaas;
 mod spring_starter;
 
-use std::fmt;
-
-use clap::ValueEnum;
-use clap::builder::PossibleValue;
 use http::Request;
 use hyper::body::Incoming;
 use tollgate_policy::{Attributes, Identity, PolicyDecision};
 use tollgate_wire::headers::{HeaderFormat, PolicyHeaders};
 
-pub(super) use self::envoy::{PATH as ENVOY_PATH, rows as envoy_rows};
 use self::parameters::Parameters;
-pub(crate) use self::rlaas::DIALECT as RLAAS;
-use super::operation::SchemaOf;
 use super::rejection::Rejection;
+use super::wire::SchemaOf;
 use super::{Edge, Reply};
 use crate::access::caller::Caller;
+use crate::args::AnswerSystem;
 use crate::decide::engine::Under;
 use crate::store::ServedStore;
 
 /// The requests and the answers of one system.
 #[derive(Debug)]
-pub struct Dialect {
-    /// Its name, as for `--answers`.
-    pub(crate) name: &'static str,
-    help: &'static str,
+pub(crate) struct Dialect {
+    pub(crate) system: AnswerSystem,
     /// Its path, for GET, on the listener for checks.
     pub(super) path: &'static str,
     /// A request that counts, for people to try.
@@ -85,9 +77,13 @@ impl Parameter {
 impl Dialect {
     pub(crate) const ALL: [&Self; 3] = [&rlaas::DIALECT, &leetdezine::DIALECT, &spring_starter::DIALECT];
 
-    /// Returns whether it is the starter, which applications configure with its own variables.
-    pub(crate) fn is_starter(&self) -> bool {
-        std::ptr::eq(self, &spring_starter::DIALECT)
+    /// Returns the dialect of this system.
+    pub(crate) const fn of(system: AnswerSystem) -> &'static Self {
+        match system {
+            AnswerSystem::Rlaas => &rlaas::DIALECT,
+            AnswerSystem::Leetdezine => &leetdezine::DIALECT,
+            AnswerSystem::SpringStarter => &spring_starter::DIALECT,
+        }
     }
 
     /// Returns the dialect with this path.
@@ -109,23 +105,6 @@ impl Dialect {
             Identity::All(parts) => parts.iter().find_map(|part| self.untold(part)),
             _ => None,
         }
-    }
-}
-
-impl ValueEnum for &'static Dialect {
-    fn value_variants<'a>() -> &'a [Self] {
-        &Dialect::ALL
-    }
-
-    fn to_possible_value(&self) -> Option<PossibleValue> {
-        Some(PossibleValue::new(self.name).help(self.help))
-    }
-}
-
-/// Written as for the flag.
-impl fmt::Display for Dialect {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name)
     }
 }
 

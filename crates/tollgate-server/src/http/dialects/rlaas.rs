@@ -10,10 +10,10 @@ use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter, seconds_left};
+use crate::args::AnswerSystem;
 
 pub(crate) static DIALECT: Dialect = Dialect {
-    name: "rlaas",
-    help: "GET /check?userId=, of the RLaaS Users Service; the attribute is `userId`",
+    system: AnswerSystem::Rlaas,
     path: "/check",
     example: "/check?userId=alice",
     tells: &[USER],

@@ -24,11 +24,10 @@ use super::super::rejection::Rejection;
 use super::super::{Reply, reply};
 use super::parameters::Parameters;
 use super::{Content, Dialect, Parameter};
+use crate::args::AnswerSystem;
 
 pub(super) static DIALECT: Dialect = Dialect {
-    name: "spring-starter",
-    help: "GET /evaluate?key=&name=&scope=, with the decisions and the problem body of the Spring Boot Redis rate \
-           limiter starter; the attributes are `key`, `name` and `scope`",
+    system: AnswerSystem::SpringStarter,
     path: "/evaluate",
     example: "/evaluate?key=user:alice&name=invoice-create&scope=USER",
     tells: &["key", "name", "scope"],

@@ -8,7 +8,7 @@ use tollgate_policy::{Attributes, Identity, Policy, PolicySet};
 
 use super::super::rejection::Rejection;
 use super::request::Told;
-use crate::decide::attributes;
+use crate::request::attributes;
 
 /// The prefix of such attributes' names.
 const PREFIX: &str = "header.";

@@ -20,8 +20,8 @@ use super::rejection::Rejection;
 use super::wire::ClientDenial;
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
-use crate::decide::attributes;
 use crate::decide::engine::Under;
+use crate::request::attributes;
 use crate::store::ServedStore;
 
 /// The path for proxies.

@@ -16,11 +16,12 @@ use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Poli
 
 use super::dialects::{Content, Dialect, Parameter};
 use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
-use super::json::Cost;
 use super::operation::{Asked, Operation, Success};
-use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES, ProblemBody};
+use super::problem::ProblemBody;
+use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES};
 use crate::access::listener::Listener;
 use crate::http::trials_header::TrialsHeader;
+use crate::request::json::Cost;
 
 /// Returns the document under these policies.
 pub(super) fn document<'a>(

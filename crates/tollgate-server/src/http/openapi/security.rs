@@ -2,8 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use crate::access::listener::{Access, Listener, Security};
+use crate::access::listener::{Access, Listener};
 use crate::access::scope::Scope;
+use crate::tls::Security;
 
 /// The name of the scheme for tokens.
 const BEARER: &str = "bearer";

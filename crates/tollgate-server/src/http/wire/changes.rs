@@ -6,7 +6,7 @@ use tollgate::{PolicyQuota, QuotaState, Source};
 use tollgate_policy::{Changed, Policy, QuotaRefund, QuotaSettlement};
 use tollgate_wire::body::{DecisionSource, Window, Written};
 
-use super::problem::ProblemBody;
+use crate::http::problem::ProblemBody;
 use crate::http::rejection::Rejection;
 
 /// The result of a refund.

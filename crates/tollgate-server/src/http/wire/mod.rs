@@ -5,17 +5,20 @@
 mod changes;
 mod decision;
 mod health;
-mod problem;
 mod requests;
+
+use schemars::{Schema, SchemaGenerator};
 
 pub(super) use self::changes::{
     CountsReply, RecordBatchReply, RecordEntry, RefundReply, RefundedQuota, SettleReply, SettledQuota,
 };
 pub(super) use self::decision::{BatchEntry, BatchReply, CheckReply, ClientDenial, DeniedReply};
 pub(super) use self::health::HealthReply;
-pub(super) use self::problem::{ChangedQuota, ProblemBody, ProblemReason};
 pub(super) use self::requests::{
     BatchEntryRequest, BatchRequest, CheckRequest, KEY_ATTRIBUTES, MAX_CALLER_QUOTAS, PeekRequest,
     ReceiptRequest, RecordBatchRequest, RecordRequest, RefundRequest, ReloadRequest, ResetRequest,
     SetRequest, SettleRequest, WrittenQuota,
 };
+
+/// Describes a type of the wire.
+pub(super) type SchemaOf = fn(&mut SchemaGenerator) -> Schema;

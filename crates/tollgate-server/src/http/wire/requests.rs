@@ -7,10 +7,10 @@ use serde::{Deserialize, Deserializer};
 use tollgate::{Quota, Timestamp};
 use tollgate_policy::{Attributes, ChargedWindow};
 
-use crate::decide::attributes;
 use crate::decide::receipts::Receipts;
-use crate::http::json::{self, Cost, Object, StartMillis, Used, Version, Whole};
 use crate::http::rejection::Rejection;
+use crate::request::attributes;
+use crate::request::json::{self, Cost, Object, StartMillis, Used, Version, Whole};
 
 /// The name of the schema to which `openapi` adds the attributes that the live policies require.
 pub(in crate::http) const KEY_ATTRIBUTES: &str = "Attributes";
@@ -387,5 +387,77 @@ impl<const MAX: u64> JsonSchema for Whole<MAX> {
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({ "type": "integer", "minimum": 0, "maximum": MAX })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::request::json::read;
+
+    #[track_caller]
+    fn wrong(body: &str, field: &str, detail: &str) {
+        let found = read::<CheckRequest<'_>>(body.as_bytes()).map(drop).unwrap_err();
+        assert_eq!((found.field.as_str(), found.detail.as_str()), (field, detail), "{body}");
+    }
+
+    #[test]
+    fn names_the_field_that_is_wrong() {
+        let cost = "expected a whole number from 0 to 4294967295";
+        for number in ["-1", "4294967296", "1.5", "1e300", "\"2\"", "null", "true", "[1]", "-1.0"] {
+            wrong(&format!(r#"{{"attributes": {{"user": "alice"}}, "cost": {number}}}"#), "cost", cost);
+        }
+        wrong(
+            r#"{"attributes": {"user": 7}}"#,
+            "attributes.user",
+            "expected a string, a boolean or a list of strings",
+        );
+        wrong(
+            r#"{"attributes": {"user": null}}"#,
+            "attributes.user",
+            "expected a string, a boolean or a list of strings",
+        );
+        wrong(r#"{"attributes": {"roles": ["a", true]}}"#, "attributes.roles[1]", "expected a string");
+        let long = format!(r#"{{"attributes": {{"roles": [{}]}}}}"#, vec![r#""a""#; 65].join(", "));
+        wrong(&long, "attributes.roles", "more than 64 strings");
+        for secret in ["secret", "secret at line 1", "secret, expected secret"] {
+            let body = format!(r#"{{"attributes": "{secret}"}}"#);
+            wrong(&body, "attributes", "expected an object of strings, lists of strings and booleans");
+        }
+        wrong(r#"{"cost": 1}"#, "attributes", "missing field `attributes`");
+        wrong(r#"[{"user": "alice"}, 1]"#, "body", "expected an object");
+        wrong(
+            r#"{"attributes": {}, "costs": 1}"#,
+            "costs",
+            "unknown field `costs`, expected `attributes` or `cost` or `receipt` or `policy` or `quotas`",
+        );
+        wrong(r#"{"attributes": {"a": "1", "a": "2"}}"#, "attributes", "the attribute `a` is given twice");
+    }
+
+    #[test]
+    fn names_the_request_of_a_batch() {
+        let body = br#"{"requests": [{"attributes": {"user": "alice"}}, {"attributes": {"user": [7]}}]}"#;
+        let found = read::<BatchRequest<'_>>(body).map(drop).unwrap_err();
+        assert_eq!(found.field, "requests[1].attributes.user[0]");
+    }
+
+    #[test]
+    fn says_where_it_is_no_json() {
+        for body in ["{", "nonsense", "{\"attributes\": {\"user\": \"\\ud800\"}}", "\u{1}", " "] {
+            let found = read::<CheckRequest<'_>>(body.as_bytes()).map(drop).unwrap_err();
+            assert_eq!(found.field, "body", "{body}: {found:?}");
+            assert!(found.detail.starts_with("no JSON: "), "{body}: {found:?}");
+        }
+        // The rest of the text does not matter until the object is valid.
+        wrong("{}}", "attributes", "missing field `attributes`");
+        wrong("", "body", r#"the body is empty; expected {"attributes": {...}}"#);
+        let batch = read::<BatchRequest<'_>>(b"").map(drop).unwrap_err();
+        assert_eq!(batch.detail, r#"the body is empty; expected {"requests": [...]}"#);
+    }
+
+    #[test]
+    fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+        let request = read::<CheckRequest<'_>>(br#"{"attributes": {"user": "alice"}, "cost": 2.0}"#);
+        assert_eq!(request.map(|request| request.cost.units()), Ok(2));
     }
 }

@@ -11,8 +11,8 @@ use tollgate_redis::StoreUrl;
 
 use super::ImportError;
 use crate::args::Secret;
+use crate::decide::domain_files::{DomainFiles, summary};
 use crate::decide::envoy::InitialDomains;
-use crate::decide::live_domains::{DomainFiles, told};
 
 /// The limits and settings of its files and its environment.
 #[derive(Debug)]
@@ -138,7 +138,7 @@ pub(super) fn read(
     }
     Ok(ImportedDomains {
         initial: InitialDomains {
-            rule: format!("{} of {}", told(&domains), folder.display()),
+            rule: format!("{} of {}", summary(&domains), folder.display()),
             domains,
             files,
             settings,

@@ -19,8 +19,8 @@ use tollgate_policy::{ConfigError, Policies, PolicyError, Printable};
 use tollgate_redis::KeyLayout;
 
 pub(crate) use self::envoy_ratelimit::ImportedDomains;
+use crate::args::AnswerSystem;
 use crate::args::Secret;
-use crate::http::Dialect;
 
 /// The settings of another system, not yet read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +49,7 @@ pub(crate) struct ImportedPolicies {
     /// The store that the system itself would use, with the name of the setting; `None` if there is no such setting.
     pub(crate) store: Option<(&'static str, Secret)>,
     pub(crate) layout: KeyLayout,
-    pub(crate) dialect: Option<&'static Dialect>,
+    pub(crate) dialect: Option<AnswerSystem>,
     /// Notes for the log, one a line.
     pub(crate) notes: Vec<String>,
 }

@@ -12,8 +12,7 @@ use tollgate_redis::{KeyLayout, SmallFile};
 
 use super::spring::SpringFile;
 use super::{ImportError, ImportedPolicies, other_spring_variables, variable};
-use crate::args::Secret;
-use crate::http::RLAAS;
+use crate::args::{AnswerSystem, Secret};
 
 const ALGORITHM: &str = "rate-limiter.use-algo";
 const WINDOW: &str = "rate-limiter.window-size";
@@ -77,7 +76,7 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
         source: name,
         store,
         layout: KeyLayout::RLAAS,
-        dialect: Some(&RLAAS),
+        dialect: Some(AnswerSystem::Rlaas),
         notes,
     })
 }

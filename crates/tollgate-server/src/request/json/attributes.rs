@@ -7,10 +7,10 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use tollgate_policy::{AttributeValue, Attributes};
 
 use super::Text;
-use crate::decide::attributes::{self, Given};
+use crate::request::attributes::{self, Given};
 
 /// Reads names and values, each name once.
-pub(in crate::http) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
+pub(crate) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Attributes<'a>, D::Error> {
     struct Pairs<'a>(PhantomData<&'a str>);
@@ -36,7 +36,7 @@ pub(in crate::http) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
 }
 
 /// Like `attributes`, for an optional field.
-pub(in crate::http) fn some_attributes<'de: 'a, 'a, D: Deserializer<'de>>(
+pub(crate) fn some_attributes<'de: 'a, 'a, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Attributes<'a>>, D::Error> {
     attributes(deserializer).map(Some)

@@ -1,7 +1,7 @@
 //! envoyproxy/ratelimit: `/json` and `/healthcheck`, and the live domains instead of policies.
 //!
 //! It receives descriptors instead of attributes, and decides by its own configuration, so it is not a
-//! [`Dialect`](super::Dialect). If its store fails, it answers 400; this service answers 503.
+//! [`Dialect`](super::dialects::Dialect). If its store fails, it answers 400; this service answers 503.
 
 use bytes::Bytes;
 use http::{Method, Request, StatusCode};
@@ -11,18 +11,17 @@ use serde::Serialize;
 use serde_json::Value;
 use tollgate_envoy::{Code, JsonError};
 
-use super::super::operation::{Asked, Effect, Handler, Operation, Row, Success};
-use super::super::operations::OF_THE_STORE;
-use super::super::policies::NotLive;
-use super::super::rejection::Rejection;
-use super::super::{Edge, Reply, body, reply};
+use super::operation::{Asked, Effect, Handler, OF_THE_STORE, Operation, Row, Success};
+use super::policies::NotLive;
+use super::rejection::Rejection;
+use super::{Edge, Reply, body, reply};
 use crate::access::caller::Caller;
 use crate::access::scope::Scope;
 use crate::decide::envoy::EnvoyEngine;
 use crate::store::ServedStore;
 
 /// The path for decisions.
-pub(in super::super) const PATH: &str = "/json";
+pub(super) const PATH: &str = "/json";
 
 /// The live limits, by domain. Keys and values are not shown, because values may be secret.
 #[derive(Serialize, JsonSchema)]
@@ -49,7 +48,7 @@ struct DomainBody<'a> {
 }
 
 /// The operations of a service that was started with its configuration.
-pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 3] {
+pub(super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 3] {
     [
         Row {
             operation: Operation {
@@ -100,7 +99,7 @@ pub(in super::super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 3] {
 }
 
 /// A message of protobuf, in JSON.
-pub(in super::super) fn message(_: &mut SchemaGenerator) -> Schema {
+pub(super) fn message(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object" })
 }
 

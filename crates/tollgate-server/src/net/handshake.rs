@@ -10,13 +10,11 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-use super::{ServerTls, certificate};
-use crate::access::caller::Peer;
-use crate::access::listener::Security;
+use crate::access::peer::Peer;
 use crate::metrics::Handshakes;
 use crate::net::drain::Phase;
-use crate::net::protocol::Alpn;
 use crate::observe::log_gap::LogGap;
+use crate::tls::{Alpn, Refusal, Security, ServerTls, certificate_names};
 
 /// The same as for the head of a request.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -44,21 +42,6 @@ pub(crate) struct ListenerTls {
     alpn: Alpn,
     handshakes: Handshakes,
     failure_logged: LogGap,
-}
-
-/// Why a handshake failed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
-    /// The client closed the connection, or it broke. Load balancers probe listeners in this way.
-    Gone,
-    /// It took too long.
-    Timeout,
-    /// The client does not speak TLS.
-    Plain,
-    /// The client showed no certificate, or an invalid one.
-    Certificate,
-    /// The client supports none of our versions or ciphers, rejects our certificate, or violates the protocol.
-    Protocol,
 }
 
 /// A failed handshake.
@@ -99,7 +82,7 @@ impl ListenerTls {
         match outcome {
             Ok(stream) => {
                 let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
-                let names = shown.map(certificate::names).unwrap_or_default().into();
+                let names = shown.map(certificate_names).unwrap_or_default().into();
                 Some((Box::new(stream), Peer { names, ..Peer::default() }))
             }
             Err(Failure { refusal, error, left }) => {
@@ -159,37 +142,8 @@ impl Failure {
     }
 }
 
-impl Refusal {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Gone, Self::Timeout, Self::Plain, Self::Certificate, Self::Protocol];
-
-    pub(crate) const fn name(self) -> &'static str {
-        match self {
-            Self::Gone => "gone",
-            Self::Timeout => "timeout",
-            Self::Plain => "plain",
-            Self::Certificate => "certificate",
-            Self::Protocol => "protocol",
-        }
-    }
-
-    fn of(error: &io::Error) -> Self {
-        let Some(error) = error.get_ref().and_then(|error| error.downcast_ref::<rustls::Error>()) else {
-            return Self::Gone;
-        };
-        match error {
-            rustls::Error::NoCertificatesPresented | rustls::Error::InvalidCertificate(_) => {
-                Self::Certificate
-            }
-            _ => Self::Protocol,
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use rustls::CertificateError;
-
     use super::*;
 
     #[test]
@@ -198,14 +152,5 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}\r\n", body.len())), "{}", body.len());
         assert!(serde_json::from_str::<serde_json::Value>(body).is_ok());
-    }
-
-    #[test]
-    fn tells_certificate_errors_from_others() {
-        let of = |error: rustls::Error| Refusal::of(&io::Error::new(io::ErrorKind::InvalidData, error));
-        assert_eq!(of(CertificateError::Expired.into()), Refusal::Certificate);
-        assert_eq!(of(rustls::Error::NoCertificatesPresented), Refusal::Certificate);
-        assert_eq!(of(rustls::Error::HandshakeNotComplete), Refusal::Protocol);
-        assert_eq!(Refusal::of(&io::ErrorKind::UnexpectedEof.into()), Refusal::Gone);
     }
 }

@@ -11,7 +11,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor};
 use tollgate::{Quota, QuotaError};
 
-pub(super) use self::attributes::{attributes, some_attributes};
+pub(crate) use self::attributes::{attributes, some_attributes};
 use self::fault::{Fault, Node};
 
 /// The error in a body.
@@ -62,7 +62,7 @@ fn expected<'a, T: Deserialize<'a>>() -> &'static str {
 }
 
 /// Accepts only an object. The implementation that serde derives would also accept a list of the fields.
-pub(super) struct Object<T>(pub(super) T);
+pub(crate) struct Object<T>(pub(crate) T);
 
 impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
@@ -85,7 +85,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
 }
 
 /// Reads an optional field, and refuses `null`.
-pub(super) fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
+pub(crate) fn some<'de, T: Deserialize<'de>, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
@@ -123,7 +123,7 @@ impl<'de> Deserialize<'de> for Text<'de> {
 }
 
 /// A quota in its written form.
-pub(super) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota, D::Error> {
+pub(crate) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota, D::Error> {
     let Text(text) = Text::deserialize(deserializer)?;
     // Without the text itself, which may be a misplaced secret.
     let why =
@@ -133,29 +133,29 @@ pub(super) fn quota<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Quota,
 
 /// A whole number from 0 to `MAX`. As in JSON Schema, `2.0` is one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Whole<const MAX: u64>(u64);
+pub(crate) struct Whole<const MAX: u64>(u64);
 
 /// Units to charge.
-pub(super) type Cost = Whole<{ u32::MAX as u64 }>;
+pub(crate) type Cost = Whole<{ u32::MAX as u64 }>;
 /// Units in use.
-pub(super) type Used = Whole<{ Quota::MAX_LIMIT }>;
+pub(crate) type Used = Whole<{ Quota::MAX_LIMIT }>;
 /// When a window starts, in Unix milliseconds, within the whole numbers that every JSON reader keeps exact.
-pub(super) type StartMillis = Whole<{ (1 << 53) - 1 }>;
+pub(crate) type StartMillis = Whole<{ (1 << 53) - 1 }>;
 /// A version of the policies.
-pub(super) type Version = Whole<{ (1 << 53) - 1 }>;
+pub(crate) type Version = Whole<{ (1 << 53) - 1 }>;
 
 impl<const MAX: u64> Whole<MAX> {
-    pub(super) fn new(value: u64) -> Option<Self> {
+    pub(crate) fn new(value: u64) -> Option<Self> {
         (value <= MAX).then_some(Self(value))
     }
 
-    pub(super) fn value(self) -> u64 {
+    pub(crate) fn value(self) -> u64 {
         self.0
     }
 }
 
 impl Cost {
-    pub(super) fn units(self) -> u32 {
+    pub(crate) fn units(self) -> u32 {
         u32::try_from(self.0).unwrap_or(u32::MAX)
     }
 }
@@ -191,77 +191,5 @@ impl<'de, const MAX: u64> Deserialize<'de> for Whole<MAX> {
         }
 
         deserializer.deserialize_u64(Number)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::wire::{BatchRequest, CheckRequest};
-    use super::*;
-
-    #[track_caller]
-    fn wrong(body: &str, field: &str, detail: &str) {
-        let found = read::<CheckRequest<'_>>(body.as_bytes()).map(drop).unwrap_err();
-        assert_eq!((found.field.as_str(), found.detail.as_str()), (field, detail), "{body}");
-    }
-
-    #[test]
-    fn names_the_field_that_is_wrong() {
-        let cost = "expected a whole number from 0 to 4294967295";
-        for number in ["-1", "4294967296", "1.5", "1e300", "\"2\"", "null", "true", "[1]", "-1.0"] {
-            wrong(&format!(r#"{{"attributes": {{"user": "alice"}}, "cost": {number}}}"#), "cost", cost);
-        }
-        wrong(
-            r#"{"attributes": {"user": 7}}"#,
-            "attributes.user",
-            "expected a string, a boolean or a list of strings",
-        );
-        wrong(
-            r#"{"attributes": {"user": null}}"#,
-            "attributes.user",
-            "expected a string, a boolean or a list of strings",
-        );
-        wrong(r#"{"attributes": {"roles": ["a", true]}}"#, "attributes.roles[1]", "expected a string");
-        let long = format!(r#"{{"attributes": {{"roles": [{}]}}}}"#, vec![r#""a""#; 65].join(", "));
-        wrong(&long, "attributes.roles", "more than 64 strings");
-        for secret in ["secret", "secret at line 1", "secret, expected secret"] {
-            let body = format!(r#"{{"attributes": "{secret}"}}"#);
-            wrong(&body, "attributes", "expected an object of strings, lists of strings and booleans");
-        }
-        wrong(r#"{"cost": 1}"#, "attributes", "missing field `attributes`");
-        wrong(r#"[{"user": "alice"}, 1]"#, "body", "expected an object");
-        wrong(
-            r#"{"attributes": {}, "costs": 1}"#,
-            "costs",
-            "unknown field `costs`, expected `attributes` or `cost` or `receipt` or `policy` or `quotas`",
-        );
-        wrong(r#"{"attributes": {"a": "1", "a": "2"}}"#, "attributes", "the attribute `a` is given twice");
-    }
-
-    #[test]
-    fn names_the_request_of_a_batch() {
-        let body = br#"{"requests": [{"attributes": {"user": "alice"}}, {"attributes": {"user": [7]}}]}"#;
-        let found = read::<BatchRequest<'_>>(body).map(drop).unwrap_err();
-        assert_eq!(found.field, "requests[1].attributes.user[0]");
-    }
-
-    #[test]
-    fn says_where_it_is_no_json() {
-        for body in ["{", "nonsense", "{\"attributes\": {\"user\": \"\\ud800\"}}", "\u{1}", " "] {
-            let found = read::<CheckRequest<'_>>(body.as_bytes()).map(drop).unwrap_err();
-            assert_eq!(found.field, "body", "{body}: {found:?}");
-            assert!(found.detail.starts_with("no JSON: "), "{body}: {found:?}");
-        }
-        // The rest of the text does not matter until the object is valid.
-        wrong("{}}", "attributes", "missing field `attributes`");
-        wrong("", "body", r#"the body is empty; expected {"attributes": {...}}"#);
-        let batch = read::<BatchRequest<'_>>(b"").map(drop).unwrap_err();
-        assert_eq!(batch.detail, r#"the body is empty; expected {"requests": [...]}"#);
-    }
-
-    #[test]
-    fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
-        let request = read::<CheckRequest<'_>>(br#"{"attributes": {"user": "alice"}, "cost": 2.0}"#);
-        assert_eq!(request.map(|request| request.cost.units()), Ok(2));
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use super::token::is_equal;
+use crate::access::token::is_equal;
 
 /// The last token that a connection presented, if it was known.
 #[derive(Default)]
@@ -19,7 +19,7 @@ struct Known {
 impl LastToken {
     /// Returns the index of this token's principal in this version of the principals. It only looks the token up if the
     /// connection's last one was another, or was found in another version.
-    pub(super) fn place(
+    pub(crate) fn place(
         &self,
         version: u64,
         token: &[u8],

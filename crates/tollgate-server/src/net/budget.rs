@@ -7,11 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
-use http::{StatusCode, Version};
+use http::Version;
 use tracing::warn;
 
-use super::outgoing::PIECE;
-use super::rejection::Rejection;
 use crate::observe::log_gap::LogGap;
 
 /// The usual size of one answer in a batch.
@@ -32,6 +30,10 @@ const USUAL_MESSAGE: usize = 4 * 1024;
 
 /// The same for the only stream of a connection.
 const OWN_MESSAGE: usize = 16 * 1024;
+
+/// The size of the pieces of a body. Over HTTP/1.1 each piece is copied, and the next one waits until the client has
+/// read the copy.
+pub(crate) const PIECE: usize = 16 * 1024;
 
 /// Most answers are smaller.
 const USUAL_ANSWER: usize = 1024;
@@ -106,11 +108,7 @@ impl Budget {
     /// # Errors
     ///
     /// If there is no room.
-    pub(super) fn for_batch(
-        &self,
-        version: Version,
-        requests: usize,
-    ) -> Result<Option<Arc<Held>>, Rejection> {
+    pub(crate) fn for_batch(&self, version: Version, requests: usize) -> Result<Option<Arc<Held>>, NoRoom> {
         self.for_answer(version, requests * BATCH_ENTRY)
     }
 
@@ -120,7 +118,7 @@ impl Budget {
     /// # Errors
     ///
     /// If there is no room.
-    pub(super) fn for_answer(&self, version: Version, bytes: usize) -> Result<Option<Arc<Held>>, Rejection> {
+    pub(crate) fn for_answer(&self, version: Version, bytes: usize) -> Result<Option<Arc<Held>>, NoRoom> {
         let own = if version == Version::HTTP_2 { USUAL_ANSWER } else { PIECE };
         if bytes <= own {
             return Ok(None);
@@ -128,15 +126,14 @@ impl Budget {
         let mut held = self.none();
         if !held.resize(bytes) {
             self.note_refusal();
-            let detail = "no memory is left for this answer: clients have not read too many others";
-            return Err(Rejection::new(StatusCode::SERVICE_UNAVAILABLE, detail));
+            return Err(NoRoom);
         }
         Ok(Some(Arc::new(held)))
     }
 
     /// Counts a request that is refused for lack of room.
     #[cold]
-    pub(super) fn note_refusal(&self) {
+    pub(crate) fn note_refusal(&self) {
         self.0.refused.fetch_add(1, Ordering::Relaxed);
         if self.0.refusal_logged.passes(LOG_GAP) {
             warn!(
@@ -147,7 +144,7 @@ impl Budget {
     }
 
     /// Returns a value that holds nothing yet.
-    pub(super) fn none(&self) -> Held {
+    pub(crate) fn none(&self) -> Held {
         Held { account: Arc::clone(&self.0), bytes: 0 }
     }
 }
@@ -156,7 +153,7 @@ impl Held {
     /// Changes the number of bytes held, if there is room. Otherwise holds the same number as before, and returns
     /// `false`.
     #[must_use]
-    pub(super) fn resize(&mut self, bytes: usize) -> bool {
+    pub(crate) fn resize(&mut self, bytes: usize) -> bool {
         let (held, max) = (&self.account.held, self.account.max);
         let (more, less) = (bytes.saturating_sub(self.bytes), self.bytes.saturating_sub(bytes));
         if more == 0 {

@@ -53,7 +53,7 @@ impl Digest {
 }
 
 /// Compares all bytes, wherever they differ first.
-pub(super) fn is_equal(one: &[u8], other: &[u8]) -> bool {
+pub(crate) fn is_equal(one: &[u8], other: &[u8]) -> bool {
     let differences = one.iter().zip(other).fold(0, |all, (one, other)| all | (one ^ other));
     one.len() == other.len() && black_box(differences) == 0
 }
