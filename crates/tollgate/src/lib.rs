@@ -45,8 +45,6 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(feature = "calendar")]
-mod calendar;
 mod charge;
 mod clock;
 mod decision;

@@ -3,6 +3,8 @@
 //! A [`Quota`] is checked when it is made, so all other code can rely on its bounds. `text` parses and prints it;
 //! `error` has its errors.
 
+#[cfg(feature = "calendar")]
+mod calendar;
 mod error;
 #[cfg(feature = "serde")]
 mod serde;
@@ -10,10 +12,9 @@ mod text;
 
 use std::time::Duration;
 
-pub use self::error::{QuotaError, QuotaErrorKind};
-
 #[cfg(feature = "calendar")]
-use crate::calendar::Calendar;
+use self::calendar::Calendar;
+pub use self::error::{QuotaError, QuotaErrorKind};
 use crate::{Key, LocalShare, Timestamp, Window};
 
 const SECOND: u64 = 1_000;

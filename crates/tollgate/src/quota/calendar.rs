@@ -6,8 +6,9 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::{AmbiguousOffset, TimeZone};
 use jiff::{Span, ToSpan};
 
-use crate::quota::CalendarUnit;
-use crate::{Timestamp, Window};
+use super::CalendarUnit;
+use crate::timestamp::Timestamp;
+use crate::window::Window;
 
 /// Names that a time zone database may contain although they are not IANA names or do not name a place. Their meaning
 /// depends on the machine, and counters must not.
