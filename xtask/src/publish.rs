@@ -75,7 +75,14 @@ mod tests {
         names.sort_unstable();
         assert_eq!(
             names,
-            ["tollgate", "tollgate-policy", "tollgate-server", "tollgate-tower", "tollgate-wire"]
+            [
+                "tollgate",
+                "tollgate-policy",
+                "tollgate-server",
+                "tollgate-tower",
+                "tollgate-wire",
+                "tollgate-yaml",
+            ]
         );
     }
 

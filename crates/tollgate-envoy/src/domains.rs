@@ -5,9 +5,8 @@ use std::iter;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{Key, PolicyQuota};
-use tollgate_policy::yaml::{At, Problems};
-use tollgate_policy::{ConfigError, Place, Position, ProblemKind, Sources};
+use tollgate::{Key, PolicyQuota, QuotaErrorKind};
+use tollgate_yaml::{At, ConfigError, Place, Position, ProblemKind, Problems, Sources};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use crate::file::{self, RawDescriptor, RawFile};
@@ -124,7 +123,9 @@ impl Domains {
     /// If a text is not valid; then every problem is named.
     pub fn parse(sources: &Sources, same_domain: SameDomain) -> Result<Self, ConfigError> {
         let files: Box<[Box<str>]> = sources.names().map(Into::into).collect();
-        let mut problems = Problems::default();
+        let mut problems = Problems::with_advice(|word, _| {
+            QuotaErrorKind::of_algorithm(word).map(|kind| kind.to_string().into())
+        });
         let mut domains = Self { by_name: HashMap::new(), warnings: Box::default() };
         for (number, text) in (0..).zip(sources.policies()) {
             if let Some(root) = file::read(text, number, &mut problems) {

@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tollgate::{CountDenied, PolicyQuota};
-use tollgate_policy::yaml::{At, Problems};
-use tollgate_policy::{Position, ProblemKind};
+use tollgate_yaml::{At, Position, ProblemKind, Problems};
 
 use crate::Unit;
 use crate::file::{RawDescriptor, RawRateLimit, RawReplaced};

@@ -1,7 +1,7 @@
 //! Probable mistakes in valid files.
 
 use thiserror::Error;
-use tollgate_policy::Position;
+use tollgate_yaml::{At, Position};
 
 use crate::file::RawDescriptor;
 
@@ -37,9 +37,8 @@ pub enum WarningKind {
 
 /// The probable mistakes in a descriptor, without those within it. That each replaced name exists is still to be seen.
 pub(crate) fn of(raw: &RawDescriptor) -> Vec<(Position, WarningKind)> {
-    let set = |flag: &Option<tollgate_policy::yaml::At<crate::file::Flag>>| {
-        flag.as_ref().filter(|flag| flag.value.0).map(|flag| flag.at)
-    };
+    let set =
+        |flag: &Option<At<crate::file::Flag>>| flag.as_ref().filter(|flag| flag.value.0).map(|flag| flag.at);
     let mut found = Vec::new();
     match &raw.rate_limit {
         None => {

@@ -3,8 +3,8 @@
 use thiserror::Error;
 use tollgate::{CountDenied, OnStoreFailure, PolicyQuota, Quota};
 
-use crate::limit::QuotaSpecs;
-use crate::policy::{Quotas, candidate_name};
+use crate::limit::{QuotaLists, QuotaSpecs};
+use crate::policy::candidate_name;
 use crate::{
     Attributes, Condition, Conditions, Cost, HeaderFormats, Identity, LimitAttribute, Mode, OnMissingKey,
     Pattern, Policy, PolicyKind, Position, Test,
@@ -93,7 +93,7 @@ impl Policy {
             identity: Identity::Global,
             on_missing_key: OnMissingKey::default(),
             cost: Cost::Asked,
-            quotas: Quotas::default(),
+            quotas: QuotaLists::default(),
             overrides: [].into(),
             on_store_failure: OnStoreFailure::Open,
             headers: HeaderFormats::default(),
@@ -314,7 +314,7 @@ impl PolicyBuilder {
             });
             distinct(quotas.collect())
         };
-        let quotas = Quotas {
+        let quotas = QuotaLists {
             enforced: under(&policy.name, quotas)?,
             candidates: under(&candidate_name(&policy.name), candidates)?,
         };

@@ -2,15 +2,15 @@
 
 use std::fmt;
 use std::fs::File;
-use std::io::{self, Read as _};
 use std::path::Path;
 
-use thiserror::Error;
+use tollgate_yaml::{At, ConfigError, Extras, Node, Position, Problem, Problems, Read, Sources, Variables};
 
-use crate::file::{At, Extras, Node, RawFile, Read, Variables};
-use crate::problem::Problems;
+use crate::changes::Changes;
+use crate::file::{RawFile, advice};
+use crate::policies::Policies;
 use crate::resolve::resolve;
-use crate::{Changes, Policies, Position, Printable, Problem, Sources, Warning};
+use crate::warning::Warning;
 
 /// The contents of a valid file.
 #[derive(Debug)]
@@ -33,71 +33,9 @@ pub struct StoreSettings {
     pub(crate) reserves_across_slots: bool,
 }
 
-/// The file cannot be used: it cannot be read, or it is invalid.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum ConfigError {
-    /// The file cannot be read.
-    #[error("cannot read {}", Printable(file))]
-    Unreadable {
-        /// The file.
-        file: Box<str>,
-        /// Why not.
-        source: io::Error,
-    },
-    /// The file is larger than [`Config::MAX_BYTES`].
-    #[error("{} is larger than 16 MiB, too large for a policy file", Printable(file))]
-    TooLarge {
-        /// The file.
-        file: Box<str>,
-    },
-    /// A folder has no file that is read.
-    #[error("{} contains no file that ends in .yaml or .yml", Printable(folder))]
-    NoFile {
-        /// The folder.
-        folder: Box<str>,
-    },
-    /// There are more files than [`Sources::MAX_FILES`].
-    #[error("{} is one file too many: at most 1000 can be read together", Printable(file))]
-    TooMany {
-        /// The first file that is one too many.
-        file: Box<str>,
-    },
-    /// The files together are larger than [`Config::MAX_BYTES`].
-    #[error("with {}, the files together are larger than 16 MiB", Printable(file))]
-    TooLargeTogether {
-        /// The file with which they become larger.
-        file: Box<str>,
-    },
-    /// Every problem of the files, one a line.
-    #[error("{}", Lines(files, problems))]
-    Invalid {
-        /// The files that were read together.
-        files: Box<[Box<str>]>,
-        /// Their problems, in the order of the files and their lines.
-        problems: Box<[Problem]>,
-    },
-}
-
-impl ConfigError {
-    /// Returns a file with these problems.
-    #[must_use]
-    pub fn invalid(file: &str, problems: impl Into<Box<[Problem]>>) -> Self {
-        Self::Invalid { files: [file.into()].into(), problems: problems.into() }
-    }
-
-    pub(crate) fn unreadable(file: &str, source: io::Error) -> Self {
-        Self::Unreadable { file: file.into(), source }
-    }
-}
-
-/// Each problem under its file's name, as compilers do it.
-struct Lines<'a>(&'a [Box<str>], &'a [Problem]);
-
 impl Config {
-    /// The maximum size of a file: 16 MiB. A larger one is not a policy file, and would fill the memory when it is
-    /// read.
-    pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
+    /// The maximum size of a file, as of all [`Sources`].
+    pub const MAX_BYTES: u64 = Sources::MAX_BYTES;
 
     /// Reads a file, or [all files of a folder](Sources::read); variables are those of the process's environment.
     ///
@@ -119,23 +57,7 @@ impl Config {
         let file = path.display().to_string();
         let open = File::open(path);
         let open = open.map_err(|source| ConfigError::unreadable(&file, source))?;
-        Self::read_from(&file, open)
-    }
-
-    /// Returns the text of an open file that messages call `file`.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`read`](Self::read).
-    pub fn read_from(file: &str, open: impl io::Read) -> Result<String, ConfigError> {
-        let unreadable = |source| ConfigError::unreadable(file, source);
-        let mut bytes = Vec::new();
-        let read = open.take(Self::MAX_BYTES + 1).read_to_end(&mut bytes);
-        if read.map_err(unreadable)? as u64 > Self::MAX_BYTES {
-            return Err(ConfigError::TooLarge { file: file.into() });
-        }
-        String::from_utf8(bytes)
-            .map_err(|error| unreadable(io::Error::new(io::ErrorKind::InvalidData, error)))
+        Sources::text_of(&file, open)
     }
 
     /// Reads the text of a file that messages call `file`; variables are those of the process's environment.
@@ -177,7 +99,7 @@ impl Config {
         check: impl FnOnce(&Self) -> Vec<Problem>,
     ) -> Result<Self, ConfigError> {
         let files: Box<[Box<str>]> = sources.all_names().collect();
-        let mut problems = Problems::default();
+        let mut problems = Problems::with_advice(advice);
         let mut raw = Vec::new();
         for (number, text) in (0..).zip(sources.policies()) {
             let root = Node::parse(text, number, Some(Extras { sources, variables }), &mut problems);
@@ -287,17 +209,5 @@ impl StoreSettings {
 impl fmt::Debug for StoreSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("StoreSettings").field("prefix", &self.prefix).finish_non_exhaustive()
-    }
-}
-
-impl fmt::Display for Lines<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(files, problems) = self;
-        for (index, problem) in problems.iter().enumerate() {
-            let separator = if index == 0 { "" } else { "\n" };
-            let file = files.get(problem.at().file as usize).map_or("", AsRef::as_ref);
-            write!(f, "{separator}{}:{problem}", Printable(file))?;
-        }
-        Ok(())
     }
 }

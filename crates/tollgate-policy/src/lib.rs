@@ -80,8 +80,6 @@ mod overlap_index;
 mod overrides;
 mod policies;
 mod policy;
-mod position;
-mod printable;
 #[cfg(feature = "file")]
 mod problem;
 mod reading;
@@ -90,15 +88,10 @@ mod resolve;
 mod scalar;
 #[cfg(feature = "file")]
 mod schema;
-#[cfg(feature = "file")]
-mod sources;
 mod value;
 mod view;
 #[cfg(feature = "file")]
 mod warning;
-#[cfg(feature = "file")]
-#[doc(hidden)]
-pub mod yaml;
 
 pub use self::attributes::Attributes;
 pub use self::builder::{PolicyBuilder, PolicyError};
@@ -106,7 +99,7 @@ pub use self::changes::{Change, ChangedSetting, Changes};
 pub use self::condition::{Condition, Lowercase, Pattern, Test};
 pub use self::conditions::Conditions;
 #[cfg(feature = "file")]
-pub use self::config::{Config, ConfigError, StoreSettings};
+pub use self::config::{Config, StoreSettings};
 pub use self::cost::{Cost, CostAttribute, CostError, OnMissingCost};
 pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
@@ -122,18 +115,18 @@ pub use self::overlap_index::OverlapIndex;
 pub use self::overrides::{Override, OverrideTable};
 pub use self::policies::{Policies, Unmatched};
 pub use self::policy::{Mode, OnMissingKey, Policy, PolicyKind};
-pub use self::position::Position;
-pub use self::printable::Printable;
 #[cfg(feature = "file")]
-pub use self::problem::{Hint, Place, Problem, ProblemKind};
+pub use self::problem::PolicyProblem;
 pub use self::reading::SentReading;
 #[cfg(feature = "file")]
 pub use self::schema::json_schema;
-#[cfg(feature = "file")]
-pub use self::sources::Sources;
 pub use self::value::{AttributeValue, Texts, Value};
 pub use self::view::{Undecided, Unknown, View};
 #[cfg(feature = "file")]
 pub use self::warning::{Warning, WarningKind};
+// Places in files, and what reading them takes and gives.
+#[cfg(feature = "file")]
+pub use tollgate_yaml::{ConfigError, Problem, ProblemKind, Sources, nearest};
+pub use tollgate_yaml::{Position, Printable};
 // What `cidr` holds, and `headers`.
 pub use tollgate_http::{Grouping, HeaderFormat, HeaderFormats, HeaderFormatsError, Network, NetworkError};

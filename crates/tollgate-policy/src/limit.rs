@@ -91,6 +91,15 @@ pub(crate) struct QuotaSpecs {
     limits: Box<[Option<LimitAttribute>]>,
 }
 
+/// Quotas that are charged together, all or nothing, and candidates that might replace them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct QuotaLists {
+    pub(crate) enforced: QuotaSpecs,
+    /// Counted on separate counters: with the same windows, a candidate would otherwise use up the quota that it might
+    /// replace.
+    pub(crate) candidates: QuotaSpecs,
+}
+
 impl LimitAttribute {
     /// Returns the attribute of this name. A request without it is the caller's error.
     #[must_use]

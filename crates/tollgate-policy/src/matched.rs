@@ -7,8 +7,8 @@ use thiserror::Error;
 use tollgate::{Charge, Key, PolicyQuota};
 
 use crate::cost::CostError;
+use crate::limit::QuotaLists;
 use crate::overrides::ListPlace;
-use crate::policy::Quotas;
 use crate::reading::Readings;
 use crate::value::PATH;
 use crate::{
@@ -169,7 +169,7 @@ pub(crate) struct Entry<'a> {
     pub(crate) cost: u32,
     /// Whether the request's caller gave the cost.
     pub(crate) is_cost_asked: bool,
-    quotas: &'a Quotas,
+    quotas: &'a QuotaLists,
     /// The quotas in their place, if the request itself sets limits, or its readings lead to two lists.
     limited: Option<Box<Limited>>,
 }
@@ -375,8 +375,8 @@ impl<'a> Entry<'a> {
 
 impl Limited {
     /// Returns `None` if no attribute sets a limit, as is usual.
-    fn of<V: View>(quotas: &Quotas, view: &V) -> Result<Option<Box<Self>>, LimitError> {
-        let Quotas { enforced, candidates } = quotas;
+    fn of<V: View>(quotas: &QuotaLists, view: &V) -> Result<Option<Box<Self>>, LimitError> {
+        let QuotaLists { enforced, candidates } = quotas;
         if !enforced.are_limited_by_requests() && !candidates.are_limited_by_requests() {
             return Ok(None);
         }
@@ -390,9 +390,9 @@ impl Limited {
     }
 
     /// Returns the quotas of two lists together. Of two with the same counters, the one with the lower limit stays.
-    fn stricter(lists: [(ListPlace, &Quotas, Option<Box<Self>>); 2]) -> Box<Self> {
+    fn stricter(lists: [(ListPlace, &QuotaLists, Option<Box<Self>>); 2]) -> Box<Self> {
         let (mut decide, mut tried) = (Vec::new(), Vec::new());
-        for (list, Quotas { enforced, candidates }, limited) in &lists {
+        for (list, QuotaLists { enforced, candidates }, limited) in &lists {
             let limited = limited.as_deref();
             let enforced = limited.map_or(&enforced.quotas, |limited| &limited.enforced);
             let candidates = limited.map_or(&candidates.quotas, |limited| &limited.candidates);
@@ -486,7 +486,7 @@ impl<'a> Trial<'a> {
             TrialKind::Candidate => &**candidates,
         });
         entry.places_in(of_two_lists).map_while(move |(list, place)| {
-            let Quotas { enforced, candidates } = entry.policy.list(list);
+            let QuotaLists { enforced, candidates } = entry.policy.list(list);
             let quotas = if kind == TrialKind::Shadow { enforced } else { candidates };
             quotas.quotas.get(place as usize)
         })

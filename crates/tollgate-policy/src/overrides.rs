@@ -3,7 +3,7 @@
 use tollgate::PolicyQuota;
 
 use crate::index::Table;
-use crate::policy::Quotas;
+use crate::limit::QuotaLists;
 use crate::{Condition, Conditions, Position, QuotaSpec, Undecided, Value, View};
 
 /// An override: other quotas for some requests of a policy, by conditions or by a table.
@@ -12,7 +12,7 @@ pub struct Override {
     pub(crate) at: Position,
     pub(crate) rule: OverrideRule,
     /// One list for conditions. For a table, each list once, even if several values have it.
-    pub(crate) lists: Box<[Quotas]>,
+    pub(crate) lists: Box<[QuotaLists]>,
 }
 
 /// The requests that an override applies to.
@@ -48,7 +48,7 @@ impl ListPlace {
         Ok(Self(None))
     }
 
-    pub(crate) fn of<'a>(self, overrides: &'a [Override], own: &'a Quotas) -> &'a Quotas {
+    pub(crate) fn of<'a>(self, overrides: &'a [Override], own: &'a QuotaLists) -> &'a QuotaLists {
         let Self(Some((number, list))) = self else { return own };
         let over = overrides.get(number as usize);
         over.and_then(|over| over.lists.get(list as usize)).unwrap_or(own)

@@ -8,7 +8,7 @@ use tollgate_http::HeaderFormats;
 
 use crate::implied::implies;
 use crate::index::Candidate;
-use crate::limit::QuotaSpecs;
+use crate::limit::{QuotaLists, QuotaSpecs};
 use crate::overlap::overlap;
 use crate::overrides::ListPlace;
 use crate::reading::Readings;
@@ -38,20 +38,11 @@ pub struct Policy {
     pub(crate) identity: Identity,
     pub(crate) on_missing_key: OnMissingKey,
     pub(crate) cost: Cost,
-    pub(crate) quotas: Quotas,
+    pub(crate) quotas: QuotaLists,
     pub(crate) overrides: Box<[Override]>,
     pub(crate) on_store_failure: OnStoreFailure,
     pub(crate) headers: HeaderFormats,
     pub(crate) deny_status: u16,
-}
-
-/// Quotas that are charged together, all or nothing, and candidates that might replace them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(crate) struct Quotas {
-    pub(crate) enforced: QuotaSpecs,
-    /// Counted on separate counters: with the same windows, a candidate would otherwise use up the quota that it might
-    /// replace.
-    pub(crate) candidates: QuotaSpecs,
 }
 
 /// The effect of a policy on requests that it matches. In this order, of those that match, the first decides.
@@ -270,7 +261,7 @@ impl Policy {
     #[must_use]
     pub fn with_limit(&self, quota: &PolicyQuota, limit: u64) -> Self {
         let mut changed = self.clone();
-        let Quotas { enforced, candidates } = &mut changed.quotas;
+        let QuotaLists { enforced, candidates } = &mut changed.quotas;
         let all = enforced.quotas.iter_mut().chain(&mut candidates.quotas);
         for same in all.filter(|own| own.shares_counters_with(quota)) {
             *same = same.with_limit(limit);
@@ -431,7 +422,7 @@ impl Policy {
     }
 
     /// A list that this policy gave.
-    pub(crate) fn list(&self, list: ListPlace) -> &Quotas {
+    pub(crate) fn list(&self, list: ListPlace) -> &QuotaLists {
         list.of(&self.overrides, &self.quotas)
     }
 }

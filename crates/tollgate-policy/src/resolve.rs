@@ -4,20 +4,21 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota, Quota};
+use tollgate_yaml::{At, Place, Position, ProblemKind, Problems, Sources, Text};
 
 use crate::file::{
-    AcrossSlots, At, FailureWord, Listed, NamedQuotas, PolicyQuotas, QuotaList, RawCost, RawDefaults,
-    RawFile, RawOverride, RawPolicy, RawStore, RawTier, Share, Text,
+    AcrossSlots, FailureWord, Listed, NamedQuotas, PolicyQuotas, QuotaList, RawCost, RawDefaults, RawFile,
+    RawOverride, RawPolicy, RawStore, RawTier, Share,
 };
 use crate::index::Table;
-use crate::limit::QuotaSpecs;
+use crate::limit::{QuotaLists, QuotaSpecs};
 use crate::overrides::OverrideRule;
-use crate::policy::{Quotas, candidate_name};
-use crate::problem::Problems;
+use crate::policy::candidate_name;
+use crate::problem::PolicyProblem;
 use crate::{
     Attributes, Conditions, Config, Cost, CostAttribute, HeaderFormat, HeaderFormats, Identity,
-    LimitAttribute, Mode, OnMissingKey, Override, OverrideTable, Place, Policies, Policy, PolicyKind,
-    Position, ProblemKind, Sources, StoreSettings, Unmatched, warning,
+    LimitAttribute, Mode, OnMissingKey, Override, OverrideTable, Policies, Policy, PolicyKind, StoreSettings,
+    Unmatched, warning,
 };
 
 /// The defaults of all policies.
@@ -95,7 +96,7 @@ fn note_name(
     match names.entry(text.clone()) {
         Entry::Occupied(first) if Policy::is_name(text) => {
             let (name, first) = (written.clone(), Place::seen_from(raw.at, *first.get(), files));
-            problems.add(raw.at, ProblemKind::DuplicatePolicy { name, first });
+            problems.add(raw.at, PolicyProblem::DuplicatePolicy { name, first });
         }
         Entry::Occupied(_) => {}
         Entry::Vacant(name) => _ = name.insert(raw.at),
@@ -288,7 +289,7 @@ fn policy(
 fn count_denied(raw: &RawPolicy, defaults: &Defaults, problems: &mut Problems) -> CountDenied {
     if value(&raw.overdraft).unwrap_or(false) {
         if let Some(needless) = &raw.count_denied {
-            problems.add(needless.at, ProblemKind::CountDeniedOfOverdraft);
+            problems.add(needless.at, PolicyProblem::CountDeniedOfOverdraft);
         }
         return CountDenied::Overdraft;
     }
@@ -302,7 +303,7 @@ fn policy_name(name: At<Text>, problems: &mut Problems) -> Option<Box<str>> {
     if Policy::is_name(&name.value.text) {
         return Some(name.value.text);
     }
-    problems.add(name.at, ProblemKind::PolicyName);
+    problems.add(name.at, PolicyProblem::PolicyName);
     None
 }
 
@@ -323,13 +324,13 @@ fn on_store_failure(
             None if raw.gives("local_share") || defaults.has_wrong_share => None,
             None => {
                 let at = raw.on_store_failure.as_ref().map_or(at, |word| word.at);
-                problems.add(at, ProblemKind::MissingShare);
+                problems.add(at, PolicyProblem::MissingShare);
                 None
             }
         },
         (_, Some(_)) => {
             let at = raw.local_share.as_ref().map_or(at, |share| share.at);
-            problems.add(at, ProblemKind::NeedlessShare);
+            problems.add(at, PolicyProblem::NeedlessShare);
             None
         }
         (FailureWord::Open, None) => Some(OnStoreFailure::Open),
@@ -346,7 +347,7 @@ fn resolve_cost(cost: At<RawCost>, problems: &mut Problems) -> Option<Cost> {
             if let (Some((at, min)), Some(max)) = (min, max)
                 && min > max
             {
-                problems.add(at, ProblemKind::CostRange);
+                problems.add(at, PolicyProblem::CostRange);
             }
             let cost = CostAttribute::new(&attribute(raw.attribute, problems)?, max?)
                 .with_min(min.map_or(1, |(_, min)| min))
@@ -360,7 +361,7 @@ fn resolve_cost(cost: At<RawCost>, problems: &mut Problems) -> Option<Cost> {
 fn attribute(name: Option<At<Box<str>>>, problems: &mut Problems) -> Option<Box<str>> {
     let At { at, value, .. } = name?;
     let is_name = Attributes::is_name(&value);
-    problems.take(at, is_name.then_some(value).ok_or(ProblemKind::AttributeName))
+    problems.take(at, is_name.then_some(value).ok_or(PolicyProblem::AttributeName))
 }
 
 /// The common settings of one policy's quotas.
@@ -384,7 +385,7 @@ impl Scope<'_> {
         let attribute = attribute(raw.tier, problems);
         let At { at: default_at, value: Text { text, written }, .. } = raw.default?;
         let tier = self.named.tiers.get(&text).cloned();
-        let value = problems.take(default_at, tier.ok_or(ProblemKind::UnknownTier(written)))?;
+        let value = problems.take(default_at, tier.ok_or(PolicyProblem::UnknownTier(written)))?;
         Some((At { at, end: default_at, value }, ByTier { at, attribute: attribute? }))
     }
 
@@ -452,8 +453,8 @@ impl Scope<'_> {
         Some(self.table(at, by?, values))
     }
 
-    fn quotas(&self, enforced: Option<At<QuotaList>>, candidates: Option<At<QuotaList>>) -> Quotas {
-        Quotas {
+    fn quotas(&self, enforced: Option<At<QuotaList>>, candidates: Option<At<QuotaList>>) -> QuotaLists {
+        QuotaLists {
             enforced: self.under(self.policy, enforced),
             candidates: self.under(&candidate_name(self.policy), candidates),
         }

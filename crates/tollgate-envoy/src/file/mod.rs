@@ -4,8 +4,7 @@
 
 mod values;
 
-use tollgate_policy::section;
-use tollgate_policy::yaml::{At, Node, NodeValue, Problems, Read};
+use tollgate_yaml::{At, Node, NodeValue, Problems, Read, section};
 
 pub(crate) use self::values::{Flag, Metadata, Requests, Scalar, UnitWord};
 

@@ -2,8 +2,7 @@
 
 use schemars::JsonSchema;
 use serde_json::{Map, Number, Value};
-use tollgate_policy::yaml::{Node, NodeValue, Problems, Read};
-use tollgate_policy::{Hint, ProblemKind};
+use tollgate_yaml::{Node, NodeValue, ProblemKind, Problems, Read};
 
 use crate::Unit;
 
@@ -62,7 +61,7 @@ impl Read for UnitWord {
         let name = problems.take(node.at, node.text("a unit of time"))?;
         let unit = Unit::from_name(name);
         if unit.is_none() {
-            let (written, hint) = (node.written().into(), Hint::new(name, UNITS));
+            let (written, hint) = (node.written().into(), problems.hint(name, UNITS));
             problems.add(node.at, ProblemKind::UnknownWord { what: "unit", written, hint });
         }
         unit.map(Self)

@@ -1,14 +1,11 @@
 //! Keys in their written form.
 
-use std::borrow::Cow;
+use schemars::json_schema;
+use tollgate_yaml::{At, Node, NodeValue, Position, ProblemKind, Problems, Read, schema, section};
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-
-use super::read::{At, Read, schema, section};
-use super::tree::{Node, NodeValue};
 use crate::cost::whole_number;
-use crate::problem::Problems;
-use crate::{Attributes, Grouping, Identity, Position, ProblemKind};
+use crate::problem::PolicyProblem;
+use crate::{Attributes, Grouping, Identity};
 
 section! {
     /// A key that needs more than a name.
@@ -36,7 +33,7 @@ impl Read for Identity {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         match &node.value {
             NodeValue::Scalar { text, .. } => {
-                problems.take(node.at, Self::of_word(text).ok_or(ProblemKind::AttributeName))
+                problems.take(node.at, Self::of_word(text).ok_or(PolicyProblem::AttributeName))
             }
             NodeValue::List(nodes) => identities(node, nodes, problems).map(Self::of_list),
             NodeValue::Mapping(_) => RawKey::read(node, problems)?.resolve(node, problems),
@@ -62,7 +59,7 @@ fn note_repeated(identities: &[At<Identity>], problems: &mut Problems) {
     for (index, identity) in identities.iter().enumerate() {
         let first = identities.iter().take(index).find(|first| first.value == identity.value);
         if let Some(first) = first {
-            problems.add(identity.at, ProblemKind::RepeatedIdentity { first: first.at });
+            problems.add(identity.at, PolicyProblem::RepeatedIdentity { first: first.at });
         }
     }
 }
@@ -104,7 +101,7 @@ impl RawKey {
 /// The name, if a request can have it.
 pub(super) fn attribute_name(name: &str, at: Position, problems: &mut Problems) -> Option<Box<str>> {
     if !Attributes::is_name(name) {
-        problems.add(at, ProblemKind::AttributeName);
+        problems.add(at, PolicyProblem::AttributeName);
         return None;
     }
     Some(name.into())

@@ -4,21 +4,17 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use tollgate_yaml::{FILE_SUFFIX, Node, OneOrMany, ProblemKind, Problems, Read};
+
+use super::conditions::{Cidr, NetworksOf, TextsOf};
 use super::key::attribute_name;
-use super::read::{OneOrMany, Read};
 use super::table::FileBeside;
-use super::test::{Cidr, NetworksOf, TextsOf};
-use super::tree::Node;
 use crate::conditions::ANY;
-use crate::problem::Problems;
-use crate::{Attributes, Condition, Pattern, ProblemKind, Test};
+use crate::{Attributes, Condition, Pattern, Test};
 
 /// Attributes with their values; a request that has one of them is on the list.
 #[derive(Debug)]
 pub(crate) struct Listed(pub(crate) Vec<Condition>);
-
-/// The suffix of the names of attributes whose values are in a file.
-pub(crate) const FROM: &str = "_from";
 
 impl Read for Listed {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
@@ -28,7 +24,7 @@ impl Read for Listed {
         }
         let mut conditions = Vec::new();
         for entry in entries {
-            let (name, is_file) = match entry.key.strip_suffix(FROM) {
+            let (name, is_file) = match entry.key.strip_suffix(FILE_SUFFIX) {
                 Some(name) => (name, true),
                 None => (&*entry.key, false),
             };

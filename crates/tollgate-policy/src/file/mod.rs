@@ -2,32 +2,25 @@
 //!
 //! Every value is checked by itself here. Conflicts between values, and the meaning of missing lines, are in `resolve`.
 
+mod conditions;
 mod key;
 mod listed;
 mod policy;
 mod quotas;
-mod read;
 mod store;
-mod syntax;
 mod table;
-mod test;
-mod tree;
 mod values;
-mod variables;
 
-pub(crate) use self::listed::{FROM, Listed};
+use tollgate::QuotaErrorKind;
+use tollgate_yaml::{At, section};
+
+pub(crate) use self::listed::Listed;
 pub(crate) use self::policy::{RawOverride, RawPolicy};
-pub(crate) use self::quotas::{PolicyQuotas, QuotaList};
-pub(crate) use self::read::Text;
-use self::read::section;
-pub use self::read::{At, Read};
+pub(crate) use self::quotas::{PolicyQuotas, QuotaList, RawTier};
 pub(crate) use self::store::RawStore;
-pub(crate) use self::table::{NamedQuotas, RawTier};
-pub use self::tree::{Entry, Node, NodeValue};
-pub(crate) use self::tree::{Extras, LISTED};
+pub(crate) use self::table::NamedQuotas;
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
 use self::values::{FormatWords, Status};
-pub(crate) use self::variables::Variables;
 use crate::{Mode, OnMissingKey, Unmatched};
 
 section! {
@@ -70,4 +63,11 @@ section! {
         /// The handling of requests without a key attribute.
         "on_missing_key" on_missing_key: OnMissingKey,
     }
+}
+
+/// Returns advice about an unknown word: the name of another algorithm, or a key of policies among the defaults.
+pub(crate) fn advice(written: &str, known: &'static [&'static str]) -> Option<Box<str>> {
+    let algorithm = QuotaErrorKind::of_algorithm(written).map(|kind| kind.to_string().into());
+    let is_for_policies = || known == RawDefaults::KEYS && RawPolicy::KEYS.contains(&written);
+    algorithm.or_else(|| is_for_policies().then(|| "set it on each policy".into()))
 }

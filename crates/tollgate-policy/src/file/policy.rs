@@ -1,7 +1,8 @@
 //! One policy as written.
 
+use tollgate_yaml::{OneOrMany, Text, section};
+
 use super::quotas::{PolicyQuotas, QuotaList};
-use super::read::{OneOrMany, Text, section};
 use super::table::{FileBeside, NamedQuotas};
 use super::values::{FailureWord, FormatWords, RawCost, Share, Status};
 use crate::{Conditions, Identity, Mode, OnMissingKey};

@@ -1,16 +1,12 @@
 //! Quotas as they are written.
 
-use std::borrow::Cow;
-
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::json_schema;
 use tollgate::{Quota, QuotaError};
+use tollgate_yaml::{At, Node, NodeValue, Position, ProblemKind, Problems, Read, Text, schema, section};
 
-use super::read::{At, Read, Text, schema, section};
-use super::table::RawTier;
-use super::tree::{Node, NodeValue};
 use super::values::Limit;
-use crate::problem::Problems;
-use crate::{Attributes, LimitAttribute, OnMissingLimit, Position, ProblemKind};
+use crate::problem::PolicyProblem;
+use crate::{Attributes, LimitAttribute, OnMissingLimit};
 
 /// Quotas, all or nothing; none only where `unlimited` is written. No two have the same windows.
 #[derive(Debug, Clone, Default)]
@@ -21,6 +17,18 @@ pub(crate) struct QuotaList(pub(crate) Vec<At<WrittenQuota>>);
 pub(crate) enum PolicyQuotas {
     List(QuotaList),
     Tier(Box<RawTier>),
+}
+
+section! {
+    /// Quotas of a tier that an attribute names.
+    RawTier("the tier") {
+        /// The attribute that names a tier.
+        #[schemars(required, length(min = 1, max = crate::Attributes::MAX_NAME))]
+        "tier" tier: Box<str>,
+        /// The tier if the attribute is missing or names none.
+        #[schemars(required)]
+        "default" default: Text,
+    }
 }
 
 impl Read for PolicyQuotas {
@@ -82,7 +90,7 @@ impl QuotaList {
             match list.iter().find(|first| windows(&first.value) == windows(&quota.value)) {
                 Some(first) => {
                     let (first, second) = (first.value.written.clone(), quota.value.written);
-                    problems.add(quota.at, ProblemKind::SameWindow { first, second });
+                    problems.add(quota.at, PolicyProblem::SameWindow { first, second });
                 }
                 None => list.push(quota),
             }
@@ -128,20 +136,20 @@ impl RawQuota {
         let (name, on_missing) = limit.map_or((None, None), |limit| (limit.attribute, limit.on_missing));
         let name = name.and_then(|At { at, value, .. }| {
             let is_name = Attributes::is_name(&value);
-            problems.take(at, is_name.then_some(value).ok_or(ProblemKind::AttributeName))
+            problems.take(at, is_name.then_some(value).ok_or(PolicyProblem::AttributeName))
         });
         let attribute = LimitAttribute::new(name.as_deref().unwrap_or_default())
             .with_on_missing(on_missing.as_ref().map(|word| word.value).unwrap_or_default());
         if let (Some(word), Some(max)) = (on_missing, max)
             && !attribute.is_within(max)
         {
-            problems.add(word.at, ProblemKind::LimitRange);
+            problems.add(word.at, PolicyProblem::LimitRange);
         }
         let At { at: window_at, value: Text { text, written }, .. } = self.window?;
         // Windows are what they are under any limit.
         let quota: Result<Quota, QuotaError> = format!("{}/{text}", max.unwrap_or(1)).parse();
         // The error repeats its text, of which the limit is written elsewhere.
-        let quota = quota.map_err(|error| ProblemKind::Windows(written.clone(), error.kind()));
+        let quota = quota.map_err(|error| PolicyProblem::Windows(written.clone(), error.kind()));
         let quota = problems.take(window_at, quota)?;
         if name.is_none() || max.is_none() {
             return None;
@@ -162,7 +170,7 @@ fn quotas(node: &Node, problems: &mut Problems) -> Vec<At<WrittenQuota>> {
         Quota::list(text).map_err(|error| match node.is_filled() {
             // The error repeats its text.
             true => node.expected(EXPECTED),
-            false => ProblemKind::Quota(error),
+            false => PolicyProblem::Quota(error).into(),
         })
     });
     let quotas = problems.take(node.at, quotas).unwrap_or_default().into_iter().map(|quota| {

@@ -1,6 +1,7 @@
 //! The store of counters.
 
-use super::read::section;
+use tollgate_yaml::section;
+
 use super::values::AcrossSlots;
 
 section! {

@@ -1,16 +1,13 @@
 //! Quotas by name: tiers, and the values of a table of overrides.
 
-use std::borrow::Cow;
 use std::collections::HashMap;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::json_schema;
 use tollgate::Quota;
+use tollgate_yaml::{At, Node, Place, Position, ProblemKind, Problems, Read, schema};
 
 use super::quotas::{QuotaList, WrittenQuota};
-use super::read::{At, Read, Text, name_of_file, schema, section};
-use super::tree::Node;
-use crate::problem::Problems;
-use crate::{Place, Position, ProblemKind};
+use crate::problem::PolicyProblem;
 
 /// Names or values, each with its quotas, in the order in which they are written.
 #[derive(Debug, Clone, Default)]
@@ -19,18 +16,6 @@ pub(crate) struct NamedQuotas(pub(crate) Vec<(Box<str>, At<QuotaList>)>);
 /// The name of a file in the same folder.
 #[derive(Debug, Clone)]
 pub(crate) struct FileBeside(pub(crate) Box<str>);
-
-section! {
-    /// Quotas of a tier that an attribute names.
-    RawTier("the tier") {
-        /// The attribute that names a tier.
-        #[schemars(required, length(min = 1, max = crate::Attributes::MAX_NAME))]
-        "tier" tier: Box<str>,
-        /// The tier if the attribute is missing or names none.
-        #[schemars(required)]
-        "default" default: Text,
-    }
-}
 
 impl Read for NamedQuotas {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
@@ -47,7 +32,7 @@ impl Read for NamedQuotas {
 
 impl Read for FileBeside {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
-        problems.take(node.at, name_of_file(node)).map(|name| Self(name.into()))
+        problems.take(node.at, node.file_name()).map(|name| Self(name.into()))
     }
 }
 
@@ -63,7 +48,7 @@ impl NamedQuotas {
             }
             let at = |column| Position { file, line: number, column };
             let Some((name, quotas)) = value_and_rest(line) else {
-                problems.add(at(1), ProblemKind::TableLine);
+                problems.add(at(1), PolicyProblem::TableLine);
                 continue;
             };
             if let Some(first) = seen.get(&*name) {
@@ -75,7 +60,7 @@ impl NamedQuotas {
             let column = line.chars().count() - quotas.chars().count() + 1;
             let quotas = match quotas.trim() {
                 "unlimited" => Ok(Vec::new()),
-                quotas => Quota::list(quotas).map_err(ProblemKind::Quota),
+                quotas => Quota::list(quotas).map_err(PolicyProblem::Quota),
             };
             let quotas = problems.take(at(column), quotas).unwrap_or_default().into_iter().map(|quota| {
                 let written = quota.to_string().into();

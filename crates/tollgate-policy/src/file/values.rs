@@ -1,18 +1,14 @@
 //! Values that are checked by themselves: words, numbers, shares and costs.
 
-use std::borrow::Cow;
 use std::num::NonZeroU32;
 
-use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use schemars::json_schema;
 use tollgate::{LocalShare, Quota};
+use tollgate_yaml::{Node, NodeValue, OneOrMany, Problems, Read, schema, section, words};
 
-use super::read::{OneOrMany, Read, schema, section, words};
-use super::tree::{Node, NodeValue};
 use crate::cost::whole_number;
-use crate::problem::{Hint, Problems};
-use crate::{
-    HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, ProblemKind, Unmatched,
-};
+use crate::problem::PolicyProblem;
+use crate::{HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, Unmatched};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureWord {
@@ -98,7 +94,7 @@ impl Read for FormatWords {
         let formats = formats.map_err(|error| match is_filled {
             // The error repeats the words.
             true => node.expected("formats of headers that go together"),
-            false => ProblemKind::HeaderFormats(error),
+            false => PolicyProblem::HeaderFormats(error).into(),
         });
         problems.take(node.at, formats).map(Self)
     }
@@ -153,7 +149,7 @@ section! {
 impl Read for Share {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a share such as 1/3"))?;
-        let share = text.parse().map_err(|error| ProblemKind::LocalShare(node.written().into(), error));
+        let share = text.parse().map_err(|error| PolicyProblem::LocalShare(node.written().into(), error));
         problems.take(node.at, share.map(Self))
     }
 }

@@ -3,8 +3,7 @@
 use tollgate::Quota;
 
 use super::redundant::never_binds;
-use crate::limit::QuotaSpecs;
-use crate::policy::Quotas;
+use crate::limit::{QuotaLists, QuotaSpecs};
 use crate::{Condition, Conditions, Override, OverrideTable, Policy, Position};
 
 /// The prefix of attributes that are headers of the client.
@@ -25,7 +24,7 @@ pub(super) fn chosen_by_client(policy: &Policy) -> Vec<(Position, &str)> {
 }
 
 /// Returns whether one of its lists may admit what the policy's own quotas deny.
-fn is_looser(over: &Override, own: &Quotas) -> bool {
+fn is_looser(over: &Override, own: &QuotaLists) -> bool {
     over.lists.iter().any(|list| !is_as_strict(&list.enforced, &own.enforced))
 }
 

@@ -17,7 +17,7 @@ use self::redundant::never_binds;
 use self::unreachable_method::unreachable_methods;
 use self::unreachable_path::unreachable;
 use crate::implied::implies;
-use crate::policy::Quotas;
+use crate::limit::QuotaLists;
 use crate::{Cost, Identity, Mode, OverlapIndex, Override, Policy, PolicyKind, Position, Printable};
 
 /// A probable mistake in a valid file.
@@ -278,7 +278,7 @@ fn hidden_by<'a>(policy: &'a Policy, earlier: &OverlapIndex<'a>) -> Option<&'a P
     earlier.covering(policy).filter(|other| other.name != policy.name).min_by_key(|other| other.at)
 }
 
-fn doubtful(quotas: &Quotas, cost: &Cost) -> Vec<WarningKind> {
+fn doubtful(quotas: &QuotaLists, cost: &Cost) -> Vec<WarningKind> {
     let mut kinds = Vec::new();
     for list in [&quotas.enforced, &quotas.candidates] {
         for (rule, quota) in list.iter().zip(&list.quotas) {

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use serde_json::{Map, Value};
 use thiserror::Error;
-use tollgate_policy::{Config, ConfigError};
+use tollgate_policy::{ConfigError, Sources};
 
 pub use crate::access::principals::NoRandomness;
 use crate::access::principals::{self, Line};
@@ -144,7 +144,7 @@ impl<'a> Tokens<'a> {
         }
         let length = metadata.len();
         let name = path.display().to_string();
-        let text = Config::read_from(&name, &file).map_err(NewTokenError::Invalid)?;
+        let text = Sources::text_of(&name, &file).map_err(NewTokenError::Invalid)?;
         if let Some(line) = principals::line_of(principal, &text) {
             return Err(NewTokenError::NameTaken { path: path.into(), line, name: principal.into() });
         }

@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use tollgate_policy::{Config, ConfigError, Sources};
+use tollgate_policy::{ConfigError, Sources};
 use tollgate_redis::SmallFile;
 
 /// The files that are read together.
@@ -57,7 +57,7 @@ impl Look {
                 let name = path.display().to_string();
                 let file = open(path)
                     .map_err(|source| ConfigError::Unreadable { file: name.as_str().into(), source });
-                file.and_then(|file| Ok(Sources::of(&name, Config::read_from(&name, file)?)))
+                file.and_then(|file| Ok(Sources::of(&name, Sources::text_of(&name, file)?)))
             }
             Files::Policies(paths) => Sources::read_by(paths, open),
         };

@@ -9,7 +9,7 @@ use tollgate::Timestamp;
 use tollgate_logs::{
     Attribute, Batch, Error as LogError, Field, Gaps, Order, Reader, Request, Source as LogSource, Summary,
 };
-use tollgate_policy::{Attributes, Hint};
+use tollgate_policy::{Attributes, nearest};
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
 use super::clients::{SeenClients, needs_client, note_of_others};
@@ -325,7 +325,7 @@ impl Requests {
                     format!("No request in the logs has {} in the place that --attr names.", code(name))
                 }
                 _ => {
-                    let advice = match Hint::new(name, &KNOWN).meant() {
+                    let advice = match nearest(name, &KNOWN) {
                         Some(meant) => format!(": did you mean {}?", code(meant)),
                         None => format!(
                             ". Use {} to name its place in the log.",

@@ -7,7 +7,9 @@ use std::path::Path;
 use std::time::Duration;
 
 use tollgate::{CountDenied, MANUAL, OnStoreFailure, Quota};
-use tollgate_policy::{Config, ConfigError, Identity, Policies, Policy, Position, Problem, ProblemKind};
+use tollgate_policy::{
+    ConfigError, Identity, Policies, Policy, PolicyProblem, Position, Problem, ProblemKind, Sources,
+};
 use tollgate_redis::{KeyLayout, SmallFile};
 
 use super::spring::SpringFile;
@@ -37,9 +39,9 @@ pub(super) fn read(path: &Path, failure: Option<OnStoreFailure>) -> Result<Impor
     if path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("properties")) {
         return Err(ImportError::Properties(name));
     }
-    let file = SmallFile::read(path, Config::MAX_BYTES as usize);
+    let file = SmallFile::read(path, Sources::MAX_BYTES as usize);
     let file = file.map_err(|source| ConfigError::Unreadable { file: name.clone(), source });
-    let text = file.and_then(|file| Config::read_from(&name, &*file.bytes)).map_err(ImportError::File)?;
+    let text = file.and_then(|file| Sources::text_of(&name, &*file.bytes)).map_err(ImportError::File)?;
     let invalid = |problems: Box<[Problem]>| ImportError::File(ConfigError::invalid(&name, problems));
     let mut file = SpringFile::parse(&text).map_err(|problem| invalid([problem].into()))?;
     set_by_variables(&mut file)?;
@@ -122,7 +124,7 @@ fn quota(file: &SpringFile) -> Result<Quota, Vec<Problem>> {
     Quota::new(limit.0, Duration::from_secs(window.0)).map_err(|error| {
         // The position of the number that makes the quota invalid.
         let at = if Quota::new(0, Duration::from_secs(window.0)).is_err() { window.1 } else { limit.1 };
-        vec![Problem::new(at, ProblemKind::Quota(error))]
+        vec![Problem::new(at, PolicyProblem::Quota(error).into())]
     })
 }
 

@@ -2,33 +2,16 @@
 
 use std::fmt;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Read as _};
 use std::path::{Path, PathBuf};
 
-use granit_parser::{Event, Parser};
+use crate::error::ConfigError;
+use crate::named_file::files_named_in;
 
-use crate::file::{FROM, LISTED};
-use crate::{Config, ConfigError};
-
-/// The texts of one or several files of policies, as they were at one moment.
+/// The texts of one or several files, as they were at one moment.
 ///
-/// Several files mean the same as one file with all their policies. `Debug` shows no text, because it may contain
+/// Several files mean the same as one file with all their contents. `Debug` shows no text, because it may contain
 /// secrets.
-///
-/// # Examples
-///
-/// ```
-/// use tollgate_policy::{Config, Sources};
-///
-/// let sources = Sources::of("api.yaml", "policies: [{ name: api, key: [user], quotas: [5/1m] }]")
-///     .and("login.yaml", "policies: [{ name: api, key: [ip], quotas: [5/1m] }]");
-/// let error = Config::parse_sources(&sources, |_| Vec::new()).unwrap_err();
-/// assert_eq!(
-///     error.to_string(),
-///     "login.yaml:1:12: duplicate policy name `api`, already used in line 1 of api.yaml: counters and metrics identify \
-///      policies by name"
-/// );
-/// ```
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Sources {
     files: Vec<Source>,
@@ -54,6 +37,10 @@ impl Sources {
     /// The maximum number of files that are read together. More than this suggests the wrong folder, not a set of
     /// policy files.
     pub const MAX_FILES: usize = 1_000;
+
+    /// The maximum size of a file, and of all together: 16 MiB. A larger one is no file of settings, and would fill
+    /// the memory when it is read.
+    pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
     /// Returns the text of a file that messages call `name`.
     #[must_use]
@@ -82,7 +69,7 @@ impl Sources {
     /// # Errors
     ///
     /// If one of them cannot be read or is not text, if a folder contains none, or if they are more than
-    /// [`MAX_FILES`](Self::MAX_FILES) or together larger than [`Config::MAX_BYTES`].
+    /// [`MAX_FILES`](Self::MAX_FILES) or together larger than [`MAX_BYTES`](Self::MAX_BYTES).
     pub fn read<P: AsRef<Path>>(paths: impl IntoIterator<Item = P>) -> Result<Self, ConfigError> {
         Self::read_by(paths, |path| File::open(path))
     }
@@ -102,7 +89,7 @@ impl Sources {
                 let name = file.display().to_string();
                 let reader = open(&file).map_err(|source| ConfigError::unreadable(&name, source))?;
                 let text = sources.read_one(&name, reader)?;
-                for table in tables_of(&text) {
+                for table in files_named_in(&text) {
                     let path = beside(&name, &table);
                     if sources.tables.iter().any(|known| known.path == path) {
                         continue;
@@ -132,11 +119,27 @@ impl Sources {
         if self.files.len() + self.tables.len() == Self::MAX_FILES {
             return Err(ConfigError::TooMany { file: name.into() });
         }
-        let text = Config::read_from(name, reader)?;
-        if (self.bytes() + text.len()) as u64 > Config::MAX_BYTES {
+        let text = Self::text_of(name, reader)?;
+        if (self.bytes() + text.len()) as u64 > Self::MAX_BYTES {
             return Err(ConfigError::TooLargeTogether { file: name.into() });
         }
         Ok(text)
+    }
+
+    /// Returns the text of an open file that messages call `file`. A pipe is waited for until its writer has closed it.
+    ///
+    /// # Errors
+    ///
+    /// If the file cannot be read, is not text, or is larger than [`MAX_BYTES`](Self::MAX_BYTES).
+    pub fn text_of(file: &str, open: impl io::Read) -> Result<String, ConfigError> {
+        let unreadable = |source| ConfigError::unreadable(file, source);
+        let mut bytes = Vec::new();
+        let read = open.take(Self::MAX_BYTES + 1).read_to_end(&mut bytes);
+        if read.map_err(unreadable)? as u64 > Self::MAX_BYTES {
+            return Err(ConfigError::TooLarge { file: file.into() });
+        }
+        String::from_utf8(bytes)
+            .map_err(|error| unreadable(io::Error::new(io::ErrorKind::InvalidData, error)))
     }
 
     /// Returns the names of the files in messages.
@@ -155,13 +158,17 @@ impl Sources {
     }
 
     /// Returns the names of all files in messages, those of tables last.
-    pub(crate) fn all_names(&self) -> impl Iterator<Item = Box<str>> {
+    pub fn all_names(&self) -> impl Iterator<Item = Box<str>> {
         let tables = self.tables.iter().map(|table| table.path.display().to_string().into());
         self.files.iter().map(|source| source.name.clone()).chain(tables)
     }
 
     /// Returns the table of this name in the folder of a file, with its number among all files.
-    pub(crate) fn table(&self, file: u32, name: &str) -> Result<(u32, &str), Box<str>> {
+    ///
+    /// # Errors
+    ///
+    /// If the table cannot be read; the text says why not.
+    pub fn table(&self, file: u32, name: &str) -> Result<(u32, &str), Box<str>> {
         let path = beside(self.files.get(file as usize).map_or("", |source| &source.name), name);
         let found = (self.files.len() as u32..).zip(&self.tables).find(|(_, table)| table.path == path);
         let Some((number, table)) = found else {
@@ -180,37 +187,6 @@ impl Sources {
 /// Returns the path of a table that the file names.
 fn beside(file: &str, table: &str) -> PathBuf {
     Path::new(file).with_file_name(table)
-}
-
-/// The tables and lists that a file of policies names. It need not be valid.
-fn tables_of(text: &str) -> Vec<Box<str>> {
-    const KEYS: &[&str] = &["values_from", "one_of_from", "cidr_from"];
-    if !text.contains(FROM) {
-        return Vec::new();
-    }
-    let mut tables = Vec::new();
-    // Within a list of the file, names and values take turns.
-    let (mut depth, mut is_listed, mut is_name, mut is_next) = (0, false, false, false);
-    for event in Parser::new_from_str(text) {
-        let Ok((event, _)) = event else { break };
-        match event {
-            Event::Scalar(scalar, ..) => {
-                if is_next {
-                    tables.push(scalar.as_ref().into());
-                }
-                let is_of_list = is_listed && depth == 2 && is_name && scalar.ends_with(FROM);
-                is_next = KEYS.contains(&scalar.as_ref()) || is_of_list;
-                is_name = !is_name;
-                is_listed = if depth == 1 { LISTED.contains(&scalar.as_ref()) } else { is_listed };
-            }
-            Event::MappingStart(..) | Event::SequenceStart(..) => {
-                (depth, is_name, is_next) = (depth + 1, true, false);
-            }
-            Event::MappingEnd | Event::SequenceEnd => (depth, is_name, is_next) = (depth - 1, true, false),
-            _ => is_next = false,
-        }
-    }
-    tables
 }
 
 /// The file itself, or those of a folder.

@@ -1,85 +1,26 @@
-//! The file as a tree of texts, lists and mappings with their places.
-//!
-//! Scalars stay as they are written: a file means `1.10` and `no` as texts where a text is expected.
+//! From the parser's events to a tree of nodes.
 
 use std::collections::HashMap;
-use std::ops::Range;
 
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
-use super::listed::FROM;
-use super::read::name_of_file;
-use super::syntax;
-use super::variables::{self, Expanded, Variables};
-use crate::problem::Problems;
-use crate::{Place, Position, ProblemKind, Sources};
-
-/// A value and its place.
-#[derive(Debug)]
-pub struct Node {
-    /// Where it begins.
-    pub at: Position,
-    /// The earliest place at which the next item can begin: the end of a list or a mapping, but the beginning of a
-    /// scalar.
-    pub end: Position,
-    /// The actual value.
-    pub value: NodeValue,
-}
-
-/// The value at a place in a file.
-#[derive(Debug)]
-pub enum NodeValue {
-    /// There is nothing, or `null` or `~`.
-    Nothing,
-    /// A word, number or text. Messages repeat the text as written, because the values of variables may be secret.
-    Scalar {
-        /// With variables replaced by their values.
-        text: Box<str>,
-        /// As written in the file.
-        written: Box<str>,
-        /// Whether it is written without quotes.
-        is_plain: bool,
-        /// The bytes of the text that come from variables.
-        filled: Box<[Range<usize>]>,
-    },
-    /// Its nodes, in their order.
-    List(Vec<Node>),
-    /// The contents of a file that is named here.
-    Lines {
-        /// Its name.
-        file: Box<str>,
-        /// Its lines without comments and empty ones.
-        lines: Vec<Node>,
-    },
-    /// Its entries, in their order.
-    Mapping(Vec<Entry>),
-}
-
-/// One line of a mapping.
-#[derive(Debug)]
-pub struct Entry {
-    /// Its key.
-    pub key: Box<str>,
-    /// Where the key stands.
-    pub at: Position,
-    /// Its value.
-    pub node: Node,
-}
+use crate::named_file::names_lines;
+use crate::node::{Entry, Node, NodeValue};
+use crate::position::Position;
+use crate::problem::{Place, ProblemKind, Problems};
+use crate::sources::Sources;
+use crate::syntax;
+use crate::variables::{self, Expanded, Variables};
 
 /// Sources of values other than the text of the file.
 #[derive(Clone, Copy)]
-pub(crate) struct Extras<'a> {
+#[expect(missing_debug_implementations, reason = "it holds a function")]
+pub struct Extras<'a> {
     /// The files that it may name.
-    pub(crate) sources: &'a Sources,
+    pub sources: &'a Sources,
     /// The meaning of `${NAME}`.
-    pub(crate) variables: &'a Variables<'a>,
+    pub variables: &'a Variables<'a>,
 }
-
-/// The keys that name files of lines.
-const LISTS: &[&str] = &["one_of_from", "cidr_from"];
-
-/// The keys of a file under which each key that ends in `_from` names one.
-pub(crate) const LISTED: &[&str] = &["allow", "deny"];
 
 /// No setting is nested half as deep.
 const MAX_DEPTH: usize = 32;
@@ -91,12 +32,7 @@ impl Node {
     }
 
     /// Reads one document. `None` only with a problem that ended the reading.
-    pub(crate) fn parse(
-        text: &str,
-        file: u32,
-        extras: Option<Extras<'_>>,
-        problems: &mut Problems,
-    ) -> Option<Self> {
+    pub fn parse(text: &str, file: u32, extras: Option<Extras<'_>>, problems: &mut Problems) -> Option<Self> {
         let parser = Parser::new_from_str(text);
         let mut reader = Reader { parser, file, extras, problems, section: Box::default() };
         let mut root = None;
@@ -120,32 +56,7 @@ impl Node {
         let begin = Position { file, line: 1, column: 1 };
         Some(root.unwrap_or(Self { at: begin, end: begin, value: NodeValue::Nothing }))
     }
-
-    /// Returns a description of the value, for a message.
-    #[must_use]
-    pub fn describe(&self) -> Box<str> {
-        match &self.value {
-            NodeValue::Nothing => "nothing".into(),
-            // It may hold a password.
-            NodeValue::Scalar { written, .. } if written.contains("://") => "a URL".into(),
-            // Nobody needs it whole, and it may be a file that was meant for something else.
-            NodeValue::Scalar { written, .. } if written.len() > MAX_QUOTED => "a long text".into(),
-            NodeValue::Scalar { written, .. } => format!("`{written}`").into(),
-            NodeValue::List(_) => "a list".into(),
-            NodeValue::Lines { .. } => "a file".into(),
-            NodeValue::Mapping(_) => "a mapping".into(),
-        }
-    }
-
-    /// Returns the problem of an unexpected node.
-    #[must_use]
-    pub fn expected(&self, expected: &str) -> ProblemKind {
-        ProblemKind::Expected { expected: expected.into(), found: self.describe() }
-    }
 }
-
-/// Bytes of a value that messages quote, at most.
-const MAX_QUOTED: usize = 64;
 
 struct Reader<'a, 'b> {
     parser: Parser<'a, granit_parser::StrInput<'a>>,
@@ -224,7 +135,7 @@ impl<'a> Reader<'a, '_> {
 
     /// The lines of the file that this names, if it names one.
     fn with_lines(&mut self, node: Node) -> Node {
-        let (Some(extras), Ok(name)) = (self.extras, name_of_file(&node)) else { return node };
+        let (Some(extras), Ok(name)) = (self.extras, node.file_name()) else { return node };
         let value = match extras.sources.table(self.file, name) {
             Ok((number, text)) => {
                 let lines = (1..).zip(text.lines()).filter_map(|(line, text)| {
@@ -283,8 +194,7 @@ impl<'a> Reader<'a, '_> {
             let (event, span) = self.next()?;
             let node = self.node(event, span, depth + 1)?;
             let Some(key) = key else { continue };
-            let is_list = LISTS.contains(&&*key) || LISTED.contains(&&*self.section) && key.ends_with(FROM);
-            let node = if is_list { self.with_lines(node) } else { node };
+            let node = if names_lines(&key, &self.section) { self.with_lines(node) } else { node };
             match known.get(&key) {
                 Some(first) => {
                     let first = Place::seen_from(at, *first, &[]);

@@ -10,7 +10,7 @@ use std::fmt::{self, Write};
 /// # Examples
 ///
 /// ```
-/// use tollgate_policy::Printable;
+/// use tollgate_yaml::Printable;
 ///
 /// assert_eq!(Printable("red: \x1b[31m\nINFO all is well").to_string(), r"red: \u{1b}[31m\nINFO all is well");
 /// assert_eq!(Printable("naïve ✓").to_string(), "naïve ✓");

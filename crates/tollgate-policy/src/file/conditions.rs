@@ -4,13 +4,13 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
+use tollgate_yaml::{At, Entry, Node, NodeValue, OneOrMany, ProblemKind, Problems, Read, schema, section};
+
 use super::key::attribute_name;
-use super::read::{At, OneOrMany, Read, schema, section};
 use super::table::FileBeside;
-use super::tree::{Entry, Node, NodeValue};
 use crate::conditions::ANY;
-use crate::problem::Problems;
-use crate::{Attributes, Condition, Conditions, Expression, List, Network, Pattern, ProblemKind, Test};
+use crate::problem::{PolicyProblem, count_expression};
+use crate::{Attributes, Condition, Conditions, Expression, List, Network, Pattern, Test};
 
 /// A network, as a file has it.
 #[derive(Debug, Clone, Copy)]
@@ -194,9 +194,8 @@ impl RawTest {
         tests.extend(self.prefix.map(|text| one_of(vec![Pattern::Prefix(text.value.0)])));
         tests.extend(self.glob.map(|pattern| one_of(vec![pattern.value])));
         if let Some(At { at, value: ExpressionText(text), .. }) = self.regex {
-            let expression = problems
-                .count_expression()
-                .and_then(|()| Expression::new(&text, ignores_case).map_err(ProblemKind::Expression));
+            let expression = count_expression(problems)
+                .and_then(|()| Expression::new(&text, ignores_case).map_err(PolicyProblem::Expression));
             tests.extend(problems.take(at, expression).map(Test::Matches));
         }
         if let Some(ignores) = self.ignore_case.filter(|_| tests.is_empty()) {
@@ -237,7 +236,7 @@ impl Presence {
         problems: &mut Problems,
     ) -> Option<Test> {
         let At { at, value: Self(is_true), .. } = given?;
-        problems.take(at, is_true.then_some(test).ok_or(ProblemKind::Opposite(opposite)))
+        problems.take(at, is_true.then_some(test).ok_or(PolicyProblem::Opposite(opposite)))
     }
 }
 
@@ -245,14 +244,14 @@ impl Read for Literal {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let text = problems.take(node.at, node.text("a text"))?;
         let is_meant = !text.is_empty() || !node.is_filled();
-        problems.take(node.at, is_meant.then(|| Self(text.into())).ok_or(ProblemKind::EmptyVariable))
+        problems.take(node.at, is_meant.then(|| Self(text.into())).ok_or(PolicyProblem::EmptyVariable))
     }
 }
 
 impl Read for Prefix {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let Literal(text) = Read::read(node, problems)?;
-        problems.take(node.at, (!text.is_empty()).then_some(Self(text)).ok_or(ProblemKind::EmptyPrefix))
+        problems.take(node.at, (!text.is_empty()).then_some(Self(text)).ok_or(PolicyProblem::EmptyPrefix))
     }
 }
 
@@ -272,13 +271,13 @@ fn pattern(node: &Node) -> Result<Pattern, ProblemKind> {
         text.match_indices(['*', '?']).partition(|(at, _)| filled.iter().any(|filled| filled.contains(at)));
     // Without what was to stand there, it would fit every value.
     if text.len() == special.len() {
-        return Err(ProblemKind::EmptyVariable);
+        return Err(PolicyProblem::EmptyVariable.into());
     }
     match special.as_slice() {
         [] => Ok(Pattern::Exact(text.clone())),
         [(at, "*")] if at + 1 == text.len() => Ok(Pattern::Prefix(text.split_at(*at).0.into())),
         _ if plain.is_empty() => Ok(Pattern::Glob(text.clone())),
-        _ => Err(ProblemKind::SpecialVariable),
+        _ => Err(PolicyProblem::SpecialVariable.into()),
     }
 }
 
@@ -294,7 +293,7 @@ impl Read for Cidr {
         let network = text.parse().map_err(|error| match node.is_filled() {
             // The error may say which network was meant.
             true => node.expected("a network such as 10.0.0.0/8"),
-            false => ProblemKind::Network(text.into(), error),
+            false => PolicyProblem::Network(text.into(), error).into(),
         });
         problems.take(node.at, network).map(Self)
     }

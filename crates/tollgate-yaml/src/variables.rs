@@ -2,10 +2,10 @@
 
 use std::ops::Range;
 
-use crate::ProblemKind;
+use crate::problem::ProblemKind;
 
 /// The function that looks variables up.
-pub(crate) type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
+pub type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// A text with its variables replaced.
 #[derive(Debug, PartialEq, Eq)]
