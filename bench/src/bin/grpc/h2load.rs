@@ -65,9 +65,9 @@ impl Load {
 }
 
 impl Outcome {
-    /// The latency that this many of ten thousand calls do not exceed, in microseconds.
-    pub(crate) fn within(&self, of_ten_thousand: usize) -> f64 {
-        let place = (self.latencies.len() * of_ten_thousand / 10_000).min(self.latencies.len() - 1);
+    /// The latency that this many ten thousandths of the calls do not exceed, in microseconds.
+    pub(crate) fn within(&self, ten_thousandths: usize) -> f64 {
+        let place = (self.latencies.len() * ten_thousandths / 10_000).min(self.latencies.len() - 1);
         self.latencies.get(place).map_or(0.0, |micros| *micros as f64)
     }
 

@@ -39,7 +39,7 @@ pub(crate) struct Shared {
 struct Busy {
     /// Microseconds of CPU time a call.
     ours: Samples,
-    of_store: Samples,
+    store: Samples,
     calls_a_second: Samples,
     p99: Samples,
 }
@@ -86,12 +86,12 @@ impl Shared {
     pub(crate) fn measure(&mut self, calls: u32, body: &Path, is_kept: bool) -> Result<()> {
         let busy = Load { core: LOAD, connections: 16, streams: 16, calls, rate: None };
         let process: u32 = self.store.info("process_id").parse().context("no process of the store")?;
-        let (own, of_store) = (self.service.cpu_time()?, cpu_time(process)?);
+        let (own, store_time) = (self.service.cpu_time()?, cpu_time(process)?);
         let undecided = self.undecided()?;
         let outcome = busy.run(&self.service, body)?;
         let micros = |cpu: std::time::Duration| cpu.as_secs_f64() * 1e6 / f64::from(calls);
-        let (own, of_store) =
-            (self.service.cpu_time()?.saturating_sub(own), cpu_time(process)?.saturating_sub(of_store));
+        let (own, store_time) =
+            (self.service.cpu_time()?.saturating_sub(own), cpu_time(process)?.saturating_sub(store_time));
         let more = self.undecided()? - undecided;
         ensure!(more == 0.0, "the store did not decide on {more} calls");
 
@@ -103,9 +103,9 @@ impl Shared {
         if !is_kept {
             return Ok(());
         }
-        let Busy { ours, of_store: store, calls_a_second, p99 } = &mut self.busy;
+        let Busy { ours, store, calls_a_second, p99 } = &mut self.busy;
         ours.push(micros(own));
-        store.push(micros(of_store));
+        store.push(micros(store_time));
         calls_a_second.push(outcome.calls_a_second);
         p99.push(outcome.within(9_900));
         let more = self.undecided()? - undecided;
@@ -121,9 +121,9 @@ impl Shared {
     }
 
     pub(crate) fn print(&self) {
-        let Busy { ours, of_store, calls_a_second, p99 } = &self.busy;
+        let Busy { ours, store, calls_a_second, p99 } = &self.busy;
         for (what, samples) in
-            [("cpu", ours), ("store-cpu", of_store), ("throughput", calls_a_second), ("p99", p99)]
+            [("cpu", ours), ("store-cpu", store), ("throughput", calls_a_second), ("p99", p99)]
         {
             println!("RESULT grpc/redis-c16-m16/{what} ours={} spread={samples}", figure(samples.median()));
         }

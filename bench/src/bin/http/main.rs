@@ -25,7 +25,7 @@ const SERVERS: usize = 0;
 /// Where wrk runs.
 const LOAD: usize = 1;
 
-/// Measures the service over HTTP, beside a bare hyper server.
+/// Measures the service over HTTP, compared with a bare hyper server.
 #[derive(Debug, Parser)]
 struct Args {
     /// Measure only cases whose name contains this
@@ -125,9 +125,9 @@ fn answer_of(service: &Service) -> Result<String> {
     let (head, body) = answer.split_once("\r\n\r\n").with_context(|| format!("no answer: {answer}"))?;
     let (status, headers) = head.split_once("\r\n").with_context(|| format!("no headers: {head}"))?;
     ensure!(status.contains(" 200 "), "the answer is {status}");
-    let of_hyper =
+    let is_from_hyper =
         |line: &&str| ["content-length", "date", "connection"].iter().any(|of| line.starts_with(of));
-    let headers: Vec<_> = headers.lines().filter(|line| !of_hyper(line)).collect();
+    let headers: Vec<_> = headers.lines().filter(|line| !is_from_hyper(line)).collect();
     Ok(format!("{}\r\n\r\n{body}", headers.join("\r\n")))
 }
 

@@ -82,8 +82,8 @@ impl Row {
     }
 
     /// Formats a stage for the table.
-    fn pauses(&self, of_stage: impl Fn(&Figures) -> Option<Pauses>) -> String {
-        let median = |of: fn(Pauses) -> f64| self.median(|figures| of_stage(figures).map(of));
+    fn pauses(&self, pauses: impl Fn(&Figures) -> Option<Pauses>) -> String {
+        let median = |of: fn(Pauses) -> f64| self.median(|figures| pauses(figures).map(of));
         let Some(longest) = median(|it| it.longest_ms) else { return "-".to_owned() };
         let cell = |of| figure(median(of).unwrap_or_default());
         let (on_core, idle) = (cell(|it| it.longest_on_core_ms), cell(|it| it.idle_longest_ms));

@@ -15,7 +15,7 @@ use tollgate_bench_harness::stopwatch::Stopwatch;
 
 use self::cases::{Case, Others, cases};
 
-/// Measures decisions a second of limiters in one process, beside their peers.
+/// Measures decisions a second of limiters in one process, compared with their peers.
 #[derive(Debug, Parser)]
 struct Args {
     /// Measure only cases whose name contains this
@@ -41,9 +41,9 @@ fn main() -> Result<()> {
     let others = if args.peers { Others::Peers } else { Others::Nobody };
     let cases = cases(args.filter.as_deref().unwrap_or_default(), others)?;
     let samples = measure(&cases, rounds, Duration::from_millis(millis))?;
-    for (case, of_case) in cases.iter().zip(&samples) {
+    for (case, case_samples) in cases.iter().zip(&samples) {
         let one_thread = case.with_one_thread(&cases).and_then(|index| samples.get(index)?.first());
-        print_result(case, of_case, one_thread);
+        print_result(case, case_samples, one_thread);
     }
     print_table(&cases, &samples);
     Ok(())

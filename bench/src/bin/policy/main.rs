@@ -22,8 +22,8 @@ use tollgate_policy::{Attributes, Config, Outcome};
 
 use self::mix::{Mix, Request};
 
-/// Measures what matching costs in files of 100 and of 10,000 policies, beside limitador on equal rules if it was built
-/// with the feature `limitador`.
+/// Measures what matching costs in files of 100 and of 10,000 policies, compared with limitador on equal rules if it was
+/// built with the feature `limitador`.
 #[derive(Debug, Parser)]
 struct Args {
     /// Rounds; the figure is their median
@@ -51,7 +51,7 @@ fn main() -> Result<()> {
     let tables = [Subject::with_table(SMALL, 0)?, Subject::with_table(SMALL, VALUES)?];
     let mut ours = [Samples::default(), Samples::default()];
     let mut theirs = ours.clone();
-    let mut of_tables = ours.clone();
+    let mut table_samples = ours.clone();
     for round in 1..=rounds {
         for ((subject, ours), theirs) in subjects.iter().zip(&mut ours).zip(&mut theirs) {
             let Subject { mix, limitador, .. } = subject;
@@ -61,7 +61,7 @@ fn main() -> Result<()> {
                 theirs.push(nanoseconds(millis, FEW, || limitador(few))?);
             }
         }
-        for (subject, samples) in tables.iter().zip(&mut of_tables) {
+        for (subject, samples) in tables.iter().zip(&mut table_samples) {
             samples.push(nanoseconds(millis, subject.mix.requests.len(), || subject.ours())?);
         }
         eprintln!("round {round} of {rounds}");
@@ -76,7 +76,7 @@ fn main() -> Result<()> {
     print_result("match-100 ns", small, small_limitador);
     print_result("match-10k ns", large, large_limitador);
     print_result("growth-10k ratio", large / small, large_limitador / small_limitador);
-    let [without, with] = of_tables.each_ref().map(Samples::median);
+    let [without, with] = table_samples.each_ref().map(Samples::median);
     println!("RESULT policy/table-none ns={}", figure(without));
     println!("RESULT policy/table-100k ns={} ratio={}", figure(with), figure(with / without));
     println!("\n{:<10} {:>12} {:>12}", "policies", "spread ns", "limitador");

@@ -287,15 +287,15 @@ impl Cases {
         length: Duration,
     ) -> Result<(Tally, Vec<(Figure, f64)>)> {
         let this = std::process::id();
-        let (own, of_store, calls) = (cpu_time(this)?, store.cpu_time()?, store.script_calls());
+        let (own, store_time, calls) = (cpu_time(this)?, store.cpu_time()?, store.script_calls());
         let tally = course.run(&self.runtime, asker, callers, length)?;
         let micros = |cpu: Duration| cpu.as_secs_f64() * 1e6 / tally.decisions as f64;
-        let of_store = micros(store.cpu_time()?.saturating_sub(of_store));
+        let store_micros = micros(store.cpu_time()?.saturating_sub(store_time));
         let own = micros(cpu_time(this)?.saturating_sub(own));
         let calls = (store.script_calls() - calls) as f64;
         let measured = vec![
             (Figure::Rate, tally.decisions as f64 / tally.seconds),
-            (Figure::StoreMicros, of_store),
+            (Figure::StoreMicros, store_micros),
             (Figure::OwnMicros, own),
             (Figure::StoreCalls, calls / tally.seconds),
         ];

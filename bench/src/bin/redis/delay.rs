@@ -13,8 +13,8 @@ use crate::store::Store;
 /// How much longer a round trip takes.
 pub(crate) const DELAY: Duration = Duration::from_millis(2);
 
-/// As many as it takes: 500,000 decisions a second are a thousand at a time under way for the length of the delay, and some
-/// more wait for their turn meanwhile.
+/// Enough for 500,000 decisions a second: a thousand are in flight for the length of the delay, and some more wait for
+/// their turn.
 pub(crate) const CALLERS: usize = 4_096;
 
 /// Both sides reach the store through the same proxy, so that it costs both the same.

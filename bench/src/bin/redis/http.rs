@@ -73,7 +73,7 @@ impl Services {
             (Side::Peer, Peer::Hyper) => (&self.hyper, "check-get"),
         };
         let load = Load { requests, connections: CONNECTIONS, core: STORE };
-        let (own, of_store, calls) = (service.cpu_time()?, store.cpu_time()?, store.script_calls());
+        let (own, store_time, calls) = (service.cpu_time()?, store.cpu_time()?, store.script_calls());
         let figures = load.run(service, length.as_secs().max(1));
         let figures = figures.with_context(|| service.name)?;
         let calls = store.script_calls() - calls;
@@ -93,7 +93,7 @@ impl Services {
         Ok(vec![
             (Figure::Rate, figures.requests / (figures.micros / 1e6)),
             (Figure::OwnMicros, micros(service.cpu_time()?.saturating_sub(own))),
-            (Figure::StoreMicros, micros(store.cpu_time()?.saturating_sub(of_store))),
+            (Figure::StoreMicros, micros(store.cpu_time()?.saturating_sub(store_time))),
             (Figure::Micros, figures.p50_micros),
         ])
     }

@@ -25,7 +25,7 @@ use tollgate_testkit::servers::Software;
 use self::cases::{Cases, Side};
 use self::figures::{Rows, print_results, print_table};
 
-/// Measures decisions of a shared store, beside plain scripts and limitador.
+/// Measures decisions of a shared store, compared with plain scripts and limitador.
 #[derive(Debug, Parser)]
 struct Args {
     /// Measure only cases with a result whose name contains this

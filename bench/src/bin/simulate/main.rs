@@ -1,4 +1,4 @@
-//! Lines of logs a second that `tollgate simulate` replays, beside programs that count the same lines.
+//! Lines of logs a second that `tollgate simulate` replays, compared with programs that count the same lines.
 //!
 //! Each program reads the same file from the page cache, in a process of its own with all its threads, and takes turns
 //! with the others. Logs that are too large for a file are made while they are read.
@@ -20,7 +20,7 @@ use tollgate_bench_harness::stopwatch::Stopwatch;
 use self::log::{Form, Traffic};
 use self::process::{Ended, run};
 
-/// Measures lines a second of `tollgate simulate`, beside GoAccess and DuckDB.
+/// Measures lines a second of `tollgate simulate`, compared with GoAccess and DuckDB.
 #[derive(Debug, Parser)]
 struct Args {
     /// Run only cases whose name contains this

@@ -19,7 +19,7 @@ use self::services::{
 };
 use self::subject::{Clients, Subject};
 
-/// Measures what limits add to a request, beside those of tower_governor.
+/// Measures what limits add to a request, compared with those of tower_governor.
 #[derive(Debug, Parser)]
 struct Args {
     /// Rounds; the figure is their median
