@@ -1,4 +1,4 @@
-//! The text in the place of a client: one address, or something else.
+//! The text of a log's client field: one address, or something else.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use memchr::{memchr, memrchr};
 
 use crate::value::{address, is_absent, without_brackets, without_port};
 
-/// The kind of a text in the place of a client.
+/// The kind of a text in the client field.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ClientText {
     /// One address, perhaps with a port or in brackets.

@@ -104,7 +104,7 @@ impl<'a> Attributes<'a> {
         }
     }
 
-    /// Counts the request by this text in the place of the attribute's value. Different values need different texts. The
+    /// Counts the request by this text instead of the attribute's value. Different values need different texts. The
     /// value may then be empty, or [longer](crate::PolicyLimiter::max_value_bytes) than others.
     pub fn count_as(&mut self, name: impl Into<Box<str>>, stand_in: impl Into<Box<str>>) {
         self.stand_ins.push((name.into(), stand_in.into()));

@@ -263,7 +263,7 @@ fn policy(
         None => (None, None),
     };
     let quotas = scope.quotas(list, raw.candidate);
-    // Whatever is said of some goes before their tier.
+    // An override of a value takes precedence over its tier.
     overrides.extend(tier.map(|tier| scope.by_tier(tier, &quotas.candidates)));
     let overrides = overrides.into();
 

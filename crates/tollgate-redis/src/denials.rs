@@ -337,7 +337,7 @@ mod tests {
         denials.update(count(7, 10), denials.version(1));
         assert_eq!(used(), Some(7));
         denials.remember(count(6, 20), denials.version(1));
-        assert_eq!(used(), Some(7), "both were under way at once");
+        assert_eq!(used(), Some(7), "both were in flight at once");
         denials.remember(count(4, 50), denials.version(1));
         assert_eq!(used(), Some(4), "another process gave something back");
     }
@@ -355,8 +355,8 @@ mod tests {
         assert_eq!(denials.recall(1, sent + millis(90)).map(|(count, _)| count.window), Some(window));
     }
 
-    /// A denial and a unit that was admitted after it were under way at once, and the unit's answer came first. The
-    /// denial's count was remembered then, so the next denial told of less than the unit's caller had been told.
+    /// A denial and a unit that was admitted after it were in flight at once, and the unit's answer came first. The
+    /// denial's count was remembered then, so the next denial reported less than the unit's caller had been told.
     #[test]
     fn a_denial_from_before_an_admission_is_not_remembered() {
         let (denials, sent) = (Denials::new(16), instant());

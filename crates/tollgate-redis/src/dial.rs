@@ -66,7 +66,7 @@ impl LookUps {
         addresses.ok().and_then(|addresses| addresses.clone()).unwrap_or_default()
     }
 
-    /// The look-up of this name that is under way, or a new one.
+    /// The pending look-up of this name, or a new one.
     fn under_way(&self, host: &str) -> Answer {
         let mut names = self.names();
         if let Some(answer) = names.get(host) {

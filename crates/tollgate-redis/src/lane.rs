@@ -21,7 +21,7 @@ use crate::time::{Instant, ServerTime};
 /// and so many that more would save little. A request with more of them goes alone.
 pub(crate) const BATCH: usize = 128;
 
-/// Batches under way at once to a server that is near. With one, the server is idle while its reply is handed out and
+/// Batches in flight at once to a server that is near. With one, the server is idle while its reply is handed out and
 /// the next batch is written. There are more only while that many are full.
 const DRIVERS: usize = 2;
 
@@ -37,7 +37,7 @@ pub(crate) struct Awaited {
     until: Option<Instant>,
 }
 
-/// A request on its way.
+/// A request in flight.
 #[derive(Debug)]
 pub(crate) struct Entry {
     pub(crate) slot: Slot,
@@ -121,7 +121,7 @@ pub(crate) struct Apart {
 #[derive(Debug)]
 pub(crate) enum Next {
     Take(Batch),
-    /// Waits for [room](Driver::room): so much is under way apart from all drivers that there is none.
+    /// Waits for [room](Driver::room): so much is in flight apart from all drivers that there is none.
     Wait {
         /// The deadline of the first request that waits.
         until: Instant,
@@ -367,7 +367,7 @@ impl Driver {
     }
 
     /// To be called when no reply came in time: the server is slow, however short that time was. Returns the counters of
-    /// the batch, which stay under way for as long as the server may have the calls.
+    /// the batch, which stay in flight for as long as the server may have the calls.
     pub(crate) fn give_up(&mut self) -> Apart {
         self.lane.queue().is_slow = true;
         self.set_apart(self.under_way)
@@ -529,7 +529,7 @@ mod tests {
         }
     }
 
-    /// Two batches of 128 requests were under way at most, so no more than 256 decisions were made in a round trip.
+    /// Two batches of 128 requests were in flight at most, so no more than 256 decisions were made in a round trip.
     #[test]
     fn as_many_batches_are_under_way_as_are_full() {
         for (callers, batches) in [(3 * BATCH - 1, 2), (3 * BATCH, 3), (10 * BATCH, 10)] {
@@ -577,7 +577,7 @@ mod tests {
         assert_eq!(take(&mut first), Some(3));
         assert_eq!(take(&mut second), None, "there is no room");
         let [] = drivers(&lane, 1);
-        // What is answered apart from its batch is under way until it is.
+        // What is answered apart from its batch is in flight until it is.
         let apart = first.set_apart(2);
         first.answered();
         assert_eq!(take(&mut first), Some(1));
@@ -602,7 +602,7 @@ mod tests {
         assert_eq!(take(&mut driver), Some(1));
     }
 
-    /// What was under way apart from all drivers could keep others waiting past their deadlines.
+    /// What was in flight apart from all drivers could keep others waiting past their deadlines.
     #[tokio::test(start_paused = true)]
     async fn nobody_waits_for_room_past_its_deadline() {
         let lane = lane(1);

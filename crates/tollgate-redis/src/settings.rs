@@ -41,7 +41,7 @@ pub(crate) struct Settings {
     /// Connections to each server. One carries as much as a server can count; a second one keeps serving while the
     /// first reconnects.
     pub(crate) connections: usize,
-    /// Counters that may be under way to each server.
+    /// Counters that may be in flight to each server.
     pub(crate) counters_in_flight: usize,
     pub(crate) tls: Tls,
     pub(crate) sentinel_user: Option<Box<str>>,

@@ -19,7 +19,7 @@ use crate::password::Password;
 /// | `redis+sentinel://[user[:password]@]host[:port],.../primary[/database]` | the server that the sentinels name as the primary; their port is 26379 by default |
 /// | `redis+cluster://[user[:password]@]host[:port],...` | a cluster, found through any of these servers |
 ///
-/// With `rediss` in the place of `redis`, connections use TLS; `valkey` and `valkeys` mean the same as `redis` and
+/// With `rediss` instead of `redis`, connections use TLS; `valkey` and `valkeys` mean the same as `redis` and
 /// `rediss`. User and password are those of the servers that count; sentinels have their own
 /// ([`sentinel_password`](crate::RedisStoreBuilder::sentinel_password)). In them, `/ ? # @ : %` are written as `%2F %3F
 /// %23 %40 %3A %25`; a password in the environment or in a file needs no escaping.

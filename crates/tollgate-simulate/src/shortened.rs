@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(narrowed("ip=192.0.2.7", 48), "ip=192.0.2.7");
     }
 
-    /// The path `/u/9.1.1.7` stood beside the digest of `ip=9.1.1.7`.
+    /// The path `/u/9.1.1.7` stood next to the digest of `ip=9.1.1.7`.
     #[test]
     fn texts_tell_a_name_if_they_contain_its_value() {
         let long = "x".repeat(200);

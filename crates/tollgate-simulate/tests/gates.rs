@@ -239,7 +239,7 @@ fn a_gate_over_requests_that_no_policy_decides_on_has_no_answer() {
     assert_eq!(held(keyless, "undecided > 1%"), Held::Failed);
     assert_eq!(held(unmatched, "newly_allowed > 0"), Held::Failed);
     assert_eq!(held(unmatched, "undecided > 1%"), Held::Held);
-    // Clients on a list are exempt by a policy, and denied for want of one.
+    // Clients on a list are exempt by a policy, and denied without one.
     for text in ["allow: { ip: 0.0.0.0/0 }", "unmatched: deny"] {
         let listed = format!("{text}\n{unmatched}");
         assert_ne!(held(&listed, "denied > 100%"), Held::NoAnswer, "{text}");

@@ -354,7 +354,7 @@ fn windows_that_were_never_opened_are_not_counted() {
     assert_eq!((quotas[1].windows, quotas[1].denied, quotas[1].most), (0, 0, None));
 }
 
-/// `all 4` beside a limit of 3 that denies nothing looked like a mistake.
+/// `all 4` next to a limit of 3 that denies nothing looked like a mistake.
 #[test]
 fn a_quota_that_others_spare_is_said_to_be() {
     let text = "policies: [{ name: login, key: [ip], quotas: [2/1m, 3/1h] }]";

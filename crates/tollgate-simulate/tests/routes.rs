@@ -213,7 +213,7 @@ fn the_busiest_clients_are_those_with_most_requests() {
     }
 }
 
-/// The client's digest stood beside a route that named it.
+/// The client's digest stood next to a route that named it.
 #[test]
 fn clients_in_routes_are_hidden_with_their_names() {
     for (client, max_clients) in [("user", 1_000), ("user", 100), ("[user, ip]", 1_000)] {

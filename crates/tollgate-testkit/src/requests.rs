@@ -3,7 +3,7 @@
 //! Requests run in this order on one store, because some depend on the usage of others. Each one could be misread: in
 //! its method, its path, the address of its client, or an attribute that is looked up.
 
-/// The policy file. The files of [`BESIDE`] are in the same folder.
+/// The policy file. The files in the same folder follow below.
 pub const LIMITS: &str = r#"
 tiers:
   free: [100/1d@first_hit]

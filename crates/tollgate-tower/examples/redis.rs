@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let port = listener.local_addr()?.port();
 
     let store = RedisStore::builder("redis://127.0.0.1".parse()?).build()?;
-    // While the server is away, each of the two processes counts against half of the limit.
+    // While the server is down, each of the two processes counts against half of the limit.
     let store = FallbackStore::new(store, OnStoreFailure::Local(LocalShare::new(1, 2)?));
     let limiter = SharedLimiter::new(Quota::per_minute(5), store);
 

@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(story.failed(at(3_600)), Some(Gone));
     }
 
-    /// Where no timer tells of gathered outages, the first step after the gap does.
+    /// Where no timer reports gathered outages, the first step after the gap does.
     #[test]
     fn gathered_outages_are_logged_by_the_first_step_after_the_gap() {
         for fails in [true, false] {

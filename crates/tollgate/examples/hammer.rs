@@ -59,7 +59,7 @@ fn expires_at<C: Clock>(limiter: &Limiter<C>) -> i64 {
     limiter.window_end("alice").map_or(0, |end| end.as_unix_millis())
 }
 
-/// Its hook gets a list; this one is told of each counter. One that fails is called for the next all the same.
+/// Its hook gets a list; this one gets each counter. One that fails is called for the next all the same.
 pub(crate) fn before_clean(NamedCounter { policy, used, window_end, .. }: NamedCounter) -> String {
     format!("before_clean: a key of `{policy}` had {used} until {}", window_end.as_unix_millis())
 }

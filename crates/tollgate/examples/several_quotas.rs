@@ -1,4 +1,4 @@
-//! `cargo run --package tollgate --example several_quotas`: a short quota beside a long one, all or nothing.
+//! `cargo run --package tollgate --example several_quotas`: a short quota and a long one, all or nothing.
 
 use std::error::Error;
 use std::time::Duration;

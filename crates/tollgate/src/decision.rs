@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::receipt::ReceiptItem;
 use crate::{Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Reason, Receipt};
 
-/// The answer to a request: whether it is allowed, what is left, and how long to wait.
+/// The answer to a request: whether it is allowed, the remaining units, and how long to wait.
 ///
 /// It has at least one quota. If it has several, the single figures are those of the quota that
 /// [decided](Self::deciding): the one that denied (the longest wait, if several did), else the one with the least
@@ -215,7 +215,7 @@ impl Decision<'_> {
         self.state().remaining()
     }
 
-    /// Returns time until the window ends and the count starts anew.
+    /// Returns time until the window ends and the count starts at zero again.
     #[must_use]
     #[inline]
     pub fn reset_after(&self) -> Duration {

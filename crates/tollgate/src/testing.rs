@@ -135,7 +135,7 @@ pub fn assert_allowed<'d, 'a>(decision: &'d Decision<'a>) -> &'d Decision<'a> {
 ///
 /// # Panics
 ///
-/// If it allows; the message shows what is left.
+/// If it allows; the message shows the remaining units.
 #[track_caller]
 pub fn assert_denied<'d, 'a>(decision: &'d Decision<'a>) -> &'d Decision<'a> {
     assert!(!decision.is_allowed(), "expected the request to be denied, and {}", said(decision));

@@ -40,7 +40,7 @@ impl Envoy {
         block_on(self.0.decide(&request)).unwrap()
     }
 
-    /// The verdict at a request and, if it is admitted, what is left after its answer of 400 bytes.
+    /// The verdict at a request and, if it is admitted, the remaining units after its answer of 400 bytes.
     fn stream(&self, key: &str) -> Option<u32> {
         if self.ask(&[(key, 0)]).overall == Code::OverLimit {
             return None;

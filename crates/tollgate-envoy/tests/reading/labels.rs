@@ -21,7 +21,7 @@ pub(crate) fn labels(domain: &str, descriptor: &AskedDescriptor, path: &[&Branch
     labels.map(|(label, value)| format!("{label}=\"{value}\"")).collect::<Vec<_>>().join(",")
 }
 
-/// envoyproxy/ratelimit makes such limits anew for metrics with values, and forgets their metadata.
+/// envoyproxy/ratelimit creates such limits again for metrics with values, and forgets their metadata.
 pub(crate) fn loses_metadata(descriptor: &AskedDescriptor, path: &[&Branch]) -> bool {
     let last = path[path.len() - 1];
     let named = path.iter().map(|branch| joined(&branch.key, branch.value.as_deref().unwrap_or_default()));

@@ -23,7 +23,7 @@ const MOST_WAYS: usize = 16;
 
 /// The ways in which lines may be wrapped. Each is looked for when it is asked for: most logs need only the first.
 pub(super) struct Ways {
-    /// What is left to do, the next at the end.
+    /// Remaining work, with the next item at the end.
     steps: Vec<Step>,
     /// Digests of the lines inside, of which the same are tried once.
     seen: HashSet<u64>,
@@ -41,7 +41,7 @@ enum Step {
 pub(crate) struct Layer {
     prefix: Prefix,
     parts: Parts,
-    /// The text of the line that was read last, if it had to be written anew.
+    /// The text of the line that was read last, if it had to be rewritten.
     buffer: Vec<u8>,
 }
 

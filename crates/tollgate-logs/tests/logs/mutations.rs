@@ -14,7 +14,7 @@ use crate::log;
 /// What is put into a line.
 #[derive(Clone)]
 struct Parts {
-    /// What stands in the place of the client.
+    /// Texts for the client field.
     client: String,
     /// What stands in the places of `ident` and of the user, where the format has them.
     ident: String,

@@ -1,4 +1,4 @@
-//! Logs that real servers have written, beside what they were sent. `servers/make.py` has made both.
+//! Logs that real servers have written, and the requests that they got. `servers/make.py` has made both.
 
 use std::collections::BTreeMap;
 

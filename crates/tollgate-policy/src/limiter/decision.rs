@@ -157,7 +157,7 @@ pub(super) enum Basis {
 pub(super) struct Charged {
     /// Lists of quotas, one after another.
     pub(super) entries: SmallVec<[ChargedEntry; 2]>,
-    /// The quotas in the place of all these lists, if some of them are not simply those of a list.
+    /// The quotas instead of all these lists, if some of them are not simply those of a list.
     limited: Option<Box<[LimitedQuota]>>,
     /// Whether any policy matches.
     is_any: bool,

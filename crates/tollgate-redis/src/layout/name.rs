@@ -420,7 +420,7 @@ mod tests {
         let key = Key::from(("a", 7_u64));
         let all = "{prefix}/{policy}|{windows}|{user}|{id}|{window}|{window_start}|{window_start_ms}";
         assert_eq!(of(all, "5/10s", &key), "ratelimiter/log:in|10s|a|7|170000010|1700000100|1700000100000");
-        // Who is counted by user or else by address says which.
+        // A key of a user or else an address names which of them it is.
         let caller = Key::from((Key::from(("ip", Key::from(IpAddr::from([10, 0, 0, 1])))), "/search"));
         assert_eq!(
             of("{prefix}:{kind}:{caller}:{endpoint}:{window}", "5/1m", &caller),

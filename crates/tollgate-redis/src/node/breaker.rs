@@ -140,7 +140,7 @@ mod tests {
         assert!(!breaker.is_late());
         for calls in 1..100 {
             assert!(!call_in_vain(&breaker).await);
-            // One more is under way when the reply comes, and goes on waiting after it.
+            // One more is in flight when the reply comes, and goes on waiting after it.
             let sent = Instant::now();
             advance(Duration::from_millis(5)).await;
             breaker.answered(Instant::now(), 1);

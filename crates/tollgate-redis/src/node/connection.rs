@@ -388,7 +388,7 @@ mod tests {
         assert!(!connection.breaker().is_late());
     }
 
-    /// Calls without a reply in time were no longer under way although the server still had them, so a server that was
+    /// Calls without a reply in time were no longer in flight although the server still had them, so a server that was
     /// too slow got ever more of them.
     #[tokio::test]
     async fn calls_that_are_given_up_stay_under_way_until_they_are_answered_or_the_connection_ends() {

@@ -1,6 +1,6 @@
 //! A server: a few connections, which are maintained in the background, and its lane of requests.
 //!
-//! Calls wait for a connection only while the first attempt to get one is under way. After it has failed, they fail at
+//! Calls wait for a connection only while the first attempt to get one is pending. After it has failed, they fail at
 //! once until a later attempt succeeds, so no queue grows while the server is down. A silent server counts as down and
 //! its connections are replaced, so no caller's charge is ever used as a probe.
 //!
@@ -240,7 +240,7 @@ impl Node {
         Ok(())
     }
 
-    /// A connection that works. None while the first attempt to get one is under way.
+    /// A connection that works. None while the first attempt to get one is pending.
     pub(crate) fn sender(&self) -> Result<Option<Sender>, Trouble> {
         Ok(self.shared.links.borrow().first()?.map(|link| self.sender_over(link)))
     }

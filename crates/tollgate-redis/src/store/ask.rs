@@ -16,7 +16,7 @@ use crate::time::{CallTime, instant};
 /// where a window ended on the way or servers of a Cluster have different times.
 const TRIES: usize = 4;
 
-/// A request that is under way.
+/// A request in flight.
 pub(super) struct Pending {
     asked: Asked,
     time: CallTime,

@@ -45,7 +45,7 @@ struct Inner {
     across_slots: AcrossSlots,
 }
 
-/// A request to charge that is not under way.
+/// A request to charge that was not sent.
 enum Prepared<'a> {
     Known(Counted),
     Named(NamedCharges<'a>),
@@ -212,7 +212,7 @@ impl Inner {
         };
         // Side by side, so that a server that hangs holds up no step on another.
         let (charges, others) = tokio::join!(charges, all(others.iter().map(in_turn)));
-        // Only once nothing else is under way: no charge across slots is denied because of what another gives back.
+        // Only once nothing else is in flight: no charge across slots is denied because of what another gives back.
         let across = apart(across);
         let across = all(across.iter().map(in_turn)).await;
         for (place, answer) in charges.into_iter().chain(others.into_iter().chain(across).flatten()) {
@@ -229,7 +229,7 @@ impl Inner {
         self.counted(named, &mut pending).await
     }
 
-    /// Takes a step that is not under way yet, within the deadline of a call that has begun then. Charges are those
+    /// Takes a step that was not sent yet, within the deadline of a call that has begun then. Charges are those
     /// across slots.
     async fn step(self: &Arc<Self>, step: Step<'_>, begun: Instant) -> Result<Counted, StoreError> {
         match step {
@@ -342,7 +342,7 @@ impl Inner {
         Prepared::Named(named)
     }
 
-    /// The answer, if it is known here; else the charges are under way.
+    /// The answer, if it is known here; else the charges are in flight.
     fn begin(&self, named: &NamedCharges<'_>, company: Company) -> Begun {
         let time = CallTime::begins();
         let known = if self.may_deny(named) { self.recall(named, time.begun) } else { None };

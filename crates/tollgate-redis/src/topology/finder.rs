@@ -99,7 +99,7 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
         Arc::clone(&self.shared.again)
     }
 
-    /// Requests another search, and returns what `pick` finds in its result. A search that is under way may have the
+    /// Requests another search, and returns what `pick` finds in its result. A running search may have the
     /// answer as well. But that it has none says nothing, because it may have been answered before the change.
     ///
     /// Waits for no search that does not begin before the deadline. So while nothing is to be found, one call in a
@@ -205,7 +205,7 @@ mod tests {
         let finder = Finder::start(search.clone());
         assert_eq!(finder.found(instant() + TAKES * 2).await, Ok(0));
         finder.look_again();
-        // The second search is under way.
+        // The second search is running.
         sleep(TAKES / 2).await;
         search.holds.store(1, Relaxed);
         assert_eq!(anew(&finder, 0, Duration::from_secs(1)).await, Some(1));

@@ -342,7 +342,7 @@ async fn call(shared: Arc<Shared>, store: RedisStore, number: usize) -> Diary {
         let key = (shared.asked.fetch_add(1, Relaxed) / ASKS).to_string();
         let answer = timed(&shared, &mut diary, shared.quotas.charge(&store, Kind::Narrow, &key)).await;
         diary.note(Kind::Narrow, &key, answer);
-        // A store that is away answers at once, and would be asked a million times.
+        // A store that is down answers at once, and would be asked a million times.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
     diary

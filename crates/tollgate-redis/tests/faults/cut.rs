@@ -27,7 +27,7 @@ fn a_charge_that_is_cut_at_any_byte_counts_once_or_not_at_all() {
     CUT.test(3);
 }
 
-/// Connections that are cut at the same time, so that they need not wait for each other to be made anew.
+/// Connections that are cut at the same time, so that they need not wait for each other to be made again.
 const LANES: usize = 16;
 
 const DAY: Duration = Duration::from_secs(24 * 3600);

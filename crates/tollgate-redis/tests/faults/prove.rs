@@ -46,7 +46,7 @@ const FAULTS: [&Fault; 27] = [
 const ROUNDS: u64 = 20;
 const HISTORIES: u64 = 100;
 
-/// What cannot be measured beside other tests is measured here: run alone, on a machine that does nothing else.
+/// What cannot be measured next to other tests is measured here: run alone, on a machine that does nothing else.
 #[test]
 #[ignore = "takes minutes: cargo xtask prove redis"]
 fn prove() {

@@ -111,7 +111,7 @@ async fn callers_of_a_refused_call_do_not_wait_for_the_rest_of_its_batch() {
     assert_eq!(bob.unwrap()[0].used(), 1);
 }
 
-/// A call that was made apart from its batch no longer counted as under way once its callers were told that it took too
+/// A call that was made apart from its batch no longer counted as in flight once its callers were told that it took too
 /// long, although the server still had it.
 #[tokio::test]
 async fn a_call_made_apart_stays_under_way_until_it_is_answered() {

@@ -162,7 +162,7 @@ async fn slots_that_nobody_serves_hold_nobody_up() {
 }
 
 /// The caller has heard of neither move: the first owner names the second, and that one sends it on. The user has only
-/// the rights that `docs/redis.md` lists, which once left out the one to ask for a key on its way.
+/// the rights that `docs/redis.md` lists, which once left out the one to ask for a key that is being moved.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_slot_that_has_moved_and_moves_on_is_followed() {
     let settings = Settings::new(Software::Redis).user("limiter", "s3cret", &rights_of_the_guide());

@@ -1,4 +1,4 @@
-//! What is under way to a server at once, and what waits for it.
+//! What is in flight to a server at once, and what waits for it.
 
 use std::time::Duration;
 
@@ -97,7 +97,7 @@ async fn a_call_has_no_more_counters_than_a_server_takes_at_once() {
     assert_eq!(calls(&server) - before, 10);
 }
 
-/// No more than 256 requests were under way at once, so that a server two milliseconds away made 128,000 decisions a
+/// No more than 256 requests were in flight at once, so that a server two milliseconds away made 128,000 decisions a
 /// second at most.
 #[tokio::test]
 async fn a_round_trip_is_for_as_many_as_ask() {

@@ -274,7 +274,7 @@ async fn a_script_that_is_flushed_is_loaded_again_unseen() {
         let load = caller.load("alice", 16);
         for _ in 0..50 {
             server.command::<()>(["SCRIPT", "FLUSH"]);
-            // More than can have been under way when it was flushed.
+            // More than can have been in flight when it was flushed.
             load.goes_on(20).await;
         }
         let tally = load.stop().await;
@@ -295,7 +295,7 @@ async fn connections_that_are_cut_charge_nothing_twice() {
         let caller = patient(&url(&server));
         let load = caller.load("alice", 16);
         let mut cuts = 0;
-        // Now and then nothing was under way.
+        // Now and then nothing was in flight.
         while cuts < 20 || load.tally().unknown == 0 {
             load.goes_on(20).await;
             server.command::<u64>(["CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes"]);

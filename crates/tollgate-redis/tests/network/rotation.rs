@@ -64,7 +64,7 @@ async fn renew(server: &Server, client: &Client) {
     until("a connection in the place of one that was cut", is_renewed).await;
 }
 
-/// Has both connections made anew, first the one that no calls go over.
+/// Has both connections made again, first the one that no calls go over.
 async fn renew_all(server: &Server, load: &Load) {
     let both = async || Some(clients(server)).filter(|clients| clients.len() == 2);
     let mut clients = until("two connections", both).await;

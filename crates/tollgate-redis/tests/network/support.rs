@@ -126,7 +126,7 @@ impl Caller {
                 while !stop.load(Relaxed) {
                     let charged = caller.charge(&key).await;
                     tally.lock().unwrap().add(charged);
-                    // A store that is away answers at once, and would be asked a million times.
+                    // A store that is down answers at once, and would be asked a million times.
                     tokio::time::sleep(Duration::from_micros(200)).await;
                 }
             })

@@ -60,7 +60,7 @@ const EXPECTED: [StatusCode; 9] = [
 /// Answers the calls of a gRPC listener.
 pub(crate) struct Service<S> {
     engine: Arc<Engine<S>>,
-    /// Decides in the place of the policies.
+    /// Decides instead of the policies.
     envoy: Option<Arc<EnvoyEngine<S>>>,
     budget: Budget,
     metrics: Arc<Metrics>,

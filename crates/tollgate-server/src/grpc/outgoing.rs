@@ -1,4 +1,4 @@
-//! The body of an answer on its way to the client.
+//! The body of an answer that is being sent.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};

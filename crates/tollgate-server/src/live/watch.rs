@@ -1,7 +1,7 @@
 //! Notices when files may have changed.
 //!
 //! It watches folders, not files: editors replace a file with a new one, and Kubernetes and releases swap a symbolic
-//! link. A path is watched in each folder on its way, links included, and the watch is set again before each look,
+//! link. A path is watched in each of its folders, links included, and the watch is set again before each look,
 //! because a swapped link or a new folder is another one than before. Some changes cause no event (network folders); a
 //! regular look every half minute finds them. The reader finds out whether anything has changed.
 
@@ -168,7 +168,7 @@ impl Watch {
 
 impl Armed {
     /// Takes the new watcher, and drops the earlier one only then. If the system refuses a new one, the earlier watcher
-    /// stays, because most changes are still on its way. Returns whether there is a new one.
+    /// stays, because most changes are still in its path. Returns whether there is a new one.
     fn replace(
         &mut self,
         route: Route,

@@ -19,7 +19,7 @@ use crate::tls::{Alpn, Refusal, Security, ServerTls, certificate_names};
 /// The same as for the head of a request.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
 
-/// The limit for a handshake that is under way when the drain begins: its client has sent no request yet.
+/// The limit for a handshake that is unfinished when the drain begins: its client has sent no request yet.
 const DRAIN_TIME_LIMIT: Duration = Duration::from_secs(1);
 
 /// The pause in the log after a line about failed handshakes.

@@ -1,4 +1,4 @@
-//! The limits that the service announces at its start.
+//! The limits that the service announces at startup.
 
 use tollgate_policy::{Identity, Policies};
 

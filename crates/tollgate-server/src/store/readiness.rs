@@ -50,7 +50,7 @@ impl Readiness {
 }
 
 impl Look {
-    /// Returns whether the check is under way, or recent.
+    /// Returns whether the check is running, or recent.
     fn is_fresh(&self) -> bool {
         let is_answered = self.state.borrow().is_some();
         // An error means that the check has ended; without an answer, it was cut short.

@@ -135,7 +135,7 @@ fn config(
     };
     let mut config = builder.with_cert_resolver(identity);
     if is_mutual {
-        // A resumed session would rely on what was verified at its start. Every connection must show its certificate.
+        // A resumed session would rely on what was verified when it began. Every connection must show its certificate.
         config.session_storage = Arc::new(NoServerSessionStorage {});
         config.send_tls13_tickets = 0;
     }

@@ -217,7 +217,7 @@ fn order_of_a_hung(server: &Server, proxy: SocketAddr) -> u16 {
     status
 }
 
-/// Whether all threads of the service are stopped, as Linux tells of each behind its name.
+/// Whether all threads of the service are stopped, as Linux reports for each after its name.
 fn stand_still(server: &Server) -> bool {
     let tasks = fs::read_dir(format!("/proc/{}/task", server.id())).expect("its threads");
     tasks.flatten().all(|task| {

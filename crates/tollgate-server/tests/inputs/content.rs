@@ -115,7 +115,7 @@ pub(super) fn asked(random: &mut Random, is_admin: bool) -> Asked {
         3 => {
             let mut query = b"user=alice&cost=1&a=%41".to_vec();
             (0..=random.below(3)).for_each(|_| random.damage(&mut query));
-            // What is left can stand in a target.
+            // The rest can stand in a target.
             query.retain(|byte| byte.is_ascii_alphanumeric() || b"&=%+;.-_~".contains(byte));
             get(&[&b"/v1/check?"[..], &query].concat(), Expected::Either)
         }
@@ -223,7 +223,7 @@ fn forwarded(random: &mut Random, is_admin: bool) -> Asked {
             let place = random.below(headers.len());
             let mut value = headers[place].1.clone().into_bytes();
             (0..=random.below(8)).for_each(|_| random.damage(&mut value));
-            // What is left can stand in a field.
+            // The rest can stand in a field.
             value.retain(|byte| (0x20..0x7f).contains(byte));
             headers[place].1 = String::from_utf8_lossy(value.trim_ascii()).into_owned();
             Expected::Either

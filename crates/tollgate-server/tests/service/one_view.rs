@@ -24,7 +24,7 @@ use tower_service::Service;
 
 use crate::support::{Reply, Server, folder::Folder, quotas, tollgate};
 
-/// The file with those beside it, and its path.
+/// The file with those in its folder, and its path.
 fn limits() -> (Folder, String) {
     let folder = Folder::new();
     for (name, text) in BESIDE {

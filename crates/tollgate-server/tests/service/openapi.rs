@@ -213,9 +213,10 @@ fn what_an_entry_of_a_batch_may_say_is_not_forbidden_to_the_batch() {
     assert_eq!(fields("BatchEntryRequest"), (Value::Null, false));
 }
 
-/// Every operation with a body can be answered 503 for want of memory, but batches had no 503 in the description.
+/// Every operation with a body can be answered 503 because memory is used up, but batches had no 503 in the
+/// description.
 #[test]
-fn describes_503_for_want_of_memory() {
+fn describes_503_when_memory_is_used_up() {
     let server = Server::start(&["--limit", "1/1d", "--key", "user"]);
     let document = server.admin_get("/openapi.json").json();
     let operations =

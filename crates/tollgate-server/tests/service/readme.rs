@@ -53,7 +53,7 @@ fn sessions() -> Vec<Session<'static>> {
                     let file = file.take();
                     sessions.push(Session { arguments, file, asked: None, shown: None });
                 }
-                // `stores` runs it beside a server.
+                // `stores` runs it with a server.
                 Some(arguments) if arguments[0] == "doctor" => {}
                 _ => panic!("no test plays {command}"),
             },
@@ -161,7 +161,7 @@ fn the_answer_that_the_readme_shows_is_the_real_one() {
     assert_shown(&session.answers()[0], &shown);
 }
 
-/// Asserts that a reply is the one that these lines show. Times differ, and `...` stands for what is left out.
+/// Asserts that a reply is the one that these lines show. Times differ, and `...` stands for omitted text.
 pub(crate) fn assert_shown(reply: &Reply, lines: &[&str]) {
     let [status, headers @ .., body] = lines else { panic!("an answer has more lines than {lines:?}") };
     assert_eq!(status.split(' ').nth(1), Some(reply.status.to_string().as_str()));

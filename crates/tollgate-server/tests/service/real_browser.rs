@@ -1,7 +1,7 @@
 //! A page of another site in a real browser, headless Chromium.
 //!
 //! The page is of `evil.example`, which the browser is told lies on this machine. Its server answers the page and
-//! passes everything else on to the admin listener, byte by byte, as if the name had been bound to that anew.
+//! passes everything else on to the admin listener, byte by byte, as if the name had been bound to that again.
 
 #![allow(clippy::expect_used, reason = "this is a test")]
 

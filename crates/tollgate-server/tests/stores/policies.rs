@@ -300,7 +300,7 @@ fn notices_every_way_to_change_the_file() {
     // Written in place.
     fs::write(&file, limit(2)).expect("a file can be written");
     until("written in place", || live_limit(&server) == 2);
-    // As editors do it: the new file takes the place of the old one.
+    // As editors do it: the new file replaces the old one.
     fs::rename(folder.write(".t.yaml.swp", &limit(3)), &file).expect("it can be renamed");
     until("renamed over", || live_limit(&server) == 3);
     // The old one moved away first.

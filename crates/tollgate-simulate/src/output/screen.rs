@@ -52,7 +52,7 @@ impl Screen {
         }
     }
 
-    /// Writes a sentence beside a word that is set off, in a column of this width.
+    /// Writes a sentence after a word that is set off, in a column of this width.
     pub(crate) fn beside(&mut self, paint: Paint, word: &str, width: usize, text: impl Display) {
         let mut lines = wrapped(&Printable(text).to_string(), width + 4, COLUMNS).into_iter();
         if let Some(first) = lines.next() {
@@ -68,7 +68,7 @@ impl Screen {
         table.lines(self.style).for_each(|line| self.text += &(line + "\n"));
     }
 
-    /// Writes a line of a chart beside its label. Spaces at its end are left out.
+    /// Writes a line of a chart after its label. Spaces at its end are left out.
     pub(crate) fn chart(&mut self, paint: Option<Paint>, label: &str, line: &str) {
         let line = line.trim_end();
         let painted = paint.map_or_else(|| line.to_owned(), |paint| self.style.paint(paint, line));

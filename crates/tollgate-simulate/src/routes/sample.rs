@@ -18,7 +18,7 @@ const MAX_PLACES: usize = 1 << 16;
 /// A name with one in so many of all requests is no value of many.
 const BUSY: u64 = 100;
 
-/// A name with one in so many of the requests for identifiers beside it is one of them.
+/// A name with one in so many of the requests for identifiers next to it is one of them.
 const RARE: u64 = 100;
 
 /// The first requests, with all of their paths. They are counted when it is known which names are folded.
@@ -124,9 +124,9 @@ struct Folding<'p> {
 impl Folding<'_> {
     /// Puts these places, which are one in the tree, and all behind them into it.
     ///
-    /// Names that the server never found are one name. Rare names beside many identifiers are identifiers that look like
-    /// words, and perhaps secret. If the others are too many, they are one name too: but at the
-    /// beginning of a path, a name with many requests is kept, as `/login` beside the pages of a wiki.
+    /// Names that the server never found are one name. Rare names next to many identifiers are identifiers that look
+    /// like words, and perhaps secret. If the others are too many, they are one name too: but at the
+    /// beginning of a path, a name with many requests is kept, as `/login` next to the pages of a wiki.
     fn fold(&mut self, places: &[u32], target: u32) {
         let mut children: BTreeMap<&[u8], Vec<u32>> = BTreeMap::new();
         for place in places {

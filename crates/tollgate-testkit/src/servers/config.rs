@@ -7,7 +7,7 @@ use super::Certificates;
 use super::port::Port;
 use super::settings::{ClientCertificates, Persistence, Role, Settings};
 
-/// A user with every right and its password, beside whatever users a test is about.
+/// A user with every right and its password, in addition to the users of a test.
 pub(super) const ADMIN: &str = "testkit";
 
 /// Where a server listens.
@@ -61,7 +61,7 @@ pub(super) fn file(
         data(folder).display(),
     );
     if settings.persistence == Persistence::EveryWrite {
-        // With `everysec`, writes wait for up to two seconds while an earlier fsync is under way, and are acknowledged
+        // With `everysec`, writes wait for up to two seconds while an earlier fsync is running, and are acknowledged
         // all the same.
         text.push_str("appendonly yes\nappendfsync no\n");
     }

@@ -7,11 +7,11 @@
 //! | to have | use |
 //! |---|---|
 //! | one server, with TLS, users, settings, data that survive or not | [`Server`], [`Settings`] |
-//! | a cluster, its failovers, a slot on its way | [`Cluster`], [`Migration`] |
+//! | a cluster, its failovers, a slot that moves | [`Cluster`], [`Migration`] |
 //! | a primary that sentinels replace | [`Sentinels`] |
 //! | connections that are cut, late, slow or refused | [`FaultProxy`] |
 //! | a server's time moved both ways | [`ServerClock`] |
-//! | what other systems do on a server, for tests beside them | [`published`] |
+//! | what other systems do on a server, for tests next to them | [`published`] |
 //! | a store on a server in the conformance suite | [`Served`], [`SteeredServer`] |
 
 mod clock;

@@ -1,4 +1,4 @@
-//! What published systems do on a server for one request, as their documents say: for tests beside them.
+//! What published systems do on a server for one request, as their documents say: for tests next to them.
 //!
 //! Where they are public is in `examples/seeds/PARITY.md`.
 

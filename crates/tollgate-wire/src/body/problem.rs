@@ -74,7 +74,7 @@ impl<'a> DenialProblem<'a> {
                 "the request matches a deny list".into(),
                 Some(policy.name()),
             ),
-            // What is left denies in no other way.
+            // The other states deny in no other way.
             _ => (
                 "urn:problem-type:tollgate:unmatched",
                 "No policy matches",

@@ -2,7 +2,7 @@
 //!
 //! The service and the middleware write them here. They tell clients how much is left, and when the next window starts:
 //!
-//! | [`HeaderFormat`] | headers | when a window starts anew |
+//! | [`HeaderFormat`] | headers | start of the next window |
 //! |---|---|---|
 //! | `draft-11` | `RateLimit-Policy: "search";q=30;w=60`, `RateLimit: "search";r=29;t=42` | in this many seconds |
 //! | `draft-06` | `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42`, `RateLimit-Policy: 30;w=60` | in this many seconds |

@@ -306,7 +306,7 @@ mod tests {
         let shard = table.shard(fingerprint);
         let seen = shard.find_near(fingerprint).unwrap();
         assert!(seen.slot.swap(seen.word, add_used(seen.word, 1).unwrap()));
-        // They come and go until the shard has put its counters in their places anew.
+        // They come and go until the shard has put its counters in their places again.
         for stranger in 0..300_u64 {
             let key = Key::from(stranger);
             charge(&key);

@@ -357,11 +357,11 @@ mod tests {
             assert!(store.charge(&[Charge::new(quota, &keys[key], 1)])?.is_admitted());
         }
         clock.advance(Duration::from_millis(300));
-        // Takes the place of the first.
+        // Replaces the first.
         let both = [Charge::new(&second, &keys[1], 1), Charge::new(&minute, &keys[3], 1)];
         assert!(store.charge(&both)?.is_admitted());
         clock.advance(Duration::from_millis(700));
-        // Takes the place of the second.
+        // Replaces the second.
         assert!(store.charge(&[Charge::new(&minute, &keys[4], 1)])?.is_admitted());
         Ok(())
     }

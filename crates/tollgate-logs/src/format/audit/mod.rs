@@ -1,7 +1,7 @@
 //! Who the client of each sampled line is, by a format that reads the line.
 //!
 //! A format that fits may still read the wrong client: `PROXY CLIENT - - [time] ...` has the shape of Apache's formats. So a
-//! detected format is accepted only if nearly all of the first lines have one address in the place of the client, and none
+//! detected format is accepted only if nearly all of the first lines have one address as the client, and none
 //! where it reads something else. Each other line, there and later, is one that does not fit.
 
 mod fields;

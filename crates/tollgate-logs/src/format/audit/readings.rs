@@ -50,7 +50,7 @@ impl Sample<'_> {
         readings.collect()
     }
 
-    /// The reading by the name of a format, which takes what stands in the place of its client. `None` if that is often no
+    /// The reading by the name of a format, which reads the client field. `None` if that is often no
     /// address.
     pub(super) fn named(&self, line: usize, format: &Format) -> Option<Meant> {
         let (mut client, mut different, mut lines, mut wrong) = (None, HashSet::new(), 0, 0);

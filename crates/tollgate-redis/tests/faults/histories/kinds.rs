@@ -56,7 +56,7 @@ const LONG_PAUSES: std::ops::Range<u64> = 0..15_000;
 
 const MANY: u64 = 2_000;
 
-/// Few where a round has one failover: most of the histories of a round have to be under way then.
+/// Few where a round has one failover: most of the histories of a round have to be running then.
 const FEW: u64 = 60;
 
 pub(crate) const SINGLE: Kind =
@@ -133,7 +133,7 @@ impl Round {
     fn record(&mut self, url: &str, terms: Terms, loss: Loss, trouble: impl FnMut(&mut Rng)) -> Vec<History> {
         let ends = terms.window != LONG.window;
         let pauses = if ends { LONG_PAUSES } else { PAUSES };
-        // A failover can be at any time in a window, and is to find histories under way.
+        // A failover can be at any time in a window, and should find running histories.
         let before_ends = ends && loss == Loss::Nothing;
         let recorder = Recorder::new(stores(url), terms, pauses, before_ends);
         record(recorder, &mut self.rng, self.count, loss, trouble)

@@ -84,7 +84,7 @@ pub(crate) fn record(
     let mut failover = None;
     match loss {
         Loss::Failover => {
-            // So that some histories are under way.
+            // So that some histories are running.
             std::thread::sleep(Duration::from_millis(rng.u64(20..100)));
             failover = Some(recorder.moment());
             trouble(rng);
@@ -113,7 +113,7 @@ pub(crate) fn record(
 }
 
 impl Kind {
-    /// Records and judges at least so many histories, up to the first violation. Servers are started anew for some at a
+    /// Records and judges at least so many histories, up to the first violation. Servers are restarted for some at a
     /// time.
     pub(crate) fn judge(&self, seed: u64, count: u64) -> Judged {
         let mut all = Judged::default();

@@ -165,8 +165,8 @@ impl Counter {
         !self.worlds.is_empty() && self.is_new()
     }
 
-    /// Whether a primary that has become a replica may have answered. It refuses only what writes, and is filled anew by
-    /// its new primary, so it may have anything that was there before, or nothing yet.
+    /// Whether a primary that has become a replica may have answered. It refuses only what writes, and is filled again
+    /// by its new primary, so it may have anything that was there before, or nothing yet.
     fn may_come_from_a_replica(&self, what: What, answer: &Answer) -> bool {
         let writes = what == What::Reset || answer.units > 0;
         !writes && self.past.iter().any(|count| self.terms.step(*count, what, answer.now).1 == *answer)

@@ -206,7 +206,7 @@ fn a_cluster_refuses_counters_of_several_slots() {
     assert_eq!(several("{prefix}:{{{key}}}:{policy}:{window}").unwrap(), 3);
 }
 
-/// Whoever looks after a server sees which keys are wrong, and not who is counted there.
+/// Whoever looks after a server sees which keys are wrong, but no identity of a client.
 #[test]
 fn the_doctor_looks_at_the_keys_of_the_layout_and_names_nobody() {
     let server = Server::start(Software::Redis);
@@ -244,7 +244,7 @@ fn every_server_of_a_cluster_is_tried_by_keys_that_nobody_has() {
     assert!(written.iter().all(|key| key.contains("tollgate-probe-")), "{written:?}");
 }
 
-/// Denials went by the type of a value, and keys by its text: a reset of the user `"7"` left the user 7, who is counted
+/// Denials went by the type of a value, and keys by its text: a reset of the user `"7"` left the user 7, whose key has
 /// under the same key, denied for a second more.
 #[test]
 fn what_is_written_alike_is_remembered_alike() {

@@ -14,7 +14,7 @@ use tollgate_testkit::{SteeredClock, Subject};
 
 use crate::servers::{Clustered, clustered_with, served_with, steered_with};
 
-/// Tells everything apart that the conformance suite counts apart.
+/// Distinguishes everything that the conformance suite counts separately.
 const LAYOUT: &str = "{prefix}:{policy}:{windows}:{key}:{window}";
 
 /// On a Cluster, all counters of a key in one slot.

@@ -1,4 +1,4 @@
-//! Published systems beside Tollgate on one server: each takes its own steps, as its documents say, and both share one
+//! Published systems and Tollgate on one server: each takes its own steps, as its documents say, and both share one
 //! count. The research behind the numbers is in `examples/seeds/PARITY.md`.
 
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::servers::{build, on_cluster, shared, shared_cluster, store};
 
 const LONG: Duration = Duration::from_secs(3_650 * 86_400);
 
-/// A system and how Tollgate is set up beside it.
+/// A system, and the settings of a Tollgate that shares its keys.
 struct System {
     layout: KeyLayout,
     prefix: &'static str,

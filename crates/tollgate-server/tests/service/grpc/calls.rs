@@ -271,7 +271,7 @@ unmatched: allow
     assert_eq!(statuses(&call(&wire, request(&[&keys[2..]])).await), [(OK, 1)]);
 }
 
-/// Envoy lets such requests through, and nothing else tells of it.
+/// Envoy lets such requests through, and nothing else reports it.
 #[tokio::test]
 async fn a_refused_call_is_logged_once_a_minute_without_values() {
     let server = start(&["--limit", "5/1d"]);

@@ -35,7 +35,7 @@ async fn health_is_that_of_the_whole_service() {
     let wire = Wire::open(&server).await;
     let serving = Ok(ServingStatus::Serving as i32);
     for service in ["", "envoy.service.ratelimit.v3.RateLimitService", "ratelimit"] {
-        // The first look at the store may be under way.
+        // The first look at the store may be running.
         let serves = async {
             while health(&wire, service).await != serving {
                 tokio::time::sleep(Duration::from_millis(10)).await;

@@ -274,7 +274,7 @@ fn denials_without_the_store_have_the_name_of_its_local_cache() {
 }
 
 /// `GET /v1/policies` said that there are no limits, while domains decided. And an administrator who asked for a reload
-/// was told of new limits when nothing had changed.
+/// was reported new limits when nothing had changed.
 #[test]
 fn the_live_domains_are_listed_and_unchanged_files_replace_nothing() {
     let limits =

@@ -1,4 +1,4 @@
-//! The request that the service suggests at its start, for every file in `examples/`.
+//! The request that the service suggests at startup, for every file in `examples/`.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -4,7 +4,7 @@ use super::packed::Packed;
 
 /// Which policy has denied requests of one client, in two bytes.
 ///
-/// It tells whether another one than a given policy has, which is all that is needed to say what is left of a client's
+/// It tells whether another one than a given policy has, which is all that is needed to report the rest of a client's
 /// denials if that policy has another limit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Denier(Packed<2>);

@@ -9,7 +9,7 @@ use crate::followed::{Subjects, digest, name};
 use crate::report::RouteReport;
 
 /// The segments of routes that are values of clients, with the names of these. If not all clients are followed, the names
-/// beside such a segment are taken for clients, too.
+/// next to such a segment are taken for clients, too.
 ///
 /// A client that has several values is known by each of them only if it is among the `listed` names.
 pub(crate) fn clients_in_routes(

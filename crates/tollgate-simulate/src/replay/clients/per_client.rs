@@ -45,7 +45,7 @@ impl<T> PerClient<T> {
         near.or_else(|| if self.far.is_empty() { None } else { self.far.get(&client) })
     }
 
-    /// Prefetches the memory of a client's item, which may be longer than what is left of a cache line.
+    /// Prefetches the memory of a client's item, which may be longer than the rest of a cache line.
     pub(crate) fn prefetch(&self, client: u32) {
         let (piece, place) = place(client);
         if let Some(piece) = self.pieces.get(piece) {
@@ -114,7 +114,7 @@ impl<T: Clone + Default> PerClient<T> {
         }
     }
 
-    /// Keeps the items of the clients that had these numbers, in ascending order, and numbers them anew.
+    /// Keeps the items of the clients that had these numbers, in ascending order, and renumbers them.
     pub(crate) fn keep(&mut self, kept: &[u32]) {
         let mut before = std::mem::take(self);
         for (number, client) in (0..).zip(kept) {

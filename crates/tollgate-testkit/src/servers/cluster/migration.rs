@@ -1,12 +1,12 @@
-//! A slot on its way from one primary to another, step by step.
+//! A slot that moves from one primary to another, step by step.
 
 use super::{Cluster, id};
 use crate::servers::Server;
 use crate::servers::config::ADMIN;
 
-/// A slot on its way from one primary to another.
+/// A slot that moves from one primary to another.
 ///
-/// As long as it is under way, its owner answers for the keys that it still has and sends askers for others to the
+/// As long as it moves, its owner answers for the keys that it still has and sends askers for others to the
 /// importing node with `ASK`.
 #[derive(Debug)]
 #[must_use = "a slot stays half moved until it is finished"]

@@ -20,7 +20,7 @@ impl Seen {
             panic!("not a line of CLUSTER NODES: {line}");
         };
         let port = address.split('@').next().and_then(|address| address.rsplit(':').next());
-        // What is in brackets is on its way.
+        // What is in brackets is being moved.
         let slots = slots.iter().filter(|slots| !slots.starts_with('[')).map(|slots| {
             let (first, last) = slots.split_once('-').unwrap_or((slots, slots));
             (first.parse().expect("a slot"), last.parse().expect("a slot"))

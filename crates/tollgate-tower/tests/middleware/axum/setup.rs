@@ -145,7 +145,7 @@ async fn a_proxy_in_front_is_reported_once() {
     assert_eq!(warnings.try_iter().count(), 0, "nobody is counted for an address");
 }
 
-/// A warning tells of a proxy in front only if the policies use the address of the connection, not if another source
+/// A warning reports a proxy in front only if the policies use the address of the connection, not if another source
 /// provides it.
 #[cfg(feature = "policy")]
 #[tokio::test]

@@ -2,7 +2,7 @@
 //!
 //! - `loom_models`: a few steps of two or three threads, in every order;
 //! - `crowds`: many steps of eight threads, in orders that shuttle, miri or the machine choose;
-//! - `model`: many steps of one thread, beside a reference;
+//! - `model`: many steps of one thread, compared with a reference;
 //! - `sim`: the same and crowds, in a simulated world with a clock that moves at any moment, before a ledger.
 
 #[cfg(not(tollgate_loom))]

@@ -22,7 +22,7 @@ pub(super) enum Op {
 pub(super) enum Answer {
     /// For each key what is used, in which window.
     Admitted(Vec<(u64, i64)>),
-    /// What was used is told of one key only: those of several may be of different times.
+    /// The used units are reported for one key only: those of several may be of different times.
     Denied(Option<(u64, i64)>),
     Full,
     Passed,
@@ -147,7 +147,7 @@ impl Reference {
     }
 
     /// Returns whether there is no room for those of these counters that are not live. One that has closed may still be
-    /// held, but then it takes the place that it has.
+    /// held, but then it keeps its place.
     fn is_full(&self, keys: &[usize]) -> bool {
         let new = keys.iter().filter(|key| !self.counters[**key].is_some_and(|state| self.is_live(state)));
         let new = new.count();

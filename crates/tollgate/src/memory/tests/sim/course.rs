@@ -10,7 +10,7 @@ use super::scheduler;
 use super::system::System;
 use super::world::{Ask, Naming, Op, World};
 
-/// What all threads do, and then what is left: every counter is looked at, and the hook is told of all that have closed.
+/// What all threads do, and then the rest: every counter is looked at, and the hook gets all that have closed.
 pub(super) fn history(world: &World) -> History {
     let system = System::new(world);
     let mut threads: Vec<Vec<Event>> = match &world.threads[..] {

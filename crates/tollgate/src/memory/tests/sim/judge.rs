@@ -91,7 +91,7 @@ impl Search<'_> {
         }
     }
 
-    /// Returns whether the hook was told of each counter that has closed, once, and of nothing else.
+    /// Returns whether the hook got each counter that has closed, once, and of nothing else.
     fn agrees_in_the_end(&mut self, ledger: &Ledger<'_>) -> bool {
         let Naming::Told(_) = self.world.naming else { return true };
         let resets = |op: &Op| matches!(op, Op::Reset(_));

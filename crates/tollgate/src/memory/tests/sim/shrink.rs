@@ -13,7 +13,7 @@ pub(super) fn shrink(world: &World, fails: impl Fn(&World) -> Option<World>) -> 
     loop {
         let before = tried;
         let mut changed = false;
-        // Each list is made anew after a change, and gone on with where it was.
+        // Each list is made again after a change, and gone on with where it was.
         let mut index = 0;
         while let Some(candidate) = smaller(&smallest).into_iter().nth(index) {
             tried += 1;
