@@ -23,6 +23,9 @@ const VALKEY: SystemPackage = SystemPackage {
 const CHROMIUM: SystemPackage =
     SystemPackage { name: "chromium-headless-shell", probe: "command -v chromium-headless-shell" };
 
+/// The packages with all of them.
+pub(crate) const ALL: [SystemPackage; 3] = [REDIS, VALKEY, CHROMIUM];
+
 /// The source of Valkey on Debian 12, which is older than Valkey.
 const BACKPORTS: &str = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] http://deb.debian.org/debian bookworm-backports main";
 const BACKPORTS_FILE: &str = "/etc/apt/sources.list.d/bookworm-backports.list";

@@ -1,6 +1,8 @@
 //! System packages that are needed besides Rust: installed if that is allowed, otherwise requested.
 
-use anyhow::{Result, bail};
+use std::io::{self, IsTerminal};
+
+use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::{CommandLine, command};
 
@@ -55,6 +57,24 @@ impl SystemPackage {
         let names = self.name.split_whitespace();
         command("apt-get install --yes --no-install-recommends").arguments(names)
     }
+}
+
+/// Prints which of these packages are missing and will be installed. At a terminal, asks whether to install them.
+pub(crate) fn announce(packages: &[SystemPackage]) -> Result<()> {
+    let missing: Vec<_> = packages.iter().filter(|package| !package.is_installed()).collect();
+    if missing.is_empty() || !may_install() {
+        return Ok(());
+    }
+    let names = missing.iter().map(|package| package.name).collect::<Vec<_>>().join(" ");
+    eprintln!("installing system packages that are missing: {names}");
+    if !io::stdin().is_terminal() {
+        return Ok(());
+    }
+    eprint!("continue? [y/N] ");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer).context("no answer")?;
+    ensure!(answer.trim().eq_ignore_ascii_case("y"), "nothing was installed");
+    Ok(())
 }
 
 /// Whether this is root, on a system that has `apt-get`.

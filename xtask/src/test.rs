@@ -25,6 +25,8 @@ const MOST_CRATES: usize = 20;
 
 /// Runs all steps, each within its time limit times `patience`.
 pub(crate) fn run(patience: u32) -> Result<()> {
+    let more = [system::NODE, system::PYTHON, system::PYTHON_VENV, system::OPENSSL, system::VALGRIND];
+    system::announce(&[&servers::ALL[..], &more].concat())?;
     let this = std::env::current_exe().context("cannot find xtask's own program")?;
     // Without incremental builds and debug information, which take a third of the time of a first build and are useless
     // to it. Two cores are busy with a crate each, and a crate as one unit takes a tenth less.
