@@ -11,6 +11,7 @@ use crate::binaries;
 use crate::command::{CommandLine, command, program, target_directory};
 use crate::docs;
 use crate::group;
+use crate::house;
 use crate::lints;
 use crate::node;
 use crate::proof_tests;
@@ -56,6 +57,7 @@ fn steps() -> Vec<Step> {
             "format of the benches",
             command("cargo fmt --all --check --manifest-path bench/Cargo.toml"),
         ),
+        Step::check("house", house::check_enforced),
         Step::check("servers", servers::require).beside(),
         Step::check("python", || system::PYTHON.require().map(|()| CheckOutcome::Passed)).beside(),
         Step::check("node", node::install).beside(),

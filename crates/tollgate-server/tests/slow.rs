@@ -71,6 +71,7 @@ impl Crowd {
                 .cycle()
                 .zip(0..clients)
                 .map(|(slowness, index)| async move {
+                    // Real time: clients come one after another.
                     tokio::time::sleep(spread * index / clients).await;
                     loop {
                         be_slow(address, slowness).await;
@@ -281,6 +282,7 @@ fn latencies(first: Duration, mut ask: impl FnMut(&[u8])) -> Vec<Duration> {
         // A request that waits for the previous answer is late by that time. A thread that wakes late is not.
         let sent = match due.checked_duration_since(Instant::now()) {
             Some(early) => {
+                // Real time: requests are sent at a steady rate.
                 thread::sleep(early);
                 Instant::now()
             }

@@ -76,11 +76,15 @@ impl SourceFile {
         ["start_paused", "time::pause("].iter().any(|word| self.code.contains(word))
     }
 
-    /// Whether the lines before this one are a comment that begins with these words.
+    /// Whether a comment that begins with these words stands before this line, or before the line that it continues.
     pub(super) fn has_comment_before(&self, line: usize, words: &str) -> bool {
-        let comments = self.text.lines().take(line).collect::<Vec<_>>();
-        let comments = comments.into_iter().rev().map_while(|line| line.trim_start().strip_prefix("// "));
-        comments.last().is_some_and(|first| first.starts_with(words))
+        let lines: Vec<&str> = self.text.lines().take(line).collect();
+        let comment = |lines: &[&str]| {
+            let lines = lines.iter().rev().map_while(|line| line.trim_start().strip_prefix("// ")).last();
+            lines.is_some_and(|first| first.starts_with(words))
+        };
+        comment(&lines)
+            || lines.split_last().is_some_and(|(last, lines)| last.ends_with('=') && comment(lines))
     }
 
     /// Returns each comment with the number of its first line.

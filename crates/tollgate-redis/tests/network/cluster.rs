@@ -296,6 +296,7 @@ async fn a_request_whose_counters_a_move_parts_waits_and_charges_nothing() {
         );
     }
     let together = async {
+        // Real time: the call must meet the migration while it waits.
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert_eq!(migration.move_keys(1), 1);
         migration.finish();

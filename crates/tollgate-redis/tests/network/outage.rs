@@ -255,6 +255,7 @@ async fn a_server_that_hangs_is_not_flooded_with_connections() {
         (caller.store.status().servers()[0].trouble() == Some("connecting took too long")).then_some(())
     };
     until("an attempt to connect", tried).await;
+    // Real time: the load goes on while the server hangs.
     tokio::time::sleep(Duration::from_secs(2)).await;
     load.stop().await;
     let took = start.elapsed();

@@ -320,6 +320,7 @@ fn a_flood_of_denied_requests_stays_in_the_process() {
                 }
             });
         }
+        // Real time: a denial is remembered for a second of it, so this takes three calls.
         tokio::time::sleep(Duration::from_millis(2_500)).await;
         while calls(&server) < before + 3 {
             assert!(server.time().since(start) < Duration::from_secs(60), "it is not asked again");

@@ -374,6 +374,7 @@ fn a_denied_key_is_answered_locally_and_asked_again_each_second() {
     // What another process gives back is seen within a second.
     assert!(!block_on(local.charge(&one)).unwrap().is_admitted());
     block_on(elsewhere.refund(&Charge::new(&quota, &key, 1), mark)).unwrap();
+    // Real time: a denial is remembered for a second of it.
     block_on(async { tokio::time::sleep(Duration::from_millis(1_001)).await });
     assert!(block_on(local.charge(&one)).unwrap().is_admitted());
 }

@@ -369,8 +369,9 @@ mod tests {
     fn a_step_is_not_late_because_the_process_stood_still() {
         let metered = metered(MemoryStore::new());
         let step = async {
+            // Real time: the thread stands still, and the time is over before the answer is taken.
             thread::sleep(3 * metered.limit);
-            // The time is over before the answer is taken.
+            // Real time: the answer comes late.
             time::sleep(LATE).await;
         };
         assert_eq!(block_on(async { metered.in_time(pin!(step), StepTime::Whole).await.ok() }), Some(()));
@@ -418,6 +419,7 @@ mod tests {
             block_on(patience::in_one_call(async {
                 store.end();
                 assert!(metered.charge(&charges).await.is_ok(), "the first step has a whole deadline");
+                // Real time: the first step takes a part of the deadline.
                 thread::sleep(metered.limit * part / 100);
                 fault.into_iter().for_each(|fault| store.begin(fault));
                 (metered.charge(&charges).await.map(|_| ()), metered.metrics.is_up())

@@ -115,6 +115,7 @@ mod tests {
             });
             with_patience(Some(limit), impatient).await;
             let without_time = in_one_call(async {
+                // Real time: the deadline passes.
                 thread::sleep(MARGIN);
                 assert_eq!(next(), StepTime::AtMost(LEAST));
                 assert_eq!(next(), StepTime::TooLittle);

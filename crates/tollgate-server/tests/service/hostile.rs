@@ -151,6 +151,7 @@ fn logs_once_that_no_connection_can_be_accepted() {
         // The fewest that are served on each listener are too many for so low a limit.
         let of_both = |_| [server.connect(), Connection::open(server.admin)];
         let connections: Vec<_> = (0..20).map(of_both).collect();
+        // Real time: the service takes the connections meanwhile, or not.
         std::thread::sleep(wait);
         drop(connections);
         server.signal("TERM");

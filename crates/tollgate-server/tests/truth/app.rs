@@ -118,6 +118,7 @@ impl Read {
         if let Some(number) = self.number(NUMBER) {
             arrivals.lock().unwrap_or_else(PoisonError::into_inner).insert(number, arrival);
         }
+        // Real time: the answer takes as long as the request says.
         thread::sleep(Duration::from_millis(wait.unwrap_or(0)));
     }
 }

@@ -142,6 +142,7 @@ impl Stage<'_> {
     /// Charges the next window.
     fn window(&self, round: usize, random: &mut Random) {
         let start = (micros().div_euclid(WINDOW) + 1) * WINDOW;
+        // Real time: web servers log it.
         let sleep_until =
             |at: i64| thread::sleep(Duration::from_micros((at - micros()).max(0).unsigned_abs()));
         let requests = self.requests(random);

@@ -117,6 +117,7 @@ mod tests {
         let (mut other, _) = listener.accept().unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
+                // Real time: the answer is late.
                 thread::sleep(ONE_WAIT * 2);
                 other.write_all(b"late").unwrap();
             });

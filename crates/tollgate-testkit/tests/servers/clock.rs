@@ -81,6 +81,7 @@ fn a_restarted_server_keeps_its_clock() {
 fn a_store_in_the_suite_has_its_servers_time() {
     let subject = SteeredServer::new(MemoryStore::new(), steered(Software::Redis));
     let start = block_on(subject.now());
+    // Real time: it moves on, other than the steered clock.
     thread::sleep(Duration::from_millis(2));
     assert_eq!(block_on(subject.now()), start, "the clock stands still until it is set");
     let later = start + Duration::from_secs(3600);

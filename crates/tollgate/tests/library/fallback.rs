@@ -30,6 +30,7 @@ impl Shared {
     /// Returns one process on the store.
     fn process(&self, on_failure: OnStoreFailure) -> impl Store + use<> {
         let memory = MemoryStore::builder().clock(self.clock.clone()).max_counters(100).build();
+        // Real time: only a store that hangs comes to this deadline.
         let deadline = || tokio::time::sleep(Duration::from_millis(5));
         FallbackStore::new(self.faulty.clone(), on_failure).memory(memory).deadline(deadline)
     }

@@ -150,6 +150,7 @@ fn a_denial_that_can_be_foreseen_takes_nothing_on_the_way() {
     let other = build(reserving(&cluster, "foreseen"));
     let mark = block_on(other.peek(&[pair.second(1)])).unwrap()[0].mark();
     block_on(other.refund(&pair.second(1), mark)).unwrap();
+    // Real time: a denial is remembered for a second of it.
     block_on(async { tokio::time::sleep(Duration::from_millis(1_001)).await });
     assert!(block_on(pair.charge(&store)).unwrap().is_admitted());
 }

@@ -209,8 +209,10 @@ fn units_are_never_given_back_twice() {
         second.resume();
         // The denial is known, and the refund is not waited for beyond the deadline.
         let _ = caller.await.unwrap();
+        // Real time: the refund is tried again while the server hangs.
         tokio::time::sleep(Duration::from_millis(300)).await;
         first.resume();
+        // Real time: the refund arrives once, although it was sent twice.
         tokio::time::sleep(Duration::from_millis(1_500)).await;
         let [used, _] = pair.used(&patient).await;
         // It was given back, or was not.

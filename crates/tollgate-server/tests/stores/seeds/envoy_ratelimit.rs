@@ -355,9 +355,10 @@ fn a_server_that_hangs_takes_no_answers_of_others_with_it() {
 #[test]
 fn a_service_that_stands_still_keeps_the_answers_that_arrived() {
     let left = left_while_a_server_hangs(|server| {
-        // Half of the deadline: the other servers have answered long before.
+        // Real time: half of the deadline, within which the other servers have answered.
         thread::sleep(Duration::from_secs(1));
         server.signal("STOP");
+        // Real time: the deadline passes while the service is stopped.
         thread::sleep(Duration::from_millis(1_500));
         server.signal("CONT");
     });
