@@ -18,11 +18,11 @@ use crate::metrics::{CheckSource, Metrics};
 use crate::observe::log_gap::{self, LogGap, LogGaps};
 use crate::observe::stopwatch::Stopwatch;
 use crate::store::readiness::Readiness;
-use crate::store::{ServedStore, StoreState};
+use crate::store::{self, ServedStore, StoreState};
 
 /// Decides by policies over one store.
-pub(crate) struct Engine<S> {
-    limiter: Arc<PolicyLimiter<S>>,
+pub(crate) struct Engine {
+    limiter: Arc<PolicyLimiter<ServedStore>>,
     when_full: WhenFull,
     metrics: Arc<Metrics>,
     denials: DenialLog,
@@ -52,8 +52,12 @@ struct DenialLog(LogGaps);
 #[derive(Default)]
 struct TrialDenialLog(LogGaps);
 
-impl<S: ServedStore> Engine<S> {
-    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, when_full: WhenFull, metrics: Arc<Metrics>) -> Self {
+impl Engine {
+    pub(crate) fn new(
+        limiter: Arc<PolicyLimiter<ServedStore>>,
+        when_full: WhenFull,
+        metrics: Arc<Metrics>,
+    ) -> Self {
         Self {
             limiter,
             when_full,
@@ -69,10 +73,7 @@ impl<S: ServedStore> Engine<S> {
     }
 
     /// Returns the state of the store, at most a moment old.
-    pub(crate) async fn store_state(&self) -> StoreState
-    where
-        S: 'static,
-    {
+    pub(crate) async fn store_state(&self) -> StoreState {
         let limiter = Arc::clone(&self.limiter);
         self.readiness.state(async move { limiter.store().state().await }).await
     }
@@ -100,7 +101,7 @@ impl<S: ServedStore> Engine<S> {
                 Under::Limits(limits) => Box::pin(self.limiter.check_under(*limits, attributes, cost)).await,
             }
         };
-        let decision = self.limiter.store().in_one_call(decision).await;
+        let decision = store::in_one_call(decision).await;
         undropped.ended();
         self.note(&decision);
         if decision.is_ok() {
@@ -137,7 +138,7 @@ impl<S: ServedStore> Engine<S> {
             AskedCheck::from((attributes.as_attributes(), cost)).under(limits)
         });
         let undropped = self.metrics.undropped();
-        let decisions = self.limiter.store().in_one_call(self.limiter.check_each(requests)).await;
+        let decisions = store::in_one_call(self.limiter.check_each(requests)).await;
         undropped.ended();
         decisions.iter().for_each(|decision| self.note(decision));
         if decisions.iter().any(Result::is_ok) {
@@ -156,7 +157,7 @@ impl<S: ServedStore> Engine<S> {
             AskedCheck::from((attributes.as_attributes(), *cost)).under(limits.clone())
         });
         let undropped = self.metrics.undropped();
-        let decisions = self.limiter.store().in_one_call(self.limiter.check_together(requests)).await;
+        let decisions = store::in_one_call(self.limiter.check_together(requests)).await;
         undropped.ended();
         match &decisions {
             Ok(decisions) => {
@@ -177,7 +178,7 @@ impl<S: ServedStore> Engine<S> {
         windows: &[ChargedWindow],
     ) -> Result<Changed<QuotaRefund>, RefundError> {
         let refund = self.limiter.refund(attributes.as_attributes(), cost, version, windows);
-        self.limiter.store().in_one_call(refund).await
+        store::in_one_call(refund).await
     }
 
     /// Refunds at most the cost by a receipt, or everything.

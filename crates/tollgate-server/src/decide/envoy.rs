@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{Answer, Counted, FallbackStore, MemoryStore, OnStoreFailure, Step, Store, StoreError};
+use tollgate::{FallbackStore, MemoryStore, OnStoreFailure, StoreError};
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
-use tollgate_policy::{PolicyLimiter, WhenFull};
+use tollgate_policy::WhenFull;
 use tracing::warn;
 
 use crate::access::caller::{Caller, OtherPolicy};
@@ -15,7 +15,7 @@ use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::observe::log_gap::LogGap;
 use crate::observe::stopwatch::Stopwatch;
-use crate::store::ServedStore;
+use crate::store::{self, ServedStore};
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -32,8 +32,8 @@ pub(crate) struct InitialDomains {
 }
 
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
-pub(crate) struct EnvoyEngine<S> {
-    limiter: EnvoyLimiter<CountedByPolicies<S>>,
+pub(crate) struct EnvoyEngine {
+    limiter: EnvoyLimiter<ServedStore>,
     /// The folder of the files.
     source: Box<str>,
     /// Of the live limits, counted from 1.
@@ -63,13 +63,10 @@ pub(crate) enum Undecided {
     Envoy(DecideError),
 }
 
-/// The store of the policies' limiter, which the domains share.
-struct CountedByPolicies<S>(Arc<PolicyLimiter<S>>);
-
-impl<S: ServedStore> EnvoyEngine<S> {
+impl EnvoyEngine {
     /// Builds an engine. Also returns the files of its domains.
     pub(crate) fn new(
-        policies: Arc<PolicyLimiter<S>>,
+        store: ServedStore,
         memory: MemoryStore,
         when_full: WhenFull,
         initial: InitialDomains,
@@ -77,7 +74,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
         metrics: Arc<Metrics>,
     ) -> (Self, DomainFiles) {
         let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
-        let store = FallbackStore::new(CountedByPolicies(policies), on_store_failure).memory(memory);
+        let store = FallbackStore::new(store, on_store_failure).memory(memory);
         // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory never
         // waits.
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
@@ -115,8 +112,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
         }
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
-        let CountedByPolicies(policies) = self.limiter.store();
-        let decision = policies.store().in_one_call(self.limiter.decide(request)).await;
+        let decision = store::in_one_call(self.limiter.decide(request)).await;
         undropped.ended();
         match &decision {
             Ok(response) => {
@@ -141,9 +137,7 @@ impl<S: ServedStore> EnvoyEngine<S> {
         }
         decision.map_err(Undecided::Envoy)
     }
-}
 
-impl<S> EnvoyEngine<S> {
     pub(crate) const fn on_store_failure(&self) -> OnStoreFailure {
         self.on_store_failure
     }
@@ -198,21 +192,5 @@ impl<S> EnvoyEngine<S> {
     /// Returns the folder of the files.
     pub(crate) fn source(&self) -> &str {
         &self.source
-    }
-}
-
-impl<S: Store> Store for CountedByPolicies<S> {
-    fn step<'a>(
-        &'a self,
-        step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
-        self.0.store().step(step)
-    }
-
-    fn step_each<'a>(
-        &'a self,
-        steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
-        self.0.store().step_each(steps)
     }
 }

@@ -13,19 +13,19 @@ use crate::live::look::Look;
 use crate::live::reload::Subject;
 
 /// The limits of an engine, and their files.
-pub(crate) struct LiveDomains<S> {
-    engine: Arc<EnvoyEngine<S>>,
+pub(crate) struct LiveDomains {
+    engine: Arc<EnvoyEngine>,
     files: DomainFiles,
 }
 
-impl<S> LiveDomains<S> {
-    pub(crate) fn new(engine: Arc<EnvoyEngine<S>>, mut files: DomainFiles) -> Self {
+impl LiveDomains {
+    pub(crate) fn new(engine: Arc<EnvoyEngine>, mut files: DomainFiles) -> Self {
         files.log_warnings(&engine.live());
         Self { engine, files }
     }
 }
 
-impl<S: Send + Sync + 'static> Subject for LiveDomains<S> {
+impl Subject for LiveDomains {
     const NAME: &'static str = "domains";
 
     type Content = Domains;

@@ -12,20 +12,21 @@ use crate::live::followed_files::FollowedFiles;
 use crate::live::look::Look;
 use crate::live::reload::{Subject, in_short};
 use crate::observe::stopwatch::Stopwatch;
+use crate::store::ServedStore;
 
 /// The policies of a limiter, and the files that they come from.
-pub(crate) struct LivePolicies<S> {
-    limiter: Arc<PolicyLimiter<S>>,
+pub(crate) struct LivePolicies {
+    limiter: Arc<PolicyLimiter<ServedStore>>,
     file: PolicyFiles,
 }
 
-impl<S> LivePolicies<S> {
-    pub(crate) fn new(limiter: Arc<PolicyLimiter<S>>, file: PolicyFiles) -> Self {
+impl LivePolicies {
+    pub(crate) fn new(limiter: Arc<PolicyLimiter<ServedStore>>, file: PolicyFiles) -> Self {
         Self { limiter, file }
     }
 }
 
-impl<S: Send + Sync + 'static> Subject for LivePolicies<S> {
+impl Subject for LivePolicies {
     const NAME: &'static str = "policies";
 
     type Content = Config;
@@ -94,7 +95,8 @@ mod tests {
         let (path, away) = (folder.join("t.yaml"), folder.join("away.yaml"));
         fs::write(&path, "policies: []").unwrap();
         let (file, config) = PolicyFiles::load(std::slice::from_ref(&path), &StoreFlags::default()).unwrap();
-        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
+        let limiter =
+            PolicyLimiter::new(ServedStore::Memory(MemoryStore::new()), config.into_policies(), file.name());
         let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
         let failed = || reloads.state().counts()[2];
 
@@ -120,7 +122,8 @@ mod tests {
         let path = folder.join("t.yaml");
         fs::write(&path, "policies: []").unwrap();
         let (file, config) = PolicyFiles::load(std::slice::from_ref(&path), &StoreFlags::default()).unwrap();
-        let limiter = PolicyLimiter::new(MemoryStore::new(), config.into_policies(), file.name());
+        let limiter =
+            PolicyLimiter::new(ServedStore::Memory(MemoryStore::new()), config.into_policies(), file.name());
         let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
 
         let looked = Stopwatch::start();

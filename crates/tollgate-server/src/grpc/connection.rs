@@ -17,7 +17,6 @@ use crate::http::{MAX_HEAD, WINDOW, count_cut};
 use crate::net::drain::Phase;
 use crate::net::protocol::{Protocol, Stream};
 use crate::net::timeouts::{self, Activity, Lifetime, Order, Watched};
-use crate::store::ServedStore;
 use crate::tls::Alpn;
 
 /// The maximum number of concurrent calls on one connection, as over HTTP: the heads of answers that a client does not
@@ -36,17 +35,17 @@ pub(super) struct Connection {
 }
 
 /// gRPC on one listener.
-pub(crate) struct Grpc<S> {
-    service: Service<S>,
+pub(crate) struct Grpc {
+    service: Service,
     listener: Listener,
     keep_alive: Duration,
     lifetime: Lifetime,
 }
 
-impl<S> Grpc<S> {
+impl Grpc {
     /// Pings idle clients this often.
     pub(crate) fn new(
-        service: Service<S>,
+        service: Service,
         listener: Listener,
         keep_alive: Duration,
         lifetime: Lifetime,
@@ -69,7 +68,7 @@ impl<S> Grpc<S> {
     }
 }
 
-impl<S: ServedStore + 'static> Protocol for Grpc<S> {
+impl Protocol for Grpc {
     const ALPN: Alpn = Alpn::Http2;
 
     async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {

@@ -12,7 +12,6 @@ use tonic_health::server::{HealthReporter, HealthService};
 use super::method::{MAX_MESSAGE, Tonic};
 use crate::http::{Edge, Rejection};
 use crate::net::drain::Phase;
-use crate::store::ServedStore;
 
 /// The services that can be asked about: the whole server, Envoy's by its name, and the name that the checks of
 /// envoyproxy/ratelimit have.
@@ -42,11 +41,7 @@ pub(super) async fn services() -> (Health, Tonic, HealthReporter) {
 }
 
 /// Reports how things are until the service stops.
-pub(crate) async fn report<S: ServedStore + 'static>(
-    reporter: HealthReporter,
-    edge: Arc<Edge<S>>,
-    phase: Phase,
-) {
+pub(crate) async fn report(reporter: HealthReporter, edge: Arc<Edge>, phase: Phase) {
     let mut reported = None;
     loop {
         // Asked before the look at the store, which may take a while: the last report must be one of leaving.

@@ -24,7 +24,7 @@ use crate::http::{Rejection, authorize};
 use crate::net::budget::{Held, NoRoom};
 use crate::net::timeouts::Answering;
 use crate::observe::stopwatch::Stopwatch;
-use crate::store::{ServedStore, with_patience};
+use crate::store::with_patience;
 
 /// The method of Envoy's service.
 const SHOULD_RATE_LIMIT: &str = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit";
@@ -71,7 +71,7 @@ impl Tonic {
     }
 }
 
-impl<S: ServedStore + 'static> Service<S> {
+impl Service {
     /// Answers a call on a connection that has this many others.
     pub(super) async fn answer(
         &self,

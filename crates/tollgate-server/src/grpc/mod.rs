@@ -58,10 +58,10 @@ const EXPECTED: [StatusCode; 9] = [
 ];
 
 /// Answers the calls of a gRPC listener.
-pub(crate) struct Service<S> {
-    engine: Arc<Engine<S>>,
+pub(crate) struct Service {
+    engine: Arc<Engine>,
     /// Decides instead of the policies.
-    envoy: Option<Arc<EnvoyEngine<S>>>,
+    envoy: Option<Arc<EnvoyEngine>>,
     budget: Budget,
     metrics: Arc<Metrics>,
     /// Whether descriptors may bring limits.
@@ -75,15 +75,15 @@ pub(crate) struct Service<S> {
     refusal_logged: LogGap,
 }
 
-impl<S> Service<S> {
+impl Service {
     /// Creates the service, and the handle to which its health is reported.
     ///
     /// # Errors
     ///
     /// If the description of the messages is invalid.
     pub(crate) async fn new(
-        engine: Arc<Engine<S>>,
-        envoy: Option<Arc<EnvoyEngine<S>>>,
+        engine: Arc<Engine>,
+        envoy: Option<Arc<EnvoyEngine>>,
         budget: Budget,
         metrics: Arc<Metrics>,
         caller_quotas: bool,

@@ -13,7 +13,6 @@ use super::{Service, response};
 use crate::access::caller::{Caller, CallerAttributes};
 use crate::http::Rejection;
 use crate::request::attributes::{Given, MAX_TEXTS};
-use crate::store::ServedStore;
 
 /// The attribute that holds the domain.
 const DOMAIN: &str = "domain";
@@ -24,7 +23,7 @@ const OVERRIDES: &str = "envoy";
 /// The check of one descriptor.
 type Asked<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
 
-impl<S: ServedStore> Service<S> {
+impl Service {
     /// Charges the units of every descriptor, or of none.
     pub(super) async fn rate_limit(
         &self,

@@ -14,9 +14,8 @@ use super::wire::{
 use super::{Edge, Reply, body, reply};
 use crate::access::caller::{Caller, CallerAttributes, OtherPolicy};
 use crate::request::json::{self, Cost, Object};
-use crate::store::ServedStore;
 
-impl<S: ServedStore> Edge<S> {
+impl Edge {
     pub(super) async fn refund(
         &self,
         caller: &Caller,

@@ -15,9 +15,8 @@ use crate::access::caller::Caller;
 use crate::decide::engine::Under;
 use crate::http::trials_header::TOLLGATE_TRIALS;
 use crate::request::json::{self, Object};
-use crate::store::ServedStore;
 
-impl<S: ServedStore> Edge<S> {
+impl Edge {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
         let decision = self.engine.check(Under::Live, &caller.asks(attributes), cost.units()).await;

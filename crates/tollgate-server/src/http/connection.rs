@@ -20,7 +20,6 @@ use crate::net::budget::{Held, NoRoom};
 use crate::net::drain::Phase;
 use crate::net::protocol::{Protocol, Stream};
 use crate::net::timeouts::{self, Activity, Lifetime, Order, Watched};
-use crate::store::ServedStore;
 
 /// The maximum memory for incomplete heads on one connection. A longer head is answered 431.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
@@ -34,18 +33,18 @@ const MAX_STREAMS: u32 = 100;
 pub(crate) const WINDOW: u32 = 64 * 1024;
 
 /// HTTP/1.1 and HTTP/2 on one listener.
-pub(crate) struct Http<S> {
-    edge: Arc<Edge<S>>,
+pub(crate) struct Http {
+    edge: Arc<Edge>,
     listener: Listener,
 }
 
-impl<S> Http<S> {
-    pub(crate) fn new(edge: Arc<Edge<S>>, listener: Listener) -> Self {
+impl Http {
+    pub(crate) fn new(edge: Arc<Edge>, listener: Listener) -> Self {
         Self { edge, listener }
     }
 }
 
-impl<S: ServedStore + 'static> Protocol for Http<S> {
+impl Protocol for Http {
     async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {
         peer.names
             .iter()

@@ -18,7 +18,6 @@ use super::{Edge, Reply, body, reply};
 use crate::access::caller::Caller;
 use crate::access::scope::Scope;
 use crate::decide::envoy::EnvoyEngine;
-use crate::store::ServedStore;
 
 /// The path for decisions.
 pub(super) const PATH: &str = "/json";
@@ -48,7 +47,7 @@ struct DomainBody<'a> {
 }
 
 /// The operations of a service that was started with its configuration.
-pub(super) fn rows<S: ServedStore + 'static>() -> [Row<S>; 3] {
+pub(super) fn rows() -> [Row; 3] {
     [
         Row {
             operation: Operation {
@@ -103,7 +102,7 @@ pub(super) fn message(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "object" })
 }
 
-impl<S: ServedStore + 'static> Edge<S> {
+impl Edge {
     fn domains(&self, caller: &Caller) -> Result<Reply, Rejection> {
         caller.may_touch_all()?;
         let envoy = self.envoy()?;
@@ -116,7 +115,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         Ok(reply::json(StatusCode::OK, &body))
     }
 
-    fn envoy(&self) -> Result<&EnvoyEngine<S>, Rejection> {
+    fn envoy(&self) -> Result<&EnvoyEngine, Rejection> {
         let missing = "this service has no limits of Envoy's rate-limit service";
         self.envoy.as_deref().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
     }

@@ -62,20 +62,20 @@ use crate::metrics::{Metrics, Scrape};
 use crate::net::budget::Budget;
 use crate::net::drain::Phase;
 use crate::observe::log_gap::LogGap;
-use crate::store::{ServedStore, Servers, StoreState};
+use crate::store::{Servers, StoreState};
 
 /// An answer, complete in memory.
 type Reply = Response<Bytes>;
 
 /// Answers the requests of all listeners.
-pub(crate) struct Edge<S> {
-    operations: Operations<S>,
+pub(crate) struct Edge {
+    operations: Operations,
     listeners: Box<[Listener]>,
-    engine: Arc<Engine<S>>,
+    engine: Arc<Engine>,
     /// The file of policies, or those of Envoy's limits. `None` if flags are the policies.
     reloads: Option<Arc<dyn Reread>>,
     /// If the service decides as Envoy's does.
-    envoy: Option<Arc<EnvoyEngine<S>>>,
+    envoy: Option<Arc<EnvoyEngine>>,
     limit_headers: PolicyHeaders,
     trials_header: TrialsHeader,
     named_headers: NamedHeaders,
@@ -88,16 +88,16 @@ pub(crate) struct Edge<S> {
     refusal_logged: LogGap,
 }
 
-impl<S: ServedStore + 'static> Edge<S> {
+impl Edge {
     #[expect(
         clippy::too_many_arguments,
         reason = "each is a part of its own, named once by the composition root"
     )]
     pub(crate) fn new(
         listeners: &[Listener],
-        engine: Arc<Engine<S>>,
+        engine: Arc<Engine>,
         reloads: Option<Arc<dyn Reread>>,
-        envoy: Option<Arc<EnvoyEngine<S>>>,
+        envoy: Option<Arc<EnvoyEngine>>,
         asking: Asking,
         trials_header: TrialsHeader,
         budget: Budget,
@@ -179,7 +179,7 @@ impl<S: ServedStore + 'static> Edge<S> {
 
     async fn perform(
         &self,
-        row: &Row<S>,
+        row: &Row,
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
@@ -207,7 +207,7 @@ impl<S: ServedStore + 'static> Edge<S> {
         listener: &Listener,
         peer: &Peer,
         request: &Request<Incoming>,
-    ) -> Result<(&Row<S>, Caller), Rejection> {
+    ) -> Result<(&Row, Caller), Rejection> {
         door::check_form(request)?;
         let row = self.operations.find(listener, &self.listeners, request)?;
         let caller = door::admit(&row.operation, listener, peer, request)?;

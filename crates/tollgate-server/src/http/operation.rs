@@ -76,21 +76,21 @@ pub(super) enum Success {
 }
 
 /// An operation and its handler.
-pub(super) struct Row<S> {
+pub(super) struct Row {
     pub(super) operation: Operation,
-    pub(super) handler: Handler<S>,
+    pub(super) handler: Handler,
 }
 
 /// The handler of an operation.
 ///
 /// Checks are most of the traffic and have their own variants: their futures are part of the connection's future, which
 /// reserves room for the largest and moves all of it for each request. All others are boxed.
-pub(super) enum Handler<S> {
+pub(super) enum Handler {
     CheckQuery,
     CheckBody,
     Dialect(&'static Dialect),
-    Now(fn(&Edge<S>, &Caller) -> Result<Reply, Rejection>),
-    Later(for<'a> fn(&'a Edge<S>, &'a Caller, Request<Incoming>) -> Later<'a>),
+    Now(fn(&Edge, &Caller) -> Result<Reply, Rejection>),
+    Later(for<'a> fn(&'a Edge, &'a Caller, Request<Incoming>) -> Later<'a>),
 }
 
 pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>> + Send + 'a>>;

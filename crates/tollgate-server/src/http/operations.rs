@@ -19,11 +19,10 @@ use super::{Edge, domains, forwarded, reply};
 use crate::access::listener::Listener;
 use crate::access::scope::Scope;
 use crate::metrics::Scrape;
-use crate::store::ServedStore;
 
 /// All operations of a service.
-pub(super) struct Operations<S> {
-    rows: Box<[Row<S>]>,
+pub(super) struct Operations {
+    rows: Box<[Row]>,
     /// The paths that use policies, in a service without policies.
     without_policies: Box<[&'static str]>,
 }
@@ -38,7 +37,7 @@ const OF_A_CHANGE: &[(StatusCode, &str)] = &[
     (StatusCode::CONFLICT, "The named policy or quota does not apply; nothing was changed"),
 ];
 
-impl<S: ServedStore + 'static> Operations<S> {
+impl Operations {
     /// Returns the operations of every service, and those of the dialect.
     pub(super) fn new(dialect: Option<&'static Dialect>) -> Self {
         let of_spring = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
@@ -50,10 +49,10 @@ impl<S: ServedStore + 'static> Operations<S> {
     /// without policies, everything would be admitted.
     pub(super) fn with_envoy(self) -> Self {
         let asks_policies =
-            |row: &Row<S>| matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change));
+            |row: &Row| matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change));
         let (asking, others): (Vec<_>, Vec<_>) = self.rows.into_iter().partition(asks_policies);
         let rows = domains::rows();
-        let is_replaced = |row: &Row<S>| rows.iter().any(|new| new.operation.path == row.operation.path);
+        let is_replaced = |row: &Row| rows.iter().any(|new| new.operation.path == row.operation.path);
         let others: Vec<_> = others.into_iter().filter(|row| !is_replaced(row)).collect();
         Self {
             rows: others.into_iter().chain(rows).collect(),
@@ -62,7 +61,7 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     /// The usual ones first: a request takes the first row that matches.
-    fn own() -> [Row<S>; 19] {
+    fn own() -> [Row; 19] {
         [
             Row {
                 operation: Operation {
@@ -362,7 +361,7 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     /// Returns a check in another system's format.
-    fn of_dialect(dialect: &'static Dialect) -> Row<S> {
+    fn of_dialect(dialect: &'static Dialect) -> Row {
         Row {
             operation: Operation {
                 id: dialect.operation,
@@ -380,7 +379,7 @@ impl<S: ServedStore + 'static> Operations<S> {
     }
 
     /// Returns the operations by which operators watch a Spring application.
-    fn of_spring() -> [Row<S>; 2] {
+    fn of_spring() -> [Row; 2] {
         [
             Row {
                 operation: Operation {
@@ -423,7 +422,7 @@ impl<S: ServedStore + 'static> Operations<S> {
         listener: &Listener,
         listeners: &[Listener],
         request: &Request<B>,
-    ) -> Result<&Row<S>, Rejection> {
+    ) -> Result<&Row, Rejection> {
         let (path, method) = (request.uri().path(), request.method());
         let is_asked = |operation: &Operation| {
             operation.path == path && operation.allows(method) && listener.grants(operation.scope)
@@ -478,14 +477,12 @@ fn of<T: JsonSchema>() -> SchemaOf {
 mod tests {
     use std::collections::BTreeSet;
 
-    use tollgate::MemoryStore;
-
     use super::*;
 
     #[test]
     fn no_two_rows_answer_the_same_request_of_one_scope() {
         for dialect in Dialect::ALL {
-            let table = Operations::<MemoryStore>::new(Some(dialect));
+            let table = Operations::new(Some(dialect));
             let requests = table
                 .iter()
                 .flat_map(|row| row.methods().map(|it| (row.path, it.as_str(), format!("{:?}", row.scope))));
@@ -499,7 +496,7 @@ mod tests {
     /// The type of its body shows whether a page of another site may have sent a request, so a body is required.
     #[test]
     fn guarded_changes_have_a_body() {
-        let table = Operations::<MemoryStore>::new(None);
+        let table = Operations::new(None);
         let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
         assert_eq!(table.iter().filter(changes).count(), 6);
         for operation in table.iter().filter(changes) {

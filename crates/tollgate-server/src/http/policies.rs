@@ -16,7 +16,6 @@ use crate::access::caller::Caller;
 use crate::live::cause::Cause;
 use crate::live::reload::{self, Reloaded};
 use crate::request::json;
-use crate::store::ServedStore;
 
 /// The live policies.
 #[derive(Serialize, JsonSchema)]
@@ -118,7 +117,7 @@ pub(super) struct ReloadReply {
     version: u64,
 }
 
-impl<S: ServedStore + 'static> Edge<S> {
+impl Edge {
     /// A caller that may use only some policies sees only these, and no problems of the file, which may name others.
     pub(super) fn policies(&self, caller: &Caller) -> Result<Reply, Rejection> {
         let live = self.engine.live();

@@ -9,9 +9,8 @@ use super::wire::HealthReply;
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
 use crate::metrics::Scrape;
-use crate::store::ServedStore;
 
-impl<S: ServedStore + 'static> Edge<S> {
+impl Edge {
     /// Answers in the older text format if the client prefers it, else in OpenMetrics. The figures cover all policies,
     /// so callers that may use only some are refused.
     pub(super) async fn metrics(

@@ -110,7 +110,7 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     settings.secret_files.iter().for_each(|path| secret_file::warn_if_public(path));
     let memory = settings.memory.clone();
     let Some(store) = settings.store.take() else {
-        return run(settings, memory, None, future::ready(())).await;
+        return run(settings, ServedStore::Memory(memory), None, future::ready(())).await;
     };
     let StoreSetup { url, prefix, identity, layout, timeout, connect_timeout, builder } = store;
     let shared = builder.build().context("the shared store")?;
@@ -131,14 +131,14 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let warm_up = store::warm_up(&warming, connect_timeout, Arc::clone(&metrics));
     let (outages, telling) = (metered.outages(), metered.outages());
     tokio::spawn(async move { telling.keep_telling().await });
-    let ended = run(settings, metered, Some(metrics), warm_up).await;
+    let ended = run(settings, ServedStore::Shared(Arc::new(metered)), Some(metrics), warm_up).await;
     outages.tell();
     ended
 }
 
-async fn run<S: ServedStore + 'static>(
+async fn run(
     settings: Settings,
-    store: S,
+    store: ServedStore,
     shared: Option<Arc<StoreMetrics>>,
     warm_up: impl Future<Output = ()>,
 ) -> anyhow::Result<Ended> {
@@ -184,9 +184,9 @@ impl Parts {
 }
 
 impl Server {
-    async fn bind<S: ServedStore + 'static>(
+    async fn bind(
         settings: Settings,
-        store: S,
+        store: ServedStore,
         shared: Option<Arc<StoreMetrics>>,
     ) -> anyhow::Result<Self> {
         let Settings {
@@ -305,9 +305,9 @@ impl Server {
         });
         let reloads = reloads.transpose()?;
         let envoy = envoy.map(|initial| {
-            let (policies, metrics) = (Arc::clone(&limiter), Arc::clone(&metrics));
+            let (store, metrics) = (limiter.store().clone(), Arc::clone(&metrics));
             let (engine, files) =
-                EnvoyEngine::new(policies, memory.clone(), when_full, initial, asking.caller_quotas, metrics);
+                EnvoyEngine::new(store, memory.clone(), when_full, initial, asking.caller_quotas, metrics);
             let engine = Arc::new(engine);
             let watch = Watch::start(files.files().paths());
             let reloads = Arc::new(Reloads::new(LiveDomains::new(Arc::clone(&engine), files)));

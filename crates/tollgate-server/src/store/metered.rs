@@ -2,6 +2,7 @@
 //! the store fails and when it recovers.
 
 use std::pin::Pin;
+use std::pin::pin;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -237,16 +238,13 @@ impl<S: Store> Store for Metered<S> {
                 self.note(&[step], slice::from_ref(&answer), stopwatch, StepTime::Whole);
                 Answer::Now(answer)
             }
-            Answer::Later(later) => {
-                // In a box, because each layer above stores it twice, and would be twice as large as the one below.
-                let mut later = Box::pin(later);
-                Answer::Later(async move {
-                    let (stopwatch, step_time) = (Stopwatch::start(), StepTime::of_next(self.limit));
-                    let answer = self.in_time(later.as_mut(), step_time).await.unwrap_or_else(Err);
-                    self.note(&[step], slice::from_ref(&answer), stopwatch, step_time);
-                    answer
-                })
-            }
+            Answer::Later(later) => Answer::Later(async move {
+                let mut later = pin!(later);
+                let (stopwatch, step_time) = (Stopwatch::start(), StepTime::of_next(self.limit));
+                let answer = self.in_time(later.as_mut(), step_time).await.unwrap_or_else(Err);
+                self.note(&[step], slice::from_ref(&answer), stopwatch, step_time);
+                answer
+            }),
         }
     }
 
@@ -260,17 +258,14 @@ impl<S: Store> Store for Metered<S> {
                 self.note(steps, &answers, stopwatch, StepTime::Whole);
                 Answer::Now(answers)
             }
-            Answer::Later(later) => {
-                // In a box, as above.
-                let mut later = Box::pin(later);
-                Answer::Later(async move {
-                    let (stopwatch, step_time) = (Stopwatch::start(), StepTime::of_next(self.limit));
-                    let answers = self.in_time(later.as_mut(), step_time).await;
-                    let answers = answers.unwrap_or_else(|late| vec![Err(late); steps.len()]);
-                    self.note(steps, &answers, stopwatch, step_time);
-                    answers
-                })
-            }
+            Answer::Later(later) => Answer::Later(async move {
+                let mut later = pin!(later);
+                let (stopwatch, step_time) = (Stopwatch::start(), StepTime::of_next(self.limit));
+                let answers = self.in_time(later.as_mut(), step_time).await;
+                let answers = answers.unwrap_or_else(|late| vec![Err(late); steps.len()]);
+                self.note(steps, &answers, stopwatch, step_time);
+                answers
+            }),
         }
     }
 }

@@ -21,7 +21,7 @@ mod state;
 pub(crate) use self::advice::with_flags;
 pub(crate) use self::metered::{Metered, warm_up};
 pub(crate) use self::outage_log::OutageLog;
-pub(crate) use self::patience::with_patience;
+pub(crate) use self::patience::{in_one_call, with_patience};
 pub use self::setup::StoreSetupError;
 pub(crate) use self::setup::{DEFAULT_PREFIX, StoreSetup};
 pub(crate) use self::state::{ServedStore, Servers, StoreState};

@@ -24,10 +24,10 @@ struct Patience {
 }
 
 /// A call of several steps, such as a check and its trials.
+#[derive(Default)]
 struct Call {
-    begun: Stopwatch,
-    /// Whether a step has begun.
-    has_step: Cell<bool>,
+    /// When its first step began.
+    begun: Cell<Option<Stopwatch>>,
 }
 
 tokio::task_local! {
@@ -52,8 +52,10 @@ impl StepTime {
     /// The time of the step that begins now, with this deadline.
     pub(super) fn of_next(deadline: Duration) -> Self {
         let patience = left();
-        let rest = CALL.try_with(|Call { begun, has_step }| {
-            has_step.replace(true).then(|| deadline.saturating_sub(begun.elapsed()))
+        let rest = CALL.try_with(|Call { begun }| {
+            let first = begun.get();
+            begun.set(first.or_else(|| Some(Stopwatch::start())));
+            first.map(|first| deadline.saturating_sub(first.elapsed()))
         });
         match (rest.ok().flatten(), patience) {
             (Some(rest), _) => match rest.min(patience.unwrap_or(rest)) {
@@ -75,9 +77,9 @@ pub(crate) async fn with_patience<T>(limit: Option<Duration>, check: impl Future
     }
 }
 
-/// Runs a call whose steps share one deadline.
-pub(super) async fn in_one_call<T>(call: impl Future<Output = T>) -> T {
-    CALL.scope(Call { begun: Stopwatch::start(), has_step: Cell::new(false) }, call).await
+/// Runs a call whose steps share one deadline, from the start of the first.
+pub(crate) fn in_one_call<F: Future>(call: F) -> impl Future<Output = F::Output> {
+    CALL.scope(Call::default(), call)
 }
 
 /// Returns how long the caller still waits for steps of the store.

@@ -1,26 +1,24 @@
-//! The state of the store, for `/readyz`.
+//! The store that decides, and its state for `/readyz`.
 
-use tollgate::{Charge, Key, MemoryStore, PolicyQuota, Quota, Step, Store, StoreError};
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tollgate::{Answer, Charge, Counted, MemoryStore, PolicyQuota, Quota, Step, Store, StoreError};
 use tollgate_redis::RedisStore;
 
-use super::{Metered, patience};
+use super::Metered;
 
-/// A store that can report its state.
-pub(crate) trait ServedStore: Store {
-    /// Returns the current state of the store. Each of its servers is asked to count a test counter.
-    fn state(&self) -> impl Future<Output = StoreState> + Send;
-
-    /// Runs a call of several steps. If the store has a deadline, they share it.
-    fn in_one_call<T>(&self, call: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
-        call
-    }
+/// The store that this service counts in. Clones share it.
+///
+/// One type for both, so that what decides is compiled once.
+#[derive(Clone)]
+pub(crate) enum ServedStore {
+    Memory(MemoryStore),
+    Shared(Arc<Metered<RedisStore>>),
 }
 
-/// A store on one server or many.
-pub(crate) trait OnServers: Store {
-    /// Returns keys whose counters cover all servers, one on each.
-    fn key_on_each_server(&self, quota: &PolicyQuota) -> Vec<Key<'static>>;
-}
+/// An answer that comes later. Only a shared store gives one.
+type Later<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// Whether decisions come from the store.
 #[derive(Debug, Clone)]
@@ -40,21 +38,20 @@ pub(crate) struct Servers {
     pub(crate) all: usize,
 }
 
-impl ServedStore for MemoryStore {
-    async fn state(&self) -> StoreState {
-        StoreState::Answers
-    }
-}
-
-impl<S: OnServers> ServedStore for Metered<S> {
-    async fn state(&self) -> StoreState {
+impl ServedStore {
+    /// Returns the current state of the store. Each of its servers is asked to count a test counter.
+    pub(crate) async fn state(&self) -> StoreState {
+        let store = match self {
+            Self::Memory(_) => return StoreState::Answers,
+            Self::Shared(store) => store,
+        };
         // A name that no user's policy can have, and a limit that is never reached.
         let probe = PolicyQuota::new("tollgate readiness", Quota::per_second(u32::MAX));
-        let keys = self.key_on_each_server(&probe);
+        let keys = store.inner().key_on_each_server(&probe);
         let charges: Vec<_> = keys.iter().map(|key| [Charge::new(&probe, key, 1)]).collect();
         let steps: Vec<Step<'_>> = charges.iter().map(|charge| Step::Charge(charge)).collect();
         // This writes, because a store that is full, cannot save, or lacks replicas still answers reads.
-        let answers = self.step_each(&steps).await;
+        let answers = store.step_each(&steps).await;
         let all = answers.len();
         let mut errors = answers.into_iter().filter_map(Result::err);
         let Some(error) = errors.next() else { return StoreState::Answers };
@@ -65,20 +62,44 @@ impl<S: OnServers> ServedStore for Metered<S> {
             StoreState::Fails(error)
         }
     }
+}
 
-    fn in_one_call<T>(&self, call: impl Future<Output = T> + Send) -> impl Future<Output = T> + Send {
-        patience::in_one_call(call)
+impl Store for ServedStore {
+    #[inline]
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+        match self {
+            Self::Memory(store) => boxed(store.step(step)),
+            Self::Shared(store) => boxed(store.step(step)),
+        }
+    }
+
+    fn step_each<'a>(
+        &'a self,
+        steps: &'a [Step<'a>],
+    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+        match self {
+            Self::Memory(store) => boxed(store.step_each(steps)),
+            Self::Shared(store) => boxed(store.step_each(steps)),
+        }
+    }
+
+    fn address(&self) -> Option<usize> {
+        match self {
+            Self::Memory(store) => store.address(),
+            Self::Shared(_) => None,
+        }
     }
 }
 
-impl<S: OnServers> OnServers for Metered<S> {
-    fn key_on_each_server(&self, quota: &PolicyQuota) -> Vec<Key<'static>> {
-        self.inner().key_on_each_server(quota)
-    }
-}
-
-impl OnServers for RedisStore {
-    fn key_on_each_server(&self, quota: &PolicyQuota) -> Vec<Key<'static>> {
-        Self::key_on_each_server(self, quota)
+/// Puts an answer that comes later into a box, because each layer above stores it twice, and would be twice as large as
+/// the one below.
+#[inline]
+fn boxed<'a, F: Future<Output: 'a> + Send + 'a>(answer: Answer<F>) -> Answer<Later<'a, F::Output>> {
+    match answer {
+        Answer::Now(answer) => Answer::Now(answer),
+        Answer::Later(later) => Answer::Later(Box::pin(later)),
     }
 }

@@ -21,7 +21,6 @@ use super::{Edge, Reply};
 use crate::access::caller::Caller;
 use crate::args::AnswerSystem;
 use crate::decide::engine::Under;
-use crate::store::ServedStore;
 
 /// The requests and the answers of one system.
 #[derive(Debug)]
@@ -108,7 +107,7 @@ impl Dialect {
     }
 }
 
-impl<S: ServedStore> Edge<S> {
+impl Edge {
     /// Charges one unit, and answers in the dialect.
     pub(super) async fn check_in_dialect(
         &self,

@@ -22,7 +22,6 @@ use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
 use crate::decide::engine::Under;
 use crate::request::attributes;
-use crate::store::ServedStore;
 
 /// The path for proxies.
 pub(super) const PATH: &str = "/forward-auth";
@@ -30,7 +29,7 @@ pub(super) const PATH: &str = "/forward-auth";
 /// The pause in the log after a line about a refusal.
 const LOG_GAP: Duration = Duration::from_secs(60);
 
-impl<S: ServedStore> Edge<S> {
+impl Edge {
     /// Charges one unit for the request that the headers describe. An admission is answered as a check is. A denial may
     /// be passed on to the client, so it contains only data that clients may see.
     pub(super) async fn forward_auth<B>(
