@@ -148,13 +148,8 @@ impl RedisStoreBuilder {
         self
     }
 
-    /// The deadline of a decision.
-    pub(crate) const fn timeout(&self) -> Duration {
-        self.settings.timeout
-    }
-
     /// Returns the names of counters.
-    pub(crate) fn names(&self) -> Names {
+    fn names(&self) -> Names {
         match &self.layout {
             None => Names::new(&self.prefix, self.identity.clone()),
             Some(layout) if self.settings.url.is_cluster() => {
@@ -194,11 +189,20 @@ impl RedisStoreBuilder {
     pub fn build(mut self) -> Result<RedisStore, SettingsError> {
         let (key, is_cluster) = (self.names().unused(), self.settings.url.is_cluster());
         self.settings.rights = Some(Rights::of_counting(&key, is_cluster));
-        self.start()
+        self.build_without_rights()
     }
 
-    /// As [`build`](Self::build), but also connects if the user lacks rights.
-    pub(crate) fn start(self) -> Result<RedisStore, SettingsError> {
+    /// As [`build`](Self::build), but also connects if the user lacks rights that counting needs: for tools that find out
+    /// what is wrong.
+    ///
+    /// # Errors
+    ///
+    /// As [`build`](Self::build).
+    ///
+    /// # Panics
+    ///
+    /// Outside of a Tokio runtime.
+    pub fn build_without_rights(self) -> Result<RedisStore, SettingsError> {
         self.check_identity()?;
         let timeout = self.settings.timeout;
         let names = self.names();

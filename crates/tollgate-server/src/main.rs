@@ -6,7 +6,6 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use tollgate_policy::ConfigError;
-use tollgate_redis::Level;
 use tollgate_server::args::exit_status::{FAILURE, INTERRUPTED, NO_DECISION, SUCCESS, UNWRITTEN, USAGE};
 use tollgate_server::args::{
     Args, CheckArgs, CheckConfigArgs, Command, CompletionsArgs, DoctorArgs, ExplainArgs, ManArgs,
@@ -92,7 +91,7 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
 fn doctor(args: &DoctorArgs) -> anyhow::Result<u8> {
     let runtime = runtime::start()?;
     Ok(match runtime.block_on(doctor::run(args)) {
-        Ok((text, level)) => answer(&text, if level == Level::Fail { FAILURE } else { SUCCESS }),
+        Ok((text, level)) => answer(&text, if level == doctor::Level::Fail { FAILURE } else { SUCCESS }),
         Err(error) => wrong_setting(&error),
     })
 }

@@ -9,7 +9,7 @@ pub(crate) struct Command {
 }
 
 /// Begins a command of this name.
-pub(crate) fn command(name: &str) -> Command {
+pub(crate) fn command(name: impl AsRef<[u8]>) -> Command {
     Command { count: 0, arguments: Vec::new() }.arg(name)
 }
 

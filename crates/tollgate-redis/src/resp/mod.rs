@@ -3,16 +3,16 @@
 //! another version, and we never do.
 
 mod command;
+mod from_reply;
 mod reader;
-mod take;
 
 pub(crate) use self::command::{Command, Writer, command};
+pub use self::from_reply::FromReply;
 pub(crate) use self::reader::Reader;
-pub(crate) use self::take::Take;
 
 /// A reply.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Value {
+pub enum Value {
     Nil,
     Int(i64),
     /// A text of one line, such as `OK`.
@@ -25,7 +25,7 @@ pub(crate) enum Value {
 
 /// An error of the server. Its text may contain keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct ServerError(Box<str>);
+pub struct ServerError(Box<str>);
 
 impl ServerError {
     pub(crate) fn new(text: impl Into<Box<str>>) -> Self {

@@ -76,16 +76,15 @@ impl RedisStore {
         self.0.committer.topology()
     }
 
-    /// Keys whose counters of this quota lie on all servers that count, one on each: to see whether every one of them
-    /// does. Where nobody serves some slots of a Cluster, one is in such a slot; where it is not known yet who counts,
-    /// there is one at all.
+    /// Returns one probe key for each server that counts, so that a caller can test each of them. If some slots of a
+    /// Cluster have no server, one key lies in such a slot. Before the servers are known, returns a single key.
     #[must_use]
     pub fn key_on_each_server(&self, quota: &PolicyQuota) -> Vec<Key<'static>> {
         let names = &self.0.names;
         let (mut shares, mut keys) = (self.topology().shares(), Vec::new());
         let mut numbers = 0..SEARCHED;
         while let (false, Some(number)) = (shares.is_empty(), numbers.next()) {
-            let key = self.probe(number);
+            let key = names.probe(number);
             let counter = Counter::new(quota, &key);
             let Ok((name, _)) = names.of(&counter, &names.who(&key), || self.topology().time_at(instant()))
             else {
@@ -101,9 +100,8 @@ impl RedisStore {
         keys
     }
 
-    /// One of many keys to try the store with, whom no caller is.
-    pub(crate) fn probe(&self, number: u64) -> Key<'static> {
-        self.0.names.probe(number)
+    pub(crate) fn names(&self) -> &Names {
+        &self.0.names
     }
 
     /// Returns which servers are connected.

@@ -15,7 +15,7 @@ use super::listener::listen;
 use super::status::ServerStatus;
 use crate::address::Address;
 use crate::node::{Node, Peer, ask_once};
-use crate::resp::{Command, Take, Value, command};
+use crate::resp::{Command, FromReply, Value, command};
 use crate::settings::Checked;
 use crate::trouble::{Trouble, Unconnected};
 
@@ -149,6 +149,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 fn address(sentinel: &Address, told: Value) -> Option<Address> {
-    let (host, port) = <(String, i64)>::take(told)?;
+    let (host, port) = <(String, i64)>::from_reply(told)?;
     sentinel.at(&host, u16::try_from(port).ok()?)
 }

@@ -5,7 +5,7 @@ use super::refusal::{Hint, Refusal};
 use super::unconnected::Unconnected;
 use crate::advice::{Advice, NEARER, Setting};
 
-pub(crate) fn on(trouble: &Trouble) -> Advice {
+pub(crate) fn advice_on(trouble: &Trouble) -> Advice {
     match trouble {
         Trouble::Unconnected(unconnected) => on_unconnected(unconnected),
         Trouble::Refused(refusal) => on_refusal(refusal),
@@ -18,14 +18,14 @@ pub(crate) fn on(trouble: &Trouble) -> Advice {
 }
 
 /// Rights for counting and for the doctor. These rights are checked whenever a connection is set up, in `rights.rs`.
-pub(crate) const RIGHTS: &str =
+pub(crate) const COUNTING_RIGHTS: &str =
     "+evalsha +script|load +time +get +mget +set +incrby +pexpiretime +pttl +del +ping +hello +info";
 
 /// Rights that only some setups need.
 pub(crate) const MORE_RIGHTS: &str =
     "a database other than 0 also needs +select, a Cluster +cluster|slots +asking";
 
-pub(crate) const SILENT: Advice = Advice::new("check whether it hangs, or the network drops packets");
+const SILENT: Advice = Advice::new("check whether it hangs, or the network drops packets");
 const LOGIN: Advice =
     Advice::about(Setting::Login, "check the user and the password, in the URL or in a separate setting");
 const SENTINEL_LOGIN: Advice = Advice::about(
@@ -51,7 +51,7 @@ pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
         ),
         Unconnected::WrongPassword | Unconnected::PasswordWanted => LOGIN,
         Unconnected::OfOldCredentials { trouble, .. } => on_unconnected(trouble),
-        Unconnected::NoRight(_) | Unconnected::MissingRights(_) => on_rights(),
+        Unconnected::NoRight(_) | Unconnected::MissingRights(_) => advice_on_rights(),
         Unconnected::TooOld { .. } => Advice::new("run a newer one"),
         Unconnected::Unfit(_) => {
             Advice::new("make sure that the URL names the intended server, topology and database")
@@ -80,9 +80,9 @@ fn on_sentinel(trouble: &Unconnected) -> Advice {
     }
 }
 
-pub(crate) fn on_rights() -> Advice {
+pub(crate) fn advice_on_rights() -> Advice {
     format!(
-        "give the user the rights that counting needs, on the keys of the store's prefix or layout: {RIGHTS}; {MORE_RIGHTS}"
+        "give the user the rights that counting needs, on the keys of the store's prefix or layout: {COUNTING_RIGHTS}; {MORE_RIGHTS}"
     )
     .into()
 }
@@ -91,6 +91,6 @@ fn on_refusal(refusal: &Refusal) -> Advice {
     match refusal.meaning().advice {
         Hint::Do(text) => text.into(),
         Hint::CheckLogin => LOGIN,
-        Hint::GiveRights => on_rights(),
+        Hint::GiveRights => advice_on_rights(),
     }
 }

@@ -123,6 +123,20 @@ fn a_store_that_is_full_fails() {
     assert!(found.contains("it is full"), "{found}");
 }
 
+/// Operators see which keys are wrong, and not whose counters they are.
+#[test]
+fn checks_the_keys_of_the_layout_and_names_nobody() {
+    let server = Server::start(Software::Redis);
+    server.command::<()>(["SET", "rlaas:rate_limit:alice:28333335", "3"]);
+    server.command::<()>(["SET", "elsewhere:bob", "3"]);
+    let (_, checks) = doctor(&["--store", &url(&server), "--store-layout", "rlaas"]);
+    let found = level(&checks, "expiry").1;
+    assert!(found.contains("1 of 1 keys under rlaas:rate_limit:* never expire"), "{found}");
+    assert!(found.contains("rlaas:rate_limit:{...}"), "{found}");
+    assert!(!checks.iter().any(|(.., found)| found.contains("alice")), "{checks:?}");
+    assert!(level(&checks, "exact").1.contains("limit of 600, 600 passed"), "{checks:?}");
+}
+
 /// Tries one setting after another on one server.
 #[test]
 fn checks_every_relevant_setting() {

@@ -206,24 +206,6 @@ fn a_cluster_refuses_counters_of_several_slots() {
     assert_eq!(several("{prefix}:{{{key}}}:{policy}:{window}").unwrap(), 3);
 }
 
-/// Whoever looks after a server sees which keys are wrong, but no identity of a client.
-#[test]
-fn the_doctor_looks_at_the_keys_of_the_layout_and_names_nobody() {
-    let server = Server::start(Software::Redis);
-    server.command::<()>(["SET", "rlaas:rate_limit:alice:28333335", "3"]);
-    server.command::<()>(["SET", "elsewhere:bob", "3"]);
-    let diagnosis = block_on(store(&server).layout(KeyLayout::RLAAS).diagnose()).unwrap();
-    let said = |code: &str| diagnosis.findings().iter().find(|it| it.code() == code).unwrap().to_string();
-    assert!(
-        said("expiry").contains("1 of 1 keys under rlaas:rate_limit:* never expire"),
-        "{}",
-        said("expiry")
-    );
-    assert!(said("expiry").contains("rlaas:rate_limit:{...}"), "{}", said("expiry"));
-    assert!(!diagnosis.findings().iter().any(|it| it.to_string().contains("alice")));
-    assert!(said("exact").contains("of 1000 concurrent charges under a limit of 600, 600 passed"));
-}
-
 /// What asks all servers whether they count has keys of its own, which are nobody's.
 #[test]
 fn every_server_of_a_cluster_is_tried_by_keys_that_nobody_has() {

@@ -1,12 +1,19 @@
 //! `tollgate doctor`: finds the problems of a shared store, and shows how to fix them.
 
+mod advice;
+mod counters;
+mod examine;
+mod finding;
+mod server;
+
 use std::fmt::Write as _;
 
 use serde::Serialize;
 use tollgate::MANUAL;
 use tollgate_policy::Printable;
-use tollgate_redis::{Diagnosis, Finding, Level};
 
+pub use self::finding::Level;
+use self::finding::{Diagnosis, Finding};
 use crate::args::DoctorArgs;
 use crate::settings::SettingsError;
 use crate::store::{StoreSetup, StoreSetupError, with_flags};
@@ -37,9 +44,9 @@ struct Check<'a> {
 ///
 /// If flags contradict each other, or a file that they name cannot be read.
 pub async fn run(args: &DoctorArgs) -> Result<(String, Level), SettingsError> {
-    let StoreSetup { url, builder, .. } =
+    let StoreSetup { url, builder, timeout, .. } =
         StoreSetup::new(&args.store, args.store_args.keys.store_layout.as_ref(), &args.store_args)?;
-    let diagnosis = builder.diagnose().await.map_err(StoreSetupError::from)?;
+    let diagnosis = examine::diagnose(builder, timeout).await.map_err(StoreSetupError::from)?;
     let text = if args.json { json(url.to_string(), &diagnosis) } else { readable(&diagnosis) };
     Ok((text, diagnosis.level()))
 }

@@ -4,14 +4,12 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tollgate::{Charge, Counter, PolicyQuota, Quota, QuotaState, Step, Store, StoreError};
+use tollgate_redis::{RedisError, RedisStore, StoreServer};
 
-use super::{Finding, advice, ask};
-use crate::error::RedisError;
-use crate::keys::Names;
-use crate::node::Node;
-use crate::resp::command;
-use crate::store::RedisStore;
-use crate::time::instant;
+use super::advice;
+use super::examine::ask;
+use super::finding::Finding;
+use crate::observe::stopwatch::Stopwatch;
 
 /// The time for scanning one server; large ones are scanned in part.
 const SCAN_LIMIT: Duration = Duration::from_millis(1_500);
@@ -20,36 +18,36 @@ const CHARGES: u64 = 1_000;
 const LIMIT: u32 = 600;
 
 /// Checks whether every counter under the prefix expires.
-pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding {
-    let until = instant() + SCAN_LIMIT;
+pub(super) async fn expiry(server: &StoreServer, prefix: &str, store: &RedisStore) -> Finding {
+    let scan_began = Stopwatch::start();
     let pattern = prefix.replace(['*', '?', '[', ']', '\\'], "?") + "*";
     let (mut cursor, mut seen, mut endless) = ("0".to_owned(), 0_u64, Vec::new());
     let whole = 'scan: loop {
-        let scan = command("SCAN").args([&cursor, "MATCH", &pattern, "COUNT", "500"]);
-        let (next, keys) = match ask::<(String, Vec<Vec<u8>>)>(node, &scan).await {
+        let scan = ["SCAN", &cursor, "MATCH", &pattern, "COUNT", "500"];
+        let (next, keys) = match ask::<(String, Vec<Vec<u8>>)>(server, &scan).await {
             Ok(page) => page,
             Err(error) => {
                 let advice =
                     advice::on_no_answer(&error, "allow the user +scan, so that this can be checked");
-                return Finding::warn("expiry", error, advice).of(node.address());
+                return Finding::warn("expiry", error, advice).of(server);
             }
         };
         for key in keys {
             // A page of keys takes some hundred round trips, which may exceed the scan's time.
-            if instant() > until {
+            if scan_began.elapsed() > SCAN_LIMIT {
                 break 'scan "; there was no time to check them all";
             }
             seen += 1;
-            if ask::<i64>(node, &command("PTTL").arg(&key)).await == Ok(-1) {
+            if ask::<i64>(server, &[b"PTTL", &*key]).await == Ok(-1) {
                 // The identity is not shown, because it may be a person.
-                endless.push(format!("{}{{...}}", names.public(&key).escape_ascii()));
+                endless.push(format!("{}{{...}}", store.without_identity(&key).escape_ascii()));
             }
         }
         cursor = next;
         if cursor == "0" {
             break "";
         }
-        if instant() > until {
+        if scan_began.elapsed() > SCAN_LIMIT {
             break "; there was no time to check them all";
         }
     };
@@ -62,7 +60,7 @@ pub(super) async fn expiry(node: &Node, prefix: &str, names: &Names) -> Finding 
              its next window; delete anything else",
         ),
     }
-    .of(node.address())
+    .of(server)
 }
 
 /// Checks whether concurrent charges pass exactly up to the limit.
@@ -71,7 +69,7 @@ pub(super) async fn exact(store: &RedisStore) -> Finding {
                           writes keys with this prefix";
     let quota = PolicyQuota::new("tollgate doctor", Quota::per_hour(LIMIT));
     // A unique key, so that concurrent runs do not share a counter.
-    let key = store.probe(fastrand::u64(..));
+    let key = store.probe_key(fastrand::u64(..));
     let mut charges = JoinSet::new();
     for _ in 0..CHARGES {
         let (store, quota, key) = (store.clone(), quota.clone(), key.clone().into_owned());

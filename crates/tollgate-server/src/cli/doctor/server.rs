@@ -4,16 +4,18 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use tollgate::{Clock, SystemClock, Timestamp};
+use tollgate_redis::{Advice, RedisError, StoreServer};
 
-use super::{Finding, advice, ask};
-use crate::advice::NEARER;
-use crate::node::Node;
-use crate::resp::{Value, command};
-use crate::time::{instant, server_time};
-use crate::trouble::advice::{MORE_RIGHTS, RIGHTS, on_rights};
+use super::advice::{SILENT, on_no_answer};
+use super::examine::ask;
+use super::finding::Finding;
+use crate::observe::stopwatch::Stopwatch;
 
 /// Windows follow the server's clock. If it differs by more, limits reset at visibly wrong times.
 const MOST_OFFSET: i64 = 250;
+
+/// The end of the year 9999, where calendars end.
+const LAST_TIME: i64 = 253_402_300_799_999;
 
 /// Round trips measured: enough for the second slowest to be the 99th percentile.
 const ROUND_TRIPS: usize = 200;
@@ -28,24 +30,28 @@ const STRANGER: &str = "make sure that it is Redis 7.0 or Valkey 7.2, or newer";
 /// The fields of `INFO`.
 struct Info(HashMap<String, String>);
 
-pub(super) async fn examine(node: &Node, timeout: Duration, prefix: &str, findings: &mut Vec<Finding>) {
-    let name = node.address();
-    match ask::<String>(node, &command("INFO")).await {
+pub(super) async fn examine(
+    server: &StoreServer,
+    deadline: Duration,
+    prefix: &str,
+    findings: &mut Vec<Finding>,
+) {
+    match ask::<String>(server, &["INFO"]).await {
         Ok(text) => {
             let info = Info::read(&text);
             let about = [version(&info), eviction(&info), persistence(&info)];
-            findings.extend(about.map(|finding| finding.of(name)));
-            findings.extend(cluster(node, &info).await.map(|finding| finding.of(name)));
+            findings.extend(about.map(|finding| finding.of(server)));
+            findings.extend(cluster(server, &info).await.map(|finding| finding.of(server)));
         }
         Err(error) => {
             let found = format!("cannot read its version, eviction policy and persistence settings: {error}");
-            let advice = advice::on_no_answer(&error, "allow the user the command INFO (+info)");
-            findings.push(Finding::warn("version", found, advice).of(name));
+            let advice = on_no_answer(&error, "allow the user the command INFO (+info)");
+            findings.push(Finding::warn("version", found, advice).of(server));
         }
     }
-    findings.push(clock(node).await.of(name));
-    findings.push(round_trip(node, timeout).await.of(name));
-    findings.push(rights(node, prefix).await.of(name));
+    findings.push(clock(server).await.of(server));
+    findings.push(round_trip(server, deadline).await.of(server));
+    findings.push(rights(server, prefix).await.of(server));
 }
 
 impl Info {
@@ -132,16 +138,16 @@ fn persistence(info: &Info) -> Finding {
     )
 }
 
-async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
+async fn cluster(server: &StoreServer, info: &Info) -> Option<Finding> {
     if info.number("cluster_enabled").is_none_or(|enabled| enabled == 0) {
         return None;
     }
     const ADVICE: &str =
         "run CLUSTER INFO and CLUSTER SHARDS on each server, and `redis-cli --cluster check`";
-    let cluster = match ask::<String>(node, &command("CLUSTER").arg("INFO")).await {
+    let cluster = match ask::<String>(server, &["CLUSTER", "INFO"]).await {
         Ok(text) => Info::read(&text),
         Err(error) => {
-            let advice = advice::on_no_answer(&error, "allow the user +cluster|info");
+            let advice = on_no_answer(&error, "allow the user +cluster|info");
             return Some(Finding::warn("cluster", error, advice));
         }
     };
@@ -157,23 +163,23 @@ async fn cluster(node: &Node, info: &Info) -> Option<Finding> {
     })
 }
 
-async fn clock(node: &Node) -> Finding {
+async fn clock(server: &StoreServer) -> Finding {
     let asked = SystemClock.now();
-    let (seconds, micros) = match ask::<(i64, i64)>(node, &command("TIME")).await {
+    let (seconds, micros) = match ask::<(i64, i64)>(server, &["TIME"]).await {
         Ok(time) => time,
         Err(error) if error.contains("unknown command") => {
             return Finding::fail("clock", "it has no TIME", RENAMED);
         }
         Err(error) => {
-            let advice = advice::on_no_answer(&error, "allow the user the command TIME (+time)");
+            let advice = on_no_answer(&error, "allow the user the command TIME (+time)");
             return Finding::fail("clock", error, advice);
         }
     };
     let (asked, answered) = (asked.as_unix_millis(), SystemClock.now().as_unix_millis());
-    let Some(server) = time_of(seconds, micros) else {
+    let Some(time) = time_of(seconds, micros) else {
         return Finding::fail("clock", "its answer to TIME makes no sense", STRANGER);
     };
-    let offset = server.as_unix_millis() - asked.midpoint(answered);
+    let offset = time.as_unix_millis() - asked.midpoint(answered);
     let side = if offset < 0 { "behind" } else { "ahead of" };
     let within = (answered - asked) / 2 + 1;
     let found = format!("it is {} ms {side} this machine, within {within} ms", offset.unsigned_abs());
@@ -187,27 +193,29 @@ async fn clock(node: &Node) -> Finding {
 /// The time in an answer to `TIME`, if a server can have it.
 fn time_of(seconds: i64, micros: i64) -> Option<Timestamp> {
     let millis = (0..1_000_000).contains(&micros).then_some(micros / 1_000)?;
-    server_time(seconds.checked_mul(1_000)?.checked_add(millis)?)
+    let time = seconds.checked_mul(1_000)?.checked_add(millis)?;
+    (0..=LAST_TIME).contains(&time).then_some(Timestamp::from_unix_millis(time))
+}
+
+/// Returns advice for a server that answers too late.
+fn nearer() -> Advice {
+    RedisError::TooSlow.advice().unwrap_or_else(|| SILENT.into())
 }
 
 /// For a server that is too slow to be examined completely.
 pub(super) fn too_slow() -> Finding {
-    Finding::fail("round-trip", "it answers too slowly for all checks to finish in time", NEARER)
+    Finding::fail("round-trip", "it answers too slowly for all checks to finish in time", nearer())
 }
 
-async fn round_trip(node: &Node, timeout: Duration) -> Finding {
+async fn round_trip(server: &StoreServer, deadline: Duration) -> Finding {
     let mut times = Vec::with_capacity(ROUND_TRIPS);
-    let began = instant();
+    let began = Stopwatch::start();
     for _ in 0..ROUND_TRIPS {
-        let asked = instant();
-        if ask::<Value>(node, &command("PING")).await.is_err() {
-            return Finding::fail(
-                "round-trip",
-                "it stopped answering",
-                "check whether it hangs, or the network drops packets",
-            );
+        let asked = Stopwatch::start();
+        if ask::<()>(server, &["PING"]).await.is_err() {
+            return Finding::fail("round-trip", "it stopped answering", SILENT);
         }
-        times.push(instant() - asked);
+        times.push(asked.elapsed());
         if began.elapsed() > Duration::from_secs(1) {
             break;
         }
@@ -218,24 +226,24 @@ async fn round_trip(node: &Node, timeout: Duration) -> Finding {
         return Finding::fail("round-trip", "nothing was measured", "try again");
     };
     let found =
-        format!("p50 {half:.1?}, p99 {most:.1?} of {} pings; a decision has {timeout:?}", times.len());
-    if half > timeout {
-        Finding::fail("round-trip", format!("too slow: {found}"), NEARER)
-    } else if half * 2 > timeout {
-        Finding::fail("round-trip", found, NEARER)
-    } else if most * 2 > timeout {
-        Finding::warn("round-trip", found, NEARER)
+        format!("p50 {half:.1?}, p99 {most:.1?} of {} pings; a decision has {deadline:?}", times.len());
+    if half > deadline {
+        Finding::fail("round-trip", format!("too slow: {found}"), nearer())
+    } else if half * 2 > deadline {
+        Finding::fail("round-trip", found, nearer())
+    } else if most * 2 > deadline {
+        Finding::warn("round-trip", found, nearer())
     } else {
         Finding::pass("round-trip", found)
     }
 }
 
 /// The commands of the script, and those that call it.
-async fn rights(node: &Node, prefix: &str) -> Finding {
+async fn rights(server: &StoreServer, prefix: &str) -> Finding {
     let key = format!("{prefix}doctor:1m:{{doctor}}");
-    let user = match ask::<String>(node, &command("ACL").arg("WHOAMI")).await {
+    let user = match ask::<String>(server, &["ACL", "WHOAMI"]).await {
         Ok(user) => user,
-        Err(_) => return unknown_rights(node, &key, "they").await,
+        Err(_) => return unknown_rights(server, &key, "they").await,
     };
     let commands: [&[&str]; 10] = [
         &["EVALSHA", "0", "1", &key],
@@ -250,15 +258,15 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         &["DEL", &key],
     ];
     // For keys of a slot that is moving.
-    let asking: Option<&[&str]> = node.is_in_cluster().then_some(&["ASKING"]);
+    let asking: Option<&[&str]> = server.is_in_cluster().then_some(&["ASKING"]);
     let (mut missing, mut unknown): (Vec<&str>, Vec<&str>) = Default::default();
     for needed in commands.into_iter().chain(asking) {
-        let dry_run = command("ACL").arg("DRYRUN").arg(&user).args(needed);
-        match ask::<String>(node, &dry_run).await {
+        let dry_run = [&["ACL", "DRYRUN", &user], needed].concat();
+        match ask::<String>(server, &dry_run).await {
             Ok(answer) if answer == "OK" => {}
             Ok(_) => missing.extend(needed.first()),
             Err(error) if error.contains("not found") => unknown.extend(needed.first()),
-            Err(_) => return unknown_rights(node, &key, &format!("those of the user {user}")).await,
+            Err(_) => return unknown_rights(server, &key, &format!("those of the user {user}")).await,
         }
     }
     if !unknown.is_empty() {
@@ -268,21 +276,22 @@ async fn rights(node: &Node, prefix: &str) -> Finding {
         Finding::pass("rights", format!("user {user} has the rights that counting needs"))
     } else {
         let found = format!("user {user} may not {} under {prefix}*", missing.join(", "));
-        let advice = format!("ACL SETUSER {user} ~{prefix}* {RIGHTS}; {MORE_RIGHTS}");
+        let (needed, more) = (StoreServer::COUNTING_RIGHTS, StoreServer::MORE_RIGHTS);
+        let advice = format!("ACL SETUSER {user} ~{prefix}* {needed}; {more}");
         Finding::fail("rights", found, advice)
     }
 }
 
 /// Checks rights that cannot be queried. The script treats a refused GET like a key without a count, so this tries GET
 /// directly.
-async fn unknown_rights(node: &Node, key: &str, whose: &str) -> Finding {
-    match ask::<Value>(node, &command("GET").arg(key)).await {
+async fn unknown_rights(server: &StoreServer, key: &str, whose: &str) -> Finding {
+    match ask::<()>(server, &["GET", key]).await {
         Ok(_) => {
             let found = format!("{whose} cannot be read; `exact` shows whether they suffice");
             Finding::pass("rights", found)
         }
         Err(error) if error.contains("unknown command") => Finding::fail("rights", "it has no GET", RENAMED),
-        Err(error) => Finding::fail("rights", error, on_rights()),
+        Err(error) => Finding::fail("rights", error, StoreServer::advice_on_rights()),
     }
 }
 

@@ -1,20 +1,16 @@
 //! Findings, for people and for programs.
 
-use std::fmt;
-
-use crate::address::Address;
-use crate::advice::Advice;
+use tollgate_redis::{Advice, StoreServer};
 
 /// The diagnosis of a store.
 #[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub struct Diagnosis {
+pub(super) struct Diagnosis {
     findings: Vec<Finding>,
 }
 
 /// The result of one check.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
+pub(super) struct Finding {
     level: Level,
     code: &'static str,
     found: Box<str>,
@@ -38,14 +34,12 @@ impl Diagnosis {
     }
 
     /// The findings, in the order of the checks.
-    #[must_use]
-    pub fn findings(&self) -> &[Finding] {
+    pub(super) fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
     /// Returns the worst of it.
-    #[must_use]
-    pub fn level(&self) -> Level {
+    pub(super) fn level(&self) -> Level {
         self.findings.iter().map(Finding::level).max().unwrap_or(Level::Fail)
     }
 }
@@ -64,31 +58,27 @@ impl Finding {
     }
 
     /// Adds the name of the server.
-    pub(super) fn of(self, server: &Address) -> Self {
-        Self { found: format!("{server}: {}", self.found).into(), ..self }
+    pub(super) fn of(self, server: &StoreServer) -> Self {
+        Self { found: format!("{}: {}", server.name(), self.found).into(), ..self }
     }
 
     /// Returns the severity.
-    #[must_use]
-    pub const fn level(&self) -> Level {
+    pub(super) const fn level(&self) -> Level {
         self.level
     }
 
     /// Returns the code of the check. Stays the same in every version.
-    #[must_use]
-    pub const fn code(&self) -> &'static str {
+    pub(super) const fn code(&self) -> &'static str {
         self.code
     }
 
     /// Returns the finding, with the server's name.
-    #[must_use]
-    pub fn found(&self) -> &str {
+    pub(super) fn found(&self) -> &str {
         &self.found
     }
 
     /// Returns the advice.
-    #[must_use]
-    pub const fn advice(&self) -> Option<&Advice> {
+    pub(super) const fn advice(&self) -> Option<&Advice> {
         self.advice.as_ref()
     }
 }
@@ -101,17 +91,6 @@ impl Level {
             Self::Pass => "pass",
             Self::Warn => "warn",
             Self::Fail => "fail",
-        }
-    }
-}
-
-/// A line for people: `warn  persistence  127.0.0.1:6379: ...`, and a second line with advice.
-impl fmt::Display for Finding {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}  {:<12} {}", self.level.name(), self.code, self.found)?;
-        match &self.advice {
-            Some(advice) => write!(f, "\n      {:<12} {advice}", ""),
-            None => Ok(()),
         }
     }
 }

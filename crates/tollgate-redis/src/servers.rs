@@ -1,0 +1,140 @@
+//! The servers of a store, for tools that examine them: any command, to each of them. Nothing here counts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use thiserror::Error;
+use tollgate::Key;
+
+use crate::advice::Advice;
+use crate::node::Node;
+use crate::resp::{FromReply, ServerError, Value, command};
+use crate::settings::LONGEST;
+use crate::store::RedisStore;
+use crate::time::instant;
+use crate::trouble::Trouble;
+use crate::trouble::advice::{COUNTING_RIGHTS, MORE_RIGHTS, advice_on, advice_on_rights};
+
+/// A server that counts.
+#[derive(Clone)]
+pub struct StoreServer(Arc<Node>);
+
+/// Why a server gave no usable reply to a command.
+///
+/// The text may quote the server, whose errors can contain keys: show it to operators alone.
+#[derive(Debug, Clone, PartialEq, Error)]
+#[error("{0}")]
+pub struct CommandError(Failure);
+
+#[derive(Debug, Clone, PartialEq, Error)]
+enum Failure {
+    #[error("{0}")]
+    NoReply(Trouble),
+    #[error("it says {:?}", .0.text())]
+    ErrorReply(ServerError),
+    #[error("the answer makes no sense")]
+    OtherReply,
+}
+
+impl RedisStore {
+    /// Returns the servers that count, once they are known.
+    ///
+    /// # Errors
+    ///
+    /// If none is known within this time, at most a day.
+    pub async fn servers(&self, time: Duration) -> Result<Vec<StoreServer>, CommandError> {
+        let nodes = self.topology().primaries(instant() + time.min(LONGEST)).await;
+        let nodes = nodes.map_err(|trouble| CommandError(Failure::NoReply(trouble)))?;
+        Ok(nodes.into_iter().map(StoreServer).collect())
+    }
+
+    /// Returns the beginning that the names of all counters have in common.
+    #[must_use]
+    pub fn key_prefix(&self) -> Vec<u8> {
+        self.names().head().into_owned()
+    }
+
+    /// Returns the part of a counter's name that may be shown: what comes before the identity.
+    #[must_use]
+    pub fn without_identity<'n>(&self, name: &'n [u8]) -> &'n [u8] {
+        self.names().public(name)
+    }
+
+    /// Returns the key with this number for probes of the store; no caller uses it.
+    #[must_use]
+    pub fn probe_key(&self, number: u64) -> Key<'static> {
+        self.names().probe(number)
+    }
+}
+
+impl StoreServer {
+    /// The rights that counting needs, as `ACL SETUSER` takes them.
+    pub const COUNTING_RIGHTS: &'static str = COUNTING_RIGHTS;
+
+    /// Describes the rights that only some setups need.
+    pub const MORE_RIGHTS: &'static str = MORE_RIGHTS;
+
+    /// Returns advice for a user that lacks rights.
+    #[must_use]
+    pub fn advice_on_rights() -> Advice {
+        advice_on_rights()
+    }
+
+    /// Returns its address.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.0.address().to_string()
+    }
+
+    /// Returns whether it is a member of a Cluster.
+    #[must_use]
+    pub fn is_in_cluster(&self) -> bool {
+        self.0.is_in_cluster()
+    }
+
+    /// Sends `PING`, and interprets an error as a charge would.
+    ///
+    /// # Errors
+    ///
+    /// If there is no good reply within this time, at most a day.
+    pub async fn ping(&self, time: Duration) -> Result<(), CommandError> {
+        match self.ask(&["PING"], time).await {
+            Err(CommandError(Failure::ErrorReply(error))) => {
+                Err(CommandError(Failure::NoReply(Trouble::of_reply(&error, self.0.address()))))
+            }
+            answer => answer,
+        }
+    }
+
+    /// Sends a command, and returns the reply. Waits only for the first attempt to connect.
+    ///
+    /// # Errors
+    ///
+    /// If there is no reply of this form within this time, at most a day.
+    pub async fn ask<T: FromReply>(
+        &self,
+        words: &[impl AsRef<[u8]>],
+        time: Duration,
+    ) -> Result<T, CommandError> {
+        let asked = match words.split_first() {
+            Some((name, arguments)) => command(name).args(arguments),
+            None => command(""),
+        };
+        match self.0.ask(&asked, instant() + time.min(LONGEST)).await {
+            Err(trouble) => Err(CommandError(Failure::NoReply(trouble))),
+            Ok(Value::Error(error)) => Err(CommandError(Failure::ErrorReply(error))),
+            Ok(reply) => T::from_reply(reply).ok_or(CommandError(Failure::OtherReply)),
+        }
+    }
+}
+
+impl CommandError {
+    /// Returns advice about a missing reply, if there was none.
+    #[must_use]
+    pub fn advice(&self) -> Option<Advice> {
+        match &self.0 {
+            Failure::NoReply(trouble) => Some(advice_on(trouble)),
+            Failure::ErrorReply(_) | Failure::OtherReply => None,
+        }
+    }
+}
