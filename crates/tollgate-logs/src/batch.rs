@@ -1,7 +1,6 @@
 //! Requests that are read together.
 
-use std::fmt;
-use std::mem;
+use std::{fmt, mem};
 
 use crate::record::Bucket;
 use crate::request::Request;
@@ -22,7 +21,7 @@ const BYTES: usize = 8 << 20;
 impl Batch {
     /// Returns the requests.
     pub fn requests(&self) -> impl Iterator<Item = Request<'_>> {
-        self.buckets.iter().flat_map(Bucket::requests)
+        self.buckets.iter().flat_map(|bucket| bucket.heads.iter().map(move |head| Request { bucket, head }))
     }
 
     /// Returns the number of requests. Whole seconds are added until there are 32,768 requests, or 8 MiB of them.

@@ -1,7 +1,6 @@
 //! The reason why logs cannot be read.
 
-use std::fmt;
-use std::io;
+use std::{fmt, io};
 
 use thiserror::Error;
 

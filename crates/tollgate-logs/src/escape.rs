@@ -1,6 +1,6 @@
 //! Undoes the escapes of formats.
 
-use memchr::memchr;
+use memchr::{memchr, memchr2};
 
 /// How a format escapes bytes inside of fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +142,21 @@ fn unicode(text: &[u8], out: &mut Vec<u8>) -> Option<usize> {
 fn code_unit(text: &[u8]) -> Option<u16> {
     let digits: &[u8; 4] = text.strip_prefix(b"\\u")?.first_chunk()?;
     digits.iter().try_fold(0_u16, |unit, &digit| Some((unit << 4) | u16::from(hex(digit)?)))
+}
+
+/// The first quote that is not escaped.
+pub(crate) fn closing_quote(rest: &[u8], escape: Escape) -> Option<usize> {
+    if !matches!(escape, Escape::Backslash | Escape::Json) {
+        return memchr(b'"', rest);
+    }
+    let mut from = 0;
+    loop {
+        let at = from + memchr2(b'"', b'\\', rest.get(from..)?)?;
+        if rest.get(at) == Some(&b'"') {
+            return Some(at);
+        }
+        from = at + 2;
+    }
 }
 
 #[cfg(test)]

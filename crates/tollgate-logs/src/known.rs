@@ -9,7 +9,6 @@ use crate::input::Log;
 use crate::lines::{Line, Lines};
 use crate::look::Look;
 use crate::options::Options;
-use crate::plan::Plan;
 use crate::progress::Counts;
 use crate::summary::{Example, LogFile};
 
@@ -134,7 +133,7 @@ fn look(
             None => Ok(None),
         };
     }
-    let plan = Plan::for_detection(options);
+    let plan = options.detection_plan();
     let (given, zone) = (options.format.as_ref(), options.zone.as_ref());
     let example = |line: usize| {
         let text = copies.get(line).copied().unwrap_or_default();

@@ -1,7 +1,7 @@
 //! The meanings of formats' fields.
 
 use crate::attribute::TimeForm;
-use crate::request::Instant;
+use crate::field::Instant;
 
 /// The meaning of a field.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::Error;
+use crate::field::{Field, Precision};
 use crate::format::{Detected, Parser};
 use crate::input::Stream;
 use crate::known::Known;
@@ -11,7 +12,6 @@ use crate::lines::Lines;
 use crate::options::Options;
 use crate::plan::Plan;
 use crate::progress::Counts;
-use crate::request::{Field, Precision};
 use crate::time::Fold;
 
 /// A log that is being read.

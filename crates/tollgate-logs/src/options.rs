@@ -5,8 +5,9 @@ use std::time::Duration;
 use jiff::tz::TimeZone;
 
 use crate::attribute::{Attribute, TimeField};
+use crate::field::Field;
 use crate::format::Format;
-use crate::request::Field;
+use crate::plan::Plan;
 
 /// Options for reading logs. The default fits most logs.
 ///
@@ -53,6 +54,18 @@ impl Default for Options {
             max_unparsed: 0.01,
             order: Order::default(),
         }
+    }
+}
+
+impl Options {
+    /// The plan for each line.
+    pub(crate) fn plan(&self) -> Plan {
+        Plan::new(self.attributes.clone(), self.time.clone(), &self.fields).with_client(self.needs_client)
+    }
+
+    /// The plan for the first lines, which show the format.
+    pub(crate) fn detection_plan(&self) -> Plan {
+        Plan::for_detection(self.attributes.clone(), self.time.clone()).with_client(self.needs_client)
     }
 }
 

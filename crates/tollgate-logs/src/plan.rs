@@ -1,10 +1,9 @@
 //! The plan for each line: the wanted fields, and the user's attributes.
 
 use crate::attribute::{Attribute, Source, TimeField};
+use crate::field::{Field, Instant};
 use crate::meaning::{Meaning, Names};
-use crate::options::Options;
 use crate::record::Kept;
-use crate::request::{Field, Instant};
 
 /// The plan for each line, whatever the format.
 ///
@@ -40,8 +39,8 @@ pub(crate) struct Dialect {
 }
 
 impl Plan {
-    pub(crate) fn new(options: &Options) -> Self {
-        let attributes = options.attributes.clone();
+    /// For these fields of requests, and those that attributes are parts of.
+    pub(crate) fn new(attributes: Vec<Attribute>, time: Option<TimeField>, fields: &[Field]) -> Self {
         let needs = |field| {
             attributes.iter().any(|attribute| match attribute.source {
                 Source::Query(_) => field == Field::Query,
@@ -49,20 +48,18 @@ impl Plan {
                 _ => false,
             })
         };
-        let wanted = Field::ALL.map(|field| options.fields.contains(&field) || needs(field));
-        Self {
-            attributes,
-            time: options.time.clone(),
-            is_strict: true,
-            needs_client: options.needs_client,
-            wanted,
-        }
+        let wanted = Field::ALL.map(|field| fields.contains(&field) || needs(field));
+        Self { attributes, time, is_strict: true, needs_client: false, wanted }
     }
 
-    /// To find out the format of a log. If it lacks an attribute, that is said later, and not that no format fits.
-    pub(crate) fn for_detection(options: &Options) -> Self {
-        let options = Options { fields: vec![Field::Path], ..options.clone() };
-        Self { is_strict: false, ..Self::new(&options) }
+    /// Sets whether a log without any client in its first lines is an error.
+    pub(crate) fn with_client(self, needs_client: bool) -> Self {
+        Self { needs_client, ..self }
+    }
+
+    /// To find out the format of a log. If it lacks an attribute, that is reported later, and not that no format fits.
+    pub(crate) fn for_detection(attributes: Vec<Attribute>, time: Option<TimeField>) -> Self {
+        Self { is_strict: false, ..Self::new(attributes, time, &[Field::Path]) }
     }
 
     pub(crate) fn slots(&self) -> usize {

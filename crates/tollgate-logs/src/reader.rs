@@ -1,9 +1,8 @@
 //! Reads logs: finds their formats, parses their lines, and puts requests in order.
 
 use std::collections::HashMap;
-use std::fmt;
-use std::mem;
 use std::sync::Arc;
+use std::{fmt, mem};
 
 use crate::batch::Batch;
 use crate::error::Error;
@@ -87,7 +86,7 @@ impl Reader {
     /// If an input does not exist. Errors inside files are found later, and returned by [`Reader::read`].
     pub fn open(inputs: impl IntoIterator<Item = impl Into<Input>>, options: Options) -> Result<Self, Error> {
         let (logs, of) = expand(inputs.into_iter().map(Into::into).collect())?;
-        let plan = Plan::new(&options);
+        let plan = options.plan();
         let buckets = Buckets::new(plan.kept());
         Ok(Self {
             options,

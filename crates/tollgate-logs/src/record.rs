@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::request::{Field, Precision, Request};
+use crate::field::{Field, Precision};
 
 /// A line that has been read, and the place where the next one is read into.
 #[derive(Debug, Default)]
@@ -212,10 +212,6 @@ impl Bucket {
         let kept = self.kept.iter().position(|kept| *kept == slot)?;
         let span = self.spans.get(head.place as usize * self.kept.len() + kept)?;
         span.of(self.bytes.get(head.start as usize..)?)
-    }
-
-    pub(crate) fn requests(&self) -> impl Iterator<Item = Request<'_>> {
-        self.heads.iter().map(|head| Request { bucket: self, head })
     }
 }
 

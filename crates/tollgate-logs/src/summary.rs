@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
+use crate::field::{Instant, Precision};
 use crate::gaps::Gaps;
-use crate::request::{Instant, Precision};
 
 /// Files with fewer requests may be alike by chance.
 const LEAST_OF_COPIES: u64 = 100;

@@ -10,13 +10,12 @@ use tollgate_http::Network;
 use super::Draft;
 use crate::attribute::Source;
 use crate::client::{holds_address, is_address, is_client_as_host, is_one_client};
-use crate::escape::Escape;
-use crate::format::closing_quote;
+use crate::escape::{Escape, closing_quote};
+use crate::field::Field;
 use crate::forwarded::{self, Client, Hop};
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::record::Span;
-use crate::request::Field;
 use crate::value::{is_absent, without_brackets, without_port};
 
 impl Draft {

@@ -8,11 +8,11 @@ use memchr::{memchr, memrchr};
 
 use crate::attribute::Source;
 use crate::escape::Escape;
+use crate::field::{Field, Instant, Precision};
 use crate::meaning::Meaning;
 use crate::plan::{Plan, Use};
 use crate::reason::Reason;
 use crate::record::{Record, Sent, Span};
-use crate::request::{Field, Instant, Precision};
 use crate::time::{self, SECOND, Stamp, Zone};
 use crate::value::{Target, duration, is_absent, is_token, sent, status, without_brackets, without_port};
 

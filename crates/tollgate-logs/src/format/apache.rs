@@ -1,12 +1,13 @@
 //! `LogFormat` of Apache, as written in the configuration.
 
 use super::FormatError;
-use super::template::{Part, Tail, Template};
+use super::scanner::Tail;
+use super::template::{Part, Template};
 use crate::attribute::TimeForm;
 use crate::escape::Escape;
+use crate::field::Instant;
 use crate::meaning::{APACHE, Meaning};
 use crate::plan::Dialect;
-use crate::request::Instant;
 
 pub(crate) const DIALECT: Dialect = Dialect { names: APACHE, header };
 

@@ -9,9 +9,9 @@ use super::table::{Style, may_be_header};
 use super::wrapping::Wrapping;
 use super::{Format, Parser, Shape};
 use crate::attribute::{Attribute, Source};
+use crate::field::{Field, Instant, Precision};
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
-use crate::request::{Field, Instant, Precision};
 use crate::summary::OtherAddresses;
 
 /// The result of reading the first lines of a log.

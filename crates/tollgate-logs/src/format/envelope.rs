@@ -1,8 +1,7 @@
 //! JSON around a line: of Docker, of journald, and of services that store logs.
 
 use super::json::Text;
-use super::parts::Stream;
-use super::prefix::Piece;
+use super::parts::{Piece, Stream};
 use crate::attribute::TimeForm;
 use crate::escape::Escape;
 use crate::time::{self, Stamp};

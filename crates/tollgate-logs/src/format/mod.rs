@@ -28,9 +28,9 @@ use self::json::Objects;
 pub(crate) use self::parser::Parser;
 pub(crate) use self::proposal::propose;
 use self::rows::ROWS;
-pub(crate) use self::scanner::closing_quote;
+use self::scanner::Tail;
 use self::table::Style;
-use self::template::{Tail, Template};
+use self::template::Template;
 use crate::escape::Escape;
 
 /// A format of logs: one that is known by its name, or one that a user pastes from the server's configuration.

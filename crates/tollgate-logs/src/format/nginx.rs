@@ -1,7 +1,8 @@
 //! `log_format` of nginx, as written in the configuration.
 
 use super::FormatError;
-use super::template::{ARGS, Part, Tail, Template};
+use super::scanner::Tail;
+use super::template::{ARGS, Part, Template};
 use crate::escape::Escape;
 use crate::meaning::NGINX;
 use crate::plan::Dialect;

@@ -9,10 +9,10 @@ use super::table::Table;
 use super::wrapping::{Inside, Layer, Wrapping};
 use super::{Format, Shape, envelope};
 use crate::draft::Draft;
+use crate::field::Instant;
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
 use crate::record::Record;
-use crate::request::Instant;
 use crate::time::{Fold, Zone};
 
 /// Reads the lines of one file, from the first on.

@@ -20,6 +20,15 @@ pub(crate) enum Stream {
     Err,
 }
 
+/// The text of a line inside its prefix, or a part of one.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Piece<'l> {
+    pub(super) text: &'l [u8],
+    pub(super) stream: Stream,
+    /// Whether the line ends with it.
+    pub(super) is_last: bool,
+}
+
 impl Parts {
     /// Whether no line is begun, as in nearly all logs.
     pub(crate) fn is_empty(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use memchr::{memchr, memmem};
 
-use super::parts::Stream;
+use super::parts::{Piece, Stream};
 use super::{envelope, syslog};
 use crate::attribute::TimeForm;
 use crate::time;
@@ -22,15 +22,6 @@ pub(crate) enum Prefix {
     Pod,
     /// The member of an object with the line: of CloudWatch Logs, journald, Google Cloud, and shippers of logs.
     Member(&'static str),
-}
-
-/// The text of a line inside its prefix, or a part of one.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Piece<'l> {
-    pub(super) text: &'l [u8],
-    pub(super) stream: Stream,
-    /// Whether the line ends with it.
-    pub(super) is_last: bool,
 }
 
 impl Prefix {

@@ -1,8 +1,9 @@
 //! The formats that are known, as data.
 
 use super::json::Objects;
+use super::scanner::Tail;
 use super::table::Style;
-use super::template::{Tail, Template};
+use super::template::Template;
 use super::{Format, FormatError, Shape, apache, nginx};
 use crate::escape::Escape;
 use crate::meaning::{API_GATEWAY, CADDY, CLOUDFLARE, ENVOY, GOOGLE, Names, TRAEFIK, USUAL};

@@ -5,10 +5,9 @@
 
 use memchr::memchr;
 
-use super::scanner::closing_quote;
 use super::table::Style;
 use super::{Format, Shape};
-use crate::escape::Escape;
+use crate::escape::{Escape, closing_quote};
 
 /// Names of fields that only the logs of one service have. A line is one of these if it has a name of each list.
 const MARKS: [&[&[&str]]; 2] = [

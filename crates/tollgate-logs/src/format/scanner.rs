@@ -1,13 +1,21 @@
 //! Lines of a template, read field by field.
 
-use memchr::{memchr, memchr_iter, memchr2, memrchr, memrchr_iter};
+use memchr::{memchr, memchr_iter, memrchr, memrchr_iter};
 
-use super::template::Tail;
 use crate::draft::Draft;
-use crate::escape::Escape;
+use crate::escape::{Escape, closing_quote};
 use crate::plan::{Plan, Use};
 use crate::reason::{Kind, Reason};
 use crate::value::is_absent;
+
+/// The text that may follow the last field.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Tail {
+    /// Nothing.
+    Nothing,
+    /// A blank and more fields. Formats grow, and people append fields to the known ones.
+    More,
+}
 
 /// A template with what is taken from its fields.
 #[derive(Debug)]
@@ -237,21 +245,6 @@ fn starts_with(rest: &[u8], text: &[u8]) -> bool {
         ([a, b], [x, y, ..]) => a == x && b == y,
         ([a, b, c], [x, y, z, ..]) => a == x && b == y && c == z,
         _ => rest.starts_with(text),
-    }
-}
-
-/// The first quote that is not escaped.
-pub(crate) fn closing_quote(rest: &[u8], escape: Escape) -> Option<usize> {
-    if !matches!(escape, Escape::Backslash | Escape::Json) {
-        return memchr(b'"', rest);
-    }
-    let mut from = 0;
-    loop {
-        let at = from + memchr2(b'"', b'\\', rest.get(from..)?)?;
-        if rest.get(at) == Some(&b'"') {
-            return Some(at);
-        }
-        from = at + 2;
     }
 }
 

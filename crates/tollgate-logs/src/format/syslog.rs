@@ -2,9 +2,8 @@
 
 use memchr::{memchr, memmem};
 
-use super::scanner::closing_quote;
 use crate::attribute::TimeForm;
-use crate::escape::Escape;
+use crate::escape::{Escape, closing_quote};
 use crate::time;
 
 /// The message of a line, after its prefix with or without the number of RFC 3164 and RFC 5424. `None` without a prefix.

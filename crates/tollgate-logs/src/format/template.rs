@@ -1,6 +1,6 @@
 //! Formats that are one text with fields in it, such as `log_format` and `LogFormat`.
 
-use super::scanner::{End, Piece, Rear, Scanner, Watch};
+use super::scanner::{End, Piece, Rear, Scanner, Tail, Watch};
 use crate::attribute::TimeForm;
 use crate::escape::Escape;
 use crate::meaning::{Meaning, NGINX};
@@ -24,15 +24,6 @@ pub(crate) struct Template {
 pub(crate) enum Part {
     Text(Vec<u8>),
     Field(String),
-}
-
-/// The text that may follow the last field.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tail {
-    /// Nothing.
-    Nothing,
-    /// A blank and more fields. Formats grow, and people append fields to the known ones.
-    More,
 }
 
 /// Fields of ports: `$server_port` and `%p`.

@@ -7,8 +7,8 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::rc::Rc;
 
 use super::envelope;
-use super::parts::Parts;
-use super::prefix::{Piece, Prefix};
+use super::parts::{Parts, Piece};
+use super::prefix::Prefix;
 use crate::reason::{Kind, Reason};
 
 /// The prefixes of each line, from the outside in. Most logs have none.

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::field::Precision;
 use crate::record::{Bucket, Kept, Record};
-use crate::request::Precision;
 use crate::time::SECOND;
 
 /// The most memory of a bucket that is used again: one that is larger would mostly stay empty.

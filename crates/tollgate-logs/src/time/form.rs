@@ -4,7 +4,7 @@ use jiff::fmt::strtime;
 
 use super::{DAY, SECOND};
 use crate::attribute::TimeForm;
-use crate::request::Precision;
+use crate::field::Precision;
 
 /// A time as a log has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,10 +21,9 @@ use super::wrapping::Wrapping;
 use super::{Format, Parser, Shape};
 use crate::attribute::{Attribute, Source};
 use crate::client::{ClientText, is_address};
-use crate::options::Options;
+use crate::field::Field;
 use crate::plan::Plan;
 use crate::reason::{Kind, Reason};
-use crate::request::Field;
 
 /// The first lines of a log, and what the user says of them.
 pub(super) struct Sample<'l> {
@@ -92,8 +91,7 @@ impl Sample<'_> {
     /// Calls back with the client of each request, as the reader takes it, by the place of its line. It is an error if it is
     /// not certain.
     fn clients(&self, format: &Format, mut call: impl FnMut(usize, Result<Option<&[u8]>, Reason>)) {
-        let options = Options { fields: vec![Field::Ip], time: self.plan.time.clone(), ..Options::default() };
-        let plan = Plan::new(&options);
+        let plan = Plan::new(Vec::new(), self.plan.time.clone(), &[Field::Ip]);
         let Ok(mut parser) = Parser::new(format, self.wrapping, &plan, self.zone) else { return };
         parser.expect_one_client(format);
         for (place, line) in self.lines.iter().enumerate() {
@@ -137,13 +135,7 @@ impl Sample<'_> {
             false => Source::Field(name.clone()),
         };
         let attribute = |name: &String| Attribute { name: String::new(), source: source(name) };
-        let options = Options {
-            attributes: names.iter().map(attribute).collect(),
-            fields: Vec::new(),
-            time: self.plan.time.clone(),
-            ..Options::default()
-        };
-        let plan = Plan::for_detection(&options);
+        let plan = Plan::for_detection(names.iter().map(attribute).collect(), self.plan.time.clone());
         let Ok(mut parser) = Parser::new(format, self.wrapping, &plan, self.zone) else { return 0 };
         let mut requests = 0;
         for (place, line) in self.lines.iter().enumerate() {

@@ -192,7 +192,7 @@ impl Sample<'_> {
         let Shape::Template(parts) = &mut longer.shape else { return None };
         Template::push_text(&mut parts.parts, b" ");
         parts.parts.push(Part::Field(super::tail::REST.to_owned()));
-        parts.tail = crate::format::template::Tail::Nothing;
+        parts.tail = crate::format::scanner::Tail::Nothing;
         let mut names = client_names;
         names.push(super::tail::REST.to_owned());
         let mut seen = Addresses::default();

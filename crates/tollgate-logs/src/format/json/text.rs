@@ -1,7 +1,6 @@
 //! A line of JSON, read value by value.
 
-use super::super::scanner::closing_quote;
-use crate::escape::Escape;
+use crate::escape::{Escape, closing_quote};
 
 /// A line, and how far it has been read.
 pub(in super::super) struct Text<'l> {
