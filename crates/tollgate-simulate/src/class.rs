@@ -64,7 +64,19 @@ impl Classes {
     /// # Ok::<(), tollgate_simulate::ClassError>(())
     /// ```
     pub fn parse(classes: &[String], known: Option<Known<'_>>) -> Result<Self, ClassError> {
-        const FILE: &str = "--class";
+        Self::parse_flag("--class", classes, known)
+    }
+
+    /// Reads conditions as in the `match` of a policy: those of one class, and the only one. Errors name the `flag`.
+    ///
+    /// # Errors
+    ///
+    /// If they are not valid.
+    pub fn of_conditions(flag: &str, conditions: &str) -> Result<Self, ClassError> {
+        Self::parse_flag(flag, &[format!("counted={conditions}")], None)
+    }
+
+    fn parse_flag(flag: &str, classes: &[String], known: Option<Known<'_>>) -> Result<Self, ClassError> {
         if classes.len() + usize::from(known.is_some()) > 250 {
             return Err(ClassError::TooMany);
         }
@@ -89,9 +101,9 @@ impl Classes {
             }
             text += &class_line(name, conditions);
         }
-        let mut sources = Sources::of(FILE, text);
+        let mut sources = Sources::of(flag, text);
         if let Some(Known { file, text, .. }) = known {
-            sources = sources.with_table(FILE, file, text);
+            sources = sources.with_table(flag, file, text);
         }
         Ok(Self(Some(Config::parse_sources(&sources, |_| Vec::new())?.into_policies())))
     }

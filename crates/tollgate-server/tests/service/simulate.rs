@@ -890,6 +890,9 @@ fn lists_of_known_clients_that_name_nobody_are_told() {
     let expected =
         "--match: expected conditions as in the `match` of a policy, such as 'path: /login', found `/login`";
     assert!(suggest(&["--match", "/login"]).2.contains(expected));
+    // It named the flag of another command.
+    let (_, _, error) = suggest(&["--match", "path: { near: /login }"]);
+    assert!(error.contains("--match:") && !error.contains("--class"), "{error}");
     // Known clients that --match leaves out are not counted.
     folder.write("known.txt", "192.0.2.66\n");
     assert!(flowing(&suggest(&["--match", "path: /other"]).1).contains(note));

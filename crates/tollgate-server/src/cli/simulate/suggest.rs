@@ -5,17 +5,14 @@ use std::io::{self, IsTerminal as _};
 
 use jiff::tz::TimeZone;
 use tollgate_policy::Identity;
-use tollgate_simulate::Classes;
 use tollgate_simulate::suggest::{Survey, SurveyOptions};
+use tollgate_simulate::Classes;
 
 use super::failure::Failure;
 use super::inputs::no_policies;
 use super::requests::Requests;
 use crate::args::SuggestArgs;
 use crate::args::exit_status::{NO_DECISION, SUCCESS};
-
-/// The name of the only class, that of requests that are counted.
-const COUNTED: &str = "counted";
 
 /// Reads the logs. Returns the text to print, and the exit status.
 ///
@@ -33,9 +30,8 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         let expected = "expected conditions as in the `match` of a policy, such as 'path: /login'";
         return Err(Failure::usage(anyhow::anyhow!("--match: {expected}, found `{matching}`")));
     }
-    let classes: Vec<String> = args.matching.iter().map(|matching| format!("{COUNTED}={matching}")).collect();
-    let matching = Classes::parse(&classes, None)
-        .map_err(|error| Failure::usage(anyhow::Error::new(error).context("--match")))?;
+    let matching = args.matching.as_ref().map(|matching| Classes::of_conditions("--match", matching));
+    let matching = matching.transpose()?.unwrap_or_default();
     let first_key = args.key.first().map_or("ip", String::as_str);
     let known = super::classes(&[], args.known.as_deref(), ("--key", first_key))?;
     let conditions = matching.attributes().chain(known.attributes());
