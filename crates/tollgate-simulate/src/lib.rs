@@ -65,7 +65,7 @@ mod time;
 
 pub use self::class::{ClassError, Classes, Known};
 pub use self::curve::{Basis, Curve, Point};
-pub use self::gate::{Gate, GateError, GateResult, Held};
+pub use self::gate::{Certainty, Gate, GateError, GateResult, Held, Measurement};
 pub use self::histogram::Histogram;
 pub use self::hit::Hit;
 pub use self::output::{Answer, Style, percent, percentage, share_of_clients};

@@ -7,7 +7,12 @@ use std::num::NonZeroUsize;
 
 use tollgate::Timestamp;
 use tollgate_policy::Config;
-use tollgate_simulate::{Answer, Basis, Hit, Options, Replay, Report};
+use tollgate_simulate::{Answer, Basis, Hit, Note, Options, Replay, Report};
+
+/// All notes, one on each line.
+fn said(notes: &[Note]) -> String {
+    notes.iter().map(|note| format!("{note}\n")).collect()
+}
 
 /// 2026-11-23 00:00 UTC, a Monday.
 const MONDAY: i64 = 1_795_392_000_000;
@@ -94,10 +99,10 @@ fn many_quotas_get_a_limit_each_until_all_are_used() {
     let report = replay(&text, Options { rungs: 4, ..Options::default() }, &requests);
     let tried = report.policies.iter().flat_map(|policy| &policy.quotas);
     assert_eq!(tried.filter(|quota| quota.curve.points.len() > 1).count(), 32);
-    let said = report.notes.join("\n");
-    assert!(said.contains("32 of 40 quotas") && !said.contains("--try-limits"), "{said}");
+    let notes = said(&report.notes);
+    assert!(notes.contains("32 of 40 quotas") && !notes.contains("--try-limits"), "{notes}");
     let none = replay(&text, Options { rungs: 0, ..Options::default() }, &requests);
-    assert!(none.notes.join("\n").contains("--try-limits"), "{:?}", none.notes);
+    assert!(said(&none.notes).contains("--try-limits"), "{:?}", none.notes);
 }
 
 #[test]
@@ -106,8 +111,8 @@ fn a_limit_that_requests_state_is_said_not_to_be_tried() {
   - { name: plans, key: [ip], quotas: [{ limit: { attribute: user, on_missing: 3 }, max: 9, window: 1h }] }
 ";
     let report = replay(text, Options::default(), &[(0, "192.0.2.1", None)]);
-    let said = report.notes.join("\n");
-    assert!(said.contains("limits that come from requests") && !said.contains("--try-limits"), "{said}");
+    let notes = said(&report.notes);
+    assert!(notes.contains("limits that come from requests") && !notes.contains("--try-limits"), "{notes}");
 }
 
 /// A limit in the policy stopped an attack on passwords, and the curve suggested one that lets all of it through.

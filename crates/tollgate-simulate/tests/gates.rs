@@ -106,7 +106,7 @@ fn policies_that_deny_without_a_count_are_measured() {
     }
     // Nobody has the key that the policy counts by.
     let result = "user.denied_clients > 0".parse::<Gate>().unwrap().check(&report, 1).unwrap();
-    assert_eq!((result.held, result.measured.as_str()), (Held::NoAnswer, KEYLESS));
+    assert_eq!((result.held, &*result.measured.to_string()), (Held::NoAnswer, KEYLESS));
 }
 
 /// One client of 200 is denied. If it is not among those that are followed, gates held as if nobody were.
@@ -229,7 +229,7 @@ fn a_gate_over_requests_that_no_policy_decides_on_has_no_answer() {
         ] {
             let result = gate.parse::<Gate>().unwrap().check(&nothing, 1).unwrap();
             let measured = "0 requests that a policy decides on, of at least 1 needed";
-            assert_eq!((result.held, result.measured.as_str()), (Held::NoAnswer, measured), "{gate}");
+            assert_eq!((result.held, &*result.measured.to_string()), (Held::NoAnswer, measured), "{gate}");
         }
     }
     // That requests are errors, and that a limit is gone, are answers.
@@ -299,7 +299,7 @@ fn newly_denied_requests_without_a_client_are_no_answer_about_clients() {
         assert_eq!(result.held, expected, "{gate}: {result:?}");
         if expected == Held::NoAnswer {
             assert!(
-                result.measured.starts_with("15 requests, none of them by a counted client"),
+                result.measured.to_string().starts_with("15 requests, none of them by a counted client"),
                 "{result:?}"
             );
         }

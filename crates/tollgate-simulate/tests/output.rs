@@ -8,7 +8,7 @@ use std::path::Path;
 
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Identity};
-use tollgate_simulate::{Answer, Gate, Hit, Options, ReadFile, ReadReport, Replay, UnreadLines};
+use tollgate_simulate::{Answer, Gate, Hit, Note, Options, ReadFile, ReadReport, Replay, UnreadLines};
 
 use self::common::{OLD, POLICIES, report};
 
@@ -144,7 +144,7 @@ fn the_page_shows_what_matters_and_says_what_it_leaves_out() {
         (policy.requests, policy.denied) = (1_000, 900);
         policy.quotas = vec![quota.clone()];
     }
-    answer.report.notes = (0..900).map(|_| "<".repeat(900)).collect();
+    answer.report.notes = (0..900).map(|_| Note::OfLogs("<".repeat(900))).collect();
     answer.report.read.as_mut().unwrap().unparsed =
         (0..60).map(|_| UnreadLines { reason: "'".repeat(900), lines: 3, examples: Vec::new() }).collect();
     let page = answer.html();

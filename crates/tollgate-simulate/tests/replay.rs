@@ -7,8 +7,13 @@ use std::num::NonZeroUsize;
 use tollgate::Timestamp;
 use tollgate_policy::{Config, Policies, Policy};
 use tollgate_simulate::{
-    Answer, ClassReport, Classes, DeniedClient, Hit, Known, Options, Replay, Report, Role,
+    Answer, ClassReport, Classes, DeniedClient, Hit, Known, Note, Options, Replay, Report, Role,
 };
+
+/// All notes, one on each line.
+fn said(notes: &[Note]) -> String {
+    notes.iter().map(|note| format!("{note}\n")).collect()
+}
 
 /// 2026-11-23 00:00 UTC, a Monday.
 const MONDAY: i64 = 1_795_392_000_000;
@@ -225,7 +230,8 @@ fn known_clients_are_a_class_that_goes_before_others() {
             classes.iter().map(|class| (class.class.clone(), class.requests, class.denied_clients)).collect()
         };
         assert_eq!(figures(&report.classes), figures(&report.policies[0].classes));
-        let is_noted = report.notes.iter().any(|note| note == "No request is in the class `bot`.");
+        let is_noted =
+            report.notes.iter().any(|note| note.to_string() == "No request is in the class `bot`.");
         assert_eq!(is_noted, report.classes[1].requests == 0);
         figures(&report.classes)
     };
@@ -340,7 +346,7 @@ fn figures_about_requests_stay_exact_where_clients_are_too_many() {
         let number = clients.iter().position(|other| other == address).unwrap();
         assert_eq!((number % 4 < 2, client.requests, client.denied), (true, 3, 1), "{address}");
     }
-    assert!(some.notes.iter().any(|note| note.contains("estimates")));
+    assert!(some.notes.iter().any(|note| note.to_string().contains("estimates")));
 }
 
 /// Another quota denies most requests, and the window of this one opens at its first unit: requests that it never took are
@@ -458,10 +464,10 @@ fn limits_of_overrides_are_said_not_to_be_tried() {
       - { when: { ip: 192.0.2.99 }, quotas: [4/1m] }
 ";
     let report = replay(text, None, Options::default(), &REQUESTS);
-    let said = report.notes.join("\n");
-    assert!(said.contains("1 quota of overrides"), "{said}");
+    let notes = said(&report.notes);
+    assert!(notes.contains("1 quota of overrides"), "{notes}");
     let none = replay(&text.replace("192.0.2.1 }", "192.0.2.98 }"), None, Options::default(), &REQUESTS);
-    assert!(!none.notes.join("\n").contains("overrides"), "{:?}", none.notes);
+    assert!(!said(&none.notes).contains("overrides"), "{:?}", none.notes);
 }
 
 /// Another thread decides ahead, with its own clock, while clients get new numbers. Other limits are tried after that.
@@ -556,7 +562,7 @@ fn the_clients_that_are_denied_most_have_an_example_however_many_there_are() {
     assert!(report.most_denied.iter().all(|client| client.user_agent.is_some()), "{:?}", report.most_denied);
     let note = "So many clients are denied that programs and paths are not kept of all of them: those in the lists may be \
                 of a later request than the first that is denied, or missing.";
-    assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
+    assert!(report.notes.iter().any(|said| said.to_string() == note), "{:?}", report.notes);
 }
 
 #[test]
@@ -600,5 +606,5 @@ fn answers_of_429_in_the_log_are_told_as_a_share() {
     let report = replay(TWO, None, Options::default(), &REQUESTS);
     let note = "1 request (14.3 %) was answered 429 or 503 when the log was written: it shows traffic under limits that were \
                 there already.";
-    assert!(report.notes.iter().any(|said| said == note), "{:?}", report.notes);
+    assert!(report.notes.iter().any(|said| said.to_string() == note), "{:?}", report.notes);
 }

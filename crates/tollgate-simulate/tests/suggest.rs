@@ -466,7 +466,7 @@ fn a_period_without_weekends_is_said_to_have_none() {
             (0..400).map(move |client| (day * DAY + i64::from(client) * 200, client, "Mozilla/5.0", 200))
         });
         let notes = suggest(requests.collect(), options(0.05)).notes;
-        notes.into_iter().find(|note| note.starts_with("Nearly all minutes"))
+        notes.into_iter().map(|note| note.to_string()).find(|note| note.starts_with("Nearly all minutes"))
     };
     let workdays = "Nearly all minutes with requests are from Monday to Friday. Traffic at weekends may differ: take a log of both.";
     assert_eq!(note(|day| day < 5).as_deref(), Some(workdays));

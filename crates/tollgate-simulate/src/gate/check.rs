@@ -1,12 +1,10 @@
 //! A report held against a gate.
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use super::measure::Measured;
 use super::place::Askable;
 use super::{Comparison, Gate, GateError};
-use crate::output::number::{counted, grouped};
-use crate::output::share::percent;
 use crate::report::Report;
 
 /// The result of a gate.
@@ -17,14 +15,70 @@ pub struct GateResult {
     pub gate: String,
     /// Whether it held.
     pub held: Held,
-    /// The measured value, in words.
-    pub measured: String,
+    /// The measured value; in JSON in words.
+    pub measured: Measurement,
     /// The requests, clients or lines that it is about.
     pub part: u64,
     /// All of these that were measured.
     pub all: u64,
     /// The allowed value, in words.
     pub allowed: String,
+}
+
+/// What a gate measured. Its text is what [`Display`](std::fmt::Display) writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Measurement {
+    /// A part of a whole.
+    Share {
+        /// The part.
+        part: u64,
+        /// The whole.
+        all: u64,
+        /// What both are, in singular.
+        of: &'static str,
+        /// Whether the numbers may be wrong, and why.
+        certainty: Certainty,
+    },
+    /// Clients that are not counted could turn the answer into another one.
+    Uncounted {
+        /// Requests by none of the counted clients.
+        requests: u64,
+        /// What is counted, in singular.
+        of: &'static str,
+    },
+    /// There are too few requests.
+    TooFew {
+        /// How many there are.
+        requests: u64,
+        /// How many are needed.
+        needed: u64,
+        /// Whether these are requests that a policy decides on.
+        are_decided: bool,
+    },
+    /// There is none of what is counted.
+    Nothing {
+        /// What is counted, in singular.
+        of: &'static str,
+    },
+}
+
+/// How certain a measured share is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Certainty {
+    /// It is counted.
+    Exact,
+    /// It is estimated from some of the clients.
+    Estimated,
+    /// The log may hold only a sample of all requests.
+    PerhapsSampled,
+}
+
+impl Serialize for Measurement {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
 }
 
 /// Whether a gate held.
@@ -60,25 +114,18 @@ impl Gate {
             }
             false => Held::Held,
         };
-        let about = match (is_estimate, is_sample) {
-            (true, _) => ", estimated",
-            (false, true) => ", perhaps in a sample",
-            (false, false) => "",
+        let certainty = match (is_estimate, is_sample) {
+            (true, _) => Certainty::Estimated,
+            (false, true) => Certainty::PerhapsSampled,
+            (false, false) => Certainty::Exact,
         };
         let measured = match held {
-            Held::NoAnswer if is_missed => {
-                format!(
-                    "{}, none of them by a counted {of}: they lack the key, or --max-clients left it out",
-                    counted(clientless, "request")
-                )
-            }
+            Held::NoAnswer if is_missed => Measurement::Uncounted { requests: clientless, of },
             Held::NoAnswer if requests < least.max(1) => {
-                let which = if self.is_of_decisions() { " that a policy decides on" } else { "" };
-                let needed = grouped(least.max(1));
-                format!("{}{which}, of at least {needed} needed", counted(requests, "request"))
+                Measurement::TooFew { requests, needed: least.max(1), are_decided: self.is_of_decisions() }
             }
-            Held::NoAnswer if all == 0 => counted(0, of),
-            _ => format!("{} ({} of {}{about})", percent(part, all), grouped(part), counted(all, of)),
+            Held::NoAnswer if all == 0 => Measurement::Nothing { of },
+            _ => Measurement::Share { part, all, of, certainty },
         };
         Ok(GateResult { gate: self.text.clone(), held, measured, part, all, allowed: self.allowed() })
     }

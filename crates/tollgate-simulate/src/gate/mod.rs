@@ -12,7 +12,7 @@ mod place;
 
 use std::fmt;
 
-pub use self::check::{GateResult, Held};
+pub use self::check::{Certainty, GateResult, Held, Measurement};
 pub use self::error::GateError;
 pub(crate) use self::place::Askable;
 use crate::decimal::Decimal;

@@ -3,4 +3,5 @@
 pub(crate) mod bound;
 pub(crate) mod fit;
 pub(crate) mod maxima;
+pub(crate) mod per;
 pub(crate) mod setters;

@@ -35,7 +35,7 @@ impl Answer {
                 table.row([
                     gate.held.words().to_owned(),
                     cell(&gate.gate),
-                    gate.measured.clone(),
+                    gate.measured.to_string(),
                     gate.allowed.clone(),
                 ]);
             }

@@ -1,14 +1,17 @@
 //! A report in the forms that people and programs read.
 
 pub(crate) mod curve;
+mod gates;
 mod html;
 mod markdown;
+mod notes;
 pub(crate) mod number;
 mod opening;
 mod policy_file;
 pub(crate) mod read;
 pub(crate) mod routes;
 pub(crate) mod screen;
+mod setters;
 pub(crate) mod share;
 pub(crate) mod style;
 mod suggestion;

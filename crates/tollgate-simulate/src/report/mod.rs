@@ -3,6 +3,7 @@
 mod clientless;
 mod hidden;
 mod load;
+mod note;
 mod read;
 mod route;
 mod status;
@@ -14,6 +15,7 @@ use tollgate_policy::Identity;
 
 pub(crate) use self::clientless::Clientless;
 pub use self::load::{Peak, PeakLength, PeakReport, Timeline};
+pub use self::note::{LostLimit, Note};
 pub use self::read::{ReadFile, ReadGap, ReadReport, UnreadLine, UnreadLines};
 pub use self::route::{BusyClient, RouteReport, RouteSuggestion, StatusClass};
 pub use self::status::{DeniedStatus, StatusReport};
@@ -87,7 +89,7 @@ pub struct Report {
     /// Requests over the whole period. `None` without requests.
     pub timeline: Option<Timeline>,
     /// The limits of this answer.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     #[serde(skip)]
     pub(crate) clientless: Clientless,
     /// What tells clients apart.

@@ -10,8 +10,6 @@ mod band;
 mod kind;
 mod survey;
 
-use std::str::FromStr;
-
 use serde::Serialize;
 
 pub use self::band::Band;
@@ -19,46 +17,9 @@ pub use self::kind::Kind;
 pub use self::survey::{Survey, SurveyOptions};
 pub use crate::limits::bound::{BUDGET, RISK, clients_needed, rank};
 pub use crate::limits::fit::HeldOut;
+pub use crate::limits::per::Per;
 pub use crate::limits::setters::LimitSetters;
-use crate::report::{ReadReport, Spread};
-
-/// What the budget is a share of.
-///
-/// ```
-/// use tollgate_simulate::suggest::Per;
-///
-/// assert_eq!("client-day".parse(), Ok(Per::ClientDay));
-/// ```
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Per {
-    /// Clients: few of them are ever denied in the period.
-    #[default]
-    Client,
-    /// Clients on each day on which they ask for something: few of them are denied on a day. Days are those of the zone.
-    ClientDay,
-}
-
-impl Per {
-    /// In words.
-    #[must_use]
-    pub const fn words(self) -> &'static str {
-        match self {
-            Self::Client => "client",
-            Self::ClientDay => "client-day",
-        }
-    }
-}
-
-/// `client` or `client-day`.
-impl FromStr for Per {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let all = [Self::Client, Self::ClientDay];
-        all.into_iter().find(|per| per.words() == text).ok_or("expected client or client-day")
-    }
-}
+use crate::report::{Note, ReadReport, Spread};
 
 /// A limit that denies few clients, with its basis.
 #[derive(Debug, Clone, Serialize)]
@@ -115,7 +76,7 @@ pub struct Suggestion {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub outliers: Option<Outliers>,
     /// Caveats.
-    pub notes: Vec<String>,
+    pub notes: Vec<Note>,
     #[serde(skip)]
     pub(crate) fingerprint: u128,
 }

@@ -20,9 +20,7 @@ use crate::limits::bound::{self, clients_needed};
 use crate::limits::fit::{FITTED, Fit};
 use crate::limits::maxima::Maxima;
 use crate::limits::setters::{LimitSetters, Suspect};
-use crate::output::number::{DAY, counted, grouped, lasting, moment};
-use crate::quoted::code;
-use crate::report::Spread;
+use crate::report::{Note, Spread};
 use crate::time::written;
 
 /// The shortest slot of a period, in milliseconds.
@@ -30,6 +28,9 @@ const SLOT: i64 = 60_000;
 
 /// The longest time without a request that belongs to the period: a long weekend.
 const GAP: Duration = Duration::from_secs(3 * 86_400);
+
+/// The seconds of a day.
+const DAY: f64 = 86_400.0;
 
 /// Days of a week, the shortest period that has all kinds of days.
 const WEEK: f64 = 7.0;
@@ -285,18 +286,15 @@ impl Survey {
         };
         suggestion.notes = notes(&suggestion);
         suggestion.notes.splice(0..0, self.no_weekends());
-        suggestion.notes.splice(0..0, self.gaps());
-        suggestion.notes.extend(self.nobody_known());
+        suggestion.notes.splice(0..0, self.long_gaps());
+        suggestion.notes.extend(self.no_known_clients());
         suggestion
     }
 
     /// A note, if the list of known clients is of no use.
-    fn nobody_known(&self) -> Option<String> {
+    fn no_known_clients(&self) -> Option<Note> {
         let attribute = self.options.known.attributes().next().filter(|_| !self.has_known)?;
-        Some(format!(
-            "No counted request comes from a client of --known: none has its {} in that list.",
-            code(attribute)
-        ))
+        Some(Note::NoKnownClients { attribute: attribute.to_owned() })
     }
 
     fn kind(&self, client: u32) -> Kind {
@@ -310,25 +308,17 @@ impl Survey {
     }
 
     /// A note, if the period has long gaps.
-    fn gaps(&self) -> Option<String> {
+    fn long_gaps(&self) -> Option<Note> {
         let (longest, from) = self.longest_gap?;
-        Some(format!(
-            "There is no request in {} of the period; the longest gap lasts {} and begins at {}. This time is not \
-             counted as part of the period. If a clock was wrong there, leave it out by --from and --to.",
-            lasting(self.gaps.as_secs_f64()),
-            lasting(longest.as_secs_f64()),
-            moment(&written(from, &self.options.zone))
-        ))
+        Some(Note::LongGaps { all: self.gaps, longest, from: written(from, &self.options.zone) })
     }
 
     /// A note, if a period of a week or more has nearly nothing but workdays. One of weekends alone has long gaps, and so
     /// counts as shorter.
-    fn no_weekends(&self) -> Option<String> {
+    fn no_weekends(&self) -> Option<Note> {
         let [workdays, weekends] = self.minutes;
         let is_missing = self.days() >= WEEK && weekends * WEEKENDS < workdays + weekends;
-        let note = "Nearly all minutes with requests are from Monday to Friday. Traffic at weekends may differ: take a log of \
-                    both.";
-        is_missing.then(|| note.to_owned())
+        is_missing.then_some(Note::NoWeekends)
     }
 
     fn quota(&self, maxima: &Maxima, window: &Quota) -> SuggestedQuota {
@@ -456,46 +446,26 @@ fn outliers(clients: &[(u32, u64, Kind)]) -> Option<Outliers> {
     (ratio >= FAR).then_some(Outliers { clients: clients as u64, from: from_most, others_up_to })
 }
 
-fn notes(suggestion: &Suggestion) -> Vec<String> {
+fn notes(suggestion: &Suggestion) -> Vec<Note> {
+    let Suggestion { requests, days, without_key, undecided, one_client_in, .. } = *suggestion;
     let mut notes = Vec::new();
-    if suggestion.requests > 0 && suggestion.days < WEEK {
-        notes.push(format!(
-            "The period lasts {}. Traffic differs between weekdays and weekends: take a week or more.",
-            lasting(suggestion.days * DAY)
-        ));
+    if requests > 0 && days < WEEK {
+        notes.push(Note::ShortPeriod { days });
     }
     if let Some(held_out) = suggestion.quota.held_out
-        && held_out.clients < suggestion.quota.fitted_clients * suggestion.one_client_in / WITNESSES
+        && held_out.clients < suggestion.quota.fitted_clients * one_client_in / WITNESSES
     {
-        notes.push(format!(
-            "The held-out part has only {}, too few to try a limit on.",
-            counted(held_out.clients, suggestion.budget_per.words())
-        ));
+        notes.push(Note::FewHeldOutClients { clients: held_out.clients, per: suggestion.budget_per });
     }
-    if suggestion.without_key > 0 {
-        notes.push(format!(
-            "{} requests have no {} and are not counted.",
-            suggestion.without_key, suggestion.key
-        ));
+    if without_key > 0 {
+        notes.push(Note::WithoutKey { requests: without_key, key: suggestion.key.clone() });
     }
-    if suggestion.undecided > 0 {
-        notes.push(format!(
-            "{} requests are not counted, because the service answers them as errors: an attribute is not UTF-8, or has \
-             more than {} bytes.",
-            grouped(suggestion.undecided),
-            grouped(MAX_ATTRIBUTE_BYTES.get() as u64)
-        ));
+    if undecided > 0 {
+        notes.push(Note::UndecidedRequests { requests: undecided });
     }
-    if suggestion.one_client_in > 1 {
-        notes.push(format!(
-            "There are more clients than --max-clients, so only one in {} is followed; a larger --max-clients follows more.",
-            suggestion.one_client_in
-        ));
+    if one_client_in > 1 {
+        notes.push(Note::SurveyedClients { one_in: one_client_in });
     }
-    notes.push(
-        "Clients return and days differ, so clients are not independent draws: the held-out part is the better evidence."
-            .to_owned(),
-    );
-    notes.push("One address may be an office or a mobile network with many people behind it.".to_owned());
+    notes.extend([Note::DependentClients, Note::SharedAddresses]);
     notes
 }

@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use jiff::tz::TimeZone;
 use tollgate_logs::Field;
 use tollgate_policy::{Config, Identity, Policies};
-use tollgate_simulate::{Answer, Classes, Gate, Held, Known, Options, Replay, Report, Style};
+use tollgate_simulate::{Answer, Classes, Gate, Held, Known, Note, Options, Replay, Report, Style};
 
 pub use self::failure::Failure;
 use self::inputs::Inputs;
@@ -70,7 +70,7 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     let (read, notes) = requests.each(|hits| Ok(replay.requests(hits)?))?;
     let mut report = replay.report();
     report.read = Some(read);
-    report.notes.splice(0..0, notes);
+    report.notes.splice(0..0, notes.into_iter().map(Note::OfLogs));
     finish(args, report, page)
 }
 

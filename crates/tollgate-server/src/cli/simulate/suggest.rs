@@ -6,7 +6,7 @@ use std::io::{self, IsTerminal as _};
 use jiff::tz::TimeZone;
 use tollgate_policy::Identity;
 use tollgate_simulate::suggest::{Survey, SurveyOptions};
-use tollgate_simulate::Classes;
+use tollgate_simulate::{Classes, Note};
 
 use super::failure::Failure;
 use super::inputs::no_policies;
@@ -55,7 +55,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
     })?;
     let mut suggestion = survey.suggest();
     suggestion.read = Some(read);
-    suggestion.notes.splice(0..0, notes);
+    suggestion.notes.splice(0..0, notes.into_iter().map(Note::OfLogs));
     let is_read_by_people = !args.json && !args.yaml && io::stdout().is_terminal();
     if !args.log.show_keys && !is_read_by_people {
         suggestion.hide_keys();

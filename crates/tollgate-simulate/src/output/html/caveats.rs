@@ -13,7 +13,7 @@ pub(crate) fn section(report: &Report) -> String {
     let mut page = String::from("<ul>\n");
     let mut bytes = 0;
     for (place, note) in report.notes.iter().enumerate() {
-        let item = format!("<li>{}</li>\n", Prose(note));
+        let item = format!("<li>{}</li>\n", Prose(&note.to_string()));
         bytes += item.len();
         if bytes > MAX_BYTES {
             let left = counted((report.notes.len() - place) as u64, "note");

@@ -126,7 +126,7 @@ fn gates(page: &mut String, answer: &Answer) {
             "<li><b class=\"{class}\">{}</b> <code>{}</code><br><span class=\"soft\">measured {}; allowed {}</span></li>\n",
             gate.held.words(),
             Name(&gate.gate),
-            Sentence(&gate.measured),
+            Sentence(gate.measured),
             Sentence(&gate.allowed)
         );
         bytes += item.len();

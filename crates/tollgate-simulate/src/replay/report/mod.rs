@@ -18,17 +18,12 @@ use super::policies::CLIENT;
 use super::{Replay, rungs};
 use crate::followed::Subjects;
 use crate::gate::{Askable, Gate, GateError};
-use crate::output::number::counted;
-use crate::output::share::percent;
-use crate::quoted::code;
 use crate::report::{
-    BusyClient, Compared, DayReport, DeniedClient, FullestWindow, PolicyReport, Reason, Report, TimeShare,
+    BusyClient, Compared, DayReport, DeniedClient, FullestWindow, Note, PolicyReport, Reason, Report,
+    TimeShare,
 };
 use crate::role::Role;
 use crate::time::written;
-
-/// The most policies that a note lists.
-const LISTED: usize = 5;
 
 impl Replay {
     /// Ends the replay and returns its report.
@@ -270,96 +265,49 @@ impl Noter {
         days.collect()
     }
 
-    /// Names the policies that count no request: their conditions may be wrong.
-    fn without_requests(&self, policies: &Policies) -> Option<String> {
+    /// The policies that count no request: their conditions may be wrong.
+    fn idle_policies(&self, policies: &Policies) -> Option<Note> {
         let mut requests = BTreeMap::new();
         for track in self.tracks.iter().filter(|track| !track.quotas.is_empty()) {
             *requests.entry(track.policy).or_insert(0) += track.requests;
         }
-        let without = requests.into_iter().filter(|(_, requests)| *requests == 0);
-        let names = without.filter_map(|(policy, _)| Some(code(policies.as_slice().get(policy)?.name())));
-        let names: Vec<String> = names.collect();
-        let (listed, others) = names.split_at(names.len().min(LISTED));
-        let others = match others.len() {
-            0 => String::new(),
-            others => format!(" and {}", counted(others as u64, "other")),
-        };
-        let listed = listed.join(", ");
-        let what = match names.len() {
-            0 => return None,
-            1 => format!(
-                "The policy {listed} counts no request. Check its conditions, and whether its key is in the log."
-            ),
-            _ => format!(
-                "These policies count no request: {listed}{others}. Check their conditions, and whether their keys are in \
-                 the log."
-            ),
-        };
-        let undecided = if self.all.verdicts.undecided > 0 {
-            " Requests that cannot be decided are not counted."
-        } else {
-            ""
-        };
-        Some(what + undecided)
+        let idle = requests.into_iter().filter(|(_, requests)| *requests == 0);
+        let idle = idle.filter_map(|(policy, _)| Some(policies.as_slice().get(policy)?.name().to_owned()));
+        let idle: Vec<String> = idle.collect();
+        let has_undecided = self.all.verdicts.undecided > 0;
+        (!idle.is_empty()).then_some(Note::IdlePolicies { policies: idle, has_undecided })
     }
 
-    fn notes(&self, policies: &Policies) -> Vec<String> {
-        let waits = "A denied client would have waited, retried or left; here it continues as in the log.";
-        let mut notes: Vec<String> =
-            Some(waits).filter(|_| !policies.as_slice().is_empty()).map(str::to_owned).into_iter().collect();
-        notes.push("Caches in front of the server hide requests.".to_owned());
-        notes.push("One address may be an office or a mobile network with many people behind it.".to_owned());
+    fn notes(&self, policies: &Policies) -> Vec<Note> {
+        let has_policies = !policies.as_slice().is_empty();
+        let mut notes: Vec<Note> = has_policies.then_some(Note::DeniedClientsContinue).into_iter().collect();
+        notes.extend([Note::CachedRequests, Note::SharedAddresses]);
         if self.all.refused_in_log > 0 {
-            let were = if self.all.refused_in_log == 1 { "was" } else { "were" };
-            notes.push(format!(
-                "{} ({}) {were} answered 429 or 503 when the log was written: it shows traffic under limits that were there \
-                 already.",
-                counted(self.all.refused_in_log, "request"),
-                percent(self.all.refused_in_log, self.all.verdicts.requests)
-            ));
+            let requests = self.all.verdicts.requests;
+            notes.push(Note::RefusedInLog { refused: self.all.refused_in_log, requests });
         }
         if self.all.late > 0 {
-            notes.push(format!(
-                "{} requests were logged after later ones, and were replayed at the time of those.",
-                self.all.late
-            ));
+            notes.push(Note::OutOfOrder { requests: self.all.late });
         }
         let one_in = self.subjects.iter().map(Subjects::one_in).max().unwrap_or(1);
         if one_in > 1 {
-            let why = if self.is_short_of_class_bytes {
-                "Fewer clients are followed than --max-clients allows: there are too many policies and classes to \
-                 follow more."
-            } else {
-                "There are more clients than --max-clients."
-            };
-            notes.push(format!(
-                "{why} Figures about clients and windows, and the denials of other limits computed from them, are \
-                 estimates from one client in {one_in}; denied requests are counted exactly."
-            ));
+            let is_short_of_class_bytes = self.is_short_of_class_bytes;
+            notes.push(Note::FollowedClients { one_in, is_short_of_class_bytes });
         }
         if self.all.verdicts.requests > 0 {
-            notes.extend(self.without_requests(policies));
+            notes.extend(self.idle_policies(policies));
             let classes = self.all.classes.reports(&self.options.classes, 1).into_iter();
-            for class in classes.filter(|class| class.requests == 0 && class.class != "others") {
-                notes.push(format!("No request is in the class {}.", code(&class.class)));
-            }
+            let empty = classes.filter(|class| class.requests == 0 && class.class != "others");
+            notes.extend(empty.map(|class| Note::EmptyClass { class: class.class }));
         }
         let examples = [&self.all.examples, &self.all.before_examples, &self.all.tried_examples];
         if examples.into_iter().any(Examples::is_short) {
-            notes.push(
-                "So many clients are denied that programs and paths are not kept of all of them: those in the lists may be of \
-                 a later request than the first that is denied, or missing."
-                    .to_owned(),
-            );
+            notes.push(Note::MissingExamples);
         }
         let quotas = self.tracks.iter().flat_map(|track| &track.quotas);
         let unmeasured = quotas.filter(|quota| quota.burst.is_lost()).count();
         if unmeasured > 0 {
-            notes.push(format!(
-                "The most admitted in any interval was not measured for {}: there were more admissions in a window's length \
-                 than are remembered.",
-                counted(unmeasured as u64, "quota")
-            ));
+            notes.push(Note::UnmeasuredBursts { quotas: unmeasured as u64 });
         }
         notes.extend(rungs::notes(policies, &self.tracks, &self.rungs, self.options.rungs));
         notes

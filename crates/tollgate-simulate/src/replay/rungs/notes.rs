@@ -2,62 +2,46 @@
 
 use tollgate_policy::Policies;
 
-use super::{MAX_RUNGS, Rungs, uncalculated};
-use crate::output::number::counted;
-use crate::quoted::code;
-use crate::replay::policies::Tracks;
+use super::super::policies::Tracks;
+use super::{MAX_RUNGS, Rungs, UncalculatedQuota, uncalculated};
+use crate::report::{LostLimit, Note};
 
-/// Says which quotas have been tried under their own limits alone, and why.
+/// Which quotas have been tried under their own limits alone, and why.
 pub(in super::super) fn notes(
     policies: &Policies,
     tracks: &Tracks,
     rungs: &Rungs,
-    asked: usize,
-) -> Vec<String> {
+    limits_of_each: usize,
+) -> Vec<Note> {
     let (stated, wanted): (Vec<_>, Vec<_>) =
         uncalculated(policies, tracks).partition(|quota| quota.is_stated_by_requests);
-    let is_tried = |quota: &&super::UncalculatedQuota<'_>| {
+    let is_tried = |quota: &&UncalculatedQuota<'_>| {
         rungs.all().any(|rung| (rung.track, rung.quota) == (quota.number, quota.place))
     };
     let tried = wanted.iter().filter(is_tried).count();
     let mut notes = Vec::new();
-    if asked == 0 && !wanted.is_empty() {
-        notes.push(
-            "Where several quotas decide together, only the policies' limit was tried; --try-limits tries others."
-                .to_owned(),
-        );
+    if limits_of_each == 0 && !wanted.is_empty() {
+        notes.push(Note::NoTriedLimits);
     } else if tried < wanted.len() {
-        notes.push(format!(
-            "Other limits were tried for {tried} of {} quotas that do not decide alone: at most {MAX_RUNGS} are tried for \
-             all quotas together.",
-            wanted.len()
-        ));
+        notes.push(Note::FewTriedLimits { tried, quotas: wanted.len(), most: MAX_RUNGS });
     }
     let lost = rungs.lost().filter_map(|rung| {
         let track = tracks.of(rung.track)?;
         let policy = policies.as_slice().get(track.policy)?;
-        let quota = track.quotas.get(rung.quota)?.quota.quota();
-        Some(format!("{} with {} in place of {quota}", code(&track.role.title(policy.name())), rung.limit))
+        let quota = track.quotas.get(rung.quota)?.quota.quota().to_string();
+        Some(LostLimit { policy: track.role.title(policy.name()), limit: rung.limit, quota })
     });
-    let lost: Vec<String> = lost.collect();
-    if !lost.is_empty() {
-        notes.push(format!(
-            "Limits for whose counters there was no room are missing from the curves: {}. There is room for {} MiB of them; a \
-             smaller --try-limits or a greater --max-clients leaves more.",
-            lost.join(", "),
-            rungs.max_bytes >> 20
-        ));
+    let limits: Vec<LostLimit> = lost.collect();
+    if !limits.is_empty() {
+        notes.push(Note::LostLimits { limits, max_bytes: rungs.max_bytes });
     }
-    let of_overrides = tracks.iter().flat_map(|track| &track.quotas);
-    let of_overrides = of_overrides.filter(|quota| quota.of_override.is_some() && quota.requests > 0).count();
-    if of_overrides > 0 {
-        notes.push(format!(
-            "No other limits were tried for {} of overrides. They keep their limits while others are tried for their policy.",
-            counted(of_overrides as u64, "quota")
-        ));
+    let quotas = tracks.iter().flat_map(|track| &track.quotas);
+    let fixed = quotas.filter(|quota| quota.of_override.is_some() && quota.requests > 0).count();
+    if fixed > 0 {
+        notes.push(Note::FixedOverrides { quotas: fixed as u64 });
     }
     if !stated.is_empty() {
-        notes.push("No other limits were tried for limits that come from requests.".to_owned());
+        notes.push(Note::StatedLimits);
     }
     notes
 }
