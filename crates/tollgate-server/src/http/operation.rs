@@ -98,8 +98,8 @@ pub(super) type Later<'a> = Pin<Box<dyn Future<Output = Result<Reply, Rejection>
 /// The store cannot answer now.
 pub(super) const UNAVAILABLE: (StatusCode, &str) = (
     StatusCode::SERVICE_UNAVAILABLE,
-    "The store could not answer: it is full and the key has no counter (`reason` is `store_full`), or it failed, and \
-     the policy is to refuse requests then",
+    "The store failed, and the policy refuses requests then (`closed`). Or: The store is full, and the key has no \
+     counter (`reason` is `store_full`)",
 );
 /// The store can never answer.
 pub(super) const UNCOUNTABLE: (StatusCode, &str) = (

@@ -29,7 +29,7 @@ pub(super) struct Operations {
 
 const NOT_READY: &[(StatusCode, &str)] = &[(
     StatusCode::SERVICE_UNAVAILABLE,
-    "The service is about to stop, or its store does not answer and checks are refused then",
+    "The service is about to stop. Or: Its store does not answer, and every policy is `closed`",
 )];
 const OF_A_CHANGE: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
@@ -274,7 +274,7 @@ impl Operations {
                     asked: Asked::Body(of::<ReloadRequest>()),
                     success: Success::Json(of::<ReloadReply>(), "The file is valid and now live"),
                     rejections: &[
-                        (StatusCode::CONFLICT, "The policies are from flags"),
+                        (StatusCode::CONFLICT, "The limits come from flags, so there is no file to reload"),
                         (
                             StatusCode::UNPROCESSABLE_ENTITY,
                             "The file cannot be read or is invalid; nothing was changed",
@@ -318,7 +318,7 @@ impl Operations {
             Row {
                 operation: Operation {
                     id: "openapi",
-                    summary: "This document",
+                    summary: "The OpenAPI description of the service",
                     path: "/openapi.json",
                     method: Method::GET,
                     effect: Effect::Reads,

@@ -154,7 +154,7 @@ impl Edge {
         let Some(reloads) = &self.reloads else {
             return Err(Rejection::new(
                 StatusCode::CONFLICT,
-                "the policies are from flags: there is no file",
+                "the limits come from flags, so there is no file to reload",
             ));
         };
         match reload::reread(Arc::clone(reloads), Cause::Request).await {
