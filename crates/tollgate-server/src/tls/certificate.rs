@@ -3,103 +3,78 @@
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
-use der::asn1::AnyRef;
-use der::{Reader, SliceReader, Tag, Tagged};
 use rustls::pki_types::CertificateDer;
 use tollgate::Timestamp;
-
-/// The encoding of `id-ce-subjectAltName`, 2.5.29.17.
-const SUBJECT_ALT_NAME: &[u8] = &[0x55, 0x1d, 0x11];
+use x509_cert::Certificate;
+use x509_cert::der::asn1::AnyRef;
+use x509_cert::der::oid::AssociatedOid;
+use x509_cert::der::{self, Decode, Tag, Tagged};
+use x509_cert::ext::pkix::SubjectAltName;
 
 /// Returns the first instant after the certificate's validity; `None` if it is not a certificate.
 pub(super) fn expiry(certificate: &CertificateDer<'_>) -> Option<Timestamp> {
-    let fields = fields(certificate).ok()?;
-    // Follows the serial number, algorithm and issuer.
-    let validity = fields.get(3)?;
-    let [_, not_after] = parts(validity.value()).ok()?[..] else { return None };
-    let last = match not_after.tag() {
-        Tag::UtcTime => not_after.decode_as::<der::asn1::UtcTime>().ok()?.to_unix_duration(),
-        Tag::GeneralizedTime => not_after.decode_as::<der::asn1::GeneralizedTime>().ok()?.to_unix_duration(),
-        _ => return None,
-    };
+    let certificate = Certificate::from_der(certificate).ok()?;
+    let last = certificate.tbs_certificate().validity().not_after.to_unix_duration();
     Some(Timestamp::from_unix_millis(0) + last + Duration::from_secs(1))
 }
 
 /// Returns the subject alternative names that are hosts, URIs, addresses or e-mail addresses. A name that is not valid
 /// for its kind is left out, so that it cannot be mistaken for another kind.
 pub(crate) fn names(certificate: &CertificateDer<'_>) -> Vec<Box<str>> {
-    let names = alternative_names(certificate).unwrap_or_default();
-    names.into_iter().filter_map(name).collect()
+    alternative_names(certificate).unwrap_or_default()
 }
 
 /// Returns the form of this name in certificates, whatever its kind; `None` if no certificate can have it.
 pub(crate) fn shown(name: &str) -> Option<Box<str>> {
     match name.parse() {
-        Ok(address) => Some(of_address(address)),
-        Err(_) => of_email(name).or_else(|| of_host(name)).or_else(|| of_uri(name)),
+        Ok(address) => Some(shown_address(address)),
+        Err(_) => shown_email(name).or_else(|| shown_host(name)).or_else(|| shown_uri(name)),
     }
 }
 
-/// Returns the fields of the certificate, without its version.
-fn fields<'a>(certificate: &'a CertificateDer<'_>) -> der::Result<Vec<AnyRef<'a>>> {
-    // The signed part; the signature follows it.
-    let mut fields = parts(first(element(certificate)?.value())?.value())?;
-    if fields.first().is_some_and(|first| context(*first) == Some(0)) {
-        fields.remove(0);
-    }
-    Ok(fields)
-}
-
-fn alternative_names<'a>(certificate: &'a CertificateDer<'_>) -> der::Result<Vec<AnyRef<'a>>> {
-    let fields = fields(certificate)?;
-    let Some(extensions) = fields.iter().find(|field| context(**field) == Some(3)) else {
+fn alternative_names(certificate: &CertificateDer<'_>) -> der::Result<Vec<Box<str>>> {
+    let certificate = Certificate::from_der(certificate)?;
+    let mut extensions = certificate.tbs_certificate().extensions().into_iter().flatten();
+    let Some(extension) = extensions.find(|extension| extension.extn_id == SubjectAltName::OID) else {
         return Ok(Vec::new());
     };
-    for extension in parts(element(extensions.value())?.value())? {
-        // Its kind, whether it is critical, and its value.
-        let extension = parts(extension.value())?;
-        let is_it = extension
-            .first()
-            .is_some_and(|kind| kind.tag() == Tag::ObjectIdentifier && kind.value() == SUBJECT_ALT_NAME);
-        if let (true, Some(held)) = (is_it, extension.last()) {
-            return parts(element(held.value())?.value());
-        }
-    }
-    Ok(Vec::new())
+    // Not read as `SubjectAltName`, which refuses all names if one of them is of a kind that it does not know.
+    let names = Vec::<AnyRef<'_>>::from_der(extension.extn_value.as_bytes())?;
+    Ok(names.into_iter().filter_map(shown_general_name).collect())
 }
 
-fn name(general: AnyRef<'_>) -> Option<Box<str>> {
+fn shown_general_name(general: AnyRef<'_>) -> Option<Box<str>> {
     let text = || std::str::from_utf8(general.value()).ok();
-    match context(general)? {
-        1 => of_email(text()?),
-        2 => of_host(text()?),
-        6 => of_uri(text()?),
+    match number(general)? {
+        1 => shown_email(text()?),
+        2 => shown_host(text()?),
+        6 => shown_uri(text()?),
         7 => {
             let address = match general.value() {
                 &[a, b, c, d] => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
                 bytes => IpAddr::V6(Ipv6Addr::from(<[u8; 16]>::try_from(bytes).ok()?)),
             };
-            Some(of_address(address))
+            Some(shown_address(address))
         }
         _ => None,
     }
 }
 
-fn of_email(text: &str) -> Option<Box<str>> {
+fn shown_email(text: &str) -> Option<Box<str>> {
     (is_graphic(text) && text.contains('@') && !text.contains([':', '/'])).then(|| text.into())
 }
 
-fn of_host(text: &str) -> Option<Box<str>> {
-    let is_of_host = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'*');
-    let is_host = !text.is_empty() && text.bytes().all(is_of_host) && !is_address(text);
+fn shown_host(text: &str) -> Option<Box<str>> {
+    let is_allowed = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'*');
+    let is_host = !text.is_empty() && text.bytes().all(is_allowed) && !is_address(text);
     is_host.then(|| text.to_ascii_lowercase().into())
 }
 
-fn of_uri(text: &str) -> Option<Box<str>> {
+fn shown_uri(text: &str) -> Option<Box<str>> {
     (is_graphic(text) && text.contains(':') && !is_address(text)).then(|| text.into())
 }
 
-fn of_address(address: IpAddr) -> Box<str> {
+fn shown_address(address: IpAddr) -> Box<str> {
     address.to_canonical().to_string().into()
 }
 
@@ -112,33 +87,11 @@ fn is_address(text: &str) -> bool {
 }
 
 /// Returns the number of a context-specific tag.
-fn context(element: AnyRef<'_>) -> Option<u32> {
+fn number(element: AnyRef<'_>) -> Option<u32> {
     match element.tag() {
         Tag::ContextSpecific { number, .. } => Some(number.value()),
         _ => None,
     }
-}
-
-fn first(bytes: &[u8]) -> der::Result<AnyRef<'_>> {
-    SliceReader::new(bytes)?.decode()
-}
-
-/// Parses exactly one element.
-fn element(bytes: &[u8]) -> der::Result<AnyRef<'_>> {
-    let mut reader = SliceReader::new(bytes)?;
-    let element = reader.decode()?;
-    reader.finish()?;
-    Ok(element)
-}
-
-/// Parses a sequence of elements.
-fn parts(bytes: &[u8]) -> der::Result<Vec<AnyRef<'_>>> {
-    let mut reader = SliceReader::new(bytes)?;
-    let mut parts = Vec::new();
-    while !reader.is_finished() {
-        parts.push(reader.decode()?);
-    }
-    Ok(parts)
 }
 
 #[cfg(test)]
