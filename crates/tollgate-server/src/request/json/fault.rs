@@ -1,10 +1,10 @@
-//! Finds the error in a body: parses it once more into a tree, whose errors have a place.
+//! Finds the error in a body: parses it once more into a tree, whose errors have a place and repeat no value.
 
 use std::fmt;
 
+use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{
-    self, Deserialize, DeserializeSeed, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess,
-    Unexpected, Visitor,
+    self, Deserialize, Deserializer, Expected, IntoDeserializer, MapAccess, SeqAccess, Unexpected, Visitor,
 };
 use serde::forward_to_deserialize_any;
 
@@ -28,15 +28,25 @@ pub(super) struct Fault {
     pub(super) detail: String,
 }
 
+impl Node {
+    /// Reads a value of this type from the tree.
+    ///
+    /// # Errors
+    ///
+    /// If the tree has another form.
+    pub(super) fn read<'de, T: Deserialize<'de>>(&self) -> Result<T, Fault> {
+        serde_path_to_error::deserialize(self).map_err(|error| {
+            let outer = if error.path().iter().len() == 0 { String::new() } else { error.path().to_string() };
+            let Fault { path: inner, detail } = error.into_inner();
+            let separator = if outer.is_empty() || inner.is_empty() { "" } else { "." };
+            Fault { path: format!("{outer}{separator}{inner}"), detail }
+        })
+    }
+}
+
 impl Fault {
     fn new(detail: impl fmt::Display) -> Self {
         Self { path: String::new(), detail: detail.to_string() }
-    }
-
-    /// Moves the fault into a value that has this one at `place`: the name of a field, or an index in brackets.
-    fn within(self, place: &str) -> Self {
-        let separator = if self.path.is_empty() || self.path.starts_with('[') { "" } else { "." };
-        Self { path: format!("{place}{separator}{}", self.path), ..self }
     }
 }
 
@@ -64,17 +74,18 @@ impl de::Error for Fault {
     }
 
     fn missing_field(field: &'static str) -> Self {
-        Self::new(format_args!("missing field `{field}`")).within(field)
+        Self { path: field.to_owned(), ..Self::new(format_args!("missing field `{field}`")) }
     }
 
     fn duplicate_field(field: &'static str) -> Self {
-        Self::new(format_args!("duplicate field `{field}`")).within(field)
+        Self { path: field.to_owned(), ..Self::new(format_args!("duplicate field `{field}`")) }
     }
 
+    /// The path to the name of a field ends with that name.
     fn unknown_field(field: &str, expected: &'static [&'static str]) -> Self {
         let expected: Vec<String> = expected.iter().map(|name| format!("`{name}`")).collect();
         let expected = if expected.is_empty() { "none".to_owned() } else { expected.join(" or ") };
-        Self::new(format_args!("unknown field `{field}`, expected {expected}")).within(field)
+        Self::new(format_args!("unknown field `{field}`, expected {expected}"))
     }
 }
 
@@ -146,8 +157,11 @@ impl<'de> Deserializer<'de> for &Node {
             Node::Signed(value) => visitor.visit_i64(*value),
             Node::Float(value) => visitor.visit_f64(*value),
             Node::Text(text) => visitor.visit_str(text),
-            Node::List(items) => visitor.visit_seq(Items { items, index: 0 }),
-            Node::Fields(fields) => visitor.visit_map(Fields { fields, index: 0 }),
+            Node::List(items) => visitor.visit_seq(SeqDeserializer::new(items.iter())),
+            Node::Fields(fields) => {
+                let fields = fields.iter().map(|(name, value)| (name.as_str(), value));
+                visitor.visit_map(MapDeserializer::new(fields))
+            }
         }
     }
 
@@ -157,42 +171,10 @@ impl<'de> Deserializer<'de> for &Node {
     }
 }
 
-struct Items<'a> {
-    items: &'a [Node],
-    /// The index of the next element.
-    index: usize,
-}
+impl IntoDeserializer<'_, Fault> for &Node {
+    type Deserializer = Self;
 
-impl<'de> SeqAccess<'de> for Items<'_> {
-    type Error = Fault;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(&mut self, seed: T) -> Result<Option<T::Value>, Fault> {
-        let Some(item) = self.items.get(self.index) else { return Ok(None) };
-        let value = seed.deserialize(item).map_err(|fault| fault.within(&format!("[{}]", self.index)))?;
-        self.index += 1;
-        Ok(Some(value))
-    }
-}
-
-struct Fields<'a> {
-    fields: &'a [(String, Node)],
-    /// The index of the next element.
-    index: usize,
-}
-
-impl<'de> MapAccess<'de> for Fields<'_> {
-    type Error = Fault;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(&mut self, seed: K) -> Result<Option<K::Value>, Fault> {
-        let Some((name, _)) = self.fields.get(self.index) else { return Ok(None) };
-        seed.deserialize(name.as_str().into_deserializer()).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Fault> {
-        let Some((name, value)) = self.fields.get(self.index) else {
-            return Err(Fault::new("a value without a name"));
-        };
-        self.index += 1;
-        seed.deserialize(value).map_err(|fault| fault.within(name))
+    fn into_deserializer(self) -> Self {
+        self
     }
 }

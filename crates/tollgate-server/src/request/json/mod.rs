@@ -34,17 +34,17 @@ pub(crate) fn read<'a, T: Deserialize<'a>>(body: &'a [u8]) -> Result<T, BadField
 /// Finds the error in a body that could not be read.
 #[cold]
 fn wrong<'a, T: Deserialize<'a>>(body: &[u8], error: &serde_json::Error) -> BadField {
-    let of_body = |detail| BadField { field: "body".to_owned(), detail };
+    let bad_body = |detail| BadField { field: "body".to_owned(), detail };
     if body.is_empty() {
-        return of_body(format!("the body is empty; expected {}", expected::<T>()));
+        return bad_body(format!("the body is empty; expected {}", expected::<T>()));
     }
-    let no_json = |error: &serde_json::Error| of_body(format!("no JSON: {error}"));
+    let no_json = |error: &serde_json::Error| bad_body(format!("no JSON: {error}"));
     let node = match Node::deserialize(&mut serde_json::Deserializer::from_slice(body)) {
         Ok(node) => node,
         Err(error) => return no_json(&error),
     };
-    match Object::<T>::deserialize(&node) {
-        Err(Fault { path, detail }) if path.is_empty() => of_body(detail),
+    match node.read::<Object<T>>() {
+        Err(Fault { path, detail }) if path.is_empty() => bad_body(detail),
         Err(Fault { path, detail }) => BadField { field: path, detail },
         // The object is valid, but something follows it.
         Ok(_) => no_json(error),
@@ -53,7 +53,7 @@ fn wrong<'a, T: Deserialize<'a>>(body: &[u8], error: &serde_json::Error) -> BadF
 
 /// Returns the expected form by its first field: the one that an empty object lacks.
 fn expected<'a, T: Deserialize<'a>>() -> &'static str {
-    let missing = Object::<T>::deserialize(&Node::Fields(Vec::new())).err().map(|fault| fault.path);
+    let missing = Node::Fields(Vec::new()).read::<Object<T>>().err().map(|fault| fault.path);
     match missing.as_deref() {
         Some("attributes") => r#"{"attributes": {...}}"#,
         Some("requests") => r#"{"requests": [...]}"#,
