@@ -1,11 +1,12 @@
 //! Environment variables that act like flags. An empty one counts as unset, and errors name the variable.
 
-use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::sync::OnceLock;
 
 use clap::builder::Resettable;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{Arg, Command, CommandFactory, FromArgMatches};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgMatches, Command, CommandFactory, FromArgMatches};
 use tracing::warn;
 
 use super::{Args, SHARED_STORE, Secret};
@@ -16,6 +17,9 @@ pub(crate) struct Flag(pub(crate) &'static str);
 /// Displays a flag with its value.
 pub(crate) struct FlagWith<'a>(pub(crate) &'static str, pub(crate) &'a dyn fmt::Display);
 
+/// The variables that gave flags of this process their values.
+static USED_VARIABLES: OnceLock<Vec<String>> = OnceLock::new();
+
 impl Args {
     /// Reads the arguments and variables of this process.
     ///
@@ -25,10 +29,14 @@ impl Args {
     pub fn from_process() -> Result<Self, clap::Error> {
         let mut command =
             super::command().mut_subcommands(|command| command.mut_args(without_empty_variable));
-        let words: Vec<OsString> = std::env::args_os().collect();
         let matches = command
-            .try_get_matches_from_mut(&words)
-            .map_err(|error| as_given(error, &mut command, &words))?;
+            .try_get_matches_from_mut(std::env::args_os())
+            .map_err(|error| with_variables(error, &mut command))?;
+        if let Some((subcommand, matches)) = subcommand(&command, &matches) {
+            let used = subcommand.get_arguments().filter_map(|arg| variable(arg, matches));
+            // A program that parses its arguments again has the same variables.
+            let _ = USED_VARIABLES.set(used.map(str::to_owned).collect());
+        }
         let mut args = Self::from_arg_matches(&matches)?;
         if let Some(store) = args.command.as_mut().and_then(super::Command::store_args_mut) {
             [store.password, store.sentinel_password] = SECRETS.map(secret);
@@ -38,19 +46,17 @@ impl Args {
 }
 
 impl Flag {
-    /// Returns the variable that the value came from: it is set, and the flag was not given.
-    fn variable(&self) -> Option<String> {
-        let words: Vec<OsString> = std::env::args_os().collect();
+    /// Returns the variable that the value came from, if it did.
+    fn variable(&self) -> Option<&'static str> {
         let name = self.0.trim_start_matches('-').replace('-', "_").to_ascii_uppercase();
-        let variable = format!("TOLLGATE_{name}");
-        let is_set = std::env::var_os(&variable).is_some_and(|value| !value.is_empty());
-        (is_set && !is_among(self.0, &words)).then_some(variable)
+        let used = USED_VARIABLES.get()?.iter().map(String::as_str);
+        used.into_iter().find(|variable| variable.strip_prefix("TOLLGATE_") == Some(&name))
     }
 }
 
 impl fmt::Display for Flag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.variable().as_deref().unwrap_or(self.0))
+        f.write_str(self.variable().unwrap_or(self.0))
     }
 }
 
@@ -72,25 +78,24 @@ pub fn warn_of_unknown_variables() {
         let (Some(variable), Some(value)) = (variable.to_str(), value.to_str()) else { continue };
         if variable.starts_with("TOLLGATE_")
             && !known.contains(&variable)
-            && !is_of_kubernetes(variable, value)
+            && !is_set_by_kubernetes(variable, value)
         {
-            warn!(variable, meant = meant(variable, &known), "unknown environment variable");
+            warn!(variable, meant = similar(variable, &known), "unknown environment variable");
         }
     }
 }
 
 /// Returns whether Kubernetes sets the variable, for a Service whose name begins with `tollgate`.
-fn is_of_kubernetes(variable: &str, value: &str) -> bool {
-    let is_of_service =
-        ["TOLLGATE_PORT", "TOLLGATE_SERVICE_"].iter().any(|start| variable.starts_with(start));
-    is_of_service
+fn is_set_by_kubernetes(variable: &str, value: &str) -> bool {
+    let starts = ["TOLLGATE_PORT", "TOLLGATE_SERVICE_"];
+    starts.iter().any(|start| variable.starts_with(start))
         || variable.contains("_SERVICE_")
         || variable.contains("_PORT_")
         || value.starts_with("tcp://")
 }
 
 /// Returns the known variable with the most similar name, if there is a similar one.
-fn meant<'a>(variable: &str, known: &[&'a str]) -> Option<&'a str> {
+fn similar<'a>(variable: &str, known: &[&'a str]) -> Option<&'a str> {
     const NEAR: usize = 3;
     let distances = known.iter().map(|known| (strsim::damerau_levenshtein(variable, known), *known));
     distances.filter(|(distance, _)| *distance <= NEAR).min().map(|(_, known)| known)
@@ -110,20 +115,22 @@ fn without_empty_variable(arg: Arg) -> Arg {
 }
 
 /// Rewrites an error so that it names the source of the value: the flag, or its variable.
-fn as_given(mut error: clap::Error, command: &mut Command, words: &[OsString]) -> clap::Error {
-    let Some(subcommand) = words.get(1).and_then(|name| command.find_subcommand_mut(name)) else {
+fn with_variables(mut error: clap::Error, command: &mut Command) -> clap::Error {
+    // An error comes without the arguments, so they are read once more.
+    let given = command.clone().ignore_errors(true).try_get_matches_from(std::env::args_os());
+    let Some((subcommand, matches)) = given.as_ref().ok().and_then(|given| subcommand(command, given)) else {
         return error;
     };
-    let of_store = subcommand.get_arguments().find_map(|arg| of_store(arg, words));
-    if let Some(given) = of_store.filter(|_| misses_store(&error)) {
+    let given_for_store = subcommand.get_arguments().find_map(|arg| given_for_store(arg, matches));
+    if let Some(given) = given_for_store.filter(|_| misses_store(&error)) {
         let message =
             format!("'{given}' applies to a shared store, and none is configured: add '--store <URL>'");
-        return subcommand.error(ErrorKind::MissingRequiredArgument, message);
+        return subcommand.clone().error(ErrorKind::MissingRequiredArgument, message);
     }
     for kind in [ContextKind::InvalidArg, ContextKind::PriorArg] {
         let named = |name: &String| {
             let arg = subcommand.get_arguments().find(|arg| arg.to_string() == *name);
-            arg.and_then(|arg| variable(arg, words)).unwrap_or(name).to_owned()
+            arg.and_then(|arg| variable(arg, matches)).unwrap_or(name).to_owned()
         };
         let value = match error.get(kind) {
             Some(ContextValue::String(name)) => ContextValue::String(named(name)),
@@ -135,6 +142,11 @@ fn as_given(mut error: clap::Error, command: &mut Command, words: &[OsString]) -
     error
 }
 
+fn subcommand<'a>(command: &'a Command, matches: &'a ArgMatches) -> Option<(&'a Command, &'a ArgMatches)> {
+    let (name, matches) = matches.subcommand()?;
+    Some((command.find_subcommand(name)?, matches))
+}
+
 /// Returns whether the error is that no shared store was given.
 fn misses_store(error: &clap::Error) -> bool {
     let missing = error.get(ContextKind::InvalidArg);
@@ -143,17 +155,16 @@ fn misses_store(error: &clap::Error) -> bool {
 }
 
 /// Returns how a flag about the store was given; `None` for other flags, and if it was not given.
-fn of_store(arg: &Arg, words: &[OsString]) -> Option<String> {
-    let flag = format!("--{}", arg.get_long().filter(|_| arg.get_help_heading() == Some(SHARED_STORE))?);
-    if is_among(&flag, words) { Some(flag) } else { variable(arg, words).map(str::to_owned) }
+fn given_for_store(arg: &Arg, matches: &ArgMatches) -> Option<String> {
+    let flag = arg.get_long().filter(|_| arg.get_help_heading() == Some(SHARED_STORE))?;
+    match matches.value_source(arg.get_id().as_str())? {
+        ValueSource::CommandLine => Some(format!("--{flag}")),
+        _ => variable(arg, matches).map(str::to_owned),
+    }
 }
 
-/// Returns the variable that the value came from: it is set, and the flag was not given.
-fn variable<'a>(arg: &'a Arg, words: &[OsString]) -> Option<&'a str> {
-    let variable = arg.get_env().and_then(OsStr::to_str).filter(|name| std::env::var_os(name).is_some())?;
-    (!is_among(&format!("--{}", arg.get_long()?), words)).then_some(variable)
-}
-
-fn is_among(flag: &str, words: &[OsString]) -> bool {
-    words.iter().any(|word| word.to_string_lossy().split('=').next() == Some(flag))
+/// Returns the variable that the value came from, if it did.
+fn variable<'a>(arg: &'a Arg, matches: &ArgMatches) -> Option<&'a str> {
+    let source = matches.value_source(arg.get_id().as_str())?;
+    arg.get_env()?.to_str().filter(|_| source == ValueSource::EnvVariable)
 }
