@@ -104,7 +104,7 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// Flags of `tollgate serve`.
+/// Flags of `tollgate serve`. The help begins with the five that most services use.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "An environment variable takes several values separated by commas, such as \
                         TOLLGATE_LIMIT=\"5/1m, 100/1h\". The variable of a flag without a value takes true or false. \
@@ -119,15 +119,6 @@ pub struct ServeArgs {
     #[arg(long, value_name = "PATH", env = "TOLLGATE_CONFIG")]
     #[arg(conflicts_with_all = ["key", "count_denied", "on_store_failure", "local_share"])]
     pub config: Vec<PathBuf>,
-
-    /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
-    /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files of
-    /// envoyproxy/ratelimit. The service then uses that system's keys in the store, serves its paths and counts denied
-    /// requests. With Envoy's limits, keys are Tollgate's own and a denial consumes nothing, unless `--store-layout
-    /// envoy-ratelimit` and `--count-denied` are given
-    #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
-    #[arg(conflicts_with = "key")]
-    pub import: Vec<OsString>,
 
     /// Limit, such as 5/1m, 100/day@Europe/Berlin or 10/1s@first_hit. For several limits, repeat the flag or separate
     /// them with commas: a request needs room in all of them. Notations of other limiters also work, such as
@@ -146,6 +137,22 @@ pub struct ServeArgs {
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_LISTEN", default_value = "127.0.0.1:8080")]
     #[arg(value_parser = value::address)]
     pub listen: SocketAddr,
+
+    /// Counters in Redis or Valkey, shared with all processes on the same store, such as redis://HOST,
+    /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that
+    /// of the file, else in memory]
+    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
+    #[arg(value_parser = value::secret)]
+    pub store: Option<Secret>,
+
+    /// Use the settings of another system: `rlaas FILE`, the application.yaml of the RLaaS Users Service (and
+    /// REDIS_URL), `valkey-env`, the variables of user-rate-limit, or `envoy-ratelimit FOLDER`, the variables and files of
+    /// envoyproxy/ratelimit. The service then uses that system's keys in the store, serves its paths and counts denied
+    /// requests. With Envoy's limits, keys are Tollgate's own and a denial consumes nothing, unless `--store-layout
+    /// envoy-ratelimit` and `--count-denied` are given
+    #[arg(long, value_names = ["SYSTEM", "FILE"], num_args = 1..=2, env = "TOLLGATE_IMPORT")]
+    #[arg(conflicts_with = "key")]
+    pub import: Vec<OsString>,
 
     /// Address of the listener for changes to counters and for metrics
     #[arg(long, value_name = "ADDRESS", env = "TOLLGATE_ADMIN_LISTEN", default_value = "127.0.0.1:8090")]
@@ -273,13 +280,6 @@ pub struct ServeArgs {
     /// TLS of the listeners.
     #[command(flatten)]
     pub tls: TlsArgs,
-
-    /// Counters in Redis or Valkey, shared with all processes on the same store, such as redis://HOST,
-    /// rediss://USER@HOST:PORT/DATABASE (TLS), redis+sentinel://, redis+cluster:// or unix:///PATH [default: that
-    /// of the file, else in memory]
-    #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
-    #[arg(help_heading = SHARED_STORE, value_parser = value::secret)]
-    pub store: Option<Secret>,
 
     /// The settings for its connections.
     #[command(flatten)]
