@@ -18,7 +18,7 @@ use super::wire::{
 use super::{Edge, domains, forwarded, reply};
 use crate::access::listener::Listener;
 use crate::access::scope::Scope;
-use crate::metrics::Scrape;
+use crate::metrics::TextFormat;
 
 /// All operations of a service.
 pub(super) struct Operations {
@@ -310,7 +310,7 @@ impl Operations {
                     effect: Effect::Reads,
                     scope: Some(Scope::Metrics),
                     asked: Asked::Path,
-                    success: Success::Text(&[Scrape::CONTENT_TYPE, Scrape::PLAIN_TYPE]),
+                    success: Success::Text(TextFormat::CONTENT_TYPES),
                     rejections: &[],
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.metrics(caller, request))),
@@ -404,7 +404,7 @@ impl Operations {
                     effect: Effect::Reads,
                     scope: Some(Scope::Metrics),
                     asked: Asked::Path,
-                    success: Success::Text(&[Scrape::CONTENT_TYPE, Scrape::PLAIN_TYPE]),
+                    success: Success::Text(TextFormat::CONTENT_TYPES),
                     rejections: &[],
                 },
                 handler: Handler::Later(|edge, caller, request| Box::pin(edge.metrics(caller, request))),

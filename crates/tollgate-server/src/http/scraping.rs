@@ -8,7 +8,7 @@ use super::rejection::Rejection;
 use super::wire::HealthReply;
 use super::{Edge, Reply, reply};
 use crate::access::caller::Caller;
-use crate::metrics::Scrape;
+use crate::metrics::TextFormat;
 
 impl Edge {
     /// Answers in the older text format if the client prefers it, else in OpenMetrics. The figures cover all policies,
@@ -20,11 +20,8 @@ impl Edge {
     ) -> Result<Reply, Rejection> {
         caller.may_touch_all()?;
         let accept = request.headers().get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
-        Ok(if prefers_plain(accept) {
-            reply::text(Scrape::PLAIN_TYPE, self.scrape.plain_text().into())
-        } else {
-            reply::text(Scrape::CONTENT_TYPE, self.scrape.text().into())
-        })
+        let format = if prefers_plain(accept) { TextFormat::Plain } else { TextFormat::OpenMetrics };
+        Ok(reply::text(format.content_type(), self.scrape.text(format).into()))
     }
 
     pub(super) async fn health(&self) -> Result<Reply, Rejection> {

@@ -1,10 +1,7 @@
 //! Counts each check once, by the source of its answer, so that every availability is a ratio within one metric.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
 use tollgate::{OnStoreFailure, Source};
 use tollgate_envoy::Response;
 use tollgate_policy::PolicyDecision;
@@ -110,13 +107,8 @@ impl Checks {
         self.0.get(source as usize).map_or(0, |counter| counter.load(Ordering::Relaxed))
     }
 
-    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (name, help) = ("tollgate_checks", "Checks, each counted once, by the source of the answer");
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for source in CheckSource::ALL {
-            let labels = [("source", source.name())];
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&self.of(source), None)?;
-        }
-        Ok(())
+    /// Returns the count of each source.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        CheckSource::ALL.into_iter().map(|source| (source.name(), self.of(source)))
     }
 }

@@ -1,12 +1,10 @@
 //! Connections that ended before their clients had their answers, by reason.
 
-use std::fmt;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 use tracing::warn;
 
 /// The time between two log lines.
@@ -35,7 +33,8 @@ pub(crate) enum Cut {
 #[derive(Debug, Default)]
 pub(crate) struct Cuts {
     counts: [AtomicU64; Cut::ALL.len()],
-    told: Mutex<[u64; Cut::ALL.len()]>,
+    /// The counts in the last log line.
+    logged: Mutex<[u64; Cut::ALL.len()]>,
 }
 
 impl Cut {
@@ -65,28 +64,28 @@ impl Cut {
 impl Cuts {
     pub(crate) fn count(&self, cut: Cut) {
         let counters = Cut::ALL.iter().zip(&self.counts);
-        if let Some((_, counter)) = counters.into_iter().find(|(of, _)| **of == cut) {
+        if let Some((_, counter)) = counters.into_iter().find(|(counted, _)| **counted == cut) {
             counter.fetch_add(1, Ordering::Relaxed);
         }
     }
 
     /// Logs the new cuts once a minute, if there are any.
-    pub(crate) async fn keep_telling(&self) {
+    pub(crate) async fn keep_logging(&self) {
         loop {
             tokio::time::sleep(LOG_GAP).await;
-            self.tell();
+            self.log_new();
         }
     }
 
     /// Logs the cuts since the last line. Broken, idle and expired connections are normal, so they alone cause no line.
-    pub(crate) fn tell(&self) {
+    pub(crate) fn log_new(&self) {
         let counts = self.counts.each_ref().map(|count| count.load(Ordering::Relaxed));
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
         let mut since = counts;
-        since.iter_mut().zip(*told).for_each(|(count, told)| *count -= told);
+        since.iter_mut().zip(*logged).for_each(|(count, logged)| *count -= logged);
         let [broken, expired, head_too_large, idle, malformed, slow_head, stalled] = since;
         if head_too_large + malformed + slow_head + stalled > 0 {
-            *told = counts;
+            *logged = counts;
             warn!(
                 malformed,
                 head_too_large, slow_head, stalled, idle, expired, broken, "connections of clients were cut"
@@ -94,12 +93,8 @@ impl Cuts {
         }
     }
 
-    pub(super) fn encode(&self, mut metric: MetricEncoder<'_>) -> fmt::Result {
-        for (cut, count) in Cut::ALL.iter().zip(&self.counts) {
-            let count = count.load(Ordering::Relaxed);
-            let labels = [("reason", cut.name())];
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-        Ok(())
+    /// Returns the count of each reason.
+    pub(super) fn counts(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        Cut::ALL.iter().zip(&self.counts).map(|(cut, count)| (cut.name(), count.load(Ordering::Relaxed)))
     }
 }

@@ -1,10 +1,7 @@
 //! Histograms of durations.
 
-use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
 
 /// Upper bounds in nanoseconds, from the fastest step in memory to the slowest over a network. They include the
 /// thresholds of the alerts in `examples/alerts`, so that those quantiles are not interpolated.
@@ -49,14 +46,18 @@ impl Histogram {
         self.sum_nanos.fetch_add(nanos, Ordering::Relaxed);
     }
 
-    pub(super) fn encode(&self, mut metric: MetricEncoder<'_>) -> fmt::Result {
+    /// Returns the upper bound of each bucket in seconds, and the number of durations up to it.
+    pub(super) fn buckets(&self) -> Vec<(f64, u64)> {
         let bounds = BOUNDS.iter().map(|nanos| *nanos as f64 / 1e9).chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds
-            .zip(&self.buckets)
-            .map(|(bound, bucket)| (bound, bucket.load(Ordering::Relaxed)))
-            .collect();
-        let count = buckets.iter().map(|(_, count)| count).sum();
-        let sum = self.sum_nanos.load(Ordering::Relaxed) as f64 / 1e9;
-        metric.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)
+        let mut count = 0;
+        let cumulated = self.buckets.iter().map(|bucket| {
+            count += bucket.load(Ordering::Relaxed);
+            count
+        });
+        bounds.zip(cumulated).collect()
+    }
+
+    pub(super) fn sum_seconds(&self) -> f64 {
+        self.sum_nanos.load(Ordering::Relaxed) as f64 / 1e9
     }
 }

@@ -1,17 +1,18 @@
 //! Requests without a decision, by status.
 
-use std::fmt;
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::StatusCode;
-use prometheus_client::encoding::{MetricEncoder, NoLabelSet};
+
+use super::family::Sample;
 
 /// A count for each status. Every access is relaxed: the counts are independent and guard no other memory.
 #[derive(Debug)]
-pub(crate) struct Rejections(Box<[Status]>);
+pub(crate) struct Rejections(Box<[StatusCount]>);
 
 #[derive(Debug, Default)]
-struct Status {
+struct StatusCount {
     count: AtomicU64,
     /// Whether the status is exported at zero, so that Prometheus sees the first rejection as an increase.
     is_expected: AtomicBool,
@@ -34,24 +35,25 @@ impl Rejections {
         }
     }
 
-    fn of(&self, status: StatusCode) -> Option<&Status> {
+    fn of(&self, status: StatusCode) -> Option<&StatusCount> {
         self.0.get(usize::from(status.as_u16().checked_sub(STATUSES.start)?))
     }
 
-    pub(super) fn encode(&self, mut metric: MetricEncoder<'_>) -> fmt::Result {
-        for (status, figures) in STATUSES.zip(&self.0) {
-            let count = figures.count.load(Ordering::Relaxed);
-            if count > 0 || figures.is_expected.load(Ordering::Relaxed) {
-                let labels = [("status", status.to_string())];
-                metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-            }
-        }
-        Ok(())
+    /// Returns the count of each status that is exported.
+    pub(super) fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
+        let counts = STATUSES.zip(&self.0).map(|(status, rejections)| {
+            (status, rejections.count.load(Ordering::Relaxed), rejections.is_expected.load(Ordering::Relaxed))
+        });
+        let exported = counts.filter(|(_, count, is_expected)| *count > 0 || *is_expected);
+        exported.map(|(status, count, _)| Sample {
+            labels: vec![("status", Cow::Owned(status.to_string()))],
+            value: count.into(),
+        })
     }
 }
 
 impl Default for Rejections {
     fn default() -> Self {
-        Self(STATUSES.map(|_| Status::default()).collect())
+        Self(STATUSES.map(|_| StatusCount::default()).collect())
     }
 }

@@ -1,12 +1,8 @@
 //! Metrics of a shared store.
 
-use std::fmt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Unit;
 use tollgate::{AnswerError, StoreError};
 use tollgate_redis::{RedisError, ServerStatus, StoreStatus};
 
@@ -76,44 +72,21 @@ impl StoreMetrics {
 
     /// Returns the first server without a connection, for the log.
     pub(crate) fn unconnected(&self) -> Option<ServerStatus> {
-        let status = (self.status)();
+        let status = self.status();
         status.servers().iter().find(|server| !server.is_connected()).cloned()
     }
 
-    pub(super) fn encode(&self, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-        let (name, help) = ("tollgate_store_up", "1 if the store answered the last step, else 0");
-        encoder
-            .encode_descriptor(name, help, None, MetricType::Gauge)?
-            .encode_gauge(&i64::from(self.is_up()))?;
+    pub(super) fn status(&self) -> StoreStatus {
+        (self.status)()
+    }
 
-        let help = "1 if calls are sent to this server of the store, 0 while it is silent or unreachable";
-        let name = "tollgate_store_server_connected";
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        let status = (self.status)();
-        for server in status.servers() {
-            let connected = i64::from(server.is_connected());
-            metric.encode_family(&[("server", server.name())])?.encode_gauge(&connected)?;
-        }
+    pub(super) fn duration(&self) -> &Histogram {
+        &self.duration
+    }
 
-        let (name, help) =
-            ("tollgate_store_duration", "Time that the store takes for a step; a batch is one step");
-        let unit = Some(&Unit::Seconds);
-        self.duration.encode(encoder.encode_descriptor(name, help, unit, MetricType::Histogram)?)?;
-
-        let (name, help) =
-            ("tollgate_store_late_replies", "Replies of the store that arrived after their deadline");
-        encoder
-            .encode_descriptor(name, help, None, MetricType::Counter)?
-            .encode_counter::<NoLabelSet, _, u64>(&status.late_replies(), None)?;
-
-        let (name, help) =
-            ("tollgate_store_errors", "Requests that the store did not count, by kind of error");
-        let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (kind, counter) in KINDS.iter().zip(&self.errors) {
-            let count = counter.load(Ordering::Relaxed);
-            metric.encode_family(&[("kind", *kind)])?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-        Ok(())
+    /// Returns the count of each kind of error.
+    pub(super) fn errors(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        KINDS.into_iter().zip(&self.errors).map(|(kind, count)| (kind, count.load(Ordering::Relaxed)))
     }
 }
 

@@ -14,7 +14,7 @@ use crate::access::peer::Peer;
 use crate::metrics::Handshakes;
 use crate::net::drain::Phase;
 use crate::observe::log_gap::LogGap;
-use crate::tls::{Alpn, Refusal, Security, ServerTls, certificate_names};
+use crate::tls::{Alpn, HandshakeFailure, Security, ServerTls, certificate_names};
 
 /// The same as for the head of a request.
 const TIME_LIMIT: Duration = Duration::from_secs(5);
@@ -46,10 +46,10 @@ pub(crate) struct ListenerTls {
 
 /// A failed handshake.
 struct Failure {
-    refusal: Refusal,
+    reason: HandshakeFailure,
     error: io::Error,
     /// The connection, if it is still open.
-    left: Option<TcpStream>,
+    open_stream: Option<TcpStream>,
 }
 
 impl ListenerTls {
@@ -77,7 +77,7 @@ impl ListenerTls {
         let outcome = tokio::select! {
             biased;
             outcome = self.handshake(stream) => outcome,
-            () = time_is_up => Err(Failure::new(Refusal::Timeout, io::ErrorKind::TimedOut.into(), None)),
+            () = time_is_up => Err(Failure::new(HandshakeFailure::Timeout, io::ErrorKind::TimedOut.into(), None)),
         };
         match outcome {
             Ok(stream) => {
@@ -85,9 +85,9 @@ impl ListenerTls {
                 let names = shown.map(certificate_names).unwrap_or_default().into();
                 Some((Box::new(stream), Peer { names, ..Peer::default() }))
             }
-            Err(Failure { refusal, error, left }) => {
-                self.note(refusal, &error);
-                if let Some(stream) = left.filter(|_| refusal != Refusal::Gone) {
+            Err(Failure { reason, error, open_stream }) => {
+                self.note(reason, &error);
+                if let Some(stream) = open_stream.filter(|_| reason != HandshakeFailure::Gone) {
                     part(stream).await;
                 }
                 None
@@ -104,23 +104,25 @@ impl ListenerTls {
                     let _ = stream.write_all(PLAIN_HTTP).await;
                 }
                 let error = io::Error::new(io::ErrorKind::InvalidData, "this is not TLS");
-                Err(Failure::new(Refusal::Plain, error, Some(stream)))
+                Err(Failure::new(HandshakeFailure::Plain, error, Some(stream)))
             }
             Ok(_) => {
                 let config = self.server.config(self.security, self.alpn);
                 let handshake = TlsAcceptor::from(config).accept(stream);
-                let failed = |(error, stream)| Failure::new(Refusal::of(&error), error, Some(stream));
+                let failed =
+                    |(error, stream)| Failure::new(HandshakeFailure::of(&error), error, Some(stream));
                 handshake.into_fallible().await.map_err(failed)
             }
-            Err(error) => Err(Failure::new(Refusal::Gone, error, None)),
+            Err(error) => Err(Failure::new(HandshakeFailure::Gone, error, None)),
         }
     }
 
-    fn note(&self, refusal: Refusal, error: &io::Error) {
-        self.handshakes.refused(refusal);
-        let (listener, reason) = (self.handshakes.listener(), refusal.name());
+    fn note(&self, reason: HandshakeFailure, error: &io::Error) {
+        self.handshakes.failed(reason);
+        let (listener, is_gone) = (self.handshakes.listener(), reason == HandshakeFailure::Gone);
+        let reason = reason.name();
         debug!(listener, reason, %error, "handshake failed");
-        if refusal != Refusal::Gone && self.failure_logged.passes(LOG_GAP) {
+        if !is_gone && self.failure_logged.passes(LOG_GAP) {
             warn!(listener, reason, %error, "a TLS handshake failed; failures are logged at most once a minute, but all are counted");
         }
     }
@@ -137,8 +139,8 @@ async fn part(mut stream: TcpStream) {
 }
 
 impl Failure {
-    fn new(refusal: Refusal, error: io::Error, left: Option<TcpStream>) -> Self {
-        Self { refusal, error, left }
+    fn new(reason: HandshakeFailure, error: io::Error, open_stream: Option<TcpStream>) -> Self {
+        Self { reason, error, open_stream }
     }
 }
 

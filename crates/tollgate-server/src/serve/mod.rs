@@ -32,7 +32,8 @@ use crate::live::follow;
 use crate::live::reload::{Reloads, Reread};
 use crate::live::watch::Watch;
 use crate::metrics::{
-    self, BodyMemory, Figures, Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape, StoreMetrics,
+    BodyMemory, FigureSource, Figures, Metrics, Occupancy, PolicyFigures, PrincipalFigures, Scrape,
+    StoreMetrics, TlsFigures,
 };
 use crate::net::accept::Acceptor;
 use crate::net::budget::Budget;
@@ -320,7 +321,10 @@ impl Server {
 
         let (counted, reloaded) = (Arc::clone(&limiter), reloads.as_ref().map(|it| Arc::clone(it.state())));
         let beside = envoy.clone();
-        let of_domains = envoy.clone().map(|envoy| Box::new(move || envoy.figures()) as metrics::Envoy);
+        let envoy_figures = envoy.clone().map(|envoy| {
+            let figures: FigureSource<_> = Box::new(move || envoy.figures());
+            figures
+        });
         let figures = move || PolicyFigures {
             live: counted.live(),
             store_full: counted.store_full() + beside.as_ref().map_or(0, |envoy| envoy.store_full()),
@@ -328,17 +332,26 @@ impl Server {
         };
         let size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
         let budget = Budget::new(body_memory);
-        let in_flight = budget.clone();
-        let body_memory = move || BodyMemory { held: in_flight.held(), refused: in_flight.refused() };
+        let body_budget = budget.clone();
+        let body_figures =
+            move || BodyMemory { held_bytes: body_budget.held(), refused: body_budget.refused() };
+        let tls_figures = tls.clone().map(|tls| {
+            let figures: FigureSource<_> = Box::new(move || TlsFigures {
+                expiry: tls.expiry(),
+                reloads: tls.reloads().counts(),
+                is_in_step: tls.reloads().are_in_step(),
+            });
+            figures
+        });
         let scrape = Scrape::new(Figures {
             metrics: Arc::clone(&metrics),
             policies: Box::new(figures),
-            envoy: of_domains,
+            envoy: envoy_figures,
             principals,
             memory_size: Box::new(size),
             shared,
-            body_memory: Box::new(body_memory),
-            tls: tls.clone(),
+            body_memory: Box::new(body_figures),
+            tls: tls_figures,
             aliases: metric_aliases,
         });
         let engine = Arc::new(Engine::new(limiter, when_full, Arc::clone(&metrics)));
@@ -391,7 +404,7 @@ impl Server {
             acceptors.push(parts.acceptor(socket, caps.public, &listener, grpc));
         }
         let telling = Arc::clone(&metrics);
-        background.push(Box::pin(async move { telling.cuts().keep_telling().await }));
+        background.push(Box::pin(async move { telling.cuts().keep_logging().await }));
         Ok(Self {
             acceptors,
             caps,
@@ -523,7 +536,7 @@ impl Server {
         };
         tokio::select! {
             drained = tokio::time::timeout(DRAIN_LIMIT, finished) => {
-                metrics.cuts().tell();
+                metrics.cuts().log_new();
                 match drained {
                     Ok(finished) => {
                         finished?;

@@ -3,5 +3,5 @@
 mod envoy_ratelimit;
 mod spring_starter;
 
-pub(super) use self::envoy_ratelimit::{Asked, envoy_ratelimit};
+pub(super) use self::envoy_ratelimit::envoy_ratelimit;
 pub(super) use self::spring_starter::spring_starter;

@@ -1,42 +1,49 @@
 //! The names of the [Spring Boot Redis rate limiter
-//! starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter), as Micrometer gives them to Prometheus.
+//! starter](https://github.com/V4run-Sharma/spring-boot-starter-redis-rate-limiter), as Micrometer gives them to
+//! Prometheus.
 
-use std::fmt;
+use tollgate_policy::{Identity, Policy};
 
-use prometheus_client::encoding::{DescriptorEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::Unit;
-use tollgate_policy::{Identity, Policy, PolicySet};
-
-use super::super::histogram::Histogram;
+use super::super::family::{Family, FamilyKind, Sample, single};
 use super::super::policies::deciding;
+use super::super::snapshot::Snapshot;
 
-/// Exports the figures of policies.
-pub(in super::super) fn spring_starter(
-    live: &PolicySet,
-    duration: &Histogram,
-    encoder: &mut DescriptorEncoder<'_>,
-) -> fmt::Result {
-    let (name, help) = ("ratelimiter_requests", "The same as tollgate_decisions_total");
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (policy, tally) in deciding(live) {
-        for (outcome, count) in [("allowed", tally.allowed), ("blocked", tally.denied)] {
-            let labels = [("name", policy.name()), ("scope", scope(policy)), ("outcome", outcome)];
-            metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&count, None)?;
-        }
-    }
-
-    let (name, help) = ("ratelimiter_errors", "The same as tollgate_failed_checks_total");
-    let mut metric = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-    for (policy, tally) in deciding(live) {
+/// Returns the figures of policies.
+pub(in super::super) fn spring_starter(snapshot: &Snapshot) -> Vec<Family<'_>> {
+    let live = &*snapshot.policies.live;
+    let requests = deciding(live).flat_map(|(policy, tally)| {
+        [("allowed", tally.allowed), ("blocked", tally.denied)].map(|(outcome, count)| {
+            Sample::new([("name", policy.name()), ("scope", scope(policy)), ("outcome", outcome)], count)
+        })
+    });
+    let errors = deciding(live).map(|(policy, tally)| {
         // The starter counts no other exception.
         let exception = ("exception", "RateLimiterBackendException");
-        let labels = [("name", policy.name()), ("scope", scope(policy)), exception];
-        metric.encode_family(&labels)?.encode_counter::<NoLabelSet, _, u64>(&tally.failed, None)?;
-    }
-
-    let (name, help) = ("ratelimiter_evaluate_latency", "The same as tollgate_decision_duration_seconds");
-    duration.encode(encoder.encode_descriptor(name, help, Some(&Unit::Seconds), MetricType::Histogram)?)
+        Sample::new([("name", policy.name()), ("scope", scope(policy)), exception], tally.failed)
+    });
+    vec![
+        Family {
+            name: "ratelimiter_requests".into(),
+            help: "The same as tollgate_decisions_total",
+            kind: FamilyKind::Counter,
+            unit: None,
+            samples: Box::new(requests),
+        },
+        Family {
+            name: "ratelimiter_errors".into(),
+            help: "The same as tollgate_failed_checks_total",
+            kind: FamilyKind::Counter,
+            unit: None,
+            samples: Box::new(errors),
+        },
+        Family {
+            name: "ratelimiter_evaluate_latency".into(),
+            help: "The same as tollgate_decision_duration_seconds",
+            kind: FamilyKind::Histogram,
+            unit: Some("seconds"),
+            samples: single(&snapshot.metrics.duration),
+        },
+    ]
 }
 
 /// Returns the label `scope`. The starter reads it from the annotation; here it follows from the policy's key.

@@ -4,7 +4,7 @@ use std::io;
 
 /// Why a handshake failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum HandshakeFailure {
     /// The client closed the connection, or it broke. Load balancers probe listeners in this way.
     Gone,
     /// It took too long.
@@ -17,7 +17,7 @@ pub(crate) enum Refusal {
     Protocol,
 }
 
-impl Refusal {
+impl HandshakeFailure {
     pub(crate) const ALL: [Self; 5] =
         [Self::Gone, Self::Timeout, Self::Plain, Self::Certificate, Self::Protocol];
 
@@ -52,10 +52,11 @@ mod tests {
 
     #[test]
     fn tells_certificate_errors_from_others() {
-        let of = |error: rustls::Error| Refusal::of(&io::Error::new(io::ErrorKind::InvalidData, error));
-        assert_eq!(of(CertificateError::Expired.into()), Refusal::Certificate);
-        assert_eq!(of(rustls::Error::NoCertificatesPresented), Refusal::Certificate);
-        assert_eq!(of(rustls::Error::HandshakeNotComplete), Refusal::Protocol);
-        assert_eq!(Refusal::of(&io::ErrorKind::UnexpectedEof.into()), Refusal::Gone);
+        let of =
+            |error: rustls::Error| HandshakeFailure::of(&io::Error::new(io::ErrorKind::InvalidData, error));
+        assert_eq!(of(CertificateError::Expired.into()), HandshakeFailure::Certificate);
+        assert_eq!(of(rustls::Error::NoCertificatesPresented), HandshakeFailure::Certificate);
+        assert_eq!(of(rustls::Error::HandshakeNotComplete), HandshakeFailure::Protocol);
+        assert_eq!(HandshakeFailure::of(&io::ErrorKind::UnexpectedEof.into()), HandshakeFailure::Gone);
     }
 }

@@ -1,0 +1,22 @@
+//! Renders the answer of `/metrics`.
+
+use super::snapshot::Figures;
+use super::table;
+use super::text::TextFormat;
+
+/// See the [module](self).
+#[derive(Debug)]
+pub(crate) struct Scrape {
+    figures: Figures,
+}
+
+impl Scrape {
+    pub(crate) const fn new(figures: Figures) -> Self {
+        Self { figures }
+    }
+
+    /// Returns the metrics as they are now.
+    pub(crate) fn text(&self, format: TextFormat) -> String {
+        format.write(table::families(&self.figures.snapshot()))
+    }
+}

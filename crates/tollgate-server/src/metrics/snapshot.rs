@@ -1,0 +1,126 @@
+//! All figures of the service at one moment, from which every format is written.
+
+use std::fmt;
+use std::sync::Arc;
+
+use tollgate::Timestamp;
+use tollgate_envoy::{Domains, HitCounts, Series};
+use tollgate_policy::PolicySet;
+use tollgate_redis::StoreStatus;
+
+use super::Metrics;
+use super::store::StoreMetrics;
+use crate::access::principals::{Principals, SharedPrincipals};
+use crate::args::MetricAliases;
+use crate::live::reload::ReloadState;
+
+/// The sources of all figures.
+pub(crate) struct Figures {
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) policies: FigureSource<PolicyFigures>,
+    pub(crate) envoy: Option<FigureSource<EnvoyFigures>>,
+    pub(crate) principals: Option<PrincipalFigures>,
+    pub(crate) memory_size: FigureSource<Occupancy>,
+    pub(crate) shared: Option<Arc<StoreMetrics>>,
+    pub(crate) body_memory: FigureSource<BodyMemory>,
+    pub(crate) tls: Option<FigureSource<TlsFigures>>,
+    pub(crate) aliases: Option<MetricAliases>,
+}
+
+/// Returns some of the figures. Each scrape calls it.
+pub(crate) type FigureSource<T> = Box<dyn Fn() -> T + Send + Sync>;
+
+/// The figures of the service at one moment. Counters of the whole service and histograms are read when they are
+/// written.
+pub(crate) struct Snapshot {
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) policies: PolicyFigures,
+    pub(super) envoy: Option<EnvoyFigures>,
+    pub(super) principals: Option<(Arc<Principals>, Arc<ReloadState>)>,
+    pub(super) memory: Occupancy,
+    pub(super) shared: Option<(Arc<StoreMetrics>, StoreStatus)>,
+    pub(super) body_memory: BodyMemory,
+    pub(super) tls: Option<TlsFigures>,
+    pub(super) aliases: Option<MetricAliases>,
+}
+
+/// The figures of the policies.
+pub(crate) struct PolicyFigures {
+    pub(crate) live: Arc<PolicySet>,
+    /// Requests that got no counter because memory was full.
+    pub(crate) store_full: u64,
+    /// The outcomes of reloads, if the policies come from a file.
+    pub(crate) reloads: Option<Arc<ReloadState>>,
+}
+
+/// The live principals, and the outcomes of reloads.
+pub(crate) struct PrincipalFigures {
+    pub(crate) live: SharedPrincipals,
+    pub(crate) reloads: Arc<ReloadState>,
+}
+
+/// Counters in memory, and their maximum number.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Occupancy {
+    pub(crate) counters: usize,
+    pub(crate) max_counters: usize,
+}
+
+/// Memory of requests and answers in flight.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct BodyMemory {
+    pub(crate) held_bytes: usize,
+    /// Requests that were refused because there was none left.
+    pub(crate) refused: u64,
+}
+
+/// The state of the certificate.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct TlsFigures {
+    pub(crate) expiry: Timestamp,
+    /// The number of reloads by outcome.
+    pub(crate) reloads: [(&'static str, u64); 3],
+    pub(crate) is_in_step: bool,
+}
+
+/// The figures of Envoy's service by files of envoyproxy/ratelimit.
+pub(crate) struct EnvoyFigures {
+    pub(crate) live: Arc<Domains>,
+    /// Requests to Envoy's service, over every protocol.
+    pub(crate) requests: u64,
+    /// Requests of domains that no file has.
+    pub(crate) unknown_domains: u64,
+    /// Requests without a decision because of the store.
+    pub(crate) store_errors: u64,
+    /// Invalid requests.
+    pub(crate) invalid: u64,
+    /// Descriptors in domains that no file has.
+    pub(crate) domains_not_found: Vec<(Box<str>, u64)>,
+    /// Requests that were admitted only because of `SHADOW_MODE`.
+    pub(crate) hidden_denials: u64,
+    /// The hits of each limit, if they are counted.
+    pub(crate) hits: Vec<(Series, HitCounts)>,
+}
+
+impl Figures {
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let principals = self.principals.as_ref();
+        Snapshot {
+            metrics: Arc::clone(&self.metrics),
+            policies: (self.policies)(),
+            envoy: self.envoy.as_ref().map(|envoy| envoy()),
+            principals: principals.map(|figures| (figures.live.load_full(), Arc::clone(&figures.reloads))),
+            memory: (self.memory_size)(),
+            shared: self.shared.as_ref().map(|shared| (Arc::clone(shared), shared.status())),
+            body_memory: (self.body_memory)(),
+            tls: self.tls.as_ref().map(|tls| tls()),
+            aliases: self.aliases,
+        }
+    }
+}
+
+impl fmt::Debug for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Figures").field("metrics", &self.metrics).finish_non_exhaustive()
+    }
+}
