@@ -2,6 +2,7 @@
 
 use tollgate_policy::{Identity, Policies};
 
+use super::example;
 use crate::decide::policy_files::PolicyFiles;
 
 /// Describes the policy of the flags, or the number of policies in the files.
@@ -12,7 +13,7 @@ pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
             let whom = match policy.identity() {
                 Identity::Every => "set of attributes".to_owned(),
                 Identity::Global => return format!("{} for all requests together", quotas.join(" and ")),
-                identity => names(identity).join(" + "),
+                identity => example::key_names(identity).join(" + "),
             };
             format!("{} for each {whom}", quotas.join(" and "))
         }
@@ -20,15 +21,5 @@ pub(crate) fn rule(policies: &Policies, file: Option<&PolicyFiles>) -> String {
         (policies, file) => {
             format!("{} policies of {}", policies.len(), file.map_or("flags", PolicyFiles::name))
         }
-    }
-}
-
-/// Returns the attributes of the key; of several choices, the first.
-fn names(identity: &Identity) -> Vec<&str> {
-    match identity {
-        Identity::Attribute(name) | Identity::Address(name, _) => vec![name],
-        Identity::All(parts) => parts.iter().flat_map(names).collect(),
-        Identity::FirstOf(choices) => choices.first().map(names).unwrap_or_default(),
-        _ => Vec::new(),
     }
 }

@@ -17,6 +17,7 @@ use tollgate_policy::PolicyLimiter;
 use tollgate_wire::headers::PolicyHeaders;
 use tracing::{info, warn};
 
+use self::example::Example;
 use self::signals::{Hangup, Signals, hangup};
 use crate::access::listener::{Access, Listener};
 use crate::access::principals::{LivePrincipals, Principal};
@@ -77,8 +78,8 @@ struct Server {
     asks_token: bool,
     /// A summary of the limits, for people.
     rule: String,
-    /// The path of a request to try, if there is one.
-    example: Option<String>,
+    /// A command to try, if there is one.
+    example: Option<Example>,
     caps: Caps,
     max_connections: u32,
     /// The maximum number of open files of the process.
@@ -276,10 +277,9 @@ impl Server {
         let InitialPolicies { policies, source, file, notes, warnings, other_store } = policies;
         let of_envoy = envoy.as_ref().map(|envoy| envoy.rule.clone());
         let rule = of_envoy.unwrap_or_else(|| announced_limits::rule(&policies, file.as_ref()));
-        let example = match asking.dialect {
-            Some(dialect) => example::check_as(dialect, &policies),
-            None if envoy.is_some() => Some("/healthcheck".to_owned()),
-            None => example::check(&policies),
+        let example = match envoy {
+            Some(_) => Some(Example::of_domains()),
+            None => Example::of_policies(&policies, file.as_ref(), asking.dialect),
         };
         notes.iter().for_each(|note| info!(source, "{note}"));
         if file.is_none() {
@@ -439,9 +439,10 @@ impl Server {
             Security::Mutual => "--cacert CA --cert CERTIFICATE --key KEY ",
         };
         let token = if self.asks_token { "-H \"Authorization: Bearer $(cat token.txt)\" " } else { "" };
-        let try_it = example
-            .as_ref()
-            .map(|example| format!("curl -i {certificates}{token}'{}{example}'", public.url()));
+        let try_it = example.as_ref().map(|example| match example {
+            Example::Request(path) => format!("curl -i {certificates}{token}'{}{path}'", public.url()),
+            Example::Explain(command) => command.clone(),
+        });
         let mut is_printed = self.log_format == LogFormat::Text;
         if is_printed {
             let line = |name: &str, listener: &Option<Listener>| {

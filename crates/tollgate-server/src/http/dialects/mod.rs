@@ -90,11 +90,6 @@ impl Dialect {
         Self::ALL.into_iter().find(|dialect| dialect.path == path)
     }
 
-    /// Returns the attributes in a query, if the system would accept it.
-    pub(crate) fn attributes_of<'a>(&self, query: &'a str) -> Option<Attributes<'a>> {
-        (self.attributes)(&Parameters::read(query).ok()?).ok()
-    }
-
     /// Returns an attribute that the key needs and that no query can contain.
     pub(crate) fn untold<'a>(&self, identity: &'a Identity) -> Option<&'a str> {
         match identity {

@@ -7,6 +7,7 @@ use std::path::Path;
 use tollgate_testkit::servers::{Settings, Software};
 
 use super::{keys, serve, url};
+use crate::support::tollgate;
 
 /// Every file that configures the service, with the flags that read it.
 const EXAMPLES: [(&str, &[&str]); 10] = [
@@ -36,7 +37,7 @@ fn collect(folder: &Path, files: &mut BTreeSet<String>, root: &Path) {
     }
 }
 
-/// The line to try asked for what no policy of a file matched, or lacked the cost that one needs.
+/// The line to try asked for what no policy of a file matched, or lacked the cost that one needs. Now it explains them.
 #[test]
 fn the_suggested_request_of_each_example_is_counted() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
@@ -53,13 +54,19 @@ fn the_suggested_request_of_each_example_is_counted() {
         let text = fs::read_to_string(&file).expect("a file");
         let lines = text.lines().filter(|_| name.ends_with(".env"));
         let variables: Vec<(&str, &str)> = lines.filter_map(|line| line.split_once('=')).collect();
-        let flags = flags.iter().map(|flag| match *flag {
+        let given = flags.iter().map(|flag| match *flag {
             "FILE" => path.as_str(),
             "FOLDER" => folder.as_str(),
             flag => flag,
         });
-        let server = serve(&variables, &flags.chain(["--store", &address]).collect::<Vec<_>>());
+        let server = serve(&variables, &given.chain(["--store", &address]).collect::<Vec<_>>());
         let to_try = server.said.last().filter(|line| line.starts_with("try ")).expect("a line to try");
+        if let Some(command) = to_try.strip_prefix("try     tollgate ") {
+            let arguments = command.split(' ').map(|argument| argument.trim_matches('\''));
+            let explained = tollgate().args(arguments).output().expect("it runs");
+            assert!(explained.status.success() && flags.contains(&"--config"), "{name}: {explained:?}");
+            continue;
+        }
         let address = format!("http://{}", server.public);
         let asked =
             to_try.split('\'').nth(1).and_then(|url| url.strip_prefix(&address)).expect("its own URL");
