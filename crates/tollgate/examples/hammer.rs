@@ -37,7 +37,7 @@ pub(crate) fn calls<C: Clock>(store: MemoryStore<C>) -> Result<Vec<String>, Box<
         format!("hit(alice, 2_000, 10, 0)      {}", hit(&api, 0)?),
         format!("expires_at(alice, 2_000)      {}", expires_at(&api)),
         // Limit and scale in the call, on a counter of their own.
-        format!("hit(bob, 1_000, 2)            {}", Hit::of(&api.check_under(&per_second, "bob", 1)?)),
+        format!("hit(bob, 1_000, 2)            {}", Hit::of(&api.under(&per_second).check("bob")?)),
         format!("set(alice, 2_000, 0)          {}", api.set("alice", 0)?[0].used()),
         format!("expires_at(alice, 2_000)      {}", expires_at(&api)),
         format!("hit(alice, 2_000, 10, 7)      {}", hit(&api, 7)?),

@@ -3,7 +3,6 @@
 //! It is a pure function of the charges and the counts: it reads no clock and calls no store.
 
 use std::fmt;
-use std::sync::Arc;
 use std::time::Duration;
 
 use crate::receipt::ReceiptItem;
@@ -42,24 +41,18 @@ use crate::{Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Reaso
 /// ```
 #[must_use = "a request that is denied must not go on"]
 pub struct Decision<'a> {
-    asked: Asked<'a>,
-    /// At least one, and one for each quota of the request.
+    counters: Counters<'a>,
+    /// At least one, and one for each counter.
     counted: Counted,
 }
 
-/// The quotas and keys of the request.
-enum Asked<'a> {
-    Key(Quotas<'a>, Key<'a>),
-    Charges(&'a [Charge<'a>]),
+/// The quotas and keys of a request.
+pub(crate) enum Counters<'a> {
+    /// Several quotas of one key.
+    OfKey(&'a [PolicyQuota], Key<'a>),
+    /// A counter for each charge.
+    OfCharges(&'a [Charge<'a>]),
     Owned(Box<[(PolicyQuota, Key<'static>)]>),
-}
-
-/// The quotas of a decision on one key.
-pub(crate) enum Quotas<'a> {
-    One(&'a PolicyQuota),
-    Of(&'a Arc<[PolicyQuota]>),
-    /// Boxed, because decisions are moved often and kept rarely.
-    Owned(Box<Arc<[PolicyQuota]>>),
 }
 
 /// Whether a request is allowed.
@@ -87,9 +80,9 @@ impl<'a> Decision<'a> {
     /// Creates a decision from a store's counts for these quotas and this key. Returns `None` unless there is one state
     /// for each quota, and at least one.
     #[must_use]
-    pub fn new(quotas: &'a Arc<[PolicyQuota]>, key: Key<'a>, counted: Counted) -> Option<Self> {
+    pub fn new(quotas: &'a [PolicyQuota], key: Key<'a>, counted: Counted) -> Option<Self> {
         let is_possible = counted.len() == quotas.len() && !counted.is_empty();
-        is_possible.then(|| Self::of_key(Quotas::Of(quotas), key, counted))
+        is_possible.then(|| Self::of(Counters::OfKey(quotas, key), counted))
     }
 
     /// Creates a decision from a store's counts for these charges. Returns `None` unless there is one state for each
@@ -97,36 +90,25 @@ impl<'a> Decision<'a> {
     #[must_use]
     pub fn of_charges(charges: &'a [Charge<'a>], counted: Counted) -> Option<Self> {
         let is_possible = counted.len() == charges.len() && !counted.is_empty();
-        is_possible.then(|| Self::of_all(charges, counted))
+        is_possible.then(|| Self::of(Counters::OfCharges(charges), counted))
     }
 
-    /// There is one state for each charge, and at least one.
+    /// There is one state for each counter, and at least one.
     #[inline(always)]
-    pub(crate) fn of_all(charges: &'a [Charge<'a>], counted: Counted) -> Self {
-        Self { asked: Asked::Charges(charges), counted }
-    }
-
-    /// There is one state for each quota, and at least one.
-    #[inline(always)]
-    pub(crate) fn of_key(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Self {
-        Self { asked: Asked::Key(quotas, key), counted }
+    pub(crate) fn of(counters: Counters<'a>, counted: Counted) -> Self {
+        Self { counters, counted }
     }
 
     /// Returns the same decision with owned quotas and keys.
     pub fn into_owned(self) -> Decision<'static> {
-        let asked = match self.asked {
-            Asked::Key(quotas, key) => Asked::Key(quotas.into_owned(), key.into_owned()),
-            Asked::Charges(charges) => Asked::Owned(
-                charges
-                    .iter()
-                    .map(|charge| {
-                        (charge.counter().quota().clone(), charge.counter().key().clone().into_owned())
-                    })
-                    .collect(),
-            ),
-            Asked::Owned(owned) => Asked::Owned(owned),
+        let owned = match self.counters {
+            Counters::Owned(owned) => owned,
+            counters => (0..self.counted.len())
+                .filter_map(|index| counters.get(index))
+                .map(|(quota, key)| (quota.clone(), key.clone().into_owned()))
+                .collect(),
         };
-        Decision { asked, counted: self.counted }
+        Decision { counters: Counters::Owned(owned), counted: self.counted }
     }
 
     /// The states of all quotas.
@@ -137,7 +119,7 @@ impl<'a> Decision<'a> {
     /// Returns the receipt for the units that the check charged, for a later refund.
     pub fn into_receipt(self) -> Receipt {
         let item = |index: usize| {
-            let (quota, key) = self.asked_at(index)?;
+            let (quota, key) = self.counters.get(index)?;
             Some(ReceiptItem::of(Counter::new(quota, key), self.counted.get(index)?))
         };
         (0..self.counted.len()).filter_map(item).collect()
@@ -194,10 +176,10 @@ impl Decision<'_> {
     /// Returns the quota that decided, with its policy.
     #[must_use]
     pub fn policy_quota(&self) -> &PolicyQuota {
-        match &self.asked {
-            Asked::Key(quotas, _) => &quotas.as_slice()[self.deciding()],
-            Asked::Charges(charges) => charges[self.deciding()].counter().quota(),
-            Asked::Owned(owned) => &owned[self.deciding()].0,
+        match &self.counters {
+            Counters::OfKey(quotas, _) => &quotas[self.deciding()],
+            Counters::OfCharges(charges) => charges[self.deciding()].counter().quota(),
+            Counters::Owned(owned) => &owned[self.deciding()].0,
         }
     }
 
@@ -243,33 +225,17 @@ impl Decision<'_> {
     pub fn source(&self) -> Source {
         self.state().source()
     }
-
-    fn asked_at(&self, index: usize) -> Option<(&PolicyQuota, &Key<'_>)> {
-        match &self.asked {
-            Asked::Key(quotas, key) => quotas.as_slice().get(index).map(|quota| (quota, key)),
-            Asked::Charges(charges) => {
-                charges.get(index).map(|charge| (charge.counter().quota(), charge.counter().key()))
-            }
-            Asked::Owned(owned) => owned.get(index).map(|(quota, key)| (quota, key)),
-        }
-    }
 }
 
-impl Quotas<'_> {
-    pub(crate) fn as_slice(&self) -> &[PolicyQuota] {
+impl Counters<'_> {
+    fn get(&self, index: usize) -> Option<(&PolicyQuota, &Key<'_>)> {
         match self {
-            Self::One(quota) => std::slice::from_ref(quota),
-            Self::Of(quotas) => quotas,
-            Self::Owned(quotas) => quotas,
+            Self::OfKey(quotas, key) => quotas.get(index).map(|quota| (quota, key)),
+            Self::OfCharges(charges) => {
+                charges.get(index).map(|charge| (charge.counter().quota(), charge.counter().key()))
+            }
+            Self::Owned(owned) => owned.get(index).map(|(quota, key)| (quota, key)),
         }
-    }
-
-    fn into_owned(self) -> Quotas<'static> {
-        Quotas::Owned(match self {
-            Self::One(quota) => Box::new(Arc::new([quota.clone()])),
-            Self::Of(quotas) => Box::new(Arc::clone(quotas)),
-            Self::Owned(quotas) => quotas,
-        })
     }
 }
 

@@ -69,7 +69,7 @@ pub use self::clock::{Clock, ManualClock, SystemClock};
 pub use self::decision::{Decision, Source, Verdict, whole_seconds};
 pub use self::fallback::{FallbackStore, LocalShare, LocalShareError, OnStoreFailure};
 pub use self::key::Key;
-pub use self::limiter::{Limiter, LimiterBuilder, Reservation, SharedLimiter};
+pub use self::limiter::{Limiter, LimiterBuilder, QuotaView, Reservation, SharedLimiter};
 pub use self::mark::Mark;
 pub use self::memory::{MemoryStore, MemoryStoreBuilder, NamedCounter};
 pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, WindowLength};

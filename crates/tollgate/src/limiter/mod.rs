@@ -3,6 +3,7 @@
 //! A [`Limiter`] counts in memory and never waits; a [`SharedLimiter`] counts in any store. Both have the same steps.
 
 mod builder;
+mod quota_view;
 mod reservation;
 mod shared;
 
@@ -12,10 +13,11 @@ use std::{fmt, mem};
 use smallvec::SmallVec;
 
 pub use self::builder::LimiterBuilder;
+pub use self::quota_view::QuotaView;
 pub use self::reservation::Reservation;
 pub use self::shared::SharedLimiter;
 use crate::clock::{Clock, SystemClock};
-use crate::decision::Quotas;
+use crate::decision::Counters;
 use crate::{
     Charge, Counted, Counter, Decision, Full, Key, MemoryStore, PolicyQuota, Quota, QuotaState, Receipt,
     ReceiptItem, Timestamp,
@@ -124,15 +126,10 @@ impl<C: Clock> Limiter<C> {
     /// ```
     #[inline]
     pub fn check_cost<'a>(&'a self, key: impl Into<Key<'a>>, cost: u32) -> Result<Decision<'a>, Full> {
-        self.charge(Quotas::Of(&self.quotas), key.into(), cost)
+        charge(&self.store, &self.quotas, key.into(), cost)
     }
 
-    /// Like [`check_cost`](Self::check_cost), but with this quota instead of the limiter's own, for limits that differ
-    /// between calls.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
+    /// Returns the limiter with this quota instead of its own, for limits that differ between calls.
     ///
     /// # Examples
     ///
@@ -141,17 +138,12 @@ impl<C: Clock> Limiter<C> {
     ///
     /// let limiter = Limiter::new(Quota::per_day(1));
     /// let plan = |limit| PolicyQuota::new("plan", Quota::per_day(limit));
-    /// assert_eq!(limiter.check_under(&plan(10), "alice", 1)?.remaining(), 9);
-    /// assert_eq!(limiter.check_under(&plan(20), "alice", 1)?.remaining(), 18);
+    /// assert_eq!(limiter.under(&plan(10)).check("alice")?.remaining(), 9);
+    /// assert_eq!(limiter.under(&plan(20)).check("alice")?.remaining(), 18);
     /// # Ok::<(), tollgate::Full>(())
     /// ```
-    pub fn check_under<'a>(
-        &'a self,
-        quota: &'a PolicyQuota,
-        key: impl Into<Key<'a>>,
-        cost: u32,
-    ) -> Result<Decision<'a>, Full> {
-        self.charge(Quotas::One(quota), key.into(), cost)
+    pub const fn under<'a>(&'a self, quota: &'a PolicyQuota) -> QuotaView<'a, Self> {
+        QuotaView { limiter: self, quota }
     }
 
     /// Applies these charges on the limiter's store, all or nothing. Each may have its own quota and key.
@@ -183,7 +175,7 @@ impl<C: Clock> Limiter<C> {
     #[inline]
     pub fn check_all<'a>(&self, charges: &'a [Charge<'a>]) -> Result<Decision<'a>, Full> {
         assert!(!charges.is_empty(), "there are no charges to decide on");
-        Ok(Decision::of_all(charges, self.store.charge(charges)?))
+        Ok(Decision::of(Counters::OfCharges(charges), self.store.charge(charges)?))
     }
 
     /// Holds the units that a check charged until the actual cost is known. Units that are not
@@ -220,20 +212,7 @@ impl<C: Clock> Limiter<C> {
     ///
     /// The same as [`check`](Self::check).
     pub fn peek<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, Full> {
-        self.look(Quotas::Of(&self.quotas), key.into())
-    }
-
-    /// Like [`peek`](Self::peek), but with this quota instead of the limiter's own.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
-    pub fn peek_under<'a>(
-        &'a self,
-        quota: &'a PolicyQuota,
-        key: impl Into<Key<'a>>,
-    ) -> Result<Decision<'a>, Full> {
-        self.look(Quotas::One(quota), key.into())
+        peek(&self.store, &self.quotas, key.into())
     }
 
     /// Gives back the units that a check charged, to the windows that were charged: at most the units used there, and
@@ -328,20 +307,6 @@ impl<C: Clock> Limiter<C> {
         each(self.quotas.iter().map(|quota| self.store.set(&Counter::new(quota, &key), used)))
     }
 
-    /// Like [`set`](Self::set), but for this quota instead of the limiter's own.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
-    pub fn set_under<'k>(
-        &self,
-        quota: &PolicyQuota,
-        key: impl Into<Key<'k>>,
-        used: u64,
-    ) -> Result<QuotaState, Full> {
-        self.store.set(&Counter::new(quota, &key.into()), used)
-    }
-
     /// Charges without asking for room, and returns the new states.
     ///
     /// # Errors
@@ -352,20 +317,6 @@ impl<C: Clock> Limiter<C> {
         each(self.quotas.iter().map(|quota| self.store.record(&Charge::new(quota, &key, cost))))
     }
 
-    /// Like [`record`](Self::record), but for this quota instead of the limiter's own.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
-    pub fn record_under<'k>(
-        &self,
-        quota: &PolicyQuota,
-        key: impl Into<Key<'k>>,
-        cost: u32,
-    ) -> Result<QuotaState, Full> {
-        self.store.record(&Charge::new(quota, &key.into(), cost))
-    }
-
     /// Returns the latest end among windows in which the key has used something; `None` if it has used nothing.
     pub fn window_end<'k>(&self, key: impl Into<Key<'k>>) -> Option<Timestamp> {
         let key = key.into();
@@ -374,29 +325,47 @@ impl<C: Clock> Limiter<C> {
         let looks = charges(&self.quotas, &key, 0);
         last_end(looks.chunks(1).filter_map(|look| self.store.peek(look).ok()))
     }
+}
 
-    #[inline(always)]
-    fn charge<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>, cost: u32) -> Result<Decision<'a>, Full> {
-        // The usual case: the state is made inside the decision, not copied there.
-        if let [quota] = quotas.as_slice()
-            && let Some(state) = self.store.charge_near(&Charge::new(quota, &key, cost))
-        {
-            return Ok(Decision::of_key(quotas, key, Counted::one(state)));
-        }
-        let counted = self.charge_anyhow(quotas.as_slice(), &key, cost)?;
-        Ok(Decision::of_key(quotas, key, counted))
+#[inline(always)]
+fn charge<'a, C: Clock>(
+    store: &MemoryStore<C>,
+    quotas: &'a [PolicyQuota],
+    key: Key<'a>,
+    cost: u32,
+) -> Result<Decision<'a>, Full> {
+    let [quota] = quotas else {
+        let counted = charge_several(store, quotas, &key, cost)?;
+        return Ok(Decision::of(Counters::OfKey(quotas, key), counted));
+    };
+    let charge = Charge::new(quota, &key, cost);
+    let fingerprint = store.fingerprint(&charge);
+    // The usual case: the state is made inside the decision, not copied there.
+    if let Some(state) = store.charge_near(&charge, fingerprint) {
+        return Ok(Decision::of(Counters::OfKey(quotas, key), Counted::one(state)));
     }
+    let counted = store.charge_far(&charge, fingerprint)?;
+    Ok(Decision::of(Counters::OfKey(quotas, key), counted))
+}
 
-    #[cold]
-    #[inline(never)]
-    fn charge_anyhow(&self, quotas: &[PolicyQuota], key: &Key<'_>, cost: u32) -> Result<Counted, Full> {
-        self.store.charge(&charges(quotas, key, cost))
-    }
+#[cold]
+#[inline(never)]
+fn charge_several<C: Clock>(
+    store: &MemoryStore<C>,
+    quotas: &[PolicyQuota],
+    key: &Key<'_>,
+    cost: u32,
+) -> Result<Counted, Full> {
+    store.charge(&charges(quotas, key, cost))
+}
 
-    fn look<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>) -> Result<Decision<'a>, Full> {
-        let counted = self.store.peek(&charges(quotas.as_slice(), &key, 0))?;
-        Ok(Decision::of_key(quotas, key, counted))
-    }
+fn peek<'a, C: Clock>(
+    store: &MemoryStore<C>,
+    quotas: &'a [PolicyQuota],
+    key: Key<'a>,
+) -> Result<Decision<'a>, Full> {
+    let counted = store.peek(&charges(quotas, &key, 0))?;
+    Ok(Decision::of(Counters::OfKey(quotas, key), counted))
 }
 
 /// A quota under the policy name `default`.

@@ -3,12 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
-use super::{Limiter, charges, default_quotas, last_end};
-use crate::decision::Quotas;
-use crate::store::only;
+use super::{Limiter, QuotaView, charges, default_quotas, last_end};
 use crate::{
     Answer, AnswerError, AnyStore, Charge, Counted, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota,
-    QuotaState, Receipt, ReceiptError, Step, Store, StoreError, Timestamp,
+    Receipt, ReceiptError, Step, Store, StoreError, Timestamp,
 };
 
 /// One or several quotas over any [`Store`], applied to a key all or nothing.
@@ -98,22 +96,12 @@ impl<S: Store> SharedLimiter<S> {
         key: impl Into<Key<'a>>,
         cost: u32,
     ) -> Result<Decision<'a>, StoreError> {
-        self.charge(Quotas::Of(&self.quotas), key.into(), cost).await
+        charge(&self.store, &self.quotas, key.into(), cost).await
     }
 
-    /// Like [`check_cost`](Self::check_cost), but with this quota instead of the limiter's own, for limits that differ
-    /// between calls.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
-    pub async fn check_under<'a>(
-        &'a self,
-        quota: &'a PolicyQuota,
-        key: impl Into<Key<'a>>,
-        cost: u32,
-    ) -> Result<Decision<'a>, StoreError> {
-        self.charge(Quotas::One(quota), key.into(), cost).await
+    /// Returns the limiter with this quota instead of its own, for limits that differ between calls.
+    pub const fn under<'a>(&'a self, quota: &'a PolicyQuota) -> QuotaView<'a, Self> {
+        QuotaView { limiter: self, quota }
     }
 
     /// Applies these charges on the limiter's store, all or nothing. Each may have its own quota and key. To avoid a
@@ -142,20 +130,7 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// The same as [`check`](Self::check).
     pub async fn peek<'a>(&'a self, key: impl Into<Key<'a>>) -> Result<Decision<'a>, StoreError> {
-        self.look(Quotas::Of(&self.quotas), key.into()).await
-    }
-
-    /// Like [`peek`](Self::peek), but with this quota instead of the limiter's own.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
-    pub async fn peek_under<'a>(
-        &'a self,
-        quota: &'a PolicyQuota,
-        key: impl Into<Key<'a>>,
-    ) -> Result<Decision<'a>, StoreError> {
-        self.look(Quotas::One(quota), key.into()).await
+        peek(&self.store, &self.quotas, key.into()).await
     }
 
     /// Gives back the units that a check charged, to the windows that were charged: at most the units used there, and
@@ -220,21 +195,6 @@ impl<S: Store> SharedLimiter<S> {
         self.change(steps).await
     }
 
-    /// Like [`set`](Self::set), but for this quota instead of the limiter's own.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
-    pub async fn set_under(
-        &self,
-        quota: &PolicyQuota,
-        key: impl Into<Key<'_>>,
-        used: u64,
-    ) -> Result<QuotaState, StoreError> {
-        let key = key.into();
-        only(self.store.step(Step::Set { counter: Counter::new(quota, &key), used }).await)
-    }
-
     /// Charges without asking for room, and returns the new states.
     ///
     /// # Errors
@@ -245,21 +205,6 @@ impl<S: Store> SharedLimiter<S> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Record(Charge::new(quota, &key, cost)));
         self.change(steps).await
-    }
-
-    /// Like [`record`](Self::record), but for this quota instead of the limiter's own.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
-    pub async fn record_under(
-        &self,
-        quota: &PolicyQuota,
-        key: impl Into<Key<'_>>,
-        cost: u32,
-    ) -> Result<QuotaState, StoreError> {
-        let key = key.into();
-        only(self.store.step(Step::Record(Charge::new(quota, &key, cost))).await)
     }
 
     /// Returns the latest end among windows in which the key has used something; `None` if it has used nothing.
@@ -281,21 +226,6 @@ impl<S: Store> SharedLimiter<S> {
         Ok(last_end(known.collect::<Result<Vec<Counted>, StoreError>>()?.into_iter()))
     }
 
-    async fn charge<'a>(
-        &'a self,
-        quotas: Quotas<'a>,
-        key: Key<'a>,
-        cost: u32,
-    ) -> Result<Decision<'a>, StoreError> {
-        let counted = self.store.step(Step::Charge(&charges(quotas.as_slice(), &key, cost))).await?;
-        decided(quotas, key, counted)
-    }
-
-    async fn look<'a>(&'a self, quotas: Quotas<'a>, key: Key<'a>) -> Result<Decision<'a>, StoreError> {
-        let counted = self.store.step(Step::Peek(&charges(quotas.as_slice(), &key, 0))).await?;
-        decided(quotas, key, counted)
-    }
-
     /// Takes steps on one counter each, in one call.
     async fn change(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<Counted, StoreError> {
         let steps: Vec<Step<'_>> = steps.collect();
@@ -307,12 +237,23 @@ impl<S: Store> SharedLimiter<S> {
     }
 }
 
-fn decided<'a>(quotas: Quotas<'a>, key: Key<'a>, counted: Counted) -> Result<Decision<'a>, StoreError> {
-    if counted.len() == quotas.as_slice().len() {
-        Ok(Decision::of_key(quotas, key, counted))
-    } else {
-        Err(AnswerError::Nonsense.into())
-    }
+pub(super) async fn charge<'a>(
+    store: &impl Store,
+    quotas: &'a [PolicyQuota],
+    key: Key<'a>,
+    cost: u32,
+) -> Result<Decision<'a>, StoreError> {
+    let counted = store.step(Step::Charge(&charges(quotas, &key, cost))).await?;
+    Decision::new(quotas, key, counted).ok_or_else(|| AnswerError::Nonsense.into())
+}
+
+pub(super) async fn peek<'a>(
+    store: &impl Store,
+    quotas: &'a [PolicyQuota],
+    key: Key<'a>,
+) -> Result<Decision<'a>, StoreError> {
+    let counted = store.step(Step::Peek(&charges(quotas, &key, 0))).await?;
+    Decision::new(quotas, key, counted).ok_or_else(|| AnswerError::Nonsense.into())
 }
 
 impl<S> fmt::Debug for SharedLimiter<S> {

@@ -10,7 +10,7 @@ use crate::Counter;
 const LEVELS: usize = 6;
 
 /// The hash of a store: a randomly drawn function.
-pub(super) struct Fingerprinter {
+pub(crate) struct Fingerprinter {
     function: Multilinear,
     /// One for each level of shortening.
     levels: Box<[Multilinear; LEVELS]>,
@@ -46,7 +46,7 @@ pub(super) fn with_seed<T>(seed: u64, make: impl FnOnce() -> T) -> T {
 ///   hundred thousand one below 10<sup>-14</sup>.
 /// - The function's random numbers are SipHash of a key that the standard library has from the operating system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Fingerprint {
+pub(crate) struct Fingerprint {
     /// Chooses the shard and the place in it. 0 marks a slot that was never used.
     pub(super) position: u64,
     /// 16 bits.

@@ -42,7 +42,7 @@ use std::{fmt, io, thread};
 use smallvec::SmallVec;
 
 use self::fast_path::Attempt;
-use self::fingerprint::Fingerprint;
+pub(crate) use self::fingerprint::Fingerprint;
 use self::locked::{LockedStep, Needs, NoRoom};
 pub use self::names::NamedCounter;
 use self::names::{Names, Naming, Woken};
@@ -362,16 +362,26 @@ impl<C: Clock> MemoryStore<C> {
     #[inline(always)]
     pub(crate) fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
         match charges {
-            [charge] => self.inner.charge_one(charge, self.inner.table.fingerprint(&charge.counter())),
+            [charge] => self.inner.charge_one(charge, self.fingerprint(charge)),
             charges => self.inner.charge_all(charges),
         }
     }
 
-    /// Charges a counter that is in its place and whose window is open, as nearly all are.
     #[inline(always)]
-    pub(crate) fn charge_near(&self, charge: &Charge<'_>) -> Option<QuotaState> {
-        let Inner { table, time } = &*self.inner;
-        table.charge_near(charge, table.fingerprint(&charge.counter()), time)
+    pub(crate) fn fingerprint(&self, charge: &Charge<'_>) -> Fingerprint {
+        self.inner.table.fingerprint(&charge.counter())
+    }
+
+    /// Charges a counter that is in its place and whose window is open, as nearly all are. If it returns `None`, nothing
+    /// was charged, and [`charge_far`](Self::charge_far) charges it.
+    #[inline(always)]
+    pub(crate) fn charge_near(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Option<QuotaState> {
+        self.inner.table.charge_near(charge, fingerprint, &self.inner.time)
+    }
+
+    /// Charges a counter, wherever it is.
+    pub(crate) fn charge_far(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
+        self.inner.charge_far(charge, fingerprint)
     }
 
     pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
@@ -429,11 +439,11 @@ impl<C: Clock> Store for MemoryStore<C> {
     ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
         // The usual step has its own code, so that its state is made directly inside the answer.
         if let Step::Charge([charge]) = step {
-            let fingerprint = self.inner.table.fingerprint(&charge.counter());
-            if let Some(state) = self.inner.table.charge_near(charge, fingerprint, &self.inner.time) {
+            let fingerprint = self.fingerprint(charge);
+            if let Some(state) = self.charge_near(charge, fingerprint) {
                 return Answer::<Pending<_>>::Now(Ok(Counted::one(state)));
             }
-            return Answer::Now(self.inner.charge_found(charge, fingerprint).map_err(StoreError::from));
+            return Answer::Now(self.charge_far(charge, fingerprint).map_err(StoreError::from));
         }
         Answer::Now(self.take(step).map_err(StoreError::from))
     }
@@ -455,13 +465,13 @@ impl<C: Clock> Inner<C> {
     fn charge_one(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
         match self.table.charge_near(charge, fingerprint, &self.time) {
             Some(state) => Ok(Counted::one(state)),
-            None => self.charge_found(charge, fingerprint),
+            None => self.charge_far(charge, fingerprint),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn charge_found(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
+    fn charge_far(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
         match self.table.charge_found(charge, fingerprint, &self.time) {
             Attempt::Done(state) => Ok(Counted::one(state)),
             Attempt::Absent | Attempt::Locked => self.charge_locked(&[*charge], &[fingerprint]),

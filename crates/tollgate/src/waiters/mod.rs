@@ -16,7 +16,7 @@ use thiserror::Error;
 
 pub use self::blocking::Blocking;
 use self::queue::Queue;
-use crate::decision::Quotas;
+use crate::decision::Counters;
 use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp};
 
 /// A limiter whose callers wait until they are allowed.
@@ -292,7 +292,7 @@ impl<S: Store, T> Waiters<S, T> {
     }
 
     fn decision<'a>(&'a self, key: Key<'a>, counted: Counted) -> Decision<'a> {
-        Decision::of_key(Quotas::Of(self.limiter.quotas()), key, counted)
+        Decision::of(Counters::OfKey(self.limiter.quotas(), key), counted)
     }
 }
 

@@ -216,7 +216,7 @@ fn limit_and_scale_may_come_with_the_call() {
     let ladder = Ladder::new(1);
     let hit = |limit: u64, scale: Duration| {
         let quota = called(limit, scale);
-        let decision = ladder.limiter.check_under(&quota, "key", 1).unwrap();
+        let decision = ladder.limiter.under(&quota).check("key").unwrap();
         (decision.is_allowed(), decision.used())
     };
     assert_eq!(hit(1, SCALE), (true, 1));
@@ -225,9 +225,9 @@ fn limit_and_scale_may_come_with_the_call() {
     assert_eq!(hit(2, SCALE * 60), (true, 1));
     // Its `inc`, `get` and `set` take a scale as well.
     let minute = called(2, SCALE * 60);
-    assert_eq!(ladder.limiter.record_under(&minute, "key", 4).unwrap().used(), 5);
-    assert_eq!(ladder.limiter.set_under(&minute, "key", 7).unwrap().used(), 7);
-    assert_eq!(ladder.limiter.peek_under(&minute, "key").unwrap().used(), 7);
+    assert_eq!(ladder.limiter.under(&minute).record("key", 4).unwrap().used(), 5);
+    assert_eq!(ladder.limiter.under(&minute).set("key", 7).unwrap().used(), 7);
+    assert_eq!(ladder.limiter.under(&minute).peek("key").unwrap().used(), 7);
     assert_eq!((hit(3, SCALE), ladder.get("key")), ((true, 3), 0));
 }
 

@@ -125,7 +125,7 @@ fn a_decision_names_the_policy_and_the_quota_that_decided() {
     let keys: Vec<_> = receipt.items().iter().map(|item| item.key().clone()).collect();
     assert_eq!(keys, [Key::from("alice"), Key::from(7_u64)]);
     assert_eq!(limiter.refund(&mut receipt).iter().map(QuotaState::units).collect::<Vec<_>>(), [1, 1]);
-    assert_eq!(limiter.check_under(&b, 7_u64, 1).unwrap().used(), 1);
+    assert_eq!(limiter.under(&b).check(7_u64).unwrap().used(), 1);
 }
 
 #[test]
@@ -234,10 +234,10 @@ fn what_a_refund_leaves_stays_in_the_receipt() {
 fn a_partial_refund_loses_no_item_that_can_still_be_settled() {
     let (limiter, _clock) = limiter(&[Quota::per_minute(99)]);
     let quota = |policy| PolicyQuota::new(policy, Quota::per_minute(99));
-    let used = |policy| limiter.peek_under(&quota(policy), "alice").unwrap().used();
+    let used = |policy| limiter.under(&quota(policy)).peek("alice").unwrap().used();
     let charge = |policy, units| {
         let quota = quota(policy);
-        let decision = limiter.check_under(&quota, "alice", units).unwrap();
+        let decision = limiter.under(&quota).check_cost("alice", units).unwrap();
         ReceiptItem::new(quota.clone(), Key::from("alice"), units, decision.quotas()[0].mark())
     };
     let uncounted = ReceiptItem::new(quota("b"), Key::from("alice"), 0, Mark::at(Timestamp::EPOCH));
