@@ -260,6 +260,12 @@ impl<S, C> PolicyLimiter<S, C> {
         self.live.load_full()
     }
 
+    /// Returns [these limits](crate::Policy::of_caller) in the place of the live policies, for
+    /// [`check_in`](Self::check_in) and [`peek_in`](Self::peek_in). The tally of the policies does not change.
+    pub fn under(&self, limits: Policy) -> Arc<PolicySet> {
+        Arc::new(self.live.load().of_caller(limits))
+    }
+
     /// Makes other policies live from the next request on, and returns them with their version. Counters are kept: a
     /// quota of the same policy, window and anchor keeps its usage.
     pub fn replace(&self, policies: Policies, source: &str) -> Arc<PolicySet> {
@@ -308,7 +314,9 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     ) -> Result<PolicyDecision, CheckError> {
         let (basis, trials) = match self.charges(&set, view, cost)? {
             Outcome::Charge(matched) => {
-                let decided = self.charge(&set, &matched).await;
+                let charges: Charges<'_> = matched.enforced().collect();
+                let decided = self.step(&charges, Step::Charge(&charges)).await;
+                let decided = decided.inspect_err(|_| set.note_failure(&matched));
                 let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
                 let trials = self.try_out(&[(&matched, &decided.counted)]).await.pop().unwrap_or_default();
                 (Basis::charged(&matched, decided), trials)
@@ -316,25 +324,6 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             other => (Basis::uncharged(&other), Trials::default()),
         };
         Ok(PolicyDecision::of_check(set, basis, trials))
-    }
-
-    /// Like [`check`](Self::check), but with [these limits](crate::Policy::of_caller) instead of the policies. The
-    /// tally of the policies does not change.
-    ///
-    /// # Errors
-    ///
-    /// The same as [`check`](Self::check).
-    pub fn check_under(
-        &self,
-        limits: Policy,
-        attributes: &Attributes<'_>,
-        cost: u32,
-    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
-        self.check_in(self.under(limits), attributes, cost)
-    }
-
-    fn under(&self, limits: Policy) -> Arc<PolicySet> {
-        Arc::new(self.live.load().of_caller(limits))
     }
 
     /// Like [`check`](Self::check), but only if the store answers immediately. Returns `None` if it does not; nothing
@@ -403,24 +392,15 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &V,
         cost: u32,
     ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
-        self.peek_by(self.live(), view, cost)
+        self.peek_in(self.live(), view, cost)
     }
 
-    /// Like [`peek`](Self::peek), but with [these limits](crate::Policy::of_caller) instead of the policies.
+    /// Like [`peek`](Self::peek), but under this version of the policies.
     ///
     /// # Errors
     ///
     /// The same as [`check`](Self::check).
-    pub fn peek_under(
-        &self,
-        limits: Policy,
-        attributes: &Attributes<'_>,
-        cost: u32,
-    ) -> impl Future<Output = Result<PolicyDecision, CheckError>> {
-        self.peek_by(self.under(limits), attributes, cost)
-    }
-
-    async fn peek_by<V: View>(
+    pub async fn peek_in<V: View>(
         &self,
         set: Arc<PolicySet>,
         view: &V,
@@ -429,11 +409,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let basis = match self.charges(&set, view, cost)? {
             Outcome::Charge(matched) => {
                 let charges: Charges<'_> = matched.enforced().collect();
-                let counted = match charges.as_slice() {
-                    [] => Ok(nothing()),
-                    charges => self.store.step(Step::Peek(charges)).await,
-                };
-                let decided = self.decided(&charges, counted);
+                let decided = self.step(&charges, Step::Peek(&charges)).await;
                 let decided = decided.map_err(|error| CheckError::of_charges(&matched, error))?;
                 Basis::charged(&matched, decided)
             }
@@ -561,13 +537,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect()
     }
 
-    async fn charge(&self, set: &PolicySet, matched: &Matched<'_>) -> Result<Decided, StoreError> {
-        let charges: Charges<'_> = matched.enforced().collect();
-        let counted = match charges.as_slice() {
-            [] => Ok(nothing()),
-            charges => self.store.step(Step::Charge(charges)).await,
-        };
-        self.decided(&charges, counted).inspect_err(|_| set.note_failure(matched))
+    /// Takes this step of the charges, if there are any.
+    async fn step(&self, charges: &[Charge<'_>], step: Step<'_>) -> Result<Decided, StoreError> {
+        let counted = if charges.is_empty() { Ok(nothing()) } else { self.store.step(step).await };
+        self.decided(charges, counted)
     }
 
     fn charge_at_once(&self, set: &PolicySet, matched: &Matched<'_>) -> Option<Result<Decided, StoreError>> {

@@ -79,13 +79,10 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let charges: Charges<'_> = matched(&outcomes).flat_map(|(_, matched)| matched.enforced()).collect();
         let is_open =
             outcomes.iter().all(|outcome| matches!(outcome, Outcome::Charge(_) | Outcome::Exempt(_)));
-        let counted = match charges.as_slice() {
-            [] => Ok(nothing()),
-            charges if is_open => self.store.step(Step::Charge(charges)).await,
-            // Another request is denied without a count.
-            charges => self.store.step(Step::Peek(charges)).await,
-        };
-        let decided = self.decided(&charges, counted).or_else(|error| {
+        // If a policy denies one of them without a count, the others only look.
+        let step = if is_open { Step::Charge(&charges) } else { Step::Peek(&charges) };
+        let decided = self.step(&charges, step).await;
+        let decided = decided.or_else(|error| {
             for (index, matched) in matched(&outcomes) {
                 asked[index].0.note_failure(matched);
             }

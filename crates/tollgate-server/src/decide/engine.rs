@@ -93,15 +93,12 @@ impl Engine {
         let stopwatch = Stopwatch::start();
         let undropped = self.metrics.undropped();
         let attributes = attributes.as_attributes();
-        let decision = async {
-            match under {
-                Under::Live => self.limiter.check(attributes, cost).await,
-                // Boxed, so that the usual check does not reserve space for them.
-                Under::Version(set) => Box::pin(self.limiter.check_in(set, attributes, cost)).await,
-                Under::Limits(limits) => Box::pin(self.limiter.check_under(*limits, attributes, cost)).await,
-            }
+        let set = match under {
+            Under::Live => self.limiter.live(),
+            Under::Version(set) => set,
+            Under::Limits(limits) => self.limiter.under(*limits),
         };
-        let decision = store::in_one_call(decision).await;
+        let decision = store::in_one_call(self.limiter.check_in(set, attributes, cost)).await;
         undropped.ended();
         self.note(&decision);
         if decision.is_ok() {
@@ -117,10 +114,8 @@ impl Engine {
         attributes: &CallerAttributes<'_>,
         cost: u32,
     ) -> Result<PolicyDecision, CheckError> {
-        let decision = match limits {
-            None => self.limiter.peek(attributes.as_attributes(), cost).await,
-            Some(limits) => self.limiter.peek_under(limits, attributes.as_attributes(), cost).await,
-        };
+        let set = limits.map_or_else(|| self.limiter.live(), |limits| self.limiter.under(limits));
+        let decision = self.limiter.peek_in(set, attributes.as_attributes(), cost).await;
         if matches!(decision, Err(CheckError::Store(StoreError::Full))) {
             self.note_full();
         }
