@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 use tollgate::{Key, PolicyQuota, QuotaErrorKind};
-use tollgate_yaml::{At, ConfigError, Place, Position, ProblemKind, Problems, Sources};
+use tollgate_yaml::{At, ConfigError, FilePlace, Position, ProblemKind, Problems, Sources};
 use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 
 use crate::file::{self, RawDescriptor, RawFile};
@@ -206,7 +206,7 @@ impl Domains {
             return;
         }
         if let (Some(known), SameDomain::Refuse) = (self.by_name.get(&name.value.0), same) {
-            let first = Place::seen_from(name.at, known.at, files);
+            let first = FilePlace::seen_from(name.at, known.at, files);
             let problem = format!(
                 "duplicate domain `{}`, already given in {first}: write it once, or set MERGE_DOMAIN_CONFIG=true",
                 name.value.0
@@ -276,7 +276,7 @@ impl Domain {
             let Some(key) = key.filter(|key| is_key(key.at, &key.value.0, problems)) else { continue };
             let (key, value) = (key.value.0, value.map_or_else(Box::default, |value| value.value.0));
             if let Some(first) = seen.get(&(key.clone(), value.clone())) {
-                let first = Place::seen_from(at, *first, files);
+                let first = FilePlace::seen_from(at, *first, files);
                 let key = if value.is_empty() { key } else { format!("{key}: {value}").into() };
                 problems.add(at, ProblemKind::DuplicateKey { key, first });
                 continue;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use smallvec::SmallVec;
 
-use crate::{AttributeValue, Policy, Texts, Unknown, View};
+use crate::{AttributeValue, Policy, Texts, UnknownValue, View};
 
 /// The attributes of a request: names and values, borrowed from it if possible.
 ///
@@ -137,7 +137,7 @@ impl<'a> Attributes<'a> {
 /// All of it is known.
 impl View for Attributes<'_> {
     #[inline]
-    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
         Ok(Attributes::value(self, name))
     }
 
@@ -146,7 +146,7 @@ impl View for Attributes<'_> {
     }
 
     #[inline]
-    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, UnknownValue>)> {
         self.iter().map(|(name, value)| (name, Ok(Some(value))))
     }
 

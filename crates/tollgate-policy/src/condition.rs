@@ -4,7 +4,7 @@ use std::fmt;
 use std::net::IpAddr;
 
 use crate::scalar::Scalar;
-use crate::{Expression, List, Network, Undecided, Value, View};
+use crate::{Expression, List, Network, UndecidedValue, Value, View};
 
 /// A condition: an attribute, and a test of its value.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,11 +78,11 @@ impl Condition {
     ///
     /// If the value of its attribute is not known.
     #[inline]
-    pub fn holds<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
+    pub fn holds<V: View>(&self, view: &V) -> Result<bool, UndecidedValue<'_>> {
         let attribute = &self.attribute;
         match view.value(attribute) {
             Ok(value) => Ok(self.test.holds(value.map(|texts| Value::in_view(view, attribute, texts)))),
-            Err(unknown) => Err(Undecided { attribute, unknown }),
+            Err(unknown) => Err(UndecidedValue { attribute, unknown }),
         }
     }
 }
@@ -258,13 +258,13 @@ impl fmt::Display for Test {
         match self {
             Self::OneOf(patterns) => match patterns.as_ref() {
                 [pattern] if pattern.is_read_from_a_text() => pattern.fmt(f),
-                [_] => write!(f, "{{ {} }}", Named(self)),
+                [_] => write!(f, "{{ {} }}", NamedTest(self)),
                 patterns => list(f, patterns),
             },
             test => write!(
                 f,
                 "{{ {}{} }}",
-                Named(test),
+                NamedTest(test),
                 if test.ignores_case() { ", ignore_case: true" } else { "" }
             ),
         }
@@ -284,9 +284,9 @@ impl Test {
 }
 
 /// A test under its name, as it stands between braces.
-struct Named<'a>(&'a Test);
+struct NamedTest<'a>(&'a Test);
 
-impl fmt::Display for Named<'_> {
+impl fmt::Display for NamedTest<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             Test::OneOf(patterns) | Test::IgnoringCase(Lowercase(patterns)) => match patterns.as_ref() {
@@ -310,7 +310,7 @@ impl fmt::Display for Named<'_> {
             // All of them hold, whatever the braces.
             Test::All(tests) => {
                 for (index, test) in tests.iter().enumerate() {
-                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, Named(test))?;
+                    write!(f, "{}{}", if index == 0 { "" } else { ", " }, NamedTest(test))?;
                 }
                 Ok(())
             }

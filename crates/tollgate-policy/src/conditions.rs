@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::{Condition, Undecided, View};
+use crate::{Condition, UndecidedValue, View};
 
 /// Conditions on a request: all of these and, if there are alternatives, one of those as a whole.
 ///
@@ -66,7 +66,7 @@ impl Conditions {
     /// # Errors
     ///
     /// If that depends on an attribute whose value is not known.
-    pub fn holds<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
+    pub fn holds<V: View>(&self, view: &V) -> Result<bool, UndecidedValue<'_>> {
         let all = all_hold(&self.all, view);
         if all == Ok(false) || self.any.is_empty() {
             return all;
@@ -112,7 +112,7 @@ impl<'a> Way<'a> {
 }
 
 /// Returns whether all of these hold of a request. Those whose attributes are known are enough to say no.
-fn all_hold<'c, V: View>(conditions: &'c [Condition], view: &V) -> Result<bool, Undecided<'c>> {
+fn all_hold<'c, V: View>(conditions: &'c [Condition], view: &V) -> Result<bool, UndecidedValue<'c>> {
     let mut all = Ok(true);
     for condition in conditions {
         match condition.holds(view) {

@@ -4,7 +4,9 @@ use std::fmt;
 use std::fs::File;
 use std::path::Path;
 
-use tollgate_yaml::{At, ConfigError, Extras, Node, Position, Problem, Problems, Read, Sources, Variables};
+use tollgate_yaml::{
+    At, ConfigError, Extras, Node, Position, Problem, Problems, Read, Sources, VariableLookup,
+};
 
 use crate::changes::Changes;
 use crate::file::{RawFile, advice};
@@ -89,13 +91,13 @@ impl Config {
     /// # Errors
     ///
     /// If the text is not valid; then every problem is named.
-    pub fn parse_with(file: &str, text: &str, variables: &Variables<'_>) -> Result<Self, ConfigError> {
+    pub fn parse_with(file: &str, text: &str, variables: &VariableLookup<'_>) -> Result<Self, ConfigError> {
         Self::parse_all(&Sources::of(file, text), variables, |_| Vec::new())
     }
 
     fn parse_all(
         sources: &Sources,
-        variables: &Variables<'_>,
+        variables: &VariableLookup<'_>,
         check: impl FnOnce(&Self) -> Vec<Problem>,
     ) -> Result<Self, ConfigError> {
         let files: Box<[Box<str>]> = sources.all_names().collect();

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-use crate::{Texts, Unknown, View};
+use crate::{Texts, UnknownValue, View};
 
 /// The cost of a request: the units that it uses of a policy's quotas.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -81,7 +81,7 @@ pub enum CostError {
         /// The attribute's name.
         name: Box<str>,
         /// Why it is not known.
-        unknown: Unknown,
+        unknown: UnknownValue,
     },
 }
 

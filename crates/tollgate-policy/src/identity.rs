@@ -11,7 +11,7 @@ use tollgate::Key;
 use tollgate_http::Grouping;
 
 use crate::scalar::Scalar;
-use crate::{Attributes, Texts, Unknown, Value, View, condition};
+use crate::{Attributes, Texts, UnknownValue, Value, View, condition};
 
 /// The identity that a policy counts by.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub enum KeyFault {
     List,
     /// Its value is not known.
     #[error("{0}")]
-    Unknown(Unknown),
+    Unknown(UnknownValue),
     /// It is not an address, but an address is needed. Such a value does not count as missing.
     #[error("is not an address")]
     NoAddress,

@@ -105,15 +105,15 @@ pub use self::expression::{Expression, ExpressionError};
 pub use self::identity::{Choices, Identity, KeyFault, NoKey};
 pub use self::limit::{LimitAttribute, LimitError, OnMissingLimit, QuotaSpec};
 pub use self::limiter::{
-    AskedCheck, Changed, ChargedWindow, CheckError, Ground, Matching, PolicyDecision, PolicyLimiter,
-    PolicySet, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, Tally, TogetherError, TrialAnswer,
-    TrialDecision, TrialTally, WhenFull,
+    AskedCheck, ChargedWindow, CheckError, Ground, Matching, PolicyDecision, PolicyLimiter, PolicySet,
+    QuotaChanges, QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, Tally, TogetherError,
+    TrialAnswer, TrialDecision, TrialTally, WhenFull,
 };
 pub use self::list::List;
-pub use self::matched::{Matched, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};
+pub use self::matched::{MatchedPolicies, MatchedPolicy, Outcome, Refusal, Trial, TrialKind};
 pub use self::overlap_index::OverlapIndex;
 pub use self::overrides::{Override, OverrideTable};
-pub use self::policies::{Policies, Unmatched};
+pub use self::policies::{Policies, UnmatchedRequests};
 pub use self::policy::{Mode, OnMissingKey, Policy, PolicyKind};
 #[cfg(feature = "file")]
 pub use self::problem::PolicyProblem;
@@ -121,7 +121,7 @@ pub use self::reading::SentReading;
 #[cfg(feature = "file")]
 pub use self::schema::json_schema;
 pub use self::value::{AttributeValue, Texts, Value};
-pub use self::view::{Undecided, Unknown, View};
+pub use self::view::{UndecidedValue, UnknownValue, View};
 #[cfg(feature = "file")]
 pub use self::warning::{Warning, WarningKind};
 // Places in files, and what reading them takes and gives.

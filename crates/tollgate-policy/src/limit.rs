@@ -7,7 +7,7 @@ use tollgate::PolicyQuota;
 
 use crate::cost::number;
 use crate::scalar::Scalar;
-use crate::{Unknown, View};
+use crate::{UnknownValue, View};
 
 /// A limit from an attribute, such as a claim of a token.
 ///
@@ -72,7 +72,7 @@ pub enum LimitError {
         /// The attribute's name.
         name: Box<str>,
         /// Why it is not known.
-        unknown: Unknown,
+        unknown: UnknownValue,
     },
 }
 

@@ -12,7 +12,8 @@ use crate::overrides::ListPlace;
 use crate::reading::Readings;
 use crate::value::PATH;
 use crate::{
-    Identity, KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Texts, Undecided, Unknown, View,
+    Identity, KeyFault, LimitError, Mode, NoKey, OnMissingKey, Policy, Texts, UndecidedValue, UnknownValue,
+    View,
 };
 
 /// The result of matching a request.
@@ -20,7 +21,7 @@ use crate::{
 #[must_use = "a request that is denied must not go on"]
 pub enum Outcome<'a> {
     /// These charges decide; without any the request is admitted.
-    Charge(Matched<'a>),
+    Charge(MatchedPolicies<'a>),
     /// The request is admitted without a count, by this policy.
     Exempt(MatchedPolicy<'a>),
     /// The request is denied, by this policy.
@@ -32,7 +33,7 @@ pub enum Outcome<'a> {
         /// The attribute that yields no key, and why.
         no_key: NoKey<'a>,
     },
-    /// The request is denied, because [no policy matches it](crate::Unmatched).
+    /// The request is denied, because [no policy matches it](crate::UnmatchedRequests).
     DenyUnmatched,
 }
 
@@ -113,12 +114,12 @@ pub enum Refusal {
         /// The attribute.
         attribute: Box<str>,
         /// Why its value is not known.
-        unknown: Unknown,
+        unknown: UnknownValue,
     },
 }
 
-impl From<Undecided<'_>> for Refusal {
-    fn from(Undecided { attribute, unknown }: Undecided<'_>) -> Self {
+impl From<UndecidedValue<'_>> for Refusal {
+    fn from(UndecidedValue { attribute, unknown }: UndecidedValue<'_>) -> Self {
         Self::Undecided { attribute: attribute.into(), unknown }
     }
 }
@@ -153,7 +154,7 @@ impl Refusal {
 
 /// The policies that apply to a request, with the request's keys and costs.
 #[derive(Debug, Default)]
-pub struct Matched<'a> {
+pub struct MatchedPolicies<'a> {
     entries: SmallVec<[Entry<'a>; 2]>,
     /// Policies in shadow mode that would deny the request whatever the counts, with their places. Usually none would.
     pub(crate) would_deny: Vec<(&'a Policy, u32)>,
@@ -164,19 +165,19 @@ pub struct Matched<'a> {
 #[derive(Debug)]
 pub(crate) struct Entry<'a> {
     pub(crate) policy: &'a Policy,
-    pub(crate) applied: Applied,
+    pub(crate) applied: AppliedList,
     pub(crate) key: Key<'a>,
     pub(crate) cost: u32,
     /// Whether the request's caller gave the cost.
     pub(crate) is_cost_asked: bool,
     quotas: &'a QuotaLists,
     /// The quotas in their place, if the request itself sets limits, or its readings lead to two lists.
-    limited: Option<Box<Limited>>,
+    limited: Option<Box<LimitedQuotas>>,
 }
 
 /// Quotas with the limits of a request.
 #[derive(Debug)]
-struct Limited {
+struct LimitedQuotas {
     enforced: Box<[PolicyQuota]>,
     candidates: Box<[PolicyQuota]>,
     /// Where the policy has them, if they are of two lists: those that decide, and candidates.
@@ -188,7 +189,7 @@ type QuotaPlace = (ListPlace, u32);
 
 /// The attributes that must be known of a request; each variant includes the previous ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Needed<'a> {
+pub(crate) enum NeededValues<'a> {
     /// The key of this policy or, if none is named, of all: enough to reset or set a counter.
     Counters { of: Option<&'a str> },
     /// The cost: enough to charge it without asking for room, or to give it back.
@@ -197,7 +198,7 @@ pub(crate) enum Needed<'a> {
     Limits,
 }
 
-impl Needed<'_> {
+impl NeededValues<'_> {
     pub(crate) fn is_about(self, policy: &Policy) -> bool {
         match self {
             Self::Counters { of: Some(name) } => name == policy.name(),
@@ -210,22 +211,22 @@ impl Needed<'_> {
 pub(crate) enum Lack<'a> {
     Key(NoKey<'a>),
     Cost(CostError),
-    Override(Undecided<'a>),
+    Override(UndecidedValue<'a>),
     Limit(LimitError),
 }
 
 impl Lack<'_> {
     /// Returns the attribute whose value is not known, if this is the reason.
-    pub(crate) fn undecided(&self) -> Option<Undecided<'_>> {
+    pub(crate) fn undecided(&self) -> Option<UndecidedValue<'_>> {
         match self {
             Self::Key(NoKey { attribute, fault: KeyFault::Unknown(unknown), .. }) => {
-                Some(Undecided { attribute, unknown: *unknown })
+                Some(UndecidedValue { attribute, unknown: *unknown })
             }
             Self::Cost(CostError::Unknown { name, unknown }) => {
-                Some(Undecided { attribute: name, unknown: *unknown })
+                Some(UndecidedValue { attribute: name, unknown: *unknown })
             }
             Self::Limit(LimitError::Unknown { name, unknown }) => {
-                Some(Undecided { attribute: name, unknown: *unknown })
+                Some(UndecidedValue { attribute: name, unknown: *unknown })
             }
             Self::Override(undecided) => Some(*undecided),
             Self::Key(_) | Self::Cost(_) | Self::Limit(_) => None,
@@ -267,7 +268,7 @@ fn on_missing(no_key: &NoKey<'_>, policy: &Policy) -> OnMissingKey {
 
 /// The policy that applies, by its place among all, and its list of quotas: an entry without the data of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Applied {
+pub(crate) struct AppliedList {
     pub(crate) policy: u32,
     pub(crate) list: ListPlace,
 }
@@ -289,7 +290,7 @@ pub enum TrialKind {
     Candidate,
 }
 
-impl<'a> Matched<'a> {
+impl<'a> MatchedPolicies<'a> {
     pub(crate) fn push(&mut self, entry: Entry<'a>) {
         self.entries.push(entry);
     }
@@ -342,28 +343,30 @@ impl<'a> Entry<'a> {
         view: &'a V,
         readings: Readings,
         cost: u32,
-        needed: Needed<'_>,
+        needed: NeededValues<'_>,
     ) -> Result<Self, Lack<'a>> {
         let key = policy.identity.key(view).map_err(Lack::Key)?;
         let is_cost_asked = policy.cost.is_asked(view);
         let cost = match policy.cost.of(view, cost) {
-            Err(_) if needed < Needed::Cost => 0,
+            Err(_) if needed < NeededValues::Cost => 0,
             cost => cost.map_err(Lack::Cost)?,
         };
         let (list, other) = policy.lists_for(view, readings).map_err(Lack::Override)?;
-        let limited = |quotas| match Limited::of(quotas, view) {
-            Err(_) if needed < Needed::Limits => Ok(None),
+        let limited = |quotas| match LimitedQuotas::of(quotas, view) {
+            Err(_) if needed < NeededValues::Limits => Ok(None),
             limited => limited.map_err(Lack::Limit),
         };
         let quotas = policy.list(list);
         let mut limited_quotas = limited(quotas)?;
         if let Some((place, other)) = other.map(|place| (place, policy.list(place))) {
-            limited_quotas =
-                Some(Limited::stricter([(list, quotas, limited_quotas), (place, other, limited(other)?)]));
+            limited_quotas = Some(LimitedQuotas::stricter([
+                (list, quotas, limited_quotas),
+                (place, other, limited(other)?),
+            ]));
         }
         Ok(Self {
             policy,
-            applied: Applied { policy: number, list },
+            applied: AppliedList { policy: number, list },
             key,
             cost,
             is_cost_asked,
@@ -373,7 +376,7 @@ impl<'a> Entry<'a> {
     }
 }
 
-impl Limited {
+impl LimitedQuotas {
     /// Returns `None` if no attribute sets a limit, as is usual.
     fn of<V: View>(quotas: &QuotaLists, view: &V) -> Result<Option<Box<Self>>, LimitError> {
         let QuotaLists { enforced, candidates } = quotas;
@@ -382,7 +385,7 @@ impl Limited {
         }
         let enforced = enforced.limited(view)?;
         let candidates = match candidates.limited(view) {
-            Err(error @ LimitError::Unknown { unknown: Unknown::NotYet, .. }) => return Err(error),
+            Err(error @ LimitError::Unknown { unknown: UnknownValue::NotYet, .. }) => return Err(error),
             // A trial lets no request fail.
             candidates => candidates.unwrap_or_default(),
         };

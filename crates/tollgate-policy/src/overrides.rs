@@ -4,7 +4,7 @@ use tollgate::PolicyQuota;
 
 use crate::index::Table;
 use crate::limit::QuotaLists;
-use crate::{Condition, Conditions, Position, QuotaSpec, Undecided, Value, View};
+use crate::{Condition, Conditions, Position, QuotaSpec, UndecidedValue, Value, View};
 
 /// An override: other quotas for some requests of a policy, by conditions or by a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,7 +39,7 @@ pub(crate) struct ListPlace(Option<(u32, u32)>);
 
 impl ListPlace {
     /// The list for a request: that of the first override that holds, else the policy's own.
-    pub(crate) fn find<'a, V: View>(overrides: &'a [Override], view: &V) -> Result<Self, Undecided<'a>> {
+    pub(crate) fn find<'a, V: View>(overrides: &'a [Override], view: &V) -> Result<Self, UndecidedValue<'a>> {
         for (number, over) in (0..).zip(overrides) {
             if let Some(list) = over.list(view)? {
                 return Ok(Self(Some((number, list))));
@@ -119,12 +119,12 @@ impl Override {
     }
 
     /// The number of the list for a request, if it is for that.
-    fn list<V: View>(&self, view: &V) -> Result<Option<u32>, Undecided<'_>> {
+    fn list<V: View>(&self, view: &V) -> Result<Option<u32>, UndecidedValue<'_>> {
         match &self.rule {
             OverrideRule::When(conditions) => Ok(conditions.holds(view)?.then_some(0)),
             OverrideRule::In(table) => {
                 let attribute = table.attribute();
-                let value = view.value(attribute).map_err(|unknown| Undecided { attribute, unknown })?;
+                let value = view.value(attribute).map_err(|unknown| UndecidedValue { attribute, unknown })?;
                 // Of a list, the first text that is in the table counts.
                 let mut texts = value.into_iter().flat_map(|texts| Value::of(attribute, texts).texts());
                 Ok(texts.find_map(|text| table.values.get(text)).copied())

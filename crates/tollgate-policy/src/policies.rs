@@ -3,10 +3,11 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
-use crate::matched::{Entry, MatchedPolicy, Needed};
+use crate::matched::{Entry, MatchedPolicy, NeededValues};
 use crate::reading::Readings;
 use crate::{
-    Changes, Matched, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, SentReading, Undecided, View,
+    Changes, MatchedPolicies, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, SentReading,
+    UndecidedValue, View,
 };
 
 /// All policies of a file, or of a program.
@@ -17,12 +18,12 @@ pub struct Policies {
     /// By kind, each kind in the order of the file.
     policies: Box<[Policy]>,
     index: Index,
-    unmatched: Option<Unmatched>,
+    unmatched: Option<UnmatchedRequests>,
 }
 
 /// The handling of requests that no policy matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Unmatched {
+pub enum UnmatchedRequests {
     /// It is admitted.
     #[default]
     Allow,
@@ -30,7 +31,7 @@ pub enum Unmatched {
     Deny,
 }
 
-impl Unmatched {
+impl UnmatchedRequests {
     /// Returns its name in files.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -67,13 +68,13 @@ impl Policies {
     /// ([`OnMissingKey::Skip`](crate::OnMissingKey::Skip)) is not matched by it. A request with two
     /// [readings](crate::SentReading) is denied if no policy matches one of them.
     #[must_use]
-    pub fn with_unmatched(self, unmatched: Unmatched) -> Self {
+    pub fn with_unmatched(self, unmatched: UnmatchedRequests) -> Self {
         Self { unmatched: Some(unmatched), ..self }
     }
 
     /// Returns what happens to a request that no policy matches, if it is set; by default, the request is admitted.
     #[must_use]
-    pub const fn unmatched(&self) -> Option<Unmatched> {
+    pub const fn unmatched(&self) -> Option<UnmatchedRequests> {
         self.unmatched
     }
 
@@ -93,7 +94,7 @@ impl Policies {
     /// if a policy that the caller [may not use](crate::Attributes::within) would count the request, whatever its mode;
     /// and if the decision depends on a value that the view [does not know](Refusal::Undecided).
     pub fn charges<'a, V: View>(&'a self, view: &'a V, cost: u32) -> Result<Outcome<'a>, Refusal> {
-        self.outcome(view, cost, Needed::Limits)
+        self.outcome(view, cost, NeededValues::Limits)
     }
 
     /// Like [`charges`](Self::charges), but for which no more than this has to be known of the request.
@@ -101,13 +102,13 @@ impl Policies {
         &'a self,
         view: &'a V,
         cost: u32,
-        needed: Needed<'_>,
+        needed: NeededValues<'_>,
     ) -> Result<Outcome<'a>, Refusal> {
-        let mut matched = Matched::default();
+        let mut matched = MatchedPolicies::default();
         // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
         let mut unknown = None;
         // If one policy exempts the request, what another one would need to know does not matter; nor if one denies it.
-        let mut undecided: Option<(PolicyKind, Undecided<'_>)> = None;
+        let mut undecided: Option<(PolicyKind, UndecidedValue<'_>)> = None;
         let sent = SentReading::of(view);
         // The readings of the request that a policy matches.
         let mut covered = Readings::NONE;
@@ -171,7 +172,7 @@ impl Policies {
         if let Some((_, undecided)) = undecided {
             return Err(undecided.into());
         }
-        if !covered.all() && self.unmatched == Some(Unmatched::Deny) {
+        if !covered.all() && self.unmatched == Some(UnmatchedRequests::Deny) {
             return Ok(Outcome::DenyUnmatched);
         }
         match unknown {

@@ -14,7 +14,7 @@ use crate::overrides::ListPlace;
 use crate::reading::Readings;
 use crate::{
     Condition, Conditions, Cost, Identity, Override, PolicyBuilder, PolicyError, Position, QuotaSpec,
-    SentReading, Undecided, Unknown, View,
+    SentReading, UndecidedValue, UnknownValue, View,
 };
 
 /// The name under which a policy's candidates are counted; no policy can have it.
@@ -313,7 +313,7 @@ impl Policy {
     /// # Errors
     ///
     /// If that depends on an attribute whose value is not known.
-    pub fn matches<V: View>(&self, view: &V) -> Result<bool, Undecided<'_>> {
+    pub fn matches<V: View>(&self, view: &V) -> Result<bool, UndecidedValue<'_>> {
         Ok(self.applies_in(self.readings(view, SentReading::of(view).as_ref())?))
     }
 
@@ -327,7 +327,7 @@ impl Policy {
         &self,
         view: &V,
         sent: Option<&SentReading<'_, V>>,
-    ) -> Result<Readings, Undecided<'_>> {
+    ) -> Result<Readings, UndecidedValue<'_>> {
         if self.mode == Mode::Off {
             return Ok(Readings::NONE);
         }
@@ -347,7 +347,7 @@ impl Policy {
         candidate: Candidate,
         view: &V,
         sent: Option<&SentReading<'_, V>>,
-    ) -> Result<Readings, Undecided<'_>> {
+    ) -> Result<Readings, UndecidedValue<'_>> {
         // The index may have found it in one reading only.
         if candidate.is_sure() && sent.is_none() {
             return Ok(Readings::both(self.mode != Mode::Off));
@@ -356,8 +356,8 @@ impl Policy {
     }
 
     /// Returns whether it skips a request that lacks this. Trials never make a request fail.
-    pub(crate) fn does_without(&self, Undecided { unknown, .. }: Undecided<'_>) -> bool {
-        self.mode != Mode::Enforce && unknown == Unknown::Wrong
+    pub(crate) fn does_without(&self, UndecidedValue { unknown, .. }: UndecidedValue<'_>) -> bool {
+        self.mode != Mode::Enforce && unknown == UnknownValue::Wrong
     }
 
     /// Returns whether its conditions hold for every request for which those of the other hold, as far as their written
@@ -399,7 +399,7 @@ impl Policy {
     /// # Errors
     ///
     /// If that depends on an attribute whose value is not known.
-    pub fn override_for<V: View>(&self, view: &V) -> Result<Option<&Override>, Undecided<'_>> {
+    pub fn override_for<V: View>(&self, view: &V) -> Result<Option<&Override>, UndecidedValue<'_>> {
         Ok(ListPlace::find(&self.overrides, view)?.of_override(&self.overrides))
     }
 
@@ -409,7 +409,7 @@ impl Policy {
         &self,
         view: &V,
         matched: Readings,
-    ) -> Result<(ListPlace, Option<ListPlace>), Undecided<'_>> {
+    ) -> Result<(ListPlace, Option<ListPlace>), UndecidedValue<'_>> {
         let find_normalized = || ListPlace::find(&self.overrides, view);
         let sent = if self.overrides.is_empty() { None } else { SentReading::of(view) };
         let Some(sent) = sent.filter(|_| matched.sent) else { return Ok((find_normalized()?, None)) };

@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 use tollgate::{LocalShareError, QuotaError, QuotaErrorKind};
-use tollgate_yaml::{Place, Position, ProblemKind, Problems};
+use tollgate_yaml::{FilePlace, Position, ProblemKind, Problems};
 
 use crate::{Attributes, ExpressionError, HeaderFormatsError, NetworkError};
 
@@ -53,7 +53,7 @@ pub enum PolicyProblem {
         /// The name as written.
         name: Box<str>,
         /// Its first place.
-        first: Place,
+        first: FilePlace,
     },
     /// An attribute's name that no request can have.
     #[error("an attribute's name has 1 to {} characters", Attributes::MAX_NAME)]

@@ -5,7 +5,7 @@
 //! one of them; a policy that exempts applies only if it matches in both.
 
 use crate::value::PATH;
-use crate::{Texts, Unknown, View};
+use crate::{Texts, UnknownValue, View};
 
 /// A request in its second reading: with its path as it was sent.
 ///
@@ -48,7 +48,7 @@ impl<'v, V: View> SentReading<'v, V> {
 }
 
 impl<V: View> View for SentReading<'_, V> {
-    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
         if name == PATH { Ok(Some(self.path)) } else { self.view.value(name) }
     }
 

@@ -4,11 +4,11 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use tollgate::{CountDenied, LocalShare, OnStoreFailure, PolicyQuota, Quota};
-use tollgate_yaml::{At, Place, Position, ProblemKind, Problems, Sources, Text};
+use tollgate_yaml::{At, FilePlace, Position, ProblemKind, Problems, Sources, WrittenText};
 
 use crate::file::{
-    AcrossSlots, FailureWord, Listed, NamedQuotas, PolicyQuotas, QuotaList, RawCost, RawDefaults, RawFile,
-    RawOverride, RawPolicy, RawStore, RawTier, Share,
+    AcrossSlots, ClientList, FailureWord, NamedQuotas, PolicyQuotas, QuotaList, RawCost, RawDefaults,
+    RawFile, RawOverride, RawPolicy, RawStore, RawTier, Share,
 };
 use crate::index::Table;
 use crate::limit::{QuotaLists, QuotaSpecs};
@@ -18,7 +18,7 @@ use crate::problem::PolicyProblem;
 use crate::{
     Attributes, Conditions, Config, Cost, CostAttribute, HeaderFormat, HeaderFormats, Identity,
     LimitAttribute, Mode, OnMissingKey, Override, OverrideTable, Policies, Policy, PolicyKind, StoreSettings,
-    Unmatched, warning,
+    UnmatchedRequests, warning,
 };
 
 /// The defaults of all policies.
@@ -47,7 +47,7 @@ pub(crate) fn resolve(
 ) -> Config {
     let found_reading = problems.places();
     let file = as_one(read, sources.names().count(), &files, problems);
-    let named = Named { tiers: tiers(file.tiers, &files, problems), sources };
+    let named = Definitions { tiers: tiers(file.tiers, &files, problems), sources };
     let raw_store = file.store.as_ref().map(|store| &store.value);
     let store_url_at = raw_store.and_then(|store| Some(store.url.as_ref()?.at));
     let layout_at = raw_store.and_then(|store| Some(store.layout.as_ref()?.at));
@@ -80,7 +80,7 @@ pub(crate) fn resolve(
         None => policies,
         // The file's mode weakens whatever else it says.
         Some(unmatched) if mode == Mode::Enforce => policies.with_unmatched(unmatched),
-        Some(_) => policies.with_unmatched(Unmatched::Allow),
+        Some(_) => policies.with_unmatched(UnmatchedRequests::Allow),
     };
     Config { store, store_url_at, layout_at, prefix_at, policies, warnings, files }
 }
@@ -92,10 +92,10 @@ fn note_name(
     files: &[Box<str>],
     problems: &mut Problems,
 ) {
-    let Some(Text { text, written }) = raw.value.name.as_ref().map(|name| &name.value) else { return };
+    let Some(WrittenText { text, written }) = raw.value.name.as_ref().map(|name| &name.value) else { return };
     match names.entry(text.clone()) {
         Entry::Occupied(first) if Policy::is_name(text) => {
-            let (name, first) = (written.clone(), Place::seen_from(raw.at, *first.get(), files));
+            let (name, first) = (written.clone(), FilePlace::seen_from(raw.at, *first.get(), files));
             problems.add(raw.at, PolicyProblem::DuplicatePolicy { name, first });
         }
         Entry::Occupied(_) => {}
@@ -107,7 +107,7 @@ fn note_name(
 const JOINED: &[&str] = &["policies", "tiers"];
 
 /// Definitions that policies refer to by name.
-struct Named<'a> {
+struct Definitions<'a> {
     tiers: HashMap<Box<str>, QuotaList>,
     sources: &'a Sources,
 }
@@ -123,7 +123,7 @@ fn tiers(
     for (key, At { at, value, .. }) in tiers.map(|tiers| tiers.value.0).unwrap_or_default() {
         match places.get(&key) {
             Some(first) => {
-                let first = Place::seen_from(at, *first, names);
+                let first = FilePlace::seen_from(at, *first, names);
                 problems.add(at, ProblemKind::DuplicateKey { key, first });
             }
             None => {
@@ -147,7 +147,7 @@ fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &m
     for (key, at) in read.iter().flat_map(|file| &file.value.given).filter(|(key, _)| !JOINED.contains(key)) {
         match said.iter().find(|(other, _)| other == key) {
             Some((_, first)) => {
-                let (key, first) = ((*key).into(), Place::seen_from(*at, *first, names));
+                let (key, first) = ((*key).into(), FilePlace::seen_from(*at, *first, names));
                 problems.add(*at, ProblemKind::DuplicateKey { key, first });
             }
             None => said.push((key, *at)),
@@ -174,7 +174,7 @@ fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &m
 }
 
 /// Returns the policy for a list at the top level of the file.
-fn of_list(name: &str, listed: At<Listed>, kind: PolicyKind, mode: Mode) -> Policy {
+fn of_list(name: &str, listed: At<ClientList>, kind: PolicyKind, mode: Mode) -> Policy {
     let any = listed.value.0.into_iter().map(|condition| vec![condition]).collect();
     Policy {
         at: listed.at,
@@ -222,7 +222,7 @@ fn value<T: Copy>(field: &Option<At<T>>) -> Option<T> {
 fn policy(
     raw: At<RawPolicy>,
     defaults: &Defaults,
-    named: &Named<'_>,
+    named: &Definitions<'_>,
     problems: &mut Problems,
 ) -> Option<Policy> {
     let At { at, value: raw, .. } = raw;
@@ -299,7 +299,7 @@ fn count_denied(raw: &RawPolicy, defaults: &Defaults, problems: &mut Problems) -
     }
 }
 
-fn policy_name(name: At<Text>, problems: &mut Problems) -> Option<Box<str>> {
+fn policy_name(name: At<WrittenText>, problems: &mut Problems) -> Option<Box<str>> {
     if Policy::is_name(&name.value.text) {
         return Some(name.value.text);
     }
@@ -369,7 +369,7 @@ struct Scope<'a> {
     policy: &'a str,
     count_denied: CountDenied,
     on_store_failure: OnStoreFailure,
-    named: &'a Named<'a>,
+    named: &'a Definitions<'a>,
 }
 
 /// Tiers by the attribute that names them.
@@ -383,7 +383,7 @@ impl Scope<'_> {
     fn tier(&self, at: Position, raw: RawTier, problems: &mut Problems) -> Option<(At<QuotaList>, ByTier)> {
         raw.need(&["tier", "default"], at, problems);
         let attribute = attribute(raw.tier, problems);
-        let At { at: default_at, value: Text { text, written }, .. } = raw.default?;
+        let At { at: default_at, value: WrittenText { text, written }, .. } = raw.default?;
         let tier = self.named.tiers.get(&text).cloned();
         let value = problems.take(default_at, tier.ok_or(PolicyProblem::UnknownTier(written)))?;
         Some((At { at, end: default_at, value }, ByTier { at, attribute: attribute? }))
@@ -443,7 +443,7 @@ impl Scope<'_> {
                 match known.get(&key) {
                     Some(first) => {
                         let names: Vec<Box<str>> = self.named.sources.all_names().collect();
-                        let first = Place::seen_from(list.at, *first, &names);
+                        let first = FilePlace::seen_from(list.at, *first, &names);
                         problems.add(list.at, ProblemKind::DuplicateKey { key, first });
                     }
                     None => values.push((key, list)),

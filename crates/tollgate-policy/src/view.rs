@@ -7,7 +7,7 @@ use crate::Texts;
 /// A request as policies see it: the values of its attributes, by name.
 ///
 /// Matching is synchronous and only reads. If it needs a value that is [not known yet](Unknown::NotYet), it stops and
-/// [names it](crate::Refusal::Undecided). The caller then finds that value (it verifies a token or waits for a
+/// [names it](crate::Refusal::UndecidedValue). The caller then finds that value (it verifies a token or waits for a
 /// session), keeps it in the view and retries. So values that no policy needs are not looked up, and a future is
 /// created only if something has to be waited for.
 ///
@@ -69,13 +69,13 @@ pub trait View {
     /// # Errors
     ///
     /// If the value is not known.
-    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown>;
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue>;
 
     /// Returns the names of all attributes that may have a value.
     fn names(&self) -> impl Iterator<Item = &str>;
 
     /// Returns these names with their values. The default looks up each name.
-    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, UnknownValue>)> {
         self.names().map(|name| (name, self.value(name)))
     }
 
@@ -116,7 +116,7 @@ pub trait View {
 
 /// Why the value of an attribute is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Error)]
-pub enum Unknown {
+pub enum UnknownValue {
     /// It can be found, for example by verifying a token. A policy that needs it stops the matching until it is.
     #[error("is not known yet")]
     NotYet,
@@ -129,14 +129,14 @@ pub enum Unknown {
 /// An attribute on which a decision depends, and whose value is not known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 #[error("`{attribute}` {unknown}")]
-pub struct Undecided<'a> {
+pub struct UndecidedValue<'a> {
     /// The attribute.
     pub attribute: &'a str,
     /// Why its value is not known.
-    pub unknown: Unknown,
+    pub unknown: UnknownValue,
 }
 
-impl Undecided<'_> {
+impl UndecidedValue<'_> {
     /// Returns which of two to look up first. An invalid value stays invalid, and one that can still be found may
     /// decide without it.
     pub(crate) fn sooner(self, other: Self) -> Self {

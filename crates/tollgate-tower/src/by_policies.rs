@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::StatusCode;
 use tollgate::{Answer, AnyStore, Clock, Counted, Step, Store, StoreError};
-use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, Unknown};
+use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, UnknownValue};
 
 use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
 use crate::engine::{Allowed, Decided, DeniedBy, Later, PolicyEngine, Takes};
@@ -102,10 +102,10 @@ impl<S: Store, C: Clock> Inner<S, C> {
                 Decided::Allowed(Allowed { counted, told_by, decision: Some(Box::new(decision)), taken })
             }
             Ok(decision) => self.denied(decision),
-            Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::NotYet })) => {
+            Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: UnknownValue::NotYet })) => {
                 return Err(attribute);
             }
-            Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::Wrong })) => {
+            Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: UnknownValue::Wrong })) => {
                 wrong(values.fault(&attribute))
             }
             Err(CheckError::Refused(Refusal::Limit { error: LimitError::Unverified(_), .. })) => {

@@ -44,7 +44,7 @@ pub enum ConfigError {
         file: Box<str>,
     },
     /// Every problem of the files, one a line.
-    #[error("{}", Lines(files, problems))]
+    #[error("{}", ProblemLines(files, problems))]
     Invalid {
         /// The files that were read together.
         files: Box<[Box<str>]>,
@@ -68,9 +68,9 @@ impl ConfigError {
 }
 
 /// Each problem under its file's name, as compilers do it.
-struct Lines<'a>(&'a [Box<str>], &'a [Problem]);
+struct ProblemLines<'a>(&'a [Box<str>], &'a [Problem]);
 
-impl fmt::Display for Lines<'_> {
+impl fmt::Display for ProblemLines<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(files, problems) = self;
         for (index, problem) in problems.iter().enumerate() {

@@ -45,12 +45,12 @@ pub enum NodeValue {
         lines: Vec<Node>,
     },
     /// Its entries, in their order.
-    Mapping(Vec<Entry>),
+    Mapping(Vec<MappingEntry>),
 }
 
 /// One line of a mapping.
 #[derive(Debug)]
-pub struct Entry {
+pub struct MappingEntry {
     /// Its key.
     pub key: Box<str>,
     /// Where the key stands.
@@ -143,7 +143,7 @@ impl Node {
     /// # Errors
     ///
     /// If it is not one.
-    pub fn mapping(&self, expected: &str) -> Result<&[Entry], ProblemKind> {
+    pub fn mapping(&self, expected: &str) -> Result<&[MappingEntry], ProblemKind> {
         match &self.value {
             NodeValue::Mapping(entries) => Ok(entries),
             _ => Err(self.expected(expected)),

@@ -5,12 +5,12 @@ use std::collections::HashMap;
 use granit_parser::{Event, Parser, ScalarStyle, Span};
 
 use crate::named_file::names_lines;
-use crate::node::{Entry, Node, NodeValue};
+use crate::node::{MappingEntry, Node, NodeValue};
 use crate::position::Position;
-use crate::problem::{Place, ProblemKind, Problems};
+use crate::problem::{FilePlace, ProblemKind, Problems};
 use crate::sources::Sources;
 use crate::syntax;
-use crate::variables::{self, Expanded, Variables};
+use crate::variables::{self, ExpandedText, VariableLookup};
 
 /// Sources of values other than the text of the file.
 #[derive(Clone, Copy)]
@@ -19,7 +19,7 @@ pub struct Extras<'a> {
     /// The files that it may name.
     pub sources: &'a Sources,
     /// The meaning of `${NAME}`.
-    pub variables: &'a Variables<'a>,
+    pub variables: &'a VariableLookup<'a>,
 }
 
 /// No setting is nested half as deep.
@@ -128,8 +128,8 @@ impl<'a> Reader<'a, '_> {
         }
         let expanded = self.extras.map(|extras| variables::expand(written, extras.variables));
         let expanded = expanded.and_then(|expanded| self.problems.take(at, expanded));
-        let plain = || Expanded { text: written.into(), filled: [].into() };
-        let Expanded { text, filled } = expanded.unwrap_or_else(plain);
+        let plain = || ExpandedText { text: written.into(), filled: [].into() };
+        let ExpandedText { text, filled } = expanded.unwrap_or_else(plain);
         NodeValue::Scalar { text, written: written.into(), is_plain: style == ScalarStyle::Plain, filled }
     }
 
@@ -172,8 +172,8 @@ impl<'a> Reader<'a, '_> {
     }
 
     /// The entries, and where they end.
-    fn mapping(&mut self, depth: usize) -> Option<(Vec<Entry>, Position)> {
-        let mut entries: Vec<Entry> = Vec::new();
+    fn mapping(&mut self, depth: usize) -> Option<(Vec<MappingEntry>, Position)> {
+        let mut entries: Vec<MappingEntry> = Vec::new();
         // A table may have a hundred thousand keys.
         let mut known: HashMap<Box<str>, Position> = HashMap::new();
         loop {
@@ -197,12 +197,12 @@ impl<'a> Reader<'a, '_> {
             let node = if names_lines(&key, &self.section) { self.with_lines(node) } else { node };
             match known.get(&key) {
                 Some(first) => {
-                    let first = Place::seen_from(at, *first, &[]);
+                    let first = FilePlace::seen_from(at, *first, &[]);
                     self.problems.add(at, ProblemKind::DuplicateKey { key, first });
                 }
                 None => {
                     known.insert(key.clone(), at);
-                    entries.push(Entry { key, at, node });
+                    entries.push(MappingEntry { key, at, node });
                 }
             }
         }

@@ -20,13 +20,13 @@ pub struct Printable<T>(pub T);
 
 impl<T: fmt::Display> fmt::Display for Printable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(Escaped(f), "{}", self.0)
+        write!(EscapingWriter(f), "{}", self.0)
     }
 }
 
-struct Escaped<'a, 'b>(&'a mut fmt::Formatter<'b>);
+struct EscapingWriter<'a, 'b>(&'a mut fmt::Formatter<'b>);
 
-impl Write for Escaped<'_, '_> {
+impl Write for EscapingWriter<'_, '_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for part in text.split_inclusive(is_obeyed) {
             match part.char_indices().next_back().filter(|(_, last)| is_obeyed(*last)) {

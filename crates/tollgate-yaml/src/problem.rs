@@ -12,12 +12,12 @@ use crate::printable::Printable;
 
 /// A line, and its file if that is another one. Displayed as in `line 3 of api.yaml`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Place {
+pub struct FilePlace {
     file: Option<Box<str>>,
     line: usize,
 }
 
-impl Place {
+impl FilePlace {
     /// Returns a place for a message about another place; `names` are those of the files.
     #[must_use]
     pub fn seen_from(here: Position, there: Position, names: &[Box<str>]) -> Self {
@@ -26,7 +26,7 @@ impl Place {
     }
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for FilePlace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}", self.line)?;
         self.file.iter().try_for_each(|file| write!(f, " of {file}"))
@@ -90,7 +90,7 @@ pub enum ProblemKind {
         /// The key.
         key: Box<str>,
         /// Its first place.
-        first: Place,
+        first: FilePlace,
     },
     /// A required key that is missing.
     #[error("{section} needs `{key}`")]
@@ -221,9 +221,9 @@ pub type Advice = fn(&str, &'static [&'static str]) -> Option<Box<str>>;
 
 /// Places in a file, in its order.
 #[derive(Debug)]
-pub struct Places(Vec<Position>);
+pub struct ProblemPlaces(Vec<Position>);
 
-impl Places {
+impl ProblemPlaces {
     /// Returns whether there is a problem from the first place up to the other.
     #[must_use]
     pub fn is_any_between(&self, from: Position, to: Position) -> bool {
@@ -263,10 +263,10 @@ impl Problems {
 
     /// Returns the places of the problems so far.
     #[must_use]
-    pub fn places(&self) -> Places {
+    pub fn places(&self) -> ProblemPlaces {
         let mut places: Vec<Position> = self.all.iter().map(|problem| problem.at).collect();
         places.sort_unstable();
-        Places(places)
+        ProblemPlaces(places)
     }
 
     /// Returns the number of problems so far.

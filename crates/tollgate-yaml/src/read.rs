@@ -31,7 +31,7 @@ pub struct OneOrMany<T>(pub Vec<At<T>>);
 
 /// A text, and its form in messages, which do not show the values of variables.
 #[derive(Debug, Clone)]
-pub struct Text {
+pub struct WrittenText {
     /// With variables replaced by their values.
     pub text: Box<str>,
     /// As written in the file.
@@ -78,13 +78,13 @@ impl Read for Box<str> {
     }
 }
 
-impl Read for Text {
+impl Read for WrittenText {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         Some(Self { text: Read::read(node, problems)?, written: node.written().into() })
     }
 }
 
-impl JsonSchema for Text {
+impl JsonSchema for WrittenText {
     fn inline_schema() -> bool {
         true
     }

@@ -14,14 +14,14 @@ use crate::named_file::files_named_in;
 /// secrets.
 #[derive(Clone, PartialEq, Eq, Default)]
 pub struct Sources {
-    files: Vec<Source>,
+    files: Vec<SourceText>,
     /// The tables that files name.
     tables: Vec<Table>,
 }
 
 /// A text, and the name of its file in messages.
 #[derive(Clone, PartialEq, Eq)]
-struct Source {
+struct SourceText {
     name: Box<str>,
     text: String,
 }
@@ -51,7 +51,7 @@ impl Sources {
     /// Adds the text of another file.
     #[must_use]
     pub fn and(mut self, name: &str, text: impl Into<String>) -> Self {
-        self.files.push(Source { name: name.into(), text: text.into() });
+        self.files.push(SourceText { name: name.into(), text: text.into() });
         self
     }
 

@@ -5,11 +5,11 @@ use std::ops::Range;
 use crate::problem::ProblemKind;
 
 /// The function that looks variables up.
-pub type Variables<'a> = dyn Fn(&str) -> Option<String> + 'a;
+pub type VariableLookup<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// A text with its variables replaced.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Expanded {
+pub(super) struct ExpandedText {
     pub(super) text: Box<str>,
     /// The bytes of the text that come from variables, one range for each, including empty ones.
     pub(super) filled: Box<[Range<usize>]>,
@@ -17,7 +17,7 @@ pub(super) struct Expanded {
 
 /// Returns the text with variables replaced by their values; `$${` is `${` itself. The value of a variable is not
 /// expanded again. As in a shell, a default counts for an empty variable as well.
-pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<Expanded, ProblemKind> {
+pub(super) fn expand(text: &str, variables: &VariableLookup<'_>) -> Result<ExpandedText, ProblemKind> {
     let (mut expanded, mut filled) = (String::new(), Vec::new());
     let mut rest = text;
     while let Some(at) = rest.find("${") {
@@ -44,7 +44,7 @@ pub(super) fn expand(text: &str, variables: &Variables<'_>) -> Result<Expanded, 
         rest = after;
     }
     expanded.push_str(rest);
-    Ok(Expanded { text: expanded.into(), filled: filled.into() })
+    Ok(ExpandedText { text: expanded.into(), filled: filled.into() })
 }
 
 #[cfg(test)]

@@ -79,7 +79,7 @@ pub use self::store::{
     Answer, AnswerError, AnyStore, Counted, Full, PerQuota, Step, Store, StoreError, Waiting,
 };
 pub use self::timestamp::Timestamp;
-pub use self::waiters::{Blocking, WaitError, Waiters};
+pub use self::waiters::{BlockingTimer, WaitError, Waiters};
 pub use self::window::Window;
 
 /// The folder of the manual in the repository, for messages that refer to a page of it.

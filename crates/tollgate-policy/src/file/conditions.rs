@@ -4,7 +4,9 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 
-use tollgate_yaml::{At, Entry, Node, NodeValue, OneOrMany, ProblemKind, Problems, Read, schema, section};
+use tollgate_yaml::{
+    At, MappingEntry, Node, NodeValue, OneOrMany, ProblemKind, Problems, Read, schema, section,
+};
 
 use super::key::attribute_name;
 use super::table::FileBeside;
@@ -101,7 +103,7 @@ section! {
 impl Read for Conditions {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let entries = entries(node, problems)?;
-        let (any, tests): (Vec<&Entry>, Vec<&Entry>) =
+        let (any, tests): (Vec<&MappingEntry>, Vec<&MappingEntry>) =
             entries.iter().partition(|entry| entry.key.as_ref() == ANY);
         let all = conditions(tests, problems);
         let any = any.into_iter().flat_map(|entry| alternatives(&entry.node, problems)).collect();
@@ -109,7 +111,7 @@ impl Read for Conditions {
     }
 }
 
-fn entries<'a>(node: &'a Node, problems: &mut Problems) -> Option<&'a [Entry]> {
+fn entries<'a>(node: &'a Node, problems: &mut Problems) -> Option<&'a [MappingEntry]> {
     let entries = problems.take(node.at, node.mapping("attributes such as { path: /search }"))?;
     if entries.is_empty() {
         problems.add(node.at, ProblemKind::Empty("attribute such as { path: /search }"));
@@ -118,7 +120,10 @@ fn entries<'a>(node: &'a Node, problems: &mut Problems) -> Option<&'a [Entry]> {
 }
 
 /// The conditions of these lines. Each is one for itself, so that any of them can be looked up.
-fn conditions<'a>(entries: impl IntoIterator<Item = &'a Entry>, problems: &mut Problems) -> Vec<Condition> {
+fn conditions<'a>(
+    entries: impl IntoIterator<Item = &'a MappingEntry>,
+    problems: &mut Problems,
+) -> Vec<Condition> {
     let mut conditions = Vec::new();
     for entry in entries {
         let name = attribute_name(&entry.key, entry.at, problems);

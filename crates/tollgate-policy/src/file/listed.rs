@@ -14,9 +14,9 @@ use crate::{Attributes, Condition, Pattern, Test};
 
 /// Attributes with their values; a request that has one of them is on the list.
 #[derive(Debug)]
-pub(crate) struct Listed(pub(crate) Vec<Condition>);
+pub(crate) struct ClientList(pub(crate) Vec<Condition>);
 
-impl Read for Listed {
+impl Read for ClientList {
     fn read(node: &Node, problems: &mut Problems) -> Option<Self> {
         let entries = problems.take(node.at, node.mapping("attributes such as { ip_from: networks.txt }"))?;
         if entries.is_empty() {
@@ -46,9 +46,9 @@ impl Read for Listed {
     }
 }
 
-impl JsonSchema for Listed {
+impl JsonSchema for ClientList {
     fn schema_name() -> Cow<'static, str> {
-        "Listed".into()
+        "ClientList".into()
     }
 
     fn json_schema(generator: &mut SchemaGenerator) -> Schema {

@@ -14,14 +14,14 @@ mod values;
 use tollgate::QuotaErrorKind;
 use tollgate_yaml::{At, section};
 
-pub(crate) use self::listed::Listed;
+pub(crate) use self::listed::ClientList;
 pub(crate) use self::policy::{RawOverride, RawPolicy};
 pub(crate) use self::quotas::{PolicyQuotas, QuotaList, RawTier};
 pub(crate) use self::store::RawStore;
 pub(crate) use self::table::NamedQuotas;
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
 use self::values::{FormatWords, Status};
-use crate::{Mode, OnMissingKey, Unmatched};
+use crate::{Mode, OnMissingKey, UnmatchedRequests};
 
 section! {
     /// Limits for requests and their clients.
@@ -35,12 +35,12 @@ section! {
         /// Quotas by the names of tiers, for `quotas: { tier: plan, default: free }`.
         "tiers" tiers: NamedQuotas,
         /// Whether requests that no policy matches are admitted, or denied with status 403.
-        "unmatched" unmatched: Unmatched,
+        "unmatched" unmatched: UnmatchedRequests,
         /// Clients that are admitted without a count, before all policies: attributes with texts, or with networks if the
         /// attribute is `ip`. A name that ends in `_from` names a file of them in the same folder, one on each line.
-        "allow" allow: Listed,
+        "allow" allow: ClientList,
         /// Clients that are denied with status 403, unless `allow` or an exempt policy admits them. Written as `allow` is.
-        "deny" deny: Listed,
+        "deny" deny: ClientList,
         /// The policies. All matching policies apply, and their quotas are charged all or nothing.
         "policies" policies: Vec<At<RawPolicy>>,
     }

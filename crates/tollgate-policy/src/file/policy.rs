@@ -1,6 +1,6 @@
 //! One policy as written.
 
-use tollgate_yaml::{OneOrMany, Text, section};
+use tollgate_yaml::{OneOrMany, WrittenText, section};
 
 use super::quotas::{PolicyQuotas, QuotaList};
 use super::table::{FileBeside, NamedQuotas};
@@ -12,7 +12,7 @@ section! {
     RawPolicy("a policy", "{ name: login, key: [ip], quotas: [5/1m] }") {
         /// The name in counters, metrics and decisions. Renaming a policy starts new counters.
         #[schemars(required, regex(pattern = r"^[A-Za-z0-9_.-]{1,64}$"))]
-        "name" name: Text,
+        "name" name: WrittenText,
         /// The purpose of the policy.
         "description" description: Box<str>,
         /// Tests of attributes, which must all hold. Default: all requests.

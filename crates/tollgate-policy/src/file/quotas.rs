@@ -2,7 +2,9 @@
 
 use schemars::json_schema;
 use tollgate::{Quota, QuotaError};
-use tollgate_yaml::{At, Node, NodeValue, Position, ProblemKind, Problems, Read, Text, schema, section};
+use tollgate_yaml::{
+    At, Node, NodeValue, Position, ProblemKind, Problems, Read, WrittenText, schema, section,
+};
 
 use super::values::Limit;
 use crate::problem::PolicyProblem;
@@ -27,7 +29,7 @@ section! {
         "tier" tier: Box<str>,
         /// The tier if the attribute is missing or names none.
         #[schemars(required)]
-        "default" default: Text,
+        "default" default: WrittenText,
     }
 }
 
@@ -110,7 +112,7 @@ section! {
         "max" max: Limit,
         /// The windows, such as 1h, 1h@first_hit or day@Europe/Berlin.
         #[schemars(required)]
-        "window" window: Text,
+        "window" window: WrittenText,
     }
 }
 
@@ -145,7 +147,7 @@ impl RawQuota {
         {
             problems.add(word.at, PolicyProblem::LimitRange);
         }
-        let At { at: window_at, value: Text { text, written }, .. } = self.window?;
+        let At { at: window_at, value: WrittenText { text, written }, .. } = self.window?;
         // Windows are what they are under any limit.
         let quota: Result<Quota, QuotaError> = format!("{}/{text}", max.unwrap_or(1)).parse();
         // The error repeats its text, of which the limit is written elsewhere.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use schemars::json_schema;
 use tollgate::Quota;
-use tollgate_yaml::{At, Node, Place, Position, ProblemKind, Problems, Read, schema};
+use tollgate_yaml::{At, FilePlace, Node, Position, ProblemKind, Problems, Read, schema};
 
 use super::quotas::{QuotaList, WrittenQuota};
 use crate::problem::PolicyProblem;
@@ -52,7 +52,7 @@ impl NamedQuotas {
                 continue;
             };
             if let Some(first) = seen.get(&*name) {
-                let first = Place::seen_from(at(1), *first, &[]);
+                let first = FilePlace::seen_from(at(1), *first, &[]);
                 problems.add(at(1), ProblemKind::DuplicateKey { key: name, first });
                 continue;
             }

@@ -8,7 +8,9 @@ use tollgate_yaml::{Node, NodeValue, OneOrMany, Problems, Read, schema, section,
 
 use crate::cost::whole_number;
 use crate::problem::PolicyProblem;
-use crate::{HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, Unmatched};
+use crate::{
+    HeaderFormat, HeaderFormats, Mode, OnMissingCost, OnMissingKey, OnMissingLimit, UnmatchedRequests,
+};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureWord {
@@ -61,7 +63,7 @@ pub(crate) enum RawCost {
 
 words!(Mode: "mode" [Mode::Enforce, Mode::Shadow, Mode::Off]);
 
-words!(Unmatched: "unmatched" [Unmatched::Allow, Unmatched::Deny]);
+words!(UnmatchedRequests: "unmatched" [UnmatchedRequests::Allow, UnmatchedRequests::Deny]);
 
 words!(FailureWord: "on_store_failure" [FailureWord::Open, FailureWord::Closed, FailureWord::Local]);
 

@@ -16,7 +16,7 @@ use smallvec::SmallVec;
 
 pub(crate) use self::candidate::Candidate;
 pub(crate) use self::table::Table;
-use self::values::{Filed, Values};
+use self::values::{FiledCandidate, Values};
 pub(crate) use self::values::{Place, places};
 use crate::value::PATH;
 use crate::{Condition, Policy, Value, View};
@@ -46,7 +46,7 @@ impl Index {
             }
         }
 
-        let mut filed = HashMap::<&str, Filed<'_>>::new();
+        let mut filed = HashMap::<&str, FiledCandidate<'_>>::new();
         let mut unconditional = Vec::new();
         for (number, policy) in (0_u32..).zip(policies) {
             let crowd = |attribute, place| crowds.get(&(attribute, place)).copied().unwrap_or_default();
@@ -80,7 +80,7 @@ impl Index {
             }
         }
 
-        let filed: Vec<(&str, Filed<'_>)> = filed.into_iter().collect();
+        let filed: Vec<(&str, FiledCandidate<'_>)> = filed.into_iter().collect();
         let names = Table::new((0_u32..).zip(&filed).map(|(number, (name, _))| (*name, number)).collect());
         let absent = (0_u32..).zip(&filed).map(|(number, (_, filed))| (number, filed.absent()));
         Self {

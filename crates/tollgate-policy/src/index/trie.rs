@@ -19,7 +19,7 @@ pub(super) struct Trie {
 }
 
 /// Bytes, and the candidates under them.
-pub(super) type Entry = (Box<[u8]>, Candidate);
+pub(super) type TrieEntry = (Box<[u8]>, Candidate);
 
 #[derive(Debug, Default)]
 struct Node {
@@ -38,7 +38,7 @@ struct Span {
 }
 
 impl Trie {
-    pub(super) fn new(mut filed: Vec<Entry>) -> Self {
+    pub(super) fn new(mut filed: Vec<TrieEntry>) -> Self {
         filed.sort();
         let mut trie = Builder { nodes: vec![Node::default()], firsts: vec![0], ..Builder::default() };
         let mut open = VecDeque::from([(0, filed.as_slice(), 0)]);
@@ -95,9 +95,9 @@ impl Builder {
     fn fill<'a>(
         &mut self,
         node: usize,
-        entries: &'a [Entry],
+        entries: &'a [TrieEntry],
         depth: usize,
-    ) -> Vec<(usize, &'a [Entry], usize)> {
+    ) -> Vec<(usize, &'a [TrieEntry], usize)> {
         let (Some((first, _)), Some((last, _))) = (entries.first(), entries.last()) else {
             return Vec::new();
         };
@@ -110,7 +110,7 @@ impl Builder {
 
         let label = Span::push(&mut self.labels, behind(first).iter().copied().take(common));
         let candidates = Span::push(&mut self.candidates, ending.iter().map(|(_, candidate)| *candidate));
-        let byte = |(bytes, _): &Entry| bytes.get(depth).copied().unwrap_or_default();
+        let byte = |(bytes, _): &TrieEntry| bytes.get(depth).copied().unwrap_or_default();
         let parts = longer.chunk_by(|a, b| byte(a) == byte(b));
         let children = Span::push(&mut self.firsts, parts.clone().filter_map(|part| part.first()).map(byte));
         self.nodes.resize_with(self.firsts.len(), Node::default);

@@ -13,7 +13,7 @@ use crate::{Network, Pattern, Test, Value, condition};
 /// Policies by the values of one attribute, for look-ups.
 #[derive(Debug)]
 pub(super) struct Values {
-    exact: Table<Found>,
+    exact: Table<CandidateGroup>,
     /// Those that several have.
     lists: Box<[Box<[Candidate]>]>,
     prefixes: Trie,
@@ -27,14 +27,14 @@ pub(super) struct Values {
 
 /// The candidates under a text: usually one.
 #[derive(Debug, Clone, Copy)]
-enum Found {
+enum CandidateGroup {
     One(Candidate),
     List(u32),
 }
 
 /// The same while it is collected.
 #[derive(Debug, Default)]
-pub(super) struct Filed<'a> {
+pub(super) struct FiledCandidate<'a> {
     exact: HashMap<&'a str, Vec<Candidate>>,
     prefixes: Vec<(Box<[u8]>, Candidate)>,
     networks: Vec<(Box<[u8]>, Candidate)>,
@@ -79,7 +79,7 @@ fn place(pattern: &Pattern) -> Option<Place<'_>> {
     }
 }
 
-impl<'a> Filed<'a> {
+impl<'a> FiledCandidate<'a> {
     /// Files a policy under all places of one condition; `is_alone` if that is its only one.
     pub(super) fn file(&mut self, number: u32, is_alone: bool, places: Vec<Place<'a>>) {
         let candidate = Candidate::new(number, is_alone);
@@ -123,17 +123,17 @@ impl<'a> Filed<'a> {
 }
 
 impl Values {
-    pub(super) fn new(filed: Filed<'_>) -> Self {
+    pub(super) fn new(filed: FiledCandidate<'_>) -> Self {
         let all = filed.all();
         let mut lists = Vec::new();
-        let exact: Vec<(&str, Found)> = filed
+        let exact: Vec<(&str, CandidateGroup)> = filed
             .exact
             .into_iter()
             .map(|(text, candidates)| match candidates.as_slice() {
-                [one] => (text, Found::One(*one)),
+                [one] => (text, CandidateGroup::One(*one)),
                 _ => {
                     lists.push(candidates.into());
-                    (text, Found::List(lists.len() as u32 - 1))
+                    (text, CandidateGroup::List(lists.len() as u32 - 1))
                 }
             })
             .collect();
@@ -172,8 +172,8 @@ impl Values {
     fn add_filed_to(&self, candidates: &mut Candidates, text: &str) {
         match self.exact.get(text) {
             None => {}
-            Some(Found::One(candidate)) => candidates.push(*candidate),
-            Some(Found::List(list)) => {
+            Some(CandidateGroup::One(candidate)) => candidates.push(*candidate),
+            Some(CandidateGroup::List(list)) => {
                 candidates.extend_from_slice(self.lists.get(*list as usize).map_or(&[], Box::as_ref));
             }
         }

@@ -8,15 +8,15 @@ use tollgate::{
 };
 
 use super::{CheckError, PolicyLimiter, PolicySet};
-use crate::limiter::decision::Charged;
-use crate::matched::Needed;
-use crate::{Attributes, Matched, Outcome, Policy, Refusal};
+use crate::limiter::decision::ChargedQuotas;
+use crate::matched::NeededValues;
+use crate::{Attributes, MatchedPolicies, Outcome, Policy, Refusal};
 
 /// The result of a change, for the quotas that were changed.
 #[derive(Debug, Clone)]
-pub struct Changed<T> {
+pub struct QuotaChanges<T> {
     pub(super) set: Arc<PolicySet>,
-    pub(super) charged: Charged,
+    pub(super) charged: ChargedQuotas,
     /// For each quota that applies; `None` where it was not to be changed.
     pub(super) values: Vec<Option<T>>,
 }
@@ -33,7 +33,7 @@ impl From<ReceiptError> for CheckError {
     }
 }
 
-impl<T> Changed<T> {
+impl<T> QuotaChanges<T> {
     /// Returns each changed quota with its policy and the result.
     pub fn iter(&self) -> impl Iterator<Item = (&Policy, &PolicyQuota, &T)> {
         let changed = self.set.quotas(&self.charged).zip(&self.values);
@@ -60,7 +60,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         attributes: &Attributes<'_>,
         policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
-    ) -> Result<Changed<QuotaState>, CheckError> {
+    ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         #[expect(clippy::redundant_closure, reason = "the variant takes one lifetime, and not any")]
         self.assign(attributes, policy, is_meant, |counter| Step::Reset(counter)).await
     }
@@ -78,7 +78,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         used: u64,
         policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
-    ) -> Result<Changed<QuotaState>, CheckError> {
+    ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.assign(attributes, policy, is_meant, |counter| Step::Set { counter, used }).await
     }
 
@@ -88,13 +88,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
         step: impl Fn(Counter<'_>) -> Step<'_>,
-    ) -> Result<Changed<QuotaState>, CheckError> {
+    ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         let set = self.live();
-        let matched = self.matched(&set, attributes, 0, Needed::Counters { of: policy })?;
+        let matched = self.matched(&set, attributes, 0, NeededValues::Counters { of: policy })?;
         let counters = matched.enforced().map(|charge| charge.counter());
         let steps = counters.map(|counter| is_meant(counter.quota()).then(|| step(counter)));
         let values = self.change(steps).await?;
-        Ok(Changed { charged: Charged::of(&matched), values, set: Arc::clone(&set) })
+        Ok(QuotaChanges { charged: ChargedQuotas::of(&matched), values, set: Arc::clone(&set) })
     }
 
     /// Charges every quota that applies without asking for room: `used` may pass the limit. Attributes with limits are
@@ -111,7 +111,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         attributes: &Attributes<'_>,
         cost: u32,
-    ) -> Result<Changed<QuotaState>, CheckError> {
+    ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         let recorded = self.record_each([(attributes, cost)]).await.pop();
         recorded.unwrap_or_else(|| Err(StoreError::from(AnswerError::Nonsense).into()))
     }
@@ -120,11 +120,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     pub async fn record_each<'a, 'b: 'a>(
         &self,
         requests: impl IntoIterator<Item = (&'a Attributes<'b>, u32)>,
-    ) -> Vec<Result<Changed<QuotaState>, CheckError>> {
+    ) -> Vec<Result<QuotaChanges<QuotaState>, CheckError>> {
         let set = self.live();
-        let matched = |(attributes, cost)| self.matched(&set, attributes, cost, Needed::Cost);
-        let all: Vec<Result<Matched<'_>, CheckError>> = requests.into_iter().map(matched).collect();
-        let charges = all.iter().flatten().flat_map(Matched::enforced);
+        let matched = |(attributes, cost)| self.matched(&set, attributes, cost, NeededValues::Cost);
+        let all: Vec<Result<MatchedPolicies<'_>, CheckError>> = requests.into_iter().map(matched).collect();
+        let charges = all.iter().flatten().flat_map(MatchedPolicies::enforced);
         let steps: Vec<Step<'_>> = charges.map(Step::Record).collect();
         let answers = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
         let mut answers = answers.into_iter();
@@ -134,7 +134,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 // Each takes its answers, also after one that failed.
                 let states = Counted::of_each(matched.enforced().map(|_| next(&mut answers)).collect())?;
                 let values = states.iter().copied().map(Some).collect();
-                Ok(Changed { charged: Charged::of(matched), values, set: Arc::clone(&set) })
+                Ok(QuotaChanges { charged: ChargedQuotas::of(matched), values, set: Arc::clone(&set) })
             })
             .collect()
     }
@@ -145,11 +145,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         set: &'a PolicySet,
         attributes: &'a Attributes<'_>,
         cost: u32,
-        needed: Needed<'_>,
-    ) -> Result<Matched<'a>, CheckError> {
+        needed: NeededValues<'_>,
+    ) -> Result<MatchedPolicies<'a>, CheckError> {
         match self.outcome(set, attributes, cost, needed)? {
             Outcome::Charge(matched) => Ok(matched),
-            Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyUnmatched => Ok(Matched::default()),
+            Outcome::Exempt(_) | Outcome::Deny(_) | Outcome::DenyUnmatched => Ok(MatchedPolicies::default()),
             Outcome::DenyUnknown { policy, no_key } => Err(Refusal::missing_key(&policy, no_key).into()),
         }
     }

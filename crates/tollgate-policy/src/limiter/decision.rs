@@ -8,8 +8,8 @@ use tollgate::{Counted, Key, PolicyQuota, QuotaState, Source, StoreError, Verdic
 
 use super::PolicySet;
 use super::trials::Trials;
-use crate::matched::{Applied, Entry};
-use crate::{HeaderFormat, HeaderFormats, KeyFault, Matched, NoKey, Outcome, Policy, TrialKind};
+use crate::matched::{AppliedList, Entry};
+use crate::{HeaderFormat, HeaderFormats, KeyFault, MatchedPolicies, NoKey, Outcome, Policy, TrialKind};
 
 /// The decision on a request: its version of the policies, the policy that decided, and the results of trials.
 ///
@@ -42,7 +42,7 @@ pub enum Ground<'a> {
         /// The attribute that yields no key, and why.
         no_key: NoKey<'a>,
     },
-    /// No policy matches, and such requests are [denied](crate::Unmatched::Deny).
+    /// No policy matches, and such requests are [denied](crate::UnmatchedRequests::Deny).
     Unmatched,
 }
 
@@ -108,7 +108,7 @@ impl TrialAnswer<'_> {
 
 /// The result of a request's charges.
 #[derive(Debug, Clone)]
-pub(super) struct Decided {
+pub(super) struct ChargeResult {
     pub(super) counted: Counted,
     /// The index of the quota that decided; 0 if there is none.
     deciding: usize,
@@ -116,7 +116,7 @@ pub(super) struct Decided {
     is_full: bool,
 }
 
-impl Decided {
+impl ChargeResult {
     pub(super) fn counted(counted: Counted) -> Self {
         Self { deciding: counted.deciding(), counted, is_full: false }
     }
@@ -145,7 +145,7 @@ impl Decided {
 #[derive(Debug, Clone)]
 pub(super) enum Basis {
     /// Of these quotas.
-    Charged(Decided, Charged),
+    Charged(ChargeResult, ChargedQuotas),
     Exempt(u32),
     Denied(u32),
     MissingKey(u32, Box<str>, KeyFault),
@@ -154,7 +154,7 @@ pub(super) enum Basis {
 
 /// The quotas that were charged, with their policies.
 #[derive(Debug, Clone)]
-pub(super) struct Charged {
+pub(super) struct ChargedQuotas {
     /// Lists of quotas, one after another.
     pub(super) entries: SmallVec<[ChargedEntry; 2]>,
     /// The quotas instead of all these lists, if some of them are not simply those of a list.
@@ -166,7 +166,7 @@ pub(super) struct Charged {
 /// A quota of a policy, with a limit of its own.
 #[derive(Debug, Clone)]
 struct LimitedQuota {
-    applied: Applied,
+    applied: AppliedList,
     /// Its place in the list.
     place: u32,
     quota: PolicyQuota,
@@ -175,7 +175,7 @@ struct LimitedQuota {
 /// A policy's quotas that were charged for one key.
 #[derive(Debug, Clone)]
 pub(super) struct ChargedEntry {
-    applied: Applied,
+    applied: AppliedList,
     /// The number of quotas.
     quotas: usize,
     pub(super) key: Key<'static>,
@@ -191,12 +191,12 @@ impl From<&Entry<'_>> for ChargedEntry {
     }
 }
 
-impl Charged {
-    pub(super) fn of(matched: &Matched<'_>) -> Self {
+impl ChargedQuotas {
+    pub(super) fn of(matched: &MatchedPolicies<'_>) -> Self {
         let is_limited = matched.deciding().any(Entry::is_limited);
         let limited = |entry: &Entry<'_>| {
             let quotas = entry.places().zip(entry.quotas()).map(|((list, place), quota)| LimitedQuota {
-                applied: Applied { list, ..entry.applied },
+                applied: AppliedList { list, ..entry.applied },
                 place,
                 quota: quota.clone(),
             });
@@ -212,14 +212,14 @@ impl Charged {
 }
 
 impl Basis {
-    pub(super) fn charged(matched: &Matched<'_>, decided: Decided) -> Self {
-        Self::Charged(decided, Charged::of(matched))
+    pub(super) fn charged(matched: &MatchedPolicies<'_>, decided: ChargeResult) -> Self {
+        Self::Charged(decided, ChargedQuotas::of(matched))
     }
 
     /// Creates the decision of a request whose quotas are unknown, and for which nothing was charged.
-    pub(super) fn unknown(matched: &Matched<'_>) -> Self {
-        let charged = Charged { entries: SmallVec::new(), limited: None, is_any: matched.is_any };
-        Self::Charged(Decided::counted(super::nothing()), charged)
+    pub(super) fn unknown(matched: &MatchedPolicies<'_>) -> Self {
+        let charged = ChargedQuotas { entries: SmallVec::new(), limited: None, is_any: matched.is_any };
+        Self::Charged(ChargeResult::counted(super::nothing()), charged)
     }
 
     /// Creates the decision of an outcome without charges.
@@ -231,7 +231,7 @@ impl Basis {
                 Self::MissingKey(policy.place, (*attribute).into(), *fault)
             }
             Outcome::DenyUnmatched => Self::Unmatched,
-            Outcome::Charge(matched) => Self::charged(matched, Decided::counted(super::nothing())),
+            Outcome::Charge(matched) => Self::charged(matched, ChargeResult::counted(super::nothing())),
         }
     }
 }
@@ -305,7 +305,7 @@ impl PolicyDecision {
     #[must_use]
     pub fn counted(&self) -> Option<&Counted> {
         match &self.basis {
-            Basis::Charged(Decided { counted, .. }, _) if !counted.is_empty() => Some(counted),
+            Basis::Charged(ChargeResult { counted, .. }, _) if !counted.is_empty() => Some(counted),
             _ => None,
         }
     }
@@ -323,7 +323,7 @@ impl PolicyDecision {
     /// ([`WhenFull::Allow`](crate::WhenFull::Allow)).
     #[must_use]
     pub const fn is_without_room(&self) -> bool {
-        matches!(&self.basis, Basis::Charged(Decided { is_full: true, .. }, _))
+        matches!(&self.basis, Basis::Charged(ChargeResult { is_full: true, .. }, _))
     }
 
     /// Returns the source of the decision; the store, if no store had to be asked.
@@ -437,7 +437,7 @@ impl PolicySet {
     /// The quotas as they are declared and as they were charged.
     pub(super) fn quotas<'a>(
         &'a self,
-        charged: &'a Charged,
+        charged: &'a ChargedQuotas,
     ) -> impl Iterator<Item = (&'a Policy, &'a PolicyQuota, &'a PolicyQuota)> {
         let limited = charged.limited.iter().flatten();
         let limited = limited.filter_map(|LimitedQuota { applied, place, quota }| {
@@ -453,7 +453,7 @@ impl PolicySet {
         limited.chain(quotas)
     }
 
-    fn list(&self, applied: Applied) -> &[PolicyQuota] {
+    fn list(&self, applied: AppliedList) -> &[PolicyQuota] {
         self.policies()
             .policy(applied.policy)
             .map_or(&[], |policy| &policy.list(applied.list).enforced.quotas)

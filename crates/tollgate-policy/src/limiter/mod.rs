@@ -33,17 +33,17 @@ use tollgate::{
     Step, Store, StoreError, SystemClock,
 };
 
-pub use self::changes::Changed;
+pub use self::changes::QuotaChanges;
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
 pub use self::receipt::QuotaSettlement;
 pub use self::set::PolicySet;
 pub use self::tally::{Tally, TrialTally};
 pub use self::together::TogetherError;
 pub use self::window_refund::{ChargedWindow, QuotaRefund, RefundError};
-use crate::limiter::decision::{Basis, Decided};
+use crate::limiter::decision::{Basis, ChargeResult};
 use crate::limiter::trials::Trials;
-use crate::matched::Needed;
-use crate::{Attributes, Matched, Outcome, Policies, Policy, Refusal, View};
+use crate::matched::NeededValues;
+use crate::{Attributes, MatchedPolicies, Outcome, Policies, Policy, Refusal, View};
 
 /// A limiter by policies: decides which limits apply to a request, and whether it is allowed.
 ///
@@ -176,7 +176,7 @@ fn said(quotas: &[PolicyQuota]) -> String {
 
 impl CheckError {
     /// Converts the store's error about the charges of matching policies.
-    fn of_charges(matched: &Matched<'_>, error: StoreError) -> Self {
+    fn of_charges(matched: &MatchedPolicies<'_>, error: StoreError) -> Self {
         let StoreError::Uncountable(_) = error else { return Self::Store(error) };
         let counting = matched.deciding().filter(|entry| !entry.quotas().is_empty());
         let policies = counting.map(|entry| entry.policy.name().into()).collect();
@@ -440,7 +440,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect();
         let mut decisions = self.decide_each(&asked, &outcomes, &charges).await;
 
-        let tried: Vec<(&Matched<'_>, &Counted)> = outcomes
+        let tried: Vec<(&MatchedPolicies<'_>, &Counted)> = outcomes
             .iter()
             .zip(&decisions)
             .filter_map(|(outcome, decision)| match (outcome, decision) {
@@ -490,7 +490,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         view: &'a V,
         cost: u32,
     ) -> Result<Outcome<'a>, Refusal> {
-        self.outcome(set, view, cost, Needed::Limits)
+        self.outcome(set, view, cost, NeededValues::Limits)
     }
 
     /// Returns the outcome of a request with possibly invalid attributes.
@@ -499,7 +499,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         set: &'a PolicySet,
         view: &'a V,
         cost: u32,
-        needed: Needed<'_>,
+        needed: NeededValues<'_>,
     ) -> Result<Outcome<'a>, Refusal> {
         match Refusal::of_long_value(view, self.max_value) {
             Some(refusal) => Err(refusal),
@@ -513,7 +513,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         asked: &[(Arc<PolicySet>, &Attributes<'_>, u32)],
         outcomes: &[Result<Outcome<'_>, Refusal>],
         charges: &[Charges<'_>],
-    ) -> Vec<Option<Result<Decided, StoreError>>> {
+    ) -> Vec<Option<Result<ChargeResult, StoreError>>> {
         let steps = charges.iter().filter(|charges| !charges.is_empty());
         let steps: Vec<Step<'_>> = steps.map(|charges| Step::Charge(charges)).collect();
         let counted = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
@@ -538,12 +538,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 
     /// Takes this step of the charges, if there are any.
-    async fn step(&self, charges: &[Charge<'_>], step: Step<'_>) -> Result<Decided, StoreError> {
+    async fn step(&self, charges: &[Charge<'_>], step: Step<'_>) -> Result<ChargeResult, StoreError> {
         let counted = if charges.is_empty() { Ok(nothing()) } else { self.store.step(step).await };
         self.decided(charges, counted)
     }
 
-    fn charge_at_once(&self, set: &PolicySet, matched: &Matched<'_>) -> Option<Result<Decided, StoreError>> {
+    fn charge_at_once(
+        &self,
+        set: &PolicySet,
+        matched: &MatchedPolicies<'_>,
+    ) -> Option<Result<ChargeResult, StoreError>> {
         let charges: Charges<'_> = matched.enforced().collect();
         let counted = match charges.as_slice() {
             [] => Ok(nothing()),
@@ -559,13 +563,13 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         &self,
         charges: &[Charge<'_>],
         counted: Result<Counted, StoreError>,
-    ) -> Result<Decided, StoreError> {
-        let Err(StoreError::Full) = counted else { return counted.map(Decided::counted) };
+    ) -> Result<ChargeResult, StoreError> {
+        let Err(StoreError::Full) = counted else { return counted.map(ChargeResult::counted) };
         // Relaxed: a figure of its own that guards no other memory.
         self.full.fetch_add(1, Ordering::Relaxed);
         match self.when_full {
             WhenFull::Deny => Err(StoreError::Full),
-            WhenFull::Allow => Ok(Decided::without_room(self.store.uncounted(charges))),
+            WhenFull::Allow => Ok(ChargeResult::without_room(self.store.uncounted(charges))),
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use tollgate::{Clock, OnStoreFailure, SystemClock, Timestamp};
 
 use super::tally::{Counters, Tally};
-use crate::{Matched, Policies, Policy};
+use crate::{MatchedPolicies, Policies, Policy};
 
 /// A version of the policies: when it became live, and its tallies.
 #[derive(Debug)]
@@ -122,7 +122,7 @@ impl PolicySet {
         self.unlimited.load(Ordering::Relaxed)
     }
 
-    /// Checks that were denied because [no policy matched](crate::Unmatched).
+    /// Checks that were denied because [no policy matched](crate::UnmatchedRequests).
     #[must_use]
     pub fn unmatched(&self) -> u64 {
         self.unmatched.load(Ordering::Relaxed)
@@ -149,7 +149,7 @@ impl PolicySet {
 
     /// Notes a request that came to no decision, because the store gave none: for the policies that insisted on
     /// one, or for all where the reason was another.
-    pub(super) fn note_failure(&self, matched: &Matched<'_>) {
+    pub(super) fn note_failure(&self, matched: &MatchedPolicies<'_>) {
         let is_closed = |policy: &Policy| policy.on_store_failure() == OnStoreFailure::Closed;
         let any_closed = matched.deciding().any(|entry| is_closed(entry.policy));
         for entry in matched.deciding().filter(|entry| !any_closed || is_closed(entry.policy)) {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 use thiserror::Error;
 use tollgate::{Clock, Counted, Step, Store};
 
-use super::decision::{Basis, Decided};
+use super::decision::{Basis, ChargeResult};
 use super::trials::Trials;
 use super::{AskedCheck, Charges, CheckError, PolicyDecision, PolicyLimiter, nothing};
-use crate::{Matched, Outcome};
+use crate::{MatchedPolicies, Outcome};
 
 /// The reason why there is no decision on requests that are checked [together](PolicyLimiter::check_together).
 #[derive(Debug, Clone, Error)]
@@ -88,7 +88,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             }
             if !is_open {
                 // What the store would have told changes nothing: a policy denies without it.
-                return Ok(Decided::counted(nothing()));
+                return Ok(ChargeResult::counted(nothing()));
             }
             let charging = matched(&outcomes).find(|(_, matched)| matched.enforced().next().is_some());
             let of_charges = |(index, matched)| TogetherError {
@@ -104,7 +104,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let decisions = outcomes.into_iter().zip(&asked).map(|(outcome, (set, ..))| {
             let (basis, trials) = match outcome {
                 Outcome::Charge(matched) => {
-                    let part = parts.next().unwrap_or_else(|| Decided::counted(nothing()));
+                    let part = parts.next().unwrap_or_else(|| ChargeResult::counted(nothing()));
                     let is_unknown = matched.enforced().next().is_some() && part.counted.is_empty();
                     let basis =
                         if is_unknown { Basis::unknown(&matched) } else { Basis::charged(&matched, part) };
@@ -121,18 +121,18 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     async fn parts(
         &self,
         outcomes: &[Outcome<'_>],
-        decided: &Decided,
+        decided: &ChargeResult,
         is_open: bool,
-    ) -> (Vec<Decided>, Vec<Trials>) {
+    ) -> (Vec<ChargeResult>, Vec<Trials>) {
         let mut states = decided.counted.iter().copied();
-        let parts: Vec<Decided> = matched(outcomes)
+        let parts: Vec<ChargeResult> = matched(outcomes)
             .map(|(_, matched)| {
                 let part: Counted = states.by_ref().take(matched.enforced().count()).collect();
                 decided.part(part)
             })
             .collect();
         let is_allowed = is_open && decided.counted.is_admitted();
-        let tried: Vec<(&Matched<'_>, &Counted)> = match is_allowed {
+        let tried: Vec<(&MatchedPolicies<'_>, &Counted)> = match is_allowed {
             true => {
                 matched(outcomes).zip(&parts).map(|((_, matched), part)| (matched, &part.counted)).collect()
             }
@@ -144,7 +144,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
 }
 
 /// The requests that charge something or could, with their places.
-fn matched<'a, 'b>(outcomes: &'a [Outcome<'b>]) -> impl Iterator<Item = (usize, &'a Matched<'b>)> {
+fn matched<'a, 'b>(outcomes: &'a [Outcome<'b>]) -> impl Iterator<Item = (usize, &'a MatchedPolicies<'b>)> {
     outcomes.iter().enumerate().filter_map(|(index, outcome)| match outcome {
         Outcome::Charge(matched) => Some((index, matched)),
         _ => None,

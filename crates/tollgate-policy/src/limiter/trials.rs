@@ -4,7 +4,7 @@ use tollgate::{Answer, AnswerError, Clock, CountDenied, Counted, Source, Step, S
 
 use super::{Charges, PolicyLimiter};
 use crate::limiter::TrialAnswer;
-use crate::{Matched, TrialKind, matched};
+use crate::{MatchedPolicies, TrialKind, matched};
 
 /// The answer that a policy in shadow mode or some candidates would have given.
 #[derive(Debug, Clone)]
@@ -19,7 +19,7 @@ pub(super) struct Trial {
 pub(super) type Trials = Vec<Trial>;
 
 /// A planned trial, and whether it charges units.
-struct Planned<'a> {
+struct PlannedTrial<'a> {
     trial: matched::Trial<'a>,
     charges: Charges<'a>,
     takes: bool,
@@ -28,7 +28,7 @@ struct Planned<'a> {
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Makes the trials of each decided request, all in one call to the store. The answers are in the order of the
     /// requests.
-    pub(super) async fn try_out(&self, decided: &[(&Matched<'_>, &Counted)]) -> Vec<Trials> {
+    pub(super) async fn try_out(&self, decided: &[(&MatchedPolicies<'_>, &Counted)]) -> Vec<Trials> {
         // Usually there is nothing to try out, and then nothing is allocated.
         if decided.iter().all(|(matched, _)| is_idle(matched)) {
             return Vec::new();
@@ -37,14 +37,14 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Box::pin(self.make_trials(decided)).await
     }
 
-    async fn make_trials(&self, decided: &[(&Matched<'_>, &Counted)]) -> Vec<Trials> {
-        let planned: Vec<Vec<Planned<'_>>> =
+    async fn make_trials(&self, decided: &[(&MatchedPolicies<'_>, &Counted)]) -> Vec<Trials> {
+        let planned: Vec<Vec<PlannedTrial<'_>>> =
             decided.iter().map(|(matched, counted)| plan(matched, counted)).collect();
-        let steps: Vec<Step<'_>> = planned.iter().flatten().map(Planned::step).collect();
+        let steps: Vec<Step<'_>> = planned.iter().flatten().map(PlannedTrial::step).collect();
         // The store itself: what its trouble means is said for decisions.
         let answers = if steps.is_empty() { Vec::new() } else { self.store.store().step_each(&steps).await };
         let mut answers = answers.into_iter();
-        let mut answered = |plan: &Planned<'_>| {
+        let mut answered = |plan: &PlannedTrial<'_>| {
             plan.answered(answers.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into())))
         };
         let trials = decided
@@ -56,7 +56,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
 
     /// Like [`try_out`](Self::try_out), but of a request that was decided at once; `None` if the store has to be waited
     /// for and the request has taken nothing.
-    pub(super) fn try_out_at_once(&self, matched: &Matched<'_>, counted: &Counted) -> Option<Trials> {
+    pub(super) fn try_out_at_once(&self, matched: &MatchedPolicies<'_>, counted: &Counted) -> Option<Trials> {
         // Usually there is nothing to try out.
         if is_idle(matched) {
             return Some(Trials::new());
@@ -78,7 +78,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     }
 }
 
-impl Planned<'_> {
+impl PlannedTrial<'_> {
     fn step(&self) -> Step<'_> {
         if self.takes { Step::Charge(&self.charges) } else { Step::Peek(&self.charges) }
     }
@@ -99,17 +99,17 @@ impl Trial {
 }
 
 /// Returns whether a request has no trials.
-fn is_idle(matched: &Matched<'_>) -> bool {
+fn is_idle(matched: &MatchedPolicies<'_>) -> bool {
     matched.would_deny.is_empty() && matched.trials().next().is_none()
 }
 
 /// Returns the trials that count nothing.
-fn denials(matched: &Matched<'_>) -> impl Iterator<Item = Trial> {
+fn denials(matched: &MatchedPolicies<'_>) -> impl Iterator<Item = Trial> {
     let places = matched.would_deny.iter().map(|(_, place)| *place);
     places.map(|policy| Trial { policy, kind: TrialKind::Shadow, counted: Ok(None) })
 }
 
-fn plan<'a>(matched: &'a Matched<'_>, counted: &Counted) -> Vec<Planned<'a>> {
+fn plan<'a>(matched: &'a MatchedPolicies<'_>, counted: &Counted) -> Vec<PlannedTrial<'a>> {
     if counted.decided().is_some_and(|state| state.source() == Source::Fallback) {
         return Vec::new();
     }
@@ -124,7 +124,7 @@ fn plan<'a>(matched: &'a Matched<'_>, counted: &Counted) -> Vec<Planned<'a>> {
         let mut overdrafts =
             charges.iter().filter(|charge| charge.counter().quota().count_denied() == CountDenied::Overdraft);
         let takes = counted.is_admitted() || overdrafts.next().is_some() || !denied_by_another(&trial);
-        Planned { charges, trial, takes }
+        PlannedTrial { charges, trial, takes }
     };
     matched.trials().map(plan).collect()
 }

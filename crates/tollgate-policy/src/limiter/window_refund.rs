@@ -7,11 +7,11 @@ use std::time::Duration;
 use thiserror::Error;
 use tollgate::{Charge, Clock, Mark, PolicyQuota, Quota, QuotaState, Step, Store, StoreError, Timestamp};
 
-use super::changes::{Changed, next};
-use super::decision::Charged;
+use super::changes::{QuotaChanges, next};
+use super::decision::ChargedQuotas;
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
-use crate::matched::Needed;
-use crate::{Attributes, Matched};
+use crate::matched::NeededValues;
+use crate::{Attributes, MatchedPolicies};
 
 /// How far a shared store's clock may step back without moving counters out of their windows (rule 12 of the
 /// semantics).
@@ -148,12 +148,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         cost: u32,
         version: u64,
         windows: &[ChargedWindow],
-    ) -> Result<Changed<QuotaRefund>, RefundError> {
+    ) -> Result<QuotaChanges<QuotaRefund>, RefundError> {
         let set = self.live();
         if version > set.version() {
             return Err(RefundError::UnknownVersion { version, live: set.version() });
         }
-        let matched = self.matched(&set, attributes, cost, Needed::Cost)?;
+        let matched = self.matched(&set, attributes, cost, NeededValues::Cost)?;
         let charges: Charges<'_> = matched.enforced().collect();
         let starts = starts(&charges, windows)?;
         expect_same_key(&set, &matched, version, &starts, windows)?;
@@ -165,7 +165,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let refund =
             |(state, mark): (Option<QuotaState>, Option<Mark>)| Some(QuotaRefund::of(mark?, &state?));
         let values = states.into_iter().zip(marks).map(refund).collect();
-        Ok(Changed { charged: Charged::of(&matched), values, set: Arc::clone(&set) })
+        Ok(QuotaChanges { charged: ChargedQuotas::of(&matched), values, set: Arc::clone(&set) })
     }
 
     /// Fails if a window would begin later than now, by the clock of its counter: a shared store may be ahead of this
@@ -227,7 +227,7 @@ fn starts(charges: &[Charge<'_>], windows: &[ChargedWindow]) -> Result<Vec<Optio
 /// Fails if the policy of a named window may have had another key in this version.
 fn expect_same_key(
     set: &PolicySet,
-    matched: &Matched<'_>,
+    matched: &MatchedPolicies<'_>,
     version: u64,
     starts: &[Option<Timestamp>],
     windows: &[ChargedWindow],

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Charge, CountDenied, ManualClock, MemoryStore, OnStoreFailure, Step};
 use tollgate_policy::{
-    Attributes, Config, HeaderFormat, KeyFault, Matched, Mode, Outcome, Policy, TrialKind,
+    Attributes, Config, HeaderFormat, KeyFault, MatchedPolicies, Mode, Outcome, Policy, TrialKind,
 };
 
 fn config(policies: &str) -> Config {
@@ -15,7 +15,7 @@ fn attributes<'a>(pairs: &[(&'a str, &'a str)]) -> Attributes<'a> {
     pairs.iter().copied().collect()
 }
 
-fn matched<'a>(config: &'a Config, attributes: &'a Attributes<'_>, cost: u32) -> Matched<'a> {
+fn matched<'a>(config: &'a Config, attributes: &'a Attributes<'_>, cost: u32) -> MatchedPolicies<'a> {
     match config.policies().charges(attributes, cost) {
         Ok(Outcome::Charge(matched)) => matched,
         other => panic!("no charges: {other:?}"),

@@ -11,8 +11,8 @@ use tollgate::{
     StoreError, Timestamp, Verdict,
 };
 use tollgate_policy::{
-    Attributes, Changed, ChargedWindow, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault,
-    Policies, Policy, PolicyDecision, PolicyError, PolicyLimiter, PolicySet, QuotaRefund, RefundError,
+    Attributes, ChargedWindow, CheckError, Config, Ground, HeaderFormat, Identity, KeyFault, Policies,
+    Policy, PolicyDecision, PolicyError, PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, RefundError,
     Refusal, TrialKind, WhenFull,
 };
 use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
@@ -177,7 +177,7 @@ fn a_change_of_one_policy_needs_nothing_of_the_others() {
   - { name: costs, key: [user], cost: { attribute: tokens, max: 9 }, quotas: [5/1m] }",
     );
     let alice = attributes(ALICE);
-    let used = |changed: Changed<QuotaState>| {
+    let used = |changed: QuotaChanges<QuotaState>| {
         let changed = changed.iter().map(|(policy, _, state)| (policy.name().to_owned(), state.used()));
         changed.collect::<Vec<_>>()
     };
@@ -201,7 +201,7 @@ fn a_change_needs_no_limit_and_a_reset_no_cost() {
     cost: { attribute: tokens, max: 9 }
     quotas: [{ limit: { attribute: quota }, max: 10, window: 1m@first_hit }]",
     );
-    let states = |changed: Changed<QuotaState>| {
+    let states = |changed: QuotaChanges<QuotaState>| {
         changed.iter().map(|(.., state)| (state.used(), state.limit())).collect::<Vec<_>>()
     };
     let (asked, alice) = (attributes(&[("user", "alice"), ("tokens", "3")]), attributes(ALICE));
@@ -666,7 +666,7 @@ fn administrators_change_every_quota_that_applies() {
         RefundError::NoWindowStart { index: 1, .. }
     ));
 
-    let states = |changed: tollgate_policy::Changed<QuotaState>| -> Vec<u64> {
+    let states = |changed: tollgate_policy::QuotaChanges<QuotaState>| -> Vec<u64> {
         changed.iter().map(|(_, _, state)| state.used()).collect()
     };
     assert_eq!(states(block_on(limiter.set(&alice, 7, None, |_| true)).unwrap()), [7, 7]);

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::{ManualClock, MemoryStore, QuotaState, Timestamp};
 use tollgate_policy::{
     Attributes, ChargedWindow, Config, Policies, PolicyDecision, PolicyLimiter, QuotaSettlement, RefundError,
-    Texts, Unknown, View,
+    Texts, UnknownValue, View,
 };
 use tollgate_testkit::block_on;
 
@@ -110,9 +110,9 @@ struct Expiring {
 }
 
 impl View for Expiring {
-    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
         match name {
-            "user" if self.is_expired.get() => Err(Unknown::Wrong),
+            "user" if self.is_expired.get() => Err(UnknownValue::Wrong),
             "user" => Ok(Some(Texts::One("alice"))),
             _ => Ok(None),
         }

@@ -3,18 +3,18 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
-use tollgate_policy::{Attributes, Config, Outcome, Policies, Refusal, Texts, Unknown, View};
+use tollgate_policy::{Attributes, Config, Outcome, Policies, Refusal, Texts, UnknownValue, View};
 
 /// A request that looks up some of its values on demand.
 struct Lazy<'a> {
     values: BTreeMap<&'a str, &'a str>,
     /// The values that are not known, and why.
-    unknown: BTreeMap<&'a str, Unknown>,
+    unknown: BTreeMap<&'a str, UnknownValue>,
     is_verified: bool,
 }
 
 impl View for Lazy<'_> {
-    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
         match self.unknown.get(name) {
             Some(unknown) => Err(*unknown),
             None => Ok(self.values.get(name).map(|text| Texts::One(text))),
@@ -39,16 +39,16 @@ fn play<'a>(
     wrong: &[&str],
 ) -> (Result<String, Refusal>, Vec<Box<str>>) {
     let values: BTreeMap<_, _> = values.iter().copied().collect();
-    let unknown = lazy.iter().map(|name| (*name, Unknown::NotYet)).collect();
+    let unknown = lazy.iter().map(|name| (*name, UnknownValue::NotYet)).collect();
     let mut view = Lazy { values, unknown, is_verified: true };
     let mut asked = Vec::new();
     loop {
         let outcome = policies.charges(&view, 1).map(|outcome| said(&outcome));
-        let Err(Refusal::Undecided { attribute, unknown: Unknown::NotYet }) = outcome else {
+        let Err(Refusal::Undecided { attribute, unknown: UnknownValue::NotYet }) = outcome else {
             return (outcome, asked);
         };
         if wrong.contains(&&*attribute) {
-            *view.unknown.get_mut(&*attribute).unwrap() = Unknown::Wrong;
+            *view.unknown.get_mut(&*attribute).unwrap() = UnknownValue::Wrong;
         } else {
             assert!(view.unknown.remove(&*attribute).is_some(), "`{attribute}` is known");
         }
@@ -136,7 +136,7 @@ fn a_key_that_lacks_a_part_is_missing_whatever_its_other_parts_are() {
         let (found, asked) = play(&policies, &[], &["user"], &[]);
         assert_eq!((found, asked), (Ok(String::new()), vec![]), "{key}: no token is verified in vain");
         let (found, _) = play(&policies, &[("tenant", "acme")], &["user"], &["user"]);
-        let wrong = Refusal::Undecided { attribute: "user".into(), unknown: Unknown::Wrong };
+        let wrong = Refusal::Undecided { attribute: "user".into(), unknown: UnknownValue::Wrong };
         assert_eq!(found, Err(wrong), "{key}");
     }
 }
@@ -150,7 +150,7 @@ fn a_wrong_value_refuses_a_request_only_if_it_matters() {
   - { name: tried, mode: shadow, key: [user], quotas: [5/1m] }
   - { name: seen, mode: shadow, match: { user: { present: true } }, key: global, quotas: [5/1m] }",
     );
-    let wrong = Refusal::Undecided { attribute: "user".into(), unknown: Unknown::Wrong };
+    let wrong = Refusal::Undecided { attribute: "user".into(), unknown: UnknownValue::Wrong };
     let values = [("path", "/search"), ("ip", "192.0.2.7"), ("user", "alice")];
     assert_eq!(play(&policies, &values, &["user"], &["user"]).0, Err(wrong));
 
@@ -169,7 +169,7 @@ fn the_cost_is_only_read_if_a_policy_charges() {
     let asked = |path| play(&policies, &[("path", path), ("tokens", "7")], &["tokens"], &[]).1.len();
     assert_eq!((asked("/healthz"), asked("/search")), (0, 1));
     let wrong = play(&policies, &[("path", "/search"), ("tokens", "7")], &["tokens"], &["tokens"]).0;
-    assert_eq!(wrong, Err(Refusal::Undecided { attribute: "tokens".into(), unknown: Unknown::Wrong }));
+    assert_eq!(wrong, Err(Refusal::Undecided { attribute: "tokens".into(), unknown: UnknownValue::Wrong }));
 }
 
 /// Services answer HEAD as they answer GET, so HEAD bypassed every policy that named GET.
@@ -326,7 +326,7 @@ fn only_a_verified_attribute_says_a_limit_and_is_asked_for_late() {
         let (found, asked) = play(&policies, &values(path), &["quota"], &[]);
         assert_eq!((found.unwrap(), asked), (known(path), vec!["quota".into()]), "{path}");
     }
-    let wrong = Refusal::Undecided { attribute: "quota".into(), unknown: Unknown::Wrong };
+    let wrong = Refusal::Undecided { attribute: "quota".into(), unknown: UnknownValue::Wrong };
     assert_eq!(play(&policies, &values("/a"), &["quota"], &["quota"]).0, Err(wrong));
     assert!(!play(&policies, &values("/b"), &["quota"], &["quota"]).0.unwrap().contains("7/1m"));
 

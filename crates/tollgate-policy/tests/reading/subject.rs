@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use tollgate::{Charge, CountDenied, ManualClock, MemoryStore};
 use tollgate_policy::{
     AttributeValue, Attributes, Config, Outcome as Found, Policy, PolicyLimiter, Refusal, Sources, Texts,
-    TrialKind, Unknown, View,
+    TrialKind, UnknownValue, View,
 };
 use tollgate_testkit::block_on;
 
@@ -32,7 +32,7 @@ struct Whos {
 /// A request as a middleware sees it, with its own view.
 struct Seen<'a> {
     request: &'a Request,
-    said: Vec<(&'a str, Result<AttributeValue<'static>, Unknown>)>,
+    said: Vec<(&'a str, Result<AttributeValue<'static>, UnknownValue>)>,
     sent_path: Option<AttributeValue<'static>>,
     /// The attributes that are known; `None` means all.
     known: Option<RefCell<BTreeSet<String>>>,
@@ -41,13 +41,13 @@ struct Seen<'a> {
 impl<'a> Seen<'a> {
     fn of(request: &'a Request, known: Option<BTreeSet<String>>) -> Self {
         let mut sent_path = None;
-        let mut all = Vec::<(&str, Result<AttributeValue<'static>, Unknown>)>::new();
+        let mut all = Vec::<(&str, Result<AttributeValue<'static>, UnknownValue>)>::new();
         for (name, said) in &request.attributes {
             let value: AttributeValue<'static> = match said {
                 Said::Text(text) => text.clone().into(),
                 Said::List(texts) => texts.clone().into(),
                 Said::Unreadable => {
-                    all.push((name.as_str(), Err(Unknown::Wrong)));
+                    all.push((name.as_str(), Err(UnknownValue::Wrong)));
                     continue;
                 }
             };
@@ -62,9 +62,9 @@ impl<'a> Seen<'a> {
 }
 
 impl View for Seen<'_> {
-    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
         if self.known.as_ref().is_some_and(|known| !known.borrow().contains(name)) {
-            return Err(Unknown::NotYet);
+            return Err(UnknownValue::NotYet);
         }
         let said = self.said.iter().find(|(other, _)| *other == name);
         said.map(|(_, value)| value.as_ref().map(AttributeValue::texts).map_err(|wrong| *wrong)).transpose()
@@ -153,7 +153,7 @@ impl<'a> Subject<'a> {
         let lazy = Seen::of(request, Some(BTreeSet::new()));
         loop {
             match policies.charges(&lazy, request.cost) {
-                Err(Refusal::Undecided { attribute, unknown: Unknown::NotYet }) => {
+                Err(Refusal::Undecided { attribute, unknown: UnknownValue::NotYet }) => {
                     let mut known = lazy.known.as_ref().expect("not all are known").borrow_mut();
                     if !judge::may_ask(file, &values, &known, &attribute) {
                         return Err(format!("`{attribute}` is asked for without need; known are {known:?}"));
@@ -195,7 +195,7 @@ impl Whos {
                 Outcome::Wrong { policies, .. },
             ) => policies.contains(policy.as_ref()),
             (
-                Err(Refusal::Undecided { attribute, unknown: Unknown::Wrong }),
+                Err(Refusal::Undecided { attribute, unknown: UnknownValue::Wrong }),
                 Outcome::Wrong { unreadable, .. },
             ) => unreadable.contains(attribute.as_ref()),
             (Err(Refusal::OtherPolicy { policy }), Outcome::Wrong { of_others, .. }) => {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate::{PolicyQuota, QuotaState, Receipt, Source, StoreError, Verdict};
 use tollgate_policy::{
-    AskedCheck, Changed, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet,
+    AskedCheck, ChargedWindow, CheckError, Policy, PolicyDecision, PolicyLimiter, PolicySet, QuotaChanges,
     QuotaRefund, QuotaSettlement, QuotaStanding, RefundError, TogetherError, TrialDecision, TrialKind,
     WhenFull,
 };
@@ -171,7 +171,7 @@ impl Engine {
         cost: u32,
         version: u64,
         windows: &[ChargedWindow],
-    ) -> Result<Changed<QuotaRefund>, RefundError> {
+    ) -> Result<QuotaChanges<QuotaRefund>, RefundError> {
         let refund = self.limiter.refund(attributes.as_attributes(), cost, version, windows);
         store::in_one_call(refund).await
     }
@@ -200,7 +200,7 @@ impl Engine {
         attributes: &CallerAttributes<'_>,
         policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
-    ) -> Result<Changed<QuotaState>, CheckError> {
+    ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.limiter.reset(attributes.as_attributes(), policy, is_meant).await
     }
 
@@ -211,7 +211,7 @@ impl Engine {
         used: u64,
         policy: Option<&str>,
         is_meant: impl Fn(&PolicyQuota) -> bool,
-    ) -> Result<Changed<QuotaState>, CheckError> {
+    ) -> Result<QuotaChanges<QuotaState>, CheckError> {
         self.limiter.set(attributes.as_attributes(), used, policy, is_meant).await
     }
 
@@ -219,7 +219,7 @@ impl Engine {
     pub(crate) async fn record_each(
         &self,
         requests: &[(CallerAttributes<'_>, u32)],
-    ) -> Vec<Result<Changed<QuotaState>, CheckError>> {
+    ) -> Vec<Result<QuotaChanges<QuotaState>, CheckError>> {
         self.limiter
             .record_each(requests.iter().map(|(attributes, cost)| (attributes.as_attributes(), *cost)))
             .await

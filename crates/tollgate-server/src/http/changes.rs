@@ -3,7 +3,7 @@
 use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use tollgate::{AnswerError, Charge, PolicyQuota, QuotaState, Receipt, ReceiptItem, StoreError};
-use tollgate_policy::{Changed, ChargedWindow, CheckError, Outcome};
+use tollgate_policy::{ChargedWindow, CheckError, Outcome, QuotaChanges};
 
 use super::rejection::Rejection;
 use super::wire::{
@@ -137,7 +137,7 @@ impl Edge {
         &self,
         attributes: &CallerAttributes<'_>,
         meant: &Meant,
-        changed: Result<Changed<QuotaState>, CheckError>,
+        changed: Result<QuotaChanges<QuotaState>, CheckError>,
     ) -> Result<Reply, Rejection> {
         let changed = changed.map_err(|error| Rejection::change(&error, "attributes"))?;
         if changed.iter().next().is_none() {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use smallvec::SmallVec;
-use tollgate_policy::{AttributeValue, Texts, Unknown, View};
+use tollgate_policy::{AttributeValue, Texts, UnknownValue, View};
 
 #[cfg(feature = "jwt")]
 use super::read_claims;
@@ -34,7 +34,7 @@ pub(crate) struct Values<'r> {
     faults: Vec<(usize, AttributeError)>,
 }
 
-type Known<'r> = Result<Option<AttributeValue<'r>>, Unknown>;
+type Known<'r> = Result<Option<AttributeValue<'r>>, UnknownValue>;
 
 impl<'r> RequestView<'r> {
     pub(super) fn new(sources: &'r AttributeSources, head: Head<'r>) -> Self {
@@ -46,7 +46,7 @@ impl<'r> RequestView<'r> {
             faults: Vec::new(),
         };
         for (place, source) in sources.sources.iter().enumerate() {
-            values.values.push(Err(Unknown::NotYet));
+            values.values.push(Err(UnknownValue::NotYet));
             match (source, head.route()) {
                 // A route is no path that was sent, and has one reading.
                 (Source::Path, Some(route)) => values.set(place, Some((route.into(), None))),
@@ -104,7 +104,7 @@ impl<'r> RequestView<'r> {
     /// Like [`find`](Self::find), but only if it need not wait. Otherwise it returns `false` and does nothing.
     pub(crate) fn find_at_once(&mut self, name: &str) -> bool {
         let Some(place) = self.values.place(name) else { return true };
-        if self.values.values.get(place) != Some(&Err(Unknown::NotYet)) {
+        if self.values.values.get(place) != Some(&Err(UnknownValue::NotYet)) {
             return true;
         }
         match self.sources.sources.get(place) {
@@ -135,7 +135,7 @@ impl<'r> Values<'r> {
                 self.set(place, readings);
             }
             Err(fault) => {
-                *value = Err(Unknown::Wrong);
+                *value = Err(UnknownValue::Wrong);
                 self.faults.push((place, fault));
             }
         }
@@ -171,7 +171,7 @@ impl<'r> Values<'r> {
 }
 
 impl View for Values<'_> {
-    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
         match self.place(name).and_then(|place| self.values.get(place)) {
             None => Ok(None),
             Some(value) => texts(value),
@@ -190,17 +190,17 @@ impl View for Values<'_> {
         self.place(name).and_then(|place| self.verified.get(place)).is_some_and(|is_verified| *is_verified)
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, UnknownValue>)> {
         self.names().zip(self.values.iter().map(texts))
     }
 }
 
-fn texts<'v>(value: &'v Known<'_>) -> Result<Option<Texts<'v>>, Unknown> {
+fn texts<'v>(value: &'v Known<'_>) -> Result<Option<Texts<'v>>, UnknownValue> {
     value.as_ref().map(|value| value.as_ref().map(AttributeValue::texts)).map_err(|unknown| *unknown)
 }
 
 impl View for RequestView<'_> {
-    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
+    fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
         self.values.value(name)
     }
 
@@ -216,7 +216,7 @@ impl View for RequestView<'_> {
         self.values.is_verified(name)
     }
 
-    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, Unknown>)> {
+    fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, UnknownValue>)> {
         self.values.pairs()
     }
 }

@@ -2,7 +2,7 @@
 
 use http::{HeaderName, Request};
 use tollgate::{ManualClock, MemoryStore, Timestamp};
-use tollgate_policy::{CheckError, Config, PolicyDecision, PolicyLimiter, Refusal, Unknown, View};
+use tollgate_policy::{CheckError, Config, PolicyDecision, PolicyLimiter, Refusal, UnknownValue, View};
 use tollgate_testkit::block_on;
 use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, Verifier};
 use tollgate_tower::key::{
@@ -62,7 +62,7 @@ fn every_extractor_gives_its_value() {
     full.extensions_mut().insert(MatchedRoute::new("/users/{id}"));
     let mut view = sources.view(Head::from(&full));
     for name in ["user", "number"] {
-        assert_eq!(view.value(name), Err(Unknown::NotYet), "{name}");
+        assert_eq!(view.value(name), Err(UnknownValue::NotYet), "{name}");
     }
     block_on(view.find("number")).unwrap();
     for (name, value) in [
@@ -111,7 +111,7 @@ fn a_wrong_value_is_an_error_and_not_left_out() {
         let request = request("/", headers);
         let mut view = sources.view(Head::from(&request));
         assert!(matches!(block_on(view.find(name)), Err(AttributeError::Invalid(_))), "{headers:?}");
-        assert_eq!(view.value(name), Err(Unknown::Wrong), "{headers:?}");
+        assert_eq!(view.value(name), Err(UnknownValue::Wrong), "{headers:?}");
         assert_eq!(view.value("path"), Ok(Some("/".into())), "all else is known");
     }
     let mut no_peer = request("/", &[]);
@@ -169,7 +169,7 @@ policies:
         let mut view = sources.view(Head::from(&request));
         let checked = loop {
             match block_on(limiter.check(&view, 1)) {
-                Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: Unknown::NotYet })) => {
+                Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: UnknownValue::NotYet })) => {
                     block_on(view.find(&attribute)).unwrap();
                 }
                 checked => break checked,
@@ -219,5 +219,8 @@ fn a_token_is_verified_once_and_only_if_a_policy_asks() {
     assert_eq!((view.value("header"), read()), (Ok(None), 1), "there is no such token");
     // Another verifier may judge the same token differently.
     assert!(block_on(view.find("other")).is_err());
-    assert_eq!((view.value("other"), view.value("user")), (Err(Unknown::Wrong), Ok(Some("alice".into()))));
+    assert_eq!(
+        (view.value("other"), view.value("user")),
+        (Err(UnknownValue::Wrong), Ok(Some("alice".into())))
+    );
 }

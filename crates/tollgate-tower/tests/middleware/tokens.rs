@@ -557,7 +557,7 @@ fn a_claim_is_a_key_if_its_token_is_valid() {
 #[cfg(feature = "policy")]
 #[test]
 fn policies_match_claims_within_others_lists_and_booleans() {
-    use tollgate_policy::{Config, Policy, Refusal, Unknown, View};
+    use tollgate_policy::{Config, Policy, Refusal, UnknownValue, View};
     use tollgate_tower::AttributeSources;
 
     let text = "
@@ -600,7 +600,7 @@ policies:
     // An unreadable claim is never taken for missing.
     let (names, is_found, refused) = matching(json!({ "realm_access": { "roles": ["admin", ["staff"]] } }));
     assert_eq!((names, is_found), (Vec::new(), false));
-    assert_eq!(refused, Some(Refusal::Undecided { attribute: "roles".into(), unknown: Unknown::Wrong }));
+    assert_eq!(refused, Some(Refusal::Undecided { attribute: "roles".into(), unknown: UnknownValue::Wrong }));
 }
 
 /// A number that cannot be a key made the token invalid, so `on_missing` of a limit never applied.
@@ -626,7 +626,7 @@ fn a_claim_that_is_an_odd_number_is_for_policies_to_judge() {
 #[cfg(feature = "policy")]
 #[test]
 fn a_claim_that_would_be_rounded_is_unreadable() {
-    use tollgate_policy::{Unknown, View};
+    use tollgate_policy::{UnknownValue, View};
     use tollgate_tower::AttributeSources;
 
     let sources = AttributeSources::new().with_claim("user", Claim::new(verifier(hs256_keys()), "uid"));
@@ -643,7 +643,7 @@ fn a_claim_that_would_be_rounded_is_unreadable() {
         let mut view = sources.view(Head::from(&request));
         let _ = block_on(view.find("user"));
         let read = view.value("user").map(|value| value.and_then(|value| value.text()));
-        assert_eq!(read, text.map_or(Err(Unknown::Wrong), |text| Ok(Some(text))), "{uid}");
+        assert_eq!(read, text.map_or(Err(UnknownValue::Wrong), |text| Ok(Some(text))), "{uid}");
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! Every path through the store ends here: one counter or several without a lock, and any under locks.
 
-use super::fixed_window::{Standing, Stored};
+use super::fixed_window::{Standing, StoredCounter};
 use crate::{Charge, CountDenied, QuotaState, Reason, Timestamp};
 
 /// The outcome of one charge at one time.
@@ -19,7 +19,7 @@ pub(super) struct Outcome {
 
 /// Returns the outcome of this charge now, in a step that takes `asked` units from its counter.
 #[inline(always)]
-pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: Stored, now: Timestamp) -> Outcome {
+pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: StoredCounter, now: Timestamp) -> Outcome {
     Outcome::of(charge, cost, Standing::at(&charge.counter(), stored, now), now)
 }
 

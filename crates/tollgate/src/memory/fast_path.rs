@@ -8,11 +8,11 @@ use smallvec::SmallVec;
 
 use super::decide::{Outcome, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::fixed_window::{Course, Standing, Stored};
+use super::fixed_window::{Course, Standing, StoredCounter};
 use super::shard::{Look, Shard};
-use super::slot::Seen;
+use super::slot::SlotReading;
 use super::sync::Backoff;
-use super::table::{Table, Unlocked};
+use super::table::{Table, UnlockedReading};
 use super::time::Time;
 use super::word::{FROZEN, add_used, is_compact, open, succeed};
 use crate::{Charge, Clock, CountDenied, Counted, QuotaState};
@@ -28,12 +28,12 @@ pub(super) enum Attempt<T> {
 
 /// A state word before and after a charge.
 struct Change<'a> {
-    seen: Seen<'a>,
+    seen: SlotReading<'a>,
     new: u64,
 }
 
 /// The result of one try at a slot.
-enum Tried {
+enum SwapResult {
     Done(QuotaState),
     Locked,
     /// Another thread was faster.
@@ -66,9 +66,9 @@ impl Table {
             return None;
         }
         match self.take(charge, shard, seen, &outcome) {
-            Tried::Done(state) => Some(state),
-            Tried::Locked => None,
-            Tried::Changed => {
+            SwapResult::Done(state) => Some(state),
+            SwapResult::Locked => None,
+            SwapResult::Changed => {
                 Backoff::default().wait();
                 None
             }
@@ -87,14 +87,14 @@ impl Table {
         loop {
             let tried = match shard.find(fingerprint) {
                 Look::Found(seen) if is_compact(seen.word) => self.charge_slot(charge, shard, seen, time),
-                Look::Found(_) => Tried::Locked,
+                Look::Found(_) => SwapResult::Locked,
                 Look::Absent => return Attempt::Absent,
-                Look::Busy => Tried::Changed,
+                Look::Busy => SwapResult::Changed,
             };
             match tried {
-                Tried::Done(state) => return Attempt::Done(state),
-                Tried::Locked => return Attempt::Locked,
-                Tried::Changed => backoff.wait(),
+                SwapResult::Done(state) => return Attempt::Done(state),
+                SwapResult::Locked => return Attempt::Locked,
+                SwapResult::Changed => backoff.wait(),
             }
         }
     }
@@ -104,13 +104,13 @@ impl Table {
         &self,
         charge: &Charge<'_>,
         shard: Shard<'_>,
-        seen: Seen<'_>,
+        seen: SlotReading<'_>,
         time: &Time<C>,
-    ) -> Tried {
-        let stored = Stored::Held(open(seen.word, seen.tag));
+    ) -> SwapResult {
+        let stored = StoredCounter::Held(open(seen.word, seen.tag));
         let outcome = time.decide_one(charge, |now| decide(charge, charge.cost().into(), stored, now));
         if outcome.standing.course == Course::MovedBack {
-            return Tried::Locked;
+            return SwapResult::Locked;
         }
         self.take(charge, shard, seen, &outcome)
     }
@@ -118,18 +118,28 @@ impl Table {
     /// Applies a charge if the slot still holds what was seen. The clock was read after that, so it was read while the
     /// counter was in this state.
     #[inline(always)]
-    fn take(&self, charge: &Charge<'_>, shard: Shard<'_>, seen: Seen<'_>, outcome: &Outcome) -> Tried {
-        let Seen { slot, word, tag, .. } = seen;
+    fn take(
+        &self,
+        charge: &Charge<'_>,
+        shard: Shard<'_>,
+        seen: SlotReading<'_>,
+        outcome: &Outcome,
+    ) -> SwapResult {
+        let SlotReading { slot, word, tag, .. } = seen;
         let units = outcome.units(charge, is_admitted(outcome.as_ref()));
         if units == 0 {
-            return if slot.still_is(word) { Tried::Done(outcome.answer(charge, 0)) } else { Tried::Changed };
+            return if slot.still_is(word) {
+                SwapResult::Done(outcome.answer(charge, 0))
+            } else {
+                SwapResult::Changed
+            };
         }
         let is_over = outcome.standing.course == Course::Opened;
         let new =
             if is_over { succeed(word, tag, outcome.standing.add(units)) } else { add_used(word, units) };
-        let Some(new) = new else { return Tried::Locked };
+        let Some(new) = new else { return SwapResult::Locked };
         if !slot.swap(word, new) {
-            return Tried::Changed;
+            return SwapResult::Changed;
         }
         if let (true, Some(names)) = (is_over, &self.names) {
             names.tell_of_rollover(&charge.counter(), open(word, tag));
@@ -137,9 +147,9 @@ impl Table {
         // If the slot was given away so often since it was read that the word could have come back for another counter
         // before the swap, the charge is repeated: better counted twice than not at all.
         if shard.was_of_one_counter(seen) {
-            Tried::Done(outcome.answer(charge, units))
+            SwapResult::Done(outcome.answer(charge, units))
         } else {
-            Tried::Locked
+            SwapResult::Locked
         }
     }
 
@@ -155,7 +165,8 @@ impl Table {
         if (0..fingerprints.len()).any(again) {
             return Attempt::Locked;
         }
-        let looks: SmallVec<[Unlocked<'_>; 2]> = fingerprints.iter().map(|it| self.read(*it)).collect();
+        let looks: SmallVec<[UnlockedReading<'_>; 2]> =
+            fingerprints.iter().map(|it| self.read(*it)).collect();
         let decide = |now| -> SmallVec<[Outcome; 2]> {
             let each = charges.iter().zip(&looks);
             each.map(|(charge, look)| decide(charge, charge.cost().into(), look.stored, now)).collect()
@@ -184,7 +195,7 @@ impl Table {
         &self,
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
-        looks: &[Unlocked<'_>],
+        looks: &[UnlockedReading<'_>],
         outcomes: &[Outcome],
     ) -> bool {
         let each = charges.iter().zip(looks).zip(outcomes);
@@ -217,7 +228,7 @@ impl Table {
         }
         if let (true, Some(names)) = (made, &self.names) {
             for ((charge, look), outcome) in each {
-                if let (Course::Opened, Stored::Held(before)) = (outcome.standing.course, look.stored)
+                if let (Course::Opened, StoredCounter::Held(before)) = (outcome.standing.course, look.stored)
                     && charge.cost() > 0
                 {
                     names.tell_of_rollover(&charge.counter(), before);

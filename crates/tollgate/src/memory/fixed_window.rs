@@ -19,7 +19,7 @@ pub(super) struct State {
 
 /// The state of a counter that a step finds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stored {
+pub(super) enum StoredCounter {
     Held(State),
     /// Nothing. This counter may have been dropped; its window then ended no later than this.
     Absent {
@@ -54,8 +54,8 @@ pub(super) enum Course {
 impl Standing {
     /// Moves the stored state into the current window.
     #[inline(always)]
-    pub(super) fn at(counter: &Counter<'_>, stored: Stored, now: Timestamp) -> Self {
-        if let (Stored::Held(state), Some(length)) = (stored, counter.quota().quota().fixed_millis())
+    pub(super) fn at(counter: &Counter<'_>, stored: StoredCounter, now: Timestamp) -> Self {
+        if let (StoredCounter::Held(state), Some(length)) = (stored, counter.quota().quota().fixed_millis())
             && let Some(standing) = Self::in_its_window(length, state, now)
         {
             return standing;
@@ -77,11 +77,11 @@ impl Standing {
 
     #[cold]
     #[inline(never)]
-    fn in_another_window(counter: &Counter<'_>, stored: Stored, now: Timestamp) -> Self {
+    fn in_another_window(counter: &Counter<'_>, stored: StoredCounter, now: Timestamp) -> Self {
         let quota = counter.quota().quota();
         let window_at = |time| quota.window_at(counter.key(), time);
         match stored {
-            Stored::Held(State { used, end }) if now < end => {
+            StoredCounter::Held(State { used, end }) if now < end => {
                 let window = quota.window_ending(end);
                 if window.start().millis_since(now) <= STEP {
                     Self { used, window, course: Course::Stayed }
@@ -89,8 +89,8 @@ impl Standing {
                     Self { used, window: window_at(now), course: Course::MovedBack }
                 }
             }
-            Stored::Held(_) => Self { used: 0, window: window_at(now), course: Course::Opened },
-            Stored::Absent { dropped_until } => {
+            StoredCounter::Held(_) => Self { used: 0, window: window_at(now), course: Course::Opened },
+            StoredCounter::Absent { dropped_until } => {
                 let (opened_at, course) = match dropped_until.millis_since(now) {
                     0 => (now, Course::Opened),
                     1..=STEP => (dropped_until, Course::Opened),
@@ -134,8 +134,8 @@ mod tests {
                 let length = quota.fixed_millis().unwrap().cast_signed();
                 let window = quota.window_at(&key, at(NOW));
                 let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
-                let held = Stored::Held(State { used: 3, end: window.end() });
-                let absent = Stored::Absent { dropped_until: window.end() };
+                let held = StoredCounter::Held(State { used: 3, end: window.end() });
+                let absent = StoredCounter::Absent { dropped_until: window.end() };
                 for now in start - 2 * length - step - 2..=end + 2 * length + 2 {
                     let opened = quota.window_at(&key, at(now));
                     let expected = if now >= end {

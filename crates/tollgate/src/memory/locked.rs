@@ -6,7 +6,7 @@ use smallvec::SmallVec;
 
 use super::decide::{Outcome, decide, is_admitted};
 use super::fingerprint::Fingerprint;
-use super::fixed_window::{Course, Standing, State, Stored};
+use super::fixed_window::{Course, Standing, State, StoredCounter};
 use super::slot::Slot;
 use super::table::{Guards, Table};
 use super::time::Time;
@@ -18,7 +18,7 @@ pub(super) struct LockedStep<'a> {
     table: &'a Table,
     charges: &'a [Charge<'a>],
     /// One for each different counter.
-    held: SmallVec<[Held<'a>; 2]>,
+    held: SmallVec<[HeldCounter<'a>; 2]>,
     /// For each charge, its counter's index in `held`.
     indices: SmallVec<[usize; 2]>,
     /// The outcome of each charge.
@@ -28,12 +28,12 @@ pub(super) struct LockedStep<'a> {
     coarse: Timestamp,
 }
 
-struct Held<'a> {
+struct HeldCounter<'a> {
     fingerprint: Fingerprint,
     shard: usize,
     /// The frozen slot and the word to give back, if the counter has a slot.
     slot: Option<(Slot<'a>, u64)>,
-    stored: Stored,
+    stored: StoredCounter,
     /// Whether a slot can be had.
     has_room: bool,
 }
@@ -63,14 +63,14 @@ impl<'a> LockedStep<'a> {
         fingerprints: &[Fingerprint],
         needs: Needs,
     ) -> Self {
-        let mut held = SmallVec::<[Held<'a>; 2]>::new();
+        let mut held = SmallVec::<[HeldCounter<'a>; 2]>::new();
         let indices = fingerprints.iter().map(|fingerprint| {
             held.iter().position(|known| known.fingerprint == *fingerprint).unwrap_or_else(|| {
-                held.push(Held {
+                held.push(HeldCounter {
                     fingerprint: *fingerprint,
                     shard: table.shard_index(*fingerprint),
                     slot: None,
-                    stored: Stored::Absent { dropped_until: Timestamp::from_unix_millis(i64::MIN) },
+                    stored: StoredCounter::Absent { dropped_until: Timestamp::from_unix_millis(i64::MIN) },
                     has_room: true,
                 });
                 held.len() - 1
@@ -103,8 +103,8 @@ impl<'a> LockedStep<'a> {
     fn make_room(&mut self) {
         for (shard, guard) in self.guards.iter() {
             let is_new =
-                |held: &&mut Held<'_>| held.shard == *shard && guard.find(held.fingerprint).is_none();
-            let mut new: SmallVec<[&mut Held<'_>; 2]> = self.held.iter_mut().filter(is_new).collect();
+                |held: &&mut HeldCounter<'_>| held.shard == *shard && guard.find(held.fingerprint).is_none();
+            let mut new: SmallVec<[&mut HeldCounter<'_>; 2]> = self.held.iter_mut().filter(is_new).collect();
             if new.is_empty() {
                 continue;
             }
@@ -119,8 +119,8 @@ impl<'a> LockedStep<'a> {
             let guard = self.guards.of(held.shard);
             held.slot = guard.find(held.fingerprint).map(|seen| (seen.slot, seen.slot.freeze()));
             let state = held.slot.and_then(|(slot, word)| slot.state(word));
-            let absent = || Stored::Absent { dropped_until: guard.dropped_until() };
-            held.stored = state.map_or_else(absent, Stored::Held);
+            let absent = || StoredCounter::Absent { dropped_until: guard.dropped_until() };
+            held.stored = state.map_or_else(absent, StoredCounter::Held);
         }
     }
 
@@ -228,7 +228,7 @@ impl<'a> LockedStep<'a> {
             }
             self.table.give_back_counters(1);
         }
-        let absent = Stored::Absent { dropped_until: guard.dropped_until() };
+        let absent = StoredCounter::Absent { dropped_until: guard.dropped_until() };
         self.state(Standing::at(&self.charges[0].counter(), absent, self.outcomes[0].now))
     }
 
@@ -286,7 +286,7 @@ impl<'a> LockedStep<'a> {
         let held = &mut self.held[self.indices[index]];
         let guard = self.guards.of(held.shard);
         if let Some((slot, word)) = held.slot.take() {
-            if let (Some(names), Course::Opened, Stored::Held(closed)) =
+            if let (Some(names), Course::Opened, StoredCounter::Held(closed)) =
                 (&self.table.names, course, held.stored)
             {
                 names.tell_of_rollover(&counter, closed);
@@ -312,7 +312,7 @@ fn at_most(units: u32, most: u64) -> u32 {
 /// Gives back what was not written; moves it if it has to move.
 impl Drop for LockedStep<'_> {
     fn drop(&mut self) {
-        for (index, Held { fingerprint, shard, slot, .. }) in self.held.iter().enumerate() {
+        for (index, HeldCounter { fingerprint, shard, slot, .. }) in self.held.iter().enumerate() {
             let guard = self.guards.of(*shard);
             let outcome = self.outcomes.get(self.first_of(index));
             let moved = outcome.filter(|outcome| outcome.standing.course == Course::MovedBack);

@@ -45,7 +45,7 @@ use self::fast_path::Attempt;
 pub(crate) use self::fingerprint::Fingerprint;
 use self::locked::{LockedStep, Needs, NoRoom};
 pub use self::names::NamedCounter;
-use self::names::{Names, Naming, Woken};
+use self::names::{Names, Naming, WakeReason};
 use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
@@ -232,7 +232,7 @@ impl<C: Clock> MemoryStoreBuilder<C> {
             let inner = weak.upgrade()?;
             let now = inner.time.coarse();
             // Not after each counter, of which there may be many. The clock may have stepped back.
-            if woken == Woken::ByCounter && (last..last + names::INTERVAL).contains(&now) {
+            if woken == WakeReason::ByCounter && (last..last + names::INTERVAL).contains(&now) {
                 return Some(Vec::new());
             }
             last = now;

@@ -43,7 +43,7 @@ pub(super) struct Names {
 
 /// Why the thread of the hook woke up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Woken {
+pub(super) enum WakeReason {
     ByCounter,
     ByTime,
 }
@@ -158,7 +158,7 @@ fn id(fingerprint: Fingerprint) -> Id {
 pub(super) fn run(
     closed: &Receiver<NamedCounter>,
     hook: impl Fn(NamedCounter),
-    mut drop_closed: impl FnMut(Woken) -> Option<Vec<NamedCounter>>,
+    mut drop_closed: impl FnMut(WakeReason) -> Option<Vec<NamedCounter>>,
 ) {
     // A hook that panics still gets the next counters.
     let call = |counter| drop(catch_unwind(AssertUnwindSafe(|| hook(counter))));
@@ -166,9 +166,9 @@ pub(super) fn run(
         let woken = match closed.recv_timeout(INTERVAL) {
             Ok(counter) => {
                 call(counter);
-                Woken::ByCounter
+                WakeReason::ByCounter
             }
-            Err(RecvTimeoutError::Timeout) => Woken::ByTime,
+            Err(RecvTimeoutError::Timeout) => WakeReason::ByTime,
             Err(RecvTimeoutError::Disconnected) => return,
         };
         match drop_closed(woken) {

@@ -8,7 +8,7 @@ use prefetch_index::prefetch_index;
 
 use super::fingerprint::Fingerprint;
 use super::fixed_window::State;
-use super::slot::{Seen, Slot, Words};
+use super::slot::{Slot, SlotReading, Words};
 use super::slots::{ROW, ROWS, Slots};
 use super::sync::{AtomicI64, AtomicU32, AtomicU64, Backoff, Ordering, fence};
 use super::word::{
@@ -53,7 +53,7 @@ pub(super) struct Shard<'a> {
 /// The result of a search in a shard.
 pub(super) enum Look<'a> {
     /// The counter's slot: compact or wide.
-    Found(Seen<'a>),
+    Found(SlotReading<'a>),
     /// No slot, if the version has not changed.
     Absent,
     /// Another thread is changing it: search again.
@@ -70,7 +70,7 @@ pub(super) struct Guard<'a> {
 
 /// Counters that were dropped because their windows have closed.
 #[derive(Default)]
-pub(super) struct Dropped {
+pub(super) struct DroppedCounters {
     pub(super) count: usize,
     /// Their fingerprints, if the store remembers names.
     pub(super) counters: Vec<(Fingerprint, State)>,
@@ -117,13 +117,13 @@ impl<'a> Shard<'a> {
     /// It did, unless the slot had gone through all generations before the swap, so that the word came back for another
     /// counter. The slot counts its generations, and the shard its rewrites, which tell whether that count overflowed.
     #[inline(always)]
-    pub(super) fn was_of_one_counter(self, seen: Seen<'_>) -> bool {
+    pub(super) fn was_of_one_counter(self, seen: SlotReading<'_>) -> bool {
         generations(seen.tag, seen.slot.tag_behind_swap()) < GENERATIONS && self.kept_count(seen)
     }
 
     /// Returns whether tag words distinguish all generations that the slot can have gone through since it was seen.
     #[inline(always)]
-    pub(super) fn kept_count(self, seen: Seen<'_>) -> bool {
+    pub(super) fn kept_count(self, seen: SlotReading<'_>) -> bool {
         // Half of them, because a rewrite may be visible before the tag word that it wrote.
         self.rewrites() - seen.rewrites < TAG_GENERATIONS / 2
     }
@@ -154,7 +154,7 @@ impl<'a> Shard<'a> {
 
     /// Searches for a counter's slot at its place and close by, where most are, if its state is compact.
     #[inline(always)]
-    pub(super) fn find_near(self, fingerprint: Fingerprint) -> Option<Seen<'a>> {
+    pub(super) fn find_near(self, fingerprint: Fingerprint) -> Option<SlotReading<'a>> {
         let rewrites = self.rewrites();
         for words in self.near(fingerprint)?.iter().take(NEAR) {
             let slot = Slot(words);
@@ -243,7 +243,7 @@ impl<'a> Shard<'a> {
 
 impl<'a> Guard<'a> {
     /// As [`Shard::find`]. Under the lock, only slots that this thread has frozen are busy.
-    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<Seen<'a>> {
+    pub(super) fn find(&self, fingerprint: Fingerprint) -> Option<SlotReading<'a>> {
         match self.shard.find(fingerprint) {
             Look::Found(seen) => Some(seen),
             Look::Absent | Look::Busy => None,
@@ -252,8 +252,8 @@ impl<'a> Guard<'a> {
 
     /// Ensures room for so many more counters: a full shard drops closed counters or takes more rows. Counters may
     /// move, so nothing may be frozen. Returns whether there is room.
-    pub(super) fn make_room(&self, counters: usize, now: Timestamp) -> (bool, Dropped) {
-        let mut dropped = Dropped::default();
+    pub(super) fn make_room(&self, counters: usize, now: Timestamp) -> (bool, DroppedCounters) {
+        let mut dropped = DroppedCounters::default();
         while self.filled() + counters > filled_well(self.shard.count()) {
             dropped.extend(self.drop_closed(now));
             let slots = self.shard.count();
@@ -274,8 +274,8 @@ impl<'a> Guard<'a> {
 
     /// Gives a slot to a counter that has none. Returns the slot's former counter if its window had closed. There must
     /// be [room](Self::make_room).
-    pub(super) fn insert(&self, fingerprint: Fingerprint, state: State, now: Timestamp) -> Dropped {
-        let mut dropped = Dropped::default();
+    pub(super) fn insert(&self, fingerprint: Fingerprint, state: State, now: Timestamp) -> DroppedCounters {
+        let mut dropped = DroppedCounters::default();
         for slot in self.shard.probe(fingerprint) {
             let word = slot.word();
             let (empty, free) = (word == EMPTY, word == FREE);
@@ -315,8 +315,8 @@ impl<'a> Guard<'a> {
     }
 
     /// Drops the counters whose windows have closed; their slots are free until they are needed.
-    pub(super) fn drop_closed(&self, now: Timestamp) -> Dropped {
-        let mut dropped = Dropped::default();
+    pub(super) fn drop_closed(&self, now: Timestamp) -> DroppedCounters {
+        let mut dropped = DroppedCounters::default();
         if !self.shard.may_hold_closed(now) {
             return dropped;
         }
@@ -389,7 +389,7 @@ impl<'a> Guard<'a> {
         }
     }
 
-    fn note_dropped(&self, dropped: &mut Dropped, slot: Slot<'_>, word: u64) {
+    fn note_dropped(&self, dropped: &mut DroppedCounters, slot: Slot<'_>, word: u64) {
         dropped.count += 1;
         let Some(state) = slot.state(word) else { return };
         let until = &self.shard.header.dropped_until;
@@ -423,7 +423,7 @@ fn is_closed(slot: Slot<'_>, word: u64, now: Timestamp) -> bool {
     slot.state(word).is_some_and(|state| state.end <= now)
 }
 
-impl Dropped {
+impl DroppedCounters {
     fn extend(&mut self, others: Self) {
         self.count += others.count;
         self.counters.extend(others.counters);
@@ -479,7 +479,7 @@ mod tests {
     }
 
     /// Records the counters that a shard reports as dropped.
-    fn remove(held: &mut HashMap<(u64, u64), State>, dropped: &Dropped, now: Timestamp) {
+    fn remove(held: &mut HashMap<(u64, u64), State>, dropped: &DroppedCounters, now: Timestamp) {
         assert_eq!(dropped.count, dropped.counters.len());
         for (fingerprint, state) in &dropped.counters {
             let was = held.remove(&(fingerprint.position, fingerprint.tag));
@@ -506,7 +506,7 @@ mod tests {
                     Op::Pass(millis) => now = now + Duration::from_millis(millis),
                     Op::DropClosed => remove(&mut held, &guard.drop_closed(now), now),
                     Op::Free(fingerprint) => {
-                        if let Some(Seen { slot, .. }) = guard.find(fingerprint) {
+                        if let Some(SlotReading { slot, .. }) = guard.find(fingerprint) {
                             slot.freeze();
                             guard.free(slot);
                             held.remove(&(fingerprint.position, fingerprint.tag));

@@ -18,7 +18,7 @@ pub(super) struct Slot<'a>(pub(super) &'a Words);
 
 /// A counter's slot with the words that were read from it.
 #[derive(Clone, Copy)]
-pub(super) struct Seen<'a> {
+pub(super) struct SlotReading<'a> {
     pub(super) slot: Slot<'a>,
     pub(super) word: u64,
     pub(super) tag: u64,
@@ -38,12 +38,17 @@ impl<'a> Slot<'a> {
     ///
     /// Then this counter published that word, or the slot was rewritten since, which a swap or a second load detects.
     #[inline(always)]
-    pub(super) fn seen(self, word: u64, fingerprint: Fingerprint, rewrites: u64) -> Option<Seen<'a>> {
+    pub(super) fn seen(self, word: u64, fingerprint: Fingerprint, rewrites: u64) -> Option<SlotReading<'a>> {
         // Acquire, so that the second load does not move before these.
         let [position, tag, _] = self.0;
         let is_at = position.load(Ordering::Acquire) == fingerprint.position;
         let tag = tag.load(Ordering::Acquire);
-        (is_at && tag >> TAG_SHIFT == fingerprint.tag).then_some(Seen { slot: self, word, tag, rewrites })
+        (is_at && tag >> TAG_SHIFT == fingerprint.tag).then_some(SlotReading {
+            slot: self,
+            word,
+            tag,
+            rewrites,
+        })
     }
 
     /// The state word. Acquire, with the release of every store to it: fingerprint and tag are at least as new.

@@ -6,10 +6,10 @@ use prefetch_index::prefetch_index;
 use smallvec::SmallVec;
 
 use super::fingerprint::{Fingerprint, Fingerprinter};
-use super::fixed_window::Stored;
+use super::fixed_window::StoredCounter;
 use super::names::{NamedCounter, Names, Naming};
-use super::shard::{Dropped, FULL, Guard, Header, Look, Shard};
-use super::slot::Seen;
+use super::shard::{DroppedCounters, FULL, Guard, Header, Look, Shard};
+use super::slot::SlotReading;
 use super::slots::{ROW, ROWS, SHARD_BYTES, Slots};
 use super::sync::{AtomicI64, AtomicUsize, Backoff, MODELLED, Ordering};
 use super::word::{is_compact, state};
@@ -107,7 +107,7 @@ impl Table {
     }
 
     /// Reads a counter without the lock.
-    pub(super) fn read(&self, fingerprint: Fingerprint) -> Unlocked<'_> {
+    pub(super) fn read(&self, fingerprint: Fingerprint) -> UnlockedReading<'_> {
         let shard = self.shard(fingerprint);
         let mut backoff = Backoff::default();
         loop {
@@ -115,18 +115,18 @@ impl Table {
             match shard.find(fingerprint) {
                 Look::Found(seen) if is_compact(seen.word) => {
                     if let (true, Some(state)) = (seen.slot.still_is(seen.word), state(seen.word, seen.tag)) {
-                        return Unlocked { stored: Stored::Held(state), compact: Some(seen) };
+                        return UnlockedReading { stored: StoredCounter::Held(state), compact: Some(seen) };
                     }
                 }
                 Look::Found(seen) => {
                     if let (true, Some(state)) = (shard.unchanged(version), state(seen.word, seen.tag)) {
-                        return Unlocked { stored: Stored::Held(state), compact: None };
+                        return UnlockedReading { stored: StoredCounter::Held(state), compact: None };
                     }
                 }
                 Look::Absent => {
-                    let stored = Stored::Absent { dropped_until: shard.dropped_until() };
+                    let stored = StoredCounter::Absent { dropped_until: shard.dropped_until() };
                     if shard.unchanged(version) {
-                        return Unlocked { stored, compact: None };
+                        return UnlockedReading { stored, compact: None };
                     }
                 }
                 Look::Busy => {}
@@ -174,7 +174,7 @@ impl Table {
     }
 
     /// Records dropped counters of a shard, and queues them for the hook.
-    pub(super) fn tell_of_dropped(&self, shard: usize, guard: &Guard<'_>, dropped: &Dropped) {
+    pub(super) fn tell_of_dropped(&self, shard: usize, guard: &Guard<'_>, dropped: &DroppedCounters) {
         let closed = self.note_dropped(shard, guard, dropped);
         if let Some(names) = &self.names {
             closed.into_iter().for_each(|counter| names.tell(counter));
@@ -184,7 +184,12 @@ impl Table {
     /// Records dropped counters of a shard, and returns those with usage by their names.
     ///
     /// The names are removed while the shard is locked: a counter that came again in between would lose its name.
-    fn note_dropped(&self, shard: usize, _locked: &Guard<'_>, dropped: &Dropped) -> Vec<NamedCounter> {
+    fn note_dropped(
+        &self,
+        shard: usize,
+        _locked: &Guard<'_>,
+        dropped: &DroppedCounters,
+    ) -> Vec<NamedCounter> {
         self.give_back_counters(dropped.count);
         self.names.as_ref().map(|names| names.take(shard, &dropped.counters)).unwrap_or_default()
     }
@@ -246,10 +251,10 @@ impl Table {
 }
 
 /// The result of a search without the lock.
-pub(super) struct Unlocked<'a> {
-    pub(super) stored: Stored,
+pub(super) struct UnlockedReading<'a> {
+    pub(super) stored: StoredCounter,
     /// Its slot, if the state is compact.
-    pub(super) compact: Option<Seen<'a>>,
+    pub(super) compact: Option<SlotReading<'a>>,
 }
 
 /// Allocates this many values, if there is memory for them.

@@ -18,12 +18,12 @@ use super::{Answer, Counted, Step, Store, StoreError};
 /// let limiter: SharedLimiter<AnyStore> = SharedLimiter::new(Quota::per_day(5), store);
 /// ```
 #[derive(Clone)]
-pub struct AnyStore(Arc<dyn Boxing>);
+pub struct AnyStore(Arc<dyn BoxingStore>);
 
 type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// [`Store`] with boxed futures.
-trait Boxing: Send + Sync {
+trait BoxingStore: Send + Sync {
     fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<Counted, StoreError>>>;
 
     fn step_each<'a>(
@@ -41,7 +41,7 @@ impl AnyStore {
     }
 }
 
-impl<S: Store> Boxing for S {
+impl<S: Store> BoxingStore for S {
     fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<Counted, StoreError>>> {
         match Store::step(self, step) {
             Answer::Now(answer) => Answer::Now(answer),
@@ -69,18 +69,18 @@ impl Store for AnyStore {
         &'a self,
         step: Step<'a>,
     ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
-        Boxing::step(&*self.0, step)
+        BoxingStore::step(&*self.0, step)
     }
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
-        Boxing::step_each(&*self.0, steps)
+        BoxingStore::step_each(&*self.0, steps)
     }
 
     fn address(&self) -> Option<usize> {
-        Boxing::address(&*self.0)
+        BoxingStore::address(&*self.0)
     }
 }
 

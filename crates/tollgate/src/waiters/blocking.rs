@@ -13,9 +13,9 @@ use super::{WaitError, Waiters};
 use crate::{Clock, Decision, Key, Limiter, MemoryStore};
 
 /// The timer of [`Waiters`] that block their threads.
-pub struct Blocking<B>(B);
+pub struct BlockingTimer<B>(B);
 
-impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
+impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, BlockingTimer<B>> {
     /// Waits for this limiter by blocking threads: pass `std::thread::sleep`. Threads that queue behind others are parked
     /// instead.
     ///
@@ -38,7 +38,7 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, Blocking<B>> {
     /// ```
     #[must_use]
     pub fn blocking(limiter: Limiter<C>, sleep: B) -> Self {
-        Self::with_timer(limiter.into(), Blocking(sleep))
+        Self::with_timer(limiter.into(), BlockingTimer(sleep))
     }
 
     /// Blocks until one unit is charged to the key.
@@ -132,8 +132,8 @@ impl Wake for Unpark {
     }
 }
 
-impl<B> fmt::Debug for Blocking<B> {
+impl<B> fmt::Debug for BlockingTimer<B> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Blocking(..)")
+        f.write_str("BlockingTimer(..)")
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-pub use self::blocking::Blocking;
+pub use self::blocking::BlockingTimer;
 use self::queue::Queue;
 use crate::decision::Counters;
 use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp};

@@ -3,8 +3,8 @@
 use serde::Serialize;
 use tollgate::{Anchor, Charge, CountDenied, Timestamp};
 use tollgate_policy::{
-    Attributes, Condition, Conditions, Config, Matched, Mode, NoKey, Outcome, Policies, Policy, PolicyKind,
-    Refusal, SentReading, Test, Texts, TrialKind, Value, View,
+    Attributes, Condition, Conditions, Config, MatchedPolicies, Mode, NoKey, Outcome, Policies, Policy,
+    PolicyKind, Refusal, SentReading, Test, Texts, TrialKind, Value, View,
 };
 
 /// The output of `--json`.
@@ -317,7 +317,7 @@ impl<'a> Request<'a, '_> {
         }
     }
 
-    fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &Matched<'a>) {
+    fn add_counts(&self, report: &mut PolicyReport<'a>, policy: &'a Policy, matched: &MatchedPolicies<'a>) {
         report.counts = policy.identity().describe(self.attributes).ok();
         let sent = SentReading::of(self.attributes).filter(|_| report.only_as != Some("normalized"));
         let normalized = (report.only_as != Some("sent")).then(|| quotas_from(policy, self.attributes));

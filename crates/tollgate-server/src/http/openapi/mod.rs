@@ -12,7 +12,9 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
-use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet, Unmatched};
+use tollgate_policy::{
+    HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet, UnmatchedRequests,
+};
 
 use super::dialects::{Content, Dialect, Parameter};
 use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
@@ -218,7 +220,7 @@ impl<'a> Describer<'a> {
     /// Describes a denial under each status that a policy chooses.
     fn denials(&self, denied: &Value) -> Map<String, Value> {
         let statuses = self.policies.as_slice().iter().map(|policy| policy.deny_status().to_string());
-        let unmatched = self.policies.unmatched() == Some(Unmatched::Deny);
+        let unmatched = self.policies.unmatched() == Some(UnmatchedRequests::Deny);
         let statuses = statuses.chain(unmatched.then(|| StatusCode::FORBIDDEN.as_str().to_owned()));
         statuses.map(|status| (status, denied.clone())).collect()
     }

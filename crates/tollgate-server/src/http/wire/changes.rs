@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyQuota, QuotaState, Source};
-use tollgate_policy::{Changed, Policy, QuotaRefund, QuotaSettlement};
+use tollgate_policy::{Policy, QuotaChanges, QuotaRefund, QuotaSettlement};
 use tollgate_wire::body::{DecisionSource, Window, Written};
 
 use crate::http::problem::ProblemBody;
@@ -137,7 +137,7 @@ impl<'a> SettledQuota<'a> {
 }
 
 impl<'a> CountsReply<'a> {
-    pub(in crate::http) fn new(changed: &'a Changed<QuotaState>) -> Self {
+    pub(in crate::http) fn new(changed: &'a QuotaChanges<QuotaState>) -> Self {
         let quotas = changed.iter().map(|(policy, quota, state)| QuotaCount::new(policy, quota, state));
         Self { version: changed.policies().version(), quotas: quotas.collect() }
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use tollgate::{ManualClock, MemoryStore};
 use tollgate_policy::{
-    Attributes, CheckError, Matched, Matching, Outcome, Policies, PolicyDecision, PolicyLimiter, PolicySet,
-    Refusal,
+    Attributes, CheckError, MatchedPolicies, Matching, Outcome, Policies, PolicyDecision, PolicyLimiter,
+    PolicySet, Refusal,
 };
 
 use crate::replay::error::ReplayError;
@@ -77,7 +77,7 @@ impl Engine {
 pub(crate) type Outcomes<'a> = Vec<Option<Result<Matching<'a>, Refusal>>>;
 
 /// The charges of a request, if it has some.
-pub(crate) fn matched<'a, 'm>(outcome: &'a Result<Matching<'m>, Refusal>) -> Option<&'a Matched<'m>> {
+pub(crate) fn matched<'a, 'm>(outcome: &'a Result<Matching<'m>, Refusal>) -> Option<&'a MatchedPolicies<'m>> {
     match outcome.as_ref().ok()?.outcome() {
         Outcome::Charge(matched) => Some(matched),
         _ => None,

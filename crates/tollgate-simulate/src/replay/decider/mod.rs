@@ -3,7 +3,7 @@
 pub(crate) mod engine;
 
 use tollgate::{ManualClock, Timestamp};
-use tollgate_policy::{Identity, Matched, Policies, PolicyDecision};
+use tollgate_policy::{Identity, MatchedPolicies, Policies, PolicyDecision};
 
 use self::engine::{Engine, matched};
 use super::error::ReplayError;
@@ -128,7 +128,7 @@ impl Decider {
 }
 
 /// Returns the digest of the client's key. Most policies count by the same identity.
-fn digest_of(client: &Identity, hit: &Hit<'_>, matched: Option<&Matched<'_>>) -> Option<u128> {
+fn digest_of(client: &Identity, hit: &Hit<'_>, matched: Option<&MatchedPolicies<'_>>) -> Option<u128> {
     let known = matched.and_then(|matched| matched.key_of(client)).map(digest);
     known.or_else(|| client.key(&hit.attributes).ok().map(|key| digest(&key)))
 }
