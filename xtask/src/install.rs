@@ -315,7 +315,8 @@ fn median_start(binary: &Path, more: &[&str]) -> Result<Duration> {
     Ok(times[STARTS / 2])
 }
 
-/// Measures anonymous memory, and that of mapped files, in KiB. The first is small because of `CFLAGS` in `.cargo/config.toml`.
+/// Measures anonymous memory, and that of mapped files, in KiB. The first is small because of `CFLAGS` in
+/// `.cargo/config.toml`.
 fn memory_at_rest(binary: &Path) -> Result<(u64, u64)> {
     let service = InstalledService::start(|own| {
         program(binary).arguments(["serve", "--limit", "1000/1d"]).arguments(own)

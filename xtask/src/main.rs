@@ -1,7 +1,7 @@
 //! `cargo xtask`: the tests, benches and proofs of Tollgate.
 //!
-//! `command` runs other programs. `steps` runs lists of them in two lanes, each in a process group that `group` ends when it
-//! takes too long.
+//! `command` runs other programs. `steps` runs lists of them in two lanes, each in a process group that `group` ends
+//! when it takes too long.
 
 mod bench;
 mod binaries;
@@ -32,6 +32,7 @@ mod test;
 mod tools;
 mod unpacked;
 mod upgrade;
+mod workspace;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -53,7 +54,8 @@ struct Args {
 enum Task {
     /// Check the crates that a change touches: format, lints, tests
     Quick {
-        /// The commit that the change begins after; by default the last one, or the one before if nothing has changed since
+        /// The commit that the change begins after; by default the last one, or the one before if nothing has changed
+        /// since
         #[arg(long, value_name = "COMMIT")]
         since: Option<String>,
     },

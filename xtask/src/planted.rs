@@ -1,9 +1,9 @@
 //! Bugs that a proof has to find: each is put into a copy of the sources, and the copy is built and searched.
 //!
-//! A bug is a text file. It begins with a sentence that says what is wrong. A line `Found by ...` may follow, for a proof
-//! of many parts: it names the part that finds the bug soonest. Each change follows under the path of its file, in the
-//! form of a merge conflict: the right source, then the source with the bug. The product's own sources are never
-//! changed.
+//! A bug is a text file. It begins with a sentence that says what is wrong. A line `Found by ...` may follow, for a
+//! proof of many parts: it names the part that finds the bug soonest. Each change follows under the path of its file,
+//! in the form of a merge conflict: the right source, then the source with the bug. The product's own sources are
+//! never changed.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -40,7 +40,8 @@ pub(crate) fn shuttle_tests() -> CommandLine {
     library_tests().environment("RUSTFLAGS", "--cfg tollgate_shuttle")
 }
 
-/// Some of the simulation, on one build: as many worlds as find the planted bugs, but for one that a test of its own finds.
+/// Some of the simulation, on one build: as many worlds as find the planted bugs, but for one that a test of its own
+/// finds.
 pub(crate) fn some_simulation() -> CommandLine {
     shuttle_tests().environment("TOLLGATE_SCHEDULES", "20000").arguments(["worlds", "--", "--nocapture"])
 }

@@ -51,26 +51,28 @@ pub(crate) enum Proof {
     },
     /// Start Envoy, nginx, Caddy, Traefik and HAProxy in front of a small server, and let them check with the service
     Gateway,
-    /// Record calls and answers of clients of one server, of Sentinels and of a Cluster, with and without faults, and search
-    /// for an order of the calls that explains every answer
+    /// Record calls and answers of clients of one server, of Sentinels and of a Cluster, with and without faults, and
+    /// search for an order of the calls that explains every answer
     Histories {
         /// Number of histories of all kinds together
         #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u64).range(1..))]
         histories: u64,
-        /// Seed of the first round, as a violation names it; the following rounds have the following seeds. Random by default
+        /// Seed of the first round, as a violation names it; the following rounds have the following seeds. Random by
+        /// default
         #[arg(long)]
         seed: Option<u64>,
         /// Record only histories of this kind
         #[arg(long)]
         kind: Option<String>,
     },
-    /// Test /openapi.json with generated requests on both listeners; then send malformed inputs, and measure how much slow
-    /// clients delay others
+    /// Test /openapi.json with generated requests on both listeners; then send malformed inputs, and measure how much
+    /// slow clients delay others
     Http {
         /// Generated requests for each operation and phase
         #[arg(long, default_value_t = 500)]
         examples: u32,
-        /// Send only this many malformed inputs over HTTP/1.1 and HTTP/2: the status is below 500, or the connection ends
+        /// Send only this many malformed inputs over HTTP/1.1 and HTTP/2: the status is below 500, or the connection
+        /// ends
         #[arg(long, num_args = 0..=1, default_missing_value = MALFORMED_INPUTS)]
         inputs: Option<u64>,
         /// Connect only this many slow clients: they must not double the p99 of other clients
@@ -95,8 +97,8 @@ pub(crate) enum Proof {
     },
     /// Run the memory store's tests in miri, which simulates processors with a weaker memory model
     Miri,
-    /// Mutate real policy files, headers, paths, tokens and keys: no input panics, changes a client's identity, or makes an
-    /// unsigned token valid
+    /// Mutate real policy files, headers, paths, tokens and keys: no input panics, changes a client's identity, or
+    /// makes an unsigned token valid
     Mutations {
         /// Number of files, and of all other inputs together
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u32).range(1..))]
@@ -136,7 +138,8 @@ pub(crate) enum Proof {
         /// Rounds of each fault
         #[arg(long, default_value_t = 10)]
         rounds: u64,
-        /// Seed of the first round, as a violation names it; the following rounds have the following seeds. Random by default
+        /// Seed of the first round, as a violation names it; the following rounds have the following seeds. Random by
+        /// default
         #[arg(long)]
         seed: Option<u64>,
         /// Inject only this fault
@@ -146,14 +149,15 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
-    /// Replace the policies of the service while it answers, search for a decision that mixes two versions, and measure a
-    /// hundred thousand policies
+    /// Replace the policies of the service while it answers, search for a decision that mixes two versions, and
+    /// measure a hundred thousand policies
     Reloads {
         /// Number of replacements
         #[arg(long, default_value_t = 10_000)]
         reloads: u32,
     },
-    /// Run the memory store in simulated worlds whose clock may move at any moment, and compare every answer with a ledger
+    /// Run the memory store in simulated worlds whose clock may move at any moment, and compare every answer with a
+    /// ledger
     Sim {
         /// Worlds in which calls run one after another; in a tenth as many, threads interrupt each other
         #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
@@ -165,8 +169,8 @@ pub(crate) enum Proof {
         #[arg(long)]
         planted: bool,
     },
-    /// Compare replays of random requests with a naive replay, compare suggested limits with the known truth of generated
-    /// logs, and replay the logs of real web servers in front of the service
+    /// Compare replays of random requests with a naive replay, compare suggested limits with the known truth of
+    /// generated logs, and replay the logs of real web servers in front of the service
     Simulate {
         /// Random cases of each property of the replay
         #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(1..))]

@@ -1,7 +1,7 @@
 //! What the script of a shared store costs beyond the one that users write by hand, and for what.
 //!
-//! The server itself measures how long each script runs (`usec_per_call` of `INFO commandstats`), so neither the network
-//! nor the client is in the figures. Each call charges one of 2,000 counters that exist.
+//! The server itself measures how long each script runs (`usec_per_call` of `INFO commandstats`), so neither the
+//! network nor the client is in the figures. Each call charges one of 2,000 counters that exist.
 
 use anyhow::{Context, Result};
 use clap::Parser;

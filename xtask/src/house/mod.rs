@@ -11,13 +11,13 @@ use crate::docs;
 use crate::steps::CheckOutcome;
 
 /// A rule: its name, and what breaks it.
-type Rule = (&'static str, fn(&[SourceFile]) -> Vec<String>);
+type HouseRule = (&'static str, fn(&[SourceFile]) -> Vec<String>);
 
 /// The rules that the test command enforces.
-const ENFORCED: [Rule; 2] = [("sleeping tests", sleeping_tests), ("wording of comments", wording)];
+const ENFORCED: [HouseRule; 2] = [("sleeping tests", sleeping_tests), ("wording of comments", wording)];
 
 /// The rules that are still broken somewhere.
-const PENDING: [Rule; 4] = [
+const PENDING: [HouseRule; 4] = [
     ("circles of imports", circles::all),
     ("names", names::repeated),
     ("participles without a noun", names::participles),
@@ -34,7 +34,7 @@ pub(crate) fn check_enforced() -> Result<CheckOutcome> {
     check_rules(&ENFORCED)
 }
 
-fn check_rules(rules: &[Rule]) -> Result<CheckOutcome> {
+fn check_rules(rules: &[HouseRule]) -> Result<CheckOutcome> {
     let files = SourceFile::read_all()?;
     let mut count = 0;
     for (name, broken) in rules {
@@ -64,9 +64,9 @@ fn locals(files: &[SourceFile]) -> Vec<String> {
     lines_where(files, |_, lines, index| is_local(lines[index]))
 }
 
-/// Returns the places where a test waits for time to pass, except in a loop that polls, and where tokio's time is paused.
-/// Faults of stores begin and end after random times, and a comment that begins with "Real time:" gives the reason of an
-/// exception.
+/// Returns the places where a test waits for time to pass, except in a loop that polls, and where tokio's time is
+/// paused. Faults of stores begin and end after random times, and a comment that begins with "Real time:" gives the
+/// reason of an exception.
 fn sleeping_tests(files: &[SourceFile]) -> Vec<String> {
     const FAULTS: &str = "tollgate-redis/tests/faults/";
     let may_sleep = |file: &SourceFile, lines: &[&str], index: usize| {

@@ -1,8 +1,8 @@
 //! The cost of a check over gRPC, compared with a bare service of tonic's.
 //!
 //! Both servers run on core 0, h2load on core 1. Each round measures every case with both, one right after the other,
-//! and the next round in the other order. The first round warms up and is dropped. The figure is the median of the others,
-//! and a ratio is the median of the ratios of the rounds.
+//! and the next round in the other order. The first round warms up and is dropped. The figure is the median of the
+//! others, and a ratio is the median of the ratios of the rounds.
 
 mod h2load;
 mod shared;

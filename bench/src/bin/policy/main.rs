@@ -22,8 +22,8 @@ use tollgate_policy::{Attributes, Config, Outcome};
 
 use self::mix::{Mix, Request};
 
-/// Measures what matching costs in files of 100 and of 10,000 policies, compared with limitador on equal rules if it was
-/// built with the feature `limitador`.
+/// Measures what matching costs in files of 100 and of 10,000 policies, compared with limitador on equal rules if it
+/// was built with the feature `limitador`.
 #[derive(Debug, Parser)]
 struct Args {
     /// Rounds; the figure is their median

@@ -39,8 +39,8 @@ impl Two {
         Self::at(store, store.address(), None)
     }
 
-    /// The same with a store that is far away. Then what so many callers get is bounded by their wait, and not by the core
-    /// that both processes share.
+    /// The same with a store that is far away. Then what so many callers get is bounded by their wait, and not by the
+    /// core that both processes share.
     pub(crate) fn far(store: &Store) -> Result<Self> {
         let proxy = FaultProxy::before(store.address());
         proxy.delay(Way::Reply, DELAY);

@@ -17,8 +17,9 @@ const PARTS: u64 = 100;
 /// How much is written at once.
 const PIECE: usize = 64 << 10;
 
-/// Runs a command that reads so many lines from its standard input. Calls back after each line with its number, and with
-/// the time. What the command holds back to put it in order is of a minute, so the reading lags by as much all the time.
+/// Runs a command that reads so many lines from its standard input. Calls back after each line with its number, and
+/// with the time. What the command holds back to put it in order is of a minute, so the reading lags by as much all
+/// the time.
 pub(crate) fn run(
     mut command: Command,
     count: u64,
