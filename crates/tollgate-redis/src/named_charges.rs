@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use smallvec::{SmallVec, smallvec};
 use tollgate::{
-    Charge, CountDenied, Counted, Counter, Mark, Quota, QuotaState, Reason, StoreError, Timestamp, Window,
-    WindowLength,
+    Charge, CountDenied, Counter, Mark, Quota, QuotaState, QuotaStates, Reason, StoreError, Timestamp,
+    Window, WindowLength,
 };
 
 use crate::denials::Id;
@@ -238,7 +238,7 @@ impl<'a> NamedCharges<'a> {
     }
 
     /// Returns the states of all charges' quotas.
-    pub(crate) fn counted(&self, now: Timestamp, found: &[Found]) -> Counted {
+    pub(crate) fn counted(&self, now: Timestamp, found: &[Found]) -> QuotaStates {
         self.states(|index| (found[index], found[index].window(&self.counters[index].counter, now)), now)
     }
 
@@ -252,20 +252,20 @@ impl<'a> NamedCharges<'a> {
         names: &Names,
         now: Timestamp,
         found: &[Found],
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<QuotaStates, StoreError> {
         let (counted, overdrafts) = (self.counted(now, found), self.overdrafts(names, now, found)?);
         let each = counted.iter().zip(&self.indices);
         Ok(each.map(|(state, &index)| if overdrafts[index] { *state } else { state.with_units(0) }).collect())
     }
 
     /// Returns the states of all charges' quotas, as if nothing were used.
-    pub(crate) fn unused(&self, now: Timestamp) -> Counted {
+    pub(crate) fn unused(&self, now: Timestamp) -> QuotaStates {
         let found = Found { before: 0, after: 0, others: 0, end: None };
         self.states(|index| (found, found.window(&self.counters[index].counter, now)), now)
     }
 
     /// As [`counted`](Self::counted), from the known counts and windows.
-    pub(crate) fn states(&self, known: impl Fn(usize) -> (Found, Window), now: Timestamp) -> Counted {
+    pub(crate) fn states(&self, known: impl Fn(usize) -> (Found, Window), now: Timestamp) -> QuotaStates {
         let known: SmallVec<[_; 1]> = (0..self.counters.len()).map(known).collect();
         // Both counts are from one step, so charges of others are not included.
         let mut taken: SmallVec<[u64; 1]> =

@@ -6,7 +6,7 @@ use std::future::{pending, poll_fn};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
-use tollgate::{Answer, AnswerError, Counted, Quota, QuotaState, Step, Store, StoreError};
+use tollgate::{Answer, AnswerError, Quota, QuotaState, QuotaStates, Step, Store, StoreError};
 
 /// A store that works until a [`Fault`] begins. Clones share counters and faults.
 #[derive(Debug, Clone)]
@@ -140,7 +140,7 @@ impl<S: Store> FaultyStore<S> {
         }
     }
 
-    fn twisted(fault: Option<&Fault>, counted: Counted) -> Counted {
+    fn twisted(fault: Option<&Fault>, counted: QuotaStates) -> QuotaStates {
         let all = counted.len();
         let as_if = |state: &QuotaState, limit: u64, used: u64| {
             let quota = Quota::per_day(0).with_limit(limit).expect("a limit that is near another");
@@ -164,7 +164,7 @@ impl<S: Store> Store for FaultyStore<S> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         Answer::Later(async move {
             // Checked only once the step will be taken: a store in memory takes it at once.
             let fault = match self.next_faults(1) {
@@ -182,7 +182,7 @@ impl<S: Store> Store for FaultyStore<S> {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         Answer::Later(async move {
             let (spared, fault) = self.next_faults(steps.len());
             let (spared, steps) = steps.split_at(spared);
@@ -195,7 +195,7 @@ impl<S: Store> Store for FaultyStore<S> {
             if let Some(Fault::ForgetsQuotas) = fault {
                 answers.pop();
             }
-            let twisted = |answer: Result<Counted, StoreError>| {
+            let twisted = |answer: Result<QuotaStates, StoreError>| {
                 answer.map(|counted| Self::twisted(fault.as_ref(), counted))
             };
             all.extend(answers.into_iter().map(twisted));

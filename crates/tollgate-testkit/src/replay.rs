@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{
-    Charge, Counted, Counter, Full, Key, Mark, PerQuota, PolicyQuota, Store, StoreError, Timestamp,
+    Charge, Counter, Full, Key, Mark, PerQuota, PolicyQuota, QuotaStates, Store, StoreError, Timestamp,
 };
 
 use crate::{Ask, Count, Model, Op, Plan, StoreSteps, Subject};
@@ -167,7 +167,7 @@ impl<'a, S: Store> Replay<'a, S> {
     }
 
     /// Returns the counts. Whether a whole step has one time is left to the suite: on a Cluster each slot has its own.
-    fn counts(&self, counted: &Counted) -> PerQuota<Count> {
+    fn counts(&self, counted: &QuotaStates) -> PerQuota<Count> {
         if let Some(time) = self.time {
             assert!(counted.iter().all(|state| state.now() == time), "not at {time:?}: {counted:?}");
         }

@@ -55,11 +55,11 @@ impl Counted {
     }
 }
 
-impl From<tollgate::Counted> for Counted {
+impl From<tollgate::QuotaStates> for Counted {
     /// # Panics
     ///
     /// If the quotas of one step have different times.
-    fn from(counted: tollgate::Counted) -> Self {
+    fn from(counted: tollgate::QuotaStates) -> Self {
         let now = counted.first().map(QuotaState::now);
         assert!(counted.iter().all(|quota| Some(quota.now()) == now), "one reading a step: {counted:?}");
         Self { now: now.unwrap_or(Timestamp::EPOCH), counts: counted.iter().map(Count::from).collect() }

@@ -1,13 +1,13 @@
 //! The steps of a store as methods.
 
-use tollgate::{Charge, Counted, Counter, Mark, QuotaState, Step, Store, StoreError};
+use tollgate::{Charge, Counter, Mark, QuotaState, QuotaStates, Step, Store, StoreError};
 
 /// Shorthand for single steps, which tests write many times.
 ///
 /// A store must answer a step on one counter with one state; anything else fails the test.
 pub trait StoreSteps: Store {
     /// See [`Step::Charge`].
-    fn charge(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send {
+    fn charge(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<QuotaStates, StoreError>> + Send {
         async move { self.step(Step::Charge(charges)).await }
     }
 
@@ -15,13 +15,13 @@ pub trait StoreSteps: Store {
     fn charge_each(
         &self,
         requests: &[&[Charge<'_>]],
-    ) -> impl Future<Output = Vec<Result<Counted, StoreError>>> + Send {
+    ) -> impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send {
         let steps: Vec<Step<'_>> = requests.iter().map(|charges| Step::Charge(charges)).collect();
         async move { self.step_each(&steps).await }
     }
 
     /// See [`Step::Peek`].
-    fn peek(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Counted, StoreError>> + Send {
+    fn peek(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<QuotaStates, StoreError>> + Send {
         async move { self.step(Step::Peek(charges)).await }
     }
 
@@ -57,7 +57,7 @@ pub trait StoreSteps: Store {
 impl<S: Store> StoreSteps for S {}
 
 #[expect(clippy::needless_pass_by_value, reason = "it is given to `map`")]
-fn only(counted: Counted) -> QuotaState {
+fn only(counted: QuotaStates) -> QuotaState {
     let [state] = &*counted else { panic!("a step on one counter, and {counted:?}") };
     *state
 }

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use axum::Router;
 use axum::extract::Extension;
 use axum::routing::get;
-use tollgate::{Counted, Limiter, Quota};
+use tollgate::{Limiter, Quota, QuotaStates};
 use tollgate_tower::RateLimitLayer;
 use tollgate_tower::key::PeerAddress;
 
@@ -26,7 +26,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Never called for a request that is denied.
-async fn hello(Extension(counted): Extension<Counted>) -> String {
+async fn hello(Extension(counted): Extension<QuotaStates>) -> String {
     // Of the only quota.
     format!("{} left\n", counted[0].remaining())
 }

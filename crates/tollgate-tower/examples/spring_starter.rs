@@ -14,7 +14,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 use tokio::net::TcpListener;
 use tollgate::{
-    CountDenied, Counted, FallbackStore, Key, Limiter, OnStoreFailure, Quota, Source, whole_seconds,
+    CountDenied, FallbackStore, Key, Limiter, OnStoreFailure, Quota, QuotaStates, Source, whole_seconds,
 };
 use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_tower::headers::HeaderFormat;
@@ -152,7 +152,7 @@ fn problem(properties: &Properties, denial: &Denial<'_>, mut response: Response<
 
 /// The fields of its `RateLimitDecision`; where it says -1, because nobody has counted, `remainingTime` is null. Of a
 /// request without a limit nothing is counted.
-async fn answer(counted: Option<Extension<Counted>>) -> impl IntoResponse {
+async fn answer(counted: Option<Extension<QuotaStates>>) -> impl IntoResponse {
     let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
     let fields = counted.as_ref().and_then(|counted| counted.decided()).map(|state| {
         let wait = state.retry_after().map(millis);

@@ -5,7 +5,7 @@ use std::task::Poll;
 
 use http::response::Parts;
 use http::{Extensions, Response};
-use tollgate::Counted;
+use tollgate::QuotaStates;
 
 use crate::boxed::BoxFuture;
 use crate::engine::{Allowed, Takes};
@@ -20,7 +20,7 @@ pub(crate) enum After {
     /// Tell the client its limits, and give units back if the rule requires it.
     Respond {
         gate: Arc<Gate>,
-        counted: Counted,
+        counted: QuotaStates,
         /// The writer of the headers, if it differs between decisions of the rule.
         told_by: Option<Arc<LimitHeaders>>,
         refundable: Option<Box<HeldReceipt>>,
@@ -47,7 +47,7 @@ impl After {
     #[inline(always)]
     pub(crate) fn counted(
         gate: &Arc<Gate>,
-        counted: Counted,
+        counted: QuotaStates,
         told_by: Option<Arc<LimitHeaders>>,
         taken: Option<Box<HeldReceipt>>,
         extensions: &mut Extensions,

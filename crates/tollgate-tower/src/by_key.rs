@@ -5,8 +5,8 @@ use std::sync::Arc;
 use http::{Extensions, Request, StatusCode};
 use smallvec::SmallVec;
 use tollgate::{
-    Answer, AnswerError, AnyStore, Charge, Counted, Counter, Key, PolicyQuota, ReceiptItem, SharedLimiter,
-    Step, Store, StoreError,
+    Answer, AnswerError, AnyStore, Charge, Counter, Key, PolicyQuota, QuotaStates, ReceiptItem,
+    SharedLimiter, Step, Store, StoreError,
 };
 
 use crate::Head;
@@ -43,7 +43,7 @@ impl ByKey {
         request: &mut Request<B>,
         cost: u32,
         takes: &Takes,
-        allow: impl FnOnce(Counted, Option<Box<HeldReceipt>>, &mut Extensions) -> T,
+        allow: impl FnOnce(QuotaStates, Option<Box<HeldReceipt>>, &mut Extensions) -> T,
     ) -> Result<T, Box<Result<Decided, Later>>> {
         let found = self.extractor.extract(Head::from(&*request));
         let key = match &found {
@@ -84,7 +84,7 @@ impl ByKey {
     #[inline(never)]
     fn not_allowed(
         &self,
-        answer: Result<Counted, StoreError>,
+        answer: Result<QuotaStates, StoreError>,
         key: &Key<'_>,
         cost: u32,
         takes: &Takes,
@@ -126,7 +126,7 @@ impl ByKey {
 
     /// Charges the key, if the store answers immediately. Returns `None` if it does not; nothing was charged then.
     #[inline]
-    fn charge_at_once(&self, key: &Key<'_>, cost: u32) -> Option<Result<Counted, StoreError>> {
+    fn charge_at_once(&self, key: &Key<'_>, cost: u32) -> Option<Result<QuotaStates, StoreError>> {
         let quotas = &**self.limiter.quotas();
         let charge_all = |charges: &[Charge<'_>]| match self.limiter.store().step(Step::Charge(charges)) {
             Answer::Now(answer) => Some(answer),
@@ -141,7 +141,7 @@ impl ByKey {
 
     fn decided(
         &self,
-        answer: Result<Counted, StoreError>,
+        answer: Result<QuotaStates, StoreError>,
         key: &Key<'_>,
         cost: u32,
         takes: &Takes,
@@ -161,12 +161,18 @@ impl ByKey {
     }
 
     /// Returns whether this is the state of each quota.
-    fn is_whole(&self, counted: &Counted) -> bool {
+    fn is_whole(&self, counted: &QuotaStates) -> bool {
         counted.len() == self.limiter.quotas().len()
     }
 
     /// Returns the units charged for an admitted request, if they may be given back.
-    fn taken(&self, key: &Key<'_>, cost: u32, takes: &Takes, counted: &Counted) -> Option<Box<HeldReceipt>> {
+    fn taken(
+        &self,
+        key: &Key<'_>,
+        cost: u32,
+        takes: &Takes,
+        counted: &QuotaStates,
+    ) -> Option<Box<HeldReceipt>> {
         if !takes.may_give_back() {
             return None;
         }

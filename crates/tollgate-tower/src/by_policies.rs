@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::{Answer, AnyStore, Clock, Counted, Step, Store, StoreError};
+use tollgate::{Answer, AnyStore, Clock, QuotaStates, Step, Store, StoreError};
 use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, UnknownValue};
 
 use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
@@ -147,14 +147,14 @@ impl<S: Store, C: Clock> Store for Below<S, C> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         self.0.fallback().step(step)
     }
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         self.0.fallback().step_each(steps)
     }
 }

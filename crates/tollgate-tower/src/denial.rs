@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::{Counted, PolicyQuota, QuotaState};
+use tollgate::{PolicyQuota, QuotaState, QuotaStates};
 
 use crate::Head;
 use crate::engine::DeniedBy;
@@ -40,7 +40,7 @@ impl<'a> Denial<'a> {
 
     /// Returns the states of all quotas. `None` if no quota denied: a policy can deny a request that lacks its key.
     #[must_use]
-    pub fn counted(&self) -> Option<&'a Counted> {
+    pub fn counted(&self) -> Option<&'a QuotaStates> {
         self.by.quotas().map(|(counted, _)| counted)
     }
 

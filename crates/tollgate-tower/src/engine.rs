@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use http::StatusCode;
-use tollgate::{Counted, StoreError};
+use tollgate::{QuotaStates, StoreError};
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyDecision;
 
@@ -83,7 +83,7 @@ pub(crate) enum Decided {
 #[derive(Default)]
 pub(crate) struct Allowed {
     /// The states of the quotas, if any applied.
-    pub(crate) counted: Option<Counted>,
+    pub(crate) counted: Option<QuotaStates>,
     /// The writer of its headers, if it differs between decisions of the rule.
     pub(crate) told_by: Option<Arc<LimitHeaders>>,
     /// Boxed, so that requests counted by key move less memory.
@@ -95,7 +95,7 @@ pub(crate) struct Allowed {
 
 /// The denial of a request, with its headers.
 pub(crate) enum DeniedBy {
-    Quotas(Counted, Arc<LimitHeaders>),
+    Quotas(QuotaStates, Arc<LimitHeaders>),
     #[cfg(feature = "policy")]
     Policies(Box<PolicyDecision>, Arc<LimitHeaders>),
 }
@@ -151,7 +151,7 @@ impl Takes {
 
 impl DeniedBy {
     /// Returns the states of the quotas that denied, and their headers.
-    pub(crate) fn quotas(&self) -> Option<(&Counted, &LimitHeaders)> {
+    pub(crate) fn quotas(&self) -> Option<(&QuotaStates, &LimitHeaders)> {
         match self {
             Self::Quotas(counted, told_by) => Some((counted, told_by)),
             #[cfg(feature = "policy")]
@@ -179,7 +179,7 @@ impl DeniedBy {
 
 impl Decided {
     /// The counts behind the decision, unless the store was full.
-    pub(crate) fn counted(&self) -> Option<&Counted> {
+    pub(crate) fn counted(&self) -> Option<&QuotaStates> {
         match self {
             #[cfg(feature = "policy")]
             Self::Allowed(Allowed { decision: Some(decision), .. }) if decision.is_without_room() => None,

@@ -2,7 +2,7 @@
 //!
 //! A denied request never reaches the service. It is answered 429 (or RESOURCE_EXHAUSTED) with the time to wait. The
 //! response to an admitted one has limit headers, and its handler finds the states of the quotas
-//! ([`Counted`](tollgate::Counted)) in the request's extensions.
+//! ([`QuotaStates`](tollgate::QuotaStates)) in the request's extensions.
 //!
 //! ```
 //! # #[cfg(feature = "axum")]

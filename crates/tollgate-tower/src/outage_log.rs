@@ -5,7 +5,7 @@
 use std::error::Error;
 use std::iter;
 
-use tollgate::{Counted, QuotaState, Source, StoreError};
+use tollgate::{QuotaState, QuotaStates, Source, StoreError};
 use tracing::warn;
 
 use crate::engine::Decided;
@@ -38,7 +38,7 @@ impl OutageLog {
 
     /// Notes a decision. All its states have one source, because they come from one step.
     #[inline]
-    pub(crate) fn decided(&self, counted: &Counted) {
+    pub(crate) fn decided(&self, counted: &QuotaStates) {
         match counted.first().map(QuotaState::source) {
             Some(Source::Store) => {
                 self.outages.answered(|line| line.log(Some(&self.rule)));

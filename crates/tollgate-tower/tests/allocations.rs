@@ -11,7 +11,7 @@ use allocation_counter::measure;
 use bytes::Bytes;
 use http::{Request, Response};
 use http_body_util::Full;
-use tollgate::{Counted, Limiter, Quota};
+use tollgate::{Limiter, Quota, QuotaStates};
 use tollgate_tower::headers::HeaderFormat;
 use tollgate_tower::key::{Peer, PeerAddress};
 use tollgate_tower::{RateLimitLayer, RateLimitLayerBuilder, Rule};
@@ -69,7 +69,7 @@ fn allocations(builder: RateLimitLayerBuilder) -> u64 {
 fn allocates_only_for_the_extensions() {
     let counted = Limiter::new(Quota::per_day(1)).check("alice").unwrap().quotas().clone();
     let mut bare = request();
-    let inserting = measure(|| drop::<Option<Counted>>(bare.extensions_mut().insert(counted)));
+    let inserting = measure(|| drop::<Option<QuotaStates>>(bare.extensions_mut().insert(counted)));
     assert_eq!(allocations(builder(HeaderFormat::None)), inserting.count_total);
     // The map of the headers is two allocations, and each value is one; all answers share the policy.
     assert!(allocations(builder(HeaderFormat::Draft11)) <= inserting.count_total + 3);

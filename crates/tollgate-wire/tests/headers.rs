@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use http::HeaderMap;
 use sfv::{BareItem, Item, ListEntry, Parser};
-use tollgate::{Counted, Limiter, ManualClock, MemoryStore, Quota, QuotaState, Source};
+use tollgate::{Limiter, ManualClock, MemoryStore, Quota, QuotaState, QuotaStates, Source};
 use tollgate_wire::headers::{HeaderFormat, HeaderFormats, LimitHeaders};
 
 /// Returns states of quotas 18.4 seconds into the minute of 2023-11-14 22:14, and the writer of the headers.
@@ -15,7 +15,7 @@ fn counted(
     policy: &str,
     quotas: &[&str],
     cost: u32,
-) -> (LimitHeaders, Counted) {
+) -> (LimitHeaders, QuotaStates) {
     let clock = ManualClock::default();
     clock.advance(Duration::from_millis(18_400));
     let store = MemoryStore::builder().clock(clock).build();
@@ -306,7 +306,7 @@ fn a_decision_from_elsewhere_says_so_and_keeps_the_whole_limit() {
         let window = state.window().unwrap();
         let state = QuotaState::in_window(&share, 1, window, state.now(), None).with_source(source);
         let mut headers = HeaderMap::new();
-        limit_headers.write(&Counted::one(state), &mut headers);
+        limit_headers.write(&QuotaStates::one(state), &mut headers);
         assert_eq!(headers["tollgate-source"], name);
         assert_eq!(headers["ratelimit-policy"], "\"default\";q=9;w=60");
         assert_eq!(headers["ratelimit"], "\"default\";r=2;t=42", "what the next request will find");

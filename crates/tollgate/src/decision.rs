@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::receipt::ReceiptItem;
-use crate::{Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Reason, Receipt};
+use crate::{Charge, Counter, Key, PolicyQuota, Quota, QuotaState, QuotaStates, Reason, Receipt};
 
 /// The answer to a request: whether it is allowed, the remaining units, and how long to wait.
 ///
@@ -43,7 +43,7 @@ use crate::{Charge, Counted, Counter, Key, PolicyQuota, Quota, QuotaState, Reaso
 pub struct Decision<'a> {
     counters: Counters<'a>,
     /// At least one, and one for each counter.
-    counted: Counted,
+    counted: QuotaStates,
 }
 
 /// The quotas and keys of a request.
@@ -80,7 +80,7 @@ impl<'a> Decision<'a> {
     /// Creates a decision from a store's counts for these quotas and this key. Returns `None` unless there is one state
     /// for each quota, and at least one.
     #[must_use]
-    pub fn new(quotas: &'a [PolicyQuota], key: Key<'a>, counted: Counted) -> Option<Self> {
+    pub fn new(quotas: &'a [PolicyQuota], key: Key<'a>, counted: QuotaStates) -> Option<Self> {
         let is_possible = counted.len() == quotas.len() && !counted.is_empty();
         is_possible.then(|| Self::of(Counters::OfKey(quotas, key), counted))
     }
@@ -88,14 +88,14 @@ impl<'a> Decision<'a> {
     /// Creates a decision from a store's counts for these charges. Returns `None` unless there is one state for each
     /// charge, and at least one.
     #[must_use]
-    pub fn of_charges(charges: &'a [Charge<'a>], counted: Counted) -> Option<Self> {
+    pub fn of_charges(charges: &'a [Charge<'a>], counted: QuotaStates) -> Option<Self> {
         let is_possible = counted.len() == charges.len() && !counted.is_empty();
         is_possible.then(|| Self::of(Counters::OfCharges(charges), counted))
     }
 
     /// There is one state for each counter, and at least one.
     #[inline(always)]
-    pub(crate) fn of(counters: Counters<'a>, counted: Counted) -> Self {
+    pub(crate) fn of(counters: Counters<'a>, counted: QuotaStates) -> Self {
         Self { counters, counted }
     }
 
@@ -112,7 +112,7 @@ impl<'a> Decision<'a> {
     }
 
     /// The states of all quotas.
-    pub(crate) fn into_counted(self) -> Counted {
+    pub(crate) fn into_counted(self) -> QuotaStates {
         self.counted
     }
 
@@ -149,7 +149,7 @@ impl Decision<'_> {
 
     /// Returns the states of all quotas, in the order in which they were charged.
     #[must_use]
-    pub const fn quotas(&self) -> &Counted {
+    pub const fn quotas(&self) -> &QuotaStates {
         &self.counted
     }
 

@@ -27,9 +27,9 @@
 //! something else (`choosing.md`). A request passes through these types:
 //!
 //! ```text
-//! (Quota, Key, cost) = Charge ──▶ Store ──▶ Counted ──▶ Decision ──▶ Receipt
-//!                                 one step,  used,       pure         what can be
-//!                                 one clock  window,     function     given back
+//! (Quota, Key, cost) = Charge ──▶ Store ──▶ QuotaStates ──▶ Decision ──▶ Receipt
+//!                                 one step,  used,           pure         what can be
+//!                                 one clock  window,         function     given back
 //!                                 reading    now
 //! ```
 //!
@@ -76,7 +76,7 @@ pub use self::quota::{Anchor, CalendarUnit, Quota, QuotaError, QuotaErrorKind, W
 pub use self::quota_state::{QuotaState, Reason};
 pub use self::receipt::{Receipt, ReceiptError, ReceiptItem};
 pub use self::store::{
-    Answer, AnswerError, AnyStore, Counted, Full, PerQuota, Step, Store, StoreError, Waiting,
+    Answer, AnswerError, AnyStore, Full, PerQuota, QuotaStates, Step, Store, StoreError, Waiting,
 };
 pub use self::timestamp::Timestamp;
 pub use self::waiters::{BlockingTimer, WaitError, Waiters};

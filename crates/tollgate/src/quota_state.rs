@@ -225,6 +225,6 @@ mod tests {
     #[test]
     fn a_state_is_six_words() {
         assert_eq!(size_of::<QuotaState>(), 48);
-        assert_eq!(size_of::<Result<crate::Counted, crate::Full>>(), 48);
+        assert_eq!(size_of::<Result<crate::QuotaStates, crate::Full>>(), 48);
     }
 }

@@ -8,7 +8,7 @@ use smallvec::SmallVec;
 
 use crate::store::only;
 use crate::{
-    AnswerError, Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Source, Step, Store,
+    AnswerError, Charge, Counter, Key, Mark, PolicyQuota, QuotaState, QuotaStates, Source, Step, Store,
     StoreError,
 };
 
@@ -92,7 +92,7 @@ impl Receipt {
     ///
     /// Units that are given back leave the receipt before the call. If the future is dropped, it may or may not have
     /// been given back, and no later call gives it back.
-    pub async fn refund(&mut self, store: &impl Store) -> Result<Counted, ReceiptError> {
+    pub async fn refund(&mut self, store: &impl Store) -> Result<QuotaStates, ReceiptError> {
         self.0.retain(|item| item.refund().is_some());
         self.change(store, ReceiptItem::refund, |_, _| None).await
     }
@@ -107,7 +107,11 @@ impl Receipt {
     /// # Cancel safety
     ///
     /// The same as [`refund`](Self::refund).
-    pub async fn refund_units(&mut self, store: &impl Store, units: u32) -> Result<Counted, ReceiptError> {
+    pub async fn refund_units(
+        &mut self,
+        store: &impl Store,
+        units: u32,
+    ) -> Result<QuotaStates, ReceiptError> {
         let mut parts = self.split_off(units);
         let refunded = parts.change(store, |item| Some(item.step_back(item.units)), |_, _| None).await;
         for part in parts.0 {
@@ -142,7 +146,7 @@ impl Receipt {
     /// # Cancel safety
     ///
     /// The same as [`refund`](Self::refund).
-    pub async fn settle(&mut self, store: &impl Store, cost: u32) -> Result<Counted, ReceiptError> {
+    pub async fn settle(&mut self, store: &impl Store, cost: u32) -> Result<QuotaStates, ReceiptError> {
         self.0.retain(|item| item.settle(cost).is_some());
         self.change(store, |item| item.settle(cost), |_, _| None).await
     }
@@ -157,7 +161,7 @@ impl Receipt {
     /// # Cancel safety
     ///
     /// The same as [`refund`](Self::refund).
-    pub async fn adjust(&mut self, store: &impl Store, cost: u32) -> Result<Counted, ReceiptError> {
+    pub async fn adjust(&mut self, store: &impl Store, cost: u32) -> Result<QuotaStates, ReceiptError> {
         self.change(store, |item| item.settle(cost), |item, state| Some(item.settled(cost, state))).await
     }
 
@@ -167,7 +171,7 @@ impl Receipt {
         store: &impl Store,
         step: impl Fn(&ReceiptItem) -> Option<Step<'_>>,
         rest: impl Fn(ReceiptItem, &QuotaState) -> Option<ReceiptItem>,
-    ) -> Result<Counted, ReceiptError> {
+    ) -> Result<QuotaStates, ReceiptError> {
         let Self(items) = self.take(|item| step(item).is_some());
         if items.is_empty() {
             return Ok([].into_iter().collect());

@@ -18,7 +18,7 @@
 
 use std::slice;
 
-use crate::store::{Answer, AnswerError, Counted, Step, Store, StoreError};
+use crate::store::{Answer, AnswerError, QuotaStates, Step, Store, StoreError};
 use crate::{Charge, Decision, Limiter, ManualClock, MemoryStore, Quota};
 
 /// Returns a limiter in memory and its clock, which stands at the start of a minute until it is moved.
@@ -77,7 +77,7 @@ impl Default for CountingStore {
 }
 
 impl<S: Store> CountingStore<S> {
-    async fn count(&self, step: Step<'_>) -> Result<Counted, StoreError> {
+    async fn count(&self, step: Step<'_>) -> Result<QuotaStates, StoreError> {
         let counted = match step {
             Step::Charge(charges) => {
                 let count = |charge| match Charge::cost(charge) {
@@ -90,7 +90,7 @@ impl<S: Store> CountingStore<S> {
                 if answers.len() != charges.len() {
                     return Err(AnswerError::Nonsense.into());
                 }
-                Counted::of_each(answers)?
+                QuotaStates::of_each(answers)?
             }
             step => self.store.step(step).await?,
         };
@@ -102,14 +102,14 @@ impl<S: Store> Store for CountingStore<S> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         Answer::Later(self.count(step))
     }
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         Answer::Later(async move {
             let mut answers = Vec::with_capacity(steps.len());
             for step in steps {

@@ -4,7 +4,7 @@ use std::ops::Deref;
 use std::pin::pin;
 
 use smallvec::SmallVec;
-use tollgate::{Charge, Clock, Counted, Key, QuotaState, Source, Step, Store, StoreError};
+use tollgate::{Charge, Clock, Key, QuotaState, QuotaStates, Source, Step, Store, StoreError};
 use tollgate_policy::WhenFull;
 
 use super::EnvoyLimiter;
@@ -192,7 +192,7 @@ where
         if steps.is_empty() {
             return Ok(());
         }
-        let refunded = Counted::of_each(in_turn(&self.store, &steps, deadline, fail).await)?;
+        let refunded = QuotaStates::of_each(in_turn(&self.store, &steps, deadline, fail).await)?;
         for (((place, _), _), state) in with_marks().zip(&refunded) {
             set(states, place, *state);
         }
@@ -202,21 +202,21 @@ where
     fn with_room_each(
         &self,
         charges: &[Charge<'_>],
-        answers: Vec<Result<Counted, StoreError>>,
+        answers: Vec<Result<QuotaStates, StoreError>>,
         states: &mut States,
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<QuotaStates, StoreError> {
         let each = charges.iter().zip(answers);
         let with_room = |(charge, answer)| self.with_room(std::slice::from_ref(charge), answer, states);
-        Counted::of_each(each.map(with_room).collect())
+        QuotaStates::of_each(each.map(with_room).collect())
     }
 
     /// The answer, or that of a setting if the store is full.
     fn with_room(
         &self,
         charges: &[Charge<'_>],
-        counted: Result<Counted, StoreError>,
+        counted: Result<QuotaStates, StoreError>,
         states: &mut States,
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<QuotaStates, StoreError> {
         match (counted, self.when_full) {
             (Err(StoreError::Full), WhenFull::Allow) => {
                 states.is_without_room = true;
@@ -313,8 +313,8 @@ async fn in_turn<S, D, T>(
     store: &S,
     steps: &[Step<'_>],
     deadline: &mut Deadline<'_, D, T>,
-    without_answer: impl Fn(Step<'_>, StoreError) -> Result<Counted, StoreError>,
-) -> Vec<Result<Counted, StoreError>>
+    without_answer: impl Fn(Step<'_>, StoreError) -> Result<QuotaStates, StoreError>,
+) -> Vec<Result<QuotaStates, StoreError>>
 where
     S: Store,
     D: Fn() -> T,
@@ -325,7 +325,7 @@ where
     };
     let turns: SmallVec<[usize; 2]> = steps.iter().enumerate().map(turn).collect();
     let last = turns.iter().max().copied().unwrap_or_default();
-    let mut answers: Vec<(usize, Result<Counted, StoreError>)> = Vec::with_capacity(steps.len());
+    let mut answers: Vec<(usize, Result<QuotaStates, StoreError>)> = Vec::with_capacity(steps.len());
     for turn in 0..=last {
         let of_turn = || steps.iter().zip(&turns).enumerate().filter(|(_, (_, of))| **of == turn);
         let steps: SmallVec<[Step<'_>; 2]> = of_turn().map(|(_, (step, _))| *step).collect();
@@ -339,7 +339,7 @@ where
 }
 
 /// The answer of a step that nothing replaces.
-fn fail(_: Step<'_>, error: StoreError) -> Result<Counted, StoreError> {
+fn fail(_: Step<'_>, error: StoreError) -> Result<QuotaStates, StoreError> {
     Err(error)
 }
 

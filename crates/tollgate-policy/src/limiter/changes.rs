@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use tollgate::{
-    AnswerError, Clock, Counted, Counter, PolicyQuota, QuotaState, ReceiptError, Step, Store, StoreError,
+    AnswerError, Clock, Counter, PolicyQuota, QuotaState, QuotaStates, ReceiptError, Step, Store, StoreError,
 };
 
 use super::{CheckError, PolicyLimiter, PolicySet};
@@ -132,7 +132,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .map(|matched| {
                 let matched = matched.as_ref().map_err(CheckError::clone)?;
                 // Each takes its answers, also after one that failed.
-                let states = Counted::of_each(matched.enforced().map(|_| next(&mut answers)).collect())?;
+                let states = QuotaStates::of_each(matched.enforced().map(|_| next(&mut answers)).collect())?;
                 let values = states.iter().copied().map(Some).collect();
                 Ok(QuotaChanges { charged: ChargedQuotas::of(matched), values, set: Arc::clone(&set) })
             })
@@ -163,10 +163,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let steps: Vec<Step<'_>> = wanted.iter().flatten().copied().collect();
         let answers = if steps.is_empty() { Vec::new() } else { self.store.step_each(&steps).await };
         let mut answers = answers.into_iter();
-        let answers: Vec<Result<Counted, StoreError>> = steps.iter().map(|_| next(&mut answers)).collect();
+        let answers: Vec<Result<QuotaStates, StoreError>> =
+            steps.iter().map(|_| next(&mut answers)).collect();
         let changed = steps.iter().zip(&answers).filter(|(_, answer)| answer.is_ok());
         let changed = changed.filter_map(|(step, _)| quota_of(step)).collect();
-        let states = Counted::of_each(answers).map_err(|error| CheckError::after(changed, error))?;
+        let states = QuotaStates::of_each(answers).map_err(|error| CheckError::after(changed, error))?;
         let mut states = states.iter().copied();
         Ok(wanted.iter().map(|step| step.and_then(|_| states.next())).collect())
     }
@@ -184,7 +185,7 @@ fn quota_of(step: &Step<'_>) -> Option<PolicyQuota> {
 
 /// The next answer of a call. A store that gives too few answers nonsense.
 pub(super) fn next(
-    answers: &mut impl Iterator<Item = Result<Counted, StoreError>>,
-) -> Result<Counted, StoreError> {
+    answers: &mut impl Iterator<Item = Result<QuotaStates, StoreError>>,
+) -> Result<QuotaStates, StoreError> {
     answers.next().unwrap_or_else(|| Err(AnswerError::Nonsense.into()))
 }

@@ -4,7 +4,7 @@ use std::iter::repeat_n;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
-use tollgate::{Counted, Key, PolicyQuota, QuotaState, Source, StoreError, Verdict};
+use tollgate::{Key, PolicyQuota, QuotaState, QuotaStates, Source, StoreError, Verdict};
 
 use super::PolicySet;
 use super::trials::Trials;
@@ -28,7 +28,7 @@ pub struct PolicyDecision {
 #[non_exhaustive]
 pub enum Ground<'a> {
     /// Quotas decided; these are their states.
-    Quotas(&'a Counted),
+    Quotas(&'a QuotaStates),
     /// No quota applies: no policy matches that counts, or those that do give this request no limit. It is admitted.
     Unlimited,
     /// The policy admits matching requests without counting them.
@@ -77,7 +77,7 @@ pub struct TrialDecision<'a> {
 #[non_exhaustive]
 pub enum TrialAnswer<'a> {
     /// Quotas would have decided; these would be their states.
-    Quotas(&'a Counted),
+    Quotas(&'a QuotaStates),
     /// The policy would have denied the request without counting: it denies everything it matches, or requests without
     /// its key.
     Denied,
@@ -109,7 +109,7 @@ impl TrialAnswer<'_> {
 /// The result of a request's charges.
 #[derive(Debug, Clone)]
 pub(super) struct ChargeResult {
-    pub(super) counted: Counted,
+    pub(super) counted: QuotaStates,
     /// The index of the quota that decided; 0 if there is none.
     deciding: usize,
     /// Whether the store had no room for them.
@@ -117,17 +117,17 @@ pub(super) struct ChargeResult {
 }
 
 impl ChargeResult {
-    pub(super) fn counted(counted: Counted) -> Self {
+    pub(super) fn counted(counted: QuotaStates) -> Self {
         Self { deciding: counted.deciding(), counted, is_full: false }
     }
 
     /// Returns the result if the store had no room.
-    pub(super) fn without_room(uncounted: Counted) -> Self {
+    pub(super) fn without_room(uncounted: QuotaStates) -> Self {
         Self { is_full: true, ..Self::counted(uncounted) }
     }
 
     /// Returns the result of a part of these quotas.
-    pub(super) fn part(&self, counted: Counted) -> Self {
+    pub(super) fn part(&self, counted: QuotaStates) -> Self {
         Self { is_full: self.is_full, ..Self::counted(counted) }
     }
 
@@ -303,7 +303,7 @@ impl PolicyDecision {
 
     /// Returns the states of the quotas, if any applied.
     #[must_use]
-    pub fn counted(&self) -> Option<&Counted> {
+    pub fn counted(&self) -> Option<&QuotaStates> {
         match &self.basis {
             Basis::Charged(ChargeResult { counted, .. }, _) if !counted.is_empty() => Some(counted),
             _ => None,

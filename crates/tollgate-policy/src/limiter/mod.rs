@@ -29,7 +29,7 @@ use arc_swap::ArcSwap;
 use smallvec::SmallVec;
 use thiserror::Error;
 use tollgate::{
-    Answer, AnswerError, Charge, Clock, Counted, FallbackStore, MemoryStore, OnStoreFailure, PolicyQuota,
+    Answer, AnswerError, Charge, Clock, FallbackStore, MemoryStore, OnStoreFailure, PolicyQuota, QuotaStates,
     Step, Store, StoreError, SystemClock,
 };
 
@@ -440,7 +440,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
             .collect();
         let mut decisions = self.decide_each(&asked, &outcomes, &charges).await;
 
-        let tried: Vec<(&MatchedPolicies<'_>, &Counted)> = outcomes
+        let tried: Vec<(&MatchedPolicies<'_>, &QuotaStates)> = outcomes
             .iter()
             .zip(&decisions)
             .filter_map(|(outcome, decision)| match (outcome, decision) {
@@ -562,7 +562,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     fn decided(
         &self,
         charges: &[Charge<'_>],
-        counted: Result<Counted, StoreError>,
+        counted: Result<QuotaStates, StoreError>,
     ) -> Result<ChargeResult, StoreError> {
         let Err(StoreError::Full) = counted else { return counted.map(ChargeResult::counted) };
         // Relaxed: a figure of its own that guards no other memory.
@@ -575,7 +575,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
 }
 
 /// Returns the counts of an empty step.
-fn nothing() -> Counted {
+fn nothing() -> QuotaStates {
     std::iter::empty().collect()
 }
 

@@ -1,7 +1,7 @@
 //! Receipts of checks, for costs that are only known afterwards and for refunds.
 
 use tollgate::{
-    Clock, Counted, Counter, Mark, PolicyQuota, QuotaState, Receipt, ReceiptError, ReceiptItem, Store,
+    Clock, Counter, Mark, PolicyQuota, QuotaState, QuotaStates, Receipt, ReceiptError, ReceiptItem, Store,
 };
 
 use super::decision::ChargedEntry;
@@ -68,7 +68,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// # })?;
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, ReceiptError> {
+    pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<QuotaStates, ReceiptError> {
         receipt.settle(&self.store, cost).await
     }
 

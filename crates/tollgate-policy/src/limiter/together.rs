@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use thiserror::Error;
-use tollgate::{Clock, Counted, Step, Store};
+use tollgate::{Clock, QuotaStates, Step, Store};
 
 use super::decision::{Basis, ChargeResult};
 use super::trials::Trials;
@@ -127,12 +127,12 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         let mut states = decided.counted.iter().copied();
         let parts: Vec<ChargeResult> = matched(outcomes)
             .map(|(_, matched)| {
-                let part: Counted = states.by_ref().take(matched.enforced().count()).collect();
+                let part: QuotaStates = states.by_ref().take(matched.enforced().count()).collect();
                 decided.part(part)
             })
             .collect();
         let is_allowed = is_open && decided.counted.is_admitted();
-        let tried: Vec<(&MatchedPolicies<'_>, &Counted)> = match is_allowed {
+        let tried: Vec<(&MatchedPolicies<'_>, &QuotaStates)> = match is_allowed {
             true => {
                 matched(outcomes).zip(&parts).map(|((_, matched), part)| (matched, &part.counted)).collect()
             }

@@ -1,6 +1,6 @@
 //! Trials: quotas that are counted after the decision and never affect it.
 
-use tollgate::{Answer, AnswerError, Clock, CountDenied, Counted, Source, Step, Store, StoreError};
+use tollgate::{Answer, AnswerError, Clock, CountDenied, QuotaStates, Source, Step, Store, StoreError};
 
 use super::{Charges, PolicyLimiter};
 use crate::limiter::TrialAnswer;
@@ -12,7 +12,7 @@ pub(super) struct Trial {
     pub(super) policy: u32,
     pub(super) kind: TrialKind,
     /// `None` if the policy would have denied the request, whatever the counts.
-    counted: Result<Option<Counted>, StoreError>,
+    counted: Result<Option<QuotaStates>, StoreError>,
 }
 
 /// Those of one request.
@@ -28,7 +28,7 @@ struct PlannedTrial<'a> {
 impl<S: Store, C: Clock> PolicyLimiter<S, C> {
     /// Makes the trials of each decided request, all in one call to the store. The answers are in the order of the
     /// requests.
-    pub(super) async fn try_out(&self, decided: &[(&MatchedPolicies<'_>, &Counted)]) -> Vec<Trials> {
+    pub(super) async fn try_out(&self, decided: &[(&MatchedPolicies<'_>, &QuotaStates)]) -> Vec<Trials> {
         // Usually there is nothing to try out, and then nothing is allocated.
         if decided.iter().all(|(matched, _)| is_idle(matched)) {
             return Vec::new();
@@ -37,7 +37,7 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Box::pin(self.make_trials(decided)).await
     }
 
-    async fn make_trials(&self, decided: &[(&MatchedPolicies<'_>, &Counted)]) -> Vec<Trials> {
+    async fn make_trials(&self, decided: &[(&MatchedPolicies<'_>, &QuotaStates)]) -> Vec<Trials> {
         let planned: Vec<Vec<PlannedTrial<'_>>> =
             decided.iter().map(|(matched, counted)| plan(matched, counted)).collect();
         let steps: Vec<Step<'_>> = planned.iter().flatten().map(PlannedTrial::step).collect();
@@ -56,12 +56,16 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
 
     /// Like [`try_out`](Self::try_out), but of a request that was decided at once; `None` if the store has to be waited
     /// for and the request has taken nothing.
-    pub(super) fn try_out_at_once(&self, matched: &MatchedPolicies<'_>, counted: &Counted) -> Option<Trials> {
+    pub(super) fn try_out_at_once(
+        &self,
+        matched: &MatchedPolicies<'_>,
+        counted: &QuotaStates,
+    ) -> Option<Trials> {
         // Usually there is nothing to try out.
         if is_idle(matched) {
             return Some(Trials::new());
         }
-        let takes = |counted: &Counted| counted.iter().any(|state| state.units() > 0);
+        let takes = |counted: &QuotaStates| counted.iter().any(|state| state.units() > 0);
         let mut has_taken = takes(counted);
         let mut trials: Trials = denials(matched).collect();
         for plan in plan(matched, counted) {
@@ -83,7 +87,7 @@ impl PlannedTrial<'_> {
         if self.takes { Step::Charge(&self.charges) } else { Step::Peek(&self.charges) }
     }
 
-    fn answered(&self, answer: Result<Counted, StoreError>) -> Trial {
+    fn answered(&self, answer: Result<QuotaStates, StoreError>) -> Trial {
         Trial { policy: self.trial.place(), kind: self.trial.kind(), counted: answer.map(Some) }
     }
 }
@@ -109,7 +113,7 @@ fn denials(matched: &MatchedPolicies<'_>) -> impl Iterator<Item = Trial> {
     places.map(|policy| Trial { policy, kind: TrialKind::Shadow, counted: Ok(None) })
 }
 
-fn plan<'a>(matched: &'a MatchedPolicies<'_>, counted: &Counted) -> Vec<PlannedTrial<'a>> {
+fn plan<'a>(matched: &'a MatchedPolicies<'_>, counted: &QuotaStates) -> Vec<PlannedTrial<'a>> {
     if counted.decided().is_some_and(|state| state.source() == Source::Fallback) {
         return Vec::new();
     }

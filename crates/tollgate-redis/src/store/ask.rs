@@ -1,7 +1,7 @@
 //! Requests to the script: sent, asked again if their window was not open, and noted when they are answered.
 
 use smallvec::SmallVec;
-use tollgate::{Counted, Counter, QuotaState, StoreError, Timestamp, Window};
+use tollgate::{Counter, QuotaState, QuotaStates, StoreError, Timestamp, Window};
 
 use super::Inner;
 use crate::batch::{Awaited, Company};
@@ -67,7 +67,7 @@ impl Inner {
         &self,
         named: &NamedCharges<'_>,
         pending: &mut Pending,
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<QuotaStates, StoreError> {
         let taken = self.note(named, pending).await?;
         Ok(named.counted(taken.now, &taken.found))
     }

@@ -1,7 +1,7 @@
 //! What this process decides without the store: denials that it remembers.
 
 use smallvec::SmallVec;
-use tollgate::{Counted, Source};
+use tollgate::{QuotaStates, Source};
 
 use super::Inner;
 use crate::denials::{Denials, Remembered};
@@ -27,7 +27,7 @@ impl Inner {
     }
 
     /// Where the quotas stand, if all their counters are remembered, and whether some of them should be renewed.
-    pub(super) fn recall(&self, named: &NamedCharges<'_>, at: Instant) -> Option<(Counted, bool)> {
+    pub(super) fn recall(&self, named: &NamedCharges<'_>, at: Instant) -> Option<(QuotaStates, bool)> {
         let (mut known, mut is_due) = (SmallVec::<[Remembered; 1]>::new(), false);
         for id in named.ids() {
             let (count, is_due_itself) = self.denials.recall(id, at)?;

@@ -13,7 +13,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use smallvec::smallvec;
-use tollgate::{Charge, Counted, Counter, Key, Mark, PolicyQuota, QuotaState, Step, Store, StoreError};
+use tollgate::{Charge, Counter, Key, Mark, PolicyQuota, QuotaState, QuotaStates, Step, Store, StoreError};
 
 use self::ask::{Pending, Taken};
 use self::reserve::{groups, parts};
@@ -47,7 +47,7 @@ struct Inner {
 
 /// A request to charge that was not sent.
 enum Prepared<'a> {
-    Known(Counted),
+    Known(QuotaStates),
     Named(NamedCharges<'a>),
     /// Lies in several slots.
     Across,
@@ -55,7 +55,7 @@ enum Prepared<'a> {
 
 /// A request to charge.
 enum Begun {
-    Known(Counted),
+    Known(QuotaStates),
     Asked(Pending),
 }
 
@@ -121,7 +121,7 @@ impl Store for RedisStore {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> tollgate::Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> tollgate::Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         let prepared = match step {
             Step::Charge(charges) => match self.0.prepare(charges) {
                 Prepared::Known(counted) => return tollgate::Answer::Now(Ok(counted)),
@@ -142,7 +142,7 @@ impl Store for RedisStore {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> tollgate::Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> tollgate::Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         tollgate::Answer::Later(async move {
             let answers = self.0.step_each(steps).await.into_iter().zip(steps);
             answers.map(|(answer, step)| answer.map_err(|error| self.0.error_of_step(error, step))).collect()
@@ -157,7 +157,10 @@ impl Inner {
         if step.changes_nothing() { error.with_nothing_charged() } else { error }
     }
 
-    async fn step_each<'a>(self: &'a Arc<Self>, steps: &'a [Step<'a>]) -> Vec<Result<Counted, StoreError>> {
+    async fn step_each<'a>(
+        self: &'a Arc<Self>,
+        steps: &'a [Step<'a>],
+    ) -> Vec<Result<QuotaStates, StoreError>> {
         let call_begun = instant();
         let prepared: Vec<Option<Prepared<'_>>> = steps
             .iter()
@@ -219,7 +222,7 @@ impl Inner {
         answers
     }
 
-    async fn charge(&self, named: &NamedCharges<'_>) -> Result<Counted, StoreError> {
+    async fn charge(&self, named: &NamedCharges<'_>) -> Result<QuotaStates, StoreError> {
         let mut pending = match self.begin(named, Company::Alone) {
             Begun::Known(counted) => return Ok(counted),
             Begun::Asked(pending) => pending,
@@ -229,23 +232,23 @@ impl Inner {
 
     /// Takes a step that was not sent yet, within the deadline of a call that has begun then. Charges are those
     /// across slots.
-    async fn step(self: &Arc<Self>, step: Step<'_>, begun: Instant) -> Result<Counted, StoreError> {
+    async fn step(self: &Arc<Self>, step: Step<'_>, begun: Instant) -> Result<QuotaStates, StoreError> {
         match step {
             Step::Charge(charges) => self.reserve(charges, begun).await,
             Step::Peek(charges) => self.peek(charges, begun).await,
-            Step::Record(charge) => self.record(&charge, begun).await.map(Counted::one),
-            Step::Refund { charge, mark } => self.refund(&charge, mark, begun).await.map(Counted::one),
-            Step::Reset(counter) => self.change(&counter, Asked::Reset, begun).await.map(Counted::one),
+            Step::Record(charge) => self.record(&charge, begun).await.map(QuotaStates::one),
+            Step::Refund { charge, mark } => self.refund(&charge, mark, begun).await.map(QuotaStates::one),
+            Step::Reset(counter) => self.change(&counter, Asked::Reset, begun).await.map(QuotaStates::one),
             Step::Set { counter, used } => {
-                self.change(&counter, Asked::Set(used), begun).await.map(Counted::one)
+                self.change(&counter, Asked::Set(used), begun).await.map(QuotaStates::one)
             }
             _ => Err(StoreError::Uncountable("this version of the store does not support the step")),
         }
     }
 
-    async fn peek(&self, charges: &[Charge<'_>], begun: Instant) -> Result<Counted, StoreError> {
+    async fn peek(&self, charges: &[Charge<'_>], begun: Instant) -> Result<QuotaStates, StoreError> {
         if charges.is_empty() {
-            return Ok(Counted::from_iter([]));
+            return Ok(QuotaStates::from_iter([]));
         }
         if self.reserves(charges) {
             let now = self.committer.topology().time_at(instant());
@@ -325,7 +328,7 @@ impl Inner {
     /// The answer, if it is known here; else what is to be asked.
     fn prepare<'a>(&self, charges: &'a [Charge<'a>]) -> Prepared<'a> {
         if charges.is_empty() {
-            return Prepared::Known(Counted::from_iter([]));
+            return Prepared::Known(QuotaStates::from_iter([]));
         }
         if self.reserves(charges) {
             return Prepared::Across;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
-use tollgate::{Charge, Counted, Key, PolicyQuota, QuotaState, Source, StoreError, Timestamp};
+use tollgate::{Charge, Key, PolicyQuota, QuotaState, QuotaStates, Source, StoreError, Timestamp};
 
 use super::Inner;
 use super::ask::{Pending, Taken};
@@ -66,7 +66,7 @@ struct Reservation<'r, 'a> {
     begun: Instant,
     parts: &'r [SlotPart<'a>],
     /// Where its answer is awaited.
-    caller: &'r oneshot::Sender<Result<Counted, StoreError>>,
+    caller: &'r oneshot::Sender<Result<QuotaStates, StoreError>>,
 }
 
 /// The charges of a request that are not given back.
@@ -113,9 +113,9 @@ pub(super) fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &Names) -> Vec<SlotP
 }
 
 /// What was counted part by part, in the order of the charges.
-pub(super) fn in_order(parts: &[SlotPart<'_>], counted: &[Counted]) -> Counted {
+pub(super) fn in_order(parts: &[SlotPart<'_>], counted: &[QuotaStates]) -> QuotaStates {
     let of_part = |(part, counted)| {
-        let (part, counted): (&SlotPart<'_>, &Counted) = (part, counted);
+        let (part, counted): (&SlotPart<'_>, &QuotaStates) = (part, counted);
         part.places.iter().copied().zip(counted.iter().copied()).collect::<Vec<_>>()
     };
     let mut states: Vec<(usize, QuotaState)> = parts.iter().zip(counted).flat_map(of_part).collect();
@@ -129,7 +129,7 @@ impl Inner {
         self: &Arc<Self>,
         charges: &[Charge<'_>],
         begun: Instant,
-    ) -> Result<Counted, StoreError> {
+    ) -> Result<QuotaStates, StoreError> {
         let waits_until = wait_for_step(instant())?;
         let owned = charges.iter().map(Owned::new).collect();
         let (caller, answer) = oneshot::channel();
@@ -146,7 +146,7 @@ impl Inner {
         self: Arc<Self>,
         owned: Vec<Owned>,
         begun: Instant,
-        caller: oneshot::Sender<Result<Counted, StoreError>>,
+        caller: oneshot::Sender<Result<QuotaStates, StoreError>>,
     ) {
         let charges: Vec<Charge<'_>> = owned.iter().map(Owned::charge).collect();
         let answer = match groups(&charges, &self.names, self.committer.topology().time_at(instant())) {
@@ -165,7 +165,7 @@ impl Inner {
         parts: &[SlotPart<'_>],
         asked: Asked,
         begun: Instant,
-    ) -> Vec<Result<Counted, StoreError>> {
+    ) -> Vec<Result<QuotaStates, StoreError>> {
         let time = CallTime::now(begun);
         let pending: Vec<Pending> =
             parts.iter().map(|part| self.send(&part.named, asked, time, Company::Others)).collect();
@@ -185,19 +185,19 @@ impl Inner {
     pub(super) fn joined(
         &self,
         parts: &[SlotPart<'_>],
-        answers: Vec<Result<Counted, StoreError>>,
-    ) -> Result<Counted, StoreError> {
+        answers: Vec<Result<QuotaStates, StoreError>>,
+    ) -> Result<QuotaStates, StoreError> {
         let is_denied = answers.iter().flatten().any(|counted| !counted.is_admitted());
-        let known = |(part, answer): (&SlotPart<'_>, Result<Counted, StoreError>)| match answer {
+        let known = |(part, answer): (&SlotPart<'_>, Result<QuotaStates, StoreError>)| match answer {
             Err(_) if is_denied => Ok(self.unanswered(part)),
             answer => answer,
         };
-        let counted: Vec<Counted> = parts.iter().zip(answers).map(known).collect::<Result<_, _>>()?;
+        let counted: Vec<QuotaStates> = parts.iter().zip(answers).map(known).collect::<Result<_, _>>()?;
         Ok(in_order(parts, &counted))
     }
 
     /// The state of a part whose slot does not answer: as it is remembered, or else as if nothing were used.
-    fn unanswered(&self, part: &SlotPart<'_>) -> Counted {
+    fn unanswered(&self, part: &SlotPart<'_>) -> QuotaStates {
         if let Some((counted, _)) = self.recall(&part.named, instant()) {
             return counted;
         }
@@ -232,7 +232,7 @@ impl Owned {
 }
 
 impl Reservation<'_, '_> {
-    async fn take(&self) -> Result<Counted, StoreError> {
+    async fn take(&self) -> Result<QuotaStates, StoreError> {
         if let Some(denied) = self.foresee().await? {
             return Ok(denied);
         }
@@ -249,14 +249,14 @@ impl Reservation<'_, '_> {
                 return Err(self.fail(charged, RedisError::TimedOut.into()).await);
             }
         }
-        let counted: Vec<Counted> =
+        let counted: Vec<QuotaStates> =
             self.parts.iter().zip(&charged).map(|(part, taken)| part.counted(taken)).collect();
         Ok(in_order(self.parts, &counted))
     }
 
     /// A denial that this process can foresee, because it knows of a counter without room. So a key that is denied
     /// all the time does not keep taking units of others and giving them back.
-    async fn foresee(&self) -> Result<Option<Counted>, StoreError> {
+    async fn foresee(&self) -> Result<Option<QuotaStates>, StoreError> {
         let (at, inner) = (instant(), self.inner);
         let known: Vec<_> = self.parts.iter().map(|part| Some(inner.recall(&part.named, at)?.0)).collect();
         let is_foreseen = known.iter().flatten().any(|counted| !counted.is_admitted());
@@ -281,7 +281,7 @@ impl Reservation<'_, '_> {
     }
 
     /// Answers with what a part was denied. A part that fails now cannot make it an admission.
-    async fn deny(&self, mut charged: Vec<Taken>, denied: Counted) -> Result<Counted, StoreError> {
+    async fn deny(&self, mut charged: Vec<Taken>, denied: QuotaStates) -> Result<QuotaStates, StoreError> {
         let (before, rest) = self.parts.split_at(charged.len());
         let (_, rest) = rest.split_at(1);
         let (_, looked) = tokio::join!(
@@ -344,7 +344,7 @@ impl Reservation<'_, '_> {
 }
 
 impl SlotPart<'_> {
-    fn counted(&self, taken: &Taken) -> Counted {
+    fn counted(&self, taken: &Taken) -> QuotaStates {
         self.named.counted(taken.now, &taken.found)
     }
 }

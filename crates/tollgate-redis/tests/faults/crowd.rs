@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Handle;
 use tokio::task::JoinHandle;
-use tollgate::{Anchor, Charge, Counted, Key, PolicyQuota, Quota, QuotaState};
+use tollgate::{Anchor, Charge, Key, PolicyQuota, Quota, QuotaState, QuotaStates};
 use tollgate_redis::RedisError;
 use tollgate_redis::{RedisStore, RedisStoreBuilder};
 use tollgate_testkit::StoreSteps;
@@ -297,7 +297,7 @@ impl Quotas {
         }
     }
 
-    async fn charge(&self, store: &RedisStore, kind: Kind, key: &str) -> Result<Counted, RedisError> {
+    async fn charge(&self, store: &RedisStore, kind: Kind, key: &str) -> Result<QuotaStates, RedisError> {
         let key = Key::from(key);
         let charges: Vec<_> = self.of(kind).iter().map(|quota| Charge::new(quota, &key, 1)).collect();
         store.charge(&charges).await.map_err(trouble)
@@ -352,8 +352,8 @@ async fn call(shared: Arc<Shared>, store: RedisStore, number: usize) -> Diary {
 async fn timed(
     shared: &Shared,
     diary: &mut Diary,
-    asked: impl Future<Output = Result<Counted, RedisError>>,
-) -> Result<Counted, RedisError> {
+    asked: impl Future<Output = Result<QuotaStates, RedisError>>,
+) -> Result<QuotaStates, RedisError> {
     let was_in_trouble = shared.is_in_trouble.load(Relaxed);
     let start = Instant::now();
     let answer = asked.await;

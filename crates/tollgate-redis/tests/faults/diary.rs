@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use tollgate::Counted;
+use tollgate::QuotaStates;
 use tollgate_redis::RedisError;
 
 use crate::fault::Found;
@@ -28,7 +28,12 @@ pub(crate) struct Tally {
 
 impl Diary {
     /// Takes note of one answer. Gives the units used, if it came.
-    pub(crate) fn note(&mut self, kind: Kind, key: &str, answer: Result<Counted, RedisError>) -> Option<u64> {
+    pub(crate) fn note(
+        &mut self,
+        kind: Kind,
+        key: &str,
+        answer: Result<QuotaStates, RedisError>,
+    ) -> Option<u64> {
         let tally = self.tallies.entry((kind, key.to_owned())).or_default();
         match answer {
             Ok(counted) => {

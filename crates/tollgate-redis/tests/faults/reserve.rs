@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use tollgate::{Charge, Counted, Key, PolicyQuota};
+use tollgate::{Charge, Key, PolicyQuota, QuotaStates};
 use tollgate_redis::{AcrossSlots, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
@@ -139,7 +139,7 @@ async fn ask(
             is_over_since.get_or_insert(start);
         }
         let answers = store.charge_each(&batch).await;
-        let all_admitted = answers.iter().all(|answer| answer.as_ref().is_ok_and(Counted::is_admitted));
+        let all_admitted = answers.iter().all(|answer| answer.as_ref().is_ok_and(QuotaStates::is_admitted));
         // As if it had the deadline of the other faults, by which all are judged.
         reserved.found.took.push(start.elapsed().saturating_sub(BATCH_DEADLINE - DEADLINE));
         for (answer, tally) in answers.into_iter().zip(&mut reserved.tallies) {

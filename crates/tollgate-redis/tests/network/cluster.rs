@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
-use tollgate::{Charge, Counted, Key, PolicyQuota, Quota, QuotaState, Step, Store as _};
+use tollgate::{Charge, Key, PolicyQuota, Quota, QuotaState, QuotaStates, Step, Store as _};
 use tollgate_redis::{Identity, RedisError, wait_at_most};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server, Settings, Software};
@@ -275,7 +275,7 @@ async fn a_request_whose_counters_a_move_parts_waits_and_charges_nothing() {
     let quotas = quotas.map(|quota| PolicyQuota::new("parted", quota.parse().unwrap()));
     let alice = Key::from("alice");
     let charges = quotas.each_ref().map(|quota| Charge::new(quota, &alice, 1));
-    let used = |counted: Counted| counted.iter().map(QuotaState::used).collect::<Vec<_>>();
+    let used = |counted: QuotaStates| counted.iter().map(QuotaState::used).collect::<Vec<_>>();
     assert_eq!(caller.store.charge(&charges).await.map(used).map_err(trouble), Ok(vec![1, 1]));
 
     let slot = only_slot(&cluster);
@@ -360,7 +360,7 @@ async fn an_impatient_caller_keeps_the_answers_that_are_there() {
     let steps: Vec<Step<'_>> = charges.iter().map(|charge| Step::Charge(charge)).chain(records).collect();
     let answers = wait_at_most(Duration::from_secs(2), async { caller.store.step_each(&steps).await }).await;
     let (charged, recorded) = answers.split_at(charges.len());
-    let counted = |answers: &[Result<Counted, _>]| answers.iter().filter(|answer| answer.is_ok()).count();
+    let counted = |answers: &[Result<QuotaStates, _>]| answers.iter().filter(|answer| answer.is_ok()).count();
     assert!((5..30).contains(&counted(charged)), "{} of 30 while one of three hangs", counted(charged));
     assert_eq!(counted(charged), counted(recorded));
     for error in answers.into_iter().filter_map(Result::err) {

@@ -9,7 +9,9 @@ use std::time::Duration;
 
 use crate::servers::trouble;
 use tokio::task::JoinSet;
-use tollgate::{Charge, CountDenied, Counted, Key, Mark, PolicyQuota, Quota, Source, StoreError, Timestamp};
+use tollgate::{
+    Charge, CountDenied, Key, Mark, PolicyQuota, Quota, QuotaStates, Source, StoreError, Timestamp,
+};
 use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
@@ -288,7 +290,7 @@ fn a_batch_of_overdrafts_is_charged_in_full() {
     let alone: Vec<[Charge<'_>; 1]> = (0..9).map(|_| [Charge::new(&bytes, &key, 4)]).collect();
     let both: Vec<[Charge<'_>; 2]> =
         (0..9).map(|_| [Charge::new(&requests, &key, 1), Charge::new(&bytes, &key, 4)]).collect();
-    let admitted = |answers: Vec<Result<Counted, StoreError>>| {
+    let admitted = |answers: Vec<Result<QuotaStates, StoreError>>| {
         answers.into_iter().filter(|answer| answer.as_ref().unwrap().is_admitted()).count()
     };
     let steps: Vec<&[Charge<'_>]> = alone.iter().map(|charges| &charges[..]).collect();

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use prost_types::Duration;
-use tollgate::{CalendarUnit, Counted, Quota, WindowLength, whole_seconds};
+use tollgate::{CalendarUnit, Quota, QuotaStates, WindowLength, whole_seconds};
 use tollgate_envoy::{Code, Unit};
 use tollgate_policy::{PolicyDecision, QuotaStanding};
 use tollgate_wire::headers::PolicyHeaders;
@@ -91,7 +91,7 @@ impl AddedHeaders {
 /// Writes the headers of the most important decision: one that denies, else the one with the least remaining share.
 fn write_limits(limits: &PolicyHeaders, decisions: &[PolicyDecision], headers: &mut HeaderMap) {
     let counted = || decisions.iter().filter_map(|decision| Some((decision, *decision.state()?)));
-    let states: Counted = counted().map(|(_, state)| state).collect();
+    let states: QuotaStates = counted().map(|(_, state)| state).collect();
     if let Some((deciding, _)) = counted().nth(states.deciding()) {
         limits.write(deciding, headers);
     }

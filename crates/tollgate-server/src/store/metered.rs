@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use tokio::task::coop::unconstrained;
 use tokio::time;
-use tollgate::{Answer, AnswerError, Charge, Counted, Counter, QuotaState, Source, Step, Store, StoreError};
+use tollgate::{
+    Answer, AnswerError, Charge, Counter, QuotaState, QuotaStates, Source, Step, Store, StoreError,
+};
 use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus, wait_at_most};
 use tracing::{info, warn};
 
@@ -111,7 +113,7 @@ impl<S: Store> Metered<S> {
     fn note(
         &self,
         steps: &[Step<'_>],
-        answers: &[Result<Counted, StoreError>],
+        answers: &[Result<QuotaStates, StoreError>],
         stopwatch: Stopwatch,
         step_time: StepTime,
     ) {
@@ -231,7 +233,7 @@ impl<S: Store> Store for Metered<S> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         let stopwatch = Stopwatch::start();
         match self.store.step(step) {
             Answer::Now(answer) => {
@@ -251,7 +253,7 @@ impl<S: Store> Store for Metered<S> {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         let stopwatch = Stopwatch::start();
         match self.store.step_each(steps) {
             Answer::Now(answers) => {
@@ -305,7 +307,7 @@ fn said(server: Option<&ServerStatus>) -> (Option<&str>, Option<&str>, Option<St
     )
 }
 
-fn is_local(answer: &Result<Counted, StoreError>) -> bool {
+fn is_local(answer: &Result<QuotaStates, StoreError>) -> bool {
     let states = answer.iter().flat_map(|counted| counted.iter());
     states.map(QuotaState::source).any(|source| source == Source::Local)
 }

@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::sync::Arc;
 
-use tollgate::{Answer, Charge, Counted, MemoryStore, PolicyQuota, Quota, Step, Store, StoreError};
+use tollgate::{Answer, Charge, MemoryStore, PolicyQuota, Quota, QuotaStates, Step, Store, StoreError};
 use tollgate_redis::RedisStore;
 
 use super::Metered;
@@ -69,7 +69,7 @@ impl Store for ServedStore {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         match self {
             Self::Memory(store) => boxed(store.step(step)),
             Self::Shared(store) => boxed(store.step(step)),
@@ -79,7 +79,7 @@ impl Store for ServedStore {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         match self {
             Self::Memory(store) => boxed(store.step_each(steps)),
             Self::Shared(store) => boxed(store.step_each(steps)),

@@ -1,6 +1,6 @@
 //! Several charges in one step, several steps in one call: rules 8 and 9.
 
-use tollgate::{Counted, Mark, QuotaState, Reason, Step, Store, Timestamp};
+use tollgate::{Mark, QuotaState, QuotaStates, Reason, Step, Store, Timestamp};
 
 use super::quota;
 use crate::caller::decide;
@@ -138,7 +138,7 @@ pub async fn a_batch_on_one_key_admits_exactly_the_limit<S: Subject>(subject: &S
     let one = [alice.charge(1)];
     let answers = subject.store().charge_each(&[&one[..]; 50]).await;
     let mut seen: Vec<u64> = Vec::new();
-    for counted in answers.into_iter().map(Result::unwrap).filter(tollgate::Counted::is_admitted) {
+    for counted in answers.into_iter().map(Result::unwrap).filter(tollgate::QuotaStates::is_admitted) {
         seen.push(counted[0].used());
     }
     seen.sort_unstable();
@@ -232,7 +232,7 @@ pub async fn steps_of_all_kinds_are_taken_in_the_given_order<S: Subject>(subject
     ];
     let answers = subject.store().step_each(&steps).await.into_iter().map(Result::unwrap);
     let answers: Vec<_> =
-        answers.map(|counted: Counted| (counted.is_admitted(), counted[0].used())).collect();
+        answers.map(|counted: QuotaStates| (counted.is_admitted(), counted[0].used())).collect();
     let (yes, no) = (true, false);
     assert_eq!(
         answers,

@@ -75,7 +75,7 @@ impl RateLimitLayerBuilder {
         Self { formats: Some(formats.into()), ..self }
     }
 
-    /// Leaves no decision in the extensions of a request, neither [`Counted`](tollgate::Counted) nor that of policies.
+    /// Leaves no decision in the extensions of a request, neither [`QuotaStates`](tollgate::QuotaStates) nor that of policies.
     /// For services that read neither, this saves the only allocation of a request without headers.
     #[must_use]
     pub fn without_decisions(self) -> Self {

@@ -1,7 +1,7 @@
 //! Decisions in JSON.
 
 use serde::{Serialize, Serializer};
-use tollgate::{Counted, PolicyQuota, QuotaState, Reason};
+use tollgate::{PolicyQuota, QuotaState, QuotaStates, Reason};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Ground, Policy, PolicyDecision};
 
@@ -106,7 +106,7 @@ enum DenialReason {
 /// The quotas that apply, written one after another without a list.
 #[derive(Debug)]
 enum Quotas<'a> {
-    Charged(&'a [PolicyQuota], &'a Counted),
+    Charged(&'a [PolicyQuota], &'a QuotaStates),
     #[cfg(feature = "policy")]
     ByPolicies(&'a PolicyDecision),
 }
@@ -114,7 +114,7 @@ enum Quotas<'a> {
 impl<'a> DecisionBody<'a> {
     /// Creates the answer of quotas that were charged together, with these states.
     #[must_use]
-    pub fn of_quotas(quotas: &'a [PolicyQuota], counted: &'a Counted) -> Self {
+    pub fn of_quotas(quotas: &'a [PolicyQuota], counted: &'a QuotaStates) -> Self {
         let deciding = quotas.get(counted.deciding());
         let standing = deciding.zip(counted.decided());
         Self::new(

@@ -1,7 +1,7 @@
 //! Denials in JSON.
 
 use serde::Serialize;
-use tollgate::Counted;
+use tollgate::QuotaStates;
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyDecision;
 
@@ -22,7 +22,7 @@ pub struct DenialBody<'a> {
 impl<'a> DenialBody<'a> {
     /// Creates the denial of quotas that were charged together, with this HTTP status.
     #[must_use]
-    pub fn of_quotas(status: u16, counted: &'a Counted, limit_headers: &'a LimitHeaders) -> Self {
+    pub fn of_quotas(status: u16, counted: &'a QuotaStates, limit_headers: &'a LimitHeaders) -> Self {
         Self {
             problem: DenialProblem::of_quotas(counted, limit_headers),
             status,

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use serde::Serialize;
-use tollgate::{CountDenied, Counted, Reason, Source, whole_seconds};
+use tollgate::{CountDenied, QuotaStates, Reason, Source, whole_seconds};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Ground, PolicyDecision};
 
@@ -45,7 +45,7 @@ pub struct DenialProblem<'a> {
 impl<'a> DenialProblem<'a> {
     /// Quotas deny the request.
     #[must_use]
-    pub fn of_quotas(counted: &Counted, limit_headers: &'a LimitHeaders) -> Self {
+    pub fn of_quotas(counted: &QuotaStates, limit_headers: &'a LimitHeaders) -> Self {
         let violated = counted.iter().enumerate().filter(|(_, state)| !state.has_room());
         Self {
             // Source: draft-ietf-httpapi-ratelimit-headers-11, section "Problem types".
@@ -86,7 +86,7 @@ impl<'a> DenialProblem<'a> {
     }
 }
 
-fn quota_exceeded(counted: &Counted, limit_headers: &LimitHeaders) -> String {
+fn quota_exceeded(counted: &QuotaStates, limit_headers: &LimitHeaders) -> String {
     let deciding = counted.deciding();
     let Some((quota, state)) = limit_headers.quotas().get(deciding).zip(counted.get(deciding)) else {
         return "denied".to_owned();
@@ -127,7 +127,7 @@ mod tests {
         let now = Timestamp::from_unix_millis(0);
         let window = quota.window_at(&"alice".into(), now);
         let state = QuotaState::in_window(&share, 0, window, now, Some(Reason::CostExceedsShare));
-        let counted: Counted = [state.with_source(Source::Fallback)].into_iter().collect();
+        let counted: QuotaStates = [state.with_source(Source::Fallback)].into_iter().collect();
         let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, &[PolicyQuota::new("default", quota)]);
         assert_eq!(
             DenialProblem::of_quotas(&counted, &limit_headers).detail,
@@ -144,7 +144,7 @@ mod tests {
             .build(MemoryStore::new())
             .unwrap();
         let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, limiter.quotas());
-        let detail = |counted: &Counted| {
+        let detail = |counted: &QuotaStates| {
             let detail = DenialProblem::of_quotas(counted, &limit_headers).detail;
             detail.rsplit_once("; ").map(|(left, _)| left.to_owned())
         };

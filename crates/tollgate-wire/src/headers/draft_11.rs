@@ -3,7 +3,7 @@
 //! Source: draft-ietf-httpapi-ratelimit-headers-11, lists of strings with parameters as RFC 9651 writes them.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate::{Counted, whole_seconds};
+use tollgate::{QuotaStates, whole_seconds};
 
 use super::text::{push_item, value};
 
@@ -20,7 +20,7 @@ pub(super) fn policy(quotas: impl Iterator<Item = (impl AsRef<str>, u64, u64)>) 
 }
 
 /// The remaining units and the seconds to the next window, for each quota.
-pub(super) fn write(quoted: &[Box<str>], counted: &Counted, headers: &mut HeaderMap) {
+pub(super) fn write(quoted: &[Box<str>], counted: &QuotaStates, headers: &mut HeaderMap) {
     let mut list = String::new();
     for (name, state) in quoted.iter().zip(counted) {
         let (mut left, mut reset) = (itoa::Buffer::new(), itoa::Buffer::new());

@@ -5,7 +5,7 @@
 //! year; a quota with another window has no headers.
 
 use http::{HeaderMap, HeaderName, HeaderValue};
-use tollgate::{CalendarUnit, Counted, PolicyQuota, WindowLength};
+use tollgate::{CalendarUnit, PolicyQuota, QuotaStates, WindowLength};
 
 use super::text::number;
 
@@ -38,7 +38,7 @@ const UNITS: [(HeaderName, HeaderName); 6] = [
 pub(super) fn write_units(
     quotas: &[PolicyQuota],
     limits: &[HeaderValue],
-    counted: &Counted,
+    counted: &QuotaStates,
     headers: &mut HeaderMap,
 ) {
     for (place, (limit_name, remaining_name)) in UNITS.into_iter().enumerate() {

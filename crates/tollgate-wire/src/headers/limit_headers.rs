@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::header::RETRY_AFTER;
 use http::{HeaderMap, HeaderValue};
-use tollgate::{Counted, PolicyQuota, QuotaState, Source, WindowLength, whole_seconds};
+use tollgate::{PolicyQuota, QuotaState, QuotaStates, Source, WindowLength, whole_seconds};
 use tollgate_http::HeaderFormats;
 
 use super::name::names_of;
@@ -71,7 +71,7 @@ impl LimitHeaders {
     /// Writes the headers with the states of the quotas, and replaces existing ones. A denial that can pass later also
     /// gets `Retry-After`. Unless the format is `none`, an answer that did not come from the store gets
     /// [`Tollgate-Source`](TOLLGATE_SOURCE).
-    pub fn write(&self, counted: &Counted, headers: &mut HeaderMap) {
+    pub fn write(&self, counted: &QuotaStates, headers: &mut HeaderMap) {
         let deciding = counted.deciding();
         let Some(state) = counted.get(deciding) else { return };
         if let Some(retry_after) = state.retry_after() {
@@ -105,7 +105,7 @@ impl LimitHeaders {
         limit: &HeaderValue,
         name: &str,
         state: &QuotaState,
-        counted: &Counted,
+        counted: &QuotaStates,
         headers: &mut HeaderMap,
     ) {
         if self.formats.has(HeaderFormat::Draft06) || self.formats.has(HeaderFormat::Kong) {
@@ -130,7 +130,7 @@ impl LimitHeaders {
     }
 
     /// The quotas in the windows that were counted.
-    fn policy_in(&self, counted: &Counted) -> Option<HeaderValue> {
+    fn policy_in(&self, counted: &QuotaStates) -> Option<HeaderValue> {
         let windows = counted.iter().filter_map(QuotaState::window);
         let all_have_one = windows.clone().count() == counted.len();
         all_have_one.then(|| self.policy(windows.map(|window| window.length())))?

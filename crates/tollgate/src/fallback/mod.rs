@@ -13,7 +13,7 @@ use std::task::Poll;
 use smallvec::SmallVec;
 
 pub use self::on_store_failure::{LocalShare, LocalShareError, OnStoreFailure};
-use crate::store::{Answer, AnswerError, Counted, Full, Step, Store, StoreError};
+use crate::store::{Answer, AnswerError, Full, QuotaStates, Step, Store, StoreError};
 use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Reason, Source, SystemClock};
 
 /// A store with a policy for outages.
@@ -121,7 +121,7 @@ impl<S, C, D> FallbackStore<S, C, D> {
 impl<S, C: Clock, D> FallbackStore<S, C, D> {
     /// Returns the answer of `Open`: nothing is used, in windows of this process's clock. Use it also to admit keys for
     /// which a full store has no room.
-    pub fn uncounted(&self, charges: &[Charge<'_>]) -> Counted {
+    pub fn uncounted(&self, charges: &[Charge<'_>]) -> QuotaStates {
         let now = self.memory.now();
         let state = |charge: &Charge<'_>| {
             let counter = charge.counter();
@@ -140,7 +140,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     /// # Errors
     ///
     /// As when the store fails.
-    pub fn without_store(&self, step: Step<'_>, error: StoreError) -> Result<Counted, StoreError> {
+    pub fn without_store(&self, step: Step<'_>, error: StoreError) -> Result<QuotaStates, StoreError> {
         self.judged(step, Err(error))
     }
 }
@@ -155,7 +155,7 @@ where
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         match self.store.step(step) {
             Answer::Now(answer) => Answer::Now(self.judged(step, answer)),
             Answer::Later(later) => Answer::Later(async move {
@@ -168,7 +168,7 @@ where
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         match self.store.step_each(steps) {
             Answer::Now(answers) => Answer::Now(self.judged_each(steps, answers)),
             Answer::Later(later) => Answer::Later(async move {
@@ -212,8 +212,8 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     fn judged_each(
         &self,
         steps: &[Step<'_>],
-        answers: Vec<Result<Counted, StoreError>>,
-    ) -> Vec<Result<Counted, StoreError>> {
+        answers: Vec<Result<QuotaStates, StoreError>>,
+    ) -> Vec<Result<QuotaStates, StoreError>> {
         let answers = if answers.len() == steps.len() {
             answers
         } else {
@@ -223,7 +223,11 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
     }
 
     /// Returns the store's answer to this step, or that of the policies.
-    fn judged(&self, step: Step<'_>, answer: Result<Counted, StoreError>) -> Result<Counted, StoreError> {
+    fn judged(
+        &self,
+        step: Step<'_>,
+        answer: Result<QuotaStates, StoreError>,
+    ) -> Result<QuotaStates, StoreError> {
         let answer = answer.and_then(|counted| possible(step, counted));
         let answer = match answer {
             Err(error) if step.changes_nothing() => Err(error.with_nothing_charged()),
@@ -259,9 +263,9 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         &self,
         charges: &[Charge<'_>],
         error: StoreError,
-        step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, Full>,
-        denied: impl FnOnce(&[Charge<'_>]) -> Counted,
-    ) -> Result<Counted, StoreError> {
+        step: impl FnOnce(&[Charge<'_>]) -> Result<QuotaStates, Full>,
+        denied: impl FnOnce(&[Charge<'_>]) -> QuotaStates,
+    ) -> Result<QuotaStates, StoreError> {
         if !matches!(error, StoreError::Trouble { .. }) {
             return Err(error);
         }
@@ -306,7 +310,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
 
     /// Counts charges in memory whose request is denied elsewhere: only overdrafts are charged, where there is room for
     /// their counters.
-    fn denied(&self, charges: &[Charge<'_>]) -> Counted {
+    fn denied(&self, charges: &[Charge<'_>]) -> QuotaStates {
         let looked = self.memory.look(charges);
         let each = charges.iter().zip(&looked).map(|(charge, state)| {
             if !charge.is_overdraft_in(charges) {
@@ -322,8 +326,8 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
 /// Takes a step on the same counters with these shares of their limits.
 fn with_shares(
     charges: &[(Charge<'_>, LocalShare)],
-    step: impl FnOnce(&[Charge<'_>]) -> Result<Counted, Full>,
-) -> Result<Counted, Full> {
+    step: impl FnOnce(&[Charge<'_>]) -> Result<QuotaStates, Full>,
+) -> Result<QuotaStates, Full> {
     let quotas: SmallVec<[PolicyQuota; 2]> =
         charges.iter().map(|(charge, share)| charge.counter().quota().with_share(*share)).collect();
     let whole: SmallVec<[Charge<'_>; 2]> = charges.iter().map(|(charge, _)| *charge).collect();
@@ -342,7 +346,7 @@ fn with_shares(
 }
 
 /// Returns the answer if a correct store can have given it to this step.
-fn possible(step: Step<'_>, counted: Counted) -> Result<Counted, StoreError> {
+fn possible(step: Step<'_>, counted: QuotaStates) -> Result<QuotaStates, StoreError> {
     let is_possible = match step {
         Step::Charge(charges) | Step::Peek(charges) => {
             let each = |(charge, state): (&Charge<'_>, &QuotaState)| {

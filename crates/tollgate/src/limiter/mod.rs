@@ -19,7 +19,7 @@ pub use self::shared::SharedLimiter;
 use crate::clock::{Clock, SystemClock};
 use crate::decision::Counters;
 use crate::{
-    Charge, Counted, Counter, Decision, Full, Key, MemoryStore, PolicyQuota, Quota, QuotaState, Receipt,
+    Charge, Counter, Decision, Full, Key, MemoryStore, PolicyQuota, Quota, QuotaState, QuotaStates, Receipt,
     ReceiptItem, Timestamp,
 };
 
@@ -220,7 +220,7 @@ impl<C: Clock> Limiter<C> {
     /// were given back.
     ///
     /// Empties the receipt.
-    pub fn refund(&self, receipt: &mut Receipt) -> Counted {
+    pub fn refund(&self, receipt: &mut Receipt) -> QuotaStates {
         self.give_back(&mem::take(receipt).take(|item| item.units() > 0))
     }
 
@@ -240,11 +240,11 @@ impl<C: Clock> Limiter<C> {
     /// assert_eq!(receipt.items()[0].units(), 3);
     /// # Ok::<(), tollgate::Full>(())
     /// ```
-    pub fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Counted {
+    pub fn refund_units(&self, receipt: &mut Receipt, units: u32) -> QuotaStates {
         self.give_back(&receipt.split_off(units))
     }
 
-    fn give_back(&self, receipt: &Receipt) -> Counted {
+    fn give_back(&self, receipt: &Receipt) -> QuotaStates {
         let give_back = |item: &ReceiptItem| {
             let charge = Charge::new(item.quota(), item.key(), item.units());
             self.store.refund(&charge, item.mark())
@@ -273,7 +273,7 @@ impl<C: Clock> Limiter<C> {
     /// assert_eq!(words.peek("alice")?.remaining(), 880);
     /// # Ok::<(), tollgate::Full>(())
     /// ```
-    pub fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, Full> {
+    pub fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<QuotaStates, Full> {
         let (mut states, mut failed) = (Vec::new(), Ok(()));
         receipt.retain(|item| match item.settle(cost).map(|step| self.store.take(step)) {
             Some(Ok(counted)) => {
@@ -302,7 +302,7 @@ impl<C: Clock> Limiter<C> {
     /// # Errors
     ///
     /// If the memory is full and a quota needs a new counter; all others are set.
-    pub fn set<'k>(&self, key: impl Into<Key<'k>>, used: u64) -> Result<Counted, Full> {
+    pub fn set<'k>(&self, key: impl Into<Key<'k>>, used: u64) -> Result<QuotaStates, Full> {
         let key = key.into();
         each(self.quotas.iter().map(|quota| self.store.set(&Counter::new(quota, &key), used)))
     }
@@ -312,7 +312,7 @@ impl<C: Clock> Limiter<C> {
     /// # Errors
     ///
     /// If the memory is full and a quota needs a new counter; all others are charged.
-    pub fn record<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<Counted, Full> {
+    pub fn record<'k>(&self, key: impl Into<Key<'k>>, cost: u32) -> Result<QuotaStates, Full> {
         let key = key.into();
         each(self.quotas.iter().map(|quota| self.store.record(&Charge::new(quota, &key, cost))))
     }
@@ -342,7 +342,7 @@ fn charge<'a, C: Clock>(
     let fingerprint = store.fingerprint(&charge);
     // The usual case: the state is made inside the decision, not copied there.
     if let Some(state) = store.charge_near(&charge, fingerprint) {
-        return Ok(Decision::of(Counters::OfKey(quotas, key), Counted::one(state)));
+        return Ok(Decision::of(Counters::OfKey(quotas, key), QuotaStates::one(state)));
     }
     let counted = store.charge_far(&charge, fingerprint)?;
     Ok(Decision::of(Counters::OfKey(quotas, key), counted))
@@ -355,7 +355,7 @@ fn charge_several<C: Clock>(
     quotas: &[PolicyQuota],
     key: &Key<'_>,
     cost: u32,
-) -> Result<Counted, Full> {
+) -> Result<QuotaStates, Full> {
     store.charge(&charges(quotas, key, cost))
 }
 
@@ -378,7 +378,7 @@ fn charges<'a>(quotas: &'a [PolicyQuota], key: &'a Key<'a>, cost: u32) -> SmallV
 }
 
 /// The states of all steps, or the error of the first that failed. Every step is taken.
-fn each(steps: impl Iterator<Item = Result<QuotaState, Full>>) -> Result<Counted, Full> {
+fn each(steps: impl Iterator<Item = Result<QuotaState, Full>>) -> Result<QuotaStates, Full> {
     let mut failed = Ok(());
     let states = steps.filter_map(|step| match step {
         Ok(state) => Some(state),
@@ -392,9 +392,10 @@ fn each(steps: impl Iterator<Item = Result<QuotaState, Full>>) -> Result<Counted
 }
 
 /// The latest end among windows with usage.
-fn last_end(looks: impl Iterator<Item = Counted>) -> Option<Timestamp> {
-    let ends =
-        |counted: Counted| counted.iter().filter(|state| state.used() > 0).map(QuotaState::reset_at).max();
+fn last_end(looks: impl Iterator<Item = QuotaStates>) -> Option<Timestamp> {
+    let ends = |counted: QuotaStates| {
+        counted.iter().filter(|state| state.used() > 0).map(QuotaState::reset_at).max()
+    };
     looks.filter_map(ends).max()
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::{Limiter, QuotaView, charges, default_quotas, last_end};
 use crate::{
-    Answer, AnswerError, AnyStore, Charge, Counted, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota,
-    Receipt, ReceiptError, Step, Store, StoreError, Timestamp,
+    Answer, AnswerError, AnyStore, Charge, Counter, Decision, Key, MemoryStore, PolicyQuota, Quota,
+    QuotaStates, Receipt, ReceiptError, Step, Store, StoreError, Timestamp,
 };
 
 /// One or several quotas over any [`Store`], applied to a key all or nothing.
@@ -147,7 +147,7 @@ impl<S: Store> SharedLimiter<S> {
     /// # Cancel safety
     ///
     /// As [`Receipt::refund`].
-    pub async fn refund(&self, receipt: &mut Receipt) -> Result<Counted, ReceiptError> {
+    pub async fn refund(&self, receipt: &mut Receipt) -> Result<QuotaStates, ReceiptError> {
         receipt.refund(&self.store).await
     }
 
@@ -157,7 +157,7 @@ impl<S: Store> SharedLimiter<S> {
     /// # Errors
     ///
     /// The same as [`refund`](Self::refund).
-    pub async fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Result<Counted, ReceiptError> {
+    pub async fn refund_units(&self, receipt: &mut Receipt, units: u32) -> Result<QuotaStates, ReceiptError> {
         receipt.refund_units(&self.store, units).await
     }
 
@@ -167,7 +167,7 @@ impl<S: Store> SharedLimiter<S> {
     /// # Errors
     ///
     /// As [`refund`](Self::refund); the receipt keeps the units that were provably not settled.
-    pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<Counted, ReceiptError> {
+    pub async fn settle(&self, receipt: &mut Receipt, cost: u32) -> Result<QuotaStates, ReceiptError> {
         receipt.settle(&self.store, cost).await
     }
 
@@ -189,7 +189,7 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// As [`check`](Self::check). If other quotas were set, the error
     /// [may have charged](StoreError::may_have_charged).
-    pub async fn set(&self, key: impl Into<Key<'_>>, used: u64) -> Result<Counted, StoreError> {
+    pub async fn set(&self, key: impl Into<Key<'_>>, used: u64) -> Result<QuotaStates, StoreError> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Set { counter: Counter::new(quota, &key), used });
         self.change(steps).await
@@ -201,7 +201,7 @@ impl<S: Store> SharedLimiter<S> {
     ///
     /// As [`check`](Self::check). If other quotas were charged, the error
     /// [may have charged](StoreError::may_have_charged).
-    pub async fn record(&self, key: impl Into<Key<'_>>, cost: u32) -> Result<Counted, StoreError> {
+    pub async fn record(&self, key: impl Into<Key<'_>>, cost: u32) -> Result<QuotaStates, StoreError> {
         let key = key.into();
         let steps = self.quotas.iter().map(|quota| Step::Record(Charge::new(quota, &key, cost)));
         self.change(steps).await
@@ -223,17 +223,17 @@ impl<S: Store> SharedLimiter<S> {
             return Err(AnswerError::Nonsense.into());
         }
         let known = answers.into_iter().filter(|answer| !matches!(answer, Err(StoreError::Full)));
-        Ok(last_end(known.collect::<Result<Vec<Counted>, StoreError>>()?.into_iter()))
+        Ok(last_end(known.collect::<Result<Vec<QuotaStates>, StoreError>>()?.into_iter()))
     }
 
     /// Takes steps on one counter each, in one call.
-    async fn change(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<Counted, StoreError> {
+    async fn change(&self, steps: impl Iterator<Item = Step<'_>>) -> Result<QuotaStates, StoreError> {
         let steps: Vec<Step<'_>> = steps.collect();
         let answers = self.store.step_each(&steps).await;
         if answers.len() != steps.len() {
             return Err(AnswerError::Nonsense.into());
         }
-        Counted::of_each(answers)
+        QuotaStates::of_each(answers)
     }
 }
 

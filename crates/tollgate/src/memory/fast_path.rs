@@ -15,7 +15,7 @@ use super::sync::Backoff;
 use super::table::{Table, UnlockedReading};
 use super::time::Time;
 use super::word::{FROZEN, add_used, is_compact, open, succeed};
-use crate::{Charge, Clock, CountDenied, Counted, QuotaState};
+use crate::{Charge, Clock, CountDenied, QuotaState, QuotaStates};
 
 /// The result of an attempt without the lock.
 pub(super) enum Attempt<T> {
@@ -159,7 +159,7 @@ impl Table {
         charges: &[Charge<'_>],
         fingerprints: &[Fingerprint],
         time: &Time<C>,
-    ) -> Attempt<Counted> {
+    ) -> Attempt<QuotaStates> {
         // Charges on one counter add up. This is rare and needs the locks.
         let again = |index: usize| fingerprints[..index].contains(&fingerprints[index]);
         if (0..fingerprints.len()).any(again) {

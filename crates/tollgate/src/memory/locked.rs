@@ -10,7 +10,7 @@ use super::fixed_window::{Course, Standing, State, StoredCounter};
 use super::slot::Slot;
 use super::table::{Guards, Table};
 use super::time::Time;
-use crate::{Charge, Clock, Counted, Mark, Quota, QuotaState, Timestamp};
+use crate::{Charge, Clock, Mark, Quota, QuotaState, QuotaStates, Timestamp};
 
 /// The locked shards of some counters, with the slots of those counters frozen. No other thread sees or changes them
 /// until this is dropped.
@@ -135,7 +135,7 @@ impl<'a> LockedStep<'a> {
         each.filter(|(_, index)| **index == held).map(|(charge, _)| u64::from(charge.cost())).sum()
     }
 
-    pub(super) fn charge(&mut self) -> Result<Counted, NoRoom> {
+    pub(super) fn charge(&mut self) -> Result<QuotaStates, NoRoom> {
         let admitted = is_admitted(&self.outcomes);
         let units = self.units(admitted);
         // An admission needs room for all of its counters, a denial only for those that it charges.
@@ -144,7 +144,7 @@ impl<'a> LockedStep<'a> {
     }
 
     /// Denies without room for new counters: only counters that exist are charged.
-    pub(super) fn deny(&mut self) -> Result<Counted, NoRoom> {
+    pub(super) fn deny(&mut self) -> Result<QuotaStates, NoRoom> {
         if is_admitted(&self.outcomes) {
             return Err(NoRoom::InShard);
         }
@@ -165,7 +165,7 @@ impl<'a> LockedStep<'a> {
     }
 
     /// Takes these units from each counter, for which there is room.
-    fn take(&mut self, units: &[u64]) -> Counted {
+    fn take(&mut self, units: &[u64]) -> QuotaStates {
         let each = self.charges.iter().zip(&self.outcomes).zip(&self.indices);
         // A nearly saturated counter takes less than its charges cost; they share it in their order.
         let mut told: SmallVec<[u64; 2]> = self.held.iter().map(|_| 0).collect();
@@ -184,7 +184,7 @@ impl<'a> LockedStep<'a> {
         answers
     }
 
-    pub(super) fn peek(&self) -> Result<Counted, NoRoom> {
+    pub(super) fn peek(&self) -> Result<QuotaStates, NoRoom> {
         if is_admitted(&self.outcomes) {
             self.take_room(&[], |_| true)?;
         }
@@ -192,7 +192,7 @@ impl<'a> LockedStep<'a> {
     }
 
     /// Answers like a peek, but needs no room.
-    pub(super) fn look(&self) -> Counted {
+    pub(super) fn look(&self) -> QuotaStates {
         let each = self.charges.iter().zip(&self.outcomes);
         each.map(|(charge, outcome)| outcome.answer(charge, 0)).collect()
     }

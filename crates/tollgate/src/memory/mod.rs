@@ -49,7 +49,7 @@ use self::names::{Names, Naming, WakeReason};
 use self::table::{Cap, Table};
 use self::time::Time;
 use crate::clock::{Clock, SystemClock};
-use crate::store::{Answer, Counted, Full, Step, Store, StoreError};
+use crate::store::{Answer, Full, QuotaStates, Step, Store, StoreError};
 use crate::{Charge, CountDenied, Counter, Mark, QuotaState, Timestamp};
 
 /// A step without room wrote nothing; whether a step back of the clock has to move one of its counters.
@@ -316,14 +316,14 @@ impl<C: Clock> MemoryStore<C> {
     /// # Errors
     ///
     /// If there is no room for another counter.
-    pub fn take(&self, step: Step<'_>) -> Result<Counted, Full> {
+    pub fn take(&self, step: Step<'_>) -> Result<QuotaStates, Full> {
         match step {
             Step::Charge(charges) => self.charge(charges),
             Step::Peek(charges) => self.peek(charges),
-            Step::Record(charge) => self.record(&charge).map(Counted::one),
-            Step::Refund { charge, mark } => Ok(Counted::one(self.refund(&charge, mark))),
-            Step::Reset(counter) => Ok(Counted::one(self.reset(&counter))),
-            Step::Set { counter, used } => self.set(&counter, used).map(Counted::one),
+            Step::Record(charge) => self.record(&charge).map(QuotaStates::one),
+            Step::Refund { charge, mark } => Ok(QuotaStates::one(self.refund(&charge, mark))),
+            Step::Reset(counter) => Ok(QuotaStates::one(self.reset(&counter))),
+            Step::Set { counter, used } => self.set(&counter, used).map(QuotaStates::one),
         }
     }
 
@@ -355,12 +355,12 @@ impl<C: Clock> MemoryStore<C> {
 
     /// Takes many steps in this order, as [`Store::step_each`] does.
     #[must_use]
-    pub fn take_each(&self, steps: &[Step<'_>]) -> Vec<Result<Counted, Full>> {
+    pub fn take_each(&self, steps: &[Step<'_>]) -> Vec<Result<QuotaStates, Full>> {
         self.take_each_as(steps)
     }
 
     #[inline(always)]
-    pub(crate) fn charge(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
+    pub(crate) fn charge(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
         match charges {
             [charge] => self.inner.charge_one(charge, self.fingerprint(charge)),
             charges => self.inner.charge_all(charges),
@@ -380,16 +380,20 @@ impl<C: Clock> MemoryStore<C> {
     }
 
     /// Charges a counter, wherever it is.
-    pub(crate) fn charge_far(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
+    pub(crate) fn charge_far(
+        &self,
+        charge: &Charge<'_>,
+        fingerprint: Fingerprint,
+    ) -> Result<QuotaStates, Full> {
         self.inner.charge_far(charge, fingerprint)
     }
 
-    pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
+    pub(crate) fn peek(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
         self.inner.locked(charges, Needs::Room, |step| step.peek())
     }
 
     /// Like [`peek`](Self::peek), but a counter for which there is no room is answered as an unused one.
-    pub(crate) fn look(&self, charges: &[Charge<'_>]) -> Counted {
+    pub(crate) fn look(&self, charges: &[Charge<'_>]) -> QuotaStates {
         self.inner.lock(charges).look()
     }
 
@@ -409,7 +413,7 @@ impl<C: Clock> MemoryStore<C> {
         self.inner.locked(&[counter.charge(0)], Needs::Room, |step| step.set(used))
     }
 
-    fn take_each_as<E: From<Full>>(&self, steps: &[Step<'_>]) -> Vec<Result<Counted, E>> {
+    fn take_each_as<E: From<Full>>(&self, steps: &[Step<'_>]) -> Vec<Result<QuotaStates, E>> {
         let Inner { table, .. } = &*self.inner;
         let mut answers = Vec::with_capacity(steps.len());
         for steps in steps.chunks(BATCH) {
@@ -436,12 +440,12 @@ impl<C: Clock> Store for MemoryStore<C> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         // The usual step has its own code, so that its state is made directly inside the answer.
         if let Step::Charge([charge]) = step {
             let fingerprint = self.fingerprint(charge);
             if let Some(state) = self.charge_near(charge, fingerprint) {
-                return Answer::<Pending<_>>::Now(Ok(Counted::one(state)));
+                return Answer::<Pending<_>>::Now(Ok(QuotaStates::one(state)));
             }
             return Answer::Now(self.charge_far(charge, fingerprint).map_err(StoreError::from));
         }
@@ -451,7 +455,7 @@ impl<C: Clock> Store for MemoryStore<C> {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         Answer::<Pending<_>>::Now(self.take_each_as(steps))
     }
 
@@ -462,24 +466,24 @@ impl<C: Clock> Store for MemoryStore<C> {
 
 impl<C: Clock> Inner<C> {
     #[inline(always)]
-    fn charge_one(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
+    fn charge_one(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<QuotaStates, Full> {
         match self.table.charge_near(charge, fingerprint, &self.time) {
-            Some(state) => Ok(Counted::one(state)),
+            Some(state) => Ok(QuotaStates::one(state)),
             None => self.charge_far(charge, fingerprint),
         }
     }
 
     #[cold]
     #[inline(never)]
-    fn charge_far(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<Counted, Full> {
+    fn charge_far(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Result<QuotaStates, Full> {
         match self.table.charge_found(charge, fingerprint, &self.time) {
-            Attempt::Done(state) => Ok(Counted::one(state)),
+            Attempt::Done(state) => Ok(QuotaStates::one(state)),
             Attempt::Absent | Attempt::Locked => self.charge_locked(&[*charge], &[fingerprint]),
         }
     }
 
     #[inline(never)]
-    fn charge_all(&self, charges: &[Charge<'_>]) -> Result<Counted, Full> {
+    fn charge_all(&self, charges: &[Charge<'_>]) -> Result<QuotaStates, Full> {
         let fingerprints = self.fingerprints(charges);
         self.table.prefetch(&fingerprints);
         match self.table.charge_together(charges, &fingerprints, &self.time) {
@@ -488,7 +492,11 @@ impl<C: Clock> Inner<C> {
         }
     }
 
-    fn charge_locked(&self, charges: &[Charge<'_>], fingerprints: &[Fingerprint]) -> Result<Counted, Full> {
+    fn charge_locked(
+        &self,
+        charges: &[Charge<'_>],
+        fingerprints: &[Fingerprint],
+    ) -> Result<QuotaStates, Full> {
         let is_overdraft =
             |charge: &Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
         match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge()) {

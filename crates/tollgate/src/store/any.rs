@@ -4,7 +4,7 @@ use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use super::{Answer, Counted, Step, Store, StoreError};
+use super::{Answer, QuotaStates, Step, Store, StoreError};
 
 /// A store of any type, for fields and functions whose types should not depend on the store. Clones share it.
 ///
@@ -24,12 +24,12 @@ type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// [`Store`] with boxed futures.
 trait BoxingStore: Send + Sync {
-    fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<Counted, StoreError>>>;
+    fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<QuotaStates, StoreError>>>;
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<BoxFuture<'a, Vec<Result<Counted, StoreError>>>>;
+    ) -> Answer<BoxFuture<'a, Vec<Result<QuotaStates, StoreError>>>>;
 
     fn address(&self) -> Option<usize>;
 }
@@ -42,7 +42,7 @@ impl AnyStore {
 }
 
 impl<S: Store> BoxingStore for S {
-    fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<Counted, StoreError>>> {
+    fn step<'a>(&'a self, step: Step<'a>) -> Answer<BoxFuture<'a, Result<QuotaStates, StoreError>>> {
         match Store::step(self, step) {
             Answer::Now(answer) => Answer::Now(answer),
             Answer::Later(later) => Answer::Later(Box::pin(later)),
@@ -52,7 +52,7 @@ impl<S: Store> BoxingStore for S {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<BoxFuture<'a, Vec<Result<Counted, StoreError>>>> {
+    ) -> Answer<BoxFuture<'a, Vec<Result<QuotaStates, StoreError>>>> {
         match Store::step_each(self, steps) {
             Answer::Now(answers) => Answer::Now(answers),
             Answer::Later(later) => Answer::Later(Box::pin(later)),
@@ -68,14 +68,14 @@ impl Store for AnyStore {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         BoxingStore::step(&*self.0, step)
     }
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         BoxingStore::step_each(&*self.0, steps)
     }
 

@@ -1,21 +1,21 @@
 //! Stores keep the counts: one atomic step decides and counts.
 //!
-//! Only a store reads the time. It answers a [`Step`] with its counts ([`Counted`]), and a pure function, the same for
+//! Only a store reads the time. It answers a [`Step`] with its counts ([`QuotaStates`]), and a pure function, the same for
 //! every store, turns them into a [`Decision`](crate::Decision).
 
 mod answer;
 mod any;
-mod counted;
 mod error;
+mod quota_states;
 mod step;
 
 use std::sync::Arc;
 
 pub use self::answer::{Answer, Waiting};
 pub use self::any::AnyStore;
-pub(crate) use self::counted::only;
-pub use self::counted::{Counted, PerQuota};
 pub use self::error::{AnswerError, Full, StoreError};
+pub(crate) use self::quota_states::only;
+pub use self::quota_states::{PerQuota, QuotaStates};
 pub use self::step::Step;
 
 /// A keeper of counters that executes every [`Step`] atomically.
@@ -42,8 +42,10 @@ pub trait Store: Send + Sync {
     /// # Errors
     ///
     /// If the store could not execute the step: see [`StoreError`].
-    fn step<'a>(&'a self, step: Step<'a>)
-    -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send>;
+    fn step<'a>(
+        &'a self,
+        step: Step<'a>,
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send>;
 
     /// Executes many steps, each atomic by itself, and answers in their order.
     ///
@@ -52,7 +54,7 @@ pub trait Store: Send + Sync {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send>;
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send>;
 
     /// Returns where the counters are, if this process's memory has all of them: stores with two different addresses share
     /// no counter.
@@ -68,14 +70,14 @@ impl<S: Store + ?Sized> Store for &S {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         (**self).step(step)
     }
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         (**self).step_each(steps)
     }
 
@@ -89,14 +91,14 @@ impl<S: Store + ?Sized> Store for Arc<S> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         (**self).step(step)
     }
 
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         (**self).step_each(steps)
     }
 

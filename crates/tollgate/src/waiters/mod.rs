@@ -17,7 +17,7 @@ use thiserror::Error;
 pub use self::blocking::BlockingTimer;
 use self::queue::Queue;
 use crate::decision::Counters;
-use crate::{Counted, Decision, Key, SharedLimiter, Store, StoreError, Timestamp};
+use crate::{Decision, Key, QuotaStates, SharedLimiter, Store, StoreError, Timestamp};
 
 /// A limiter whose callers wait until they are allowed.
 ///
@@ -271,7 +271,7 @@ impl<S: Store, T> Waiters<S, T> {
 
     /// Returns how long to sleep after this answer. `None` if there is nothing to wait for: it allows, it can never
     /// pass, or not before the deadline.
-    fn pause(&self, counted: &Counted, deadline: Option<Timestamp>) -> Option<Duration> {
+    fn pause(&self, counted: &QuotaStates, deadline: Option<Timestamp>) -> Option<Duration> {
         let state = counted.decided()?;
         let wait = state.retry_after()?;
         let longest = deadline.map_or(Duration::MAX, |deadline| deadline.since(state.now()));
@@ -291,13 +291,13 @@ impl<S: Store, T> Waiters<S, T> {
         self.limiter.quotas().iter().any(|quota| u64::from(cost.max(1)) > quota.quota().limit())
     }
 
-    fn decision<'a>(&'a self, key: Key<'a>, counted: Counted) -> Decision<'a> {
+    fn decision<'a>(&'a self, key: Key<'a>, counted: QuotaStates) -> Decision<'a> {
         Decision::of(Counters::OfKey(self.limiter.quotas(), key), counted)
     }
 }
 
 /// The store's time at this answer.
-fn now(counted: &Counted) -> Timestamp {
+fn now(counted: &QuotaStates) -> Timestamp {
     counted.decided().map_or(Timestamp::EPOCH, crate::QuotaState::now)
 }
 

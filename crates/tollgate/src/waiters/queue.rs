@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::{Poll, Waker};
 
 use super::WaitError;
-use crate::{Counted, Key, QuotaState, Timestamp};
+use crate::{Key, QuotaState, QuotaStates, Timestamp};
 
 pub(super) struct Queue {
     /// Each line has at least one waiter.
@@ -26,7 +26,7 @@ struct Line {
     /// By number, and so in the order in which they came.
     waiters: BTreeMap<u64, Waiter>,
     /// The last denial of a first waiter.
-    denial: Counted,
+    denial: QuotaStates,
     /// When the first asks again, once that is known.
     asks_at: Option<Timestamp>,
 }
@@ -71,7 +71,7 @@ impl Queue {
     }
 
     /// A place at the end of the key's line. If there is none, it begins with this denial.
-    pub(super) fn enter(&self, key: &Key<'_>, denial: &Counted) -> Result<Place<'_>, WaitError> {
+    pub(super) fn enter(&self, key: &Key<'_>, denial: &QuotaStates) -> Result<Place<'_>, WaitError> {
         let key = key.clone().into_owned();
         match self.lock().entry(key.clone()) {
             Entry::Occupied(mut line) => self.place(line.get_mut(), key),
@@ -115,7 +115,7 @@ impl Place<'_> {
         &self,
         deadline: Option<Timestamp>,
         set_alarm: impl Fn() -> Option<A>,
-    ) -> Result<(), Counted> {
+    ) -> Result<(), QuotaStates> {
         let mut alarm = pin!(None);
         poll_fn(|context| {
             let waiter = Waiter { deadline, waker: Some(context.waker().clone()) };
@@ -142,7 +142,7 @@ impl Place<'_> {
     }
 
     /// Records that this waiter, the first of its line, was denied and asks again at this time.
-    pub(super) fn pauses(&self, denial: Counted, asks_at: Timestamp) {
+    pub(super) fn pauses(&self, denial: QuotaStates, asks_at: Timestamp) {
         let mut late = Vec::new();
         if let Some(line) = self.queue.lock().get_mut(&self.key) {
             (line.denial, line.asks_at) = (denial, Some(asks_at));
@@ -178,7 +178,7 @@ impl Drop for Place<'_> {
 }
 
 impl Line {
-    const fn new(denial: Counted) -> Self {
+    const fn new(denial: QuotaStates) -> Self {
         Self { waiters: BTreeMap::new(), denial, asks_at: None }
     }
 
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn keeps_nothing_of_keys_without_waiters() {
         let queue = Queue::new(4);
-        let denial: Counted = std::iter::empty().collect();
+        let denial: QuotaStates = std::iter::empty().collect();
         for key in ["alice", "bob"] {
             let key = Key::from(key);
             let mut places: Vec<_> = (0..3).map(|_| queue.enter(&key, &denial).unwrap()).collect();

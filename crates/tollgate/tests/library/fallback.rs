@@ -6,9 +6,8 @@ use std::error::Error;
 use std::time::Duration;
 
 use tollgate::{
-    Charge, CountDenied, Counted, Counter, Decision, FallbackStore, Key, ManualClock, MemoryStore,
-    OnStoreFailure, PolicyQuota, Quota, QuotaState, Reason, SharedLimiter, Source, Store, StoreError,
-    Timestamp,
+    Charge, CountDenied, Counter, Decision, FallbackStore, Key, ManualClock, MemoryStore, OnStoreFailure,
+    PolicyQuota, Quota, QuotaState, QuotaStates, Reason, SharedLimiter, Source, Store, StoreError, Timestamp,
 };
 use tollgate_testkit::{Fault, FaultyStore, Given, StoreSteps, Subject, Unreachable, block_on};
 
@@ -53,7 +52,7 @@ fn charge(store: &impl Store, charges: &[Charge<'_>]) -> Result<Decision<'static
     block_on(store.charge(charges)).map(|counted| decided(charges, counted))
 }
 
-fn decided(charges: &[Charge<'_>], counted: Counted) -> Decision<'static> {
+fn decided(charges: &[Charge<'_>], counted: QuotaStates) -> Decision<'static> {
     Decision::of_charges(charges, counted).unwrap().into_owned()
 }
 
@@ -445,7 +444,7 @@ fn an_open_policy_denies_although_the_memory_is_full() {
     assert_eq!(take(&process, &known, 4).unwrap().used(), 4);
     let costs = [(&known, 4), (&plain, 2), (&new, 4), (&strict, 6)];
     let charges = costs.map(|(quota, cost)| Charge::new(quota, &key, cost));
-    let states = |counted: Counted| -> Vec<_> {
+    let states = |counted: QuotaStates| -> Vec<_> {
         counted.iter().map(|state| (state.has_room(), state.used(), state.units())).collect()
     };
     // The counter that exists is charged, and the verdict does not need room for the others.

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use tollgate::{
-    Answer, AnswerError, AnyStore, Charge, CountDenied, Counted, Decision, FallbackStore, Key, Limiter,
-    ManualClock, Mark, MemoryStore, OnStoreFailure, PolicyQuota, Quota, QuotaErrorKind, QuotaState, Receipt,
+    Answer, AnswerError, AnyStore, Charge, CountDenied, Decision, FallbackStore, Key, Limiter, ManualClock,
+    Mark, MemoryStore, OnStoreFailure, PolicyQuota, Quota, QuotaErrorKind, QuotaState, QuotaStates, Receipt,
     ReceiptItem, SharedLimiter, Source, Step, Store, StoreError, Timestamp,
 };
 use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
@@ -22,7 +22,7 @@ fn limiter(quotas: &[Quota]) -> (Limiter<ManualClock>, ManualClock) {
 }
 
 /// Returns the content of a decision, for comparison.
-fn said(decision: &Decision<'_>) -> (usize, Counted) {
+fn said(decision: &Decision<'_>) -> (usize, QuotaStates) {
     (decision.deciding(), decision.quotas().clone())
 }
 

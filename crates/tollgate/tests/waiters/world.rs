@@ -7,7 +7,7 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tollgate::{
-    Answer, Clock, Counted, Decision, ManualClock, MemoryStore, Quota, SharedLimiter, Step, Store,
+    Answer, Clock, Decision, ManualClock, MemoryStore, Quota, QuotaStates, SharedLimiter, Step, Store,
     StoreError, Timestamp, WaitError,
 };
 use tollgate_testkit::FaultyStore;
@@ -37,7 +37,7 @@ impl<S: Store> Store for Tallied<S> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         match step {
             Step::Charge(_) => self.charges.fetch_add(1, Ordering::Relaxed),
             Step::Peek(_) => self.peeks.fetch_add(1, Ordering::Relaxed),
@@ -49,7 +49,7 @@ impl<S: Store> Store for Tallied<S> {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         self.store.step_each(steps)
     }
 }

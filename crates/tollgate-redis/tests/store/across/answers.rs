@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate::{Charge, Counted, PolicyQuota, Source, StoreError};
+use tollgate::{Charge, PolicyQuota, QuotaStates, Source, StoreError};
 use tollgate_redis::{AcrossSlots, Identity, KeyLayout};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
@@ -86,7 +86,7 @@ fn a_denial_keeps_overdrafts_in_every_slot() {
         let pair = Pair::new(&cluster, ["2/1h", "2/1h"]).overdraft(overdraft);
         let (own, other) = (overdraft, 1 - overdraft);
         let charges = [pair.first(if own == 0 { 9 } else { 2 }), pair.second(if own == 1 { 9 } else { 2 })];
-        let units = |counted: &Counted| {
+        let units = |counted: &QuotaStates| {
             let units: Vec<_> = counted.iter().map(|state| (state.has_room(), state.units())).collect();
             (units[own], units[other])
         };

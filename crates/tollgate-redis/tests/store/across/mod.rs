@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinHandle;
-use tollgate::{Charge, CountDenied, Counted, Key, PolicyQuota, StoreError};
+use tollgate::{Charge, CountDenied, Key, PolicyQuota, QuotaStates, StoreError};
 use tollgate_redis::{AcrossSlots, Identity, RedisStore, RedisStoreBuilder};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server};
@@ -72,12 +72,12 @@ impl Pair {
     }
 
     /// One unit of both.
-    async fn charge(&self, store: &RedisStore) -> Result<Counted, StoreError> {
+    async fn charge(&self, store: &RedisStore) -> Result<QuotaStates, StoreError> {
         store.charge(&[self.first(1), self.second(1)]).await
     }
 
     /// As [`charge`](Self::charge), in the background.
-    fn begin(&self, store: &RedisStore) -> JoinHandle<Result<Counted, StoreError>> {
+    fn begin(&self, store: &RedisStore) -> JoinHandle<Result<QuotaStates, StoreError>> {
         let (pair, store) = (self.clone(), store.clone());
         tokio::spawn(async move { pair.charge(&store).await })
     }
@@ -118,7 +118,7 @@ fn reserving(cluster: &Cluster, prefix: &str) -> RedisStoreBuilder {
 }
 
 /// What is used of each quota, and whether it had room.
-fn stands(counted: &Counted) -> Vec<(u64, bool)> {
+fn stands(counted: &QuotaStates) -> Vec<(u64, bool)> {
     counted.iter().map(|state| (state.used(), state.has_room())).collect()
 }
 

@@ -1,6 +1,6 @@
 //! What lies in the server, and what others may do with it.
 
-use tollgate::{Charge, CountDenied, Counted, Counter, Key, Mark, PolicyQuota, Source, StoreError};
+use tollgate::{Charge, CountDenied, Counter, Key, Mark, PolicyQuota, QuotaStates, Source, StoreError};
 use tollgate_redis::{KeyLayout, RedisStore, Separators};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
@@ -254,7 +254,7 @@ fn counters_with_one_key_are_charged_as_one() {
         let charges = [Charge::new(&wide, &user, 1), Charge::new(&tight, &agent, 2)];
         block_on(store.charge(&charges)).unwrap()
     };
-    let of = |counted: Counted| -> Vec<(bool, u64, u32)> {
+    let of = |counted: QuotaStates| -> Vec<(bool, u64, u32)> {
         counted.iter().map(|state| (state.has_room(), state.used(), state.units())).collect()
     };
     assert_eq!(of(both()), [(true, 3, 1), (true, 3, 2)]);

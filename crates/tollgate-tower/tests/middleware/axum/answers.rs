@@ -6,7 +6,7 @@ use axum::Router;
 use axum::extract::Extension;
 use axum::routing::get as on_get;
 use http::StatusCode;
-use tollgate::Counted;
+use tollgate::QuotaStates;
 use tollgate_tower::headers::{HeaderFormat, HeaderFormats};
 use tollgate_tower::key::PeerAddress;
 use tollgate_tower::{RateLimitLayer, Rule};
@@ -72,7 +72,8 @@ async fn the_sixth_of_five_is_denied_and_never_reaches_the_handler() {
 #[tokio::test]
 async fn a_handler_finds_where_its_quotas_stand() {
     let layer = RateLimitLayer::new(limiter("search", "5/1m"), PeerAddress::new());
-    let handler = |Extension(counted): Extension<Counted>| async move { counted[0].remaining().to_string() };
+    let handler =
+        |Extension(counted): Extension<QuotaStates>| async move { counted[0].remaining().to_string() };
     let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;
     assert_eq!(get(address, "/").await.body, "4");
     assert_eq!(get(address, "/").await.body, "3");
@@ -229,7 +230,7 @@ async fn a_layer_may_leave_no_decision() {
     for leaves in [true, false] {
         let builder = RateLimitLayer::builder(Rule::new(limiter("search", "1/1m")).key(PeerAddress::new()));
         let layer = if leaves { builder } else { builder.without_decisions() }.build().unwrap();
-        let handler = |counted: Option<Extension<Counted>>| async move {
+        let handler = |counted: Option<Extension<QuotaStates>>| async move {
             counted.map_or("nothing", |_| "what was counted")
         };
         let address = serve(Router::new().route("/", on_get(handler)).layer(layer)).await;

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use axum::Router;
 use axum::routing::get as on_get;
 use tollgate::{
-    Answer, AnswerError, Counted, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure,
+    Answer, AnswerError, FallbackStore, Limiter, LocalShare, MemoryStore, OnStoreFailure, QuotaStates,
     SharedLimiter, Step, Store, StoreError,
 };
 use tollgate_policy::{Config, PolicyLimiter, WhenFull};
@@ -138,7 +138,7 @@ impl Store for AtOnce {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
-    ) -> Answer<impl Future<Output = Result<Counted, StoreError>> + Send> {
+    ) -> Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         if self.is_away.load(Ordering::Relaxed) {
             return Answer::Now(Err(StoreError::trouble(Unreachable)));
         }
@@ -148,7 +148,7 @@ impl Store for AtOnce {
     fn step_each<'a>(
         &'a self,
         steps: &'a [Step<'a>],
-    ) -> Answer<impl Future<Output = Vec<Result<Counted, StoreError>>> + Send> {
+    ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send> {
         self.store.step_each(steps)
     }
 }

@@ -7,7 +7,7 @@ use axum::Router;
 use axum::extract::Extension;
 use axum::routing::{get as on_get, post as on_post};
 use http::{HeaderName, Request, StatusCode};
-use tollgate::{Counted, ManualClock, MemoryStore, Store, StoreError};
+use tollgate::{ManualClock, MemoryStore, QuotaStates, Store, StoreError};
 use tollgate_policy::{Config, PolicyDecision, PolicyLimiter, View};
 use tollgate_testkit::{Fault, FaultyStore};
 use tollgate_tower::key::{Header, PeerAddress};
@@ -57,9 +57,9 @@ fn router() -> Router {
         .route("/health", on_get(|| async {}))
         .route(
             "/login",
-            on_post(
-                |Extension(counted): Extension<Counted>| async move { counted[0].remaining().to_string() },
-            ),
+            on_post(|Extension(counted): Extension<QuotaStates>| async move {
+                counted[0].remaining().to_string()
+            }),
         )
         .route("/users/{id}", on_get(quotas))
 }
@@ -318,7 +318,8 @@ async fn a_denial_knows_the_policy_that_denied_and_the_request() {
 
 #[tokio::test]
 async fn a_layer_may_leave_no_decision_of_policies() {
-    let handler = |counted: Option<Extension<Counted>>, of_policies: Option<Extension<PolicyDecision>>| async move {
+    let handler = |counted: Option<Extension<QuotaStates>>,
+                   of_policies: Option<Extension<PolicyDecision>>| async move {
         format!("{} {}", counted.is_some(), of_policies.is_some())
     };
     let rule = Rule::policies(

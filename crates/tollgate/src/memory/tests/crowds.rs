@@ -88,7 +88,7 @@ impl Caller<'_> {
         Charge::new(self.quota, &self.key, cost)
     }
 
-    fn takes(&self, cost: u32) -> Counted {
+    fn takes(&self, cost: u32) -> QuotaStates {
         self.place.store.charge(&[self.charge(cost)]).unwrap()
     }
 

@@ -184,7 +184,7 @@ impl<'a> SideBySide<'a> {
         }
     }
 
-    fn learn_all(&mut self, asks: &[Ask], counted: &Result<Counted, Full>) {
+    fn learn_all(&mut self, asks: &[Ask], counted: &Result<QuotaStates, Full>) {
         for (ask, state) in asks.iter().zip(counted.iter().flat_map(|counted| counted.iter())) {
             self.learn(ask, state.window().unwrap());
         }
@@ -341,7 +341,7 @@ fn charge<'a>(quotas: &'a [PolicyQuota], ask: &Ask, key: &'a Key<'a>) -> Charge<
     Charge::new(&quotas[ask.0], key, ask.2)
 }
 
-fn told(counted: &Result<Counted, Full>) -> Result<Vec<(u64, Window, bool)>, Full> {
+fn told(counted: &Result<QuotaStates, Full>) -> Result<Vec<(u64, Window, bool)>, Full> {
     let state = |state: &QuotaState| (state.used(), state.window().unwrap(), state.has_room());
     counted.as_ref().map(|counted| counted.iter().map(state).collect()).map_err(Clone::clone)
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::Counted;
+use crate::QuotaStates;
 
 /// A step, or the passing of time. Keys are indices.
 #[derive(Debug, Clone, Copy)]
@@ -43,7 +43,7 @@ pub(super) struct Reference {
 }
 
 impl Answer {
-    pub(super) fn new(counted: &Counted, first_window: i64, window: Duration) -> Self {
+    pub(super) fn new(counted: &QuotaStates, first_window: i64, window: Duration) -> Self {
         let states = counted.iter().map(|state| {
             let start = state.window().unwrap().start().as_unix_millis();
             (state.used(), (start - first_window) / window.as_millis() as i64)

@@ -18,8 +18,8 @@ use super::world::{Ask, Naming, Op, World};
 #[cfg(feature = "calendar")]
 use crate::CalendarUnit;
 use crate::{
-    Anchor, Charge, CountDenied, Counted, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota,
-    QuotaState, Reason, Timestamp,
+    Anchor, Charge, CountDenied, Counter, Decision, Full, Key, Limiter, Mark, PolicyQuota, Quota, QuotaState,
+    QuotaStates, Reason, Timestamp,
 };
 
 /// Clones share the store.
@@ -190,10 +190,10 @@ impl System {
     }
 
     fn single(&self, ask: &Ask, answer: Result<QuotaState, Full>) -> Answer {
-        self.counted(&[*ask], answer.map(Counted::one))
+        self.counted(&[*ask], answer.map(QuotaStates::one))
     }
 
-    fn counted(&self, asks: &[Ask], answer: Result<Counted, Full>) -> Answer {
+    fn counted(&self, asks: &[Ask], answer: Result<QuotaStates, Full>) -> Answer {
         match answer {
             Ok(counted) => Answer::Counted(self.states(asks, &counted), None),
             Err(Full) => Answer::Full,

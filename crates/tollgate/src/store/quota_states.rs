@@ -52,9 +52,9 @@ impl<'a, T> IntoIterator for &'a PerQuota<T> {
 }
 
 /// The states of all quotas after a step.
-pub type Counted = PerQuota<QuotaState>;
+pub type QuotaStates = PerQuota<QuotaState>;
 
-impl Counted {
+impl QuotaStates {
     /// Joins the answers to one [call](crate::Store::step_each) with steps on one counter each.
     ///
     /// # Errors
@@ -110,7 +110,7 @@ impl Counted {
 }
 
 /// The state of the only quota of a step.
-pub(crate) fn only(answer: Result<Counted, StoreError>) -> Result<QuotaState, StoreError> {
+pub(crate) fn only(answer: Result<QuotaStates, StoreError>) -> Result<QuotaState, StoreError> {
     answer?.first().copied().ok_or_else(|| AnswerError::Nonsense.into())
 }
 
@@ -122,9 +122,9 @@ mod tests {
     #[test]
     fn an_unknown_outcome_is_not_hidden_by_another_error() {
         let unknown = StoreError::from(AnswerError::Late);
-        let error = Counted::of_each(vec![Err(StoreError::Full), Err(unknown)]);
+        let error = QuotaStates::of_each(vec![Err(StoreError::Full), Err(unknown)]);
         assert!(error.is_err_and(|error| error.may_have_charged()));
-        let error = Counted::of_each(vec![Err(StoreError::Full), Err(StoreError::Full)]);
+        let error = QuotaStates::of_each(vec![Err(StoreError::Full), Err(StoreError::Full)]);
         assert!(matches!(error, Err(StoreError::Full)));
     }
 }
