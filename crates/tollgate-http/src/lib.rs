@@ -2,11 +2,13 @@
 //!
 //! Policies, logs, the middleware and the service share these values. `tollgate-wire` writes the limit headers.
 
+mod forwarded;
 mod grouping;
 mod header_format;
 mod network;
 mod path;
 
+pub use self::forwarded::{ForwardedHeader, Hop, InvalidHop, TrustedProxies};
 pub use self::grouping::{Grouping, GroupingError};
 pub use self::header_format::{HeaderFormat, HeaderFormats, HeaderFormatsError, UnknownFormat};
 pub use self::network::{Network, NetworkError};

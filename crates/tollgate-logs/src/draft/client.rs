@@ -5,14 +5,14 @@ use std::mem;
 use std::net::IpAddr;
 
 use memchr::memchr;
-use tollgate_http::Network;
+use tollgate_http::{Hop, Network};
 
 use super::Draft;
 use crate::attribute::Source;
 use crate::client::{holds_address, is_address, is_client_as_host, is_one_client};
 use crate::escape::{Escape, closing_quote};
 use crate::field::Field;
-use crate::forwarded::{self, Client, Hop};
+use crate::forwarded::{self, Client};
 use crate::plan::Plan;
 use crate::reason::Reason;
 use crate::record::Span;
@@ -106,7 +106,7 @@ impl Draft {
         match last {
             Some(Hop::Address(address)) => self.address(Field::Ip as usize, address),
             Some(Hop::Hidden) => self.hidden += 1,
-            Some(Hop::Empty) | None => self.unnamed += 1,
+            Some(Hop::Invalid(_)) | None => self.unnamed += 1,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Optional features of checks: other systems' formats, callers' own limits, and receipts.
 
+use tollgate_http::TrustedProxies;
 use tollgate_policy::{Policy, PolicyDecision, PolicyError};
-use tollgate_tower::key::ClientAddress;
 
 use super::dialects::Dialect;
 use super::rejection::Rejection;
@@ -16,8 +16,8 @@ pub(crate) struct Asking {
     pub(crate) receipts: Receipts,
     /// Whether callers may give limits with their requests.
     pub(crate) caller_quotas: bool,
-    /// The clients of requests that a proxy asks about.
-    pub(crate) clients: ClientAddress,
+    /// The proxies in front of one that asks about a request.
+    pub(crate) trusted_proxies: TrustedProxies,
     /// Longer values of such a request are counted by a digest.
     pub(crate) max_attribute_bytes: usize,
 }

@@ -13,7 +13,6 @@ use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
 use tollgate_envoy::Charging;
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{AcrossSlots, KeyLayout, UrlError};
-use tollgate_tower::key::{ClientAddress, ForwardedHeader, TrustedProxies};
 
 use self::flags::FlagsError;
 use self::import::{Import, ImportError, Imported, ImportedDomains, other_spring_variables};
@@ -302,8 +301,6 @@ impl Settings {
             key,
             client_authorities: tls_client_ca,
         });
-        let proxies: TrustedProxies = args.trusted_proxies.iter().copied().collect();
-        let clients = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
         Ok(Self {
             policies,
             envoy,
@@ -314,7 +311,7 @@ impl Settings {
                 dialect: dialect.map(Dialect::of),
                 receipts,
                 caller_quotas: args.caller_quotas,
-                clients,
+                trusted_proxies: args.trusted_proxies.iter().copied().collect(),
                 max_attribute_bytes: args.max_attribute_bytes.get(),
             },
             trials_header: match args.trials_header {

@@ -52,9 +52,9 @@ use std::fmt;
 use http::HeaderValue;
 use thiserror::Error;
 use tollgate::{Answer, Key};
-pub use tollgate_http::{Grouping, GroupingError};
+pub use tollgate_http::{ForwardedHeader, Grouping, GroupingError, TrustedProxies};
 
-pub use self::client::{ClientAddress, ForwardedHeader, TrustedProxies};
+pub use self::client::ClientAddress;
 pub use self::closure::{FromAsyncFn, FromFn, TryFromFn, from_async_fn, from_fn, try_from_fn};
 pub use self::combine::{And, OrElse};
 pub use self::cookie::Cookie;

@@ -188,7 +188,10 @@ fn an_empty_entry_is_invalid_and_not_the_proxy() {
     let nearest = ClientAddress::behind(TrustedProxies::nearest(3), header);
     refused(&nearest, &request("192.0.2.7", header, &["9.9.9.9,,198.51.100.1"]), empty);
     // A header for the client alone.
-    let named = ClientAddress::named_by(TrustedProxies::parse(PROXIES).unwrap(), header.name());
+    let named = ClientAddress::named_by(
+        TrustedProxies::parse(PROXIES).unwrap(),
+        http::HeaderName::from_static(header.name()),
+    );
     refused(&named, &request("10.0.0.1", header, &[" "]), empty);
     refused(&named, &request("10.0.0.1", header, &["198.51.100.1"; 2]), "is given more than once");
 }
@@ -423,7 +426,8 @@ fn a_proxy_that_asks_is_believed_like_one_that_is_trusted() {
         }
     }
     let one = request("10.0.0.1", header, &["198.51.100.1"]);
-    let named = ClientAddress::named_by(TrustedProxies::nearest(1), header.name());
+    let named =
+        ClientAddress::named_by(TrustedProxies::nearest(1), http::HeaderName::from_static(header.name()));
     assert_eq!(named.asked_about(one.headers()), named.of(Head::from(&one)));
     assert_eq!(named.asked_about(request("10.0.0.1", header, &[""; 0]).headers()), Ok(None));
 }

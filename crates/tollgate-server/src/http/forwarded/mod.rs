@@ -40,7 +40,8 @@ impl Edge {
         let deny = query::deny_status(request.uri().query().unwrap_or_default())?;
         let set = self.engine.live();
         let named = self.named_headers.of(&set);
-        let mut attributes = request::attributes(request.headers(), &self.asking.clients, named.told())?;
+        let mut attributes =
+            request::attributes(request.headers(), &self.asking.trusted_proxies, named.told())?;
         named.add_to(&mut attributes, request.headers())?;
         let attributes = attributes::of_any_length(attributes, self.asking.max_attribute_bytes);
         let attributes = caller.asks(attributes.of_client());

@@ -8,10 +8,9 @@
 use std::borrow::Cow;
 use std::net::{IpAddr, Ipv6Addr};
 
-use http::{HeaderMap, Method};
-use tollgate_http::Grouping;
+use http::{HeaderMap, HeaderValue, Method};
+use tollgate_http::{ForwardedHeader, Grouping, TrustedProxies};
 use tollgate_policy::Attributes;
-use tollgate_tower::key::ClientAddress;
 
 use super::super::rejection::Rejection;
 
@@ -98,7 +97,7 @@ pub(super) enum Told {
 /// If a header is missing, given twice or invalid, or if both forms are present.
 pub(super) fn attributes<'r>(
     headers: &'r HeaderMap,
-    clients: &ClientAddress,
+    proxies: &TrustedProxies,
     told: Told,
 ) -> Result<Attributes<'r>, Rejection> {
     let (method, path, host) = match Form::of(headers)? {
@@ -113,7 +112,7 @@ pub(super) fn attributes<'r>(
             (method, path, host)
         }
     };
-    let address = address(headers, clients)?;
+    let address = address(headers, proxies)?;
     let mut attributes = Attributes::default();
     match told {
         Told::Network => attributes.push("ip", Grouping::default().network(address).first().to_string()),
@@ -204,8 +203,10 @@ fn spelled(authority: &str) -> Option<String> {
     (!host.is_empty() && host.bytes().all(is_name)).then(|| host.to_ascii_lowercase())
 }
 
-fn address(headers: &HeaderMap, clients: &ClientAddress) -> Result<IpAddr, Rejection> {
-    match clients.asked_about(headers) {
+fn address(headers: &HeaderMap, proxies: &TrustedProxies) -> Result<IpAddr, Rejection> {
+    let header = ForwardedHeader::XForwardedFor;
+    let lines = headers.get_all(header.name()).into_iter().map(HeaderValue::as_bytes);
+    match proxies.client_asked_about(header.hops(lines)) {
         Ok(Some(address)) => Ok(address),
         Ok(None) if headers.contains_key(FOR) => Err(bad(FOR, "its last entry is not an address")),
         Ok(None) => Err(missing(FOR)),
@@ -240,9 +241,6 @@ fn bad(name: &str, detail: &'static str) -> Rejection {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
-    use tollgate_tower::key::{ForwardedHeader, TrustedProxies};
-
     use super::*;
 
     const FORWARDED: [(&str, &str); 4] = [
@@ -272,9 +270,8 @@ mod tests {
     /// The values in the order of their attributes, or the field that is wrong.
     fn read(pairs: &[(&str, &str)]) -> Result<[String; 4], String> {
         let proxies = TrustedProxies::parse(["10.0.0.0/8"]).unwrap();
-        let clients = ClientAddress::behind(proxies, ForwardedHeader::XForwardedFor);
         let headers = map(pairs);
-        let attributes = attributes(&headers, &clients, Told::Everything);
+        let attributes = attributes(&headers, &proxies, Told::Everything);
         let attributes = attributes.map_err(|rejection| rejection.field().unwrap().to_owned())?;
         let value = |name| match attributes.value(name) {
             Some(tollgate_policy::Texts::One(text)) => text.to_owned(),
@@ -474,8 +471,8 @@ mod tests {
     fn what_is_no_text_is_refused() {
         let mut headers = map(&FORWARDED);
         headers.insert("x-forwarded-uri", HeaderValue::from_bytes(b"/\xff").unwrap());
-        let clients = ClientAddress::behind(TrustedProxies::nearest(1), ForwardedHeader::XForwardedFor);
-        let refused = attributes(&headers, &clients, Told::Everything).err().unwrap();
+        let proxies = TrustedProxies::nearest(1);
+        let refused = attributes(&headers, &proxies, Told::Everything).err().unwrap();
         assert_eq!(refused.field(), Some("headers.X-Forwarded-Uri"));
         for method in ["P OST", "", "GET/", "GÉT"] {
             let headers = with(&FORWARDED, "x-forwarded-method", method);

@@ -1,18 +1,11 @@
 //! The address of a client behind proxies.
 
-mod hops;
-mod node;
-mod proxies;
-
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName};
+use http::{HeaderMap, HeaderName, HeaderValue};
+use tollgate_http::{ForwardedHeader, Grouping, Hop, InvalidHop, TrustedProxies};
 
-pub use self::hops::ForwardedHeader;
-pub use self::proxies::TrustedProxies;
-
-use self::hops::Hop;
-use super::{Found, Grouping, Invalid, KeyExtractor, Missing, NO_PEER, Peer};
+use super::{Found, Invalid, KeyExtractor, Missing, NO_PEER, Peer};
 use crate::Head;
 
 /// The client's address according to trusted proxies, grouped.
@@ -63,24 +56,25 @@ use crate::Head;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ClientAddress {
     proxies: TrustedProxies,
-    told: Told,
+    header: ClientHeader,
     grouping: Grouping,
 }
 
 /// How proxies name the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Told {
-    /// One after another.
-    Way(ForwardedHeader),
+enum ClientHeader {
+    /// One after another, in the header of this name.
+    List(ForwardedHeader, HeaderName),
     /// The client alone.
-    Client(HeaderName),
+    Single(HeaderName),
 }
 
 impl ClientAddress {
     /// Reads the client from this header of these proxies; groups IPv6 addresses by their first 64 bits.
     #[must_use]
     pub fn behind(proxies: TrustedProxies, header: ForwardedHeader) -> Self {
-        Self { proxies, told: Told::Way(header), grouping: Grouping::default() }
+        let header = ClientHeader::List(header, HeaderName::from_static(header.name()));
+        Self { proxies, header, grouping: Grouping::default() }
     }
 
     /// Reads the client from a header that contains only its address, such as `X-Real-IP`, `CF-Connecting-IP` or
@@ -106,7 +100,7 @@ impl ClientAddress {
     /// ```
     #[must_use]
     pub fn named_by(proxies: TrustedProxies, header: HeaderName) -> Self {
-        Self { proxies, told: Told::Client(header), grouping: Grouping::default() }
+        Self { proxies, header: ClientHeader::Single(header), grouping: Grouping::default() }
     }
 
     /// Sets how addresses are grouped.
@@ -122,14 +116,13 @@ impl ClientAddress {
     /// If an entry that a trusted proxy should have filled in is empty.
     pub fn of(&self, head: Head<'_>) -> Result<Option<IpAddr>, Invalid> {
         let Some(peer) = Peer::of(head) else { return Ok(None) };
-        let none = 0;
-        let reached = match &self.told {
-            Told::Way(header) => self.reached(peer, none, header.hops(head.headers()))?,
-            Told::Client(header) => {
-                self.reached(peer, none, std::iter::once(only_hop(head.headers(), header)))?
+        let address = match &self.header {
+            ClientHeader::List(header, name) => {
+                self.proxies.client(peer, header.hops(lines(head.headers(), name)))
             }
+            ClientHeader::Single(name) => self.proxies.client(peer, [only_hop(head.headers(), name)]),
         };
-        Ok(Some(reached.to_canonical()))
+        address.map(Some).map_err(|reason| self.header.invalid(reason))
     }
 
     /// Returns the address of the client of a proxy that asks about a request before it lets it through. The proxy is
@@ -160,53 +153,27 @@ impl ClientAddress {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn asked_about(&self, headers: &HeaderMap) -> Result<Option<IpAddr>, Invalid> {
-        let (first, hops) = match &self.told {
-            Told::Way(header) => {
-                let mut hops = header.hops(headers);
-                (hops.next().unwrap_or(Hop::Hidden), Some(hops))
+        let address = match &self.header {
+            ClientHeader::List(header, name) => {
+                self.proxies.client_asked_about(header.hops(lines(headers, name)))
             }
-            Told::Client(header) => (only_hop(headers, header), None),
+            ClientHeader::Single(name) => self.proxies.client_asked_about([only_hop(headers, name)]),
         };
-        let heard_from = match first {
-            Hop::Address(address) => address,
-            Hop::Hidden => return Ok(None),
-            Hop::Invalid(reason) => return Err(self.told.invalid(reason)),
-        };
-        // The proxy that asks is between this address and the service.
-        let reached = self.reached(heard_from, 1, hops.into_iter().flatten())?;
-        Ok(Some(reached.to_canonical()))
-    }
-
-    /// The first address, on the way to the client, that is not a trusted proxy's. `between` is the number of proxies
-    /// between `from` and the service.
-    fn reached(
-        &self,
-        from: IpAddr,
-        between: usize,
-        hops: impl Iterator<Item = Hop>,
-    ) -> Result<IpAddr, Invalid> {
-        let mut reached = from;
-        for (between, hop) in (between..).zip(hops) {
-            match hop {
-                _ if !self.proxies.believe(reached, between) => break,
-                Hop::Address(address) => reached = address,
-                Hop::Hidden => break,
-                Hop::Invalid(reason) => return Err(self.told.invalid(reason)),
-            }
-        }
-        Ok(reached)
+        address.map_err(|reason| self.header.invalid(reason))
     }
 }
 
-impl Told {
+impl ClientHeader {
     #[cold]
-    fn invalid(&self, reason: &str) -> Invalid {
-        let name = match self {
-            Self::Way(header) => &header.name(),
-            Self::Client(name) => name,
-        };
+    fn invalid(&self, InvalidHop(reason): InvalidHop) -> Invalid {
+        let (Self::List(_, name) | Self::Single(name)) = self;
         Invalid::malformed(format!("header `{name}` {reason}"))
     }
+}
+
+/// The lines of this header.
+fn lines<'r>(headers: &'r HeaderMap, name: &HeaderName) -> impl DoubleEndedIterator<Item = &'r [u8]> {
+    headers.get_all(name).into_iter().map(HeaderValue::as_bytes)
 }
 
 /// The address that this header holds. If it is there twice, even with the same value, the proxy did not replace it.

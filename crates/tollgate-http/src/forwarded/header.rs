@@ -6,7 +6,6 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderMap, HeaderName, HeaderValue, header};
 use smallvec::SmallVec;
 
 use super::node;
@@ -23,19 +22,18 @@ pub enum ForwardedHeader {
 }
 
 impl ForwardedHeader {
-    /// Returns its name.
+    /// Returns its name in lower case.
     #[must_use]
-    pub const fn name(self) -> HeaderName {
+    pub const fn name(self) -> &'static str {
         match self {
-            Self::Forwarded => header::FORWARDED,
-            Self::XForwardedFor => HeaderName::from_static("x-forwarded-for"),
+            Self::Forwarded => "forwarded",
+            Self::XForwardedFor => "x-forwarded-for",
         }
     }
 
-    /// The entries of the header, from the nearest proxy on. Several lines are one list, in their order.
-    pub(super) fn hops(self, headers: &HeaderMap) -> impl Iterator<Item = Hop> {
-        let lines = headers.get_all(self.name()).into_iter().rev().map(HeaderValue::as_bytes);
-        let elements = lines.flat_map(move |line| Elements { rest: Some(line), header: self });
+    /// Returns the entries of the header, from the nearest proxy on. Several lines are one list, in their order.
+    pub fn hops<'r>(self, lines: impl DoubleEndedIterator<Item = &'r [u8]>) -> impl Iterator<Item = Hop> {
+        let elements = lines.rev().flat_map(move |line| Elements { rest: Some(line), header: self });
         elements.map(move |element| match (element, self) {
             (None, _) => Hop::Hidden,
             (Some(element), Self::Forwarded) => forwarded_for(element),
@@ -46,17 +44,19 @@ impl ForwardedHeader {
 
 /// An entry of such a header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Hop {
+pub enum Hop {
+    /// The address from which a proxy was reached.
     Address(IpAddr),
-    /// It does not say the address: `unknown`, an obfuscated identifier, garbage.
+    /// The entry hides the address: `unknown`, an obfuscated identifier, garbage.
     Hidden,
-    /// It names nobody, and why.
+    /// The entry names nobody, for this reason.
     Invalid(&'static str),
 }
 
 impl Hop {
-    /// Reads one node.
-    pub(super) fn of(node: &[u8]) -> Self {
+    /// Reads one entry without parameters.
+    #[must_use]
+    pub fn of(node: &[u8]) -> Self {
         if node.trim_ascii().is_empty() {
             return Self::Invalid("has an empty entry");
         }
@@ -138,16 +138,12 @@ mod tests {
     use super::*;
 
     fn hops(header: ForwardedHeader, lines: &[&str]) -> Vec<String> {
-        let mut headers = HeaderMap::new();
-        for line in lines {
-            headers.append(header.name(), HeaderValue::from_bytes(line.as_bytes()).unwrap());
-        }
         let hop = |hop: Hop| match hop {
             Hop::Address(address) => address.to_string(),
             Hop::Hidden => "-".to_owned(),
             Hop::Invalid(_) => String::new(),
         };
-        header.hops(&headers).map(hop).collect()
+        header.hops(lines.iter().map(|line| line.as_bytes())).map(hop).collect()
     }
 
     #[test]
