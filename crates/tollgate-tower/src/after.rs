@@ -6,13 +6,13 @@ use std::task::Poll;
 use http::response::Parts;
 use http::{Extensions, Response};
 use tollgate::QuotaStates;
-
-use crate::boxed::BoxFuture;
-use crate::engine::{Allowed, Takes};
-use crate::gate::{Denied, Gate, Leaves};
-use crate::held_receipt::HeldReceipt;
-use crate::reservation::Reservation;
 use tollgate_wire::headers::LimitHeaders;
+
+use crate::decided::{Allowed, Takes};
+use crate::gate::{Denied, Gate, Leaves};
+use crate::key::BoxFuture;
+use crate::reservation::HeldReceipt;
+use crate::reservation::Reservation;
 
 /// The work for the response.
 pub(crate) enum After {

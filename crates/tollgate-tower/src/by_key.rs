@@ -8,12 +8,12 @@ use tollgate::{
     Answer, AnswerError, AnyStore, Charge, Counter, Key, PolicyQuota, QuotaStates, ReceiptItem,
     SharedLimiter, Step, Store, StoreError,
 };
-
-use crate::Head;
-use crate::engine::{Allowed, Decided, DeniedBy, Later, Takes};
-use crate::held_receipt::HeldReceipt;
-use crate::key::{Identity, KeyExtractor};
 use tollgate_wire::headers::LimitHeaders;
+
+use crate::decided::{Allowed, Decided, DeniedBy, Later, Takes};
+use crate::head::Head;
+use crate::key::{Identity, KeyExtractor};
+use crate::reservation::HeldReceipt;
 
 /// One limiter, for the key that an extractor finds.
 #[derive(Clone)]

@@ -5,13 +5,15 @@ use std::sync::Arc;
 use http::StatusCode;
 use tollgate::{Answer, AnyStore, Clock, QuotaStates, Step, Store, StoreError};
 use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, UnknownValue};
+use tollgate_wire::headers::PolicyHeaders;
 
 use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
-use crate::engine::{Allowed, Decided, DeniedBy, Later, PolicyEngine, Takes};
-use crate::held_receipt::HeldReceipt;
+use crate::decided::{Allowed, Decided, DeniedBy, Later, Takes};
+use crate::engine::PolicyEngine;
+use crate::head::Head;
 use crate::key::Missing;
-use crate::{Head, Warning};
-use tollgate_wire::headers::PolicyHeaders;
+use crate::reservation::HeldReceipt;
+use crate::warning::Warning;
 
 /// A policy limiter with its sources of attributes. Clones share it.
 pub(crate) struct ByPolicies<S, C>(Arc<Inner<S, C>>);

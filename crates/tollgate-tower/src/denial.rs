@@ -4,8 +4,8 @@ use std::fmt;
 
 use tollgate::{PolicyQuota, QuotaState, QuotaStates};
 
-use crate::Head;
-use crate::engine::DeniedBy;
+use crate::decided::DeniedBy;
+use crate::head::Head;
 
 /// A denial, for [`on_denied`](crate::RateLimitLayerBuilder::on_denied): the states of the quotas, the quota that
 /// denied, and the request.

@@ -18,10 +18,11 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::ReplyBody;
 use crate::after::After;
-use crate::boxed::BoxFuture;
-use crate::gate::{AtOnce, Gate};
+use crate::gate::Gate;
+use crate::key::BoxFuture;
+use crate::reply::ReplyBody;
+use crate::ruling::AtOnce;
 
 pin_project! {
     /// The future of a response of the service, or of a reply in its place.

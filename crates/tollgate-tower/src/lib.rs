@@ -73,24 +73,24 @@
 mod after;
 #[cfg(feature = "policy")]
 mod attributes;
-mod boxed;
 mod by_key;
 #[cfg(feature = "policy")]
 mod by_policies;
+mod decided;
 mod denial;
 mod engine;
 mod future;
 mod gate;
 mod head;
-mod held_receipt;
 pub mod key;
 mod layer;
+mod limits;
 mod outage_log;
 mod reply;
 mod reservation;
-mod reserving;
 mod route;
 mod rule;
+mod ruling;
 mod service;
 mod warning;
 

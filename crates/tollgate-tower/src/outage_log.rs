@@ -6,10 +6,10 @@ use std::error::Error;
 use std::iter;
 
 use tollgate::{QuotaState, QuotaStates, Source, StoreError};
+use tollgate_wire::outage::{OutageLine, Outages};
 use tracing::warn;
 
-use crate::engine::Decided;
-use tollgate_wire::outage::{OutageLine, Outages};
+use crate::decided::Decided;
 
 /// See the [module](self).
 #[derive(Debug)]

@@ -2,13 +2,14 @@
 
 use std::fmt;
 use std::future::{Future, poll_fn};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Waker};
 
 use smallvec::SmallVec;
-use tollgate::ReceiptError;
+use tollgate::{AnyStore, Receipt, ReceiptError, ReceiptItem};
 
-use crate::held_receipt::HeldReceipt;
+use crate::key::BoxFuture;
 use crate::warning::{Warning, Warnings};
 
 /// A reservation of the maximum cost of a request, until the actual cost is committed.
@@ -39,10 +40,10 @@ use crate::warning::{Warning, Warnings};
 #[derive(Clone)]
 #[must_use = "dropped, it gives back everything"]
 pub struct Reservation {
-    inner: Arc<Inner>,
+    inner: Arc<ReservationState>,
 }
 
-struct Inner {
+struct ReservationState {
     warnings: Arc<Warnings>,
     /// `None` once it is settled.
     taken: Mutex<Option<Box<HeldReceipt>>>,
@@ -54,7 +55,7 @@ struct Inner {
 impl Reservation {
     pub(crate) fn new(warnings: &Arc<Warnings>, taken: Box<HeldReceipt>, outer: Option<Self>) -> Self {
         let (warnings, units) = (Arc::clone(warnings), taken.units());
-        Self { inner: Arc::new(Inner { warnings, taken: Mutex::new(Some(taken)), units, outer }) }
+        Self { inner: Arc::new(ReservationState { warnings, taken: Mutex::new(Some(taken)), units, outer }) }
     }
 
     /// Returns the most units that the innermost layer has charged to a quota.
@@ -96,7 +97,7 @@ impl Reservation {
     }
 }
 
-impl Inner {
+impl ReservationState {
     /// Returns the charged units, if they were not settled before.
     fn settle(&self) -> Option<Box<HeldReceipt>> {
         // Nothing that is done under the lock can panic.
@@ -104,12 +105,91 @@ impl Inner {
     }
 }
 
-impl Drop for Inner {
+impl Drop for ReservationState {
     fn drop(&mut self) {
         let Some(taken) = self.settle() else { return };
         go_on(&self.warnings, async move {
             // No caller can get the error; the units count until their window ends.
             let _ = taken.cancel().await;
+        });
+    }
+}
+
+/// Charged units, and their counters.
+pub(crate) struct HeldReceipt {
+    store: AnyStore,
+    receipt: Receipt,
+}
+
+impl HeldReceipt {
+    /// Boxed, so that requests without refunds move less memory.
+    pub(crate) fn boxed(store: &AnyStore, receipt: Receipt) -> Box<Self> {
+        Box::new(Self { store: store.clone(), receipt })
+    }
+
+    /// Returns the most units that a quota was charged, including fallback decisions.
+    pub(crate) fn units(&self) -> u32 {
+        let units = |item: &ReceiptItem| item.cost().unwrap_or(item.units());
+        self.receipt.items().iter().map(units).max().unwrap_or(0)
+    }
+
+    /// Gives everything back, to the windows that were charged.
+    pub(crate) async fn cancel(mut self) -> Result<(), ReceiptError> {
+        self.receipt.refund(&self.store).await.map(drop)
+    }
+
+    /// Gives back unneeded units, or charges missing ones without asking for room.
+    pub(crate) async fn commit(mut self, actual: u32) -> Result<(), ReceiptError> {
+        self.receipt.settle(&self.store, actual).await.map(drop)
+    }
+}
+
+/// A step of the store that charges units.
+///
+/// # Cancel safety
+///
+/// If it is dropped before it completes, it continues by itself and gives the units back, because the client has
+/// disconnected.
+pub(crate) struct Reserving<A: 'static> {
+    warnings: Arc<Warnings>,
+    /// `None` once it is done.
+    step: Option<BoxFuture<'static, A>>,
+    /// Returns the charged units.
+    taken: fn(A) -> Option<Box<HeldReceipt>>,
+}
+
+impl<A> Reserving<A> {
+    pub(crate) fn new(
+        warnings: &Arc<Warnings>,
+        step: impl Future<Output = A> + Send + 'static,
+        taken: fn(A) -> Option<Box<HeldReceipt>>,
+    ) -> Self {
+        Self { warnings: Arc::clone(warnings), step: Some(Box::pin(step)), taken }
+    }
+}
+
+impl<A> Future for Reserving<A> {
+    type Output = A;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<A> {
+        let Some(step) = &mut self.step else { panic!("`Reserving` polled after it was done") };
+        let polled = step.as_mut().poll(context);
+        if polled.is_ready() {
+            self.step = None;
+        }
+        polled
+    }
+}
+
+impl<A> Drop for Reserving<A> {
+    fn drop(&mut self) {
+        let Some(step) = self.step.take() else { return };
+        let taken = self.taken;
+        go_on(&self.warnings, async move {
+            if let Some(taken) = taken(step.await) {
+                // No caller can get the error; the units count until their window ends.
+                let _ = taken.cancel().await;
+            }
         });
     }
 }
@@ -135,7 +215,7 @@ where
 }
 
 /// Finishes this without a caller: here if it completes immediately, else in a task.
-pub(crate) fn go_on(warnings: &Warnings, step: impl Future<Output = ()> + Send + 'static) {
+fn go_on(warnings: &Warnings, step: impl Future<Output = ()> + Send + 'static) {
     let mut step = Box::pin(step);
     // With a store in this process, the first poll finishes it.
     if step.as_mut().poll(&mut Context::from_waker(Waker::noop())) == Poll::Ready(()) {

@@ -6,7 +6,7 @@ use std::fmt;
 use http::Method;
 use thiserror::Error;
 
-use crate::Head;
+use crate::head::Head;
 
 /// A path with or without a method: `POST /login`, `/users/{id}`, `/files/{*rest}`.
 ///

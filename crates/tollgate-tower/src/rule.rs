@@ -10,13 +10,13 @@ use tollgate::{AnyStore, PolicyQuota, SharedLimiter, Store};
 #[cfg(feature = "policy")]
 use tollgate_policy::PolicyLimiter;
 
-use crate::Head;
 #[cfg(feature = "policy")]
 use crate::attributes::AttributeSources;
 #[cfg(feature = "policy")]
 use crate::by_policies::ByPolicies;
 #[cfg(feature = "policy")]
 use crate::engine::PolicyEngine;
+use crate::head::Head;
 use crate::key::KeyExtractor;
 
 /// A rule for some requests: the limiter that counts them, their key and their cost.

@@ -8,9 +8,11 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use crate::after::After;
-use crate::gate::AtOnce;
-use crate::layer::Limits;
-use crate::{Head, ReplyBody, ResponseFuture};
+use crate::future::ResponseFuture;
+use crate::head::Head;
+use crate::limits::Limits;
+use crate::reply::ReplyBody;
+use crate::ruling::AtOnce;
 
 /// A service with limits in front, made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///

@@ -8,7 +8,7 @@ use http::HeaderName;
 use http::header::FORWARDED;
 use tollgate::MANUAL;
 
-use crate::Head;
+use crate::head::Head;
 use crate::key::Peer;
 
 /// A setup that is probably wrong. A layer gives each warning once.

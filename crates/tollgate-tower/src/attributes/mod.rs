@@ -21,8 +21,8 @@ use tollgate_policy::{AttributeValue, Policies};
 use self::sources::FromHead;
 pub use self::view::RequestView;
 pub(crate) use self::view::Values;
-use crate::Head;
-use crate::boxed::BoxFuture;
+use crate::head::Head;
+use crate::key::BoxFuture;
 #[cfg(feature = "jwt")]
 use crate::key::jwt::Claim;
 use crate::key::{Invalid, PeerAddress};

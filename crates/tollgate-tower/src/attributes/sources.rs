@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use tollgate_policy::AttributeValue;
 
 use super::{AttributeError, AttributeSource, Found};
-use crate::Head;
+use crate::head::Head;
 use crate::key::{ClientAddress, Cookie, Header, NO_PEER, Peer, PeerAddress};
 
 /// Made by [`with_fn`](super::AttributeSources::with_fn).

@@ -9,7 +9,7 @@ use tollgate_policy::{AttributeValue, Texts, UnknownValue, View};
 #[cfg(feature = "jwt")]
 use super::read_claims;
 use super::{AttributeError, AttributeSources, Found, Source};
-use crate::Head;
+use crate::head::Head;
 
 /// A request as policies see it: made by [`AttributeSources::view`].
 ///

@@ -6,7 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_http::{ForwardedHeader, Grouping, Hop, InvalidHop, TrustedProxies};
 
 use super::{Found, Invalid, KeyExtractor, Missing, NO_PEER, Peer};
-use crate::Head;
+use crate::head::Head;
 
 /// The client's address according to trusted proxies, grouped.
 ///

@@ -5,7 +5,7 @@ use std::fmt;
 use tollgate::Key;
 
 use super::{Extracted, Found, KeyExtractor, Missing};
-use crate::Head;
+use crate::head::Head;
 
 /// Takes the key from a function. If it returns `None`, the request lacks `what`, which the answer names.
 ///

@@ -3,7 +3,7 @@
 use tollgate::Key;
 
 use super::{Extracted, Found, Identity, KeyExtractor, Missing};
-use crate::Head;
+use crate::head::Head;
 
 /// The keys of two extractors together: see [`KeyExtractor::and`].
 #[derive(Debug, Clone, Copy)]

@@ -4,7 +4,7 @@ use http::{HeaderMap, HeaderValue, header};
 
 use super::secrecy::{Secrecy, sole};
 use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
-use crate::Head;
+use crate::head::Head;
 
 /// Counts by the value of a cookie, such as a session.
 ///

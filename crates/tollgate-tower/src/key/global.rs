@@ -3,7 +3,7 @@
 use tollgate::Key;
 
 use super::{Found, KeyExtractor};
-use crate::Head;
+use crate::head::Head;
 
 /// Counts all requests together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -4,7 +4,7 @@ use http::{HeaderName, HeaderValue};
 
 use super::secrecy::{Secrecy, given_twice};
 use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
-use crate::Head;
+use crate::head::Head;
 
 /// Counts by the value of a header, such as an API key.
 ///

@@ -48,6 +48,7 @@ mod secrecy;
 
 use std::borrow::Cow;
 use std::fmt;
+use std::pin::Pin;
 
 use http::HeaderValue;
 use thiserror::Error;
@@ -63,11 +64,13 @@ pub use self::header::Header;
 pub use self::peer::{Peer, PeerAddress};
 pub use self::route::Route;
 
-use crate::Head;
-use crate::boxed::BoxFuture;
+use crate::head::Head;
 
 /// The name of a missing address of the connection.
 pub(crate) const NO_PEER: &str = "the address that the connection comes from";
+
+/// A future without its type.
+pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The result of an extractor: a key, a missing key, or an invalid value.
 pub type Extracted<'r> = Result<Identity<'r>, Invalid>;

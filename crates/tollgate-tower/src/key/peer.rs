@@ -6,7 +6,7 @@ use std::net::{IpAddr, SocketAddr};
 use tonic::transport::server::TcpConnectInfo;
 
 use super::{Found, Grouping, KeyExtractor, Missing, NO_PEER};
-use crate::Head;
+use crate::head::Head;
 
 /// The address of the connection, grouped. Behind a proxy, that is the proxy's address, and all clients share one
 /// limit.

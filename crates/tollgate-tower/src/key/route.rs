@@ -4,7 +4,7 @@ use http::Method;
 use tollgate::Key;
 
 use super::{Found, KeyExtractor};
-use crate::Head;
+use crate::head::Head;
 
 /// Counts by matched route and method: each route has its own counter.
 ///

@@ -7,17 +7,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Response;
 use tollgate::{PolicyQuota, StoreError};
+use tollgate_wire::headers::{HeaderFormats, LimitHeaders};
 
-use super::{BuildError, Limits, RateLimitLayer};
-use crate::Denial;
+use super::{BuildError, RateLimitLayer};
 use crate::by_key::ByKey;
-use crate::engine::{Engine, Takes};
+use crate::decided::Takes;
+use crate::denial::Denial;
+use crate::engine::Engine;
 use crate::gate::{Exposes, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
+use crate::limits::Limits;
 use crate::outage_log::OutageLog;
 use crate::route::{Route, Routes};
 use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
 use crate::warning::{Warning, Warnings};
-use tollgate_wire::headers::{HeaderFormats, LimitHeaders};
 
 /// A builder of layers: see [`RateLimitLayer::builder`].
 pub struct RateLimitLayerBuilder {

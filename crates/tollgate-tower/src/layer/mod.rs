@@ -6,18 +6,17 @@ mod error;
 use std::sync::Arc;
 
 use tollgate::{SharedLimiter, Store};
+use tollgate_wire::headers::HeaderFormats;
 use tower_layer::Layer;
 
 pub use self::builder::RateLimitLayerBuilder;
 use self::builder::gate;
 pub use self::error::BuildError;
-use crate::gate::{Gate, Settings};
 use crate::key::KeyExtractor;
+use crate::limits::Limits;
 use crate::route::Routes;
 use crate::rule::Rule;
-use crate::warning::Warning;
-use crate::{Head, RateLimit};
-use tollgate_wire::headers::HeaderFormats;
+use crate::service::RateLimit;
 
 /// A layer of limits: a denied request never reaches the service.
 ///
@@ -70,15 +69,6 @@ pub struct RateLimitLayer {
     limits: Arc<Limits>,
 }
 
-/// All rules of a layer; `None` where nothing is counted.
-#[derive(Debug)]
-pub(crate) struct Limits {
-    routes: Routes<Arc<Gate>>,
-    others: Option<Arc<Gate>>,
-    /// Whether paths are not enough in place of matched routes.
-    needs_route: Option<Arc<Settings>>,
-}
-
 impl RateLimitLayer {
     /// Creates a layer with one rule for all requests: this [limiter](Rule::new) and this key.
     #[must_use]
@@ -105,25 +95,5 @@ impl<S> Layer<S> for RateLimitLayer {
 
     fn layer(&self, inner: S) -> RateLimit<S> {
         RateLimit::new(inner, Arc::clone(&self.limits))
-    }
-}
-
-impl Limits {
-    /// Returns the rule for this request, and another one if its path has two readings with different rules. `None` if
-    /// nothing counts it.
-    pub(crate) fn gates(&self, head: Head<'_>) -> Option<(&Arc<Gate>, Option<&Arc<Gate>>)> {
-        if let Some(settings) = &self.needs_route
-            && head.route().is_none()
-        {
-            settings.warnings.give(Warning::NoMatchedRoute);
-        }
-        let gate_of = |found: Option<_>| found.unwrap_or(&self.others).as_ref();
-        let [normalized, sent] = self.routes.find(head);
-        match (gate_of(normalized), gate_of(sent)) {
-            (Some(one), Some(other)) if !Arc::ptr_eq(one, other) && !one.charges_like(other) => {
-                Some((one, Some(other)))
-            }
-            (normalized, sent) => Some((normalized.or(sent)?, None)),
-        }
     }
 }

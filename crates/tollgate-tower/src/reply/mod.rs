@@ -14,7 +14,7 @@ use tollgate::{QuotaState, StoreError};
 use tollgate_policy::Ground;
 
 pub use self::body::ReplyBody;
-use crate::engine::DeniedBy;
+use crate::decided::DeniedBy;
 use crate::key::Invalid;
 use crate::rule::{OnInvalid, OnMissing};
 

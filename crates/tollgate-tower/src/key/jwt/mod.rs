@@ -31,7 +31,7 @@ pub use self::verifier::{Claims, TokenError, Verifier};
 
 use super::secrecy::sole;
 use super::{Extracted, Found, Invalid, KeyExtractor, Missing, cookie};
-use crate::Head;
+use crate::head::Head;
 
 /// Counts by a claim of a valid token, such as `sub`: a text, a whole number, or `true` or `false`.
 ///

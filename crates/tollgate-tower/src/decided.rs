@@ -1,0 +1,146 @@
+//! What an engine decides about a request.
+
+use std::sync::Arc;
+
+use http::StatusCode;
+use tollgate::{QuotaStates, StoreError};
+#[cfg(feature = "policy")]
+use tollgate_policy::PolicyDecision;
+use tollgate_wire::body::{DenialBody, DenialProblem};
+use tollgate_wire::headers::LimitHeaders;
+
+use crate::head::Head;
+use crate::key::{BoxFuture, Fault, Invalid, Missing, NO_PEER};
+use crate::reservation::{HeldReceipt, Reserving};
+use crate::warning::{Warning, Warnings};
+
+/// The rest of a decision that has to wait for a value or the store. Nothing was charged yet.
+pub(crate) type Later = Box<dyn for<'h> FnOnce(Head<'h>) -> BoxFuture<'h, Decided> + Send>;
+
+/// How the units of a request are handled.
+#[derive(Clone)]
+pub(crate) enum Takes {
+    ForGood,
+    /// Some of them may be given back.
+    ToGiveBack,
+    /// The same, and they are given back if the client disconnects during the call.
+    Reserved(Arc<Warnings>),
+}
+
+/// The outcome for a request.
+pub(crate) enum Decided {
+    /// It goes on.
+    Allowed(Allowed),
+    /// It is denied with this status.
+    Denied(StatusCode, DeniedBy),
+    /// Its key is missing; this would provide it.
+    Missing(String),
+    /// No request can have the key, because a part of the service is missing.
+    Setup(Warning),
+    /// A value in the request is invalid.
+    Invalid(Invalid),
+    /// It lacks another value that policies need.
+    #[cfg(feature = "policy")]
+    Lacking(String),
+    /// The store could not decide.
+    Failed(StoreError),
+}
+
+/// A request that continues to the service.
+#[derive(Default)]
+pub(crate) struct Allowed {
+    /// The states of the quotas, if any applied.
+    pub(crate) counted: Option<QuotaStates>,
+    /// The writer of its headers, if it differs between decisions of the rule.
+    pub(crate) told_by: Option<Arc<LimitHeaders>>,
+    /// Boxed, so that requests counted by key move less memory.
+    #[cfg(feature = "policy")]
+    pub(crate) decision: Option<Box<PolicyDecision>>,
+    /// The charged units, if they may be given back.
+    pub(crate) taken: Option<Box<HeldReceipt>>,
+}
+
+/// The denial of a request, with its headers.
+pub(crate) enum DeniedBy {
+    Quotas(QuotaStates, Arc<LimitHeaders>),
+    #[cfg(feature = "policy")]
+    Policies(Box<PolicyDecision>, Arc<LimitHeaders>),
+}
+
+impl Takes {
+    /// Returns whether some of the charged units may be given back.
+    pub(crate) fn may_give_back(&self) -> bool {
+        !matches!(self, Self::ForGood)
+    }
+
+    /// Executes a step of the store. `taken` returns the charged units.
+    pub(crate) async fn take<A: 'static>(
+        &self,
+        step: impl Future<Output = A> + Send + 'static,
+        taken: fn(A) -> Option<Box<HeldReceipt>>,
+    ) -> A {
+        match self {
+            Self::Reserved(warnings) => Reserving::new(warnings, step, taken).await,
+            Self::ForGood | Self::ToGiveBack => step.await,
+        }
+    }
+}
+
+impl DeniedBy {
+    /// Returns the states of the quotas that denied, and their headers.
+    pub(crate) fn quotas(&self) -> Option<(&QuotaStates, &LimitHeaders)> {
+        match self {
+            Self::Quotas(counted, told_by) => Some((counted, told_by)),
+            #[cfg(feature = "policy")]
+            Self::Policies(decision, told_by) => Some((decision.counted()?, told_by)),
+        }
+    }
+
+    pub(crate) fn problem(&self) -> DenialProblem<'_> {
+        match self {
+            Self::Quotas(counted, told_by) => DenialProblem::of_quotas(counted, told_by),
+            #[cfg(feature = "policy")]
+            Self::Policies(decision, told_by) => DenialProblem::of_policies(decision, told_by),
+        }
+    }
+
+    /// Returns its JSON body, with this HTTP status.
+    pub(crate) fn body(&self, status: u16) -> DenialBody<'_> {
+        match self {
+            Self::Quotas(counted, told_by) => DenialBody::of_quotas(status, counted, told_by),
+            #[cfg(feature = "policy")]
+            Self::Policies(decision, told_by) => DenialBody::of_policies(status, decision, told_by),
+        }
+    }
+}
+
+impl Decided {
+    /// The counts behind the decision, unless the store was full.
+    pub(crate) fn counted(&self) -> Option<&QuotaStates> {
+        match self {
+            #[cfg(feature = "policy")]
+            Self::Allowed(Allowed { decision: Some(decision), .. }) if decision.is_without_room() => None,
+            Self::Allowed(allowed) => allowed.counted.as_ref(),
+            Self::Denied(_, by) => Some(by.quotas()?.0),
+            _ => None,
+        }
+    }
+
+    /// Returns the units of the request that may be given back.
+    pub(crate) fn into_taken(self) -> Option<Box<HeldReceipt>> {
+        match self {
+            Self::Allowed(allowed) => allowed.taken,
+            _ => None,
+        }
+    }
+
+    /// Returns the outcome of a request without a key.
+    #[cold]
+    pub(crate) fn missing(missing: &Missing<'_>) -> Self {
+        match missing.fault() {
+            Fault::Caller => Self::Missing(missing.to_string()),
+            Fault::Setup if missing.what().any(|what| what == NO_PEER) => Self::Setup(Warning::NoPeerAddress),
+            Fault::Setup => Self::Setup(Warning::NoIdentityBySetup),
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! A gate applied to the head of a request.
+//!
+//! ```text
+//! head ─▶ skip ─▶ cost ─▶ engine ─▶ decided ─▶ goes on, or a reply
+//!                 how     whom it is counted
+//!                 much    for; one step
+//! ```
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::{Extensions, Request, Response};
+
+use crate::after::After;
+use crate::decided::Later;
+use crate::engine::Engine;
+use crate::gate::Gate;
+use crate::head::Head;
+
+/// The result without waiting.
+pub(crate) enum AtOnce {
+    GoesOn(After),
+    /// It does not continue.
+    Refused(Box<Response<Bytes>>),
+    Waits(Later),
+}
+
+impl Gate {
+    /// Decides as far as possible without waiting.
+    #[inline]
+    pub(crate) fn at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> AtOnce {
+        let head = Head::from(&*request);
+        if self.skip.as_ref().is_some_and(|skip| skip(head)) {
+            return AtOnce::GoesOn(After::Nothing);
+        }
+        self.settings.warnings.look_for_proxy(head, || self.engine.counts_peers());
+        let cost = self.cost(head);
+        let decided = match &self.engine {
+            Engine::ByKey(by_key) => {
+                let allow = |counted, taken, extensions: &mut Extensions| {
+                    self.outages.decided(&counted);
+                    After::counted(self, counted, None, taken, extensions)
+                };
+                match by_key.decide(request, cost, &self.takes, allow) {
+                    Ok(after) => return AtOnce::GoesOn(after),
+                    Err(other) => *other,
+                }
+            }
+            #[cfg(feature = "policy")]
+            Engine::ByPolicies(policies) => policies.decide(head, cost, &self.takes),
+        };
+        let ruled = match decided {
+            Ok(decided) => self.ruled(Head::from(&*request), decided),
+            Err(later) => return AtOnce::Waits(later),
+        };
+        match ruled {
+            Ok(allowed) => AtOnce::GoesOn(After::admitting(self, allowed, request.extensions_mut())),
+            Err(reply) => AtOnce::Refused(reply),
+        }
+    }
+
+    /// Waits for the rest of a decision.
+    pub(crate) async fn finish(
+        self: &Arc<Self>,
+        begun: AtOnce,
+        request: &mut Request<()>,
+    ) -> Result<After, Box<Response<Bytes>>> {
+        let later = match begun {
+            AtOnce::GoesOn(after) => return Ok(after),
+            AtOnce::Refused(reply) => return Err(reply),
+            AtOnce::Waits(later) => later,
+        };
+        let head = Head::from(&*request);
+        let allowed = self.ruled(head, later(head).await)?;
+        Ok(After::admitting(self, allowed, request.extensions_mut()))
+    }
+
+    /// Decides on a request that another gate has admitted, as the inner one of two layers.
+    pub(crate) async fn decide_inside(
+        self: &Arc<Self>,
+        mut outer: After,
+        request: &mut Request<()>,
+    ) -> Result<After, Box<Response<Bytes>>> {
+        let begun = self.at_once(request);
+        match self.finish(begun, request).await {
+            Ok(inner) => Ok(After::Both(Box::new((outer, inner)))),
+            Err(reply) => {
+                let (parts, body) = reply.into_parts();
+                if let Some(refund) = outer.refund(&parts) {
+                    refund.await;
+                }
+                Err(Box::new(Response::from_parts(parts, body)))
+            }
+        }
+    }
+}
