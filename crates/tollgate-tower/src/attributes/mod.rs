@@ -14,6 +14,7 @@ mod sources;
 mod view;
 
 use std::fmt;
+use std::sync::Arc;
 
 use thiserror::Error;
 use tollgate_policy::{AttributeValue, Policies};
@@ -73,37 +74,30 @@ use crate::key::{Invalid, PeerAddress};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub struct AttributeSources {
-    names: Vec<Box<str>>,
-    /// One for each name.
-    sources: Vec<Source>,
-    /// For each name, whether its source is verified.
-    verified: Vec<bool>,
-    /// Whether sources are named within [`verified`](Self::verified).
-    is_within_verified: bool,
+    attributes: Vec<SourcedAttribute>,
+}
+
+/// An attribute and its source. Clones share the source.
+#[derive(Clone)]
+struct SourcedAttribute {
+    name: Arc<str>,
+    source: ValueSource,
+    /// Whether clients cannot invent its value.
+    is_verified: bool,
 }
 
 /// The source of a value.
-enum Source {
+#[derive(Clone)]
+enum ValueSource {
     /// The [path](Head::path).
     Path,
     /// Read for every request.
-    AtHand(Box<dyn AttributeSource>),
+    AtHand(Arc<dyn AttributeSource>),
     /// A claim, verified on demand.
     #[cfg(feature = "jwt")]
-    Claim(Claim),
+    Claim(Arc<Claim>),
     /// A function that may wait, called on demand.
-    Later(Box<FindLater>),
-}
-
-impl Source {
-    /// Returns whether clients cannot invent its value.
-    const fn is_verified(&self) -> bool {
-        match self {
-            #[cfg(feature = "jwt")]
-            Self::Claim(_) => true,
-            Self::Path | Self::AtHand(_) | Self::Later(_) => false,
-        }
-    }
+    Later(Arc<FindLater>),
 }
 
 type FindLater = dyn Fn(Head<'_>) -> BoxFuture<'static, Found<'static>> + Send + Sync;
@@ -144,16 +138,16 @@ impl AttributeSources {
     /// `method`, `path` and `ip`.
     #[must_use]
     pub fn new() -> Self {
-        Self { names: Vec::new(), sources: Vec::new(), verified: Vec::new(), is_within_verified: false }
+        Self::none()
             .with_fn("method", |head| Some(head.method().as_str().into()))
-            .with_source("path", Source::Path)
+            .with_source("path", ValueSource::Path)
             .with("ip", PeerAddress::new())
     }
 
     /// Takes this attribute from a source, for every request. If a name is given twice, the last source wins.
     #[must_use]
     pub fn with(self, name: &str, source: impl AttributeSource + 'static) -> Self {
-        self.with_source(name, Source::AtHand(Box::new(source)))
+        self.with_source(name, ValueSource::AtHand(Arc::new(source)))
     }
 
     /// Takes this attribute from a function, for every request.
@@ -173,7 +167,7 @@ impl AttributeSources {
     #[cfg(feature = "jwt")]
     #[must_use]
     pub fn with_claim(self, name: &str, claim: Claim) -> Self {
-        self.with_source(name, Source::Claim(claim))
+        self.with_attribute(name.into(), ValueSource::Claim(Arc::new(claim)), true)
     }
 
     /// Takes this attribute from an async function, if a policy needs it. The function copies what it needs from the
@@ -205,7 +199,7 @@ impl AttributeSources {
             let found = async move { Ok(finding.await?.map(Into::into)) };
             Box::pin(found) as BoxFuture<'static, Found<'static>>
         };
-        self.with_source(name, Source::Later(Box::new(find)))
+        self.with_source(name, ValueSource::Later(Arc::new(find)))
     }
 
     /// Takes attributes from the sources that `add` names, and marks them as verified: clients cannot invent their
@@ -227,24 +221,23 @@ impl AttributeSources {
     /// ```
     #[must_use]
     pub fn verified(self, add: impl FnOnce(Self) -> Self) -> Self {
-        let is_within_verified = self.is_within_verified;
-        Self { is_within_verified, ..add(Self { is_within_verified: true, ..self }) }
+        let added = add(Self::none()).attributes.into_iter();
+        added.fold(self, |sources, added| sources.with_attribute(added.name, added.source, true))
     }
 
-    fn place(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|other| **other == *name)
+    const fn none() -> Self {
+        Self { attributes: Vec::new() }
     }
 
-    fn with_source(mut self, name: &str, source: Source) -> Self {
-        let place = self.place(name).unwrap_or(self.names.len());
-        let is_verified = self.is_within_verified || source.is_verified();
-        match self.sources.get_mut(place).zip(self.verified.get_mut(place)) {
-            Some((other, was_verified)) => (*was_verified, *other) = (is_verified, source),
-            None => {
-                self.names.push(name.into());
-                self.verified.push(is_verified);
-                self.sources.push(source);
-            }
+    fn with_source(self, name: &str, source: ValueSource) -> Self {
+        self.with_attribute(name.into(), source, false)
+    }
+
+    fn with_attribute(mut self, name: Arc<str>, source: ValueSource, is_verified: bool) -> Self {
+        let attribute = SourcedAttribute { name, source, is_verified };
+        match self.attributes.iter_mut().find(|other| other.name == attribute.name) {
+            Some(other) => *other = attribute,
+            None => self.attributes.push(attribute),
         }
         self
     }
@@ -252,7 +245,7 @@ impl AttributeSources {
     /// Returns the attributes that these policies use but that have no source: probably a mistake.
     #[must_use]
     pub fn lacking<'p>(&self, policies: &'p Policies) -> Vec<&'p str> {
-        let is_taken = |name: &&str| self.names.iter().any(|own| **own == **name);
+        let is_taken = |name: &&str| self.attributes.iter().any(|own| *own.name == **name);
         policies.attributes().into_iter().filter(|name| !is_taken(name)).collect()
     }
 
@@ -265,9 +258,9 @@ impl AttributeSources {
     /// Returns whether `ip` is the address of the connection. Under another name, the address is meant, as in a policy
     /// for internal networks.
     pub(crate) fn tells_peers(&self) -> bool {
-        let mut all = self.names.iter().zip(&self.sources);
-        all.any(|(name, source)| {
-            **name == *"ip" && matches!(source, Source::AtHand(source) if source.tells_peers())
+        self.attributes.iter().any(|attribute| {
+            *attribute.name == *"ip"
+                && matches!(&attribute.source, ValueSource::AtHand(source) if source.tells_peers())
         })
     }
 }
@@ -280,11 +273,12 @@ fn read_claims<'r>(
     head: Head<'_>,
 ) -> impl Iterator<Item = (usize, Found<'r>)> {
     let claims = claim.verified(head);
-    let of_token = sources.sources.iter().enumerate().filter_map(|(place, source)| match source {
-        Source::Claim(other) if other.is_of_same_token(claim) => Some((place, other)),
+    let attributes = sources.attributes.iter().enumerate();
+    let same_token = attributes.filter_map(|(place, attribute)| match &attribute.source {
+        ValueSource::Claim(other) if other.is_of_same_token(claim) => Some((place, other)),
         _ => None,
     });
-    of_token.map(move |(place, claim)| {
+    same_token.map(move |(place, claim)| {
         let value = match &claims {
             Ok(claims) => claims.as_ref().map_or(Ok(None), |claims| claim.value(claims)),
             Err(invalid) => Err(invalid.clone()),
@@ -302,6 +296,6 @@ impl Default for AttributeSources {
 /// The names.
 impl fmt::Debug for AttributeSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(&self.names).finish()
+        f.debug_set().entries(self.attributes.iter().map(|attribute| &attribute.name)).finish()
     }
 }

@@ -8,7 +8,7 @@ use tollgate_policy::{AttributeValue, Texts, UnknownValue, View};
 
 #[cfg(feature = "jwt")]
 use super::read_claims;
-use super::{AttributeError, AttributeSources, Found, Source};
+use super::{AttributeError, AttributeSources, Found, SourcedAttribute, ValueSource};
 use crate::head::Head;
 
 /// A request as policies see it: made by [`AttributeSources::view`].
@@ -23,10 +23,8 @@ pub struct RequestView<'r> {
 
 /// The known values of a request, and why others are not known.
 pub(crate) struct Values<'r> {
-    names: Cow<'r, [Box<str>]>,
-    /// For each name, whether its source is verified.
-    verified: Cow<'r, [bool]>,
-    /// One for each name.
+    attributes: Cow<'r, [SourcedAttribute]>,
+    /// One for each attribute.
     values: SmallVec<[Known<'r>; 4]>,
     /// The path as it was sent, if it has two readings.
     sent_path: Option<AttributeValue<'r>>,
@@ -39,19 +37,18 @@ type Known<'r> = Result<Option<AttributeValue<'r>>, UnknownValue>;
 impl<'r> RequestView<'r> {
     pub(super) fn new(sources: &'r AttributeSources, head: Head<'r>) -> Self {
         let mut values = Values {
-            names: (&*sources.names).into(),
-            verified: (&*sources.verified).into(),
-            values: SmallVec::with_capacity(sources.names.len()),
+            attributes: (&*sources.attributes).into(),
+            values: SmallVec::with_capacity(sources.attributes.len()),
             sent_path: None,
             faults: Vec::new(),
         };
-        for (place, source) in sources.sources.iter().enumerate() {
+        for (place, attribute) in sources.attributes.iter().enumerate() {
             values.values.push(Err(UnknownValue::NotYet));
-            match (source, head.route()) {
+            match (&attribute.source, head.route()) {
                 // A route is no path that was sent, and has one reading.
-                (Source::Path, Some(route)) => values.set(place, Some((route.into(), None))),
-                (Source::Path, None) => values.put(place, Ok(Some(head.sent_path().into()))),
-                (Source::AtHand(source), _) => values.put(place, source.attribute(head)),
+                (ValueSource::Path, Some(route)) => values.set(place, Some((route.into(), None))),
+                (ValueSource::Path, None) => values.put(place, Ok(Some(head.sent_path().into()))),
+                (ValueSource::AtHand(source), _) => values.put(place, source.attribute(head)),
                 _ => {}
             }
         }
@@ -63,8 +60,7 @@ impl<'r> RequestView<'r> {
         // One by one, because the compiler cannot shorten a lifetime inside a `SmallVec`.
         let values = known.values.into_iter().map(|value| value as Known<'r>);
         let values = Values {
-            names: (&*sources.names).into(),
-            verified: (&*sources.verified).into(),
+            attributes: (&*sources.attributes).into(),
             values: values.collect(),
             sent_path: known.sent_path,
             faults: known.faults,
@@ -93,7 +89,7 @@ impl<'r> RequestView<'r> {
     pub async fn find(&mut self, name: &str) -> Result<(), AttributeError> {
         if !self.find_at_once(name)
             && let Some(place) = self.values.place(name)
-            && let Some(Source::Later(find)) = self.sources.sources.get(place)
+            && let Some(ValueSource::Later(find)) = self.source(place)
         {
             let found = find(self.head).await;
             self.values.put(place, found);
@@ -107,31 +103,37 @@ impl<'r> RequestView<'r> {
         if self.values.values.get(place) != Some(&Err(UnknownValue::NotYet)) {
             return true;
         }
-        match self.sources.sources.get(place) {
-            Some(Source::Later(_)) => return false,
-            Some(Source::AtHand(source)) => self.values.put(place, source.attribute(self.head)),
+        match self.source(place) {
+            Some(ValueSource::Later(_)) => return false,
+            Some(ValueSource::AtHand(source)) => self.values.put(place, source.attribute(self.head)),
             #[cfg(feature = "jwt")]
-            Some(Source::Claim(claim)) => {
+            Some(ValueSource::Claim(claim)) => {
                 for (place, value) in read_claims(self.sources, claim, self.head) {
                     self.values.put(place, value);
                 }
             }
-            Some(Source::Path) | None => {}
+            Some(ValueSource::Path) | None => {}
         }
         true
+    }
+
+    fn source(&self, place: usize) -> Option<&'r ValueSource> {
+        self.sources.attributes.get(place).map(|attribute| &attribute.source)
     }
 }
 
 impl<'r> Values<'r> {
     fn place(&self, name: &str) -> Option<usize> {
-        self.names.iter().position(|other| **other == *name)
+        self.attributes.iter().position(|other| *other.name == *name)
     }
 
     fn put(&mut self, place: usize, found: Found<'r>) {
-        let (Some(name), Some(value)) = (self.names.get(place), self.values.get_mut(place)) else { return };
+        let (Some(attribute), Some(value)) = (self.attributes.get(place), self.values.get_mut(place)) else {
+            return;
+        };
         match found {
             Ok(found) => {
-                let readings = found.and_then(|value| value.readings(name));
+                let readings = found.and_then(|value| value.readings(&attribute.name));
                 self.set(place, readings);
             }
             Err(fault) => {
@@ -161,8 +163,7 @@ impl<'r> Values<'r> {
     pub(crate) fn to_static(&self) -> Values<'static> {
         let owned = |value: &Known<'_>| value.clone().map(|value| value.map(AttributeValue::into_owned));
         Values {
-            names: self.names.to_vec().into(),
-            verified: self.verified.to_vec().into(),
+            attributes: self.attributes.to_vec().into(),
             values: self.values.iter().map(owned).collect(),
             sent_path: self.sent_path.clone().map(AttributeValue::into_owned),
             faults: self.faults.clone(),
@@ -179,7 +180,7 @@ impl View for Values<'_> {
     }
 
     fn names(&self) -> impl Iterator<Item = &str> {
-        self.names.iter().map(AsRef::as_ref)
+        self.attributes.iter().map(|attribute| &*attribute.name)
     }
 
     fn sent_path(&self) -> Option<Texts<'_>> {
@@ -187,7 +188,7 @@ impl View for Values<'_> {
     }
 
     fn is_verified(&self, name: &str) -> bool {
-        self.place(name).and_then(|place| self.verified.get(place)).is_some_and(|is_verified| *is_verified)
+        self.attributes.iter().any(|attribute| *attribute.name == *name && attribute.is_verified)
     }
 
     fn pairs(&self) -> impl Iterator<Item = (&str, Result<Option<Texts<'_>>, UnknownValue>)> {
