@@ -4,8 +4,8 @@ use std::fmt;
 
 use tollgate::{PolicyQuota, QuotaState, QuotaStates};
 
-use crate::decided::DeniedBy;
 use crate::head::Head;
+use crate::outcome::DenialCause;
 
 /// A denial, for [`on_denied`](crate::RateLimitLayerBuilder::on_denied): the states of the quotas, the quota that
 /// denied, and the request.
@@ -29,12 +29,12 @@ use crate::head::Head;
 /// ```
 #[derive(Clone, Copy)]
 pub struct Denial<'a> {
-    by: &'a DeniedBy,
+    by: &'a DenialCause,
     head: Head<'a>,
 }
 
 impl<'a> Denial<'a> {
-    pub(crate) const fn new(by: &'a DeniedBy, head: Head<'a>) -> Self {
+    pub(crate) const fn new(by: &'a DenialCause, head: Head<'a>) -> Self {
         Self { by, head }
     }
 

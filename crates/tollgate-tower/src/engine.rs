@@ -1,8 +1,8 @@
 //! The engine that decides on requests: one limiter and a key, or policies.
 //!
 //! ```text
-//! Head ──▶ ByKey       a key, by a limiter   ──▶ Decided
-//!     ╰──▶ ByPolicies  values, by policies   ──╯
+//! Head ──▶ KeyEngine     a key, by a limiter   ──▶ RequestOutcome
+//!     ╰──▶ PolicyEngine  values, by policies   ──╯
 //! ```
 //!
 //! The gate acts on the decision.
@@ -10,27 +10,32 @@
 #[cfg(feature = "policy")]
 use std::sync::Arc;
 
-use crate::by_key::ByKey;
-#[cfg(feature = "policy")]
-use crate::decided::{Decided, Later, Takes};
 #[cfg(feature = "policy")]
 use crate::head::Head;
+use crate::key_engine::KeyEngine;
+#[cfg(feature = "policy")]
+use crate::outcome::{PendingDecision, RequestOutcome, UnitHandling};
 
 /// The engine of a rule.
 ///
 /// Both decide alike. A limiter with a key is not a trait object, so that it passes on the states without a copy, which
 /// would be a tenth of the cost that limits add to a request.
 pub(crate) enum Engine {
-    ByKey(ByKey),
+    ByKey(KeyEngine),
     #[cfg(feature = "policy")]
-    ByPolicies(Arc<dyn PolicyEngine>),
+    ByPolicies(Arc<dyn AnyPolicyEngine>),
 }
 
 /// Policies over any store.
 #[cfg(feature = "policy")]
-pub(crate) trait PolicyEngine: Send + Sync {
+pub(crate) trait AnyPolicyEngine: Send + Sync {
     /// Decides on a request of this cost, unless it has to wait.
-    fn decide(&self, head: Head<'_>, cost: u32, takes: &Takes) -> Result<Decided, Later>;
+    fn decide(
+        &self,
+        head: Head<'_>,
+        cost: u32,
+        takes: &UnitHandling,
+    ) -> Result<RequestOutcome, PendingDecision>;
 
     /// Returns whether requests are counted by the address of their connection.
     fn counts_peers(&self) -> bool;

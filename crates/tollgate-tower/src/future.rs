@@ -18,11 +18,11 @@ use http::{Request, Response};
 use pin_project_lite::pin_project;
 use tower_service::Service;
 
-use crate::after::After;
 use crate::gate::Gate;
 use crate::key::BoxFuture;
 use crate::reply::ReplyBody;
-use crate::ruling::AtOnce;
+use crate::response_work::ResponseWork;
+use crate::ruling::FirstRuling;
 
 pin_project! {
     /// The future of a response of the service, or of a reply in its place.
@@ -43,15 +43,15 @@ pin_project! {
 }
 
 /// The work for the response to an admitted request, or the reply to another.
-type Ruling = Result<After, Box<Response<Bytes>>>;
+type FullRuling = Result<ResponseWork, Box<Response<Bytes>>>;
 
 pin_project! {
     #[project = Stage]
     #[project_replace = Replaced]
     enum State<S, B, F, R> {
         /// Waiting for the store or the extractor; holds the service to call.
-        Waiting { ruling: BoxFuture<'static, (Parts, Ruling)>, body: B, service: S },
-        Calling { #[pin] future: F, after: After },
+        Waiting { ruling: BoxFuture<'static, (Parts, FullRuling)>, body: B, service: S },
+        Calling { #[pin] future: F, after: ResponseWork },
         /// Waiting for a refund.
         Settling { refund: BoxFuture<'static, ()>, response: R },
         Refused { reply: Box<Response<Bytes>> },
@@ -65,7 +65,7 @@ where
 {
     /// A request that continues to the service.
     #[inline]
-    pub(crate) fn calling(future: S::Future, after: After) -> Self {
+    pub(crate) fn calling(future: S::Future, after: ResponseWork) -> Self {
         Self { state: State::Calling { future, after } }
     }
 
@@ -77,7 +77,7 @@ where
     /// A request that has to wait, or that another gate decides as well. The service is ready.
     pub(crate) fn waiting(
         gate: Arc<Gate>,
-        begun: AtOnce,
+        begun: FirstRuling,
         other: Option<Arc<Gate>>,
         request: Request<B>,
         service: S,

@@ -11,42 +11,42 @@ use http::{HeaderMap, Response, StatusCode};
 use tollgate::{QuotaState, StoreError, whole_seconds};
 use tollgate_wire::headers::{HeaderFormats, LimitHeaders, exposed};
 
-use crate::decided::{Allowed, Decided, DeniedBy, Takes};
 use crate::denial::Denial;
 use crate::engine::Engine;
 use crate::head::Head;
 use crate::outage_log::OutageLog;
+use crate::outcome::{AdmittedRequest, DenialCause, RequestOutcome, UnitHandling};
 use crate::reply;
-use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundIf, Skip};
+use crate::rule::{Cost, OnInvalid, OnMissing, OnStoreError, RefundTest, SkipTest};
 use crate::warning::{Warning, Warnings};
 
 /// The settings of all rules of a layer.
 pub(crate) struct Settings {
-    pub(crate) leaves: Leaves,
-    pub(crate) exposes: Exposes,
+    pub(crate) leaves: HandlerData,
+    pub(crate) exposes: ExposedHeaders,
     /// The maximum number of seconds that are added to `Retry-After`.
     pub(crate) retry_jitter: u64,
-    pub(crate) on_denied: Option<Box<OnDenied>>,
-    pub(crate) on_trouble: Option<Box<OnTrouble>>,
+    pub(crate) on_denied: Option<Box<DenialHook>>,
+    pub(crate) on_trouble: Option<Box<TroubleHook>>,
     pub(crate) warnings: Arc<Warnings>,
 }
 
 /// The data in a request's extensions for the inner service, in addition to a reservation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Leaves {
+pub(crate) enum HandlerData {
     Decisions,
     Nothing,
 }
 
 /// The headers that scripts of other origins may read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Exposes {
+pub(crate) enum ExposedHeaders {
     Nothing,
     LimitHeaders,
 }
 
-pub(crate) type OnDenied = dyn Fn(&Denial<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync;
-pub(crate) type OnTrouble = dyn Fn(&StoreError, Response<Bytes>) -> Response<Bytes> + Send + Sync;
+pub(crate) type DenialHook = dyn Fn(&Denial<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync;
+pub(crate) type TroubleHook = dyn Fn(&StoreError, Response<Bytes>) -> Response<Bytes> + Send + Sync;
 
 /// Marks a denial in its extensions: outer layers do not change it.
 #[derive(Clone, Copy)]
@@ -58,9 +58,9 @@ pub(crate) struct Gate {
     /// The writer of the headers, if it is the same for all decisions.
     pub(crate) limit_headers: Option<Arc<LimitHeaders>>,
     pub(crate) cost: Cost,
-    pub(crate) takes: Takes,
-    pub(crate) skip: Option<Arc<Skip>>,
-    pub(crate) refund_if: Option<Arc<RefundIf>>,
+    pub(crate) takes: UnitHandling,
+    pub(crate) skip: Option<Arc<SkipTest>>,
+    pub(crate) refund_if: Option<Arc<RefundTest>>,
     pub(crate) on_missing: OnMissing,
     pub(crate) on_invalid: OnInvalid,
     pub(crate) on_store_error: OnStoreError,
@@ -96,25 +96,31 @@ impl Gate {
     /// The result for a request: `Err` is the reply to one that is not admitted. Boxed, so that admitted requests move
     /// less memory; a reply allocates anyway.
     #[inline(never)]
-    pub(crate) fn ruled(&self, head: Head<'_>, decided: Decided) -> Result<Allowed, Box<Response<Bytes>>> {
+    pub(crate) fn ruled(
+        &self,
+        head: Head<'_>,
+        decided: RequestOutcome,
+    ) -> Result<AdmittedRequest, Box<Response<Bytes>>> {
         let headers = head.headers();
         self.outages.note(&decided);
         let reply = match decided {
-            Decided::Allowed(allowed) => return Ok(allowed),
-            Decided::Missing(_) if self.on_missing == OnMissing::Skip => return Ok(Allowed::default()),
-            Decided::Failed(error) if self.trouble(&error) == OnStoreError::Admit => {
-                return Ok(Allowed::default());
+            RequestOutcome::Allowed(allowed) => return Ok(allowed),
+            RequestOutcome::Missing(_) if self.on_missing == OnMissing::Skip => {
+                return Ok(AdmittedRequest::default());
             }
-            Decided::Denied(status, by) => self.denied(head, status, &by),
-            Decided::Missing(what) => reply::missing(headers, &what, &self.on_missing),
-            Decided::Setup(warning) => {
+            RequestOutcome::Failed(error) if self.trouble(&error) == OnStoreError::Admit => {
+                return Ok(AdmittedRequest::default());
+            }
+            RequestOutcome::Denied(status, by) => self.denied(head, status, &by),
+            RequestOutcome::Missing(what) => reply::missing(headers, &what, &self.on_missing),
+            RequestOutcome::Setup(warning) => {
                 self.settings.warnings.give(warning);
                 reply::setup(headers, warning.code())
             }
-            Decided::Invalid(invalid) => reply::invalid(headers, &invalid, &self.on_invalid),
+            RequestOutcome::Invalid(invalid) => reply::invalid(headers, &invalid, &self.on_invalid),
             #[cfg(feature = "policy")]
-            Decided::Lacking(what) => reply::refused(headers, StatusCode::BAD_REQUEST, &what, None),
-            Decided::Failed(error) => {
+            RequestOutcome::Lacking(what) => reply::refused(headers, StatusCode::BAD_REQUEST, &what, None),
+            RequestOutcome::Failed(error) => {
                 let reply = reply::store_error(headers, &error);
                 match &self.settings.on_trouble {
                     Some(on_trouble) if !reply::is_grpc(headers) => on_trouble(&error, reply),
@@ -126,7 +132,7 @@ impl Gate {
     }
 
     /// Returns the denial, with the additions of the layer.
-    fn denied(&self, head: Head<'_>, status: StatusCode, by: &DeniedBy) -> Response<Bytes> {
+    fn denied(&self, head: Head<'_>, status: StatusCode, by: &DenialCause) -> Response<Bytes> {
         let mut denied = reply::denied(head.headers(), status, by);
         let denial = Denial::new(by, head);
         if let Some((counted, told_by)) = by.quotas() {
@@ -160,7 +166,7 @@ impl Gate {
 
     /// Lets scripts from other origins read the limit headers.
     pub(crate) fn expose(&self, formats: HeaderFormats, headers: &mut HeaderMap) {
-        if self.settings.exposes == Exposes::LimitHeaders {
+        if self.settings.exposes == ExposedHeaders::LimitHeaders {
             // In addition to the service's own line: browsers join the lines.
             headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed(formats));
         }

@@ -70,24 +70,24 @@
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-mod after;
 #[cfg(feature = "policy")]
 mod attributes;
-mod by_key;
-#[cfg(feature = "policy")]
-mod by_policies;
-mod decided;
 mod denial;
 mod engine;
 mod future;
 mod gate;
 mod head;
 pub mod key;
+mod key_engine;
 mod layer;
 mod limits;
 mod outage_log;
+mod outcome;
+#[cfg(feature = "policy")]
+mod policy_engine;
 mod reply;
 mod reservation;
+mod response_work;
 mod route;
 mod rule;
 mod ruling;

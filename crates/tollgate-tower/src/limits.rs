@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use crate::gate::{Gate, Settings};
 use crate::head::Head;
-use crate::route::Routes;
+use crate::route::RouteTable;
 use crate::warning::Warning;
 
 /// All rules of a layer; `None` where nothing is counted.
 #[derive(Debug)]
 pub(crate) struct Limits {
-    pub(crate) routes: Routes<Arc<Gate>>,
+    pub(crate) routes: RouteTable<Arc<Gate>>,
     pub(crate) others: Option<Arc<Gate>>,
     /// Whether paths are not enough in place of matched routes.
     pub(crate) needs_route: Option<Arc<Settings>>,

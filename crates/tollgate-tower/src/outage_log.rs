@@ -9,7 +9,7 @@ use tollgate::{QuotaState, QuotaStates, Source, StoreError};
 use tollgate_wire::outage::{OutageLine, Outages};
 use tracing::warn;
 
-use crate::decided::Decided;
+use crate::outcome::RequestOutcome;
 
 /// See the [module](self).
 #[derive(Debug)]
@@ -25,9 +25,9 @@ impl OutageLog {
     }
 
     /// Notes the outcome for a request.
-    pub(crate) fn note(&self, decided: &Decided) {
+    pub(crate) fn note(&self, decided: &RequestOutcome) {
         match decided {
-            Decided::Failed(error) if error.is_outage() => self.failed(Some(error)),
+            RequestOutcome::Failed(error) if error.is_outage() => self.failed(Some(error)),
             decided => {
                 if let Some(counted) = decided.counted() {
                     self.decided(counted);

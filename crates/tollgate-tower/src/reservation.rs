@@ -150,7 +150,7 @@ impl HeldReceipt {
 ///
 /// If it is dropped before it completes, it continues by itself and gives the units back, because the client has
 /// disconnected.
-pub(crate) struct Reserving<A: 'static> {
+pub(crate) struct ReservedStep<A: 'static> {
     warnings: Arc<Warnings>,
     /// `None` once it is done.
     step: Option<BoxFuture<'static, A>>,
@@ -158,7 +158,7 @@ pub(crate) struct Reserving<A: 'static> {
     taken: fn(A) -> Option<Box<HeldReceipt>>,
 }
 
-impl<A> Reserving<A> {
+impl<A> ReservedStep<A> {
     pub(crate) fn new(
         warnings: &Arc<Warnings>,
         step: impl Future<Output = A> + Send + 'static,
@@ -168,11 +168,11 @@ impl<A> Reserving<A> {
     }
 }
 
-impl<A> Future for Reserving<A> {
+impl<A> Future for ReservedStep<A> {
     type Output = A;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<A> {
-        let Some(step) = &mut self.step else { panic!("`Reserving` polled after it was done") };
+        let Some(step) = &mut self.step else { panic!("`ReservedStep` polled after it was done") };
         let polled = step.as_mut().poll(context);
         if polled.is_ready() {
             self.step = None;
@@ -181,7 +181,7 @@ impl<A> Future for Reserving<A> {
     }
 }
 
-impl<A> Drop for Reserving<A> {
+impl<A> Drop for ReservedStep<A> {
     fn drop(&mut self) {
         let Some(step) = self.step.take() else { return };
         let taken = self.taken;

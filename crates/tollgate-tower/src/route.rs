@@ -14,7 +14,7 @@ use crate::head::Head;
 /// ([`Head::route`]) or, if there is none, its path. A route for GET matches HEAD as well, because services answer HEAD
 /// with their GET.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Route {
+pub(crate) struct RoutePattern {
     text: Box<str>,
     method: Option<Method>,
     segments: Box<[Segment]>,
@@ -42,7 +42,7 @@ pub enum RouteErrorKind {
     Braces,
 }
 
-impl Route {
+impl RoutePattern {
     pub(crate) fn new(text: &str) -> Result<Self, RouteErrorKind> {
         let (method, path) = match text.split_once(' ') {
             Some((method, path)) => {
@@ -121,7 +121,7 @@ fn is_name(name: &str) -> bool {
 }
 
 /// The route as it was written.
-impl fmt::Display for Route {
+impl fmt::Display for RoutePattern {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
@@ -129,10 +129,10 @@ impl fmt::Display for Route {
 
 /// Routes with their values, the most specific first. Those without a value are unlimited.
 #[derive(Debug)]
-pub(crate) struct Routes<T>(Box<[(Route, Option<T>)]>);
+pub(crate) struct RouteTable<T>(Box<[(RoutePattern, Option<T>)]>);
 
-impl<T> Routes<T> {
-    pub(crate) fn new(mut routes: Vec<(Route, Option<T>)>) -> Self {
+impl<T> RouteTable<T> {
+    pub(crate) fn new(mut routes: Vec<(RoutePattern, Option<T>)>) -> Self {
         routes.sort_by(|(one, _), (other, _)| one.by_specificity(other));
         Self(routes.into_boxed_slice())
     }
@@ -159,9 +159,9 @@ mod tests {
     use super::*;
 
     fn find<'a>(routes: &[&'a str], method: &str, path: &str) -> Option<&'a str> {
-        let routes = routes.iter().map(|text| (Route::new(text).unwrap(), Some(*text))).collect();
+        let routes = routes.iter().map(|text| (RoutePattern::new(text).unwrap(), Some(*text))).collect();
         let request = http::Request::builder().method(method).uri(path).body(()).unwrap();
-        Routes::new(routes).find(Head::from(&request))[0].copied().flatten()
+        RouteTable::new(routes).find(Head::from(&request))[0].copied().flatten()
     }
 
     #[test]
@@ -210,10 +210,10 @@ mod tests {
             ("/api/users/{id}/keys", "/api/{*rest}"),
             ("/api/{*path}", "/api/{*rest}"),
         ] {
-            let routes = routes.iter().map(|text| (Route::new(text).unwrap(), Some(*text))).collect();
+            let routes = routes.iter().map(|text| (RoutePattern::new(text).unwrap(), Some(*text))).collect();
             let mut request = http::Request::new(());
             request.extensions_mut().insert(crate::MatchedRoute::new(template));
-            assert_eq!(Routes::new(routes).find(Head::from(&request)), [Some(&Some(route)); 2]);
+            assert_eq!(RouteTable::new(routes).find(Head::from(&request)), [Some(&Some(route)); 2]);
         }
     }
 
@@ -222,10 +222,11 @@ mod tests {
     #[test]
     fn a_path_in_another_spelling_has_a_route_for_each_reading() {
         let routes = || {
-            let unlimited = ["/health", "/static/{*rest}"].map(|text| (Route::new(text).unwrap(), None));
+            let unlimited =
+                ["/health", "/static/{*rest}"].map(|text| (RoutePattern::new(text).unwrap(), None));
             let counted = ["/api/{*rest}", "/login", "/files/{id}"];
-            let counted = counted.map(|text| (Route::new(text).unwrap(), Some(text)));
-            Routes::new(unlimited.into_iter().chain(counted).collect())
+            let counted = counted.map(|text| (RoutePattern::new(text).unwrap(), Some(text)));
+            RouteTable::new(unlimited.into_iter().chain(counted).collect())
         };
         const UNLIMITED: Option<Option<&str>> = Some(None);
         const API: Option<Option<&str>> = Some(Some("/api/{*rest}"));
@@ -269,9 +270,9 @@ mod tests {
             ("/a/{*}", RouteErrorKind::Braces),
             ("/a/{*b}/c", RouteErrorKind::Braces),
         ] {
-            assert_eq!(Route::new(text), Err(kind), "{text}");
+            assert_eq!(RoutePattern::new(text), Err(kind), "{text}");
         }
-        assert!(Route::new("/a/{b}").unwrap().is_same_as(&Route::new("/a/{c}").unwrap()));
-        assert!(!Route::new("/a/{b}").unwrap().is_same_as(&Route::new("/a/{*b}").unwrap()));
+        assert!(RoutePattern::new("/a/{b}").unwrap().is_same_as(&RoutePattern::new("/a/{c}").unwrap()));
+        assert!(!RoutePattern::new("/a/{b}").unwrap().is_same_as(&RoutePattern::new("/a/{*b}").unwrap()));
     }
 }

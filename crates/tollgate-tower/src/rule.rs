@@ -13,11 +13,11 @@ use tollgate_policy::PolicyLimiter;
 #[cfg(feature = "policy")]
 use crate::attributes::AttributeSources;
 #[cfg(feature = "policy")]
-use crate::by_policies::ByPolicies;
-#[cfg(feature = "policy")]
-use crate::engine::PolicyEngine;
+use crate::engine::AnyPolicyEngine;
 use crate::head::Head;
 use crate::key::KeyExtractor;
+#[cfg(feature = "policy")]
+use crate::policy_engine::PolicyEngine;
 
 /// A rule for some requests: the limiter that counts them, their key and their cost.
 ///
@@ -39,28 +39,28 @@ use crate::key::KeyExtractor;
 /// ```
 #[derive(Clone)]
 pub struct Rule {
-    pub(crate) by: By,
+    pub(crate) limiter: RuleLimiter,
     pub(crate) extractor: Option<Arc<dyn KeyExtractor>>,
     pub(crate) cost: Cost,
     pub(crate) reserves: bool,
-    pub(crate) skip: Option<Arc<Skip>>,
-    pub(crate) refund_if: Option<Arc<RefundIf>>,
+    pub(crate) skip: Option<Arc<SkipTest>>,
+    pub(crate) refund_if: Option<Arc<RefundTest>>,
     pub(crate) on_missing: Option<OnMissing>,
     pub(crate) on_invalid: Option<OnInvalid>,
     pub(crate) on_store_error: Option<OnStoreError>,
     pub(crate) when_full: Option<OnStoreError>,
 }
 
-pub(crate) type Skip = dyn Fn(Head<'_>) -> bool + Send + Sync;
-pub(crate) type RefundIf = dyn Fn(&response::Parts) -> bool + Send + Sync;
+pub(crate) type SkipTest = dyn Fn(Head<'_>) -> bool + Send + Sync;
+pub(crate) type RefundTest = dyn Fn(&response::Parts) -> bool + Send + Sync;
 
 /// The limiter that counts.
 #[derive(Clone)]
-pub(crate) enum By {
+pub(crate) enum RuleLimiter {
     Nobody,
     Limiter(SharedLimiter<AnyStore>),
     #[cfg(feature = "policy")]
-    Policies(Arc<dyn PolicyEngine>),
+    Policies(Arc<dyn AnyPolicyEngine>),
 }
 
 /// The cost of a request, in units.
@@ -114,7 +114,7 @@ impl Rule {
     /// over any store.
     #[must_use]
     pub fn new<S: Store + 'static>(limiter: impl Into<SharedLimiter<S>>) -> Self {
-        Self { by: By::Limiter(limiter.into().into_any()), ..Self::unlimited() }
+        Self { limiter: RuleLimiter::Limiter(limiter.into().into_any()), ..Self::unlimited() }
     }
 
     /// Counts by policies, from a file or in code, as the service does. They choose the key, the quotas, the format of
@@ -151,7 +151,10 @@ impl Rule {
         S: Store + 'static,
         C: Clock + 'static,
     {
-        Self { by: By::Policies(Arc::new(ByPolicies::new(limiter, sources))), ..Self::unlimited() }
+        Self {
+            limiter: RuleLimiter::Policies(Arc::new(PolicyEngine::new(limiter, sources))),
+            ..Self::unlimited()
+        }
     }
 
     /// Counts nothing: the requests are admitted. Settings without effect here make the layer's `build` fail. On the
@@ -159,7 +162,7 @@ impl Rule {
     #[must_use]
     pub fn unlimited() -> Self {
         Self {
-            by: By::Nobody,
+            limiter: RuleLimiter::Nobody,
             extractor: None,
             cost: Cost::Fixed(1),
             reserves: false,
@@ -248,9 +251,9 @@ impl Rule {
     /// Returns a setting without effect. Settings of keys and trouble apply to all of `rules`: the rule itself and, for
     /// the default rule, those of the routes.
     pub(crate) fn idle(&self, rules: &[&Self]) -> Option<&'static str> {
-        let counts = !matches!(self.by, By::Nobody);
+        let counts = !matches!(self.limiter, RuleLimiter::Nobody);
         let has_keys = rules.iter().any(|rule| rule.is_by_key());
-        let is_any_counted = rules.iter().any(|rule| !matches!(rule.by, By::Nobody));
+        let is_any_counted = rules.iter().any(|rule| !matches!(rule.limiter, RuleLimiter::Nobody));
         let settings = [
             ("cost", !matches!(self.cost, Cost::Fixed(1)) && !counts),
             ("reserve", self.reserves && !counts),
@@ -266,15 +269,15 @@ impl Rule {
     }
 
     pub(crate) fn is_by_key(&self) -> bool {
-        matches!(self.by, By::Limiter(_))
+        matches!(self.limiter, RuleLimiter::Limiter(_))
     }
 
     pub(crate) fn is_by_policies(&self) -> bool {
-        !matches!(self.by, By::Nobody | By::Limiter(_))
+        !matches!(self.limiter, RuleLimiter::Nobody | RuleLimiter::Limiter(_))
     }
 }
 
-impl By {
+impl RuleLimiter {
     /// The quotas that are counted, where they are the same for every request.
     pub(crate) fn quotas(&self) -> &[PolicyQuota] {
         match self {
@@ -295,6 +298,6 @@ impl By {
 
 impl fmt::Debug for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Rule").field("quotas", &self.by.quotas()).finish_non_exhaustive()
+        f.debug_struct("Rule").field("quotas", &self.limiter.quotas()).finish_non_exhaustive()
     }
 }

@@ -11,27 +11,27 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::{Extensions, Request, Response};
 
-use crate::after::After;
-use crate::decided::Later;
 use crate::engine::Engine;
 use crate::gate::Gate;
 use crate::head::Head;
+use crate::outcome::PendingDecision;
+use crate::response_work::ResponseWork;
 
 /// The result without waiting.
-pub(crate) enum AtOnce {
-    GoesOn(After),
+pub(crate) enum FirstRuling {
+    GoesOn(ResponseWork),
     /// It does not continue.
     Refused(Box<Response<Bytes>>),
-    Waits(Later),
+    Waits(PendingDecision),
 }
 
 impl Gate {
     /// Decides as far as possible without waiting.
     #[inline]
-    pub(crate) fn at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> AtOnce {
+    pub(crate) fn at_once<B>(self: &Arc<Self>, request: &mut Request<B>) -> FirstRuling {
         let head = Head::from(&*request);
         if self.skip.as_ref().is_some_and(|skip| skip(head)) {
-            return AtOnce::GoesOn(After::Nothing);
+            return FirstRuling::GoesOn(ResponseWork::Nothing);
         }
         self.settings.warnings.look_for_proxy(head, || self.engine.counts_peers());
         let cost = self.cost(head);
@@ -39,10 +39,10 @@ impl Gate {
             Engine::ByKey(by_key) => {
                 let allow = |counted, taken, extensions: &mut Extensions| {
                     self.outages.decided(&counted);
-                    After::counted(self, counted, None, taken, extensions)
+                    ResponseWork::counted(self, counted, None, taken, extensions)
                 };
                 match by_key.decide(request, cost, &self.takes, allow) {
-                    Ok(after) => return AtOnce::GoesOn(after),
+                    Ok(after) => return FirstRuling::GoesOn(after),
                     Err(other) => *other,
                 }
             }
@@ -51,39 +51,41 @@ impl Gate {
         };
         let ruled = match decided {
             Ok(decided) => self.ruled(Head::from(&*request), decided),
-            Err(later) => return AtOnce::Waits(later),
+            Err(later) => return FirstRuling::Waits(later),
         };
         match ruled {
-            Ok(allowed) => AtOnce::GoesOn(After::admitting(self, allowed, request.extensions_mut())),
-            Err(reply) => AtOnce::Refused(reply),
+            Ok(allowed) => {
+                FirstRuling::GoesOn(ResponseWork::admitting(self, allowed, request.extensions_mut()))
+            }
+            Err(reply) => FirstRuling::Refused(reply),
         }
     }
 
     /// Waits for the rest of a decision.
     pub(crate) async fn finish(
         self: &Arc<Self>,
-        begun: AtOnce,
+        begun: FirstRuling,
         request: &mut Request<()>,
-    ) -> Result<After, Box<Response<Bytes>>> {
+    ) -> Result<ResponseWork, Box<Response<Bytes>>> {
         let later = match begun {
-            AtOnce::GoesOn(after) => return Ok(after),
-            AtOnce::Refused(reply) => return Err(reply),
-            AtOnce::Waits(later) => later,
+            FirstRuling::GoesOn(after) => return Ok(after),
+            FirstRuling::Refused(reply) => return Err(reply),
+            FirstRuling::Waits(later) => later,
         };
         let head = Head::from(&*request);
         let allowed = self.ruled(head, later(head).await)?;
-        Ok(After::admitting(self, allowed, request.extensions_mut()))
+        Ok(ResponseWork::admitting(self, allowed, request.extensions_mut()))
     }
 
     /// Decides on a request that another gate has admitted, as the inner one of two layers.
     pub(crate) async fn decide_inside(
         self: &Arc<Self>,
-        mut outer: After,
+        mut outer: ResponseWork,
         request: &mut Request<()>,
-    ) -> Result<After, Box<Response<Bytes>>> {
+    ) -> Result<ResponseWork, Box<Response<Bytes>>> {
         let begun = self.at_once(request);
         match self.finish(begun, request).await {
-            Ok(inner) => Ok(After::Both(Box::new((outer, inner)))),
+            Ok(inner) => Ok(ResponseWork::Both(Box::new((outer, inner)))),
             Err(reply) => {
                 let (parts, body) = reply.into_parts();
                 if let Some(refund) = outer.refund(&parts) {

@@ -7,12 +7,12 @@ use std::task::{Context, Poll};
 use http::{Request, Response};
 use tower_service::Service;
 
-use crate::after::After;
 use crate::future::ResponseFuture;
 use crate::head::Head;
 use crate::limits::Limits;
 use crate::reply::ReplyBody;
-use crate::ruling::AtOnce;
+use crate::response_work::ResponseWork;
+use crate::ruling::FirstRuling;
 
 /// A service with limits in front, made by [`RateLimitLayer`](crate::RateLimitLayer).
 ///
@@ -59,13 +59,13 @@ where
 
     fn call(&mut self, mut request: Request<B>) -> Self::Future {
         let Some((gate, other)) = self.limits.gates(Head::from(&request)) else {
-            return ResponseFuture::calling(self.inner.call(request), After::Nothing);
+            return ResponseFuture::calling(self.inner.call(request), ResponseWork::Nothing);
         };
         let begun = match gate.at_once(&mut request) {
-            AtOnce::GoesOn(after) if other.is_none() => {
+            FirstRuling::GoesOn(after) if other.is_none() => {
                 return ResponseFuture::calling(self.inner.call(request), after);
             }
-            AtOnce::Refused(reply) => return ResponseFuture::refused(reply),
+            FirstRuling::Refused(reply) => return ResponseFuture::refused(reply),
             begun => begun,
         };
         // The clone is not ready and stays here; the ready one moves into the future.

@@ -22,12 +22,12 @@ pub struct Outages {
     /// Whether an answer can be followed by a line. Readable without the lock, so that a working store costs nothing
     /// else.
     is_awaiting: AtomicBool,
-    story: Mutex<Story>,
+    history: Mutex<OutageHistory>,
 }
 
 /// The outages that were logged, and those still to be logged.
 #[derive(Debug, Default)]
-struct Story {
+struct OutageHistory {
     is_away: bool,
     /// Whether the last line reported that the store does not answer.
     is_told_away: bool,
@@ -64,7 +64,7 @@ pub enum OutageLine {
 impl Outages {
     /// Notes a failed step. Tells the line to log, if any, and returns it.
     pub fn failed(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
-        self.change(self.story(), |story| story.failed(SystemClock.now()), tell)
+        self.change(self.history(), |history| history.failed(SystemClock.now()), tell)
     }
 
     /// Notes an answered step. Tells the line to log, if any, and returns it.
@@ -76,44 +76,44 @@ impl Outages {
 
     /// Tells the line about gathered outages, if there are any and their time is up, and returns it.
     pub fn due(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
-        self.change(self.story(), |story| story.due(SystemClock.now()), tell)
+        self.change(self.history(), |history| history.due(SystemClock.now()), tell)
     }
 
     /// Tells the line about gathered outages, if there are any, before their time is up, and returns it.
     pub fn gathered(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
-        self.change(self.story(), |story| story.told(SystemClock.now()), tell)
+        self.change(self.history(), |history| history.told(SystemClock.now()), tell)
     }
 
     /// Returns whether outages are gathered that were not logged yet.
     pub fn are_gathered(&self) -> bool {
-        self.story().untold > 0
+        self.history().untold > 0
     }
 
     #[cold]
     fn answered_at_last(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
         // While outages are gathered, every answered step comes here. If the lock is taken, the step does not wait for
         // it: a later one notes the same.
-        let story = match self.story.try_lock() {
-            Ok(story) => story,
+        let history = match self.history.try_lock() {
+            Ok(history) => history,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        self.change(story, |story| story.answered(SystemClock.now()), tell)
+        self.change(history, |history| history.answered(SystemClock.now()), tell)
     }
 
-    fn story(&self) -> MutexGuard<'_, Story> {
+    fn history(&self) -> MutexGuard<'_, OutageHistory> {
         // No change under this lock can be left half made.
-        self.story.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn change(
         &self,
-        mut story: MutexGuard<'_, Story>,
-        change: impl FnOnce(&mut Story) -> Option<OutageLine>,
+        mut history: MutexGuard<'_, OutageHistory>,
+        change: impl FnOnce(&mut OutageHistory) -> Option<OutageLine>,
         tell: impl FnOnce(OutageLine),
     ) -> Option<OutageLine> {
-        let line = change(&mut story);
-        self.is_awaiting.store(story.is_away || story.untold > 0, Ordering::Relaxed);
+        let line = change(&mut history);
+        self.is_awaiting.store(history.is_away || history.untold > 0, Ordering::Relaxed);
         if let Some(line) = line {
             tell(line);
         }
@@ -137,7 +137,7 @@ impl OutageLine {
     }
 }
 
-impl Story {
+impl OutageHistory {
     fn failed(&mut self, now: Timestamp) -> Option<OutageLine> {
         let begins = !self.is_away;
         self.is_away = true;
@@ -199,52 +199,52 @@ mod tests {
     /// A second outage within ten seconds of the last line was not logged at all, neither its beginning nor its end.
     #[test]
     fn outages_within_the_gap_are_logged_together() {
-        let mut story = Story::default();
-        assert_eq!(story.failed(at(0)), Some(Gone));
-        assert_eq!(story.failed(at(1)), None);
-        assert_eq!(story.answered(at(1)), Some(Back { failed: 2 }));
+        let mut history = OutageHistory::default();
+        assert_eq!(history.failed(at(0)), Some(Gone));
+        assert_eq!(history.failed(at(1)), None);
+        assert_eq!(history.answered(at(1)), Some(Back { failed: 2 }));
         for second in [2, 4] {
-            assert_eq!(story.failed(at(second)), None);
-            assert_eq!(story.failed(at(second)), None);
-            assert_eq!(story.answered(at(second)), None);
+            assert_eq!(history.failed(at(second)), None);
+            assert_eq!(history.failed(at(second)), None);
+            assert_eq!(history.answered(at(second)), None);
         }
-        assert_eq!(story.told(at(12)), Some(Again { outages: 2, failed: 4, is_away: false }));
-        assert_eq!(story.told(at(24)), None, "it is told once");
-        assert_eq!(story.failed(at(13)), None, "a line about many is a line as well");
-        assert_eq!(story.told(at(23)), Some(Again { outages: 1, failed: 1, is_away: true }));
-        assert_eq!(story.failed(at(30)), None);
-        assert_eq!(story.answered(at(30)), Some(Back { failed: 1 }), "one that is told ends with a line");
+        assert_eq!(history.told(at(12)), Some(Again { outages: 2, failed: 4, is_away: false }));
+        assert_eq!(history.told(at(24)), None, "it is told once");
+        assert_eq!(history.failed(at(13)), None, "a line about many is a line as well");
+        assert_eq!(history.told(at(23)), Some(Again { outages: 1, failed: 1, is_away: true }));
+        assert_eq!(history.failed(at(30)), None);
+        assert_eq!(history.answered(at(30)), Some(Back { failed: 1 }), "one that is told ends with a line");
     }
 
     #[test]
     fn an_outage_after_the_gap_has_lines_of_its_own() {
-        let mut story = Story::default();
-        assert_eq!(story.failed(at(0)), Some(Gone));
-        assert_eq!(story.answered(at(1)), Some(Back { failed: 1 }));
-        assert_eq!(story.failed(at(10)), Some(Gone));
-        assert_eq!(story.answered(at(11)), Some(Back { failed: 1 }));
-        assert_eq!(story.answered(at(12)), None);
+        let mut history = OutageHistory::default();
+        assert_eq!(history.failed(at(0)), Some(Gone));
+        assert_eq!(history.answered(at(1)), Some(Back { failed: 1 }));
+        assert_eq!(history.failed(at(10)), Some(Gone));
+        assert_eq!(history.answered(at(11)), Some(Back { failed: 1 }));
+        assert_eq!(history.answered(at(12)), None);
     }
 
     /// The clock was set back by an hour. For that hour, neither outages nor gathered ones were logged.
     #[test]
     fn a_clock_that_was_set_back_hides_no_outage() {
-        let mut story = Story::default();
-        story.failed(at(7_200));
-        story.answered(at(7_200));
-        assert_eq!(story.failed(at(3_600)), Some(Gone));
+        let mut history = OutageHistory::default();
+        history.failed(at(7_200));
+        history.answered(at(7_200));
+        assert_eq!(history.failed(at(3_600)), Some(Gone));
     }
 
     /// Where no timer reports gathered outages, the first step after the gap does.
     #[test]
     fn gathered_outages_are_logged_by_the_first_step_after_the_gap() {
         for fails in [true, false] {
-            let mut story = Story::default();
-            story.failed(at(0));
-            story.answered(at(0));
-            story.failed(at(8));
-            assert_eq!(story.answered(at(9)), None);
-            let line = if fails { story.failed(at(11)) } else { story.answered(at(11)) };
+            let mut history = OutageHistory::default();
+            history.failed(at(0));
+            history.answered(at(0));
+            history.failed(at(8));
+            assert_eq!(history.answered(at(9)), None);
+            let line = if fails { history.failed(at(11)) } else { history.answered(at(11)) };
             let (outages, failed) = if fails { (2, 2) } else { (1, 1) };
             assert_eq!(line, Some(Again { outages, failed, is_away: fails }));
         }
@@ -257,11 +257,11 @@ mod tests {
         outages.failed(drop);
         let (sender, answers) = mpsc::channel();
         let answer = thread::scope(|scope| {
-            let story = outages.story();
+            let history = outages.history();
             scope.spawn(|| sender.send(outages.answered(drop)));
             // If it waits, it would wait for ever.
             let answer = answers.recv_timeout(Duration::from_secs(60));
-            drop(story);
+            drop(history);
             answer
         });
         assert_eq!(answer, Ok(None));

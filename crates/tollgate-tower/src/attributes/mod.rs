@@ -20,13 +20,13 @@ use thiserror::Error;
 use tollgate_policy::{AttributeValue, Policies};
 
 use self::sources::FromHead;
+pub(crate) use self::view::KnownValues;
 pub use self::view::RequestView;
-pub(crate) use self::view::Values;
 use crate::head::Head;
 use crate::key::BoxFuture;
 #[cfg(feature = "jwt")]
 use crate::key::jwt::Claim;
-use crate::key::{Invalid, PeerAddress};
+use crate::key::{InvalidIdentity, PeerAddress};
 
 /// The attributes of a request for policies, and the source of each.
 ///
@@ -100,10 +100,10 @@ enum ValueSource {
     Later(Arc<FindLater>),
 }
 
-type FindLater = dyn Fn(Head<'_>) -> BoxFuture<'static, Found<'static>> + Send + Sync;
+type FindLater = dyn Fn(Head<'_>) -> BoxFuture<'static, FoundValue<'static>> + Send + Sync;
 
 /// The value of a source in a request.
-pub(crate) type Found<'r> = Result<Option<AttributeValue<'r>>, AttributeError>;
+pub(crate) type FoundValue<'r> = Result<Option<AttributeValue<'r>>, AttributeError>;
 
 /// A source of values that need no waiting. [Extractors](crate::key) whose keys are texts or addresses are sources as
 /// well.
@@ -127,7 +127,7 @@ pub trait AttributeSource: Send + Sync {
 pub enum AttributeError {
     /// The request's value is invalid. The caller's fault.
     #[error(transparent)]
-    Invalid(#[from] Invalid),
+    Invalid(#[from] InvalidIdentity),
     /// No request has this, because a part of the service is missing. Policies do not decide about it: with
     /// `on_missing_key: skip`, no request would be limited, and nobody would notice.
     #[error("no request has {0}, because the service is built without the part that provides it")]
@@ -191,13 +191,13 @@ impl AttributeSources {
     pub fn with_async_fn<F, T, V>(self, name: &str, find: F) -> Self
     where
         F: Fn(Head<'_>) -> T + Send + Sync + 'static,
-        T: Future<Output = Result<Option<V>, Invalid>> + Send + 'static,
+        T: Future<Output = Result<Option<V>, InvalidIdentity>> + Send + 'static,
         V: Into<AttributeValue<'static>>,
     {
         let find = move |head: Head<'_>| {
             let finding = find(head);
             let found = async move { Ok(finding.await?.map(Into::into)) };
-            Box::pin(found) as BoxFuture<'static, Found<'static>>
+            Box::pin(found) as BoxFuture<'static, FoundValue<'static>>
         };
         self.with_source(name, ValueSource::Later(Arc::new(find)))
     }
@@ -271,7 +271,7 @@ fn read_claims<'r>(
     sources: &AttributeSources,
     claim: &Claim,
     head: Head<'_>,
-) -> impl Iterator<Item = (usize, Found<'r>)> {
+) -> impl Iterator<Item = (usize, FoundValue<'r>)> {
     let claims = claim.verified(head);
     let attributes = sources.attributes.iter().enumerate();
     let same_token = attributes.filter_map(|(place, attribute)| match &attribute.source {

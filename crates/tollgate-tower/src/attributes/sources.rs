@@ -7,7 +7,7 @@ use std::net::IpAddr;
 
 use tollgate_policy::AttributeValue;
 
-use super::{AttributeError, AttributeSource, Found};
+use super::{AttributeError, AttributeSource, FoundValue};
 use crate::head::Head;
 use crate::key::{ClientAddress, Cookie, Header, NO_PEER, Peer, PeerAddress};
 
@@ -18,13 +18,13 @@ impl<F> AttributeSource for FromHead<F>
 where
     F: for<'r> Fn(Head<'r>) -> Option<AttributeValue<'r>> + Send + Sync,
 {
-    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> FoundValue<'r> {
         Ok((self.0)(head))
     }
 }
 
 impl AttributeSource for PeerAddress {
-    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> FoundValue<'r> {
         address(Peer::of(head))
     }
 
@@ -34,24 +34,24 @@ impl AttributeSource for PeerAddress {
 }
 
 impl AttributeSource for ClientAddress {
-    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> FoundValue<'r> {
         address(self.of(head)?)
     }
 }
 
 impl AttributeSource for Header {
-    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> FoundValue<'r> {
         Ok(self.text(head)?.map(Into::into))
     }
 }
 
 impl AttributeSource for Cookie {
-    fn attribute<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn attribute<'r>(&'r self, head: Head<'r>) -> FoundValue<'r> {
         Ok(self.text(head)?.map(Into::into))
     }
 }
 
-fn address(address: Option<IpAddr>) -> Found<'static> {
+fn address(address: Option<IpAddr>) -> FoundValue<'static> {
     let address = address.ok_or(AttributeError::Setup(NO_PEER))?;
     Ok(Some(address.to_string().into()))
 }

@@ -8,7 +8,7 @@ use tollgate_policy::{AttributeValue, Texts, UnknownValue, View};
 
 #[cfg(feature = "jwt")]
 use super::read_claims;
-use super::{AttributeError, AttributeSources, Found, SourcedAttribute, ValueSource};
+use super::{AttributeError, AttributeSources, FoundValue, SourcedAttribute, ValueSource};
 use crate::head::Head;
 
 /// A request as policies see it: made by [`AttributeSources::view`].
@@ -18,25 +18,25 @@ use crate::head::Head;
 pub struct RequestView<'r> {
     head: Head<'r>,
     sources: &'r AttributeSources,
-    values: Values<'r>,
+    values: KnownValues<'r>,
 }
 
 /// The known values of a request, and why others are not known.
-pub(crate) struct Values<'r> {
+pub(crate) struct KnownValues<'r> {
     attributes: Cow<'r, [SourcedAttribute]>,
     /// One for each attribute.
-    values: SmallVec<[Known<'r>; 4]>,
+    values: SmallVec<[KnownValue<'r>; 4]>,
     /// The path as it was sent, if it has two readings.
     sent_path: Option<AttributeValue<'r>>,
     /// The errors of invalid values.
     faults: Vec<(usize, AttributeError)>,
 }
 
-type Known<'r> = Result<Option<AttributeValue<'r>>, UnknownValue>;
+type KnownValue<'r> = Result<Option<AttributeValue<'r>>, UnknownValue>;
 
 impl<'r> RequestView<'r> {
     pub(super) fn new(sources: &'r AttributeSources, head: Head<'r>) -> Self {
-        let mut values = Values {
+        let mut values = KnownValues {
             attributes: (&*sources.attributes).into(),
             values: SmallVec::with_capacity(sources.attributes.len()),
             sent_path: None,
@@ -56,10 +56,14 @@ impl<'r> RequestView<'r> {
     }
 
     /// Resumes with the known values.
-    pub(crate) fn resumed(sources: &'r AttributeSources, head: Head<'r>, known: Values<'static>) -> Self {
+    pub(crate) fn resumed(
+        sources: &'r AttributeSources,
+        head: Head<'r>,
+        known: KnownValues<'static>,
+    ) -> Self {
         // One by one, because the compiler cannot shorten a lifetime inside a `SmallVec`.
-        let values = known.values.into_iter().map(|value| value as Known<'r>);
-        let values = Values {
+        let values = known.values.into_iter().map(|value| value as KnownValue<'r>);
+        let values = KnownValues {
             attributes: (&*sources.attributes).into(),
             values: values.collect(),
             sent_path: known.sent_path,
@@ -68,12 +72,12 @@ impl<'r> RequestView<'r> {
         Self { head, sources, values }
     }
 
-    pub(crate) const fn values(&self) -> &Values<'r> {
+    pub(crate) const fn values(&self) -> &KnownValues<'r> {
         &self.values
     }
 
     /// The known values, to [resume](Self::resumed) a view.
-    pub(crate) fn into_values(self) -> Values<'static> {
+    pub(crate) fn into_values(self) -> KnownValues<'static> {
         self.values.to_static()
     }
 
@@ -122,12 +126,12 @@ impl<'r> RequestView<'r> {
     }
 }
 
-impl<'r> Values<'r> {
+impl<'r> KnownValues<'r> {
     fn place(&self, name: &str) -> Option<usize> {
         self.attributes.iter().position(|other| *other.name == *name)
     }
 
-    fn put(&mut self, place: usize, found: Found<'r>) {
+    fn put(&mut self, place: usize, found: FoundValue<'r>) {
         let (Some(attribute), Some(value)) = (self.attributes.get(place), self.values.get_mut(place)) else {
             return;
         };
@@ -160,9 +164,9 @@ impl<'r> Values<'r> {
     }
 
     /// The same, without the request.
-    pub(crate) fn to_static(&self) -> Values<'static> {
-        let owned = |value: &Known<'_>| value.clone().map(|value| value.map(AttributeValue::into_owned));
-        Values {
+    pub(crate) fn to_static(&self) -> KnownValues<'static> {
+        let owned = |value: &KnownValue<'_>| value.clone().map(|value| value.map(AttributeValue::into_owned));
+        KnownValues {
             attributes: self.attributes.to_vec().into(),
             values: self.values.iter().map(owned).collect(),
             sent_path: self.sent_path.clone().map(AttributeValue::into_owned),
@@ -171,7 +175,7 @@ impl<'r> Values<'r> {
     }
 }
 
-impl View for Values<'_> {
+impl View for KnownValues<'_> {
     fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
         match self.place(name).and_then(|place| self.values.get(place)) {
             None => Ok(None),
@@ -196,7 +200,7 @@ impl View for Values<'_> {
     }
 }
 
-fn texts<'v>(value: &'v Known<'_>) -> Result<Option<Texts<'v>>, UnknownValue> {
+fn texts<'v>(value: &'v KnownValue<'_>) -> Result<Option<Texts<'v>>, UnknownValue> {
     value.as_ref().map(|value| value.as_ref().map(AttributeValue::texts)).map_err(|unknown| *unknown)
 }
 

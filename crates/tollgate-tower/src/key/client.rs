@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_http::{ForwardedHeader, Grouping, Hop, InvalidHop, TrustedProxies};
 
-use super::{Found, Invalid, KeyExtractor, Missing, NO_PEER, Peer};
+use super::{Extraction, InvalidIdentity, KeyExtractor, MissingIdentity, NO_PEER, Peer};
 use crate::head::Head;
 
 /// The client's address according to trusted proxies, grouped.
@@ -20,7 +20,7 @@ use crate::head::Head;
 ///
 /// If an entry is missing or not an address (`unknown`, an obfuscated identifier, garbage), the last address that was
 /// reached counts. That is a trusted proxy's, so all clients that a proxy hides share one limit. An empty entry, as in
-/// `192.0.2.7,,10.0.0.1`, names nobody: the request is [invalid](Invalid), and does not pass as the proxy.
+/// `192.0.2.7,,10.0.0.1`, names nobody: the request is [invalid](InvalidIdentity), and does not pass as the proxy.
 ///
 /// Each trusted proxy must append to this header or replace it. A proxy that passes it on unchanged lets clients choose
 /// their address.
@@ -82,7 +82,7 @@ impl ClientAddress {
     ///
     /// The proxy of the connection must replace the header, whatever the client sent. If the header is missing or not
     /// an address, the proxy is counted. A header that is empty, or occurs twice because it was not replaced, is
-    /// [invalid](Invalid).
+    /// [invalid](InvalidIdentity).
     ///
     /// # Examples
     ///
@@ -114,7 +114,7 @@ impl ClientAddress {
     /// # Errors
     ///
     /// If an entry that a trusted proxy should have filled in is empty.
-    pub fn of(&self, head: Head<'_>) -> Result<Option<IpAddr>, Invalid> {
+    pub fn of(&self, head: Head<'_>) -> Result<Option<IpAddr>, InvalidIdentity> {
         let Some(peer) = Peer::of(head) else { return Ok(None) };
         let address = match &self.header {
             ClientHeader::List(header, name) => {
@@ -152,7 +152,7 @@ impl ClientAddress {
     /// assert!(by.asked_about(&headers).is_err());
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn asked_about(&self, headers: &HeaderMap) -> Result<Option<IpAddr>, Invalid> {
+    pub fn asked_about(&self, headers: &HeaderMap) -> Result<Option<IpAddr>, InvalidIdentity> {
         let address = match &self.header {
             ClientHeader::List(header, name) => {
                 self.proxies.client_asked_about(header.hops(lines(headers, name)))
@@ -165,9 +165,9 @@ impl ClientAddress {
 
 impl ClientHeader {
     #[cold]
-    fn invalid(&self, InvalidHop(reason): InvalidHop) -> Invalid {
+    fn invalid(&self, InvalidHop(reason): InvalidHop) -> InvalidIdentity {
         let (Self::List(_, name) | Self::Single(name)) = self;
-        Invalid::malformed(format!("header `{name}` {reason}"))
+        InvalidIdentity::malformed(format!("header `{name}` {reason}"))
     }
 }
 
@@ -187,10 +187,10 @@ fn only_hop(headers: &HeaderMap, name: &HeaderName) -> Hop {
 }
 
 impl KeyExtractor for ClientAddress {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Found::Now(self.of(head).map(|address| match address {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
+        Extraction::Now(self.of(head).map(|address| match address {
             Some(address) => self.grouping.key(address).into(),
-            None => Missing::by_setup(NO_PEER).into(),
+            None => MissingIdentity::by_setup(NO_PEER).into(),
         }))
     }
 }

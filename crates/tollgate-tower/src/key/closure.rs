@@ -4,7 +4,7 @@ use std::fmt;
 
 use tollgate::Key;
 
-use super::{Extracted, Found, KeyExtractor, Missing};
+use super::{ExtractedIdentity, Extraction, KeyExtractor, MissingIdentity};
 use crate::head::Head;
 
 /// Takes the key from a function. If it returns `None`, the request lacks `what`, which the answer names.
@@ -33,7 +33,7 @@ where
 /// Takes the key from a function, which may return that the value is invalid.
 pub fn try_from_fn<F>(find: F) -> TryFromFn<F>
 where
-    F: for<'r> Fn(Head<'r>) -> Extracted<'r> + Send + Sync,
+    F: for<'r> Fn(Head<'r>) -> ExtractedIdentity<'r> + Send + Sync,
 {
     TryFromFn { find }
 }
@@ -42,16 +42,16 @@ where
 ///
 /// ```
 /// use tollgate::Key;
-/// use tollgate_tower::key::{self, Identity, Missing};
+/// use tollgate_tower::key::{self, Identity, MissingIdentity};
 ///
 /// # async fn account_of(_: http::HeaderValue) -> Option<u64> { None }
 /// let by = key::from_async_fn(|head| {
 ///     let session = head.headers().get("x-session").cloned();
 ///     async move {
-///         let Some(session) = session else { return Ok(Missing::by_caller("header `x-session`").into()) };
+///         let Some(session) = session else { return Ok(MissingIdentity::by_caller("header `x-session`").into()) };
 ///         match account_of(session).await {
 ///             Some(account) => Ok(Identity::Known(Key::from(account))),
-///             None => Err(key::Invalid::malformed("the session is over")),
+///             None => Err(key::InvalidIdentity::malformed("the session is over")),
 ///         }
 ///     }
 /// });
@@ -59,7 +59,7 @@ where
 pub fn from_async_fn<F, T>(find: F) -> FromAsyncFn<F>
 where
     F: Fn(Head<'_>) -> T + Send + Sync,
-    T: Future<Output = Extracted<'static>> + Send + 'static,
+    T: Future<Output = ExtractedIdentity<'static>> + Send + 'static,
 {
     FromAsyncFn { find }
 }
@@ -87,28 +87,30 @@ impl<F> KeyExtractor for FromFn<F>
 where
     F: for<'r> Fn(Head<'r>) -> Option<Key<'r>> + Send + Sync,
 {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Found::Now(Ok((self.find)(head).map_or_else(|| Missing::by_caller(self.what).into(), Into::into)))
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
+        Extraction::Now(Ok(
+            (self.find)(head).map_or_else(|| MissingIdentity::by_caller(self.what).into(), Into::into)
+        ))
     }
 }
 
 impl<F> KeyExtractor for TryFromFn<F>
 where
-    F: for<'r> Fn(Head<'r>) -> Extracted<'r> + Send + Sync,
+    F: for<'r> Fn(Head<'r>) -> ExtractedIdentity<'r> + Send + Sync,
 {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Found::Now((self.find)(head))
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
+        Extraction::Now((self.find)(head))
     }
 }
 
 impl<F, T> KeyExtractor for FromAsyncFn<F>
 where
     F: Fn(Head<'_>) -> T + Send + Sync,
-    T: Future<Output = Extracted<'static>> + Send + 'static,
+    T: Future<Output = ExtractedIdentity<'static>> + Send + 'static,
 {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
         // The function is called by the first poll: the layer asks once whether it has to wait, and asks again to wait.
-        Found::Later(Box::pin(async move { (self.find)(head).await }))
+        Extraction::Later(Box::pin(async move { (self.find)(head).await }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tollgate::Key;
 
-use super::{Extracted, Found, Identity, KeyExtractor, Missing};
+use super::{ExtractedIdentity, Extraction, Identity, KeyExtractor, MissingIdentity};
 use crate::head::Head;
 
 /// The keys of two extractors together: see [`KeyExtractor::and`].
@@ -22,7 +22,7 @@ pub struct OrElse<A, B> {
 /// Which of two has found a key; the numbers are part of it and never change.
 #[derive(Debug, Clone, Copy)]
 #[repr(u8)]
-enum Way {
+enum KeyBranch {
     First = 0,
     Second = 1,
 }
@@ -40,10 +40,12 @@ impl<A, B> OrElse<A, B> {
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for And<A, B> {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
         match (self.first.extract(head), self.second.extract(head)) {
-            (Found::Now(first), Found::Now(second)) => Found::Now(together(first, second)),
-            (first, second) => Found::Later(Box::pin(async move { together(first.await, second.await) })),
+            (Extraction::Now(first), Extraction::Now(second)) => Extraction::Now(together(first, second)),
+            (first, second) => {
+                Extraction::Later(Box::pin(async move { together(first.await, second.await) }))
+            }
         }
     }
 
@@ -53,10 +55,12 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for And<A, B> {
 }
 
 impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
         match self.first.extract(head) {
-            Found::Now(first) => self.after(first, head),
-            Found::Later(first) => Found::Later(Box::pin(async move { self.after(first.await, head).await })),
+            Extraction::Now(first) => self.after(first, head),
+            Extraction::Later(first) => {
+                Extraction::Later(Box::pin(async move { self.after(first.await, head).await }))
+            }
         }
     }
 
@@ -67,21 +71,23 @@ impl<A: KeyExtractor, B: KeyExtractor> KeyExtractor for OrElse<A, B> {
 
 impl<A, B: KeyExtractor> OrElse<A, B> {
     /// Returns the first extractor's result or, if it is missing, the second's.
-    fn after<'r>(&'r self, first: Extracted<'r>, head: Head<'r>) -> Found<'r> {
+    fn after<'r>(&'r self, first: ExtractedIdentity<'r>, head: Head<'r>) -> Extraction<'r> {
         match first {
             Ok(Identity::Missing(missing)) => match self.second.extract(head) {
-                Found::Now(second) => Found::Now(instead(missing, second)),
-                Found::Later(second) => Found::Later(Box::pin(async move { instead(missing, second.await) })),
+                Extraction::Now(second) => Extraction::Now(instead(missing, second)),
+                Extraction::Later(second) => {
+                    Extraction::Later(Box::pin(async move { instead(missing, second.await) }))
+                }
             },
-            Ok(Identity::Known(key)) => Found::Now(Ok(apart(Way::First, key).into())),
-            Err(invalid) => Found::Now(Err(invalid)),
+            Ok(Identity::Known(key)) => Extraction::Now(Ok(apart(KeyBranch::First, key).into())),
+            Err(invalid) => Extraction::Now(Err(invalid)),
         }
     }
 }
 
 /// The key of both, if both are known; else the first missing one. An invalid value stays invalid, even next to a
 /// missing one.
-fn together<'r>(first: Extracted<'r>, second: Extracted<'r>) -> Extracted<'r> {
+fn together<'r>(first: ExtractedIdentity<'r>, second: ExtractedIdentity<'r>) -> ExtractedIdentity<'r> {
     Ok(match (first?, second?) {
         (Identity::Known(first), Identity::Known(second)) => Key::from((first, second)).into(),
         (missing @ Identity::Missing(_), _) | (_, missing) => missing,
@@ -89,15 +95,15 @@ fn together<'r>(first: Extracted<'r>, second: Extracted<'r>) -> Extracted<'r> {
 }
 
 /// Returns the second extractor's result, if the first's is missing.
-fn instead<'r>(missing: Missing<'r>, second: Extracted<'r>) -> Extracted<'r> {
+fn instead<'r>(missing: MissingIdentity<'r>, second: ExtractedIdentity<'r>) -> ExtractedIdentity<'r> {
     Ok(match second? {
         Identity::Missing(other) => missing.or(other).into(),
-        Identity::Known(key) => apart(Way::Second, key).into(),
+        Identity::Known(key) => apart(KeyBranch::Second, key).into(),
     })
 }
 
 /// The key as one that was found in this way and not in the other. Both are marked: a key that stood for itself could
 /// look like one that is marked. The mark is one byte, so that an address or a hash next to it needs no allocation.
-fn apart(way: Way, key: Key<'_>) -> Key<'_> {
+fn apart(way: KeyBranch, key: Key<'_>) -> Key<'_> {
     Key::from((&[way as u8], key))
 }

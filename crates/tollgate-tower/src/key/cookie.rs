@@ -3,7 +3,7 @@
 use http::{HeaderMap, HeaderValue, header};
 
 use super::secrecy::{Secrecy, sole};
-use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
+use super::{ExtractedIdentity, Extraction, InvalidIdentity, KeyExtractor, MissingIdentity};
 use crate::head::Head;
 
 /// Counts by the value of a cookie, such as a session.
@@ -19,7 +19,7 @@ use crate::head::Head;
 ///
 /// # What is missing
 ///
-/// An absent or empty cookie. One that occurs twice with different values is [invalid](super::Invalid), because another
+/// An absent or empty cookie. One that occurs twice with different values is [invalid](super::InvalidIdentity), because another
 /// reader might use the other value.
 ///
 /// # Examples
@@ -65,29 +65,32 @@ impl Cookie {
         Self { secrecy: Secrecy::Plain, ..self }
     }
 
-    fn value<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, Invalid> {
+    fn value<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, InvalidIdentity> {
         sole(values(head.headers(), self.name.as_bytes()), &self.what)
     }
 
     /// The value, or its hash in hex.
     #[cfg(feature = "policy")]
-    pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<std::borrow::Cow<'r, str>>, Invalid> {
+    pub(crate) fn text<'r>(
+        &'r self,
+        head: Head<'r>,
+    ) -> Result<Option<std::borrow::Cow<'r, str>>, InvalidIdentity> {
         self.value(head)?.map(|value| self.secrecy.text(value, &self.what)).transpose()
     }
 }
 
 impl Cookie {
-    fn identity<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+    fn identity<'r>(&'r self, head: Head<'r>) -> ExtractedIdentity<'r> {
         match self.value(head)? {
             Some(value) => Ok(self.secrecy.key(value, &self.what)?.into()),
-            None => Ok(Missing::by_caller(&self.what).into()),
+            None => Ok(MissingIdentity::by_caller(&self.what).into()),
         }
     }
 }
 
 impl KeyExtractor for Cookie {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Found::Now(self.identity(head))
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
+        Extraction::Now(self.identity(head))
     }
 }
 

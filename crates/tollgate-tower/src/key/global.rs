@@ -2,7 +2,7 @@
 
 use tollgate::Key;
 
-use super::{Found, KeyExtractor};
+use super::{Extraction, KeyExtractor};
 use crate::head::Head;
 
 /// Counts all requests together.
@@ -10,8 +10,8 @@ use crate::head::Head;
 pub struct Global;
 
 impl KeyExtractor for Global {
-    fn extract<'r>(&'r self, _: Head<'r>) -> Found<'r> {
+    fn extract<'r>(&'r self, _: Head<'r>) -> Extraction<'r> {
         // As policies in a file have it.
-        Found::Now(Ok(Key::parts(std::iter::empty::<Key<'_>>()).into()))
+        Extraction::Now(Ok(Key::parts(std::iter::empty::<Key<'_>>()).into()))
     }
 }

@@ -3,7 +3,7 @@
 use http::{HeaderName, HeaderValue};
 
 use super::secrecy::{Secrecy, given_twice};
-use super::{Extracted, Found, Invalid, KeyExtractor, Missing};
+use super::{ExtractedIdentity, Extraction, InvalidIdentity, KeyExtractor, MissingIdentity};
 use crate::head::Head;
 
 /// Counts by the value of a header, such as an API key.
@@ -18,7 +18,7 @@ use crate::head::Head;
 ///
 /// # What is missing
 ///
-/// An absent or empty header. One that occurs twice is [invalid](super::Invalid), because another reader might use the
+/// An absent or empty header. One that occurs twice is [invalid](super::InvalidIdentity), because another reader might use the
 /// other value, or both as one.
 ///
 /// # Examples
@@ -72,7 +72,7 @@ impl Header {
         Self { secrecy: Secrecy::Plain, ..self }
     }
 
-    fn value<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, Invalid> {
+    fn value<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, InvalidIdentity> {
         let mut lines = head.headers().get_all(&self.name).into_iter().map(HeaderValue::as_bytes);
         match (lines.next().map(<[u8]>::trim_ascii), lines.next()) {
             (_, Some(_)) => Err(given_twice(&self.what)),
@@ -82,22 +82,25 @@ impl Header {
 
     /// The value, or its hash in hex.
     #[cfg(feature = "policy")]
-    pub(crate) fn text<'r>(&'r self, head: Head<'r>) -> Result<Option<std::borrow::Cow<'r, str>>, Invalid> {
+    pub(crate) fn text<'r>(
+        &'r self,
+        head: Head<'r>,
+    ) -> Result<Option<std::borrow::Cow<'r, str>>, InvalidIdentity> {
         self.value(head)?.map(|value| self.secrecy.text(value, &self.what)).transpose()
     }
 }
 
 impl Header {
-    fn identity<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+    fn identity<'r>(&'r self, head: Head<'r>) -> ExtractedIdentity<'r> {
         match self.value(head)? {
             Some(value) => Ok(self.secrecy.key(value, &self.what)?.into()),
-            None => Ok(Missing::by_caller(&self.what).into()),
+            None => Ok(MissingIdentity::by_caller(&self.what).into()),
         }
     }
 }
 
 impl KeyExtractor for Header {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Found::Now(self.identity(head))
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
+        Extraction::Now(self.identity(head))
     }
 }

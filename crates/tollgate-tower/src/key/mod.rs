@@ -6,7 +6,7 @@
 //! ```text
 //! Head ──▶ KeyExtractor ──▶ Ok(Identity::Known(key))    counted
 //!          now or later     Ok(Identity::Missing(why))  the next extractor, skipped, 400 or 401
-//!                           Err(Invalid)                400 or 401, never another extractor
+//!                           Err(InvalidIdentity)        400 or 401, never another extractor
 //! ```
 //!
 //! | counted by | extractor | limits that a client can get |
@@ -20,7 +20,7 @@
 //! | all requests together | [`Global`] | one |
 //!
 //! [`and`](KeyExtractor::and) and [`or_else`](KeyExtractor::or_else) combine extractors. An extractor that has to wait,
-//! for a key set or a session, answers [`Found::Later`].
+//! for a key set or a session, answers [`Extraction::Later`].
 //!
 //! ```
 //! use tollgate_tower::key::{self, KeyExtractor, PeerAddress};
@@ -73,10 +73,10 @@ pub(crate) const NO_PEER: &str = "the address that the connection comes from";
 pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 
 /// The result of an extractor: a key, a missing key, or an invalid value.
-pub type Extracted<'r> = Result<Identity<'r>, Invalid>;
+pub type ExtractedIdentity<'r> = Result<Identity<'r>, InvalidIdentity>;
 
 /// The result of an extractor, immediate or later: await it.
-pub type Found<'r> = Answer<BoxFuture<'r, Extracted<'r>>>;
+pub type Extraction<'r> = Answer<BoxFuture<'r, ExtractedIdentity<'r>>>;
 
 /// The identity of a request, if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -84,14 +84,14 @@ pub enum Identity<'r> {
     /// This key.
     Known(Key<'r>),
     /// The request has none.
-    Missing(Missing<'r>),
+    Missing(MissingIdentity<'r>),
 }
 
 /// A missing value that would identify a request.
 ///
 /// This is not an error: another extractor may find a key, or the layer does not count the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Missing<'r> {
+pub struct MissingIdentity<'r> {
     first: &'r str,
     /// Alternatives that would also be enough; a single one allocates nothing.
     others: Vec<&'r str>,
@@ -114,7 +114,7 @@ pub enum Fault {
 /// cannot get another limit with a deliberately broken token.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("{detail}")]
-pub struct Invalid {
+pub struct InvalidIdentity {
     detail: Cow<'static, str>,
     challenge: Option<HeaderValue>,
 }
@@ -122,7 +122,7 @@ pub struct Invalid {
 /// An extractor of keys, which answers immediately or later.
 ///
 /// The key may borrow from the request and from the extractor, so that the usual key allocates nothing. An extractor
-/// that has to wait for a key set, a session or another service answers [`Found::Later`], which costs allocations.
+/// that has to wait for a key set, a session or another service answers [`Extraction::Later`], which costs allocations.
 ///
 /// # Cancel safety
 ///
@@ -133,7 +133,7 @@ pub struct Invalid {
 /// ```
 /// use tollgate::Key;
 /// use tollgate_tower::Head;
-/// use tollgate_tower::key::{Found, Identity, Invalid, KeyExtractor, Missing};
+/// use tollgate_tower::key::{Extraction, Identity, InvalidIdentity, KeyExtractor, MissingIdentity};
 ///
 /// /// The account that an outer layer has found.
 /// #[derive(Debug, Clone, Copy)]
@@ -143,11 +143,11 @@ pub struct Invalid {
 /// struct ByAccount;
 ///
 /// impl KeyExtractor for ByAccount {
-///     fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-///         Found::Now(match head.extensions().get::<Account>() {
-///             Some(Account(0)) => Err(Invalid::malformed("account 0 does not exist")),
+///     fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
+///         Extraction::Now(match head.extensions().get::<Account>() {
+///             Some(Account(0)) => Err(InvalidIdentity::malformed("account 0 does not exist")),
 ///             Some(Account(number)) => Ok(Identity::Known(Key::from(*number))),
-///             None => Ok(Missing::by_caller("an account").into()),
+///             None => Ok(MissingIdentity::by_caller("an account").into()),
 ///         })
 ///     }
 /// }
@@ -155,19 +155,19 @@ pub struct Invalid {
 /// # tollgate_testkit::block_on(async {
 /// let mut request = http::Request::new(());
 /// let found = ByAccount.extract(Head::from(&request)).await?;
-/// assert_eq!(found, Identity::Missing(Missing::by_caller("an account")));
+/// assert_eq!(found, Identity::Missing(MissingIdentity::by_caller("an account")));
 ///
 /// request.extensions_mut().insert(Account(7));
 /// assert_eq!(ByAccount.extract(Head::from(&request)).await?, Identity::Known(Key::from(7_u64)));
-/// # Ok::<(), Invalid>(())
+/// # Ok::<(), InvalidIdentity>(())
 /// # })?;
-/// # Ok::<(), Invalid>(())
+/// # Ok::<(), InvalidIdentity>(())
 /// ```
 pub trait KeyExtractor: Send + Sync {
     /// Returns the identity of this request; an error if it is invalid.
     ///
-    /// The layer may drop a [`Later`](Found::Later) and ask again. So do nothing before the future is polled.
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r>;
+    /// The layer may drop a [`Later`](Extraction::Later) and ask again. So do nothing before the future is polled.
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r>;
 
     /// Returns whether requests are counted by the address of the connection. A layer warns if that seems to be a
     /// proxy's.
@@ -176,7 +176,7 @@ pub trait KeyExtractor: Send + Sync {
     }
 
     /// Joins the keys of both, such as each user on each route. If either is missing, so is the whole. An
-    /// [invalid](Invalid) value stays invalid.
+    /// [invalid](InvalidIdentity) value stays invalid.
     fn and<K: KeyExtractor>(self, other: K) -> And<Self, K>
     where
         Self: Sized,
@@ -185,7 +185,7 @@ pub trait KeyExtractor: Send + Sync {
     }
 
     /// Takes the key of this extractor, or else of the other. The key contains which one it was, so a user and a
-    /// session of the same name never share a counter. An [invalid](Invalid) value stays invalid.
+    /// session of the same name never share a counter. An [invalid](InvalidIdentity) value stays invalid.
     fn or_else<K: KeyExtractor>(self, other: K) -> OrElse<Self, K>
     where
         Self: Sized,
@@ -194,7 +194,7 @@ pub trait KeyExtractor: Send + Sync {
     }
 }
 
-impl<'r> Missing<'r> {
+impl<'r> MissingIdentity<'r> {
     /// The request lacks this value, named as callers should see it: ``header `x-api-key` ``.
     #[must_use]
     pub fn by_caller(what: &'r str) -> Self {
@@ -230,7 +230,7 @@ impl<'r> Missing<'r> {
 }
 
 /// Such as ``header `x-api-key` or cookie `session` ``.
-impl fmt::Display for Missing<'_> {
+impl fmt::Display for MissingIdentity<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, what) in self.what().enumerate() {
             write!(f, "{}{what}", if index == 0 { "" } else { " or " })?;
@@ -239,8 +239,8 @@ impl fmt::Display for Missing<'_> {
     }
 }
 
-impl<'r> From<Missing<'r>> for Identity<'r> {
-    fn from(missing: Missing<'r>) -> Self {
+impl<'r> From<MissingIdentity<'r>> for Identity<'r> {
+    fn from(missing: MissingIdentity<'r>) -> Self {
         Self::Missing(missing)
     }
 }
@@ -251,7 +251,7 @@ impl<'r> From<Key<'r>> for Identity<'r> {
     }
 }
 
-impl Invalid {
+impl InvalidIdentity {
     /// Creates the error of a value that cannot be parsed: 400, unless the layer sets another answer. The caller sees
     /// the detail, so it must not contain the value.
     #[must_use]

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 #[cfg(feature = "tonic")]
 use tonic::transport::server::TcpConnectInfo;
 
-use super::{Found, Grouping, KeyExtractor, Missing, NO_PEER};
+use super::{Extraction, Grouping, KeyExtractor, MissingIdentity, NO_PEER};
 use crate::head::Head;
 
 /// The address of the connection, grouped. Behind a proxy, that is the proxy's address, and all clients share one
@@ -79,10 +79,10 @@ impl Peer {
 }
 
 impl KeyExtractor for PeerAddress {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Found::Now(Ok(match Peer::of(head) {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
+        Extraction::Now(Ok(match Peer::of(head) {
             Some(address) => self.grouping.key(address).into(),
-            None => Missing::by_setup(NO_PEER).into(),
+            None => MissingIdentity::by_setup(NO_PEER).into(),
         }))
     }
 

@@ -3,7 +3,7 @@
 use http::Method;
 use tollgate::Key;
 
-use super::{Found, KeyExtractor};
+use super::{Extraction, KeyExtractor};
 use crate::head::Head;
 
 /// Counts by matched route and method: each route has its own counter.
@@ -55,9 +55,9 @@ impl Route {
 }
 
 impl KeyExtractor for Route {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
         let method = method(head.method());
-        Found::Now(Ok(match head.route() {
+        Extraction::Now(Ok(match head.route() {
             Some(route) => Key::from((method, route)).into(),
             None => Key::from(method).into(),
         }))
@@ -91,7 +91,7 @@ mod tests {
             request.extensions_mut().insert(MatchedRoute::new(route));
         }
         match Route::new().extract(Head::from(&request)) {
-            Found::Now(Ok(Identity::Known(key))) => key.into_owned(),
+            Extraction::Now(Ok(Identity::Known(key))) => key.into_owned(),
             other => panic!("{other:?}"),
         }
     }

@@ -6,7 +6,7 @@ use hmac::{Hmac, Mac};
 use sha2::{Digest, Sha256};
 use tollgate::Key;
 
-use super::Invalid;
+use super::InvalidIdentity;
 
 /// How a value becomes a key.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ impl Secrecy {
     }
 
     /// Returns the key of this value, which is called `what`.
-    pub(super) fn key<'r>(&self, value: &'r [u8], what: &str) -> Result<Key<'r>, Invalid> {
+    pub(super) fn key<'r>(&self, value: &'r [u8], what: &str) -> Result<Key<'r>, InvalidIdentity> {
         match self.hash(value) {
             Some(hash) => Ok(Key::from(&hash).into_owned()),
             None => Ok(Key::from(text(value, what)?)),
@@ -35,7 +35,11 @@ impl Secrecy {
 
     /// The value, or its hash in hex.
     #[cfg(feature = "policy")]
-    pub(super) fn text<'r>(&self, value: &'r [u8], what: &str) -> Result<std::borrow::Cow<'r, str>, Invalid> {
+    pub(super) fn text<'r>(
+        &self,
+        value: &'r [u8],
+        what: &str,
+    ) -> Result<std::borrow::Cow<'r, str>, InvalidIdentity> {
         match self.hash(value) {
             Some(hash) => Ok(hash.map(|byte| format!("{byte:02x}")).concat().into()),
             None => Ok(text(value, what)?.into()),
@@ -53,8 +57,8 @@ impl Secrecy {
 }
 
 /// Plain values are texts, as in policies; other encodings are invalid.
-pub(super) fn text<'r>(value: &'r [u8], what: &str) -> Result<&'r str, Invalid> {
-    std::str::from_utf8(value).map_err(|_| Invalid::malformed(format!("{what} is not UTF-8 text")))
+pub(super) fn text<'r>(value: &'r [u8], what: &str) -> Result<&'r str, InvalidIdentity> {
+    std::str::from_utf8(value).map_err(|_| InvalidIdentity::malformed(format!("{what} is not UTF-8 text")))
 }
 
 /// Returns the value that all of these share, without surrounding space; `None` if all are empty.
@@ -65,7 +69,7 @@ pub(super) fn text<'r>(value: &'r [u8], what: &str) -> Result<&'r str, Invalid> 
 pub(super) fn sole<'r>(
     values: impl IntoIterator<Item = &'r [u8]>,
     what: &str,
-) -> Result<Option<&'r [u8]>, Invalid> {
+) -> Result<Option<&'r [u8]>, InvalidIdentity> {
     let mut values = values.into_iter().map(<[u8]>::trim_ascii);
     let Some(first) = values.next() else { return Ok(None) };
     if values.any(|other| other != first) {
@@ -75,8 +79,8 @@ pub(super) fn sole<'r>(
 }
 
 #[cold]
-pub(super) fn given_twice(what: &str) -> Invalid {
-    Invalid::malformed(format!("{what} is given more than once"))
+pub(super) fn given_twice(what: &str) -> InvalidIdentity {
+    InvalidIdentity::malformed(format!("{what} is given more than once"))
 }
 
 /// Only the kind, never the key.

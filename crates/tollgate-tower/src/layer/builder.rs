@@ -10,15 +10,15 @@ use tollgate::{PolicyQuota, StoreError};
 use tollgate_wire::headers::{HeaderFormats, LimitHeaders};
 
 use super::{BuildError, RateLimitLayer};
-use crate::by_key::ByKey;
-use crate::decided::Takes;
 use crate::denial::Denial;
 use crate::engine::Engine;
-use crate::gate::{Exposes, Gate, Leaves, OnDenied, OnTrouble, Settings, jitter_seconds};
+use crate::gate::{DenialHook, ExposedHeaders, Gate, HandlerData, Settings, TroubleHook, jitter_seconds};
+use crate::key_engine::KeyEngine;
 use crate::limits::Limits;
 use crate::outage_log::OutageLog;
-use crate::route::{Route, Routes};
-use crate::rule::{By, OnInvalid, OnMissing, OnStoreError, Rule};
+use crate::outcome::UnitHandling;
+use crate::route::{RoutePattern, RouteTable};
+use crate::rule::{OnInvalid, OnMissing, OnStoreError, Rule, RuleLimiter};
 use crate::warning::{Warning, Warnings};
 
 /// A builder of layers: see [`RateLimitLayer::builder`].
@@ -26,11 +26,11 @@ pub struct RateLimitLayerBuilder {
     rule: Rule,
     routes: Vec<(Box<str>, Rule)>,
     formats: Option<HeaderFormats>,
-    leaves: Leaves,
-    exposes: Exposes,
+    leaves: HandlerData,
+    exposes: ExposedHeaders,
     retry_jitter: Duration,
-    on_denied: Option<Box<OnDenied>>,
-    on_trouble: Option<Box<OnTrouble>>,
+    on_denied: Option<Box<DenialHook>>,
+    on_trouble: Option<Box<TroubleHook>>,
     warnings: Warnings,
 }
 
@@ -42,8 +42,8 @@ impl RateLimitLayerBuilder {
             rule,
             routes: Vec::new(),
             formats: None,
-            leaves: Leaves::Decisions,
-            exposes: Exposes::Nothing,
+            leaves: HandlerData::Decisions,
+            exposes: ExposedHeaders::Nothing,
             retry_jitter: Duration::ZERO,
             on_denied: None,
             on_trouble: None,
@@ -81,13 +81,13 @@ impl RateLimitLayerBuilder {
     /// For services that read neither, this saves the only allocation of a request without headers.
     #[must_use]
     pub fn without_decisions(self) -> Self {
-        Self { leaves: Leaves::Nothing, ..self }
+        Self { leaves: HandlerData::Nothing, ..self }
     }
 
     /// Lets scripts from other origins read the limit headers, with `Access-Control-Expose-Headers`.
     #[must_use]
     pub fn expose_headers(self) -> Self {
-        Self { exposes: Exposes::LimitHeaders, ..self }
+        Self { exposes: ExposedHeaders::LimitHeaders, ..self }
     }
 
     /// Adds a random time up to this, rounded up to whole seconds, to the `Retry-After` of a denial, so that clients do
@@ -153,14 +153,16 @@ impl RateLimitLayerBuilder {
         let resolve = |text: &str, own: &Rule| {
             gate(own, &rule, formats, &settings).ok_or_else(|| BuildError::NoKey { route: text.into() })
         };
-        let needs_route = routes.iter().any(Route::has_parameters).then(|| Arc::clone(&settings));
+        let needs_route = routes.iter().any(RoutePattern::has_parameters).then(|| Arc::clone(&settings));
         let gates: Result<Vec<_>, _> = routes
             .into_iter()
             .zip(&rules)
             .map(|(route, (text, own))| Ok((route, resolve(&format!("`{text}`"), own)?)))
             .collect();
         let others = resolve(ALL_OTHERS, &rule)?;
-        Ok(RateLimitLayer { limits: Arc::new(Limits { routes: Routes::new(gates?), others, needs_route }) })
+        Ok(RateLimitLayer {
+            limits: Arc::new(Limits { routes: RouteTable::new(gates?), others, needs_route }),
+        })
     }
 
     pub(super) fn settings(self) -> Settings {
@@ -193,8 +195,9 @@ impl RateLimitLayerBuilder {
     }
 
     fn expect_own_counters(&self) -> Result<(), BuildError> {
-        let named = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), &rule.by));
-        let all: Vec<(String, &By)> = named.chain([(ALL_OTHERS.to_owned(), &self.rule.by)]).collect();
+        let named = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), &rule.limiter));
+        let all: Vec<(String, &RuleLimiter)> =
+            named.chain([(ALL_OTHERS.to_owned(), &self.rule.limiter)]).collect();
         for (index, (second, of_second)) in all.iter().enumerate() {
             for (first, of_first) in all.iter().take(index) {
                 let meets = |one: &&PolicyQuota| {
@@ -216,10 +219,11 @@ impl RateLimitLayerBuilder {
     }
 }
 
-fn routes(rules: &[(Box<str>, Rule)]) -> Result<Vec<Route>, BuildError> {
-    let mut routes = Vec::<Route>::new();
+fn routes(rules: &[(Box<str>, Rule)]) -> Result<Vec<RoutePattern>, BuildError> {
+    let mut routes = Vec::<RoutePattern>::new();
     for (text, _) in rules {
-        let route = Route::new(text).map_err(|kind| BuildError::Route { route: text.clone(), kind })?;
+        let route =
+            RoutePattern::new(text).map_err(|kind| BuildError::Route { route: text.clone(), kind })?;
         if let Some(first) = routes.iter().find(|first| first.is_same_as(&route)) {
             return Err(BuildError::SameRoute { first: first.to_string().into(), second: text.clone() });
         }
@@ -236,21 +240,21 @@ pub(super) fn gate(
     formats: HeaderFormats,
     settings: &Arc<Settings>,
 ) -> Option<Option<Arc<Gate>>> {
-    let (engine, limit_headers) = match &rule.by {
-        By::Nobody => return Some(None),
-        By::Limiter(limiter) => {
+    let (engine, limit_headers) = match &rule.limiter {
+        RuleLimiter::Nobody => return Some(None),
+        RuleLimiter::Limiter(limiter) => {
             let extractor = rule.extractor.clone().or_else(|| others.extractor.clone())?;
             let limit_headers = Arc::new(LimitHeaders::new(formats, limiter.quotas()));
-            let by_key = ByKey::new(limiter.clone(), extractor, Arc::clone(&limit_headers));
+            let by_key = KeyEngine::new(limiter.clone(), extractor, Arc::clone(&limit_headers));
             (Engine::ByKey(by_key), Some(limit_headers))
         }
         #[cfg(feature = "policy")]
-        By::Policies(engine) => (Engine::ByPolicies(Arc::clone(engine)), None),
+        RuleLimiter::Policies(engine) => (Engine::ByPolicies(Arc::clone(engine)), None),
     };
     let takes = match &rule.refund_if {
-        _ if rule.reserves => Takes::Reserved(Arc::clone(&settings.warnings)),
-        Some(_) => Takes::ToGiveBack,
-        None => Takes::ForGood,
+        _ if rule.reserves => UnitHandling::Reserved(Arc::clone(&settings.warnings)),
+        Some(_) => UnitHandling::ToGiveBack,
+        None => UnitHandling::ForGood,
     };
     let on_missing = rule.on_missing.clone().or_else(|| others.on_missing.clone());
     let on_invalid = rule.on_invalid.clone().or_else(|| others.on_invalid.clone());

@@ -14,7 +14,7 @@ use self::builder::gate;
 pub use self::error::BuildError;
 use crate::key::KeyExtractor;
 use crate::limits::Limits;
-use crate::route::Routes;
+use crate::route::RouteTable;
 use crate::rule::Rule;
 use crate::service::RateLimit;
 
@@ -79,7 +79,7 @@ impl RateLimitLayer {
         let rule = Rule::new(limiter).key(key);
         let settings = Arc::new(Self::builder(Rule::unlimited()).settings());
         let others = gate(&rule, &rule, HeaderFormats::default(), &settings).unwrap_or(None);
-        let limits = Limits { routes: Routes::new(Vec::new()), others, needs_route: None };
+        let limits = Limits { routes: RouteTable::new(Vec::new()), others, needs_route: None };
         Self { limits: Arc::new(limits) }
     }
 

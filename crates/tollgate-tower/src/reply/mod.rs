@@ -14,8 +14,8 @@ use tollgate::{QuotaState, StoreError};
 use tollgate_policy::Ground;
 
 pub use self::body::ReplyBody;
-use crate::decided::DeniedBy;
-use crate::key::Invalid;
+use crate::key::InvalidIdentity;
+use crate::outcome::DenialCause;
 use crate::rule::{OnInvalid, OnMissing};
 
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -40,13 +40,13 @@ pub(crate) fn is_grpc(headers: &HeaderMap) -> bool {
 
 /// The status without the headers of the limits. To gRPC it is RESOURCE_EXHAUSTED, unless no policy matches or a list
 /// denies.
-pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DeniedBy) -> Response<Bytes> {
+pub(crate) fn denied(request: &HeaderMap, status: StatusCode, by: &DenialCause) -> Response<Bytes> {
     if !is_grpc(request) {
         return problem(status, &by.body(status.as_u16()));
     }
     let status = match by {
         #[cfg(feature = "policy")]
-        DeniedBy::Policies(decision, _)
+        DenialCause::Policies(decision, _)
             if matches!(decision.ground(), Ground::Denied(_) | Ground::Unmatched) =>
         {
             status
@@ -75,7 +75,11 @@ pub(crate) fn setup(request: &HeaderMap, code: &str) -> Response<Bytes> {
 }
 
 /// Replies that a value is invalid: 400 or 401.
-pub(crate) fn invalid(request: &HeaderMap, invalid: &Invalid, on_invalid: &OnInvalid) -> Response<Bytes> {
+pub(crate) fn invalid(
+    request: &HeaderMap,
+    invalid: &InvalidIdentity,
+    on_invalid: &OnInvalid,
+) -> Response<Bytes> {
     let challenge = match on_invalid {
         OnInvalid::AsFound => invalid.challenge(),
         OnInvalid::BadRequest => None,

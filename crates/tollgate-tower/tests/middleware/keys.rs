@@ -7,7 +7,8 @@ use tollgate::Key;
 use tollgate_testkit::block_on;
 use tollgate_tower::Head;
 use tollgate_tower::key::{
-    self, Extracted, Fault, Found, Global, Identity, Invalid, KeyExtractor, Missing, Peer, PeerAddress,
+    self, ExtractedIdentity, Extraction, Fault, Global, Identity, InvalidIdentity, KeyExtractor,
+    MissingIdentity, Peer, PeerAddress,
 };
 
 fn user<'r>(head: Head<'r>) -> Option<Key<'r>> {
@@ -32,13 +33,13 @@ fn later(find: for<'r> fn(Head<'r>) -> Option<Key<'r>>) -> impl KeyExtractor {
         let key = find(head).map(Key::into_owned);
         async move {
             tokio::task::yield_now().await;
-            Ok(key.map_or_else(|| Missing::by_caller("it").into(), Identity::Known))
+            Ok(key.map_or_else(|| MissingIdentity::by_caller("it").into(), Identity::Known))
         }
     })
 }
 
 fn later_wrong() -> impl KeyExtractor {
-    key::from_async_fn(|_| async { Err(Invalid::malformed("no token")) })
+    key::from_async_fn(|_| async { Err(InvalidIdentity::malformed("no token")) })
 }
 
 fn request(headers: &[(&'static str, &str)]) -> Request<()> {
@@ -56,11 +57,11 @@ fn from(address: &str) -> Request<()> {
 }
 
 /// Runs an extractor to its end.
-fn found(found: Found<'_>) -> Extracted<'_> {
+fn found(found: Extraction<'_>) -> ExtractedIdentity<'_> {
     block_on(found.into_future())
 }
 
-fn known(answer: Found<'_>) -> Key<'_> {
+fn known(answer: Extraction<'_>) -> Key<'_> {
     match found(answer).unwrap() {
         Identity::Known(key) => key,
         Identity::Missing(missing) => panic!("{missing} is missing"),
@@ -85,7 +86,7 @@ fn a_chain_finds_the_first_that_a_request_has_and_keeps_them_apart() {
         assert_eq!(known(waiting.extract(Head::from(request))), *key, "the same key, waited for or not");
     }
     assert!(
-        matches!(waiting.extract(Head::from(&requests[0])), Found::Now(_)),
+        matches!(waiting.extract(Head::from(&requests[0])), Extraction::Now(_)),
         "nobody waits for what is not asked"
     );
 }
@@ -139,7 +140,7 @@ fn an_error_names_every_missing_value() {
 
 #[test]
 fn an_invalid_value_is_not_passed_on_to_another_extractor() {
-    let wrong = key::try_from_fn(|_| Err(Invalid::malformed("no token")));
+    let wrong = key::try_from_fn(|_| Err(InvalidIdentity::malformed("no token")));
     let empty = Request::new(());
     assert!(found(wrong.or_else(Global).extract(Head::from(&empty))).is_err());
     assert!(found(Global.and(wrong).extract(Head::from(&empty))).is_err());
@@ -155,7 +156,7 @@ fn two_together_need_both() {
     let both = request(&[("x-user", "a"), ("x-device", "b")]);
     assert_eq!(known(by.extract(Head::from(&both))), Key::from(("a", "b")));
     let one = request(&[("x-user", "a")]);
-    let missing = Missing::by_caller("a device");
+    let missing = MissingIdentity::by_caller("a device");
     assert_eq!(found(by.extract(Head::from(&one))).unwrap(), Identity::Missing(missing.clone()));
     let waiting = key::from_fn("a user", user).and(later(device));
     assert_eq!(known(waiting.extract(Head::from(&both))), Key::from(("a", "b")));

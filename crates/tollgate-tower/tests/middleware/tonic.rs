@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tollgate::{Limiter, ManualClock, MemoryStore, SharedLimiter, Store, StoreError};
 use tollgate_testkit::{Fault, FaultyStore};
-use tollgate_tower::key::{self, Global, Invalid, PeerAddress};
+use tollgate_tower::key::{self, Global, InvalidIdentity, PeerAddress};
 use tollgate_tower::{OnMissing, RateLimitLayer, Rule};
 use tonic::transport::server::TcpIncoming;
 use tonic::transport::{Channel, Endpoint, Server};
@@ -95,7 +95,7 @@ async fn a_store_in_trouble_is_unavailable() {
 async fn a_missing_or_wrong_identity_has_codes_of_its_own() {
     let by_user = || key::from_fn("metadata `x-käse`", |_| None);
     let bearer = || http::HeaderValue::from_static("Bearer");
-    let wrong = || key::try_from_fn(|_| Err(Invalid::malformed("100 % wrong")));
+    let wrong = || key::try_from_fn(|_| Err(InvalidIdentity::malformed("100 % wrong")));
     for (rule, code, message) in [
         (Rule::new(limiter(memory())).key(by_user()), Code::InvalidArgument, "metadata `x-käse` is missing"),
         (

@@ -4,7 +4,7 @@ use http::{HeaderName, HeaderValue, Request, header};
 use tollgate::Key;
 use tollgate_testkit::block_on;
 use tollgate_tower::Head;
-use tollgate_tower::key::{Cookie, Found, Header, Identity, KeyExtractor};
+use tollgate_tower::key::{Cookie, Extraction, Header, Identity, KeyExtractor};
 
 const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
 
@@ -23,7 +23,7 @@ fn request(name: HeaderName, values: &[&[u8]]) -> Request<()> {
 }
 
 /// Returns the text or the hash in hex that is the key, or what is missing or wrong.
-fn found(found: Found<'_>) -> Result<String, String> {
+fn found(found: Extraction<'_>) -> Result<String, String> {
     match block_on(found.into_future()) {
         Ok(Identity::Known(key)) => {
             let bytes = key.canonical_bytes().into_owned();

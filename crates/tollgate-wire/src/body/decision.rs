@@ -5,7 +5,7 @@ use tollgate::{PolicyQuota, QuotaState, QuotaStates, Reason};
 #[cfg(feature = "policy")]
 use tollgate_policy::{Ground, Policy, PolicyDecision};
 
-use super::{DecisionSource, Window, Written, millis};
+use super::{DecisionSource, QuotaText, WindowBody, millis};
 
 /// A decision. The single figures are those of the quota that decided; they are absent if none did.
 #[derive(Debug, Serialize)]
@@ -21,7 +21,7 @@ pub struct DecisionBody<'a> {
     ground: Option<GroundBody>,
     /// The quota that decided, in its written form.
     #[serde(skip_serializing_if = "Option::is_none")]
-    quota: Option<Written<'a>>,
+    quota: Option<QuotaText<'a>>,
     /// Units allowed in a window.
     #[serde(skip_serializing_if = "Option::is_none")]
     limit: Option<u64>,
@@ -38,7 +38,7 @@ pub struct DecisionBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    window: Option<Window>,
+    window: Option<WindowBody>,
     /// Where the decision came from; absent if no quota decided.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<DecisionSource>,
@@ -46,9 +46,9 @@ pub struct DecisionBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
     /// The states of all quotas that apply; absent unless there are several.
-    #[serde(skip_serializing_if = "Quotas::are_few")]
+    #[serde(skip_serializing_if = "AppliedQuotas::are_few")]
     #[cfg_attr(feature = "schema", schemars(with = "Vec<QuotaBody<'_>>"))]
-    quotas: Quotas<'a>,
+    quotas: AppliedQuotas<'a>,
 }
 
 /// Why no quota decided. `unlimited`: no policy limits the request, so it is allowed. `exempt`: a policy exempts it.
@@ -75,7 +75,7 @@ struct QuotaBody<'a> {
     /// Its policy.
     policy: &'a str,
     /// The quota in its written form.
-    quota: Written<'a>,
+    quota: QuotaText<'a>,
     limit: u64,
     used: u64,
     remaining: u64,
@@ -83,7 +83,7 @@ struct QuotaBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_after_ms: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    window: Option<Window>,
+    window: Option<WindowBody>,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<DenialReason>,
 }
@@ -105,7 +105,7 @@ enum DenialReason {
 
 /// The quotas that apply, written one after another without a list.
 #[derive(Debug)]
-enum Quotas<'a> {
+enum AppliedQuotas<'a> {
     Charged(&'a [PolicyQuota], &'a QuotaStates),
     #[cfg(feature = "policy")]
     ByPolicies(&'a PolicyDecision),
@@ -121,7 +121,7 @@ impl<'a> DecisionBody<'a> {
             counted.is_admitted(),
             deciding.map(PolicyQuota::policy),
             standing,
-            Quotas::Charged(quotas, counted),
+            AppliedQuotas::Charged(quotas, counted),
         )
     }
 
@@ -139,7 +139,7 @@ impl<'a> DecisionBody<'a> {
             _ => (None, None),
         };
         let policy = decision.policy().map(Policy::name);
-        let body = Self::new(decision.is_allowed(), policy, standing, Quotas::ByPolicies(decision));
+        let body = Self::new(decision.is_allowed(), policy, standing, AppliedQuotas::ByPolicies(decision));
         Self { ground, reason: reason.or(body.reason), ..body }
     }
 
@@ -147,14 +147,14 @@ impl<'a> DecisionBody<'a> {
         allowed: bool,
         policy: Option<&'a str>,
         standing: Option<(&'a PolicyQuota, &'a QuotaState)>,
-        quotas: Quotas<'a>,
+        quotas: AppliedQuotas<'a>,
     ) -> Self {
         let state = standing.map(|(_, state)| state);
         Self {
             allowed,
             policy,
             ground: None,
-            quota: standing.map(|(quota, _)| Written(quota)),
+            quota: standing.map(|(quota, _)| QuotaText(quota)),
             limit: state.map(QuotaState::limit),
             used: state.map(QuotaState::used),
             remaining: state.map(QuotaState::remaining),
@@ -172,7 +172,7 @@ impl<'a> QuotaBody<'a> {
     fn new(policy: &'a str, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
         Self {
             policy,
-            quota: Written(quota),
+            quota: QuotaText(quota),
             limit: state.limit(),
             used: state.used(),
             remaining: state.remaining(),
@@ -184,7 +184,7 @@ impl<'a> QuotaBody<'a> {
     }
 }
 
-impl Quotas<'_> {
+impl AppliedQuotas<'_> {
     /// Returns whether none applies, or one, which the single figures show.
     fn are_few(&self) -> bool {
         match self {
@@ -195,7 +195,7 @@ impl Quotas<'_> {
     }
 }
 
-impl Serialize for Quotas<'_> {
+impl Serialize for AppliedQuotas<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Charged(quotas, counted) => {

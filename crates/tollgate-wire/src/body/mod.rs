@@ -22,7 +22,8 @@ pub use self::problem::DenialProblem;
 /// A window in Unix milliseconds: its first, and the first after it.
 #[derive(Debug, Clone, Copy, Serialize)]
 #[cfg_attr(feature = "schema", derive(JsonSchema))]
-pub struct Window {
+#[cfg_attr(feature = "schema", schemars(rename = "Window"))]
+pub struct WindowBody {
     start: i64,
     end: i64,
 }
@@ -45,9 +46,9 @@ pub enum DecisionSource {
 
 /// A quota as it is written.
 #[derive(Debug, Clone, Copy)]
-pub struct Written<'a>(pub &'a PolicyQuota);
+pub struct QuotaText<'a>(pub &'a PolicyQuota);
 
-impl Serialize for Written<'_> {
+impl Serialize for QuotaText<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         // Takes a third of the time of `Display`.
         let mut limit = itoa::Buffer::new();
@@ -56,7 +57,7 @@ impl Serialize for Written<'_> {
 }
 
 #[cfg(feature = "schema")]
-impl JsonSchema for Written<'_> {
+impl JsonSchema for QuotaText<'_> {
     fn inline_schema() -> bool {
         true
     }
@@ -70,7 +71,7 @@ impl JsonSchema for Written<'_> {
     }
 }
 
-impl From<tollgate::Window> for Window {
+impl From<tollgate::Window> for WindowBody {
     fn from(window: tollgate::Window) -> Self {
         Self { start: window.start().as_unix_millis(), end: window.end().as_unix_millis() }
     }

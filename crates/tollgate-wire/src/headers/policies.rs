@@ -15,10 +15,10 @@ use super::{HeaderFormats, LimitHeaders};
 ///
 /// The constant parts for a policy's own quotas are created once for each version of the policies. If several policies
 /// or an override apply, they are created for the single decision.
-pub struct PolicyHeaders(ArcSwap<Made>);
+pub struct PolicyHeaders(ArcSwap<VersionHeaders>);
 
 /// The writers for one version of the policies.
-struct Made {
+struct VersionHeaders {
     version: u64,
     /// By the policy's name, for its own quotas.
     alone: HashMap<Box<str>, Arc<LimitHeaders>>,
@@ -28,7 +28,7 @@ impl PolicyHeaders {
     /// Creates a writer for decisions under these policies and their later versions.
     #[must_use]
     pub fn new(live: &PolicySet) -> Self {
-        Self(ArcSwap::from_pointee(Made::new(live)))
+        Self(ArcSwap::from_pointee(VersionHeaders::new(live)))
     }
 
     /// Returns the writer of this decision's headers.
@@ -53,18 +53,18 @@ impl PolicyHeaders {
         LimitHeaders::of(formats, quotas.into_iter())
     }
 
-    fn made(&self, set: &PolicySet) -> arc_swap::Guard<Arc<Made>> {
+    fn made(&self, set: &PolicySet) -> arc_swap::Guard<Arc<VersionHeaders>> {
         let made = self.0.load();
         // A decision may be older than the cached version; then its writer is made for it alone.
         if made.version >= set.version() {
             return made;
         }
-        self.0.store(Arc::new(Made::new(set)));
+        self.0.store(Arc::new(VersionHeaders::new(set)));
         self.0.load()
     }
 }
 
-impl Made {
+impl VersionHeaders {
     fn new(set: &PolicySet) -> Self {
         let counting = set.policies().as_slice().iter().filter(|policy| !policy.quotas().is_empty());
         let alone = counting.map(|policy| {

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use tollgate::{PolicyQuota, QuotaState, Source};
 use tollgate_policy::{Policy, QuotaChanges, QuotaRefund, QuotaSettlement};
-use tollgate_wire::body::{DecisionSource, Window, Written};
+use tollgate_wire::body::{DecisionSource, QuotaText, WindowBody};
 
 use crate::http::problem::ProblemBody;
 use crate::http::rejection::Rejection;
@@ -24,7 +24,7 @@ pub(in crate::http) struct RefundReply<'a> {
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct RefundedQuota<'a> {
     policy: &'a str,
-    quota: Written<'a>,
+    quota: QuotaText<'a>,
     window: WindowState,
     /// Units given back.
     given: u32,
@@ -48,7 +48,7 @@ pub(in crate::http) struct SettleReply<'a> {
 #[derive(Serialize, JsonSchema)]
 pub(in crate::http) struct SettledQuota<'a> {
     policy: &'a str,
-    quota: Written<'a>,
+    quota: QuotaText<'a>,
     window: WindowState,
     /// Units given back.
     given: u32,
@@ -93,12 +93,12 @@ pub(in crate::http) enum RecordEntry<'a> {
 #[derive(Serialize, JsonSchema)]
 struct QuotaCount<'a> {
     policy: &'a str,
-    quota: Written<'a>,
+    quota: QuotaText<'a>,
     limit: u64,
     used: u64,
     remaining: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
-    window: Option<Window>,
+    window: Option<WindowBody>,
     /// The source of the count, if it is not the store.
     #[serde(skip_serializing_if = "Option::is_none")]
     source: Option<DecisionSource>,
@@ -109,7 +109,7 @@ impl<'a> RefundedQuota<'a> {
         let QuotaRefund { is_open, state } = refund;
         Self {
             policy: quota.policy(),
-            quota: Written(quota),
+            quota: QuotaText(quota),
             window: if *is_open { WindowState::Open } else { WindowState::Closed },
             given: state.units(),
             used: is_open.then(|| state.used()),
@@ -126,7 +126,7 @@ impl<'a> SettledQuota<'a> {
             }
             QuotaSettlement::Charged(state) => Self {
                 policy: quota.policy(),
-                quota: Written(quota),
+                quota: QuotaText(quota),
                 window: WindowState::Open,
                 given: 0,
                 charged: state.units(),
@@ -146,7 +146,7 @@ impl<'a> CountsReply<'a> {
 impl<'a> QuotaCount<'a> {
     fn new(policy: &'a Policy, quota: &'a PolicyQuota, state: &QuotaState) -> Self {
         let (limit, used, remaining) = (state.limit(), state.used(), state.remaining());
-        let (policy, quota) = (policy.name(), Written(quota));
+        let (policy, quota) = (policy.name(), QuotaText(quota));
         let source = (state.source() != Source::Store).then(|| state.source().into());
         Self { policy, quota, limit, used, remaining, window: state.window().map(Into::into), source }
     }

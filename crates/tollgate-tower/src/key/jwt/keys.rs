@@ -11,7 +11,7 @@ use spki::der::{self, Document, Reader, SliceReader};
 use thiserror::Error;
 
 use super::Algorithm;
-use super::material::Material;
+use super::material::KeyMaterial;
 
 /// The keys that tokens may be signed with, each with its algorithm.
 ///
@@ -37,14 +37,14 @@ use super::material::Material;
 /// ```
 #[derive(Default)]
 pub struct Keys {
-    entries: Vec<Entry>,
+    entries: Vec<KeyEntry>,
     broken: Vec<BrokenKey>,
 }
 
-struct Entry {
+struct KeyEntry {
     id: Option<Box<str>>,
     algorithm: Algorithm,
-    material: Material,
+    material: KeyMaterial,
 }
 
 /// A key of a set that cannot be used. Log it: tokens that are signed with it are refused.
@@ -139,14 +139,14 @@ impl Keys {
         let material = match (key.algorithm.oid, algorithm) {
             (RSA, _) => {
                 let (modulus, exponent) = rsa_numbers(bytes).map_err(KeysError::Pem)?;
-                Material::rsa(algorithm, modulus.as_bytes(), exponent.as_bytes())?
+                KeyMaterial::rsa(algorithm, modulus.as_bytes(), exponent.as_bytes())?
             }
-            (EC, Algorithm::Es256) if curve == Some(P256) => Material::point(algorithm, bytes)?,
-            (EC, Algorithm::Es384) if curve == Some(P384) => Material::point(algorithm, bytes)?,
-            (ED25519, Algorithm::Ed25519) => Material::point(algorithm, bytes)?,
+            (EC, Algorithm::Es256) if curve == Some(P256) => KeyMaterial::point(algorithm, bytes)?,
+            (EC, Algorithm::Es384) if curve == Some(P384) => KeyMaterial::point(algorithm, bytes)?,
+            (ED25519, Algorithm::Ed25519) => KeyMaterial::point(algorithm, bytes)?,
             _ => return Err(KeysError::Mismatch(algorithm)),
         };
-        Ok(Entry { id: None, algorithm, material }.into())
+        Ok(KeyEntry { id: None, algorithm, material }.into())
     }
 
     /// Creates keys from a secret that issuer and service share, for HS256, HS384 or HS512: random bytes, at least as
@@ -156,8 +156,8 @@ impl Keys {
     ///
     /// If the algorithm is another, the secret too short, or a key in PEM.
     pub fn from_secret(algorithm: Algorithm, secret: &[u8]) -> Result<Self, KeysError> {
-        let material = Material::secret(algorithm, secret)?;
-        Ok(Entry { id: None, algorithm, material }.into())
+        let material = KeyMaterial::secret(algorithm, secret)?;
+        Ok(KeyEntry { id: None, algorithm, material }.into())
     }
 
     /// Gives this id to keys without one, so that they do not verify tokens that name another.
@@ -195,7 +195,7 @@ impl Keys {
         &self,
         algorithm: Algorithm,
         id: Option<&str>,
-    ) -> impl Iterator<Item = &Material> {
+    ) -> impl Iterator<Item = &KeyMaterial> {
         let entries = self.entries.iter().filter(move |entry| {
             let is_named = entry.id.as_deref().zip(id).is_none_or(|(own, named)| own == named);
             entry.algorithm == algorithm && is_named
@@ -204,8 +204,8 @@ impl Keys {
     }
 }
 
-impl From<Entry> for Keys {
-    fn from(entry: Entry) -> Self {
+impl From<KeyEntry> for Keys {
+    fn from(entry: KeyEntry) -> Self {
         Self { entries: vec![entry], broken: Vec::new() }
     }
 }
@@ -256,7 +256,7 @@ struct Jwk {
 
 impl Jwk {
     /// `None` if it is for something else.
-    fn entry(&self) -> Result<Option<Entry>, KeysError> {
+    fn entry(&self) -> Result<Option<KeyEntry>, KeysError> {
         let is_for_signatures = self.usage.as_deref().is_none_or(|usage| usage == "sig");
         let verifies = self.key_ops.as_deref().is_none_or(|ops| ops.iter().any(|op| **op == *"verify"));
         let usual = match (&*self.kty, self.crv.as_deref()) {
@@ -273,19 +273,19 @@ impl Jwk {
         }
         let algorithm = said.flatten().or(usual).ok_or(KeysError::Member("alg"))?;
         let material = match &*self.kty {
-            "RSA" => Material::rsa(algorithm, &bytes("n", &self.n)?, &bytes("e", &self.e)?)?,
+            "RSA" => KeyMaterial::rsa(algorithm, &bytes("n", &self.n)?, &bytes("e", &self.e)?)?,
             "EC" => {
                 let (x, y) = (bytes("x", &self.x)?, bytes("y", &self.y)?);
                 if x.len() != y.len() {
                     return Err(KeysError::Mismatch(algorithm));
                 }
                 // 4: both coordinates follow.
-                Material::point(algorithm, &[&[4], &*x, &*y].concat())?
+                KeyMaterial::point(algorithm, &[&[4], &*x, &*y].concat())?
             }
-            "OKP" => Material::point(algorithm, &bytes("x", &self.x)?)?,
-            _ => Material::secret(algorithm, &bytes("k", &self.k)?)?,
+            "OKP" => KeyMaterial::point(algorithm, &bytes("x", &self.x)?)?,
+            _ => KeyMaterial::secret(algorithm, &bytes("k", &self.k)?)?,
         };
-        Ok(Some(Entry { id: self.kid.clone(), algorithm, material }))
+        Ok(Some(KeyEntry { id: self.kid.clone(), algorithm, material }))
     }
 }
 

@@ -6,14 +6,14 @@ use ring::signature::{self, RsaParameters, RsaPublicKeyComponents, UnparsedPubli
 use super::{Algorithm, KeysError};
 
 /// A key in the form of its algorithm, so that no other algorithm can be used with it.
-pub(super) enum Material {
+pub(super) enum KeyMaterial {
     Secret(hmac::Key),
     Rsa(&'static RsaParameters, RsaPublicKeyComponents<Box<[u8]>>),
     /// A point of a curve, for ECDSA or Ed25519.
     Point(UnparsedPublicKey<Box<[u8]>>),
 }
 
-impl Material {
+impl KeyMaterial {
     /// Returns a secret that is at least as long as the hash (RFC 7518, section 3.2) and not a public key.
     pub(super) fn secret(algorithm: Algorithm, secret: &[u8]) -> Result<Self, KeysError> {
         let (hash, bytes) = match algorithm {

@@ -30,17 +30,17 @@ pub use self::keys::{BrokenKey, Keys, KeysError};
 pub use self::verifier::{Claims, TokenError, Verifier};
 
 use super::secrecy::sole;
-use super::{Extracted, Found, Invalid, KeyExtractor, Missing, cookie};
+use super::{ExtractedIdentity, Extraction, InvalidIdentity, KeyExtractor, MissingIdentity, cookie};
 use crate::head::Head;
 
 /// Counts by a claim of a valid token, such as `sub`: a text, a whole number, or `true` or `false`.
 ///
 /// The token is that of `Authorization: Bearer`, unless another place is set. A list, such as the roles of a user, is
-/// [invalid](Invalid) as a key; [policies](crate::AttributeSources::with_claim) can match it.
+/// [invalid](InvalidIdentity) as a key; [policies](crate::AttributeSources::with_claim) can match it.
 ///
 /// # What it trusts
 ///
-/// The issuer whose keys the [`Verifier`] has. An expired or otherwise invalid token is [invalid](Invalid), answered
+/// The issuer whose keys the [`Verifier`] has. An expired or otherwise invalid token is [invalid](InvalidIdentity), answered
 /// 401, and never falls through to another extractor. Several issuers may use the same names, so set the issuer, or
 /// count by `iss` [as well](KeyExtractor::and).
 ///
@@ -77,11 +77,11 @@ pub struct Claim {
     /// The claim and the token, as callers see them.
     what: Box<str>,
     what_token: Box<str>,
-    place: Place,
+    place: TokenPlace,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Place {
+enum TokenPlace {
     Bearer,
     Header(HeaderName),
     Cookie(Box<str>),
@@ -89,11 +89,11 @@ enum Place {
 
 /// The value of the claim in a token.
 enum ClaimValue {
-    One(Entry),
-    List(Vec<Entry>),
+    One(ListEntry),
+    List(Vec<ListEntry>),
 }
 
-enum Entry {
+enum ListEntry {
     Text(Box<str>),
     Number(u64),
 }
@@ -106,35 +106,43 @@ impl Claim {
     #[must_use]
     pub fn new(verifier: Verifier, name: &str) -> Self {
         let what = format!("claim `{name}` of the token").into();
-        Self { verifier, name: name.into(), what, what_token: "a bearer token".into(), place: Place::Bearer }
+        Self {
+            verifier,
+            name: name.into(),
+            what,
+            what_token: "a bearer token".into(),
+            place: TokenPlace::Bearer,
+        }
     }
 
     /// Takes the token from this header, which must contain nothing else.
     #[must_use]
     pub fn in_header(self, name: HeaderName) -> Self {
-        Self { what_token: format!("header `{name}`").into(), place: Place::Header(name), ..self }
+        Self { what_token: format!("header `{name}`").into(), place: TokenPlace::Header(name), ..self }
     }
 
     /// Takes the token from this cookie.
     #[must_use]
     pub fn in_cookie(self, name: &str) -> Self {
-        Self { what_token: format!("cookie `{name}`").into(), place: Place::Cookie(name.into()), ..self }
+        Self { what_token: format!("cookie `{name}`").into(), place: TokenPlace::Cookie(name.into()), ..self }
     }
 
-    fn token<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, Invalid> {
+    fn token<'r>(&self, head: Head<'r>) -> Result<Option<&'r [u8]>, InvalidIdentity> {
         let header = |name| head.headers().get_all(name).into_iter().map(HeaderValue::as_bytes);
         match &self.place {
-            Place::Bearer => {
+            TokenPlace::Bearer => {
                 let credentials = sole(header(&header::AUTHORIZATION), "header `authorization`")?;
                 Ok(credentials.and_then(bearer))
             }
-            Place::Header(name) => sole(header(name), &self.what_token),
-            Place::Cookie(name) => sole(cookie::values(head.headers(), name.as_bytes()), &self.what_token),
+            TokenPlace::Header(name) => sole(header(name), &self.what_token),
+            TokenPlace::Cookie(name) => {
+                sole(cookie::values(head.headers(), name.as_bytes()), &self.what_token)
+            }
         }
     }
 
     /// Returns the claims of the token, if there is one; an error if it is invalid.
-    pub(crate) fn verified(&self, head: Head<'_>) -> Result<Option<Claims>, Invalid> {
+    pub(crate) fn verified(&self, head: Head<'_>) -> Result<Option<Claims>, InvalidIdentity> {
         let Some(token) = self.token(head)? else { return Ok(None) };
         let token = std::str::from_utf8(token).map_err(|_| invalid(TokenError::Malformed.to_string()))?;
         self.verifier.verify(token).map(Some).map_err(|error| invalid(error.to_string()))
@@ -146,31 +154,31 @@ impl Claim {
         self.place == other.place && self.verifier.is_same_as(&other.verifier)
     }
 
-    fn said(&self, claims: &Claims) -> Result<Option<ClaimValue>, Invalid> {
+    fn said(&self, claims: &Claims) -> Result<Option<ClaimValue>, InvalidIdentity> {
         match claims.get(&self.name) {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) if text.is_empty() => Ok(None),
             Some(Value::Array(entries)) if entries.is_empty() => Ok(None),
             Some(Value::Array(entries)) => {
-                let entries: Option<Vec<Entry>> = entries.iter().map(Entry::of).collect();
+                let entries: Option<Vec<ListEntry>> = entries.iter().map(ListEntry::of).collect();
                 entries
                     .map(|entries| Some(ClaimValue::List(entries)))
                     .ok_or_else(|| self.unreadable("has an entry that is"))
             }
-            Some(value) => Entry::of(value)
+            Some(value) => ListEntry::of(value)
                 .map(|entry| Some(ClaimValue::One(entry)))
                 .ok_or_else(|| self.unreadable("is")),
         }
     }
 
-    fn unreadable(&self, is: &str) -> Invalid {
+    fn unreadable(&self, is: &str) -> InvalidIdentity {
         invalid(format!("{} {is} not a text, a whole number, true or false", self.what))
     }
 
     /// The claim as the value of an attribute. Policies judge numbers that are not natural: as a limit or a cost, they
     /// may have a default. A number that JSON readers round is invalid, because two users could become one.
     #[cfg(feature = "policy")]
-    pub(crate) fn value(&self, claims: &Claims) -> Result<Option<AttributeValue<'static>>, Invalid> {
+    pub(crate) fn value(&self, claims: &Claims) -> Result<Option<AttributeValue<'static>>, InvalidIdentity> {
         if let Some(Value::Number(number)) = claims.get(&self.name)
             && is_exact(number)
         {
@@ -178,7 +186,9 @@ impl Claim {
         }
         Ok(self.said(claims)?.map(|said| match said {
             ClaimValue::One(entry) => String::from(entry.into_text()).into(),
-            ClaimValue::List(entries) => entries.into_iter().map(Entry::into_text).collect::<Vec<_>>().into(),
+            ClaimValue::List(entries) => {
+                entries.into_iter().map(ListEntry::into_text).collect::<Vec<_>>().into()
+            }
         }))
     }
 }
@@ -190,7 +200,7 @@ fn is_exact(number: &Number) -> bool {
     number.is_u64() || number.is_i64() || number.as_f64().is_some_and(|number| number.abs() < FIRST_ROUNDED)
 }
 
-impl Entry {
+impl ListEntry {
     /// Returns the value of a claim, if it can be compared with a text.
     fn of(value: &Value) -> Option<Self> {
         match value {
@@ -210,25 +220,25 @@ impl Entry {
 }
 
 impl Claim {
-    fn identity<'r>(&'r self, head: Head<'r>) -> Extracted<'r> {
+    fn identity<'r>(&'r self, head: Head<'r>) -> ExtractedIdentity<'r> {
         let Some(claims) = self.verified(head)? else {
-            return Ok(Missing::by_caller(&self.what_token).into());
+            return Ok(MissingIdentity::by_caller(&self.what_token).into());
         };
         Ok(match self.said(&claims)? {
-            Some(ClaimValue::One(Entry::Text(text))) => Key::from(text).into(),
-            Some(ClaimValue::One(Entry::Number(number))) => Key::from(number).into(),
+            Some(ClaimValue::One(ListEntry::Text(text))) => Key::from(text).into(),
+            Some(ClaimValue::One(ListEntry::Number(number))) => Key::from(number).into(),
             Some(ClaimValue::List(entries)) => {
                 let count = entries.len();
                 return Err(invalid(format!("{} is a list of {count}, which cannot be a key", self.what)));
             }
-            None => Missing::by_caller(&self.what).into(),
+            None => MissingIdentity::by_caller(&self.what).into(),
         })
     }
 }
 
 impl KeyExtractor for Claim {
-    fn extract<'r>(&'r self, head: Head<'r>) -> Found<'r> {
-        Found::Now(self.identity(head))
+    fn extract<'r>(&'r self, head: Head<'r>) -> Extraction<'r> {
+        Extraction::Now(self.identity(head))
     }
 }
 
@@ -240,6 +250,6 @@ fn bearer(credentials: &[u8]) -> Option<&[u8]> {
 }
 
 /// As RFC 6750 requires.
-fn invalid(detail: impl Into<Cow<'static, str>>) -> Invalid {
-    Invalid::unauthorized(detail, HeaderValue::from_static("Bearer error=\"invalid_token\""))
+fn invalid(detail: impl Into<Cow<'static, str>>) -> InvalidIdentity {
+    InvalidIdentity::unauthorized(detail, HeaderValue::from_static("Bearer error=\"invalid_token\""))
 }

@@ -30,7 +30,7 @@ use super::{Algorithm, Keys};
 /// let verifier = Verifier::new(Keys::from_secret(Algorithm::Hs256, &old)?, ["https://api.example.org"])
 ///     .issuer("https://login.example.org");
 ///
-/// // Later, when the file of keys has changed. What cannot be read replaces nothing.
+/// // PendingDecision, when the file of keys has changed. What cannot be read replaces nothing.
 /// verifier.replace_keys(Keys::from_secret(Algorithm::Hs256, &new)?);
 ///
 /// assert!(verifier.verify("e30.e30.").is_err());
@@ -165,7 +165,7 @@ impl Verifier {
         // A third dot would be in the payload, whose alphabet has none.
         let (header, payload) = message.split_once('.').ok_or(TokenError::Malformed)?;
         let (header, signature) = (decoded(header)?, decoded(signature)?);
-        let header: Header<'_> = serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
+        let header: TokenHeader<'_> = serde_json::from_slice(&header).map_err(|_| TokenError::Malformed)?;
         if header.crit.is_some() {
             return Err(TokenError::Malformed);
         }
@@ -223,7 +223,7 @@ fn find<'c>(members: &'c Map<String, Value>, path: &str) -> Option<&'c Value> {
 
 /// The used parts of a token's header.
 #[derive(Deserialize)]
-struct Header<'t> {
+struct TokenHeader<'t> {
     #[serde(borrow)]
     alg: std::borrow::Cow<'t, str>,
     #[serde(borrow)]

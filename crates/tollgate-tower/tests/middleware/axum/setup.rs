@@ -8,8 +8,8 @@ use http::{HeaderValue, StatusCode};
 use tokio::net::TcpListener;
 use tollgate::Key;
 use tollgate_tower::key::{
-    self, ClientAddress, ForwardedHeader, Global, Identity, Invalid, KeyExtractor, Missing, PeerAddress,
-    TrustedProxies,
+    self, ClientAddress, ForwardedHeader, Global, Identity, InvalidIdentity, KeyExtractor, MissingIdentity,
+    PeerAddress, TrustedProxies,
 };
 use tollgate_tower::{Head, OnInvalid, OnMissing, RateLimitLayer, Rule, Warning};
 
@@ -26,13 +26,15 @@ fn app(rule: Rule) -> (Router, Runs, Receiver<Warning>) {
 }
 
 /// A valid token is `good:NAME`.
-fn by_token<'r>(head: Head<'r>) -> key::Extracted<'r> {
+fn by_token<'r>(head: Head<'r>) -> key::ExtractedIdentity<'r> {
     let Some(token) = head.headers().get("authorization") else {
-        return Ok(Missing::by_caller("header `authorization`").into());
+        return Ok(MissingIdentity::by_caller("header `authorization`").into());
     };
     match token.to_str().ok().and_then(|token| token.strip_prefix("good:")) {
         Some(name) => Ok(Identity::Known(Key::from(name))),
-        None => Err(Invalid::unauthorized("the token is not valid", HeaderValue::from_static("Bearer"))),
+        None => {
+            Err(InvalidIdentity::unauthorized("the token is not valid", HeaderValue::from_static("Bearer")))
+        }
     }
 }
 
@@ -92,7 +94,7 @@ async fn an_extractor_may_wait() {
             tokio::task::yield_now().await;
             match session {
                 Some(session) => Ok(Identity::Known(Key::from(session.as_bytes().to_vec()))),
-                None => Ok(Missing::by_caller("header `x-session`").into()),
+                None => Ok(MissingIdentity::by_caller("header `x-session`").into()),
             }
         }
     });

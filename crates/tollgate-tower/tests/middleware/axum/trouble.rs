@@ -10,7 +10,7 @@ use tollgate::{
     StoreError,
 };
 use tollgate_testkit::{Fault, FaultyStore};
-use tollgate_tower::key::{self, Global, Invalid, Missing};
+use tollgate_tower::key::{self, Global, InvalidIdentity, MissingIdentity};
 use tollgate_tower::{Head, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, Warning};
 
 use crate::support::{Runs, a_day, get, send, serve};
@@ -165,11 +165,11 @@ async fn a_full_memory_refuses_unseen_keys_alone() {
 
 #[tokio::test]
 async fn a_route_inherits_settings_from_the_rule_for_all_others() {
-    fn by_token<'r>(head: Head<'r>) -> key::Extracted<'r> {
+    fn by_token<'r>(head: Head<'r>) -> key::ExtractedIdentity<'r> {
         match head.headers().get("authorization").map(|token| token.as_bytes()) {
-            None => Ok(Missing::by_caller("header `authorization`").into()),
+            None => Ok(MissingIdentity::by_caller("header `authorization`").into()),
             Some(b"good") => Ok(Key::from("alice").into()),
-            Some(_) => Err(Invalid::malformed("the token is not valid")),
+            Some(_) => Err(InvalidIdentity::malformed("the token is not valid")),
         }
     }
 

@@ -9,7 +9,7 @@ use axum::routing::{any, get as on_get};
 use http::StatusCode;
 use tollgate::{Key, ManualClock, MemoryStore};
 use tollgate_policy::{Config, PolicyDecision, PolicyLimiter};
-use tollgate_tower::key::{self, Global, Header, Identity, Invalid, KeyExtractor, Peer, PeerAddress};
+use tollgate_tower::key::{self, Global, Header, Identity, InvalidIdentity, KeyExtractor, Peer, PeerAddress};
 use tollgate_tower::{
     AttributeSources, Head, OnMissing, RateLimitLayer, RateLimitLayerBuilder, Reservation, Rule, Warning,
 };
@@ -183,7 +183,7 @@ policies:
                 // It waits, as a session lookup would.
                 tokio::task::yield_now().await;
                 match value.as_deref() {
-                    Some("stale") => Err(Invalid::malformed("the session is over")),
+                    Some("stale") => Err(InvalidIdentity::malformed("the session is over")),
                     _ => Ok(value),
                 }
             }

@@ -8,14 +8,14 @@ use http::{Extensions, Response};
 use tollgate::QuotaStates;
 use tollgate_wire::headers::LimitHeaders;
 
-use crate::decided::{Allowed, Takes};
-use crate::gate::{Denied, Gate, Leaves};
+use crate::gate::{Denied, Gate, HandlerData};
 use crate::key::BoxFuture;
+use crate::outcome::{AdmittedRequest, UnitHandling};
 use crate::reservation::HeldReceipt;
 use crate::reservation::Reservation;
 
 /// The work for the response.
-pub(crate) enum After {
+pub(crate) enum ResponseWork {
     Nothing,
     /// Tell the client its limits, and give units back if the rule requires it.
     Respond {
@@ -26,15 +26,15 @@ pub(crate) enum After {
         refundable: Option<Box<HeldReceipt>>,
     },
     /// The work of two gates, as of two layers: the outer one first.
-    Both(Box<(After, After)>),
+    Both(Box<(ResponseWork, ResponseWork)>),
 }
 
-impl After {
+impl ResponseWork {
     /// Leaves the decision for the service.
     #[inline(never)]
-    pub(crate) fn admitting(gate: &Arc<Gate>, allowed: Allowed, extensions: &mut Extensions) -> Self {
+    pub(crate) fn admitting(gate: &Arc<Gate>, allowed: AdmittedRequest, extensions: &mut Extensions) -> Self {
         #[cfg(feature = "policy")]
-        if let Some(decision) = allowed.decision.filter(|_| gate.settings.leaves == Leaves::Decisions) {
+        if let Some(decision) = allowed.decision.filter(|_| gate.settings.leaves == HandlerData::Decisions) {
             extensions.insert(*decision);
         }
         match allowed.counted {
@@ -52,12 +52,12 @@ impl After {
         taken: Option<Box<HeldReceipt>>,
         extensions: &mut Extensions,
     ) -> Self {
-        if gate.settings.leaves == Leaves::Decisions {
+        if gate.settings.leaves == HandlerData::Decisions {
             extensions.insert(counted.clone());
         }
         let refundable = match (&gate.takes, taken) {
             // The handler gives back what is reserved.
-            (Takes::Reserved(warnings), Some(taken)) => {
+            (UnitHandling::Reserved(warnings), Some(taken)) => {
                 let outer = extensions.remove();
                 extensions.insert(Reservation::new(warnings, taken, outer));
                 None

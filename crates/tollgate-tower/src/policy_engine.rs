@@ -7,18 +7,18 @@ use tollgate::{Answer, AnyStore, Clock, QuotaStates, Step, Store, StoreError};
 use tollgate_policy::{CheckError, LimitError, PolicyDecision, PolicyLimiter, Refusal, UnknownValue};
 use tollgate_wire::headers::PolicyHeaders;
 
-use crate::attributes::{AttributeError, AttributeSources, RequestView, Values};
-use crate::decided::{Allowed, Decided, DeniedBy, Later, Takes};
-use crate::engine::PolicyEngine;
+use crate::attributes::{AttributeError, AttributeSources, KnownValues, RequestView};
+use crate::engine::AnyPolicyEngine;
 use crate::head::Head;
-use crate::key::Missing;
+use crate::key::MissingIdentity;
+use crate::outcome::{AdmittedRequest, DenialCause, PendingDecision, RequestOutcome, UnitHandling};
 use crate::reservation::HeldReceipt;
 use crate::warning::Warning;
 
 /// A policy limiter with its sources of attributes. Clones share it.
-pub(crate) struct ByPolicies<S, C>(Arc<Inner<S, C>>);
+pub(crate) struct PolicyEngine<S, C>(Arc<LimiterWithSources<S, C>>);
 
-struct Inner<S, C> {
+struct LimiterWithSources<S, C> {
     limiter: Arc<PolicyLimiter<S, C>>,
     /// The store on which units are given back.
     store: AnyStore,
@@ -26,19 +26,24 @@ struct Inner<S, C> {
     headers: PolicyHeaders,
 }
 
-impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {
+impl<S: Store + 'static, C: Clock + 'static> PolicyEngine<S, C> {
     pub(crate) fn new(limiter: &Arc<PolicyLimiter<S, C>>, sources: AttributeSources) -> Self {
-        Self(Arc::new(Inner {
+        Self(Arc::new(LimiterWithSources {
             limiter: Arc::clone(limiter),
-            store: AnyStore::new(Below(Arc::clone(limiter))),
+            store: AnyStore::new(LimiterStore(Arc::clone(limiter))),
             sources,
             headers: PolicyHeaders::new(&limiter.live()),
         }))
     }
 }
 
-impl<S: Store + 'static, C: Clock + 'static> PolicyEngine for ByPolicies<S, C> {
-    fn decide(&self, head: Head<'_>, cost: u32, takes: &Takes) -> Result<Decided, Later> {
+impl<S: Store + 'static, C: Clock + 'static> AnyPolicyEngine for PolicyEngine<S, C> {
+    fn decide(
+        &self,
+        head: Head<'_>,
+        cost: u32,
+        takes: &UnitHandling,
+    ) -> Result<RequestOutcome, PendingDecision> {
         let Self(by) = self;
         let mut view = by.sources.view(head);
         while let Some(checked) = by.limiter.check_at_once(view.values(), cost) {
@@ -61,14 +66,14 @@ impl<S: Store + 'static, C: Clock + 'static> PolicyEngine for ByPolicies<S, C> {
     }
 }
 
-impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {
+impl<S: Store + 'static, C: Clock + 'static> PolicyEngine<S, C> {
     async fn decide_later(
         self,
         head: Head<'_>,
-        mut known: Values<'static>,
+        mut known: KnownValues<'static>,
         cost: u32,
-        takes: Takes,
-    ) -> Decided {
+        takes: UnitHandling,
+    ) -> RequestOutcome {
         loop {
             let (Self(by), may_give_back) = (self.clone(), takes.clone());
             let step = async move {
@@ -87,21 +92,26 @@ impl<S: Store + 'static, C: Clock + 'static> ByPolicies<S, C> {
     }
 }
 
-impl<S: Store, C: Clock> Inner<S, C> {
+impl<S: Store, C: Clock> LimiterWithSources<S, C> {
     /// `Err` is an attribute whose value is needed but not known yet.
     fn decided(
         &self,
         checked: Result<PolicyDecision, CheckError>,
-        values: &Values<'_>,
-        takes: &Takes,
-    ) -> Result<Decided, Box<str>> {
+        values: &KnownValues<'_>,
+        takes: &UnitHandling,
+    ) -> Result<RequestOutcome, Box<str>> {
         Ok(match checked {
             Ok(decision) if decision.is_allowed() => {
                 let counted = decision.counted().cloned();
                 let told_by = counted.is_some().then(|| self.headers.of(&decision));
                 let gives_back = takes.may_give_back() && counted.is_some();
                 let taken = gives_back.then(|| HeldReceipt::boxed(&self.store, decision.receipt()));
-                Decided::Allowed(Allowed { counted, told_by, decision: Some(Box::new(decision)), taken })
+                RequestOutcome::Allowed(AdmittedRequest {
+                    counted,
+                    told_by,
+                    decision: Some(Box::new(decision)),
+                    taken,
+                })
             }
             Ok(decision) => self.denied(decision),
             Err(CheckError::Refused(Refusal::Undecided { attribute, unknown: UnknownValue::NotYet })) => {
@@ -111,41 +121,43 @@ impl<S: Store, C: Clock> Inner<S, C> {
                 wrong(values.fault(&attribute))
             }
             Err(CheckError::Refused(Refusal::Limit { error: LimitError::Unverified(_), .. })) => {
-                Decided::Setup(Warning::UnverifiedLimit)
+                RequestOutcome::Setup(Warning::UnverifiedLimit)
             }
-            Err(CheckError::Store(error) | CheckError::Uncountable { error, .. }) => Decided::Failed(error),
-            Err(error) => Decided::Lacking(error.to_string()),
+            Err(CheckError::Store(error) | CheckError::Uncountable { error, .. }) => {
+                RequestOutcome::Failed(error)
+            }
+            Err(error) => RequestOutcome::Lacking(error.to_string()),
         })
     }
 
     #[cold]
-    fn denied(&self, decision: PolicyDecision) -> Decided {
+    fn denied(&self, decision: PolicyDecision) -> RequestOutcome {
         let status = StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
         let told_by = self.headers.of(&decision);
-        Decided::Denied(status, DeniedBy::Policies(Box::new(decision), told_by))
+        RequestOutcome::Denied(status, DenialCause::Policies(Box::new(decision), told_by))
     }
 }
 
 /// A value that a policy needs is invalid, or no request has it.
 #[cold]
-fn wrong(fault: Option<&AttributeError>) -> Decided {
+fn wrong(fault: Option<&AttributeError>) -> RequestOutcome {
     match fault {
-        Some(AttributeError::Invalid(invalid)) => Decided::Invalid(invalid.clone()),
-        Some(AttributeError::Setup(what)) => Decided::missing(&Missing::by_setup(what)),
+        Some(AttributeError::Invalid(invalid)) => RequestOutcome::Invalid(invalid.clone()),
+        Some(AttributeError::Setup(what)) => RequestOutcome::missing(&MissingIdentity::by_setup(what)),
         None => unreachable!("what is wrong has a fault"),
     }
 }
 
-impl<S, C> Clone for ByPolicies<S, C> {
+impl<S, C> Clone for PolicyEngine<S, C> {
     fn clone(&self) -> Self {
         Self(Arc::clone(&self.0))
     }
 }
 
 /// The store of a limiter, with its policies for outages.
-struct Below<S, C>(Arc<PolicyLimiter<S, C>>);
+struct LimiterStore<S, C>(Arc<PolicyLimiter<S, C>>);
 
-impl<S: Store, C: Clock> Store for Below<S, C> {
+impl<S: Store, C: Clock> Store for LimiterStore<S, C> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,

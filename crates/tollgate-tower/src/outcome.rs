@@ -10,16 +10,16 @@ use tollgate_wire::body::{DenialBody, DenialProblem};
 use tollgate_wire::headers::LimitHeaders;
 
 use crate::head::Head;
-use crate::key::{BoxFuture, Fault, Invalid, Missing, NO_PEER};
-use crate::reservation::{HeldReceipt, Reserving};
+use crate::key::{BoxFuture, Fault, InvalidIdentity, MissingIdentity, NO_PEER};
+use crate::reservation::{HeldReceipt, ReservedStep};
 use crate::warning::{Warning, Warnings};
 
 /// The rest of a decision that has to wait for a value or the store. Nothing was charged yet.
-pub(crate) type Later = Box<dyn for<'h> FnOnce(Head<'h>) -> BoxFuture<'h, Decided> + Send>;
+pub(crate) type PendingDecision = Box<dyn for<'h> FnOnce(Head<'h>) -> BoxFuture<'h, RequestOutcome> + Send>;
 
 /// How the units of a request are handled.
 #[derive(Clone)]
-pub(crate) enum Takes {
+pub(crate) enum UnitHandling {
     ForGood,
     /// Some of them may be given back.
     ToGiveBack,
@@ -28,17 +28,17 @@ pub(crate) enum Takes {
 }
 
 /// The outcome for a request.
-pub(crate) enum Decided {
+pub(crate) enum RequestOutcome {
     /// It goes on.
-    Allowed(Allowed),
+    Allowed(AdmittedRequest),
     /// It is denied with this status.
-    Denied(StatusCode, DeniedBy),
+    Denied(StatusCode, DenialCause),
     /// Its key is missing; this would provide it.
     Missing(String),
     /// No request can have the key, because a part of the service is missing.
     Setup(Warning),
     /// A value in the request is invalid.
-    Invalid(Invalid),
+    Invalid(InvalidIdentity),
     /// It lacks another value that policies need.
     #[cfg(feature = "policy")]
     Lacking(String),
@@ -48,7 +48,7 @@ pub(crate) enum Decided {
 
 /// A request that continues to the service.
 #[derive(Default)]
-pub(crate) struct Allowed {
+pub(crate) struct AdmittedRequest {
     /// The states of the quotas, if any applied.
     pub(crate) counted: Option<QuotaStates>,
     /// The writer of its headers, if it differs between decisions of the rule.
@@ -61,13 +61,13 @@ pub(crate) struct Allowed {
 }
 
 /// The denial of a request, with its headers.
-pub(crate) enum DeniedBy {
+pub(crate) enum DenialCause {
     Quotas(QuotaStates, Arc<LimitHeaders>),
     #[cfg(feature = "policy")]
     Policies(Box<PolicyDecision>, Arc<LimitHeaders>),
 }
 
-impl Takes {
+impl UnitHandling {
     /// Returns whether some of the charged units may be given back.
     pub(crate) fn may_give_back(&self) -> bool {
         !matches!(self, Self::ForGood)
@@ -80,13 +80,13 @@ impl Takes {
         taken: fn(A) -> Option<Box<HeldReceipt>>,
     ) -> A {
         match self {
-            Self::Reserved(warnings) => Reserving::new(warnings, step, taken).await,
+            Self::Reserved(warnings) => ReservedStep::new(warnings, step, taken).await,
             Self::ForGood | Self::ToGiveBack => step.await,
         }
     }
 }
 
-impl DeniedBy {
+impl DenialCause {
     /// Returns the states of the quotas that denied, and their headers.
     pub(crate) fn quotas(&self) -> Option<(&QuotaStates, &LimitHeaders)> {
         match self {
@@ -114,12 +114,14 @@ impl DeniedBy {
     }
 }
 
-impl Decided {
+impl RequestOutcome {
     /// The counts behind the decision, unless the store was full.
     pub(crate) fn counted(&self) -> Option<&QuotaStates> {
         match self {
             #[cfg(feature = "policy")]
-            Self::Allowed(Allowed { decision: Some(decision), .. }) if decision.is_without_room() => None,
+            Self::Allowed(AdmittedRequest { decision: Some(decision), .. }) if decision.is_without_room() => {
+                None
+            }
             Self::Allowed(allowed) => allowed.counted.as_ref(),
             Self::Denied(_, by) => Some(by.quotas()?.0),
             _ => None,
@@ -136,7 +138,7 @@ impl Decided {
 
     /// Returns the outcome of a request without a key.
     #[cold]
-    pub(crate) fn missing(missing: &Missing<'_>) -> Self {
+    pub(crate) fn missing(missing: &MissingIdentity<'_>) -> Self {
         match missing.fault() {
             Fault::Caller => Self::Missing(missing.to_string()),
             Fault::Setup if missing.what().any(|what| what == NO_PEER) => Self::Setup(Warning::NoPeerAddress),

@@ -10,20 +10,20 @@ use tollgate::{
 };
 use tollgate_wire::headers::LimitHeaders;
 
-use crate::decided::{Allowed, Decided, DeniedBy, Later, Takes};
 use crate::head::Head;
 use crate::key::{Identity, KeyExtractor};
+use crate::outcome::{AdmittedRequest, DenialCause, PendingDecision, RequestOutcome, UnitHandling};
 use crate::reservation::HeldReceipt;
 
 /// One limiter, for the key that an extractor finds.
 #[derive(Clone)]
-pub(crate) struct ByKey {
+pub(crate) struct KeyEngine {
     limiter: SharedLimiter<AnyStore>,
     extractor: Arc<dyn KeyExtractor>,
     limit_headers: Arc<LimitHeaders>,
 }
 
-impl ByKey {
+impl KeyEngine {
     pub(crate) fn new(
         limiter: SharedLimiter<AnyStore>,
         extractor: Arc<dyn KeyExtractor>,
@@ -33,7 +33,7 @@ impl ByKey {
     }
 }
 
-impl ByKey {
+impl KeyEngine {
     /// Decides on a request of this cost. If it is admitted immediately, `allow` receives the states of its quotas and
     /// the charged units. Neither the key nor the states are moved before that, because reading them right after
     /// writing them in other pieces stalls the processor. Everything else is boxed, so that this returns in registers.
@@ -42,16 +42,16 @@ impl ByKey {
         &self,
         request: &mut Request<B>,
         cost: u32,
-        takes: &Takes,
+        takes: &UnitHandling,
         allow: impl FnOnce(QuotaStates, Option<Box<HeldReceipt>>, &mut Extensions) -> T,
-    ) -> Result<T, Box<Result<Decided, Later>>> {
+    ) -> Result<T, Box<Result<RequestOutcome, PendingDecision>>> {
         let found = self.extractor.extract(Head::from(&*request));
         let key = match &found {
             Answer::Now(Ok(Identity::Known(key))) => key,
             Answer::Now(Ok(Identity::Missing(missing))) => {
-                return Err(Box::new(Ok(Decided::missing(missing))));
+                return Err(Box::new(Ok(RequestOutcome::missing(missing))));
             }
-            Answer::Now(Err(invalid)) => return Err(Box::new(Ok(Decided::Invalid(invalid.clone())))),
+            Answer::Now(Err(invalid)) => return Err(Box::new(Ok(RequestOutcome::Invalid(invalid.clone())))),
             Answer::Later(_) => return Err(self.later(None, cost, takes)),
         };
         match self.charge_at_once(key, cost) {
@@ -87,16 +87,22 @@ impl ByKey {
         answer: Result<QuotaStates, StoreError>,
         key: &Key<'_>,
         cost: u32,
-        takes: &Takes,
-    ) -> Box<Result<Decided, Later>> {
+        takes: &UnitHandling,
+    ) -> Box<Result<RequestOutcome, PendingDecision>> {
         Box::new(Ok(self.decided(answer, key, cost, takes)))
     }
 
     /// Continues with the key, if it is known.
     #[inline(never)]
-    fn later(&self, known: Option<&Key<'_>>, cost: u32, takes: &Takes) -> Box<Result<Decided, Later>> {
+    fn later(
+        &self,
+        known: Option<&Key<'_>>,
+        cost: u32,
+        takes: &UnitHandling,
+    ) -> Box<Result<RequestOutcome, PendingDecision>> {
         let (by, known, takes) = (self.clone(), known.map(|key| key.clone().into_owned()), takes.clone());
-        let later: Later = Box::new(move |head| Box::pin(by.decide_later(head, known, cost, takes)));
+        let later: PendingDecision =
+            Box::new(move |head| Box::pin(by.decide_later(head, known, cost, takes)));
         Box::new(Err(later))
     }
 
@@ -105,14 +111,14 @@ impl ByKey {
         head: Head<'_>,
         known: Option<Key<'static>>,
         cost: u32,
-        takes: Takes,
-    ) -> Decided {
+        takes: UnitHandling,
+    ) -> RequestOutcome {
         let key = match known {
             Some(key) => key,
             None => match self.extractor.extract(head).await {
                 Ok(Identity::Known(key)) => key.into_owned(),
-                Ok(Identity::Missing(missing)) => return Decided::missing(&missing),
-                Err(invalid) => return Decided::Invalid(invalid),
+                Ok(Identity::Missing(missing)) => return RequestOutcome::missing(&missing),
+                Err(invalid) => return RequestOutcome::Invalid(invalid),
             },
         };
         let (by, may_give_back) = (self.clone(), takes.clone());
@@ -121,7 +127,7 @@ impl ByKey {
             let answer = by.limiter.store().step(Step::Charge(&charges)).await;
             by.decided(answer, &key, cost, &may_give_back)
         };
-        takes.take(step, Decided::into_taken).await
+        takes.take(step, RequestOutcome::into_taken).await
     }
 
     /// Charges the key, if the store answers immediately. Returns `None` if it does not; nothing was charged then.
@@ -144,19 +150,23 @@ impl ByKey {
         answer: Result<QuotaStates, StoreError>,
         key: &Key<'_>,
         cost: u32,
-        takes: &Takes,
-    ) -> Decided {
+        takes: &UnitHandling,
+    ) -> RequestOutcome {
         match answer {
-            Ok(counted) if !self.is_whole(&counted) => Decided::Failed(AnswerError::Nonsense.into()),
+            Ok(counted) if !self.is_whole(&counted) => RequestOutcome::Failed(AnswerError::Nonsense.into()),
             Ok(counted) if counted.is_admitted() => {
                 let taken = self.taken(key, cost, takes, &counted);
-                Decided::Allowed(Allowed { counted: Some(counted), taken, ..Allowed::default() })
+                RequestOutcome::Allowed(AdmittedRequest {
+                    counted: Some(counted),
+                    taken,
+                    ..AdmittedRequest::default()
+                })
             }
-            Ok(counted) => Decided::Denied(
+            Ok(counted) => RequestOutcome::Denied(
                 StatusCode::TOO_MANY_REQUESTS,
-                DeniedBy::Quotas(counted, Arc::clone(&self.limit_headers)),
+                DenialCause::Quotas(counted, Arc::clone(&self.limit_headers)),
             ),
-            Err(error) => Decided::Failed(error),
+            Err(error) => RequestOutcome::Failed(error),
         }
     }
 
@@ -170,7 +180,7 @@ impl ByKey {
         &self,
         key: &Key<'_>,
         cost: u32,
-        takes: &Takes,
+        takes: &UnitHandling,
         counted: &QuotaStates,
     ) -> Option<Box<HeldReceipt>> {
         if !takes.may_give_back() {
