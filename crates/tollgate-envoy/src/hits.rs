@@ -8,24 +8,11 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use crate::series::{Series, sanitized, shortened};
+
 /// The share of a limit from which hits are near it: 0.8 by default in envoyproxy/ratelimit.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct NearLimit(pub f32);
-
-/// The owner of a counter of hits. Levels below the second are counted with those above them.
-///
-/// The labels are those of envoyproxy/ratelimit, which joins the names of all levels by dots and divides the text there
-/// again: a dot in a name divides it.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Series {
-    /// The domain.
-    pub domain: Box<str>,
-    /// The key of the first level, with its value behind `_` if it has one. It is empty for a limit that came with a
-    /// descriptor without entries.
-    pub key1: Box<str>,
-    /// The same of the second level, if there is one.
-    pub key2: Option<Box<str>>,
-}
 
 /// Units requested under a limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -60,12 +47,12 @@ pub(crate) struct Hits {
 pub(crate) struct HitTable {
     near_limit: NearLimit,
     /// Locked where files are read and metrics are written, and by requests whose values are labels.
-    series: Mutex<Table>,
+    series: Mutex<SeriesTable>,
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    hits: HashMap<Series, Counted>,
+struct SeriesTable {
+    hits: HashMap<Series, CountedSeries>,
     /// The number of series named by requests, by domain.
     of_requests: HashMap<Box<str>, usize>,
     /// The number of descriptors in domains that no file has.
@@ -73,76 +60,16 @@ struct Table {
 }
 
 #[derive(Debug, Default)]
-struct Counted {
+struct CountedSeries {
     hits: Arc<Hits>,
     /// The limit, by the names of its levels; `None` if it stays as long as its domain.
     limit: Option<Series>,
     is_of_request: bool,
 }
 
-/// The name of a level in metrics.
-pub(crate) fn level(key: &str, value: &str) -> Box<str> {
-    let name = if value.is_empty() { key.to_owned() } else { format!("{key}_{value}") };
-    shortened(&name).into()
-}
-
-fn shortened(name: &str) -> &str {
-    let end = (0..=HitTable::MAX_LABEL.min(name.len())).rev().find(|end| name.is_char_boundary(*end));
-    name.get(..end.unwrap_or_default()).unwrap_or_default()
-}
-
-/// Replaces `:`, `|` and the dots of IPv4 addresses, which would mean something in a name.
-fn sanitized(name: &str) -> String {
-    let mut sanitized = String::with_capacity(name.len());
-    let mut rest = name;
-    while let Some(first) = rest.chars().next() {
-        let address = address_length(rest);
-        let (text, after) = rest.split_at(address.unwrap_or(first.len_utf8()));
-        match address {
-            Some(_) => sanitized.push_str(&text.replace('.', "_")),
-            None => sanitized.push(if matches!(first, ':' | '|') { '_' } else { first }),
-        }
-        rest = after;
-    }
-    sanitized
-}
-
-/// The length of what looks like an IPv4 address at the beginning: four times one to three digits, with dots between.
-fn address_length(text: &str) -> Option<usize> {
-    let mut length = 0;
-    for number in 0..4 {
-        if number > 0 {
-            text.get(length..)?.strip_prefix('.')?;
-            length += 1;
-        }
-        let digits = text.bytes().skip(length).take(3).take_while(u8::is_ascii_digit).count();
-        length += Some(digits).filter(|digits| *digits > 0)?;
-    }
-    Some(length)
-}
-
-impl Series {
-    /// The series of a limit at these levels.
-    pub(crate) fn new(domain: &str, levels: impl IntoIterator<Item = Box<str>>) -> Self {
-        let levels: Vec<Box<str>> = levels.into_iter().collect();
-        let name = sanitized(&format!("{domain}.{}", levels.join(".")));
-        let mut parts = name.split('.').map(Box::from);
-        let mut next = || parts.next();
-        Self { domain: next().unwrap_or_default(), key1: next().unwrap_or_default(), key2: next() }
-    }
-
-    /// The series of a domain for all that are too many.
-    fn others(domain: Box<str>) -> Self {
-        Self { domain, key1: "other".into(), key2: None }
-    }
-}
-
 impl HitTable {
     /// The maximum number of series per domain that are named by requests.
     const MAX_OF_REQUESTS: usize = 1_000;
-
-    /// The maximum length of a label, in bytes.
-    const MAX_LABEL: usize = 128;
 
     pub(crate) fn new(near_limit: NearLimit) -> Self {
         Self { near_limit, series: Mutex::default() }
@@ -166,7 +93,7 @@ impl HitTable {
     /// the names of its levels; `None` if it came with the request.
     pub(crate) fn of_request(&self, series: Series, limit: Option<&Series>) -> Arc<Hits> {
         let mut table = self.table();
-        let Table { hits, of_requests, .. } = &mut *table;
+        let SeriesTable { hits, of_requests, .. } = &mut *table;
         if let Some(known) = hits.get(&series) {
             return Arc::clone(&known.hits);
         }
@@ -175,7 +102,8 @@ impl HitTable {
             return Arc::clone(&hits.entry(Series::others(series.domain)).or_default().hits);
         }
         *count += 1;
-        let counted = Counted { limit: limit.cloned(), is_of_request: true, ..Counted::default() };
+        let counted =
+            CountedSeries { limit: limit.cloned(), is_of_request: true, ..CountedSeries::default() };
         Arc::clone(&hits.entry(series).or_insert(counted).hits)
     }
 
@@ -197,7 +125,7 @@ impl HitTable {
     /// Drops the series of all other limits, and those of removed domains.
     pub(crate) fn keep(&self, limits: &HashSet<&Series>, domains: &HashSet<Box<str>>) {
         let mut table = self.table();
-        let Table { hits, of_requests, .. } = &mut *table;
+        let SeriesTable { hits, of_requests, .. } = &mut *table;
         hits.retain(|series, counted| match &counted.limit {
             Some(limit) => limits.contains(limit),
             None => domains.contains(&series.domain),
@@ -220,7 +148,7 @@ impl HitTable {
         counts
     }
 
-    fn table(&self) -> std::sync::MutexGuard<'_, Table> {
+    fn table(&self) -> std::sync::MutexGuard<'_, SeriesTable> {
         self.series.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -265,33 +193,7 @@ impl Hits {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// A dashboard did not find limits whose names have dots, or an address within a longer text. The names are what its
-    /// mapping for Prometheus makes of such limits.
-    #[test]
-    fn labels_are_those_of_envoyproxy_ratelimit() {
-        let labels = |domain, levels: &[(&str, &str)]| {
-            let Series { domain, key1, key2 } =
-                Series::new(domain, levels.iter().map(|(key, value)| level(key, value)));
-            format!("{domain} {key1} {}", key2.as_deref().unwrap_or("-"))
-        };
-        for (domain, levels, expected) in [
-            ("d", &[("key", "")][..], "d key -"),
-            ("d", &[("a:b", "c|d.e")], "d a_b_c_d e"),
-            (
-                "d",
-                &[("remote_address", "192.0.2.7"), ("k", "v"), ("third", "")],
-                "d remote_address_192_0_2_7 k_v",
-            ),
-            ("d", &[("from", "x1.2.3.4567"), ("to", "999.9.9.9:80")], "d from_x1_2_3_4567 to_999_9_9_9_80"),
-            ("d", &[("v", "1.2.3")], "d v_1 2"),
-            ("shop.example:1", &[("é", "ü")], "shop example_1 é_ü"),
-            ("d", &[], "d  -"),
-        ] {
-            assert_eq!(labels(domain, levels), expected);
-        }
-        assert_eq!(level("k", &"é".repeat(1_000)).len(), HitTable::MAX_LABEL);
-    }
+    use crate::series::level;
 
     #[test]
     fn unknown_domains_are_counted_by_name_and_bounded() {

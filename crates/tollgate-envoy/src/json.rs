@@ -78,8 +78,7 @@ impl Response {
         json.insert("overallCode".into(), self.overall.name().into());
         json.insert("statuses".into(), statuses.into());
         if !self.headers.is_empty() {
-            let header =
-                |header: &crate::Header| json!({ "key": &*header.name, "value": header.value.to_string() });
+            let header = |header: &crate::ResponseHeader| json!({ "key": &*header.name, "value": header.value.to_string() });
             json.insert("responseHeadersToAdd".into(), self.headers.iter().map(header).collect());
         }
         if let Some(metadata) = &self.dynamic_metadata {
@@ -211,7 +210,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Code, CurrentLimit, Header};
+    use crate::{Code, CurrentLimit, ResponseHeader};
 
     #[test]
     fn every_field_of_a_request_is_read_under_both_names() {
@@ -286,7 +285,7 @@ mod tests {
         let response = Response {
             overall: Code::OverLimit,
             statuses: [over, Status::NO_LIMIT, Status::UNLIMITED].into_iter().collect(),
-            headers: [Header { name: "X".into(), value: 7 }].into_iter().collect(),
+            headers: [ResponseHeader { name: "X".into(), value: 7 }].into_iter().collect(),
             dynamic_metadata: None,
             source: None,
             is_without_room: false,

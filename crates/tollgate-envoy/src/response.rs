@@ -20,7 +20,7 @@ pub struct Response {
     /// One for each descriptor, in their order.
     pub statuses: SmallVec<[Status; 2]>,
     /// Headers for the client, if they are configured.
-    pub headers: SmallVec<[Header; 3]>,
+    pub headers: SmallVec<[ResponseHeader; 3]>,
     /// The metadata that Envoy keeps for its other filters, if configured.
     pub dynamic_metadata: Option<Map<String, Value>>,
     /// The source of the counts: the store, or this process while the store could not answer. `None` if nothing was
@@ -69,7 +69,7 @@ pub struct CurrentLimit {
 
 /// A header for the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Header {
+pub struct ResponseHeader {
     /// The name as it is configured.
     pub name: Arc<str>,
     /// Its number.

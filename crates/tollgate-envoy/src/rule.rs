@@ -8,7 +8,8 @@ use tollgate_yaml::{At, Position, ProblemKind, Problems};
 
 use crate::Unit;
 use crate::file::{RawDescriptor, RawRateLimit, RawReplaced};
-use crate::hits::{Hits, Series};
+use crate::hits::Hits;
+use crate::series::Series;
 
 /// The rule of a configured descriptor for the requests that end at it.
 #[derive(Debug)]
@@ -34,12 +35,12 @@ pub(crate) struct Rule {
 #[derive(Debug)]
 pub(crate) enum Limit {
     Unlimited,
-    Counted(Counted),
+    Counted(CountedLimit),
 }
 
 /// A limit that is counted.
 #[derive(Debug)]
-pub(crate) struct Counted {
+pub(crate) struct CountedLimit {
     pub(crate) requests_per_unit: u32,
     pub(crate) unit: Unit,
     pub(crate) quota: PolicyQuota,
@@ -50,13 +51,13 @@ impl PartialEq for Rule {
     fn eq(&self, other: &Self) -> bool {
         let Self { limit, name, replaces, is_shadow, is_quota, metadata, is_detailed, hits: _, series: _ } =
             self;
-        let of_limit = |limit: &Limit| match limit {
+        let written = |limit: &Limit| match limit {
             Limit::Unlimited => None,
             Limit::Counted(counted) => {
                 Some((counted.requests_per_unit, counted.unit, counted.quota.count_denied()))
             }
         };
-        of_limit(limit) == of_limit(&other.limit)
+        written(limit) == written(&other.limit)
             && (name, replaces, metadata) == (&other.name, &other.replaces, &other.metadata)
             && (is_shadow, is_quota, is_detailed) == (&other.is_shadow, &other.is_quota, &other.is_detailed)
     }
@@ -114,7 +115,7 @@ fn limit(
         true => quota(requests_per_unit, unit).with_count_denied(CountDenied::Overdraft),
         false => quota(requests_per_unit, unit),
     };
-    Some(Limit::Counted(Counted { requests_per_unit, unit, quota }))
+    Some(Limit::Counted(CountedLimit { requests_per_unit, unit, quota }))
 }
 
 fn replaced_name(replaced: &At<RawReplaced>, own: Option<&str>, problems: &mut Problems) -> Option<Arc<str>> {

@@ -8,7 +8,7 @@ use crate::NearLimit;
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Settings {
     /// The consumption of a denied request.
-    pub charging: Charging,
+    pub charging: ChargingMode,
     /// Whether no request is denied. The statuses still show which limits would have denied it, and the counters are
     /// those of a denied request.
     pub shadow_mode: bool,
@@ -27,7 +27,7 @@ pub struct Settings {
 
 /// The consumption of a denied request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum Charging {
+pub enum ChargingMode {
     /// Nothing: if one limit denies, none is charged.
     #[default]
     AllOrNothing,

@@ -11,20 +11,20 @@ use xxhash_rust::xxh3::Xxh3DefaultBuilder;
 /// one.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct Wildcards {
-    shapes: Vec<Shape>,
+    by_lengths: Vec<PatternLengths>,
     count: u32,
 }
 
 /// The patterns whose text before the first `*` and after the last have these lengths, in bytes.
 #[derive(Debug, PartialEq)]
-struct Shape {
+struct PatternLengths {
     start: usize,
     end: usize,
     /// By the text before the first `*`, then by the text after the last.
-    patterns: Table<Table<Vec<Pattern>>>,
+    patterns: BytesTable<BytesTable<Vec<Pattern>>>,
 }
 
-type Table<V> = HashMap<Box<[u8]>, V, Xxh3DefaultBuilder>;
+type BytesTable<V> = HashMap<Box<[u8]>, V, Xxh3DefaultBuilder>;
 
 #[derive(Debug, PartialEq)]
 struct Pattern {
@@ -45,13 +45,17 @@ impl Wildcards {
         let middles = parts.filter(|part| !part.is_empty()).map(Into::into).collect();
 
         let lengths = (start.len(), end.len());
-        let known = self.shapes.iter().position(|shape| (shape.start, shape.end) == lengths);
+        let known = self.by_lengths.iter().position(|same| (same.start, same.end) == lengths);
         let known = known.unwrap_or_else(|| {
-            self.shapes.push(Shape { start: lengths.0, end: lengths.1, patterns: Table::default() });
-            self.shapes.len() - 1
+            self.by_lengths.push(PatternLengths {
+                start: lengths.0,
+                end: lengths.1,
+                patterns: BytesTable::default(),
+            });
+            self.by_lengths.len() - 1
         });
-        if let Some(shape) = self.shapes.get_mut(known) {
-            let same_start = shape.patterns.entry(start.into()).or_default();
+        if let Some(same) = self.by_lengths.get_mut(known) {
+            let same_start = same.patterns.entry(start.into()).or_default();
             let patterns = same_start.entry(end.into()).or_default();
             patterns.push(Pattern { place: self.count, middles, node });
         }
@@ -60,12 +64,12 @@ impl Wildcards {
 
     /// The node of the first pattern that matches the value.
     pub(crate) fn find(&self, value: &str) -> Option<u32> {
-        let matching = self.shapes.iter().filter_map(|shape| shape.find(value));
+        let matching = self.by_lengths.iter().filter_map(|lengths| lengths.find(value));
         matching.min_by_key(|pattern| pattern.place).map(|pattern| pattern.node)
     }
 }
 
-impl Shape {
+impl PatternLengths {
     fn find(&self, value: &str) -> Option<&Pattern> {
         let (start, rest) = value.as_bytes().split_at_checked(self.start)?;
         let (_, end) = rest.split_at_checked(rest.len().checked_sub(self.end)?)?;

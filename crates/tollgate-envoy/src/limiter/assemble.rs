@@ -6,9 +6,11 @@ use smallvec::SmallVec;
 use tollgate::{QuotaState, whole_seconds};
 
 use super::metadata;
-use super::plan::{CountedPlan, Effect, Plan, Planned};
+use super::plan::{CountedPlan, DescriptorPlan, Effect, Plan};
 use super::steps::States;
-use crate::{Charging, Code, CurrentLimit, Header, HeaderNames, Request, Response, Settings, Status};
+use crate::{
+    ChargingMode, Code, CurrentLimit, HeaderNames, Request, Response, ResponseHeader, Settings, Status,
+};
 
 pub(super) fn response(
     request: &Request<'_>,
@@ -17,9 +19,9 @@ pub(super) fn response(
     settings: &Settings,
 ) -> Response {
     let statuses = plan.0.iter().zip(states.iter()).map(|(planned, state)| match planned {
-        Planned::NoLimit => Status::NO_LIMIT,
-        Planned::Unlimited(_) => Status::UNLIMITED,
-        Planned::Counted(counted) => status(counted, state.as_ref(), settings.charging),
+        DescriptorPlan::NoLimit => Status::NO_LIMIT,
+        DescriptorPlan::Unlimited(_) => Status::UNLIMITED,
+        DescriptorPlan::Counted(counted) => status(counted, state.as_ref(), settings.charging),
     });
     let statuses: SmallVec<[Status; 2]> = statuses.collect();
     let is_denied = is_denied(plan, &statuses, settings) && !settings.shadow_mode;
@@ -47,7 +49,7 @@ fn denied_with_units_left(plan: &Plan<'_>, states: &States) -> Option<usize> {
     configured.map(|(place, _)| place).find(|place| has_units(*place))
 }
 
-fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charging) -> Status {
+fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: ChargingMode) -> Status {
     // What was not counted has no figures.
     let Some(state) = state else { return Status::NO_LIMIT };
     let name = counted.rule.and_then(|rule| rule.name.clone());
@@ -66,14 +68,14 @@ fn status(counted: &CountedPlan<'_>, state: Option<&QuotaState>, charging: Charg
 }
 
 /// Returns whether the limit had no room for the descriptor.
-pub(super) fn is_over(counted: &CountedPlan<'_>, state: &QuotaState, charging: Charging) -> bool {
+pub(super) fn is_over(counted: &CountedPlan<'_>, state: &QuotaState, charging: ChargingMode) -> bool {
     match (counted.effect, charging) {
         (Effect::Refund, _) => false,
         _ if counted.is_overdraft() => !state.has_room(),
         // A look at a limit that is used up, and not exceeded, is in order there.
-        (_, Charging::Each) if counted.cost == 0 => state.used() > state.limit(),
+        (_, ChargingMode::Each) if counted.cost == 0 => state.used() > state.limit(),
         // It was charged without asking for room.
-        (_, Charging::Each) if counted.is_above_limit() => true,
+        (_, ChargingMode::Each) if counted.is_above_limit() => true,
         _ => !state.has_room(),
     }
 }
@@ -81,8 +83,8 @@ pub(super) fn is_over(counted: &CountedPlan<'_>, state: &QuotaState, charging: C
 /// Denied by one limit, or by all that are quotas.
 pub(super) fn is_denied(plan: &Plan<'_>, statuses: &[Status], settings: &Settings) -> bool {
     let over = |effect: Effect| {
-        let of_effect = plan.counted().filter(move |(_, counted)| counted.effect == effect);
-        of_effect.map(|(place, _)| statuses.get(place).is_some_and(|status| status.code == Code::OverLimit))
+        let same_effect = plan.counted().filter(move |(_, counted)| counted.effect == effect);
+        same_effect.map(|(place, _)| statuses.get(place).is_some_and(|status| status.code == Code::OverLimit))
     };
     let quotas = || over(Effect::DeniesWithAllQuotas);
     over(Effect::Denies).any(|is_over| is_over)
@@ -92,7 +94,7 @@ pub(super) fn is_denied(plan: &Plan<'_>, statuses: &[Status], settings: &Setting
 }
 
 /// The headers of the last limit that denies by itself, else of the first with the least left.
-fn headers(plan: &Plan<'_>, statuses: &[Status], names: &HeaderNames) -> SmallVec<[Header; 3]> {
+fn headers(plan: &Plan<'_>, statuses: &[Status], names: &HeaderNames) -> SmallVec<[ResponseHeader; 3]> {
     let limited = || {
         plan.counted().filter_map(|(place, counted)| {
             let status = statuses.get(place).filter(|status| status.current_limit.is_some());
@@ -109,6 +111,6 @@ fn headers(plan: &Plan<'_>, statuses: &[Status], names: &HeaderNames) -> SmallVe
     let reset = status.duration_until_reset.unwrap_or_default().as_secs();
     [(&names.limit, limit.into()), (&names.remaining, status.limit_remaining.into()), (&names.reset, reset)]
         .into_iter()
-        .map(|(name, value)| Header { name: name.clone(), value })
+        .map(|(name, value)| ResponseHeader { name: name.clone(), value })
         .collect()
 }

@@ -6,20 +6,23 @@ use std::task::Poll;
 
 use tollgate::AnswerError;
 
+/// A timer, which completes at the deadline.
+pub(super) type Timer = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Starts the timer of a decision.
+pub(super) type StartTimer = dyn Fn() -> Timer + Send + Sync;
+
 /// A deadline for several steps. It starts when the first of them has to wait.
-pub(super) struct Deadline<'a, D, T> {
-    start: &'a D,
-    timer: Pin<&'a mut Option<T>>,
+pub(super) struct Deadline<'a> {
+    /// `None` if steps may take any time.
+    start: Option<&'a StartTimer>,
+    timer: Option<Timer>,
     is_over: bool,
 }
 
-impl<'a, D, T> Deadline<'a, D, T>
-where
-    D: Fn() -> T,
-    T: Future<Output = ()>,
-{
-    pub(super) const fn new(start: &'a D, timer: Pin<&'a mut Option<T>>) -> Self {
-        Self { start, timer, is_over: false }
+impl<'a> Deadline<'a> {
+    pub(super) const fn new(start: Option<&'a StartTimer>) -> Self {
+        Self { start, timer: None, is_over: false }
     }
 
     /// Returns the step's answer, unless the deadline passes first. After the deadline, no step begins.
@@ -33,12 +36,10 @@ where
             if let Poll::Ready(answer) = step.as_mut().poll(context) {
                 return Poll::Ready(Ok(answer));
             }
-            if self.timer.is_none() {
-                self.timer.set(Some((self.start)()));
-            }
-            let passed = self.timer.as_mut().as_pin_mut().is_some_and(|timer| timer.poll(context).is_ready());
-            self.is_over = passed;
-            if passed { Poll::Ready(Err(AnswerError::Late)) } else { Poll::Pending }
+            let Some(start) = self.start else { return Poll::Pending };
+            let timer = self.timer.get_or_insert_with(start);
+            self.is_over = timer.as_mut().poll(context).is_ready();
+            if self.is_over { Poll::Ready(Err(AnswerError::Late)) } else { Poll::Pending }
         })
         .await
     }

@@ -1,17 +1,18 @@
 //! Decisions on requests, by limits that can be replaced while it runs.
 //!
-//! `plan` reads a request, `steps` calls the store, `assemble` and `metadata` build the answer, and `tally` counts for
-//! metrics.
+//! `plan` reads a request. `steps` calls the store: `turns` orders steps on one counter, and `quota_mode` leaves out
+//! quotas without room. `assemble` and `metadata` build the answer, and `tally` counts for metrics.
 
 mod assemble;
 mod deadline;
 mod metadata;
 mod plan;
+mod quota_mode;
 mod steps;
 mod tally;
+mod turns;
 
 use std::fmt;
-use std::future::{Pending, pending};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -19,7 +20,9 @@ use arc_swap::ArcSwap;
 use tollgate::{Clock, FallbackStore, OnStoreFailure, Store, SystemClock};
 use tollgate_policy::WhenFull;
 
+use self::deadline::StartTimer;
 use self::plan::Plan;
+use self::tally::Tally;
 use crate::hits::HitTable;
 use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings};
 
@@ -31,13 +34,13 @@ use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings
 /// # What a request consumes
 ///
 /// By default, all limits of a request are charged, or none is: a request that one limit denies consumes nothing from
-/// the others. With [`Charging::Each`](crate::Charging::Each), every limit is charged by itself.
+/// the others. With [`ChargingMode::Each`](crate::ChargingMode::Each), every limit is charged by itself.
 ///
 /// - Limits in shadow mode are charged after the decision, each by itself, and never deny. Nothing is taken from them
 ///   if the request is denied.
 /// - Limits in quota mode deny only together: if at least one has room, those with room are charged. If several count on
 ///   one counter, the first of them come first, after limits that deny by themselves.
-/// - With 0 units, a limit is looked at. It denies if one more unit has no room. With `Charging::Each` it denies only
+/// - With 0 units, a limit is looked at. It denies if one more unit has no room. With `ChargingMode::Each` it denies only
 ///   if more than the limit is used.
 /// - Units that are given back go to the window that is open now, whatever the other descriptors are told. If they cannot
 ///   be given back, only a request that does nothing else fails.
@@ -74,9 +77,9 @@ use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings
 /// # })?;
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
-pub struct EnvoyLimiter<S, C = SystemClock, D = fn() -> Pending<()>> {
+pub struct EnvoyLimiter<S, C = SystemClock> {
     store: FallbackStore<S, C>,
-    deadline: D,
+    deadline: Option<Box<StartTimer>>,
     when_full: WhenFull,
     settings: Settings,
     live: ArcSwap<Domains>,
@@ -101,7 +104,7 @@ impl<S, C> EnvoyLimiter<S, C> {
         hits.iter().for_each(|hits| domains.count_hits(hits));
         Self {
             store,
-            deadline: pending,
+            deadline: None,
             when_full: WhenFull::default(),
             settings,
             live: ArcSwap::from_pointee(domains),
@@ -110,19 +113,16 @@ impl<S, C> EnvoyLimiter<S, C> {
             hidden_denials: AtomicU64::new(0),
         }
     }
-}
 
-impl<S, C, D> EnvoyLimiter<S, C, D> {
     /// Sets the deadline of a decision, for all its steps together. After it, limits that decide are answered as during
     /// an outage of the store. Shadow limits and refunds are left out of the answer.
     #[must_use]
-    pub fn deadline<F, T>(self, deadline: F) -> EnvoyLimiter<S, C, F>
+    pub fn deadline<F, T>(self, deadline: F) -> Self
     where
-        F: Fn() -> T,
-        T: Future<Output = ()>,
+        F: Fn() -> T + Send + Sync + 'static,
+        T: Future<Output = ()> + Send + 'static,
     {
-        let Self { store, when_full, settings, live, hits, unknown_domains, hidden_denials, .. } = self;
-        EnvoyLimiter { store, deadline, when_full, settings, live, hits, unknown_domains, hidden_denials }
+        Self { deadline: Some(Box::new(move || Box::pin(deadline()))), ..self }
     }
 
     /// Sets the answer for a key without a counter while the store is full.
@@ -172,13 +172,7 @@ impl<S, C, D> EnvoyLimiter<S, C, D> {
     }
 }
 
-impl<S, C, D, T> EnvoyLimiter<S, C, D>
-where
-    S: Store,
-    C: Clock,
-    D: Fn() -> T,
-    T: Future<Output = ()>,
-{
+impl<S: Store, C: Clock> EnvoyLimiter<S, C> {
     /// Decides whether to allow a request, and counts it.
     ///
     /// # Errors
@@ -204,16 +198,16 @@ where
             self.hidden_denials.fetch_add(1, Ordering::Relaxed);
         }
         domain.verdicts().count(response.overall);
-        if let Some(hits) = &self.hits {
-            let statuses = &response.statuses;
-            tally::count_hits(hits, domain, request, &plan, &states, statuses, &self.settings);
+        if let Some(table) = &self.hits {
+            let tally = Tally { table, domain, request, settings: &self.settings };
+            tally.count_hits(&plan, &states, &response.statuses);
         }
         Ok(response)
     }
 }
 
 /// Without the store, which contains keys.
-impl<S, C, D> fmt::Debug for EnvoyLimiter<S, C, D> {
+impl<S, C> fmt::Debug for EnvoyLimiter<S, C> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("EnvoyLimiter").field("settings", &self.settings).finish_non_exhaustive()
     }

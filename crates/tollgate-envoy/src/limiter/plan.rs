@@ -8,13 +8,13 @@ use tollgate::{Charge, CountDenied, Key, PolicyQuota};
 
 use crate::domains::Domain;
 use crate::rule::{Limit, Rule};
-use crate::{Charging, Descriptor, InvalidRequest, Request, Settings, Unit};
+use crate::{ChargingMode, Descriptor, InvalidRequest, Request, Settings, Unit};
 
 /// The plan of each descriptor of a request, in order.
-pub(super) struct Plan<'a>(pub(super) SmallVec<[Planned<'a>; 2]>);
+pub(super) struct Plan<'a>(pub(super) SmallVec<[DescriptorPlan<'a>; 2]>);
 
 /// The plan of one descriptor.
-pub(super) enum Planned<'a> {
+pub(super) enum DescriptorPlan<'a> {
     /// No limit applies to it.
     NoLimit,
     Unlimited(&'a Rule),
@@ -59,7 +59,7 @@ impl<'a> Plan<'a> {
     ) -> Result<Self, InvalidRequest> {
         InvalidRequest::check(request.domain, request.descriptors.len())?;
         let Some(domain) = domain else {
-            return Ok(Self(request.descriptors.iter().map(|_| Planned::NoLimit).collect()));
+            return Ok(Self(request.descriptors.iter().map(|_| DescriptorPlan::NoLimit).collect()));
         };
         let planned = (1..).zip(&request.descriptors).map(|(number, descriptor)| {
             let cost = InvalidRequest::units(number, descriptor.hits_addend, request.hits_addend)?;
@@ -72,16 +72,16 @@ impl<'a> Plan<'a> {
 
     /// Drops the limits that others replace. An unlimited one counts nothing, so there is nothing to drop.
     fn replace(&mut self) {
-        let rules = self.0.iter().filter_map(Planned::rule);
+        let rules = self.0.iter().filter_map(DescriptorPlan::rule);
         // Usually nothing is replaced, and then nothing is allocated.
         let replaced: HashSet<_> = rules.flat_map(|rule| &rule.replaces).cloned().collect();
         if replaced.is_empty() {
             return;
         }
         for planned in &mut self.0 {
-            let Planned::Counted(CountedPlan { rule: Some(rule), .. }) = planned else { continue };
+            let DescriptorPlan::Counted(CountedPlan { rule: Some(rule), .. }) = planned else { continue };
             if rule.name.as_ref().is_some_and(|name| replaced.contains(name)) {
-                *planned = Planned::NoLimit;
+                *planned = DescriptorPlan::NoLimit;
             }
         }
     }
@@ -89,13 +89,13 @@ impl<'a> Plan<'a> {
     /// The descriptors that are counted, with their places.
     pub(super) fn counted(&self) -> impl Iterator<Item = (usize, &CountedPlan<'a>)> {
         self.0.iter().enumerate().filter_map(|(place, planned)| match planned {
-            Planned::Counted(counted) => Some((place, counted)),
-            Planned::NoLimit | Planned::Unlimited(_) => None,
+            DescriptorPlan::Counted(counted) => Some((place, counted)),
+            DescriptorPlan::NoLimit | DescriptorPlan::Unlimited(_) => None,
         })
     }
 }
 
-impl<'a> Planned<'a> {
+impl<'a> DescriptorPlan<'a> {
     pub(super) fn rule(&self) -> Option<&'a Rule> {
         match self {
             Self::NoLimit => None,
@@ -131,7 +131,7 @@ fn planned<'a>(
     cost: u32,
     domain: &'a Domain,
     settings: &Settings,
-) -> Result<Planned<'a>, InvalidRequest> {
+) -> Result<DescriptorPlan<'a>, InvalidRequest> {
     let (quota, key, requests_per_unit, unit, rule) = match descriptor.limit {
         Some(limit) => {
             let unit = InvalidRequest::unit(number, limit.unit)?;
@@ -146,8 +146,8 @@ fn planned<'a>(
         }
         None => {
             let found = domain.find(&descriptor.entries, settings.max_value_bytes);
-            let Some((rule, key)) = found else { return Ok(Planned::NoLimit) };
-            let Limit::Counted(limit) = &rule.limit else { return Ok(Planned::Unlimited(rule)) };
+            let Some((rule, key)) = found else { return Ok(DescriptorPlan::NoLimit) };
+            let Limit::Counted(limit) = &rule.limit else { return Ok(DescriptorPlan::Unlimited(rule)) };
             (Cow::Borrowed(&limit.quota), key, limit.requests_per_unit, limit.unit, Some(rule))
         }
     };
@@ -161,9 +161,9 @@ fn planned<'a>(
         Effect::Denies
     };
     let quota = match settings.charging {
-        Charging::AllOrNothing => quota,
-        Charging::Each if quota.count_denied() == CountDenied::Overdraft => quota,
-        Charging::Each => Cow::Owned(quota.into_owned().with_count_denied(CountDenied::Yes)),
+        ChargingMode::AllOrNothing => quota,
+        ChargingMode::Each if quota.count_denied() == CountDenied::Overdraft => quota,
+        ChargingMode::Each => Cow::Owned(quota.into_owned().with_count_denied(CountDenied::Yes)),
     };
-    Ok(Planned::Counted(CountedPlan { quota, key, cost, effect, requests_per_unit, unit, rule }))
+    Ok(DescriptorPlan::Counted(CountedPlan { quota, key, cost, effect, requests_per_unit, unit, rule }))
 }

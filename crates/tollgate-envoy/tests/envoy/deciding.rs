@@ -1,12 +1,14 @@
 //! Answers to requests. `tests/reading` holds their verdicts against a model; here is what it does not say.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
 use tollgate::{LocalShare, ManualClock, MemoryStore, OnStoreFailure, Timestamp};
 use tollgate_envoy::{
-    Charging, Code, DecideError, Descriptor, Domains, EnvoyLimiter, HeaderNames, InvalidRequest, Override,
-    Request, Response, SameDomain, Settings, Status, Unit,
+    ChargingMode, Code, DecideError, Descriptor, Domains, EnvoyLimiter, HeaderNames, InvalidRequest,
+    Override, Request, Response, SameDomain, Settings, Status, Unit,
 };
 use tollgate_policy::{Sources, WhenFull};
 use tollgate_testkit::{Fault, FaultyStore, block_on};
@@ -80,7 +82,7 @@ fn a_denied_request_consumes_nothing_of_the_others() {
 
 #[test]
 fn charged_each_by_itself_a_denied_request_consumes_of_all() {
-    let (limiter, _) = limiter(Settings { charging: Charging::Each, ..Settings::default() });
+    let (limiter, _) = limiter(Settings { charging: ChargingMode::Each, ..Settings::default() });
     let decide = |keys: &[&str]| block_on(limiter.decide(&request(keys))).unwrap();
     assert_eq!(decide(&["one", "ten"]).overall, Code::Ok);
     let denied = decide(&["one", "ten"]);
@@ -96,7 +98,7 @@ fn charged_each_by_itself_a_denied_request_consumes_of_all() {
 /// As in envoyproxy/ratelimit, where the counter grows before it is compared.
 #[test]
 fn charged_each_by_itself_more_than_the_whole_limit_uses_it_up() {
-    for (charging, after) in [(Charging::Each, Code::OverLimit), (Charging::AllOrNothing, Code::Ok)] {
+    for (charging, after) in [(ChargingMode::Each, Code::OverLimit), (ChargingMode::AllOrNothing, Code::Ok)] {
         let (limiter, _) = limiter(Settings { charging, ..Settings::default() });
         let ask =
             |hits| block_on(limiter.decide(&Request { hits_addend: hits, ..request(&["month"]) })).unwrap();
@@ -113,7 +115,7 @@ fn answers_that_came_before_the_deadline_count() {
     let each = |on_failure| {
         let store = FaultyStore::new(MemoryStore::builder().clock(ManualClock::at(NOW)).build());
         let fallback = tollgate::FallbackStore::new(store.clone(), on_failure);
-        let settings = Settings { charging: Charging::Each, ..Settings::default() };
+        let settings = Settings { charging: ChargingMode::Each, ..Settings::default() };
         let limiter = EnvoyLimiter::over(fallback, domains(), settings).deadline(|| std::future::ready(()));
         (limiter, store)
     };
@@ -146,7 +148,7 @@ fn more_than_the_whole_limit_is_over_it_in_an_outage_too() {
     let store = FaultyStore::new(MemoryStore::new());
     store.begin(Fault::unreachable());
     let store = tollgate::FallbackStore::new(store, OnStoreFailure::Open);
-    let settings = Settings { charging: Charging::Each, ..Settings::default() };
+    let settings = Settings { charging: ChargingMode::Each, ..Settings::default() };
     let limiter = EnvoyLimiter::over(store, domains(), settings);
     let ask = |hits| block_on(limiter.decide(&Request { hits_addend: hits, ..request(&["month"]) })).unwrap();
     assert_eq!([ask(6).overall, ask(5).overall], [Code::OverLimit, Code::Ok]);
@@ -249,7 +251,7 @@ fn quotas_deny_beside_unlimited_descriptors_and_not_beside_those_without_a_limit
         (["used", "unknown"], Settings::default(), Code::OverLimit),
         (["used", "free-quota"], Settings::default(), Code::OverLimit),
     ] {
-        for charging in [Charging::AllOrNothing, Charging::Each] {
+        for charging in [ChargingMode::AllOrNothing, ChargingMode::Each] {
             let (limiter, _) = limiter(Settings { charging, ..settings.clone() });
             let response = block_on(limiter.decide(&request(&keys))).unwrap();
             assert_eq!(response.overall, expected, "{keys:?} {charging:?} {settings:?}");
@@ -414,13 +416,14 @@ fn a_refund_that_fails_changes_no_verdict() {
 #[test]
 fn a_decision_has_one_deadline() {
     let store = FaultyStore::new(MemoryStore::new());
-    let starts = std::sync::atomic::AtomicU32::new(0);
-    let deadline = || {
-        starts.fetch_add(1, std::sync::atomic::Ordering::Relaxed);
+    let starts = Arc::new(AtomicU32::new(0));
+    let counter = Arc::clone(&starts);
+    let deadline = move || {
+        counter.fetch_add(1, Ordering::Relaxed);
         std::future::ready(())
     };
     let open = || tollgate::FallbackStore::new(store.clone(), OnStoreFailure::Open);
-    let limiter = EnvoyLimiter::over(open(), domains(), Settings::default()).deadline(deadline);
+    let limiter = EnvoyLimiter::over(open(), domains(), Settings::default()).deadline(deadline.clone());
     let mut asked = request(&["one", "shadow", "ten"]);
     asked.descriptors[2].is_negative_hits = true;
     // The decision is made, and the rest hangs.
@@ -428,11 +431,11 @@ fn a_decision_has_one_deadline() {
     let response = block_on(limiter.decide(&asked)).unwrap();
     assert_eq!((response.overall, response.statuses[0].limit_remaining), (Code::Ok, 0));
     assert_eq!(response.statuses[1..], [Status::NO_LIMIT, Status::NO_LIMIT]);
-    assert_eq!(starts.load(std::sync::atomic::Ordering::Relaxed), 1);
+    assert_eq!(starts.load(Ordering::Relaxed), 1);
     // All of it hangs: the policy answers, and no other step begins.
     store.begin(Fault::Hangs);
     assert_eq!(block_on(limiter.decide(&asked)).unwrap().overall, Code::Ok);
-    assert_eq!(starts.load(std::sync::atomic::Ordering::Relaxed), 2);
+    assert_eq!(starts.load(Ordering::Relaxed), 2);
     let closed = EnvoyLimiter::new(store.clone(), domains(), Settings::default()).deadline(deadline);
     assert!(matches!(block_on(closed.decide(&asked)), Err(DecideError::Store(_))));
 }

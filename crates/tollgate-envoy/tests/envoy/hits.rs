@@ -2,7 +2,7 @@
 
 use tollgate::{ManualClock, MemoryStore, Timestamp};
 use tollgate_envoy::{
-    Charging, Descriptor, DomainVerdicts, Domains, EnvoyLimiter, HitCounts, NearLimit, Override, Request,
+    ChargingMode, Descriptor, DomainVerdicts, Domains, EnvoyLimiter, HitCounts, NearLimit, Override, Request,
     SameDomain, Settings, Unit,
 };
 use tollgate_policy::Sources;
@@ -33,7 +33,7 @@ fn domains(text: &str) -> Domains {
     Domains::parse(&Sources::of("d.yaml", text), SameDomain::Refuse).unwrap()
 }
 
-fn limiter(charging: Charging) -> Limiter {
+fn limiter(charging: ChargingMode) -> Limiter {
     let clock = ManualClock::at(Timestamp::from_unix_millis(1_700_000_000_000));
     let store = MemoryStore::builder().clock(clock).build();
     let settings = Settings { charging, hits: Some(NearLimit(0.8)), ..Settings::default() };
@@ -64,7 +64,7 @@ fn of(limiter: &Limiter, key: &str) -> HitCounts {
 
 #[test]
 fn hits_that_straddle_a_limit_are_divided_where_each_is_charged() {
-    let limiter = limiter(Charging::Each);
+    let limiter = limiter(ChargingMode::Each);
     ask(&limiter, 7, &[&[("ten", "x")]]);
     let within = HitCounts { total_hits: 7, within_limit: 7, ..HitCounts::default() };
     assert_eq!(of(&limiter, "ten"), within);
@@ -84,7 +84,7 @@ fn hits_that_straddle_a_limit_are_divided_where_each_is_charged() {
 
 #[test]
 fn all_or_nothing_every_hit_of_a_denial_is_over_the_limit() {
-    let limiter = limiter(Charging::AllOrNothing);
+    let limiter = limiter(ChargingMode::AllOrNothing);
     ask(&limiter, 7, &[&[("ten", "x")]]);
     ask(&limiter, 6, &[&[("ten", "x")]]);
     let counts = HitCounts { total_hits: 13, within_limit: 7, over_limit: 6, ..HitCounts::default() };
@@ -96,7 +96,7 @@ fn all_or_nothing_every_hit_of_a_denial_is_over_the_limit() {
 
 #[test]
 fn series_have_the_names_of_the_file_or_values_where_it_asks_for_them() {
-    let limiter = limiter(Charging::AllOrNothing);
+    let limiter = limiter(ChargingMode::AllOrNothing);
     let entries: [&[(&str, &str)]; 7] = [
         &[("ten", "secret")],
         &[("path", "/abc")],
@@ -122,7 +122,7 @@ fn series_have_the_names_of_the_file_or_values_where_it_asks_for_them() {
 /// No file asks for the values of such descriptors, and they may be keys of clients.
 #[test]
 fn limits_of_descriptors_have_the_keys_of_their_entries() {
-    let limiter = limiter(Charging::AllOrNothing);
+    let limiter = limiter(ChargingMode::AllOrNothing);
     let descriptor = Descriptor {
         limit: Some(Override::new(5, Unit::Hour)),
         ..Descriptor::new([("a", "b:c"), ("d", "")])
@@ -134,7 +134,7 @@ fn limits_of_descriptors_have_the_keys_of_their_entries() {
 
 #[test]
 fn figures_stay_when_limits_are_replaced() {
-    let limiter = limiter(Charging::AllOrNothing);
+    let limiter = limiter(ChargingMode::AllOrNothing);
     ask(&limiter, 7, &[&[("ten", "x")]]);
     ask(&limiter, 7, &[&[("ten", "x")]]);
     let descriptors = [Descriptor::new([("ten", "x")])].into_iter().collect();
@@ -153,7 +153,7 @@ fn figures_stay_when_limits_are_replaced() {
 /// Every limit that a file ever had kept its series, and values of clients kept theirs.
 #[test]
 fn series_of_limits_that_are_gone_are_dropped() {
-    let limiter = limiter(Charging::AllOrNothing);
+    let limiter = limiter(ChargingMode::AllOrNothing);
     let hits = || {
         let told: [&[(&str, &str)]; 2] = [&[("told", "x"), ("below", "y")], &[("plain", "x"), ("all", "z")]];
         ask(&limiter, 1, &[&[("ten", "x")], told[0], told[1]]);

@@ -2,7 +2,7 @@
 
 use tollgate::{ManualClock, MemoryStore};
 use tollgate_envoy::{
-    Charging, Code, Descriptor, Domains, EnvoyLimiter, Override, Request, Response, SameDomain, Settings,
+    ChargingMode, Code, Descriptor, Domains, EnvoyLimiter, Override, Request, Response, SameDomain, Settings,
     Unit,
 };
 use tollgate_policy::Sources;
@@ -23,7 +23,7 @@ descriptors:
 struct Envoy(EnvoyLimiter<MemoryStore<ManualClock>>);
 
 impl Envoy {
-    fn new(charging: Charging) -> Self {
+    fn new(charging: ChargingMode) -> Self {
         let store = MemoryStore::builder().clock(ManualClock::default()).build();
         let domains = Domains::parse(&Sources::of("d.yaml", CONFIG), SameDomain::Refuse).unwrap();
         Self(EnvoyLimiter::new(store, domains, Settings { charging, ..Settings::default() }))
@@ -59,14 +59,14 @@ impl Envoy {
 /// every client for ever; a budget of 300 was never charged at all.
 #[test]
 fn a_budget_of_bytes_is_used_up_by_answers_that_were_not_known_before() {
-    for charging in [Charging::AllOrNothing, Charging::Each] {
+    for charging in [ChargingMode::AllOrNothing, ChargingMode::Each] {
         let envoy = Envoy::new(charging);
         let streams: Vec<_> = (0..4).map(|_| envoy.stream("thousand")).collect();
         assert_eq!(streams, [Some(600), Some(200), Some(0), None], "{charging:?}");
         let streams: Vec<_> = (0..2).map(|_| envoy.stream("three_hundred")).collect();
         assert_eq!(streams, [Some(0), None], "{charging:?}");
     }
-    let envoy = Envoy::new(Charging::AllOrNothing);
+    let envoy = Envoy::new(ChargingMode::AllOrNothing);
     let streams: Vec<_> = (0..4).map(|_| envoy.stream("strict")).collect();
     assert_eq!(
         streams,
@@ -78,7 +78,7 @@ fn a_budget_of_bytes_is_used_up_by_answers_that_were_not_known_before() {
 /// A limit of requests denied, so the bytes of the same call were lost.
 #[test]
 fn bytes_are_charged_although_another_limit_denies() {
-    let envoy = Envoy::new(Charging::AllOrNothing);
+    let envoy = Envoy::new(ChargingMode::AllOrNothing);
     for (code, left) in [(Code::Ok, 900), (Code::Ok, 800), (Code::OverLimit, 700), (Code::OverLimit, 600)] {
         let answer = envoy.ask(&[("requests", 1), ("thousand", 100), ("shadow", 100)]);
         assert_eq!((answer.overall, answer.statuses[1].limit_remaining), (code, left));
@@ -95,7 +95,7 @@ fn bytes_are_charged_although_another_limit_denies() {
 /// The step that found a quota without room was followed by one without it, which charged the overdraft again.
 #[test]
 fn an_overdraft_is_charged_once_although_quotas_are_left_out() {
-    let envoy = Envoy::new(Charging::AllOrNothing);
+    let envoy = Envoy::new(ChargingMode::AllOrNothing);
     let answer = envoy.ask(&[("full", 1), ("quota", 400), ("strict", 10)]);
     assert_eq!((answer.overall, answer.statuses[1].limit_remaining), (Code::Ok, 600));
     assert_eq!((envoy.left("quota"), envoy.left("strict")), (600, 990));

@@ -20,7 +20,7 @@ use fastrand::Rng;
 use serde_json::Value;
 use tollgate::{Clock, ManualClock, MemoryStore, SystemClock, Timestamp};
 use tollgate_envoy::{
-    Charging, Domains, EnvoyLimiter, HeaderNames, NearLimit, Request, SameDomain, Series, Settings,
+    ChargingMode, Domains, EnvoyLimiter, HeaderNames, NearLimit, Request, SameDomain, Series, Settings,
 };
 use tollgate_policy::Sources;
 use tollgate_testkit::block_on;
@@ -149,7 +149,7 @@ fn play(seed: u64, tally: &mut Tally) -> Result<(), String> {
 
 fn settings(modes: Modes) -> Settings {
     Settings {
-        charging: if modes.each { Charging::Each } else { Charging::AllOrNothing },
+        charging: if modes.each { ChargingMode::Each } else { ChargingMode::AllOrNothing },
         shadow_mode: modes.shadow,
         quota_mode: modes.quota,
         headers: modes.headers.then(HeaderNames::default),
@@ -160,7 +160,7 @@ fn settings(modes: Modes) -> Settings {
 }
 
 /// What the service exports, without zeros.
-fn metrics<S, C, D>(limiter: &EnvoyLimiter<S, C, D>) -> BTreeMap<String, u64> {
+fn metrics<S, C>(limiter: &EnvoyLimiter<S, C>) -> BTreeMap<String, u64> {
     let mut metrics = BTreeMap::new();
     for (Series { domain, key1, key2 }, hits) in limiter.hits() {
         let key2 = key2.map(|key| format!(",key2=\"{key}\"")).unwrap_or_default();

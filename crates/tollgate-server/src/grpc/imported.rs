@@ -3,7 +3,7 @@
 use prost_types::value::Kind;
 use prost_types::{ListValue, Struct, Value};
 use serde_json::{Map, Value as Json};
-use tollgate_envoy::{CurrentLimit, Descriptor, Entry, Header, Override, Request, Response, Status};
+use tollgate_envoy::{CurrentLimit, Descriptor, Entry, Override, Request, Response, ResponseHeader, Status};
 
 use super::messages::envoy::config::core::v3::HeaderValue;
 use super::messages::envoy::extensions::common::ratelimit::v3::RateLimitDescriptor;
@@ -34,7 +34,7 @@ impl<'a> From<&'a RateLimitDescriptor> for Descriptor<'a> {
 
 impl From<Response> for RateLimitResponse {
     fn from(response: Response) -> Self {
-        let header = |Header { name, value }: &Header| HeaderValue {
+        let header = |ResponseHeader { name, value }: &ResponseHeader| HeaderValue {
             key: name.as_ref().to_owned(),
             value: value.to_string(),
         };

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tollgate::{CountDenied, MemoryStore, OnStoreFailure};
-use tollgate_envoy::Charging;
+use tollgate_envoy::ChargingMode;
 use tollgate_policy::{ConfigError, Policies, Warning, WhenFull};
 use tollgate_redis::{AcrossSlots, KeyLayout, UrlError};
 
@@ -419,7 +419,7 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
 
 /// Resolves the settings of another system. Flags override them.
 fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
-    let charging = if args.count_denied { Charging::Each } else { Charging::AllOrNothing };
+    let charging = if args.count_denied { ChargingMode::Each } else { ChargingMode::AllOrNothing };
     let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?)? {
         Imported::Policies(imported) => imported,
         Imported::Domains(imported) => return from_domains(imported, args),

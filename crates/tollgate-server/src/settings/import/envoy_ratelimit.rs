@@ -5,7 +5,7 @@ use std::path::Path;
 
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use tollgate::OnStoreFailure;
-use tollgate_envoy::{Charging, HeaderNames, NearLimit, SameDomain, Settings};
+use tollgate_envoy::{ChargingMode, HeaderNames, NearLimit, SameDomain, Settings};
 use tollgate_policy::Sources;
 use tollgate_redis::StoreUrl;
 
@@ -85,7 +85,7 @@ pub(super) fn read(
     folder: &Path,
     variables: Variables<'_>,
     names: impl Iterator<Item = String>,
-    charging: Charging,
+    charging: ChargingMode,
     failure: Option<OnStoreFailure>,
 ) -> Result<ImportedDomains, ImportError> {
     if variables("BACKEND_TYPE").is_some_and(|backend| backend != "redis") {

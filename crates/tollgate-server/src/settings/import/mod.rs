@@ -14,7 +14,7 @@ use std::path::PathBuf;
 
 use thiserror::Error;
 use tollgate::OnStoreFailure;
-use tollgate_envoy::Charging;
+use tollgate_envoy::ChargingMode;
 use tollgate_policy::{ConfigError, Policies, PolicyError, Printable};
 use tollgate_redis::KeyLayout;
 
@@ -133,7 +133,7 @@ impl Import {
     /// If a file cannot be read, or a setting is not valid.
     pub(crate) fn read(
         self,
-        charging: Charging,
+        charging: ChargingMode,
         failure: Option<OnStoreFailure>,
     ) -> Result<Imported, ImportError> {
         match self {

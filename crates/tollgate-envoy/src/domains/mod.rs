@@ -1,0 +1,196 @@
+//! The limits of all domains, read from files and compiled to an index.
+
+mod descriptor;
+mod domain;
+mod labels;
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use tollgate::QuotaErrorKind;
+use tollgate_yaml::{At, ConfigError, FilePlace, Position, ProblemKind, Problems, Sources};
+
+pub(crate) use self::domain::Domain;
+use crate::file::{self, RawFile};
+use crate::hits::HitTable;
+use crate::series::Series;
+use crate::verdicts::DomainVerdicts;
+use crate::warning::{Warning, WarningKind};
+
+/// The limits of all domains.
+///
+/// # Which limit applies
+///
+/// The entries of a request are searched level by level. At each level, the first of these that exists is used:
+///
+/// 1. the descriptor with the entry's key and value
+/// 2. the first descriptor in the file with the key and a matching wildcard: `*` in a value matches any characters
+/// 3. the descriptor with the key and no value
+///
+/// A limit applies only if it is at the level of the request's last entry. Keys and values are compared as pairs: the
+/// key `a` with the value `b_c` is not the key `a_b` with the value `c`.
+///
+/// # Examples
+///
+/// ```
+/// use tollgate_envoy::{Domains, SameDomain};
+/// use tollgate_policy::Sources;
+///
+/// let text = "
+/// domain: shop
+/// descriptors:
+///   - key: path
+///     value: /login
+///     rate_limit: { unit: minute, requests_per_unit: 5 }
+/// ";
+/// let domains = Domains::parse(&Sources::of("shop.yaml", text), SameDomain::Refuse)?;
+/// assert_eq!(domains.names().collect::<Vec<_>>(), ["shop"]);
+///
+/// let text = text.replace("minute", "minutes");
+/// let error = Domains::parse(&Sources::of("shop.yaml", text), SameDomain::Refuse).unwrap_err();
+/// assert_eq!(error.to_string(), "shop.yaml:6:25: unknown unit `minutes`: did you mean `minute`?");
+/// # Ok::<(), tollgate_policy::ConfigError>(())
+/// ```
+#[derive(Debug)]
+pub struct Domains {
+    by_name: HashMap<Box<str>, Domain>,
+    warnings: Box<[Warning]>,
+}
+
+/// Whether several files may have the same domain.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum SameDomain {
+    /// That is an error.
+    #[default]
+    Refuse,
+    /// Their descriptors are merged.
+    Merge,
+}
+
+impl Domains {
+    /// Reads the texts of files, one domain each.
+    ///
+    /// # Errors
+    ///
+    /// If a text is not valid; then every problem is named.
+    pub fn parse(sources: &Sources, same_domain: SameDomain) -> Result<Self, ConfigError> {
+        let files: Box<[Box<str>]> = sources.names().map(Into::into).collect();
+        let mut problems = Problems::with_advice(|word, _| {
+            QuotaErrorKind::of_algorithm(word).map(|kind| kind.to_string().into())
+        });
+        let mut domains = Self { by_name: HashMap::new(), warnings: Box::default() };
+        for (number, text) in (0..).zip(sources.policies()) {
+            if let Some(root) = file::read(text, number, &mut problems) {
+                domains.add(root, same_domain, &files, &mut problems);
+            }
+        }
+        if problems.is_empty() {
+            domains.warn(&files);
+            return Ok(domains);
+        }
+        Err(ConfigError::Invalid { files, problems: problems.into_sorted() })
+    }
+
+    /// Returns the names of the domains, in no particular order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.by_name.keys().map(AsRef::as_ref)
+    }
+
+    /// Returns the probable mistakes in the files, in their order.
+    #[must_use]
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    /// Returns the number of limits.
+    #[must_use]
+    pub fn limits(&self) -> usize {
+        self.by_name.values().map(Domain::limits).sum()
+    }
+
+    /// Returns the number of limits of each domain, in no particular order.
+    pub fn limits_by_name(&self) -> impl Iterator<Item = (&str, usize)> {
+        self.by_name.iter().map(|(name, domain)| (name.as_ref(), domain.limits()))
+    }
+
+    /// Returns whether both have the same limits in the same order.
+    #[must_use]
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        let mut domains = self.by_name.values();
+        self.by_name.len() == other.by_name.len()
+            && domains.all(|own| other.domain(&own.name).is_some_and(|other| own.nodes == other.nodes))
+    }
+
+    /// Returns how many requests of each domain were decided, since the domain is there, in no particular order.
+    pub fn verdicts(&self) -> impl Iterator<Item = (&str, DomainVerdicts)> {
+        self.by_name.iter().map(|(name, domain)| (name.as_ref(), domain.verdicts.counts()))
+    }
+
+    pub(crate) fn domain(&self, name: &str) -> Option<&Domain> {
+        self.by_name.get(name)
+    }
+
+    /// Continues the verdicts of existing domains.
+    pub(crate) fn keep_verdicts(&mut self, before: &Self) {
+        for (name, domain) in &mut self.by_name {
+            if let Some(known) = before.by_name.get(name) {
+                domain.verdicts = Arc::clone(&known.verdicts);
+            }
+        }
+    }
+
+    /// Lets each limit count its hits in this table, which keeps no series of other limits.
+    pub(crate) fn count_hits(&mut self, table: &HitTable) {
+        self.by_name.values_mut().for_each(|domain| domain.count_hits(table));
+        let rules =
+            self.by_name.values().flat_map(|domain| &domain.nodes).filter_map(|node| node.rule.as_ref());
+        let limits = rules.filter_map(|rule| rule.series.as_ref()).collect();
+        let domains = self.by_name.keys().map(|name| Series::new(name, []).domain).collect();
+        table.keep(&limits, &domains);
+    }
+
+    fn add(&mut self, root: At<RawFile>, same: SameDomain, files: &[Box<str>], problems: &mut Problems) {
+        let At { at, value: root, .. } = root;
+        root.need(&["domain"], at, problems);
+        let Some(name) = root.domain else { return };
+        if name.value.0.is_empty() {
+            problems.add(name.at, ProblemKind::Other("the name of the domain is empty".into()));
+            return;
+        }
+        if let (Some(known), SameDomain::Refuse) = (self.by_name.get(&name.value.0), same) {
+            let first = FilePlace::seen_from(name.at, known.at, files);
+            let problem = format!(
+                "duplicate domain `{}`, already given in {first}: write it once, or set MERGE_DOMAIN_CONFIG=true",
+                name.value.0
+            );
+            problems.add(name.at, ProblemKind::Other(problem.into()));
+            return;
+        }
+        let domain =
+            self.by_name.entry(name.value.0.clone()).or_insert_with(|| Domain::new(&name.value.0, name.at));
+        let mut seen = std::mem::take(&mut domain.seen);
+        if let Some(descriptors) = root.descriptors {
+            domain.fill(0, descriptors.value, &mut seen, files, problems);
+        }
+        domain.seen = seen;
+    }
+}
+
+impl Domains {
+    /// Collects the warnings of all domains.
+    fn warn(&mut self, files: &[Box<str>]) {
+        let mut all = Vec::new();
+        for domain in self.by_name.values_mut() {
+            let rules = domain.nodes.iter().filter_map(|node| node.rule.as_ref());
+            let names: HashSet<&str> = rules.filter_map(|rule| rule.name.as_deref()).collect();
+            let is_so = |kind: &WarningKind| match kind {
+                WarningKind::ReplacesNothing(name) => !names.contains(&**name),
+                _ => true,
+            };
+            all.extend(domain.warnings.drain(..).filter(|(_, kind)| is_so(kind)));
+        }
+        all.sort_unstable_by_key(|(at, _)| *at);
+        let file = |at: Position| files.get(at.file as usize).cloned().unwrap_or_default();
+        self.warnings = all.into_iter().map(|(at, kind)| Warning { file: file(at), at, kind }).collect();
+    }
+}
