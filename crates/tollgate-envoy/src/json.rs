@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_request_is_told_with_its_place() {
+    fn names_the_place_of_an_invalid_field() {
         for (json, expected) in [
             (json!([]), "`request`: expected an object"),
             (json!({ "foo": 1 }), "`request`: unknown field `foo`"),

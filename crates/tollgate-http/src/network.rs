@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_network_is_an_error() {
+    fn refuses_invalid_networks() {
         for text in
             ["", "10.0.0.0/33", "10.0.0.0/", "10.0.0.0/+8", "::/129", "::/256", "10/8", "::ffff:0:0/95"]
         {

@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_route_is_an_error() {
+    fn refuses_invalid_routes() {
         for (text, kind) in [
             ("", RouteErrorKind::NoSlash),
             ("login", RouteErrorKind::NoSlash),

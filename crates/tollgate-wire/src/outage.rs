@@ -15,8 +15,8 @@ pub const GAP: Duration = Duration::from_secs(10);
 
 /// The outages of one store. It decides when to log a line.
 ///
-/// A line is told while other failed steps wait. So lines are in the order of what they are about, and no request goes on
-/// uncounted before the line about its outage. What tells a line must not note a step itself.
+/// A line is logged while other failed steps wait. So lines are in the order of their events, and no request is admitted
+/// uncounted before the line about its outage. The function that logs must not note a step itself.
 #[derive(Debug, Default)]
 pub struct Outages {
     /// Whether an answer can be followed by a line. Readable without the lock, so that a working store costs nothing
@@ -25,16 +25,16 @@ pub struct Outages {
     history: Mutex<OutageHistory>,
 }
 
-/// The outages that were logged, and those still to be logged.
+/// Logged outages, and those that are still to be logged.
 #[derive(Debug, Default)]
 struct OutageHistory {
     is_away: bool,
     /// Whether the last line reported that the store does not answer.
-    is_told_away: bool,
+    is_logged_away: bool,
     /// Outages that begin before this time are gathered.
     quiet_until: Option<Timestamp>,
     /// Outages that were not logged yet.
-    untold: u64,
+    unlogged: u64,
     /// Failed steps since the last line.
     failed: u64,
 }
@@ -62,35 +62,35 @@ pub enum OutageLine {
 }
 
 impl Outages {
-    /// Notes a failed step. Tells the line to log, if any, and returns it.
-    pub fn failed(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
-        self.change(self.history(), |history| history.failed(SystemClock.now()), tell)
+    /// Notes a failed step. Passes the line to `log`, if there is one, and returns it.
+    pub fn failed(&self, log: impl FnOnce(OutageLine)) -> Option<OutageLine> {
+        self.change(self.history(), |history| history.failed(SystemClock.now()), log)
     }
 
-    /// Notes an answered step. Tells the line to log, if any, and returns it.
+    /// Notes an answered step. Passes the line to `log`, if there is one, and returns it.
     #[inline]
-    pub fn answered(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
+    pub fn answered(&self, log: impl FnOnce(OutageLine)) -> Option<OutageLine> {
         // Relaxed: the flag guards no other memory, and the next step sees what this one misses.
-        if self.is_awaiting.load(Ordering::Relaxed) { self.answered_at_last(tell) } else { None }
+        if self.is_awaiting.load(Ordering::Relaxed) { self.answered_at_last(log) } else { None }
     }
 
-    /// Tells the line about gathered outages, if there are any and their time is up, and returns it.
-    pub fn due(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
-        self.change(self.history(), |history| history.due(SystemClock.now()), tell)
+    /// Passes the line about gathered outages to `log` if there are any and the gap is over, and returns it.
+    pub fn due(&self, log: impl FnOnce(OutageLine)) -> Option<OutageLine> {
+        self.change(self.history(), |history| history.due(SystemClock.now()), log)
     }
 
-    /// Tells the line about gathered outages, if there are any, before their time is up, and returns it.
-    pub fn gathered(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
-        self.change(self.history(), |history| history.told(SystemClock.now()), tell)
+    /// Passes the line about gathered outages to `log` if there are any, even within the gap, and returns it.
+    pub fn gathered(&self, log: impl FnOnce(OutageLine)) -> Option<OutageLine> {
+        self.change(self.history(), |history| history.gathered_line(SystemClock.now()), log)
     }
 
     /// Returns whether outages are gathered that were not logged yet.
     pub fn are_gathered(&self) -> bool {
-        self.history().untold > 0
+        self.history().unlogged > 0
     }
 
     #[cold]
-    fn answered_at_last(&self, tell: impl FnOnce(OutageLine)) -> Option<OutageLine> {
+    fn answered_at_last(&self, log: impl FnOnce(OutageLine)) -> Option<OutageLine> {
         // While outages are gathered, every answered step comes here. If the lock is taken, the step does not wait for
         // it: a later one notes the same.
         let history = match self.history.try_lock() {
@@ -98,7 +98,7 @@ impl Outages {
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        self.change(history, |history| history.answered(SystemClock.now()), tell)
+        self.change(history, |history| history.answered(SystemClock.now()), log)
     }
 
     fn history(&self) -> MutexGuard<'_, OutageHistory> {
@@ -110,12 +110,12 @@ impl Outages {
         &self,
         mut history: MutexGuard<'_, OutageHistory>,
         change: impl FnOnce(&mut OutageHistory) -> Option<OutageLine>,
-        tell: impl FnOnce(OutageLine),
+        log: impl FnOnce(OutageLine),
     ) -> Option<OutageLine> {
         let line = change(&mut history);
-        self.is_awaiting.store(history.is_away || history.untold > 0, Ordering::Relaxed);
+        self.is_awaiting.store(history.is_away || history.unlogged > 0, Ordering::Relaxed);
         if let Some(line) = line {
-            tell(line);
+            log(line);
         }
         line
     }
@@ -141,36 +141,36 @@ impl OutageHistory {
     fn failed(&mut self, now: Timestamp) -> Option<OutageLine> {
         let begins = !self.is_away;
         self.is_away = true;
-        if begins && self.untold == 0 && !self.is_quiet(now) {
-            *self = Self { is_away: true, is_told_away: true, failed: 1, ..Self::quiet_from(now) };
+        if begins && self.unlogged == 0 && !self.is_quiet(now) {
+            *self = Self { is_away: true, is_logged_away: true, failed: 1, ..Self::quiet_from(now) };
             return Some(OutageLine::Gone);
         }
         self.failed += 1;
-        self.untold += u64::from(begins);
+        self.unlogged += u64::from(begins);
         self.due(now)
     }
 
     fn answered(&mut self, now: Timestamp) -> Option<OutageLine> {
         self.is_away = false;
-        if !self.is_told_away {
+        if !self.is_logged_away {
             return self.due(now);
         }
-        self.is_told_away = false;
+        self.is_logged_away = false;
         let failed = std::mem::take(&mut self.failed);
         Some(OutageLine::Back { failed })
     }
 
     /// The line about gathered outages, once their time is up.
     fn due(&mut self, now: Timestamp) -> Option<OutageLine> {
-        if self.is_quiet(now) { None } else { self.told(now) }
+        if self.is_quiet(now) { None } else { self.gathered_line(now) }
     }
 
-    fn told(&mut self, now: Timestamp) -> Option<OutageLine> {
-        let Self { is_away, untold: outages, failed, .. } = *self;
+    fn gathered_line(&mut self, now: Timestamp) -> Option<OutageLine> {
+        let Self { is_away, unlogged: outages, failed, .. } = *self;
         if outages == 0 {
             return None;
         }
-        *self = Self { is_away, is_told_away: is_away, ..Self::quiet_from(now) };
+        *self = Self { is_away, is_logged_away: is_away, ..Self::quiet_from(now) };
         Some(OutageLine::Again { outages, failed, is_away })
     }
 
@@ -208,12 +208,16 @@ mod tests {
             assert_eq!(history.failed(at(second)), None);
             assert_eq!(history.answered(at(second)), None);
         }
-        assert_eq!(history.told(at(12)), Some(Again { outages: 2, failed: 4, is_away: false }));
-        assert_eq!(history.told(at(24)), None, "it is told once");
+        assert_eq!(history.gathered_line(at(12)), Some(Again { outages: 2, failed: 4, is_away: false }));
+        assert_eq!(history.gathered_line(at(24)), None, "each outage is logged once");
         assert_eq!(history.failed(at(13)), None, "a line about many is a line as well");
-        assert_eq!(history.told(at(23)), Some(Again { outages: 1, failed: 1, is_away: true }));
+        assert_eq!(history.gathered_line(at(23)), Some(Again { outages: 1, failed: 1, is_away: true }));
         assert_eq!(history.failed(at(30)), None);
-        assert_eq!(history.answered(at(30)), Some(Back { failed: 1 }), "one that is told ends with a line");
+        assert_eq!(
+            history.answered(at(30)),
+            Some(Back { failed: 1 }),
+            "a logged outage has a line about its end"
+        );
     }
 
     #[test]
@@ -235,7 +239,7 @@ mod tests {
         assert_eq!(history.failed(at(3_600)), Some(Gone));
     }
 
-    /// Where no timer reports gathered outages, the first step after the gap does.
+    /// Without a timer, the first step after the gap logs the gathered outages.
     #[test]
     fn gathered_outages_are_logged_by_the_first_step_after_the_gap() {
         for fails in [true, false] {
@@ -270,19 +274,19 @@ mod tests {
 
     /// Requests were admitted uncounted before the line about the outage, and its end was logged before its beginning.
     #[test]
-    fn nothing_goes_on_before_a_line_is_told() {
-        let (outages, begun, is_told) = (Outages::default(), Barrier::new(2), AtomicBool::new(false));
+    fn steps_wait_for_the_line_about_the_outage() {
+        let (outages, begun, is_logged) = (Outages::default(), Barrier::new(2), AtomicBool::new(false));
         thread::scope(|scope| {
             scope.spawn(|| {
                 outages.failed(|line| {
                     assert_eq!(line, Gone);
                     begun.wait();
                     (0..10_000).for_each(|_| thread::yield_now());
-                    is_told.store(true, Ordering::SeqCst);
+                    is_logged.store(true, Ordering::SeqCst);
                 });
             });
             begun.wait();
-            assert_eq!((outages.failed(drop), is_told.load(Ordering::SeqCst)), (None, true));
+            assert_eq!((outages.failed(drop), is_logged.load(Ordering::SeqCst)), (None, true));
         });
     }
 

@@ -292,13 +292,13 @@ fn every_format_says_when_to_come_back() {
 }
 
 #[test]
-fn a_window_below_a_second_is_told_as_one() {
+fn windows_below_a_second_are_shown_as_one_second() {
     assert_eq!(written(HeaderFormat::Draft11, &["5/300ms"], 1)["ratelimit-policy"], "\"default\";q=5;w=1");
     assert_eq!(written(HeaderFormat::Draft06, &["5/300ms"], 1)["ratelimit-policy"], "5;w=1");
 }
 
 #[test]
-fn a_decision_from_elsewhere_says_so_and_keeps_the_whole_limit() {
+fn decisions_without_the_store_name_their_source_and_the_whole_limit() {
     let (limit_headers, counted) = counted(HeaderFormat::Draft11, "default", &["9/1m"], 1);
     let share: Quota = "3/1m".parse().unwrap();
     let state = counted[0];
@@ -314,7 +314,7 @@ fn a_decision_from_elsewhere_says_so_and_keeps_the_whole_limit() {
 }
 
 #[test]
-fn every_format_is_read_as_it_is_written_and_tells_something_unless_it_is_none() {
+fn every_format_parses_its_name_and_writes_headers_unless_it_is_none() {
     for format in HeaderFormat::ALL {
         assert_eq!(format.to_string().parse(), Ok(format));
         assert_eq!(written(format, &["5/1m"], 1).is_empty(), format == HeaderFormat::None, "{format}");

@@ -97,7 +97,7 @@ fn charged_each_by_itself_a_denied_request_consumes_of_all() {
 
 /// As in envoyproxy/ratelimit, where the counter grows before it is compared.
 #[test]
-fn charged_each_by_itself_more_than_the_whole_limit_uses_it_up() {
+fn a_cost_above_the_limit_uses_it_up_if_each_is_charged() {
     for (charging, after) in [(ChargingMode::Each, Code::OverLimit), (ChargingMode::AllOrNothing, Code::Ok)] {
         let (limiter, _) = limiter(Settings { charging, ..Settings::default() });
         let ask =
@@ -144,7 +144,7 @@ fn answers_that_came_before_the_deadline_count() {
 
 /// In an outage that admits, a record has nothing to be denied for.
 #[test]
-fn more_than_the_whole_limit_is_over_it_in_an_outage_too() {
+fn a_cost_above_the_limit_is_over_it_during_an_outage_too() {
     let store = FaultyStore::new(MemoryStore::new());
     store.begin(Fault::unreachable());
     let store = tollgate::FallbackStore::new(store, OnStoreFailure::Open);
@@ -195,16 +195,16 @@ fn headers_are_those_of_the_last_limit_that_denies() {
         let response = block_on(limiter.decide(&request(keys))).unwrap();
         response.headers.iter().map(|header| format!("{}: {}", header.name, header.value)).collect::<Vec<_>>()
     };
-    let of_ten = ["RateLimit-Limit: 10", "RateLimit-Remaining: 9"];
-    assert_eq!(headers(&["ten", "unknown"])[..2], of_ten);
-    let of_one = ["RateLimit-Limit: 1", "RateLimit-Remaining: 0", "X-Reset: 40"];
-    assert_eq!(headers(&["ten", "one"]), of_one);
-    assert_eq!(headers(&["one", "ten"]), of_one);
+    let ten_headers = ["RateLimit-Limit: 10", "RateLimit-Remaining: 9"];
+    assert_eq!(headers(&["ten", "unknown"])[..2], ten_headers);
+    let one_headers = ["RateLimit-Limit: 1", "RateLimit-Remaining: 0", "X-Reset: 40"];
+    assert_eq!(headers(&["ten", "one"]), one_headers);
+    assert_eq!(headers(&["one", "ten"]), one_headers);
     assert!(headers(&["unknown"]).is_empty());
 }
 
 #[test]
-fn dynamic_metadata_has_the_request_and_what_admitted_descriptors_say() {
+fn dynamic_metadata_has_the_request_and_that_of_admitted_descriptors() {
     let (limiter, _) = limiter(Settings { dynamic_metadata: true, ..Settings::default() });
     let mut asked = Request { hits_addend: 1, ..request(&["one", "ten"]) };
     asked.descriptors[1].hits_addend = Some(2);
@@ -242,7 +242,7 @@ fn dynamic_metadata_has_limits_as_text_and_nothing_of_unlimited_descriptors() {
 /// After a move from envoyproxy/ratelimit, quotas no longer denied requests with an unlimited descriptor, and denied
 /// requests that a descriptor without a limit had admitted.
 #[test]
-fn quotas_deny_beside_unlimited_descriptors_and_not_beside_those_without_a_limit() {
+fn unlimited_descriptors_let_quotas_deny_and_those_without_a_limit_do_not() {
     let all_quotas = Settings { quota_mode: true, ..Settings::default() };
     for (keys, settings, expected) in [
         (["zero", "free"], all_quotas.clone(), Code::OverLimit),
@@ -278,7 +278,7 @@ fn headers_are_those_of_a_limit_without_quota_mode_that_denies() {
 
 /// A limit that replaces an unlimited one made its descriptor look as if it had no units left.
 #[test]
-fn an_unlimited_descriptor_stays_unlimited_beside_a_limit_that_replaces_it() {
+fn an_unlimited_descriptor_stays_unlimited_if_another_limit_replaces_it() {
     let (limiter, _) = limiter(Settings::default());
     let response = block_on(limiter.decide(&request(&["free", "instead"]))).unwrap();
     assert_eq!(response.statuses[0], Status::UNLIMITED);
@@ -352,7 +352,7 @@ fn a_store_in_trouble_gives_no_answer_unless_a_policy_says_otherwise() {
 }
 
 #[test]
-fn a_full_store_is_answered_as_it_is_set() {
+fn a_full_store_is_answered_by_its_setting() {
     let limiter = || {
         let store = MemoryStore::builder().max_counters(1).build();
         EnvoyLimiter::new(store, domains(), Settings::default())

@@ -16,7 +16,7 @@ fn of_descriptor(descriptor: &str) -> String {
 }
 
 #[test]
-fn what_is_wrong_with_a_file_is_said_with_its_place() {
+fn errors_in_files_have_their_place() {
     for (text, expected) in [
         ("domain: d\n  a: b", "f.yaml:2:4: not valid YAML: mapping values are not allowed in this context"),
         ("descriptors: []", "f.yaml:1:1: the file needs `domain`"),
@@ -40,7 +40,7 @@ fn what_is_wrong_with_a_file_is_said_with_its_place() {
 }
 
 #[test]
-fn what_is_wrong_with_a_descriptor_is_said_with_its_place() {
+fn errors_in_descriptors_have_their_place() {
     for (descriptor, expected) in [
         ("value: v", "f.yaml:3:3: a descriptor needs `key`"),
         ("key: ''", "f.yaml:3:8: the key of a descriptor is empty"),
@@ -67,7 +67,7 @@ fn what_is_wrong_with_a_descriptor_is_said_with_its_place() {
 }
 
 #[test]
-fn what_is_wrong_with_a_limit_is_said_with_its_place() {
+fn errors_in_limits_have_their_place() {
     for (limit, expected) in [
         ("{}", "f.yaml:3:25: rate_limit needs `unit`\nf.yaml:3:25: rate_limit needs `requests_per_unit`"),
         (
@@ -181,7 +181,7 @@ fn several_files_have_a_domain_each_unless_domains_are_merged() {
 
 /// envoyproxy/ratelimit accepts all of these, so they are no errors.
 #[test]
-fn what_has_no_effect_is_warned_of_with_its_place() {
+fn settings_without_effect_cause_warnings_with_their_place() {
     let text = "
 domain: d
 descriptors:

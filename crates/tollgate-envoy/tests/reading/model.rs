@@ -415,17 +415,17 @@ fn find<'a>(level: &'a Level, descriptor: &AskedDescriptor) -> Found<'a> {
         return None;
     }
     for (key, value) in &descriptor.entries {
-        let of_key = || level.0.iter().filter(|branch| branch.key == *key);
-        let exact = of_key().find(|branch| branch.value.as_ref() == Some(value) && !value.is_empty());
+        let same_key = || level.0.iter().filter(|branch| branch.key == *key);
+        let exact = same_key().find(|branch| branch.value.as_ref() == Some(value) && !value.is_empty());
         let wildcard = || {
-            let mut patterns =
-                of_key().filter(|branch| branch.value.as_ref().is_some_and(|pattern| pattern.contains('*')));
+            let mut patterns = same_key()
+                .filter(|branch| branch.value.as_ref().is_some_and(|pattern| pattern.contains('*')));
             patterns.find(|branch| {
                 let pattern: Vec<char> = branch.value.as_deref().unwrap_or_default().chars().collect();
                 matches(&pattern, &value.chars().collect::<Vec<_>>())
             })
         };
-        let bare = || of_key().find(|branch| branch.value.is_none());
+        let bare = || same_key().find(|branch| branch.value.is_none());
         let branch = exact.or_else(wildcard).or_else(bare)?;
         path.push(branch);
         level = &branch.children;

@@ -203,7 +203,7 @@ mod tests {
 
     /// Read from the start, the quote would take in what the proxy has appended.
     #[test]
-    fn what_a_client_leaves_open_does_not_reach_into_what_a_proxy_appends() {
+    fn open_quotes_of_clients_do_not_swallow_entries_of_proxies() {
         for sent in
             ["for=\"", "for=\"a\\", "\"", "\\", "for=\"\\\"", ";", "=", "for=192.0.2.9;x=\"", "\"\"\"", ",,,"]
         {

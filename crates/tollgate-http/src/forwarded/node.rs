@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_address_is_none() {
+    fn returns_none_for_anything_but_an_address() {
         let nodes = [
             "",
             " ",

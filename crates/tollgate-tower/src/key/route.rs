@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_route_matches_is_counted_together() {
+    fn requests_without_a_route_are_counted_together() {
         assert_eq!(key("GET", "/a", None), key("GET", "/b", None));
         assert_ne!(key("GET", "/a", None), key("POST", "/a", None));
         assert_ne!(key("GET", "/a", None), key("GET", "/a", Some("/a")));

@@ -179,9 +179,9 @@ impl RateLimitLayerBuilder {
     /// A rule with policies must not make settings that the policies make themselves, unless they are for routes.
     fn expect_effect(&self) -> Result<(), BuildError> {
         let all: Vec<&Rule> = self.routes.iter().map(|(_, rule)| rule).chain([&self.rule]).collect();
-        let of_routes = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule.idle(&[rule])));
-        let of_others = (ALL_OTHERS.to_owned(), self.rule.idle(&all));
-        for (route, idle) in of_routes.chain([of_others]) {
+        let route_settings = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), rule.idle(&[rule])));
+        let default_settings = (ALL_OTHERS.to_owned(), self.rule.idle(&all));
+        for (route, idle) in route_settings.chain([default_settings]) {
             if let Some(setting) = idle {
                 return Err(BuildError::NoEffect { route: route.into(), setting });
             }
@@ -198,14 +198,14 @@ impl RateLimitLayerBuilder {
         let named = self.routes.iter().map(|(text, rule)| (format!("`{text}`"), &rule.limiter));
         let all: Vec<(String, &RuleLimiter)> =
             named.chain([(ALL_OTHERS.to_owned(), &self.rule.limiter)]).collect();
-        for (index, (second, of_second)) in all.iter().enumerate() {
-            for (first, of_first) in all.iter().take(index) {
+        for (index, (second, second_limiter)) in all.iter().enumerate() {
+            for (first, first_limiter) in all.iter().take(index) {
                 let meets = |one: &&PolicyQuota| {
-                    let mut others = of_second.quotas().iter();
+                    let mut others = second_limiter.quotas().iter();
                     others.any(|other| one.shares_counters_with(other) && one.quota() != other.quota())
                 };
-                let quota = of_first.quotas().iter().find(meets);
-                if let Some(quota) = quota.filter(|_| of_first.may_share_store_with(of_second)) {
+                let quota = first_limiter.quotas().iter().find(meets);
+                if let Some(quota) = quota.filter(|_| first_limiter.may_share_store_with(second_limiter)) {
                     return Err(BuildError::SameCounters {
                         first: first.as_str().into(),
                         second: second.as_str().into(),

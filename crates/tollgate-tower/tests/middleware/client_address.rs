@@ -100,7 +100,7 @@ fn the_client_is_the_rightmost_hop_that_is_no_trusted_proxy() {
 
 /// For a load balancer whose address changes.
 #[test]
-fn so_many_proxies_are_believed_whatever_their_addresses_are() {
+fn believes_the_nearest_proxies_at_any_address() {
     let header = ForwardedHeader::XForwardedFor;
     // The number of proxies, the header, and the counted address.
     let cases: &[(usize, &[&str], &str)] = &[
@@ -205,7 +205,7 @@ fn the_header_that_was_not_chosen_is_never_read() {
 }
 
 #[test]
-fn how_much_of_an_address_is_a_client_can_be_set() {
+fn groups_addresses_by_a_chosen_prefix() {
     let header = ForwardedHeader::XForwardedFor;
     let by = behind_proxies(header).grouped(Grouping::new(24, 48).unwrap());
     let of = |node: &str| key(&by, &request("10.0.0.1", header, &[node]));

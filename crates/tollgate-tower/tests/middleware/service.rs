@@ -152,7 +152,7 @@ fn over_a_store_in_this_process_no_service_is_cloned() {
 }
 
 #[test]
-fn errors_of_the_service_stay_what_they_are_and_are_counted() {
+fn errors_of_the_service_are_passed_on_and_counted() {
     for layer in layers() {
         let mut server = Server::new(&layer);
         for _ in 0..3 {

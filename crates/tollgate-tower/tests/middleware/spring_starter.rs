@@ -47,7 +47,7 @@ async fn statuses(address: SocketAddr, line: &str, user: &str, times: usize) -> 
 
 /// The starter's aspect needs an annotation on the method and one on the class, so it limits neither alone.
 #[tokio::test]
-async fn the_limit_of_a_method_goes_before_that_of_its_class_and_both_are_enforced() {
+async fn the_limit_of_a_method_replaces_that_of_its_class() {
     let redis = redis(noon());
     let address = serve(app(properties(&redis)).unwrap()).await;
     // Two for each user on the method, whatever the class allows.
@@ -77,10 +77,10 @@ async fn counters_are_those_of_the_starter_and_shared_with_it() {
     assert_eq!(redis.command::<u64>(["INCR", &name]), 4, "it counts what was denied, and so do we for it");
 
     assert_eq!(statuses(address, "GET /billing/invoices", "alice", 1).await, [200]);
-    let of_class = format!("ratelimiter:global:com.example.BillingService:{start}");
-    assert_eq!(redis.command::<u64>(["GET", &of_class]), 1);
+    let class_counter = format!("ratelimiter:global:com.example.BillingService:{start}");
+    assert_eq!(redis.command::<u64>(["GET", &class_counter]), 1);
     // The rest of the window and a second: 35 s and 1.
-    assert_eq!(redis.command::<i64>(["PTTL", &of_class]), 36_000);
+    assert_eq!(redis.command::<i64>(["PTTL", &class_counter]), 36_000);
 
     let other = Properties { redis_key_prefix: "shop".to_owned(), ..properties(&redis) };
     let address = serve(app(other).unwrap()).await;
@@ -144,7 +144,7 @@ async fn a_denial_has_the_starters_body_and_headers() {
 /// Open on failure, the starter answers that the remaining units are unknown. Closed on failure, it threw an exception
 /// that nothing mapped, which became a 500.
 #[tokio::test]
-async fn without_redis_it_fails_open_or_closed_as_told() {
+async fn without_redis_it_fails_open_or_closed_by_its_setting() {
     let redis = redis(noon());
     let open = Properties { fail_open: true, ..properties(&redis) };
     let (open, closed) = (serve(app(open).unwrap()).await, serve(app(properties(&redis)).unwrap()).await);
@@ -167,7 +167,7 @@ async fn without_redis_it_fails_open_or_closed_as_told() {
 
 /// The starter's own test calls the limiter; this one goes through the layer, with as many connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn of_fifty_at_once_exactly_twenty_reach_the_handler() {
+async fn admits_exactly_twenty_of_fifty_concurrent_requests() {
     let redis = redis(noon());
     let address = serve(app(properties(&redis)).unwrap()).await;
     let mut requests = JoinSet::new();

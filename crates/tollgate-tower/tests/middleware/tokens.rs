@@ -376,7 +376,7 @@ fn keys_can_be_replaced_while_they_are_used() {
 /// One broken key made the whole set unusable. The issuer's new keys were never accepted, and once the old ones were
 /// gone, every login failed.
 #[test]
-fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
+fn a_key_set_keeps_usable_keys_and_names_broken_ones() {
     let set = |keys: Value| Keys::from_jwks(json!({ "keys": keys }).to_string().as_bytes());
     let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
     let good = json!({ "kty": "OKP", "crv": "Ed25519", "x": x });
@@ -446,7 +446,7 @@ fn a_set_keeps_what_it_can_use_and_a_broken_key_is_named() {
 }
 
 #[test]
-fn what_is_no_public_key_in_pem_is_an_error() {
+fn refuses_pem_without_a_public_key() {
     let private = RSA_PEM.replace("PUBLIC", "PRIVATE");
     let cut = format!("{}\n", &ED25519_PEM[..60]);
     for text in

@@ -92,7 +92,7 @@ async fn a_store_in_trouble_is_unavailable() {
 }
 
 #[tokio::test]
-async fn a_missing_or_wrong_identity_has_codes_of_its_own() {
+async fn missing_and_invalid_identities_have_their_own_codes() {
     let by_user = || key::from_fn("metadata `x-käse`", |_| None);
     let bearer = || http::HeaderValue::from_static("Bearer");
     let wrong = || key::try_from_fn(|_| Err(InvalidIdentity::malformed("100 % wrong")));

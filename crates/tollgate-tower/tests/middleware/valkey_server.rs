@@ -209,7 +209,7 @@ async fn a_request_without_a_valid_token_is_answered_401_and_not_counted() {
 }
 
 #[tokio::test]
-async fn the_public_route_asks_nobody_and_a_store_that_is_away_lets_all_pass() {
+async fn the_public_route_is_uncounted_and_a_failed_store_admits_all() {
     let (issuer, valkey) = (Issuer::start().await, Server::start(Software::Valkey));
     let address = serve(example::app(variables(&issuer, &valkey, 1, TEN_YEARS)).await.unwrap()).await;
     let token = issuer.token_of("alice");
@@ -224,7 +224,7 @@ async fn the_public_route_asks_nobody_and_a_store_that_is_away_lets_all_pass() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_is_named() {
+async fn names_the_variable_with_an_invalid_value() {
     let (issuer, valkey) = (Issuer::start().await, Server::start(Software::Valkey));
     let known = variables(&issuer, &valkey, 3, 60);
     let with_tls = format!("https://{}", issuer.address);

@@ -151,8 +151,8 @@ impl Tokens {
         super::mutate(random, &mut text, &PIECES);
         let algorithms = [Algorithm::Rs256, Algorithm::Es256, Algorithm::Es384, Algorithm::Ed25519];
         let algorithm = algorithms[random.usize(..algorithms.len())];
-        let of_pem = std::str::from_utf8(&text).ok().and_then(|text| Keys::from_pem(algorithm, text).ok());
-        let Some(keys) = of_pem.or_else(|| Keys::from_jwks(&text).ok()) else { return false };
+        let pem_keys = std::str::from_utf8(&text).ok().and_then(|text| Keys::from_pem(algorithm, text).ok());
+        let Some(keys) = pem_keys.or_else(|| Keys::from_jwks(&text).ok()) else { return false };
         let verifier = verifier(keys);
         let mut token = self.signed[random.usize(..self.signed.len())].clone();
         token.truncate(token.len() - 2);

@@ -43,8 +43,8 @@ pub(super) fn write_units(
 ) {
     for (place, (limit_name, remaining_name)) in UNITS.into_iter().enumerate() {
         let all = quotas.iter().zip(limits).zip(counted);
-        let of_unit = all.filter(|((quota, _), _)| unit(quota) == Some(place));
-        if let Some(((_, limit), state)) = of_unit.min_by_key(|(_, state)| state.remaining()) {
+        let same_unit = all.filter(|((quota, _), _)| unit(quota) == Some(place));
+        if let Some(((_, limit), state)) = same_unit.min_by_key(|(_, state)| state.remaining()) {
             headers.insert(limit_name, limit.clone());
             headers.insert(remaining_name, number(state.remaining()));
         }

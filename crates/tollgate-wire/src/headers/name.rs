@@ -27,8 +27,8 @@ pub fn quota_names(quotas: &[PolicyQuota]) -> Box<[Box<str>]> {
 
 pub(super) fn names_of<'q>(quotas: impl Iterator<Item = &'q PolicyQuota> + Clone) -> Box<[Box<str>]> {
     let name = |quota: &PolicyQuota| {
-        let of_same_policy = quotas.clone().filter(|other| other.policy() == quota.policy());
-        match of_same_policy.count() {
+        let same_policy = quotas.clone().filter(|other| other.policy() == quota.policy());
+        match same_policy.count() {
             1 => ascii(quota.policy()),
             _ => ascii(&format!("{}/{}", quota.policy(), quota.quota())),
         }

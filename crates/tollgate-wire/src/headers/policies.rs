@@ -123,12 +123,12 @@ mod tests {
         let decision = block_on(limiter.check(&Attributes::default(), 1)).unwrap();
         let mut headers = HeaderMap::new();
         table.write(&decision, &mut headers);
-        let told = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
-        (told("ratelimit-policy"), told("ratelimit"))
+        let header = |name| headers.get(name).map(|value| value.to_str().unwrap().to_owned());
+        (header("ratelimit-policy"), header("ratelimit"))
     }
 
     #[test]
-    fn every_quota_that_applies_is_told_under_the_name_of_its_policy() {
+    fn every_quota_is_named_after_its_policy() {
         let limiter = limiter(policies([policy("a", &["5/1m", "9/day@UTC"]), policy("b", &["7/1h"])]));
         let (policy, limit) = written(&PolicyHeaders::new(&limiter.live()), &limiter);
         assert_eq!(policy.unwrap(), r#""a/5/1m";q=5;w=60, "a/9/day@UTC";q=9;w=86400, "b";q=7;w=3600"#);

@@ -111,7 +111,7 @@ async fn settle<S: Store + Clone + 'static>(limiter: &SharedLimiter<S>, deed: De
 }
 
 #[tokio::test]
-async fn a_reservation_is_settled_at_what_was_committed() {
+async fn a_reservation_is_settled_at_the_committed_cost() {
     for (deed, expected) in [
         (Deed::Commit(0), 0),
         (Deed::Commit(3), 3),

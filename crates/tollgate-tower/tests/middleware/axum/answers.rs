@@ -80,7 +80,7 @@ async fn a_handler_finds_where_its_quotas_stand() {
 }
 
 #[tokio::test]
-async fn formats_are_told_on_allowed_and_denied_answers_alike() {
+async fn allowed_and_denied_answers_have_headers_in_every_format() {
     let together = |formats: [HeaderFormat; 2]| HeaderFormats::new(formats).unwrap();
     for (formats, names) in [
         (HeaderFormat::Draft11.into(), &["ratelimit-policy", "ratelimit"][..]),
@@ -207,7 +207,7 @@ async fn a_cost_is_fixed_or_of_the_request() {
 
 /// The outer layer's headers replaced those of a denial by the inner one: a 429 with many units left.
 #[tokio::test]
-async fn a_denial_tells_of_the_layer_that_denied() {
+async fn a_denial_has_the_headers_of_the_layer_that_denied() {
     let layer = |name, quota, format| {
         let rule = Rule::new(limiter(name, quota)).key(PeerAddress::new());
         RateLimitLayer::builder(rule).header_format(format).build().unwrap()

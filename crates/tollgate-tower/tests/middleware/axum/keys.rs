@@ -85,7 +85,7 @@ async fn paths_of_one_route_are_one() {
 
 #[cfg(all(feature = "jwt", feature = "policy"))]
 #[tokio::test]
-async fn policies_get_what_extractors_find_and_nothing_invalid() {
+async fn policies_get_values_of_extractors_unless_they_are_invalid() {
     use std::sync::Arc;
     use std::sync::mpsc::channel;
 

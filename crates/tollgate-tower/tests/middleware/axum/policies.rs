@@ -252,7 +252,7 @@ policies: [{ name: each, key: [user], quotas: [1/1m] }]";
 
 /// A client that sends the header itself could choose its limit.
 #[tokio::test]
-async fn a_limit_is_taken_only_from_what_is_verified() {
+async fn limits_come_only_from_verified_attributes() {
     let limits = "policies:
   - { name: api, key: [user], quotas: [{ limit: { attribute: quota }, max: 5, window: 1m }] }
   - { name: health, match: { path: /health }, exempt: true }";
@@ -318,9 +318,8 @@ async fn a_denial_knows_the_policy_that_denied_and_the_request() {
 
 #[tokio::test]
 async fn a_layer_may_leave_no_decision_of_policies() {
-    let handler = |counted: Option<Extension<QuotaStates>>,
-                   of_policies: Option<Extension<PolicyDecision>>| async move {
-        format!("{} {}", counted.is_some(), of_policies.is_some())
+    let handler = |counted: Option<Extension<QuotaStates>>, decision: Option<Extension<PolicyDecision>>| async move {
+        format!("{} {}", counted.is_some(), decision.is_some())
     };
     let rule = Rule::policies(
         &limiter("policies: [{ name: all, key: global, quotas: [9/1m] }]"),

@@ -47,7 +47,7 @@ async fn the_most_specific_route_holds_and_it_alone() {
 }
 
 #[tokio::test]
-async fn of_nested_layers_the_outer_one_decides_first() {
+async fn the_outer_layer_decides_before_the_inner_one() {
     let (outer, inner) = (limiter("outer", "3/1m"), limiter("inner", "2/1m"));
     let runs = Runs::default();
     let counting = runs.clone();

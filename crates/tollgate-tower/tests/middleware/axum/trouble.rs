@@ -115,7 +115,7 @@ async fn an_uncountable_request_is_refused_under_every_rule() {
 
 /// An answer that lacks a quota says nothing about its usage, so no request is admitted by it.
 #[tokio::test]
-async fn an_answer_that_is_not_whole_is_trouble() {
+async fn an_incomplete_answer_is_a_store_error() {
     let store = shared();
     let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global));
     let address = serve(app).await;

@@ -43,7 +43,7 @@ async fn head_is_counted_as_get() {
 /// If a handler decodes paths itself, one resource has many spellings. The first policy or route that named it counted
 /// only one of them.
 #[tokio::test]
-async fn a_path_is_counted_in_whatever_spelling_it_comes() {
+async fn all_spellings_of_a_path_are_counted_together() {
     let login = || Rule::new(limiter("login", "5/1m")).key(Global);
     let layers = [
         by_policies("policies: [{ name: login, match: { path: /login }, key: [path], quotas: [5/1m] }]"),
@@ -251,7 +251,7 @@ async fn a_client_has_one_address_on_every_listener() {
 /// With policies, an empty reservation settled nothing, whatever the final cost. Its units were those of the rule, and
 /// even uncounted requests had one.
 #[tokio::test]
-async fn a_reservation_is_of_what_was_taken() {
+async fn a_reservation_holds_the_charged_units() {
     let limits = "
 policies:
   - { name: health, match: { path: /health }, exempt: true }

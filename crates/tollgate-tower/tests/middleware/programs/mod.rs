@@ -78,11 +78,11 @@ fn the_programs_of_the_pages_are_those_that_are_compiled() {
 
     assert_eq!(programs(TEST_YOUR_APP).map(lines).collect::<Vec<_>>(), [app_testing::TEXT].map(lines));
 
-    let of_readme = programs(README).collect::<Vec<_>>();
-    assert_eq!(of_readme.len(), 2);
-    assert_eq!(lines(of_readme[0]), lines(first::TEXT));
+    let readme_programs = programs(README).collect::<Vec<_>>();
+    assert_eq!(readme_programs.len(), 2);
+    assert_eq!(lines(readme_programs[0]), lines(first::TEXT));
     let compiled = lines(include_str!("fragments.rs"));
-    for part in parts.into_iter().chain([of_readme[1]]) {
+    for part in parts.into_iter().chain([readme_programs[1]]) {
         assert!(compiled.contains(&lines(part)), "no fragment is\n{part}");
     }
 }
