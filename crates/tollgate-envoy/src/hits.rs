@@ -89,8 +89,8 @@ impl HitTable {
         Arc::clone(&counted.hits)
     }
 
-    /// Returns the counters of a series that a request names, or those for all that are too many. `limit` is the limit by
-    /// the names of its levels; `None` if it came with the request.
+    /// Returns the counters of a series that a request names, or those for all that are too many. `limit` is the limit
+    /// by the names of its levels; `None` if it came with the request.
     pub(crate) fn of_request(&self, series: Series, limit: Option<&Series>) -> Arc<Hits> {
         let mut table = self.table();
         let SeriesTable { hits, of_requests, .. } = &mut *table;

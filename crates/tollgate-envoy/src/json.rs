@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use thiserror::Error;
 
-use crate::{Descriptor, Entry, Override, Request, Response, Status, Unit};
+use crate::{Descriptor, Entry, Override, Request, Response, ResponseHeader, Status, Unit};
 
 /// JSON that is not a valid request. The fault of its sender.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
@@ -78,7 +78,8 @@ impl Response {
         json.insert("overallCode".into(), self.overall.name().into());
         json.insert("statuses".into(), statuses.into());
         if !self.headers.is_empty() {
-            let header = |header: &crate::ResponseHeader| json!({ "key": &*header.name, "value": header.value.to_string() });
+            let header =
+                |header: &ResponseHeader| json!({ "key": &*header.name, "value": header.value.to_string() });
             json.insert("responseHeadersToAdd".into(), self.headers.iter().map(header).collect());
         }
         if let Some(metadata) = &self.dynamic_metadata {
@@ -210,7 +211,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::{Code, CurrentLimit, ResponseHeader};
+    use crate::{Code, CurrentLimit};
 
     #[test]
     fn every_field_of_a_request_is_read_under_both_names() {

@@ -34,8 +34,8 @@
 //!
 //! # The way of a request
 //!
-//! This crate has no network. A listener decodes Envoy's message into a [`Request`], and an [`EnvoyLimiter`] answers with
-//! a [`Response`] by the [`Domains`] that files describe.
+//! This crate has no network. A listener decodes Envoy's message into a [`Request`], and an [`EnvoyLimiter`] answers
+//! with a [`Response`] by the [`Domains`] that files describe.
 //!
 //! ```text
 //! Request ─▶ Domains ─▶ plan ─▶ Store ─▶ states ─▶ Response

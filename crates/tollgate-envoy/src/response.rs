@@ -28,8 +28,8 @@ pub struct Response {
     pub source: Option<Source>,
     /// Whether a limit was not counted because the store was full, which [admits](crate::EnvoyLimiter::when_full) then.
     pub is_without_room: bool,
-    /// The index of a descriptor whose configured limit denied a cost of 2 or more although units were left, and charged
-    /// nothing; the first of several.
+    /// The index of a descriptor whose configured limit denied a cost of 2 or more although units were left, and
+    /// charged nothing; the first of several.
     pub denied_with_units_left: Option<usize>,
 }
 

@@ -79,8 +79,8 @@ impl Series {
 mod tests {
     use super::*;
 
-    /// A dashboard did not find limits whose names have dots, or an address within a longer text. The names are what its
-    /// mapping for Prometheus makes of such limits.
+    /// A dashboard did not find limits whose names have dots, or an address within a longer text. The names are what
+    /// its mapping for Prometheus makes of such limits.
     #[test]
     fn labels_are_those_of_envoyproxy_ratelimit() {
         let labels = |domain, levels: &[(&str, &str)]| {

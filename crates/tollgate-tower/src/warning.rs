@@ -13,8 +13,8 @@ use crate::key::Peer;
 
 /// A setup that is probably wrong. A layer gives each warning once.
 ///
-/// Without [a hook](crate::RateLimitLayerBuilder::on_warning), a warning is an event of [`tracing`] with the fields `code`
-/// and `help`. Codes stay the same.
+/// Without [a hook](crate::RateLimitLayerBuilder::on_warning), a warning is an event of [`tracing`] with the fields
+/// `code` and `help`. Codes stay the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Warning {
@@ -32,16 +32,16 @@ pub enum Warning {
     /// `TG1004`: the layer has rules for routes with `{name}`, and a request has no matched route. The rules then match
     /// the path, which clients can spell in several ways. With axum, add the layer with `Router::layer`.
     NoMatchedRoute,
-    /// `TG1005`: a reservation was dropped where its units cannot be given back: its store is async, and there is no Tokio
-    /// runtime or the feature `tokio` is off. The units count until their window ends. The same happens if a client
-    /// disconnects during the call for a reservation.
+    /// `TG1005`: a reservation was dropped where its units cannot be given back: its store is async, and there is no
+    /// Tokio runtime or the feature `tokio` is off. The units count until their window ends. The same happens if a
+    /// client disconnects during the call for a reservation.
     RefundNotTaken,
-    /// `TG1006`: the store can [never count](tollgate::StoreError::Uncountable) a request, because its quotas do not fit
-    /// the store. On a Cluster, they may be in several slots. Such requests are answered 500, and
+    /// `TG1006`: the store can [never count](tollgate::StoreError::Uncountable) a request, because its quotas do not
+    /// fit the store. On a Cluster, they may be in several slots. Such requests are answered 500, and
     /// [`on_trouble`](crate::RateLimitLayerBuilder::on_trouble) gets the reason.
     Uncountable,
-    /// `TG1007`: a policy takes a limit from an attribute that clients could invent, such as a header. Such requests are
-    /// answered 500. Take the attribute from a claim, or mark it as [verified](crate::AttributeSources::verified).
+    /// `TG1007`: a policy takes a limit from an attribute that clients could invent, such as a header. Such requests
+    /// are answered 500. Take the attribute from a claim, or mark it as [verified](crate::AttributeSources::verified).
     UnverifiedLimit,
 }
 
@@ -87,7 +87,8 @@ impl fmt::Display for Warning {
                  `Router::layer`"
             }
             Self::RefundNotTaken => {
-                "the units that a request did not use cannot be given back without a Tokio runtime and the feature `tokio`"
+                "the units that a request did not use cannot be given back without a Tokio runtime and the feature \
+                 `tokio`"
             }
             Self::Uncountable => {
                 "the store can never count some requests, because their quotas do not fit it: they are refused"

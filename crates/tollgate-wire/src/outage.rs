@@ -15,8 +15,8 @@ pub const GAP: Duration = Duration::from_secs(10);
 
 /// The outages of one store. It decides when to log a line.
 ///
-/// A line is logged while other failed steps wait. So lines are in the order of their events, and no request is admitted
-/// uncounted before the line about its outage. The function that logs must not note a step itself.
+/// A line is logged while other failed steps wait. So lines are in the order of their events, and no request is
+/// admitted uncounted before the line about its outage. The function that logs must not note a step itself.
 #[derive(Debug, Default)]
 pub struct Outages {
     /// Whether an answer can be followed by a line. Readable without the lock, so that a working store costs nothing

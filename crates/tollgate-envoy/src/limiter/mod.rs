@@ -28,8 +28,8 @@ use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings
 
 /// A limiter with the configuration of envoyproxy/ratelimit: decides whether to allow a request.
 ///
-/// The limits can be [replaced](Self::replace) at any time. A request is decided entirely under those that are live when
-/// it arrives.
+/// The limits can be [replaced](Self::replace) at any time. A request is decided entirely under those that are live
+/// when it arrives.
 ///
 /// # What a request consumes
 ///
@@ -38,12 +38,12 @@ use crate::{DecideError, Domains, HitCounts, Request, Response, Series, Settings
 ///
 /// - Limits in shadow mode are charged after the decision, each by itself, and never deny. Nothing is taken from them
 ///   if the request is denied.
-/// - Limits in quota mode deny only together: if at least one has room, those with room are charged. If several count on
-///   one counter, the first of them come first, after limits that deny by themselves.
-/// - With 0 units, a limit is looked at. It denies if one more unit has no room. With `ChargingMode::Each` it denies only
-///   if more than the limit is used.
-/// - Units that are given back go to the window that is open now, whatever the other descriptors are told. If they cannot
-///   be given back, only a request that does nothing else fails.
+/// - Limits in quota mode deny only together: if at least one has room, those with room are charged. If several count
+///   on one counter, the first of them come first, after limits that deny by themselves.
+/// - With 0 units, a limit is looked at. It denies if one more unit has no room. With `ChargingMode::Each` it denies
+///   only if more than the limit is used.
+/// - Units that are given back go to the window that is open now, whatever the other descriptors are told. If they
+///   cannot be given back, only a request that does nothing else fails.
 ///
 /// # Consistency
 ///

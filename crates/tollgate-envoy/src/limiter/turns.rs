@@ -5,9 +5,9 @@ use tollgate::{Key, QuotaStates, Step, Store, StoreError};
 
 use super::deadline::Deadline;
 
-/// Takes steps at once, and those with one key in turn, in the order of the descriptors: a store takes the steps of a call
-/// in any order. Usually no key is there twice. Answers that came before the deadline count; the other steps get that of
-/// `without_answer`.
+/// Takes steps at once, and those with one key in turn, in the order of the descriptors: a store takes the steps of a
+/// call in any order. Usually no key is there twice. Answers that came before the deadline count; the other steps get
+/// that of `without_answer`.
 pub(super) async fn in_turn<S: Store>(
     store: &S,
     steps: &[Step<'_>],

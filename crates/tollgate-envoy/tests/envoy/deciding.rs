@@ -109,7 +109,8 @@ fn a_cost_above_the_limit_uses_it_up_if_each_is_charged() {
 }
 
 /// Descriptors with one key are charged one after another. When a later one was late, the answers of the earlier ones
-/// were dropped: a limit that had denied was admitted under `open`, and counted a second time, in memory, under `local`.
+/// were dropped: a limit that had denied was admitted under `open`, and counted a second time, in memory, under
+/// `local`.
 #[test]
 fn answers_that_came_before_the_deadline_count() {
     let each = |on_failure| {

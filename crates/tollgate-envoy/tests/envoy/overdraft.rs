@@ -55,8 +55,8 @@ impl Envoy {
 }
 
 /// Envoy asks at the request with `hits_addend: 0`, and reports the bytes of the answer when the stream ends, when
-/// nothing can be denied any more. A budget of 1,000 bytes a day stayed at 200 left after two answers of 400, and admitted
-/// every client for ever; a budget of 300 was never charged at all.
+/// nothing can be denied any more. A budget of 1,000 bytes a day stayed at 200 left after two answers of 400, and
+/// admitted every client for ever; a budget of 300 was never charged at all.
 #[test]
 fn a_budget_of_bytes_is_used_up_by_answers_that_were_not_known_before() {
     for charging in [ChargingMode::AllOrNothing, ChargingMode::Each] {

@@ -19,8 +19,8 @@ use crate::head::Head;
 ///
 /// # What is missing
 ///
-/// An absent or empty cookie. One that occurs twice with different values is [invalid](super::InvalidIdentity), because another
-/// reader might use the other value.
+/// An absent or empty cookie. One that occurs twice with different values is [invalid](super::InvalidIdentity), because
+/// another reader might use the other value.
 ///
 /// # Examples
 ///

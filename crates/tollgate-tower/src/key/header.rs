@@ -18,8 +18,8 @@ use crate::head::Head;
 ///
 /// # What is missing
 ///
-/// An absent or empty header. One that occurs twice is [invalid](super::InvalidIdentity), because another reader might use the
-/// other value, or both as one.
+/// An absent or empty header. One that occurs twice is [invalid](super::InvalidIdentity), because another reader might
+/// use the other value, or both as one.
 ///
 /// # Examples
 ///

@@ -60,8 +60,8 @@ impl RateLimitLayerBuilder {
     /// A path in another spelling than its canonical form, such as `/api/..%2fhealth`, has two readings: that form, and
     /// the path as it was sent. Services may read either, so each reading has its rule, or the rule for all other
     /// requests. If the two rules differ, both apply, as in two layers: the rule of the canonical form decides first,
-    /// and its charge stands if the other one denies. Copies of one rule count once. A request is unlimited only if both
-    /// readings are [unlimited](Rule::unlimited).
+    /// and its charge stands if the other one denies. Copies of one rule count once. A request is unlimited only if
+    /// both readings are [unlimited](Rule::unlimited).
     ///
     /// A route with characters that clients escape needs both spellings: `/café` and `/caf%C3%A9`.
     #[must_use]

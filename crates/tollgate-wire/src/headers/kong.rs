@@ -1,5 +1,5 @@
-//! `X-RateLimit-Limit-Minute: 30` and `X-RateLimit-Remaining-Minute: 29`, the same for each unit of time that has a quota,
-//! and `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42`.
+//! `X-RateLimit-Limit-Minute: 30` and `X-RateLimit-Remaining-Minute: 29`, the same for each unit of time that has a
+//! quota, and `RateLimit-Limit: 30`, `RateLimit-Remaining: 29`, `RateLimit-Reset: 42`.
 //!
 //! Source: the rate limiting plugin in Kong's documentation. Its quotas are per second, minute, hour, day, month or
 //! year; a quota with another window has no headers.

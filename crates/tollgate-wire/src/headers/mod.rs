@@ -66,8 +66,8 @@ pub use self::policies::PolicyHeaders;
 /// The header of a decision that did not come from the store: `local` or `fallback`.
 pub const TOLLGATE_SOURCE: HeaderName = HeaderName::from_static("tollgate-source");
 
-/// The names of all headers that may come in these formats, as `Access-Control-Expose-Headers` lists them: without it, a
-/// script of another origin cannot read them.
+/// The names of all headers that may come in these formats, as `Access-Control-Expose-Headers` lists them: without it,
+/// a script of another origin cannot read them.
 #[must_use]
 pub fn exposed(formats: HeaderFormats) -> HeaderValue {
     let mut names = String::new();

@@ -40,9 +40,9 @@ use crate::head::Head;
 ///
 /// # What it trusts
 ///
-/// The issuer whose keys the [`Verifier`] has. An expired or otherwise invalid token is [invalid](InvalidIdentity), answered
-/// 401, and never falls through to another extractor. Several issuers may use the same names, so set the issuer, or
-/// count by `iss` [as well](KeyExtractor::and).
+/// The issuer whose keys the [`Verifier`] has. An expired or otherwise invalid token is [invalid](InvalidIdentity),
+/// answered 401, and never falls through to another extractor. Several issuers may use the same names, so set the
+/// issuer, or count by `iss` [as well](KeyExtractor::and).
 ///
 /// # What is missing
 ///

@@ -168,7 +168,8 @@ async fn an_outage_of_a_store_that_answers_at_once_ends_with_a_line() {
     );
 }
 
-/// One overwritten counter among healthy ones logged an outage and its end every ten seconds, for as long as it stayed.
+/// One overwritten counter among healthy ones logged an outage and its end every ten seconds, for as long as it
+/// stayed.
 #[tokio::test]
 async fn trouble_of_one_key_is_no_outage() {
     for of in

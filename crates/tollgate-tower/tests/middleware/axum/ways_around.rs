@@ -95,8 +95,8 @@ async fn a_spelling_of_an_unlimited_path_that_the_service_may_read_otherwise_is_
     }
 }
 
-/// `/public/info/..%2f..%2fapi%2fx` is a path below `/public/info` as it was sent, and `/api/x` normalized. Only the loose
-/// limit of the first counted it, and a service that decodes paths served `/api/x`.
+/// `/public/info/..%2f..%2fapi%2fx` is a path below `/public/info` as it was sent, and `/api/x` normalized. Only the
+/// loose limit of the first counted it, and a service that decodes paths served `/api/x`.
 #[tokio::test]
 async fn a_path_that_two_routes_count_in_its_two_readings_is_counted_by_both() {
     let waiting = || {
