@@ -53,8 +53,8 @@ impl<'a> Denial<'a> {
     /// Returns the quota that denied, with the name of its policy. `None` as for [`counted`](Self::counted).
     #[must_use]
     pub fn quota(&self) -> Option<&'a PolicyQuota> {
-        let (counted, told_by) = self.by.quotas()?;
-        told_by.quotas().get(counted.deciding())
+        let (counted, own_headers) = self.by.quotas()?;
+        own_headers.quotas().get(counted.deciding())
     }
 
     /// Returns the request.

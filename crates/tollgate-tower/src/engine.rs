@@ -34,7 +34,7 @@ pub(crate) trait AnyPolicyEngine: Send + Sync {
         &self,
         head: Head<'_>,
         cost: u32,
-        takes: &UnitHandling,
+        handling: &UnitHandling,
     ) -> Result<RequestOutcome, PendingDecision>;
 
     /// Returns whether requests are counted by the address of their connection.

@@ -123,9 +123,9 @@ where
                 Stage::Calling { future, after } => {
                     // Responses are large, so one without a refund is passed on without being stored here.
                     if !after.may_give_back() {
-                        return after.told(future.poll(context));
+                        return after.with_headers(future.poll(context));
                     }
-                    let response = ready!(after.told(future.poll(context)))?;
+                    let response = ready!(after.with_headers(future.poll(context)))?;
                     let (parts, body) = response.into_parts();
                     let refund = after.refund(&parts);
                     let response = Response::from_parts(parts, body);

@@ -22,8 +22,8 @@ use crate::warning::{Warning, Warnings};
 
 /// The settings of all rules of a layer.
 pub(crate) struct Settings {
-    pub(crate) leaves: HandlerData,
-    pub(crate) exposes: ExposedHeaders,
+    pub(crate) handler_data: HandlerData,
+    pub(crate) exposed_headers: ExposedHeaders,
     /// The maximum number of seconds that are added to `Retry-After`.
     pub(crate) retry_jitter: u64,
     pub(crate) on_denied: Option<Box<DenialHook>>,
@@ -50,7 +50,7 @@ pub(crate) type TroubleHook = dyn Fn(&StoreError, Response<Bytes>) -> Response<B
 
 /// Marks a denial in its extensions: outer layers do not change it.
 #[derive(Clone, Copy)]
-pub(crate) struct Denied;
+pub(crate) struct DenialMark;
 
 /// A complete rule.
 pub(crate) struct Gate {
@@ -58,7 +58,7 @@ pub(crate) struct Gate {
     /// The writer of the headers, if it is the same for all decisions.
     pub(crate) limit_headers: Option<Arc<LimitHeaders>>,
     pub(crate) cost: Cost,
-    pub(crate) takes: UnitHandling,
+    pub(crate) handling: UnitHandling,
     pub(crate) skip: Option<Arc<SkipTest>>,
     pub(crate) refund_if: Option<Arc<RefundTest>>,
     pub(crate) on_missing: OnMissing,
@@ -81,7 +81,7 @@ impl Gate {
             && is_same_cost
             && is_same(&self.skip, &other.skip)
             && is_same(&self.refund_if, &other.refund_if)
-            && discriminant(&self.takes) == discriminant(&other.takes)
+            && discriminant(&self.handling) == discriminant(&other.handling)
             && self.on_missing == other.on_missing
             && (self.on_store_error, self.when_full) == (other.on_store_error, other.when_full)
     }
@@ -135,9 +135,9 @@ impl Gate {
     fn denied(&self, head: Head<'_>, status: StatusCode, by: &DenialCause) -> Response<Bytes> {
         let mut denied = reply::denied(head.headers(), status, by);
         let denial = Denial::new(by, head);
-        if let Some((counted, told_by)) = by.quotas() {
-            told_by.write(counted, denied.headers_mut());
-            self.expose(told_by.formats(), denied.headers_mut());
+        if let Some((counted, own_headers)) = by.quotas() {
+            own_headers.write(counted, denied.headers_mut());
+            self.expose(own_headers.formats(), denied.headers_mut());
         }
         let wait = denial.state().and_then(QuotaState::retry_after);
         if let Some(wait) = wait.filter(|_| self.settings.retry_jitter > 0) {
@@ -148,7 +148,7 @@ impl Gate {
             Some(on_denied) if !reply::is_grpc(head.headers()) => on_denied(&denial, denied),
             _ => denied,
         };
-        denied.extensions_mut().insert(Denied);
+        denied.extensions_mut().insert(DenialMark);
         denied
     }
 
@@ -166,7 +166,7 @@ impl Gate {
 
     /// Lets scripts from other origins read the limit headers.
     pub(crate) fn expose(&self, formats: HeaderFormats, headers: &mut HeaderMap) {
-        if self.settings.exposes == ExposedHeaders::LimitHeaders {
+        if self.settings.exposed_headers == ExposedHeaders::LimitHeaders {
             // In addition to the service's own line: browsers join the lines.
             headers.append(ACCESS_CONTROL_EXPOSE_HEADERS, exposed(formats));
         }

@@ -42,7 +42,7 @@ impl KeyEngine {
         &self,
         request: &mut Request<B>,
         cost: u32,
-        takes: &UnitHandling,
+        handling: &UnitHandling,
         allow: impl FnOnce(QuotaStates, Option<Box<HeldReceipt>>, &mut Extensions) -> T,
     ) -> Result<T, Box<Result<RequestOutcome, PendingDecision>>> {
         let found = self.extractor.extract(Head::from(&*request));
@@ -52,16 +52,16 @@ impl KeyEngine {
                 return Err(Box::new(Ok(RequestOutcome::missing(missing))));
             }
             Answer::Now(Err(invalid)) => return Err(Box::new(Ok(RequestOutcome::Invalid(invalid.clone())))),
-            Answer::Later(_) => return Err(self.later(None, cost, takes)),
+            Answer::Later(_) => return Err(self.later(None, cost, handling)),
         };
         match self.charge_at_once(key, cost) {
             Some(Ok(counted)) if self.is_whole(&counted) && counted.is_admitted() => {
-                let taken = self.taken(key, cost, takes, &counted);
+                let taken = self.taken(key, cost, handling, &counted);
                 drop(found);
                 Ok(allow(counted, taken, request.extensions_mut()))
             }
-            Some(answer) => Err(self.not_allowed(answer, key, cost, takes)),
-            None => Err(self.later(Some(key), cost, takes)),
+            Some(answer) => Err(self.not_allowed(answer, key, cost, handling)),
+            None => Err(self.later(Some(key), cost, handling)),
         }
     }
 
@@ -87,9 +87,9 @@ impl KeyEngine {
         answer: Result<QuotaStates, StoreError>,
         key: &Key<'_>,
         cost: u32,
-        takes: &UnitHandling,
+        handling: &UnitHandling,
     ) -> Box<Result<RequestOutcome, PendingDecision>> {
-        Box::new(Ok(self.decided(answer, key, cost, takes)))
+        Box::new(Ok(self.decided(answer, key, cost, handling)))
     }
 
     /// Continues with the key, if it is known.
@@ -98,11 +98,12 @@ impl KeyEngine {
         &self,
         known: Option<&Key<'_>>,
         cost: u32,
-        takes: &UnitHandling,
+        handling: &UnitHandling,
     ) -> Box<Result<RequestOutcome, PendingDecision>> {
-        let (by, known, takes) = (self.clone(), known.map(|key| key.clone().into_owned()), takes.clone());
+        let (by, known, handling) =
+            (self.clone(), known.map(|key| key.clone().into_owned()), handling.clone());
         let later: PendingDecision =
-            Box::new(move |head| Box::pin(by.decide_later(head, known, cost, takes)));
+            Box::new(move |head| Box::pin(by.decide_later(head, known, cost, handling)));
         Box::new(Err(later))
     }
 
@@ -111,7 +112,7 @@ impl KeyEngine {
         head: Head<'_>,
         known: Option<Key<'static>>,
         cost: u32,
-        takes: UnitHandling,
+        handling: UnitHandling,
     ) -> RequestOutcome {
         let key = match known {
             Some(key) => key,
@@ -121,13 +122,13 @@ impl KeyEngine {
                 Err(invalid) => return RequestOutcome::Invalid(invalid),
             },
         };
-        let (by, may_give_back) = (self.clone(), takes.clone());
+        let (by, may_give_back) = (self.clone(), handling.clone());
         let step = async move {
             let charges = charges(by.limiter.quotas(), &key, cost);
             let answer = by.limiter.store().step(Step::Charge(&charges)).await;
             by.decided(answer, &key, cost, &may_give_back)
         };
-        takes.take(step, RequestOutcome::into_taken).await
+        handling.take(step, RequestOutcome::into_taken).await
     }
 
     /// Charges the key, if the store answers immediately. Returns `None` if it does not; nothing was charged then.
@@ -150,12 +151,12 @@ impl KeyEngine {
         answer: Result<QuotaStates, StoreError>,
         key: &Key<'_>,
         cost: u32,
-        takes: &UnitHandling,
+        handling: &UnitHandling,
     ) -> RequestOutcome {
         match answer {
             Ok(counted) if !self.is_whole(&counted) => RequestOutcome::Failed(AnswerError::Nonsense.into()),
             Ok(counted) if counted.is_admitted() => {
-                let taken = self.taken(key, cost, takes, &counted);
+                let taken = self.taken(key, cost, handling, &counted);
                 RequestOutcome::Allowed(AdmittedRequest {
                     counted: Some(counted),
                     taken,
@@ -180,10 +181,10 @@ impl KeyEngine {
         &self,
         key: &Key<'_>,
         cost: u32,
-        takes: &UnitHandling,
+        handling: &UnitHandling,
         counted: &QuotaStates,
     ) -> Option<Box<HeldReceipt>> {
-        if !takes.may_give_back() {
+        if !handling.may_give_back() {
             return None;
         }
         let items = self.limiter.quotas().iter().zip(counted);

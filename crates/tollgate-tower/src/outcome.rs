@@ -52,7 +52,7 @@ pub(crate) struct AdmittedRequest {
     /// The states of the quotas, if any applied.
     pub(crate) counted: Option<QuotaStates>,
     /// The writer of its headers, if it differs between decisions of the rule.
-    pub(crate) told_by: Option<Arc<LimitHeaders>>,
+    pub(crate) own_headers: Option<Arc<LimitHeaders>>,
     /// Boxed, so that requests counted by key move less memory.
     #[cfg(feature = "policy")]
     pub(crate) decision: Option<Box<PolicyDecision>>,
@@ -90,26 +90,26 @@ impl DenialCause {
     /// Returns the states of the quotas that denied, and their headers.
     pub(crate) fn quotas(&self) -> Option<(&QuotaStates, &LimitHeaders)> {
         match self {
-            Self::Quotas(counted, told_by) => Some((counted, told_by)),
+            Self::Quotas(counted, own_headers) => Some((counted, own_headers)),
             #[cfg(feature = "policy")]
-            Self::Policies(decision, told_by) => Some((decision.counted()?, told_by)),
+            Self::Policies(decision, own_headers) => Some((decision.counted()?, own_headers)),
         }
     }
 
     pub(crate) fn problem(&self) -> DenialProblem<'_> {
         match self {
-            Self::Quotas(counted, told_by) => DenialProblem::of_quotas(counted, told_by),
+            Self::Quotas(counted, own_headers) => DenialProblem::of_quotas(counted, own_headers),
             #[cfg(feature = "policy")]
-            Self::Policies(decision, told_by) => DenialProblem::of_policies(decision, told_by),
+            Self::Policies(decision, own_headers) => DenialProblem::of_policies(decision, own_headers),
         }
     }
 
     /// Returns its JSON body, with this HTTP status.
     pub(crate) fn body(&self, status: u16) -> DenialBody<'_> {
         match self {
-            Self::Quotas(counted, told_by) => DenialBody::of_quotas(status, counted, told_by),
+            Self::Quotas(counted, own_headers) => DenialBody::of_quotas(status, counted, own_headers),
             #[cfg(feature = "policy")]
-            Self::Policies(decision, told_by) => DenialBody::of_policies(status, decision, told_by),
+            Self::Policies(decision, own_headers) => DenialBody::of_policies(status, decision, own_headers),
         }
     }
 }

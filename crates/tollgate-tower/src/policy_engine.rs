@@ -42,23 +42,23 @@ impl<S: Store + 'static, C: Clock + 'static> AnyPolicyEngine for PolicyEngine<S,
         &self,
         head: Head<'_>,
         cost: u32,
-        takes: &UnitHandling,
+        handling: &UnitHandling,
     ) -> Result<RequestOutcome, PendingDecision> {
         let Self(by) = self;
         let mut view = by.sources.view(head);
         while let Some(checked) = by.limiter.check_at_once(view.values(), cost) {
-            match by.decided(checked, view.values(), takes) {
+            match by.decided(checked, view.values(), handling) {
                 Ok(decided) => return Ok(decided),
                 Err(needed) if !view.find_at_once(&needed) => break,
                 Err(_) => {}
             }
         }
-        let (by, known, takes) = (self.clone(), view.into_values(), takes.clone());
-        Err(Box::new(move |head| Box::pin(by.decide_later(head, known, cost, takes))))
+        let (by, known, handling) = (self.clone(), view.into_values(), handling.clone());
+        Err(Box::new(move |head| Box::pin(by.decide_later(head, known, cost, handling))))
     }
 
     fn counts_peers(&self) -> bool {
-        self.0.sources.tells_peers() && self.0.limiter.live().policies().attributes().contains("ip")
+        self.0.sources.counts_peers() && self.0.limiter.live().policies().attributes().contains("ip")
     }
 
     fn source(&self) -> Box<str> {
@@ -72,15 +72,15 @@ impl<S: Store + 'static, C: Clock + 'static> PolicyEngine<S, C> {
         head: Head<'_>,
         mut known: KnownValues<'static>,
         cost: u32,
-        takes: UnitHandling,
+        handling: UnitHandling,
     ) -> RequestOutcome {
         loop {
-            let (Self(by), may_give_back) = (self.clone(), takes.clone());
+            let (Self(by), may_give_back) = (self.clone(), handling.clone());
             let step = async move {
                 let checked = by.limiter.check(&known, cost).await;
                 (by.decided(checked, &known, &may_give_back), known)
             };
-            match takes.take(step, |(decided, _)| decided.ok()?.into_taken()).await {
+            match handling.take(step, |(decided, _)| decided.ok()?.into_taken()).await {
                 (Ok(decided), _) => return decided,
                 (Err(needed), values) => {
                     let mut view = RequestView::resumed(&self.0.sources, head, values);
@@ -98,17 +98,17 @@ impl<S: Store, C: Clock> LimiterWithSources<S, C> {
         &self,
         checked: Result<PolicyDecision, CheckError>,
         values: &KnownValues<'_>,
-        takes: &UnitHandling,
+        handling: &UnitHandling,
     ) -> Result<RequestOutcome, Box<str>> {
         Ok(match checked {
             Ok(decision) if decision.is_allowed() => {
                 let counted = decision.counted().cloned();
-                let told_by = counted.is_some().then(|| self.headers.of(&decision));
-                let gives_back = takes.may_give_back() && counted.is_some();
+                let own_headers = counted.is_some().then(|| self.headers.of(&decision));
+                let gives_back = handling.may_give_back() && counted.is_some();
                 let taken = gives_back.then(|| HeldReceipt::boxed(&self.store, decision.receipt()));
                 RequestOutcome::Allowed(AdmittedRequest {
                     counted,
-                    told_by,
+                    own_headers,
                     decision: Some(Box::new(decision)),
                     taken,
                 })
@@ -133,8 +133,8 @@ impl<S: Store, C: Clock> LimiterWithSources<S, C> {
     #[cold]
     fn denied(&self, decision: PolicyDecision) -> RequestOutcome {
         let status = StatusCode::from_u16(decision.deny_status()).unwrap_or(StatusCode::TOO_MANY_REQUESTS);
-        let told_by = self.headers.of(&decision);
-        RequestOutcome::Denied(status, DenialCause::Policies(Box::new(decision), told_by))
+        let own_headers = self.headers.of(&decision);
+        RequestOutcome::Denied(status, DenialCause::Policies(Box::new(decision), own_headers))
     }
 }
 

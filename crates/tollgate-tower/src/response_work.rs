@@ -8,7 +8,7 @@ use http::{Extensions, Response};
 use tollgate::QuotaStates;
 use tollgate_wire::headers::LimitHeaders;
 
-use crate::gate::{Denied, Gate, HandlerData};
+use crate::gate::{DenialMark, Gate, HandlerData};
 use crate::key::BoxFuture;
 use crate::outcome::{AdmittedRequest, UnitHandling};
 use crate::reservation::HeldReceipt;
@@ -22,7 +22,7 @@ pub(crate) enum ResponseWork {
         gate: Arc<Gate>,
         counted: QuotaStates,
         /// The writer of the headers, if it differs between decisions of the rule.
-        told_by: Option<Arc<LimitHeaders>>,
+        own_headers: Option<Arc<LimitHeaders>>,
         refundable: Option<Box<HeldReceipt>>,
     },
     /// The work of two gates, as of two layers: the outer one first.
@@ -34,11 +34,13 @@ impl ResponseWork {
     #[inline(never)]
     pub(crate) fn admitting(gate: &Arc<Gate>, allowed: AdmittedRequest, extensions: &mut Extensions) -> Self {
         #[cfg(feature = "policy")]
-        if let Some(decision) = allowed.decision.filter(|_| gate.settings.leaves == HandlerData::Decisions) {
+        if let Some(decision) =
+            allowed.decision.filter(|_| gate.settings.handler_data == HandlerData::Decisions)
+        {
             extensions.insert(*decision);
         }
         match allowed.counted {
-            Some(counted) => Self::counted(gate, counted, allowed.told_by, allowed.taken, extensions),
+            Some(counted) => Self::counted(gate, counted, allowed.own_headers, allowed.taken, extensions),
             None => Self::Nothing,
         }
     }
@@ -48,14 +50,14 @@ impl ResponseWork {
     pub(crate) fn counted(
         gate: &Arc<Gate>,
         counted: QuotaStates,
-        told_by: Option<Arc<LimitHeaders>>,
+        own_headers: Option<Arc<LimitHeaders>>,
         taken: Option<Box<HeldReceipt>>,
         extensions: &mut Extensions,
     ) -> Self {
-        if gate.settings.leaves == HandlerData::Decisions {
+        if gate.settings.handler_data == HandlerData::Decisions {
             extensions.insert(counted.clone());
         }
-        let refundable = match (&gate.takes, taken) {
+        let refundable = match (&gate.handling, taken) {
             // The handler gives back what is reserved.
             (UnitHandling::Reserved(warnings), Some(taken)) => {
                 let outer = extensions.remove();
@@ -64,37 +66,37 @@ impl ResponseWork {
             }
             (_, taken) => taken,
         };
-        let tells = writer(gate, &told_by).is_some_and(tells);
-        if !tells && refundable.is_none() {
+        let has_headers = writer(gate, &own_headers).is_some_and(has_headers);
+        if !has_headers && refundable.is_none() {
             return Self::Nothing;
         }
-        Self::Respond { gate: Arc::clone(gate), counted, told_by, refundable }
+        Self::Respond { gate: Arc::clone(gate), counted, own_headers, refundable }
     }
 
     /// Tells the client its limits, with the response.
     #[inline]
-    pub(crate) fn told<R, E>(
+    pub(crate) fn with_headers<R, E>(
         &mut self,
         mut polled: Poll<Result<Response<R>, E>>,
     ) -> Poll<Result<Response<R>, E>> {
         if let Poll::Ready(Ok(response)) = &mut polled {
-            self.tell(response);
+            self.write_headers(response);
         }
         polled
     }
 
     #[inline]
-    fn tell<R>(&mut self, response: &mut Response<R>) {
+    fn write_headers<R>(&mut self, response: &mut Response<R>) {
         if let Self::Both(both) = self {
-            both.1.tell(response);
-            return both.0.tell(response);
+            both.1.write_headers(response);
+            return both.0.write_headers(response);
         }
-        let Self::Respond { gate, counted, told_by, .. } = self else { return };
-        let Some(told_by) = writer(gate, told_by) else { return };
+        let Self::Respond { gate, counted, own_headers, .. } = self else { return };
+        let Some(limit_headers) = writer(gate, own_headers) else { return };
         // An inner layer's denial already says when to retry; this layer must not contradict it.
-        if tells(told_by) && response.extensions().get::<Denied>().is_none() {
-            told_by.write(counted, response.headers_mut());
-            gate.expose(told_by.formats(), response.headers_mut());
+        if has_headers(limit_headers) && response.extensions().get::<DenialMark>().is_none() {
+            limit_headers.write(counted, response.headers_mut());
+            gate.expose(limit_headers.formats(), response.headers_mut());
         }
     }
 
@@ -132,11 +134,11 @@ impl ResponseWork {
 }
 
 /// The writer of the headers: the decision's, or else the rule's.
-fn writer<'a>(gate: &'a Gate, told_by: &'a Option<Arc<LimitHeaders>>) -> Option<&'a LimitHeaders> {
-    told_by.as_deref().or(gate.limit_headers.as_deref())
+fn writer<'a>(gate: &'a Gate, own_headers: &'a Option<Arc<LimitHeaders>>) -> Option<&'a LimitHeaders> {
+    own_headers.as_deref().or(gate.limit_headers.as_deref())
 }
 
-/// Returns whether the decision is left for the handler.
-fn tells(told_by: &LimitHeaders) -> bool {
-    !told_by.formats().is_none()
+/// Returns whether responses have limit headers.
+fn has_headers(limit_headers: &LimitHeaders) -> bool {
+    !limit_headers.formats().is_none()
 }

@@ -41,13 +41,13 @@ impl Gate {
                     self.outages.decided(&counted);
                     ResponseWork::counted(self, counted, None, taken, extensions)
                 };
-                match by_key.decide(request, cost, &self.takes, allow) {
+                match by_key.decide(request, cost, &self.handling, allow) {
                     Ok(after) => return FirstRuling::GoesOn(after),
                     Err(other) => *other,
                 }
             }
             #[cfg(feature = "policy")]
-            Engine::ByPolicies(policies) => policies.decide(head, cost, &self.takes),
+            Engine::ByPolicies(policies) => policies.decide(head, cost, &self.handling),
         };
         let ruled = match decided {
             Ok(decided) => self.ruled(Head::from(&*request), decided),

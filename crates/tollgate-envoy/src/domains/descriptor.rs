@@ -16,7 +16,7 @@ pub(super) struct DescriptorNode {
     /// Its name in metrics.
     pub(super) name: Box<str>,
     /// Whether metrics have the value of the request instead (`value_to_metric`).
-    pub(super) tells_value: bool,
+    pub(super) shows_value: bool,
     pub(super) children: DescriptorTable<SameKeyDescriptors>,
 }
 
@@ -35,7 +35,7 @@ pub(super) type DescriptorTable<V> = HashMap<Box<str>, V, Xxh3DefaultBuilder>;
 impl DescriptorNode {
     /// Returns whether metrics of a rule have its own name instead of the value of a request.
     pub(super) fn is_named(&self, rule: &Rule) -> bool {
-        self.shared.is_some() || !rule.is_detailed && !self.tells_value
+        self.shared.is_some() || !rule.is_detailed && !self.shows_value
     }
 }
 

@@ -84,14 +84,14 @@ impl Domain {
             let is_shared = value.contains('*') && share_threshold.is_some_and(|share| share.value.0);
             let shared = is_shared.then(|| value.clone());
             let is_open = value.is_empty() || value.contains('*');
-            let tells_value = is_open && value_to_metric.is_some_and(|tells| tells.value.0);
+            let shows_value = is_open && value_to_metric.is_some_and(|shows| shows.value.0);
             let name = series::level(&key, &value);
             let node = self.nodes.len() as u32;
             self.nodes.push(DescriptorNode {
                 rule,
                 shared,
                 name,
-                tells_value,
+                shows_value,
                 children: DescriptorTable::default(),
             });
             if let Some(parent) = self.nodes.get_mut(parent as usize) {

@@ -10,11 +10,11 @@ use crate::series::{self, Series};
 impl Domain {
     pub(super) fn count_hits(&mut self, table: &HitTable) {
         let mut left = vec![(0, Vec::new(), false)];
-        while let Some((place, levels, tells_values)) = left.pop() {
+        while let Some((place, levels, shows_values)) = left.pop() {
             let Some(node) = self.nodes.get_mut(place as usize) else { continue };
             if let Some(rule) = &mut node.rule {
                 let series = Series::new(&self.name, levels.iter().cloned());
-                let is_named = !rule.is_detailed && !tells_values;
+                let is_named = !rule.is_detailed && !shows_values;
                 rule.hits = is_named.then(|| table.configured(series.clone()));
                 rule.series = Some(series);
             }
@@ -22,7 +22,7 @@ impl Domain {
             for place in places {
                 let Some(child) = self.nodes.get(place as usize) else { continue };
                 let levels = levels.iter().chain([&child.name]).cloned().collect();
-                left.push((place, levels, tells_values || child.tells_value));
+                left.push((place, levels, shows_values || child.shows_value));
             }
         }
     }

@@ -116,7 +116,7 @@ pub trait AttributeSource: Send + Sync {
     fn attribute<'r>(&'r self, head: Head<'r>) -> Result<Option<AttributeValue<'r>>, AttributeError>;
 
     /// Returns whether the value is the address of the connection. A layer warns if that seems to be a proxy's.
-    fn tells_peers(&self) -> bool {
+    fn is_peer_address(&self) -> bool {
         false
     }
 }
@@ -257,10 +257,10 @@ impl AttributeSources {
 
     /// Returns whether `ip` is the address of the connection. Under another name, the address is meant, as in a policy
     /// for internal networks.
-    pub(crate) fn tells_peers(&self) -> bool {
+    pub(crate) fn counts_peers(&self) -> bool {
         self.attributes.iter().any(|attribute| {
             *attribute.name == *"ip"
-                && matches!(&attribute.source, ValueSource::AtHand(source) if source.tells_peers())
+                && matches!(&attribute.source, ValueSource::AtHand(source) if source.is_peer_address())
         })
     }
 }

@@ -28,7 +28,7 @@ impl AttributeSource for PeerAddress {
         address(Peer::of(head))
     }
 
-    fn tells_peers(&self) -> bool {
+    fn is_peer_address(&self) -> bool {
         true
     }
 }

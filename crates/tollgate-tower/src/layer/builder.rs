@@ -26,8 +26,8 @@ pub struct RateLimitLayerBuilder {
     rule: Rule,
     routes: Vec<(Box<str>, Rule)>,
     formats: Option<HeaderFormats>,
-    leaves: HandlerData,
-    exposes: ExposedHeaders,
+    handler_data: HandlerData,
+    exposed_headers: ExposedHeaders,
     retry_jitter: Duration,
     on_denied: Option<Box<DenialHook>>,
     on_trouble: Option<Box<TroubleHook>>,
@@ -42,8 +42,8 @@ impl RateLimitLayerBuilder {
             rule,
             routes: Vec::new(),
             formats: None,
-            leaves: HandlerData::Decisions,
-            exposes: ExposedHeaders::Nothing,
+            handler_data: HandlerData::Decisions,
+            exposed_headers: ExposedHeaders::Nothing,
             retry_jitter: Duration::ZERO,
             on_denied: None,
             on_trouble: None,
@@ -81,13 +81,13 @@ impl RateLimitLayerBuilder {
     /// For services that read neither, this saves the only allocation of a request without headers.
     #[must_use]
     pub fn without_decisions(self) -> Self {
-        Self { leaves: HandlerData::Nothing, ..self }
+        Self { handler_data: HandlerData::Nothing, ..self }
     }
 
     /// Lets scripts from other origins read the limit headers, with `Access-Control-Expose-Headers`.
     #[must_use]
     pub fn expose_headers(self) -> Self {
-        Self { exposes: ExposedHeaders::LimitHeaders, ..self }
+        Self { exposed_headers: ExposedHeaders::LimitHeaders, ..self }
     }
 
     /// Adds a random time up to this, rounded up to whole seconds, to the `Retry-After` of a denial, so that clients do
@@ -167,8 +167,8 @@ impl RateLimitLayerBuilder {
 
     pub(super) fn settings(self) -> Settings {
         Settings {
-            leaves: self.leaves,
-            exposes: self.exposes,
+            handler_data: self.handler_data,
+            exposed_headers: self.exposed_headers,
             retry_jitter: jitter_seconds(self.retry_jitter),
             on_denied: self.on_denied,
             on_trouble: self.on_trouble,
@@ -251,7 +251,7 @@ pub(super) fn gate(
         #[cfg(feature = "policy")]
         RuleLimiter::Policies(engine) => (Engine::ByPolicies(Arc::clone(engine)), None),
     };
-    let takes = match &rule.refund_if {
+    let handling = match &rule.refund_if {
         _ if rule.reserves => UnitHandling::Reserved(Arc::clone(&settings.warnings)),
         Some(_) => UnitHandling::ToGiveBack,
         None => UnitHandling::ForGood,
@@ -263,7 +263,7 @@ pub(super) fn gate(
         engine,
         limit_headers,
         cost: rule.cost.clone(),
-        takes,
+        handling,
         skip: rule.skip.clone(),
         refund_if: rule.refund_if.clone(),
         on_missing: on_missing.unwrap_or(OnMissing::BadRequest),
