@@ -9,6 +9,7 @@ use crate::tls::Security;
 /// A bound address, and the scopes that it grants.
 #[derive(Debug, Clone)]
 pub(crate) struct Listener {
+    pub(crate) kind: ListenerKind,
     /// Its name in the log, in metrics and in the description of the service.
     pub(crate) name: &'static str,
     /// Its purpose, for the description of the service.
@@ -19,6 +20,22 @@ pub(crate) struct Listener {
     pub(crate) scopes: Scopes,
     pub(crate) access: Access,
     pub(crate) security: Security,
+}
+
+/// What a listener is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ListenerKind {
+    /// Callers' own checks.
+    Checks,
+    /// Administrators: operations that read or change more.
+    Admin,
+    /// Prometheus, which needs no token, no certificate and no operations that change counters.
+    Metrics,
+    /// Probes, which stay plain when all others demand TLS. Everyone may ask whether the service is alive and ready,
+    /// and nothing else.
+    Probes,
+    /// Checks of proxies over gRPC.
+    Grpc,
 }
 
 /// The callers that may use the scopes of a listener.
@@ -43,71 +60,36 @@ pub(crate) enum Access {
 pub(crate) struct AllowedHosts(Box<[Box<str>]>);
 
 impl Listener {
-    /// Creates the listener for callers: their own checks.
-    pub(crate) const fn checks(address: SocketAddr, access: Access, security: Security) -> Self {
-        Self {
-            name: "checks",
-            purpose: "Checks by callers",
-            flag: "--listen",
-            address,
-            scopes: Scopes::of([Scope::Check, Scope::Peek]),
-            access,
-            security,
-        }
-    }
-
-    /// Creates the listener for proxies: their checks over gRPC.
-    pub(crate) const fn grpc(address: SocketAddr, access: Access, security: Security) -> Self {
-        Self {
-            name: "grpc",
-            purpose: "Checks of Envoy's rate-limit service",
-            flag: "--grpc",
-            address,
-            scopes: Scopes::of([Scope::Check]),
-            access,
-            security,
-        }
-    }
-
-    /// Creates the listener for administrators, with operations that read or change more.
-    pub(crate) const fn admin(address: SocketAddr, access: Access, security: Security) -> Self {
-        Self {
-            name: "admin",
-            purpose: "Operations that read or change more than the caller's own check",
-            flag: "--admin-listen",
-            address,
-            scopes: Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Policies]),
-            access,
-            security,
-        }
-    }
-
-    /// Creates the listener for Prometheus, which needs no token, no certificate and no operations that change
-    /// counters.
-    pub(crate) const fn metrics(address: SocketAddr, security: Security) -> Self {
-        Self {
-            name: "metrics",
-            purpose: "Only metrics, for everyone",
-            flag: "--metrics-listen",
-            address,
-            scopes: Scopes::of([Scope::Metrics]),
-            access: Access::Everybody,
-            security,
-        }
-    }
-
-    /// Creates the listener for probes, which stays plain when all others demand TLS. Everyone may ask whether the
-    /// service is alive and ready, and nothing else.
-    pub(crate) const fn probes(address: SocketAddr) -> Self {
-        Self {
-            name: "probes",
-            purpose: "Only health and readiness, without TLS, for everyone",
-            flag: "--plain-probes",
-            address,
-            scopes: Scopes::of([]),
-            access: Access::Everybody,
-            security: Security::Plain,
-        }
+    pub(crate) const fn new(
+        kind: ListenerKind,
+        address: SocketAddr,
+        access: Access,
+        security: Security,
+    ) -> Self {
+        let (name, purpose, flag, scopes) = match kind {
+            ListenerKind::Checks => {
+                ("checks", "Checks by callers", "--listen", Scopes::of([Scope::Check, Scope::Peek]))
+            }
+            ListenerKind::Admin => (
+                "admin",
+                "Operations that read or change more than the caller's own check",
+                "--admin-listen",
+                Scopes::of([Scope::Change, Scope::Read, Scope::Metrics, Scope::Policies]),
+            ),
+            ListenerKind::Metrics => {
+                ("metrics", "Only metrics, for everyone", "--metrics-listen", Scopes::of([Scope::Metrics]))
+            }
+            ListenerKind::Probes => (
+                "probes",
+                "Only health and readiness, without TLS, for everyone",
+                "--plain-probes",
+                Scopes::of([]),
+            ),
+            ListenerKind::Grpc => {
+                ("grpc", "Checks of Envoy's rate-limit service", "--grpc", Scopes::of([Scope::Check]))
+            }
+        };
+        Self { kind, name, purpose, flag, address, scopes, access, security }
     }
 
     /// Returns its URL, without a path.

@@ -83,6 +83,11 @@ impl Engine {
         self.limiter.live()
     }
 
+    /// Returns how many requests got no counter because memory was full.
+    pub(crate) fn store_full(&self) -> u64 {
+        self.limiter.store_full()
+    }
+
     /// Charges the cost if every matching quota has room.
     pub(crate) async fn check(
         &self,

@@ -4,18 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tollgate::{FallbackStore, MemoryStore, OnStoreFailure, StoreError};
+use tollgate::{FallbackStore, OnStoreFailure, StoreError};
 use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Settings};
-use tollgate_policy::WhenFull;
 use tracing::warn;
 
 use crate::access::caller::{Caller, OtherPolicy};
+use crate::decide::counting::Counting;
 use crate::decide::domain_files::DomainFiles;
 use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
 use crate::observe::log_gap::LogGap;
 use crate::observe::stopwatch::Stopwatch;
-use crate::store::{self, ServedStore};
+use crate::store::readiness::Readiness;
+use crate::store::{self, ServedStore, StoreState};
 
 /// The pause in the log after a line about a full store.
 const LOG_GAP: Duration = Duration::from_secs(60);
@@ -52,6 +53,7 @@ pub(crate) struct EnvoyEngine {
     invalid: AtomicU64,
     full_logged: LogGap,
     units_left: UnitsLeftLog,
+    readiness: Readiness,
 }
 
 /// The reason why there is no decision.
@@ -65,20 +67,15 @@ pub(crate) enum Undecided {
 
 impl EnvoyEngine {
     /// Builds an engine. Also returns the files of its domains.
-    pub(crate) fn new(
-        store: ServedStore,
-        memory: MemoryStore,
-        when_full: WhenFull,
-        initial: InitialDomains,
-        caller_quotas: bool,
-        metrics: Arc<Metrics>,
-    ) -> (Self, DomainFiles) {
+    pub(crate) fn new(counting: &Counting, initial: InitialDomains) -> (Self, DomainFiles) {
+        let Counting { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
         let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
         let store = FallbackStore::new(store, on_store_failure).memory(memory);
         // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory never
         // waits.
         let limiter = EnvoyLimiter::over(store, domains, settings).when_full(when_full);
         let (requests, full, full_logged, store_errors, invalid, units_left) = Default::default();
+        let readiness = Readiness::default();
         let engine = Self {
             limiter,
             source: files.files().name().into(),
@@ -92,6 +89,7 @@ impl EnvoyEngine {
             invalid,
             full_logged,
             units_left,
+            readiness,
         };
         (engine, files)
     }
@@ -136,6 +134,12 @@ impl EnvoyEngine {
             }
         }
         decision.map_err(Undecided::Envoy)
+    }
+
+    /// Returns the state of the store, at most a moment old.
+    pub(crate) async fn store_state(&self) -> StoreState {
+        let store = self.limiter.store().clone();
+        self.readiness.state(async move { store.state().await }).await
     }
 
     pub(crate) const fn on_store_failure(&self) -> OnStoreFailure {

@@ -1,6 +1,8 @@
 //! Decisions, independent of wire formats: the engines that ask the limiters, and the policies and domains that they
 //! decide by.
 
+pub(crate) mod counting;
+pub(crate) mod decider;
 pub(crate) mod domain_files;
 pub(crate) mod engine;
 pub(crate) mod envoy;

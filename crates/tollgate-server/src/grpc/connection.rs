@@ -94,6 +94,6 @@ impl Protocol for Grpc {
         let lifetime = grpc.0.lifetime;
         let close = |it: std::pin::Pin<&mut _>| http2::Connection::graceful_shutdown(it);
         let served = timeouts::watch(connection, close, &activity, &phase, lifetime).await;
-        count_cut(served.map(|ended| ended.map_err(Into::into)), &grpc.0.service.metrics);
+        count_cut(served.map(|ended| ended.map_err(Into::into)), &grpc.0.service.resources.metrics);
     }
 }

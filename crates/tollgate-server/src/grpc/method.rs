@@ -82,10 +82,10 @@ impl Service {
         request: Request<Incoming>,
     ) -> Response<Outgoing> {
         if let Err(status) = check_form(&request) {
-            self.metrics.rejections().count(status);
+            self.resources.metrics.rejections().count(status);
             return status::not_a_call(status);
         }
-        let Ok(mut held) = self.budget.for_stream(others) else {
+        let Ok(mut held) = self.resources.budget.for_stream(others) else {
             return self.reject(&Rejection::no_room());
         };
         let peer = &connection.peer;
@@ -115,7 +115,7 @@ impl Service {
         let limit = deadline::of(request.headers())?;
         let call = async {
             let of = |bytes: &[u8]| HealthCheckRequest::decode(bytes).map(|asked| (asked, bytes.len()));
-            let (asked, _) = unary::read(request, &self.budget, of).await?;
+            let (asked, _) = unary::read(request, &self.resources.budget, of).await?;
             Ok(unary::reply(&self.health.answer(asked).await?))
         };
         deadline::within(limit, Late::Uncounted, pin!(call)).await
@@ -136,12 +136,12 @@ impl Service {
             authorize(scope, listener, &connection.peer, request.headers())?;
         }
         let limit = deadline::of(request.headers())?.unwrap_or(MESSAGE_TIME).min(MESSAGE_TIME);
-        let room = Room::take(&connection.streams, &self.streams, &self.budget);
+        let room = Room::take(&connection.streams, &self.streams, &self.resources.budget);
         let room = room.map_err(|NoRoom| Rejection::no_stream())?;
         let late = |_| Rejection::new(StatusCode::REQUEST_TIMEOUT, "the message did not arrive in time");
         let reply = tokio::time::timeout(limit, (tonic.call)(request)).await.map_err(late)?;
         if let Some(code) = refused(reply.headers()) {
-            self.metrics.rejections().count(status::of_code(code));
+            self.resources.metrics.rejections().count(status::of_code(code));
         }
         let Connection { phase, activity, .. } = connection;
         Ok(reply.map(|body| Outgoing::Stream(body, room.stay(phase.clone(), activity.clone(), answering))))
@@ -157,7 +157,7 @@ impl Service {
         let caller = authorize(Scope::Check, listener, peer, request.headers())?;
         let limit = deadline::of(request.headers())?;
         let limit = limit.map(|limit| (Stopwatch::start(), limit));
-        let read = pin!(unary::read(request, &self.budget, any_bytes::decode));
+        let read = pin!(unary::read(request, &self.resources.budget, any_bytes::decode));
         let read = deadline::within(limit.map(|(_, limit)| limit), Late::Uncounted, read).await?;
         let (request, length) = read;
         let descriptors = &request.descriptors;
@@ -189,7 +189,7 @@ impl Service {
     }
 
     fn reject(&self, rejection: &Rejection) -> Response<Outgoing> {
-        self.metrics.rejections().count(rejection.status());
+        self.resources.metrics.rejections().count(rejection.status());
         status::reply(rejection)
     }
 }

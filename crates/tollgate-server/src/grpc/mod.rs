@@ -38,10 +38,8 @@ pub(crate) use self::health::report;
 use self::method::Tonic;
 pub(crate) use self::response::AddedHeaders;
 use self::streams::Streams;
-use crate::decide::engine::Engine;
-use crate::decide::envoy::EnvoyEngine;
-use crate::metrics::Metrics;
-use crate::net::budget::Budget;
+use crate::decide::decider::Decider;
+use crate::net::resources::Resources;
 use crate::observe::log_gap::LogGap;
 
 /// Under these statuses of HTTP, rejected calls are counted from zero.
@@ -57,18 +55,20 @@ const EXPECTED: [StatusCode; 9] = [
     StatusCode::GATEWAY_TIMEOUT,
 ];
 
+/// How descriptors are checked and answered.
+pub(crate) struct RateLimitSettings {
+    /// Whether descriptors may bring limits.
+    pub(crate) caller_quotas: bool,
+    /// Longer values of entries are counted by a digest.
+    pub(crate) max_attribute_bytes: usize,
+    pub(crate) added_headers: AddedHeaders,
+}
+
 /// Answers the calls of a gRPC listener.
 pub(crate) struct Service {
-    engine: Arc<Engine>,
-    /// Decides instead of the policies.
-    envoy: Option<Arc<EnvoyEngine>>,
-    budget: Budget,
-    metrics: Arc<Metrics>,
-    /// Whether descriptors may bring limits.
-    caller_quotas: bool,
-    /// Longer values of entries are counted by a digest.
-    max_attribute_bytes: usize,
-    added_headers: AddedHeaders,
+    decider: Arc<Decider>,
+    resources: Resources,
+    settings: RateLimitSettings,
     health: Health,
     tonic: Box<[Tonic]>,
     streams: Streams,
@@ -82,31 +82,16 @@ impl Service {
     ///
     /// If the description of the messages is invalid.
     pub(crate) async fn new(
-        engine: Arc<Engine>,
-        envoy: Option<Arc<EnvoyEngine>>,
-        budget: Budget,
-        metrics: Arc<Metrics>,
-        caller_quotas: bool,
-        max_attribute_bytes: usize,
-        added_headers: AddedHeaders,
+        decider: Arc<Decider>,
+        resources: Resources,
+        settings: RateLimitSettings,
     ) -> anyhow::Result<(Self, HealthReporter)> {
         let (health, watch, reporter) = health::services().await;
         let tonic = [watch].into_iter().chain(reflection::services()?).collect();
-        let streams = Streams::of_listener(&budget);
-        EXPECTED.into_iter().for_each(|status| metrics.rejections().expect(status));
-        let service = Self {
-            engine,
-            envoy,
-            budget,
-            metrics,
-            caller_quotas,
-            max_attribute_bytes,
-            added_headers,
-            health,
-            tonic,
-            streams,
-            refusal_logged: LogGap::default(),
-        };
+        let streams = Streams::of_listener(&resources.budget);
+        EXPECTED.into_iter().for_each(|status| resources.metrics.rejections().expect(status));
+        let service =
+            Self { decider, resources, settings, health, tonic, streams, refusal_logged: LogGap::default() };
         Ok((service, reporter))
     }
 }

@@ -11,6 +11,7 @@ use super::messages::envoy::extensions::common::ratelimit::v3::rate_limit_descri
 use super::messages::envoy::service::ratelimit::v3::{RateLimitRequest, RateLimitResponse};
 use super::{Service, response};
 use crate::access::caller::{Caller, CallerAttributes};
+use crate::decide::decider::Decider;
 use crate::http::Rejection;
 use crate::request::attributes::{Given, MAX_TEXTS};
 
@@ -30,28 +31,31 @@ impl Service {
         caller: &Caller,
         request: &RateLimitRequest,
     ) -> Result<RateLimitResponse, Rejection> {
-        if let Some(envoy) = &self.envoy {
-            let response = envoy.decide(caller, &request.into()).await;
-            return response.map(Into::into).map_err(Rejection::undecided);
-        }
+        let engine = match &*self.decider {
+            Decider::Policies(engine) => engine,
+            Decider::Domains(engine) => {
+                let response = engine.decide(caller, &request.into()).await;
+                return response.map(Into::into).map_err(Rejection::undecided);
+            }
+        };
         let RateLimitRequest { domain, descriptors, hits_addend } = request;
         InvalidRequest::check(domain, descriptors.len()).map_err(invalid)?;
         let asks = |(index, descriptor)| self.asked(caller, domain, descriptor, *hits_addend, index);
         let decisions = match descriptors.as_slice() {
             [only] => {
                 let (attributes, cost, limits) = asks((0, only))?;
-                let decision = self.engine.check(limits.into(), &attributes, cost).await;
+                let decision = engine.check(limits.into(), &attributes, cost).await;
                 vec![decision.map_err(|error| Rejection::check(&error, "descriptors[0]"))?]
             }
             many => {
                 let asked: Vec<Asked<'_>> = many.iter().enumerate().map(asks).collect::<Result<_, _>>()?;
-                let decisions = self.engine.check_together(&asked).await;
+                let decisions = engine.check_together(&asked).await;
                 decisions.map_err(|TogetherError { index, error, .. }| {
                     Rejection::check(&error, &format!("descriptors[{index}]"))
                 })?
             }
         };
-        Ok(response::of(&decisions, &self.added_headers))
+        Ok(response::of(&decisions, &self.settings.added_headers))
     }
 
     fn asked<'a>(
@@ -68,7 +72,7 @@ impl Service {
             return Err(Rejection::bad_field(format!("descriptors[{index}].is_negative_hits"), detail));
         }
         let attributes = attributes(domain, descriptor, index)?;
-        let attributes = attributes.into_counted_attributes(self.max_attribute_bytes);
+        let attributes = attributes.into_counted_attributes(self.settings.max_attribute_bytes);
         let cost = InvalidRequest::units(index + 1, descriptor.hits_addend, hits_addend).map_err(invalid)?;
         let limits = descriptor.limit.as_ref().map(|limit| self.limits(limit, index)).transpose()?;
         Ok((caller.asks(attributes), cost, limits))
@@ -77,7 +81,7 @@ impl Service {
     /// The limit that comes with a descriptor.
     fn limits(&self, limit: &RateLimitOverride, index: usize) -> Result<Policy, Rejection> {
         let field = format!("descriptors[{index}].limit");
-        if !self.caller_quotas {
+        if !self.settings.caller_quotas {
             return Err(Rejection::no_limits(field));
         }
         let RateLimitOverride { requests_per_unit, unit } = *limit;

@@ -5,6 +5,7 @@ use tollgate_policy::{Policy, PolicyDecision, PolicyError};
 
 use super::dialects::Dialect;
 use super::rejection::Rejection;
+use super::trials_header::TrialsHeader;
 use super::wire::{MAX_CALLER_QUOTAS, WrittenQuota};
 use crate::decide::receipts::Receipts;
 
@@ -20,6 +21,7 @@ pub(crate) struct Asking {
     pub(crate) trusted_proxies: TrustedProxies,
     /// Longer values of such a request are counted by a digest.
     pub(crate) max_attribute_bytes: usize,
+    pub(crate) trials_header: TrialsHeader,
 }
 
 impl Asking {

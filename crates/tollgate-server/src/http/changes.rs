@@ -44,7 +44,7 @@ impl Edge {
         let version = version.ok_or_else(missing("version", hint))?.value();
         let windows: Vec<ChargedWindow> = windows.into_iter().map(|Object(window)| window.into()).collect();
         let refunded = self
-            .engine
+            .engine()?
             .refund(&caller.asks(attributes), cost.unwrap_or_default().units(), version, &windows)
             .await;
         let refunded = refunded.map_err(|error| Rejection::refund(&error))?;
@@ -78,11 +78,11 @@ impl Edge {
             }
             meant.expect_any("nothing was given back", "the receipt has", &quotas)?;
         }
-        let refunded = self.engine.refund_receipt(&mut receipt, cost).await;
+        let refunded = self.engine()?.refund_receipt(&mut receipt, cost).await;
         let refunded = refunded.map_err(|error| Rejection::change(&error, "receipt"))?;
         let quotas = refunded.iter().map(|(quota, one)| RefundedQuota::new(quota, one)).collect();
         let receipt = self.asking.receipts.seal(&others.into_iter().chain(receipt).collect());
-        let version = self.engine.live().version();
+        let version = self.engine()?.live().version();
         Ok(reply::json(StatusCode::OK, &RefundReply { version, quotas, receipt }))
     }
 
@@ -94,10 +94,10 @@ impl Edge {
         let body = body::read(request, &self.budget).await?;
         let SettleRequest { receipt, cost } = json::read(&body)?;
         let mut receipt = self.opened(caller, &receipt)?;
-        let settled = self.engine.settle(&mut receipt, cost.units()).await;
+        let settled = self.engine()?.settle(&mut receipt, cost.units()).await;
         let settled = settled.map_err(|error| Rejection::change(&error, "receipt"))?;
         let quotas = settled.iter().map(|(quota, one)| SettledQuota::new(quota, one)).collect();
-        let (version, receipt) = (self.engine.live().version(), self.asking.receipts.seal(&receipt));
+        let (version, receipt) = (self.engine()?.live().version(), self.asking.receipts.seal(&receipt));
         Ok(reply::json(StatusCode::OK, &SettleReply { version, quotas, receipt }))
     }
 
@@ -120,7 +120,7 @@ impl Edge {
         let ResetRequest { attributes, policy, quota } = json::read(&body)?;
         let meant = Meant { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
-        let changed = self.engine.reset(&attributes, policy, |quota| meant.is(quota)).await;
+        let changed = self.engine()?.reset(&attributes, policy, |quota| meant.is(quota)).await;
         self.counts(&attributes, &meant, changed)
     }
 
@@ -129,7 +129,7 @@ impl Edge {
         let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
         let meant = Meant { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
-        let changed = self.engine.set(&attributes, used.value(), policy, |quota| meant.is(quota)).await;
+        let changed = self.engine()?.set(&attributes, used.value(), policy, |quota| meant.is(quota)).await;
         self.counts(&attributes, &meant, changed)
     }
 
@@ -159,7 +159,7 @@ impl Edge {
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let RecordRequest { attributes, cost } = json::read(&body)?;
-        let recorded = self.engine.record_each(&[(caller.asks(attributes), cost.units())]).await.pop();
+        let recorded = self.engine()?.record_each(&[(caller.asks(attributes), cost.units())]).await.pop();
         let recorded = recorded.unwrap_or_else(|| Err(StoreError::from(AnswerError::Nonsense).into()));
         let recorded = recorded.map_err(|error| Rejection::change(&error, "attributes"))?;
         Ok(reply::json(StatusCode::OK, &CountsReply::new(&recorded)))
@@ -178,7 +178,7 @@ impl Edge {
         let asked = requests.into_iter();
         let asked: Vec<(CallerAttributes<'_>, u32)> =
             asked.map(|Object(request)| (caller.asks(request.attributes), request.cost.units())).collect();
-        let recorded = self.engine.record_each(&asked).await;
+        let recorded = self.engine()?.record_each(&asked).await;
         let records = recorded.iter().enumerate().map(|(index, recorded)| match recorded {
             Ok(recorded) => RecordEntry::Counts(CountsReply::new(recorded)),
             Err(error) => {

@@ -19,7 +19,7 @@ use crate::request::json::{self, Object};
 impl Edge {
     pub(super) async fn check_query(&self, caller: &Caller, uri: &Uri) -> Result<Reply, Rejection> {
         let (attributes, cost) = query::read(uri.query().unwrap_or_default())?;
-        let decision = self.engine.check(Under::Live, &caller.asks(attributes), cost.units()).await;
+        let decision = self.engine()?.check(Under::Live, &caller.asks(attributes), cost.units()).await;
         Ok(self.verdict(&decision.map_err(|error| Rejection::check(&error, "query"))?, None))
     }
 
@@ -32,7 +32,7 @@ impl Edge {
         let CheckRequest { attributes, cost, receipt, policy, quotas } = json::read(&body)?;
         let (attributes, cost) = (caller.asks(attributes), cost.units());
         let limits = self.asking.limits(policy, quotas)?;
-        let decision = self.engine.check(limits.into(), &attributes, cost).await;
+        let decision = self.engine()?.check(limits.into(), &attributes, cost).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let receipt = if receipt { self.asking.receipt(&decision) } else { None };
         Ok(self.verdict(&decision, receipt))
@@ -44,7 +44,7 @@ impl Edge {
         let body = body::read(request, &self.budget).await?;
         let PeekRequest { attributes, cost, policy, quotas } = json::read(&body)?;
         let limits = self.asking.limits(policy, quotas)?;
-        let decision = self.engine.peek(limits, &caller.asks(attributes), cost.units()).await;
+        let decision = self.engine()?.peek(limits, &caller.asks(attributes), cost.units()).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         let mut reply = reply::json(StatusCode::OK, &CheckReply::new(&decision, None));
         self.limit_headers.write(&decision, reply.headers_mut());
@@ -70,7 +70,7 @@ impl Edge {
         let checks = asked.iter().filter_map(|(attributes, cost, _, limits)| {
             Some((attributes, *cost, limits.as_ref().ok()?.clone()))
         });
-        let decisions = self.engine.check_each(checks.collect()).await;
+        let decisions = self.engine()?.check_each(checks.collect()).await;
         let mut decided = decisions.iter();
         let entries = asked.iter().enumerate().map(|(index, (_, _, receipt, limits))| {
             let place = format!("requests[{index}]");
@@ -114,7 +114,7 @@ impl Edge {
 
     /// Names the trials that would have denied the request, if answers do so.
     pub(super) fn tell_trials(&self, decision: &PolicyDecision, reply: &mut Reply) {
-        if let Some(value) = self.trials_header.value(std::slice::from_ref(decision)) {
+        if let Some(value) = self.asking.trials_header.value(std::slice::from_ref(decision)) {
             reply.headers_mut().insert(TOLLGATE_TRIALS, value);
         }
     }

@@ -105,7 +105,7 @@ pub(super) fn message(_: &mut SchemaGenerator) -> Schema {
 impl Edge {
     fn domains(&self, caller: &Caller) -> Result<Reply, Rejection> {
         caller.may_touch_all()?;
-        let envoy = self.envoy()?;
+        let envoy = self.domain_engine()?;
         let live = envoy.live();
         let mut domains: Vec<_> =
             live.limits_by_name().map(|(name, limits)| DomainBody { name, limits }).collect();
@@ -115,9 +115,9 @@ impl Edge {
         Ok(reply::json(StatusCode::OK, &body))
     }
 
-    fn envoy(&self) -> Result<&EnvoyEngine, Rejection> {
+    fn domain_engine(&self) -> Result<&EnvoyEngine, Rejection> {
         let missing = "this service has no limits of Envoy's rate-limit service";
-        self.envoy.as_deref().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
+        self.decider.domains().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
     }
 
     async fn check_as_envoy(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
@@ -127,7 +127,7 @@ impl Edge {
         })?;
         let request = tollgate_envoy::Request::from_json(&json)
             .map_err(|JsonError { place, fault }| Rejection::bad_field(place, fault.to_string()))?;
-        let response = self.envoy()?.decide(caller, &request).await.map_err(Rejection::undecided)?;
+        let response = self.domain_engine()?.decide(caller, &request).await.map_err(Rejection::undecided)?;
         let status = match response.overall {
             Code::Ok => StatusCode::OK,
             Code::OverLimit => StatusCode::TOO_MANY_REQUESTS,

@@ -37,7 +37,6 @@ use http::header::{CONNECTION, CONTENT_LENGTH};
 use http::{HeaderValue, Method, Request, Response, StatusCode, Version};
 use hyper::body::{Body as _, Incoming};
 use tollgate::{OnStoreFailure, StoreError};
-use tollgate_policy::{Mode, Policy, PolicyKind, PolicySet};
 use tollgate_wire::headers::PolicyHeaders;
 
 pub(crate) use self::asking::Asking;
@@ -54,13 +53,13 @@ use self::reply::Unread;
 use crate::access::caller::Caller;
 use crate::access::listener::Listener;
 use crate::access::peer::Peer;
+use crate::decide::decider::Decider;
 use crate::decide::engine::Engine;
-use crate::decide::envoy::EnvoyEngine;
-use crate::http::trials_header::TrialsHeader;
 use crate::live::reload::Reread;
 use crate::metrics::{Metrics, Scrape};
 use crate::net::budget::Budget;
 use crate::net::drain::Phase;
+use crate::net::resources::Resources;
 use crate::observe::log_gap::LogGap;
 use crate::store::{Servers, StoreState};
 
@@ -71,13 +70,10 @@ type Reply = Response<Bytes>;
 pub(crate) struct Edge {
     operations: Operations,
     listeners: Box<[Listener]>,
-    engine: Arc<Engine>,
-    /// The file of policies, or those of Envoy's limits. `None` if flags are the policies.
+    decider: Arc<Decider>,
+    /// The files that the decider follows. `None` if flags are the policies.
     reloads: Option<Arc<dyn Reread>>,
-    /// If the service decides as Envoy's does.
-    envoy: Option<Arc<EnvoyEngine>>,
     limit_headers: PolicyHeaders,
-    trials_header: TrialsHeader,
     named_headers: NamedHeaders,
     asking: Asking,
     budget: Budget,
@@ -89,26 +85,22 @@ pub(crate) struct Edge {
 }
 
 impl Edge {
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "each is a part of its own, named once by the composition root"
-    )]
     pub(crate) fn new(
         listeners: &[Listener],
-        engine: Arc<Engine>,
+        decider: Arc<Decider>,
         reloads: Option<Arc<dyn Reread>>,
-        envoy: Option<Arc<EnvoyEngine>>,
         asking: Asking,
-        trials_header: TrialsHeader,
-        budget: Budget,
-        metrics: Arc<Metrics>,
+        resources: Resources,
         scrape: Scrape,
-        phase: Phase,
     ) -> Self {
-        let limit_headers = PolicyHeaders::new(&engine.live());
-        let named_headers = NamedHeaders::new(&engine.live());
-        let operations = Operations::new(asking.dialect);
-        let operations = if envoy.is_some() { operations.with_envoy() } else { operations };
+        let Resources { phase, metrics, budget } = resources;
+        let live = decider.policies().map(Engine::live);
+        let limit_headers = live.as_deref().map_or_else(PolicyHeaders::default, PolicyHeaders::new);
+        let named_headers = live.as_deref().map_or_else(NamedHeaders::default, NamedHeaders::new);
+        let operations = match &*decider {
+            Decider::Policies(_) => Operations::of_policies(asking.dialect),
+            Decider::Domains(_) => Operations::of_domains(),
+        };
         let asks_principals = listeners.iter().any(Listener::asks_principals);
         let of_operations = operations.iter().flat_map(|operation| operation.rejections(asks_principals));
         let of_operations = of_operations.map(|(status, _)| status);
@@ -118,11 +110,9 @@ impl Edge {
         Self {
             operations,
             listeners,
-            engine,
+            decider,
             reloads,
-            envoy,
             limit_headers,
-            trials_header,
             named_headers,
             asking,
             budget,
@@ -140,7 +130,7 @@ impl Edge {
         mut request: Request<Incoming>,
     ) -> Reply {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
-        let is_of_proxy = request.uri().path() == forwarded::PATH;
+        let is_of_proxy = self.operations.answers_proxies_at(request.uri().path());
         let admitted = self.row(listener, peer, &request);
         let unread = match &admitted {
             // Its handler reads the body.
@@ -217,7 +207,19 @@ impl Edge {
 
     /// Returns the OpenAPI description of the service in its current state.
     fn description(&self) -> Bytes {
-        openapi::document(self.operations.iter(), &self.listeners, &self.engine.live(), self.trials_header)
+        let live = self.decider.policies().map(Engine::live);
+        let policies = live.as_ref().map(|live| live.policies());
+        openapi::document(self.operations.iter(), &self.listeners, policies, self.asking.trials_header)
+    }
+
+    /// Returns the engine of the policies.
+    ///
+    /// # Errors
+    ///
+    /// If domains decide. Such a service has no operation that needs policies.
+    fn engine(&self) -> Result<&Engine, Rejection> {
+        let missing = "this service has no policies";
+        self.decider.policies().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
     }
 
     /// Returns whether checks get decisions.
@@ -231,18 +233,17 @@ impl Edge {
         if self.phase.is_leaving() {
             return Err(Rejection::draining());
         }
-        let live = self.engine.live();
-        let mut text = match self.engine.store_state().await {
+        let mut text = match self.decider.store_state().await {
             StoreState::Answers => "ready\n".to_owned(),
             // Ready even with `closed`, because most decisions come from the other servers.
             StoreState::FailsInPart(error, Servers { failed, all }) => format!(
                 "ready; {failed} of {all} servers of the store fail, and their checks are decided by \
                  on_store_failure ({}): {}\n",
-                self.without_store(&live).join(", "),
+                self.decider.without_store().join(", "),
                 cause(&error)
             ),
             StoreState::Fails(error) => {
-                let words = self.without_store(&live);
+                let words = self.decider.without_store();
                 if words == [OnStoreFailure::Closed.name()] {
                     return Err(Rejection::store(&error));
                 }
@@ -251,25 +252,12 @@ impl Edge {
         };
         if self.reloads.as_ref().is_some_and(|reloads| reloads.state().failure().is_some()) {
             // Only administrators may see what is wrong with the file.
-            text += &match self.envoy {
-                None => format!("the policy file cannot be used: version {} stays live\n", live.version()),
-                Some(_) => "the files of limits cannot be used: the last valid ones stay live\n".to_owned(),
+            text += &match self.decider.policies().map(|engine| engine.live().version()) {
+                Some(version) => format!("the policy file cannot be used: version {version} stays live\n"),
+                None => "the files of limits cannot be used: the last valid ones stay live\n".to_owned(),
             };
         }
         Ok(reply::text(reply::PLAIN, text.into()))
-    }
-
-    /// Returns what the counting policies do when the store fails, each answer once.
-    fn without_store(&self, live: &PolicySet) -> Vec<&'static str> {
-        let all = live.policies().as_slice().iter();
-        let counting =
-            all.filter(|policy| policy.mode() == Mode::Enforce && policy.kind() == PolicyKind::Count);
-        let of_envoy = self.envoy.as_ref().map(|envoy| envoy.on_store_failure());
-        let answers = counting.map(Policy::on_store_failure).chain(of_envoy);
-        let mut words: Vec<&str> = answers.map(OnStoreFailure::name).collect();
-        words.sort_unstable();
-        words.dedup();
-        words
     }
 }
 

@@ -25,6 +25,8 @@ pub(super) struct Operations {
     rows: Box<[Row]>,
     /// The paths that use policies, in a service without policies.
     without_policies: Box<[&'static str]>,
+    /// The paths at which proxies ask.
+    proxy_paths: Box<[&'static str]>,
 }
 
 const NOT_READY: &[(StatusCode, &str)] = &[(
@@ -38,26 +40,33 @@ const OF_A_CHANGE: &[(StatusCode, &str)] = &[
 ];
 
 impl Operations {
-    /// Returns the operations of every service, and those of the dialect.
-    pub(super) fn new(dialect: Option<&'static Dialect>) -> Self {
+    /// Returns the operations of a service whose policies decide, and those of the dialect.
+    pub(super) fn of_policies(dialect: Option<&'static Dialect>) -> Self {
         let of_spring = dialect.filter(|dialect| dialect.is_spring).map(|_| Self::of_spring());
         let of_dialect = dialect.map(Self::of_dialect).into_iter().chain(of_spring.into_iter().flatten());
-        Self { rows: Self::own().into_iter().chain(of_dialect).collect(), without_policies: [].into() }
+        let (rows, proxy_paths) = (Self::own().into_iter().chain(of_dialect).collect(), Self::proxy_paths());
+        Self { rows, without_policies: [].into(), proxy_paths }
     }
 
-    /// Replaces the operations that use policies with those of envoyproxy/ratelimit. There are no policies then, and
-    /// without policies, everything would be admitted.
-    pub(super) fn with_envoy(self) -> Self {
+    /// Returns the operations of a service whose domains decide: those of envoyproxy/ratelimit in place of all that use
+    /// policies. Without policies, everything would be admitted.
+    pub(super) fn of_domains() -> Self {
         let asks_policies =
             |row: &Row| matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change));
-        let (asking, others): (Vec<_>, Vec<_>) = self.rows.into_iter().partition(asks_policies);
+        let (asking, others): (Vec<_>, Vec<_>) = Self::own().into_iter().partition(asks_policies);
         let rows = domains::rows();
         let is_replaced = |row: &Row| rows.iter().any(|new| new.operation.path == row.operation.path);
         let others: Vec<_> = others.into_iter().filter(|row| !is_replaced(row)).collect();
         Self {
             rows: others.into_iter().chain(rows).collect(),
             without_policies: asking.iter().map(|row| row.operation.path).collect(),
+            proxy_paths: Self::proxy_paths(),
         }
+    }
+
+    fn proxy_paths() -> Box<[&'static str]> {
+        let own = Self::own().into_iter().map(|row| row.operation);
+        own.filter(|operation| matches!(operation.asked, Asked::Forwarded)).map(|it| it.path).collect()
     }
 
     /// The usual ones first: a request takes the first row that matches.
@@ -463,6 +472,11 @@ impl Operations {
         Rejection::new(StatusCode::NOT_FOUND, detail)
     }
 
+    /// Returns whether proxies ask at this path, also if the service has no policies for them.
+    pub(super) fn answers_proxies_at(&self, path: &str) -> bool {
+        self.proxy_paths.contains(&path)
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = &Operation> {
         self.rows.iter().map(|row| &row.operation)
     }
@@ -482,7 +496,7 @@ mod tests {
     #[test]
     fn no_two_rows_answer_the_same_request_of_one_scope() {
         for dialect in Dialect::ALL {
-            let table = Operations::new(Some(dialect));
+            let table = Operations::of_policies(Some(dialect));
             let requests = table
                 .iter()
                 .flat_map(|row| row.methods().map(|it| (row.path, it.as_str(), format!("{:?}", row.scope))));
@@ -496,7 +510,7 @@ mod tests {
     /// The type of its body shows whether a page of another site may have sent a request, so a body is required.
     #[test]
     fn guarded_changes_have_a_body() {
-        let table = Operations::new(None);
+        let table = Operations::of_policies(None);
         let changes = |operation: &&Operation| operation.is_guarded() && operation.effect == Effect::Changes;
         assert_eq!(table.iter().filter(changes).count(), 6);
         for operation in table.iter().filter(changes) {

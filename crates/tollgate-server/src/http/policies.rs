@@ -120,7 +120,7 @@ pub(super) struct ReloadReply {
 impl Edge {
     /// A caller that may use only some policies sees only these, and no problems of the file, which may name others.
     pub(super) fn policies(&self, caller: &Caller) -> Result<Reply, Rejection> {
-        let live = self.engine.live();
+        let live = self.engine()?.live();
         let age = SystemClock.now().since(live.since());
         let policies = live.policies().as_slice().iter().filter(|policy| caller.may_touch(policy.name()));
         let body = PoliciesBody {

@@ -9,5 +9,6 @@ pub(crate) mod handshake;
 pub(crate) mod lingering_close;
 pub(crate) mod open_files;
 pub(crate) mod protocol;
+pub(crate) mod resources;
 pub(crate) mod socket;
 pub(crate) mod timeouts;

@@ -35,9 +35,11 @@ use crate::tls::{ServerTls, TlsFileError, TlsFiles};
 /// Everything that [`serve`](crate::serve) needs.
 #[derive(Debug)]
 pub struct Settings {
-    pub(crate) policies: InitialPolicies,
-    /// Limits of Envoy's service, if they decide instead of policies.
-    pub(crate) envoy: Option<InitialDomains>,
+    pub(crate) rules: InitialRules,
+    /// The origin of the rules, for people.
+    pub(crate) source: Box<str>,
+    /// Notes for the log, one a line.
+    pub(crate) notes: Vec<String>,
     /// Counters of this process: all of them, or those for outages of a shared store.
     pub(crate) memory: MemoryStore,
     /// The shared store.
@@ -45,7 +47,6 @@ pub struct Settings {
     pub(crate) when_full: WhenFull,
     /// Additional forms of requests.
     pub(crate) asking: Asking,
-    pub(crate) trials_header: TrialsHeader,
     /// The other system whose metric names are exported as well.
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
@@ -83,15 +84,18 @@ pub(crate) struct GrpcSettings {
     pub(crate) keep_alive: Duration,
 }
 
-/// The first policies, and their origin.
+/// What decides first.
+#[derive(Debug)]
+pub(crate) enum InitialRules {
+    Policies(InitialPolicies),
+    Domains(InitialDomains),
+}
+
+/// The first policies, and their file.
 #[derive(Debug)]
 pub(crate) struct InitialPolicies {
     pub(crate) policies: Policies,
-    /// Their origin, for people.
-    pub(crate) source: Box<str>,
     pub(crate) file: Option<PolicyFiles>,
-    /// Notes for the log, one a line.
-    pub(crate) notes: Vec<String>,
     /// Probable mistakes.
     pub(crate) warnings: Box<[Warning]>,
     /// Whether a flag overrides the store of the file.
@@ -252,33 +256,31 @@ impl Settings {
         let principals = args.tokens.as_deref().map(PrincipalFile::load);
         let principals = principals.transpose().map_err(SettingsError::Tokens)?;
         check_admin(&args)?;
-        let Resolved { mut policies, envoy, store, dialect } = match args.config.as_slice() {
+        let Resolved { rules, source, mut notes, store, dialect } = match args.config.as_slice() {
             [] if args.import.is_empty() => from_flags(&args)?,
             [] => from_import(&args)?,
             paths => from_files(paths, &args)?,
         };
-        if envoy.is_some() && args.grpc_args.grpc_limit_headers {
-            return Err(SettingsError::NeedlessLimitHeaders);
-        }
-        if envoy.is_some() {
-            check_needless_for_domains(&args)?;
-        }
-        if envoy.is_none() && args.metric_aliases == Some(MetricAliases::EnvoyRatelimit) {
-            return Err(SettingsError::AliasesOfDomains);
+        match rules {
+            InitialRules::Domains(_) => check_needless_for_domains(&args)?,
+            InitialRules::Policies(_) if args.metric_aliases == Some(MetricAliases::EnvoyRatelimit) => {
+                return Err(SettingsError::AliasesOfDomains);
+            }
+            InitialRules::Policies(_) => {}
         }
         let dialect = args.answers.or(dialect);
         if let Some(dialect) = dialect {
-            check_dialect(dialect, &policies)?;
+            check_dialect(dialect, &rules)?;
             let ignored =
                 if dialect == AnswerSystem::SpringStarter { other_spring_variables(&[]) } else { Vec::new() };
             if !ignored.is_empty() {
                 let ignored = ignored.join(", ");
-                policies.notes.push(format!("variables of the starter that have no effect here: {ignored}"));
+                notes.push(format!("variables of the starter that have no effect here: {ignored}"));
             }
         }
         if let Some(layout) = store.as_ref().and_then(|store| store.layout.clone())
             && args.caller_quotas
-            && envoy.is_none()
+            && matches!(rules, InitialRules::Policies(_))
         {
             return Err(SettingsError::CallerQuotasUnderLayout(layout));
         }
@@ -302,8 +304,9 @@ impl Settings {
             client_authorities: tls_client_ca,
         });
         Ok(Self {
-            policies,
-            envoy,
+            rules,
+            source,
+            notes,
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),
@@ -313,10 +316,10 @@ impl Settings {
                 caller_quotas: args.caller_quotas,
                 trusted_proxies: args.trusted_proxies.iter().copied().collect(),
                 max_attribute_bytes: args.max_attribute_bytes.get(),
-            },
-            trials_header: match args.trials_header {
-                true => TrialsHeader::Sent,
-                false => TrialsHeader::Omitted,
+                trials_header: match args.trials_header {
+                    true => TrialsHeader::Sent,
+                    false => TrialsHeader::Omitted,
+                },
             },
             metric_aliases: args.metric_aliases,
             listen: args.listen,
@@ -338,6 +341,17 @@ impl Settings {
     }
 }
 
+impl Settings {
+    /// Returns whether the service follows a file, so that SIGHUP reloads it.
+    pub(crate) const fn follows_files(&self) -> bool {
+        let has_rules = match &self.rules {
+            InitialRules::Policies(initial) => initial.file.is_some(),
+            InitialRules::Domains(_) => true,
+        };
+        has_rules || self.principals.is_some() || self.tls.is_some()
+    }
+}
+
 /// Checks that an admin listener that other hosts can reach can identify its callers, or was opened on purpose.
 fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
     let is_local = args.admin_listen.ip().to_canonical().is_loopback();
@@ -350,6 +364,9 @@ fn check_admin(args: &ServeArgs) -> Result<(), SettingsError> {
 
 /// Checks that no flag is about paths that use policies.
 fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
+    if args.grpc_args.grpc_limit_headers {
+        return Err(SettingsError::NeedlessLimitHeaders);
+    }
     let flags = [
         ("--answers", args.answers.is_some(), ""),
         ("--receipt-secret-file", args.receipt_secret_file.is_some(), ", without receipts"),
@@ -368,8 +385,9 @@ fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
 
 /// The settings that depend on where the policies come from.
 struct Resolved {
-    policies: InitialPolicies,
-    envoy: Option<InitialDomains>,
+    rules: InitialRules,
+    source: Box<str>,
+    notes: Vec<String>,
     store: Option<StoreSetup>,
     dialect: Option<AnswerSystem>,
 }
@@ -390,9 +408,8 @@ fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved, SettingsE
     let other_store = of_file.is_some() && args.store.is_some();
     let (source, warnings) = (file.name().into(), file.warnings(&config));
     let policies = config.into_policies();
-    let policies =
-        InitialPolicies { policies, source, file: Some(file), notes: Vec::new(), warnings, other_store };
-    Ok(Resolved { policies, envoy: None, store, dialect: None })
+    let rules = InitialRules::Policies(InitialPolicies { policies, file: Some(file), warnings, other_store });
+    Ok(Resolved { rules, source, notes: Vec::new(), store, dialect: None })
 }
 
 fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
@@ -412,9 +429,8 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let store = store.transpose()?;
     let store = store.map(|store| fitting(store, &policies, args)).transpose()?;
     let warnings = joined_values::warnings(&policies, layout);
-    let policies = InitialPolicies::without_file(policies, flags::SOURCE.into(), Vec::new());
-    let policies = InitialPolicies { warnings, ..policies };
-    Ok(Resolved { policies, envoy: None, store, dialect: None })
+    let rules = InitialRules::without_file(policies, warnings);
+    Ok(Resolved { rules, source: flags::SOURCE.into(), notes: Vec::new(), store, dialect: None })
 }
 
 /// Resolves the settings of another system. Flags override them.
@@ -441,9 +457,9 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     }
     let store = fitting(store, &imported.policies, args)?;
     let warnings = joined_values::warnings(&imported.policies, store.layout.as_ref());
-    let policies = InitialPolicies::without_file(imported.policies, imported.source, imported.notes);
-    let policies = InitialPolicies { warnings, ..policies };
-    Ok(Resolved { policies, envoy: None, store: Some(store), dialect: imported.dialect })
+    let rules = InitialRules::without_file(imported.policies, warnings);
+    let (source, notes) = (imported.source, imported.notes);
+    Ok(Resolved { rules, source, notes, store: Some(store), dialect: imported.dialect })
 }
 
 /// Resolves limits of Envoy's service, which decide instead of policies.
@@ -488,9 +504,8 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
         _ => store,
     });
     let source = format!("environment and {}", initial.files.files().name()).into();
-    let policies = InitialPolicies::without_file(Policies::of([]).map_err(ImportError::from)?, source, notes);
     let store = store.map(|store| store.across_slots(across_slots));
-    Ok(Resolved { policies, envoy: Some(initial), store, dialect: None })
+    Ok(Resolved { rules: InitialRules::Domains(initial), source, notes, store, dialect: None })
 }
 
 /// Returns the store if it can count all policies.
@@ -504,11 +519,9 @@ fn fitting(store: StoreSetup, policies: &Policies, args: &ServeArgs) -> Result<S
 
 /// Checks that requests in the system's format can have the key attributes of all policies. Policies of a file are not
 /// checked: they may change, and may be for other requests.
-fn check_dialect(dialect: AnswerSystem, policies: &InitialPolicies) -> Result<(), SettingsError> {
-    if policies.file.is_some() {
-        return Ok(());
-    }
-    for policy in policies.policies.as_slice() {
+fn check_dialect(dialect: AnswerSystem, rules: &InitialRules) -> Result<(), SettingsError> {
+    let InitialRules::Policies(InitialPolicies { policies, file: None, .. }) = rules else { return Ok(()) };
+    for policy in policies.as_slice() {
         if let Some(attribute) = Dialect::of(dialect).untold(policy.identity()) {
             let (attribute, policy) = (attribute.into(), policy.name().into());
             return Err(SettingsError::NobodyTold { dialect, attribute, policy });
@@ -541,8 +554,8 @@ impl GrpcSettings {
     }
 }
 
-impl InitialPolicies {
-    fn without_file(policies: Policies, source: Box<str>, notes: Vec<String>) -> Self {
-        Self { policies, source, file: None, notes, warnings: [].into(), other_store: false }
+impl InitialRules {
+    const fn without_file(policies: Policies, warnings: Box<[Warning]>) -> Self {
+        Self::Policies(InitialPolicies { policies, file: None, warnings, other_store: false })
     }
 }

@@ -15,9 +15,11 @@ use super::{HeaderFormats, LimitHeaders};
 ///
 /// The constant parts for a policy's own quotas are created once for each version of the policies. If several policies
 /// or an override apply, they are created for the single decision.
+#[derive(Default)]
 pub struct PolicyHeaders(ArcSwap<VersionHeaders>);
 
-/// The writers for one version of the policies.
+/// The writers for one version of the policies; of version 0, before any policies, none.
+#[derive(Default)]
 struct VersionHeaders {
     version: u64,
     /// By the policy's name, for its own quotas.

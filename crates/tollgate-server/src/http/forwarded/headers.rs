@@ -14,9 +14,11 @@ use crate::request::attributes;
 const PREFIX: &str = "header.";
 
 /// The headers that policies use, found once for each version of the policies.
+#[derive(Default)]
 pub(in super::super) struct NamedHeaders(ArcSwap<Found>);
 
-/// Those of one version.
+/// Those of one version; of version 0, before any policies, none.
+#[derive(Default)]
 pub(super) struct Found {
     version: u64,
     /// The attribute, and the header that it is.

@@ -38,14 +38,14 @@ impl Edge {
         request: Request<B>,
     ) -> Result<Reply, Rejection> {
         let deny = query::deny_status(request.uri().query().unwrap_or_default())?;
-        let set = self.engine.live();
+        let set = self.engine()?.live();
         let named = self.named_headers.of(&set);
         let mut attributes =
             request::attributes(request.headers(), &self.asking.trusted_proxies, named.told())?;
         named.add_to(&mut attributes, request.headers())?;
         let attributes = attributes::of_any_length(attributes, self.asking.max_attribute_bytes);
         let attributes = caller.asks(attributes.of_client());
-        let decision = self.engine.check(Under::Version(set), &attributes, 1).await;
+        let decision = self.engine()?.check(Under::Version(set), &attributes, 1).await;
         let decision = decision.map_err(|error| Rejection::check(&error, "attributes"))?;
         if decision.is_allowed() {
             return Ok(self.verdict(&decision, None));

@@ -12,9 +12,7 @@ use schemars::transform::RecursiveTransform;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde_json::map::Entry;
 use serde_json::{Map, Value, json};
-use tollgate_policy::{
-    HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, PolicySet, UnmatchedRequests,
-};
+use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Policy, UnmatchedRequests};
 
 use super::dialects::{Content, Dialect, Parameter};
 use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
@@ -25,14 +23,14 @@ use crate::access::listener::Listener;
 use crate::http::trials_header::TrialsHeader;
 use crate::request::json::Cost;
 
-/// Returns the document under these policies.
+/// Returns the document under these policies, if any decide.
 pub(super) fn document<'a>(
     operations: impl Iterator<Item = &'a Operation>,
     listeners: &[Listener],
-    live: &PolicySet,
+    policies: Option<&Policies>,
     trials_header: TrialsHeader,
 ) -> Bytes {
-    let mut describer = Describer::new(live.policies(), trials_header);
+    let mut describer = Describer::new(policies, trials_header);
     let mut paths = Map::new();
     for operation in operations {
         let granting: Vec<&Listener> =
@@ -74,7 +72,7 @@ pub(super) fn document<'a>(
 
 /// Describes operations under the live policies, and collects the types that they use.
 struct Describer<'a> {
-    policies: &'a Policies,
+    policies: Option<&'a Policies>,
     trials_header: TrialsHeader,
     /// The formats of headers that policies send, each once.
     formats: Vec<HeaderFormat>,
@@ -85,9 +83,9 @@ struct Describer<'a> {
 }
 
 impl<'a> Describer<'a> {
-    fn new(policies: &'a Policies, trials_header: TrialsHeader) -> Self {
-        let is_always_told = matches!(policies.as_slice(), [policy] if policy.conditions().is_empty() && policy.headers().has(HeaderFormat::Draft11));
-        let is_used = |format: &HeaderFormat| policies.as_slice().iter().any(|it| it.headers().has(*format));
+    fn new(policies: Option<&'a Policies>, trials_header: TrialsHeader) -> Self {
+        let is_always_told = matches!(as_slice(policies), [policy] if policy.conditions().is_empty() && policy.headers().has(HeaderFormat::Draft11));
+        let is_used = |format: &HeaderFormat| as_slice(policies).iter().any(|it| it.headers().has(*format));
         let settings = SchemaSettings::draft2020_12()
             .with(|settings| settings.definitions_path = "/components/schemas".into());
         let answered = settings.clone().for_serialize().with_transform(RecursiveTransform(absent_not_null));
@@ -219,8 +217,8 @@ impl<'a> Describer<'a> {
 
     /// Describes a denial under each status that a policy chooses.
     fn denials(&self, denied: &Value) -> Map<String, Value> {
-        let statuses = self.policies.as_slice().iter().map(|policy| policy.deny_status().to_string());
-        let unmatched = self.policies.unmatched() == Some(UnmatchedRequests::Deny);
+        let statuses = as_slice(self.policies).iter().map(|policy| policy.deny_status().to_string());
+        let unmatched = self.policies.and_then(Policies::unmatched) == Some(UnmatchedRequests::Deny);
         let statuses = statuses.chain(unmatched.then(|| StatusCode::FORBIDDEN.as_str().to_owned()));
         statuses.map(|status| (status, denied.clone())).collect()
     }
@@ -303,8 +301,12 @@ fn absent_not_null(schema: &mut Schema) {
 }
 
 /// Returns the policy that counts every request, if it is the only one.
-fn only_policy(policies: &Policies) -> Option<&Policy> {
-    let [policy] = policies.as_slice() else { return None };
+fn as_slice(policies: Option<&Policies>) -> &[Policy] {
+    policies.map_or(&[], Policies::as_slice)
+}
+
+fn only_policy(policies: Option<&Policies>) -> Option<&Policy> {
+    let [policy] = as_slice(policies) else { return None };
     let counts_all = policy.mode() == Mode::Enforce
         && !policy.is_exempt()
         && policy.conditions().is_empty()

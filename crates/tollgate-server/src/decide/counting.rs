@@ -1,0 +1,23 @@
+//! Where and how decisions count.
+
+use std::sync::Arc;
+
+use tollgate::MemoryStore;
+use tollgate_policy::WhenFull;
+
+use crate::metrics::Metrics;
+use crate::store::ServedStore;
+
+/// Where and how decisions count, for whatever decides.
+#[derive(Clone)]
+pub(crate) struct Counting {
+    pub(crate) store: ServedStore,
+    /// Counts while a shared store fails, if a policy or domain wants that.
+    pub(crate) memory: MemoryStore,
+    pub(crate) when_full: WhenFull,
+    /// Longer values are counted by a digest.
+    pub(crate) max_attribute_bytes: usize,
+    /// Whether requests may bring limits.
+    pub(crate) caller_quotas: bool,
+    pub(crate) metrics: Arc<Metrics>,
+}

@@ -1,0 +1,76 @@
+//! What decides in a service: its policies, or the domains of Envoy's rate-limit service.
+
+use std::sync::Arc;
+
+use tollgate::OnStoreFailure;
+use tollgate_policy::{Mode, Policy, PolicyKind};
+
+use crate::decide::engine::Engine;
+use crate::decide::envoy::EnvoyEngine;
+use crate::store::StoreState;
+
+/// What decides, chosen once when the service starts.
+pub(crate) enum Decider {
+    Policies(Engine),
+    Domains(Arc<EnvoyEngine>),
+}
+
+impl Decider {
+    /// Returns the engine of the policies, if they decide.
+    pub(crate) const fn policies(&self) -> Option<&Engine> {
+        match self {
+            Self::Policies(engine) => Some(engine),
+            Self::Domains(_) => None,
+        }
+    }
+
+    /// Returns the engine of the domains, if they decide.
+    pub(crate) fn domains(&self) -> Option<&EnvoyEngine> {
+        match self {
+            Self::Policies(_) => None,
+            Self::Domains(engine) => Some(engine),
+        }
+    }
+
+    /// Like [`domains`](Self::domains), for as long as the caller likes.
+    pub(crate) fn shared_domains(&self) -> Option<Arc<EnvoyEngine>> {
+        match self {
+            Self::Policies(_) => None,
+            Self::Domains(engine) => Some(Arc::clone(engine)),
+        }
+    }
+
+    /// Returns how many requests got no counter because memory was full.
+    pub(crate) fn store_full(&self) -> u64 {
+        match self {
+            Self::Policies(engine) => engine.store_full(),
+            Self::Domains(engine) => engine.store_full(),
+        }
+    }
+
+    /// Returns the state of the store, at most a moment old.
+    pub(crate) async fn store_state(&self) -> StoreState {
+        match self {
+            Self::Policies(engine) => engine.store_state().await,
+            Self::Domains(engine) => engine.store_state().await,
+        }
+    }
+
+    /// Returns what decides when the store fails, each `on_store_failure` once.
+    pub(crate) fn without_store(&self) -> Vec<&'static str> {
+        let mut names: Vec<&str> = match self {
+            Self::Policies(engine) => {
+                let live = engine.live();
+                let counting =
+                    live.policies().as_slice().iter().filter(|policy| {
+                        policy.mode() == Mode::Enforce && policy.kind() == PolicyKind::Count
+                    });
+                counting.map(Policy::on_store_failure).map(OnStoreFailure::name).collect()
+            }
+            Self::Domains(engine) => vec![engine.on_store_failure().name()],
+        };
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+}

@@ -1,0 +1,76 @@
+//! What the service says at its start.
+
+use tracing::field::display;
+use tracing::{info, warn};
+
+use super::Server;
+use super::example::Example;
+use crate::access::listener::ListenerKind;
+use crate::args::LogFormat;
+use crate::cli::output;
+use crate::net::open_files::Caps;
+use crate::net::socket;
+use crate::tls::Security;
+
+impl Server {
+    /// Announces the addresses: for people on standard output, otherwise in a log line. Warnings come after them.
+    pub(super) fn announce(&self) {
+        let Self { listeners, checks, admin, rule, example, open_files, max_connections, .. } = self;
+        let version = env!("CARGO_PKG_VERSION");
+        let certificates = match checks.security {
+            Security::Plain => "",
+            Security::Tls => "--cacert CA ",
+            Security::Mutual => "--cacert CA --cert CERTIFICATE --key KEY ",
+        };
+        let token = if self.asks_token { "-H \"Authorization: Bearer $(cat token.txt)\" " } else { "" };
+        let try_it = example.as_ref().map(|example| match example {
+            Example::Request(path) => format!("curl -i {certificates}{token}'{}{path}'", checks.url()),
+            Example::Explain(command) => command.clone(),
+        });
+        let mut is_printed = self.log_format == LogFormat::Text;
+        if is_printed {
+            let mut text = format!("tollgate {version}: {rule}\n");
+            for listener in listeners {
+                text += &format!("{:<7} {}\n", listener.name, listener.url());
+            }
+            text.extend(try_it.iter().map(|try_it| format!("try     {try_it}\n")));
+            if let Err(error) = output::answer(&text) {
+                is_printed = false;
+                warn!(%error, "cannot write to standard output: the addresses are only in the log");
+            }
+        }
+        // The system may allow less than was requested.
+        let backlog = socket::backlog();
+        let Caps { public: connections, admin: admin_connections } = self.caps;
+        if is_printed {
+            info!(connections, admin_connections, backlog, "started");
+        } else {
+            let address = |kind| listeners.iter().find(|it| it.kind == kind).map(|it| display(it.address));
+            info!(
+                version,
+                checks = %checks.address,
+                admin = %admin.address,
+                metrics = address(ListenerKind::Metrics),
+                probes = address(ListenerKind::Probes),
+                grpc = address(ListenerKind::Grpc),
+                rule,
+                try_it,
+                connections,
+                admin_connections,
+                backlog,
+                "started"
+            );
+        }
+        if connections < *max_connections {
+            warn!(
+                open_files,
+                max_connections,
+                "the service accepts fewer connections than --max-connections, because its limit of open files is \
+                 too low: raise it (`ulimit -n`, in systemd `LimitNOFILE=`)"
+            );
+        }
+        if self.is_open && !admin.address.ip().to_canonical().is_loopback() {
+            warn!(admin = %admin.address, "anyone who can reach the admin listener can change counters: --insecure-admin");
+        }
+    }
+}

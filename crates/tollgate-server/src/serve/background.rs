@@ -1,0 +1,39 @@
+//! The parts of the service that run by themselves.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+
+use super::signals::hangup;
+use crate::live::follow::{self, Followed};
+use crate::live::watch::Watch;
+
+/// A part of the service that runs by itself and has not started.
+pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+
+/// Parts that run until the service has stopped.
+#[derive(Default)]
+pub(super) struct Background(Vec<Task>);
+
+impl Background {
+    pub(super) fn add(&mut self, task: impl Future<Output = ()> + Send + 'static) {
+        self.0.push(Box::pin(task));
+    }
+
+    /// Keeps a value in step with its files, which are watched already.
+    ///
+    /// # Errors
+    ///
+    /// If SIGHUP cannot be caught.
+    pub(super) fn follow<F: Followed>(&mut self, followed: Arc<F>, watch: Watch) -> anyhow::Result<()> {
+        let hangup = hangup()?;
+        self.add(follow::keep_in_step(followed, watch, hangup));
+        Ok(())
+    }
+
+    /// Starts all parts. They stop when the result is dropped.
+    pub(super) fn start(self) -> JoinSet<()> {
+        self.0.into_iter().collect()
+    }
+}

@@ -1,0 +1,70 @@
+//! The figures of a scrape, from the parts of the service.
+
+use std::sync::Arc;
+
+use tollgate::MemoryStore;
+use tollgate_policy::{Policies, PolicyLimiter, PolicySet};
+
+use super::rules::Rules;
+use crate::args::MetricAliases;
+use crate::decide::counting::Counting;
+use crate::metrics::{
+    BodyMemory, FigureSource, Figures, Occupancy, PolicyFigures, PrincipalFigures, StoreMetrics, TlsFigures,
+};
+use crate::net::resources::Resources;
+use crate::tls::ServerTls;
+
+/// The parts that only some services have.
+pub(super) struct OptionalParts {
+    pub(super) shared: Option<Arc<StoreMetrics>>,
+    pub(super) principals: Option<PrincipalFigures>,
+    pub(super) tls: Option<Arc<ServerTls>>,
+    /// The other system whose metric names are exported as well.
+    pub(super) aliases: Option<MetricAliases>,
+}
+
+/// Returns the sources of all figures.
+pub(super) fn figures(
+    resources: &Resources,
+    counting: &Counting,
+    rules: &Rules,
+    optional: OptionalParts,
+) -> anyhow::Result<Figures> {
+    let OptionalParts { shared, principals, tls, aliases } = optional;
+    let reloads = rules.reloads.as_ref().map(|reloads| Arc::clone(reloads.state()));
+    let (decider, without_policies) = (Arc::clone(&rules.decider), without_policies()?);
+    let policies = move || PolicyFigures {
+        live: decider.policies().map_or_else(|| Arc::clone(&without_policies), |engine| engine.live()),
+        store_full: decider.store_full(),
+        reloads: reloads.clone(),
+    };
+    let envoy = rules.decider.shared_domains();
+    let (memory, budget) = (counting.memory.clone(), resources.budget.clone());
+    let memory_size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
+    let body_memory = move || BodyMemory { held_bytes: budget.held(), refused: budget.refused() };
+    Ok(Figures {
+        metrics: Arc::clone(&resources.metrics),
+        policies: Box::new(policies),
+        envoy: envoy.map(|engine| -> FigureSource<_> { Box::new(move || engine.figures()) }),
+        principals,
+        memory_size: Box::new(memory_size),
+        shared,
+        body_memory: Box::new(body_memory),
+        tls: tls.map(|tls| -> FigureSource<_> { Box::new(move || tls_figures(&tls)) }),
+        aliases,
+    })
+}
+
+fn tls_figures(tls: &ServerTls) -> TlsFigures {
+    TlsFigures {
+        expiry: tls.expiry(),
+        reloads: tls.reloads().counts(),
+        is_in_step: tls.reloads().are_in_step(),
+    }
+}
+
+/// Returns a set without policies. If domains decide, the metrics of policies are there and zero.
+fn without_policies() -> anyhow::Result<Arc<PolicySet>> {
+    let memory = MemoryStore::builder().max_counters(1).build();
+    Ok(PolicyLimiter::new(memory, Policies::of([])?, "").live())
+}

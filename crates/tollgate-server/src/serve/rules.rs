@@ -1,0 +1,103 @@
+//! The rules of the service, policies or domains: what decides by them, and the files that they follow.
+
+use std::sync::Arc;
+
+use tollgate_policy::PolicyLimiter;
+use tracing::info;
+
+use super::announced_limits;
+use super::background::Background;
+use super::example::Example;
+use crate::decide::counting::Counting;
+use crate::decide::decider::Decider;
+use crate::decide::engine::Engine;
+use crate::decide::envoy::{EnvoyEngine, InitialDomains};
+use crate::decide::live_domains::LiveDomains;
+use crate::decide::live_policies::LivePolicies;
+use crate::http::Dialect;
+use crate::live::reload::{Reloads, Reread};
+use crate::live::watch::Watch;
+use crate::observe::warning_log;
+use crate::settings::{InitialPolicies, InitialRules};
+
+/// The rules of the service, in force.
+pub(super) struct Rules {
+    pub(super) decider: Arc<Decider>,
+    /// The files that they follow; `None` if flags are the rules.
+    pub(super) reloads: Option<Arc<dyn Reread>>,
+    /// A summary of the limits, for people.
+    pub(super) summary: String,
+    /// A command to try, if there is one.
+    pub(super) example: Option<Example>,
+}
+
+impl Rules {
+    /// Puts the first rules, from this source, into force.
+    pub(super) fn start(
+        initial: InitialRules,
+        source: &str,
+        dialect: Option<&'static Dialect>,
+        counting: &Counting,
+        background: &mut Background,
+    ) -> anyhow::Result<Self> {
+        match initial {
+            InitialRules::Policies(initial) => {
+                Self::of_policies(initial, source, dialect, counting, background)
+            }
+            InitialRules::Domains(initial) => Self::of_domains(initial, counting, background),
+        }
+    }
+
+    fn of_policies(
+        initial: InitialPolicies,
+        source: &str,
+        dialect: Option<&'static Dialect>,
+        counting: &Counting,
+        background: &mut Background,
+    ) -> anyhow::Result<Self> {
+        let InitialPolicies { policies, file, warnings, other_store } = initial;
+        let summary = announced_limits::rule(&policies, file.as_ref());
+        let example = Example::of_policies(&policies, file.as_ref(), dialect);
+        let limiter = PolicyLimiter::new(counting.store.clone(), policies, source)
+            .memory(counting.memory.clone())
+            .when_full(counting.when_full)
+            .max_value_bytes(counting.max_attribute_bytes);
+        let limiter = Arc::new(limiter);
+        let reloads = match file {
+            None => {
+                let warnings = warnings.iter().map(|warning| {
+                    format!("policy `{}`: {} [{}]", warning.policy(), warning.kind(), warning.code())
+                });
+                warning_log::log_first(warnings, source, "correct these to see them");
+                None
+            }
+            Some(mut file) => {
+                file.log_warnings(&warnings);
+                if other_store {
+                    info!(file = file.name(), "`--store` overrides `store:` of the file");
+                }
+                let watch = Watch::start(file.files().paths());
+                let reloads = Arc::new(Reloads::new(LivePolicies::new(Arc::clone(&limiter), file)));
+                background.follow(Arc::clone(&reloads), watch)?;
+                Some(reloads as Arc<dyn Reread>)
+            }
+        };
+        let engine = Engine::new(limiter, counting.when_full, Arc::clone(&counting.metrics));
+        Ok(Self { decider: Arc::new(Decider::Policies(engine)), reloads, summary, example })
+    }
+
+    fn of_domains(
+        initial: InitialDomains,
+        counting: &Counting,
+        background: &mut Background,
+    ) -> anyhow::Result<Self> {
+        let summary = initial.rule.clone();
+        let (engine, files) = EnvoyEngine::new(counting, initial);
+        let engine = Arc::new(engine);
+        let watch = Watch::start(files.files().paths());
+        let reloads = Arc::new(Reloads::new(LiveDomains::new(Arc::clone(&engine), files)));
+        background.follow(Arc::clone(&reloads), watch)?;
+        let example = Some(Example::of_domains());
+        Ok(Self { decider: Arc::new(Decider::Domains(engine)), reloads: Some(reloads), summary, example })
+    }
+}
