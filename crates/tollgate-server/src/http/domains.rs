@@ -4,14 +4,14 @@
 //! [`Dialect`](super::dialects::Dialect). If its store fails, it answers 400; this service answers 503.
 
 use bytes::Bytes;
-use http::{Method, Request, StatusCode};
+use http::{Request, StatusCode};
 use hyper::body::Incoming;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use serde_json::Value;
 use tollgate_envoy::{Code, JsonError};
 
-use super::operation::{Asked, Effect, Handler, OF_THE_STORE, Operation, Row, Success};
+use super::operation::{Asked, Handler, OF_THE_STORE, Operation, Row, Success, later};
 use super::policies::NotLive;
 use super::rejection::Rejection;
 use super::{Edge, Reply, body, reply};
@@ -47,53 +47,26 @@ struct DomainBody<'a> {
 }
 
 /// The operations of a service that was started with its configuration.
-pub(super) fn rows() -> [Row; 3] {
-    [
-        Row {
-            operation: Operation {
-                id: "domains",
-                summary: "The live limits of envoyproxy/ratelimit",
-                path: "/v1/policies",
-                method: Method::GET,
-                effect: Effect::Reads,
-                scope: Some(Scope::Read),
-                asked: Asked::Path,
-                success: Success::Json(
-                    |generator| generator.subschema_for::<DomainsBody<'_>>(),
-                    "The domains, which decide instead of policies, and their source",
-                ),
-                rejections: &[],
-            },
-            handler: Handler::Now(Edge::domains),
-        },
-        Row {
-            operation: Operation {
-                id: "checkAsEnvoy",
-                summary: "Decide on descriptors, as envoyproxy/ratelimit does",
-                path: PATH,
-                method: Method::POST,
-                effect: Effect::Changes,
-                scope: Some(Scope::Check),
-                asked: Asked::OfAnyType(message),
-                success: Success::Envoy,
-                rejections: OF_THE_STORE,
-            },
-            handler: Handler::Later(|edge, caller, request| Box::pin(edge.check_as_envoy(caller, request))),
-        },
-        Row {
-            operation: Operation {
-                id: "healthcheck",
-                summary: "Whether requests are decided, as envoyproxy/ratelimit reports it",
-                path: "/healthcheck",
-                method: Method::GET,
-                effect: Effect::Reads,
-                scope: None,
-                asked: Asked::Path,
-                success: Success::Text(&[reply::PLAIN]),
-                rejections: &[(StatusCode::INTERNAL_SERVER_ERROR, "They are not")],
-            },
-            handler: Handler::Later(|edge, _, _| Box::pin(edge.healthcheck())),
-        },
+pub(super) fn rows() -> Vec<Row> {
+    vec![
+        Operation::get("domains", "/v1/policies", Some(Scope::Read))
+            .summary("The live limits of envoyproxy/ratelimit")
+            .success(Success::Json(
+                |generator| generator.subschema_for::<DomainsBody<'_>>(),
+                "The domains, which decide instead of policies, and their source",
+            ))
+            .handled_by(Handler::Now(Edge::domains)),
+        Operation::post("checkAsEnvoy", PATH, Scope::Check, message)
+            .asks(Asked::OfAnyType(message))
+            .summary("Decide on descriptors, as envoyproxy/ratelimit does")
+            .success(Success::Envoy)
+            .rejecting(OF_THE_STORE)
+            .handled_by(later!(check_as_envoy)),
+        Operation::get("healthcheck", "/healthcheck", None)
+            .summary("Whether requests are decided, as envoyproxy/ratelimit reports it")
+            .success(Success::Text(&[reply::PLAIN]))
+            .rejecting(&[(StatusCode::INTERNAL_SERVER_ERROR, "They are not")])
+            .handled_by(Handler::Later(|edge, _, _| Box::pin(edge.healthcheck()))),
     ]
 }
 

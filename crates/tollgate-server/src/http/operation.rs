@@ -110,7 +110,66 @@ pub(super) const UNCOUNTABLE: (StatusCode, &str) = (
 /// The rejections of an operation that asks the store.
 pub(super) const OF_THE_STORE: &[(StatusCode, &str)] = &[UNCOUNTABLE, UNAVAILABLE];
 
+/// The handler of this name, which may wait.
+macro_rules! later {
+    ($handler:ident) => {
+        Handler::Later(|edge, caller, request| Box::pin(edge.$handler(caller, request)))
+    };
+}
+
+pub(super) use later;
+
 impl Operation {
+    /// An operation that reads, and asks for nothing but its path.
+    pub(super) fn get(id: &'static str, path: &'static str, scope: Option<Scope>) -> Self {
+        Self {
+            id,
+            summary: "",
+            path,
+            method: Method::GET,
+            effect: Effect::Reads,
+            scope,
+            asked: Asked::Path,
+            success: Success::Text(&[]),
+            rejections: &[],
+        }
+    }
+
+    /// An operation that changes something, with a body of this type.
+    pub(super) fn post(id: &'static str, path: &'static str, scope: Scope, body: SchemaOf) -> Self {
+        let (method, effect, asked) = (Method::POST, Effect::Changes, Asked::Body(body));
+        Self { method, effect, asked, ..Self::get(id, path, Some(scope)) }
+    }
+
+    pub(super) fn asks(self, asked: Asked) -> Self {
+        Self { asked, ..self }
+    }
+
+    pub(super) fn reads(self) -> Self {
+        Self { effect: Effect::Reads, ..self }
+    }
+
+    pub(super) fn changes(self) -> Self {
+        Self { effect: Effect::Changes, ..self }
+    }
+
+    pub(super) fn summary(self, summary: &'static str) -> Self {
+        Self { summary, ..self }
+    }
+
+    pub(super) fn success(self, success: Success) -> Self {
+        Self { success, ..self }
+    }
+
+    pub(super) fn rejecting(self, rejections: &'static [(StatusCode, &'static str)]) -> Self {
+        Self { rejections, ..self }
+    }
+
+    /// Returns the row of the table.
+    pub(super) fn handled_by(self, handler: Handler) -> Row {
+        Row { operation: self, handler }
+    }
+
     pub(super) fn allows(&self, method: &Method) -> bool {
         // HEAD would take units without saying how many are left.
         *method == self.method || (*method == Method::HEAD && self.has_head()) || self.has_every_method()

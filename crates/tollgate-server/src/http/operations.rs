@@ -6,7 +6,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use super::dialects::Dialect;
 use super::operation::{
-    Asked, Effect, Handler, OF_THE_STORE, Operation, Row, Success, UNAVAILABLE, UNCOUNTABLE,
+    Asked, Handler, OF_THE_STORE, Operation, Row, Success, UNAVAILABLE, UNCOUNTABLE, later,
 };
 use super::policies::{PoliciesBody, ReloadReply};
 use super::rejection::Rejection;
@@ -37,6 +37,25 @@ const OF_A_CHANGE: &[(StatusCode, &str)] = &[
     UNCOUNTABLE,
     UNAVAILABLE,
     (StatusCode::CONFLICT, "The named policy or quota does not apply; nothing was changed"),
+];
+const OF_A_REFUND: &[(StatusCode, &str)] = &[
+    UNCOUNTABLE,
+    UNAVAILABLE,
+    (
+        StatusCode::CONFLICT,
+        "A named quota does not apply under the live policies, or its policy may have had another key under that \
+         version; or a receipt has no such quota. Nothing was given back",
+    ),
+];
+const OF_A_RECEIPT: &[(StatusCode, &str)] = &[
+    UNCOUNTABLE,
+    UNAVAILABLE,
+    (StatusCode::CONFLICT, "The receipt has no such quota; nothing was given back"),
+];
+const OF_A_RELOAD: &[(StatusCode, &str)] = &[
+    (StatusCode::CONFLICT, "The limits come from flags, so there is no file to reload"),
+    (StatusCode::UNPROCESSABLE_ENTITY, "The file cannot be read or is invalid; nothing was changed"),
+    (StatusCode::SERVICE_UNAVAILABLE, "The reload was cut short"),
 ];
 
 impl Operations {
@@ -70,354 +89,136 @@ impl Operations {
     }
 
     /// The usual ones first: a request takes the first row that matches.
-    fn own() -> [Row; 19] {
-        [
-            Row {
-                operation: Operation {
-                    id: "check",
-                    summary: "Charge units, if every quota has room",
-                    path: "/v1/check",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Check),
-                    asked: Asked::Body(of::<CheckRequest<'_>>()),
-                    success: Success::Decision("Admitted"),
-                    rejections: OF_THE_STORE,
-                },
-                handler: Handler::CheckBody,
-            },
-            Row {
-                operation: Operation {
-                    id: "checkByQuery",
-                    summary: "Charge units, with the request in the query",
-                    path: "/v1/check",
-                    method: Method::GET,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Check),
-                    asked: Asked::Query,
-                    success: Success::Decision("Admitted"),
-                    rejections: OF_THE_STORE,
-                },
-                handler: Handler::CheckQuery,
-            },
-            Row {
-                operation: Operation {
-                    id: "forwardAuth",
-                    summary: "Charge a unit for a request that a proxy asks about",
-                    path: forwarded::PATH,
-                    method: Method::GET,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Check),
-                    asked: Asked::Forwarded,
-                    success: Success::Forwarded,
-                    rejections: OF_THE_STORE,
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.forward_auth(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "checkBatch",
-                    summary: "Check many requests, each independently",
-                    path: "/v1/check/batch",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Check),
-                    asked: Asked::Body(of::<BatchRequest<'_>>()),
-                    success: Success::Json(of::<BatchReply<'_>>(), "An entry for each request"),
-                    rejections: &[],
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.check_batch(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "peek",
-                    summary: "Answer as a check would, but charge nothing",
-                    path: "/v1/peek",
-                    method: Method::POST,
-                    effect: Effect::Reads,
-                    scope: Some(Scope::Peek),
-                    asked: Asked::Body(of::<PeekRequest<'_>>()),
-                    success: Success::Verdict("The verdict"),
-                    rejections: OF_THE_STORE,
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.peek(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "refund",
-                    summary: "Give back units of open windows; without the scope `change`, only with a receipt",
-                    path: "/v1/refund",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Change),
-                    asked: Asked::Body(of::<RefundRequest<'_>>()),
-                    success: Success::Json(of::<RefundReply<'_>>(), "The state of each quota"),
-                    rejections: &[
-                        UNCOUNTABLE,
-                        UNAVAILABLE,
-                        (
-                            StatusCode::CONFLICT,
-                            "A named quota does not apply under the live policies, or its policy may have had \
-                             another key under that version; or a receipt has no such quota. Nothing was given back",
-                        ),
-                    ],
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.refund(caller, request))),
-            },
+    fn own() -> Vec<Row> {
+        vec![
+            Operation::post("check", "/v1/check", Scope::Check, of::<CheckRequest<'_>>())
+                .summary("Charge units, if every quota has room")
+                .success(Success::Decision("Admitted"))
+                .rejecting(OF_THE_STORE)
+                .handled_by(Handler::CheckBody),
+            Operation::get("checkByQuery", "/v1/check", Some(Scope::Check))
+                .asks(Asked::Query)
+                .changes()
+                .summary("Charge units, with the request in the query")
+                .success(Success::Decision("Admitted"))
+                .rejecting(OF_THE_STORE)
+                .handled_by(Handler::CheckQuery),
+            Operation::get("forwardAuth", forwarded::PATH, Some(Scope::Check))
+                .asks(Asked::Forwarded)
+                .changes()
+                .summary("Charge a unit for a request that a proxy asks about")
+                .success(Success::Forwarded)
+                .rejecting(OF_THE_STORE)
+                .handled_by(later!(forward_auth)),
+            Operation::post("checkBatch", "/v1/check/batch", Scope::Check, of::<BatchRequest<'_>>())
+                .summary("Check many requests, each independently")
+                .success(Success::Json(of::<BatchReply<'_>>(), "An entry for each request"))
+                .handled_by(later!(check_batch)),
+            Operation::post("peek", "/v1/peek", Scope::Peek, of::<PeekRequest<'_>>())
+                .reads()
+                .summary("Answer as a check would, but charge nothing")
+                .success(Success::Verdict("The verdict"))
+                .rejecting(OF_THE_STORE)
+                .handled_by(later!(peek)),
+            Operation::post("refund", "/v1/refund", Scope::Change, of::<RefundRequest<'_>>())
+                .summary("Give back units of open windows; without the scope `change`, only with a receipt")
+                .success(Success::Json(of::<RefundReply<'_>>(), "The state of each quota"))
+                .rejecting(OF_A_REFUND)
+                .handled_by(later!(refund)),
             // For callers with only the scope `check`. It follows the row above, which callers with both scopes get.
-            Row {
-                operation: Operation {
-                    id: "refundByReceipt",
-                    summary: "Give back what a check charged, with its receipt",
-                    path: "/v1/refund",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Check),
-                    asked: Asked::Body(of::<ReceiptRequest<'_>>()),
-                    success: Success::Json(of::<RefundReply<'_>>(), "The state of each quota"),
-                    rejections: &[
-                        UNCOUNTABLE,
-                        UNAVAILABLE,
-                        (StatusCode::CONFLICT, "The receipt has no such quota; nothing was given back"),
-                    ],
-                },
-                handler: Handler::Later(|edge, caller, request| {
-                    Box::pin(edge.refund_receipt(caller, request))
-                }),
-            },
-            Row {
-                operation: Operation {
-                    id: "settle",
-                    summary: "Adjust what a check charged to the actual cost, with its receipt",
-                    path: "/v1/settle",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Check),
-                    asked: Asked::Body(of::<SettleRequest<'_>>()),
-                    success: Success::Json(of::<SettleReply<'_>>(), "The state of each quota that changed"),
-                    rejections: OF_THE_STORE,
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.settle(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "record",
-                    summary: "Count units, whether or not there is room",
-                    path: "/v1/record",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Change),
-                    asked: Asked::Body(of::<RecordRequest<'_>>()),
-                    success: Success::Json(of::<CountsReply<'_>>(), "The state of each quota"),
-                    rejections: OF_THE_STORE,
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.record(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "recordBatch",
-                    summary: "Count units of many requests, whether or not there is room",
-                    path: "/v1/record/batch",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Change),
-                    asked: Asked::Body(of::<RecordBatchRequest<'_>>()),
-                    success: Success::Json(of::<RecordBatchReply<'_>>(), "An entry for each request"),
-                    rejections: &[],
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.record_batch(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "reset",
-                    summary: "Reset usage to zero",
-                    path: "/v1/reset",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Change),
-                    asked: Asked::Body(of::<ResetRequest<'_>>()),
-                    success: Success::Json(of::<CountsReply<'_>>(), "The state of each quota"),
-                    rejections: OF_A_CHANGE,
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.reset(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "set",
-                    summary: "Set the usage of the current windows",
-                    path: "/v1/set",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Change),
-                    asked: Asked::Body(of::<SetRequest<'_>>()),
-                    success: Success::Json(of::<CountsReply<'_>>(), "The state of each quota"),
-                    rejections: OF_A_CHANGE,
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.set(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "policies",
-                    summary: "The live policies",
-                    path: "/v1/policies",
-                    method: Method::GET,
-                    effect: Effect::Reads,
-                    scope: Some(Scope::Read),
-                    asked: Asked::Path,
-                    success: Success::Json(
-                        of::<PoliciesBody<'_>>(),
-                        "The policies, when they became live, and their source",
-                    ),
-                    rejections: &[],
-                },
-                handler: Handler::Now(Edge::policies),
-            },
-            Row {
-                operation: Operation {
-                    id: "reload",
-                    summary: "Reload the policy file",
-                    path: "/v1/policies/reload",
-                    method: Method::POST,
-                    effect: Effect::Changes,
-                    scope: Some(Scope::Policies),
-                    asked: Asked::Body(of::<ReloadRequest>()),
-                    success: Success::Json(of::<ReloadReply>(), "The file is valid and now live"),
-                    rejections: &[
-                        (StatusCode::CONFLICT, "The limits come from flags, so there is no file to reload"),
-                        (
-                            StatusCode::UNPROCESSABLE_ENTITY,
-                            "The file cannot be read or is invalid; nothing was changed",
-                        ),
-                        (StatusCode::SERVICE_UNAVAILABLE, "The reload was cut short"),
-                    ],
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.reload(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "policySchema",
-                    summary: "The JSON Schema of policy files",
-                    path: "/v1/policies/schema",
-                    method: Method::GET,
-                    effect: Effect::Reads,
-                    scope: Some(Scope::Read),
-                    asked: Asked::Path,
-                    success: Success::Document("JSON Schema 2020-12"),
-                    rejections: &[],
-                },
-                handler: Handler::Now(|_, _| {
+            Operation::post("refundByReceipt", "/v1/refund", Scope::Check, of::<ReceiptRequest<'_>>())
+                .summary("Give back what a check charged, with its receipt")
+                .success(Success::Json(of::<RefundReply<'_>>(), "The state of each quota"))
+                .rejecting(OF_A_RECEIPT)
+                .handled_by(later!(refund_receipt)),
+            Operation::post("settle", "/v1/settle", Scope::Check, of::<SettleRequest<'_>>())
+                .summary("Adjust what a check charged to the actual cost, with its receipt")
+                .success(Success::Json(of::<SettleReply<'_>>(), "The state of each quota that changed"))
+                .rejecting(OF_THE_STORE)
+                .handled_by(later!(settle)),
+            Operation::post("record", "/v1/record", Scope::Change, of::<RecordRequest<'_>>())
+                .summary("Count units, whether or not there is room")
+                .success(Success::Json(of::<CountsReply<'_>>(), "The state of each quota"))
+                .rejecting(OF_THE_STORE)
+                .handled_by(later!(record)),
+            Operation::post("recordBatch", "/v1/record/batch", Scope::Change, of::<RecordBatchRequest<'_>>())
+                .summary("Count units of many requests, whether or not there is room")
+                .success(Success::Json(of::<RecordBatchReply<'_>>(), "An entry for each request"))
+                .handled_by(later!(record_batch)),
+            Operation::post("reset", "/v1/reset", Scope::Change, of::<ResetRequest<'_>>())
+                .summary("Reset usage to zero")
+                .success(Success::Json(of::<CountsReply<'_>>(), "The state of each quota"))
+                .rejecting(OF_A_CHANGE)
+                .handled_by(later!(reset)),
+            Operation::post("set", "/v1/set", Scope::Change, of::<SetRequest<'_>>())
+                .summary("Set the usage of the current windows")
+                .success(Success::Json(of::<CountsReply<'_>>(), "The state of each quota"))
+                .rejecting(OF_A_CHANGE)
+                .handled_by(later!(set)),
+            Operation::get("policies", "/v1/policies", Some(Scope::Read))
+                .summary("The live policies")
+                .success(Success::Json(
+                    of::<PoliciesBody<'_>>(),
+                    "The policies, when they became live, and their source",
+                ))
+                .handled_by(Handler::Now(Edge::policies)),
+            Operation::post("reload", "/v1/policies/reload", Scope::Policies, of::<ReloadRequest>())
+                .summary("Reload the policy file")
+                .success(Success::Json(of::<ReloadReply>(), "The file is valid and now live"))
+                .rejecting(OF_A_RELOAD)
+                .handled_by(later!(reload)),
+            Operation::get("policySchema", "/v1/policies/schema", Some(Scope::Read))
+                .summary("The JSON Schema of policy files")
+                .success(Success::Document("JSON Schema 2020-12"))
+                .handled_by(Handler::Now(|_, _| {
                     let schema = tollgate_policy::json_schema().to_string();
                     Ok(reply::json_bytes(StatusCode::OK, schema.into()))
-                }),
-            },
-            Row {
-                operation: Operation {
-                    id: "metrics",
-                    summary: "Metrics for Prometheus",
-                    path: "/metrics",
-                    method: Method::GET,
-                    effect: Effect::Reads,
-                    scope: Some(Scope::Metrics),
-                    asked: Asked::Path,
-                    success: Success::Text(TextFormat::CONTENT_TYPES),
-                    rejections: &[],
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.metrics(caller, request))),
-            },
-            Row {
-                operation: Operation {
-                    id: "openapi",
-                    summary: "The OpenAPI description of the service",
-                    path: "/openapi.json",
-                    method: Method::GET,
-                    effect: Effect::Reads,
-                    scope: Some(Scope::Read),
-                    asked: Asked::Path,
-                    success: Success::Document("OpenAPI 3.1"),
-                    rejections: &[],
-                },
-                handler: Handler::Now(|edge, _| Ok(reply::json_bytes(StatusCode::OK, edge.description()))),
-            },
-            Row {
-                operation: Operation {
-                    id: "healthz",
-                    summary: "Whether the process is alive",
-                    path: "/healthz",
-                    method: Method::GET,
-                    effect: Effect::Reads,
-                    scope: None,
-                    asked: Asked::Path,
-                    success: Success::Text(&[reply::PLAIN]),
-                    rejections: &[],
-                },
-                handler: Handler::Now(|_, _| Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n")))),
-            },
-            Row {
-                operation: Operation {
-                    id: "readyz",
-                    summary: "Whether requests are decided; false during a drain",
-                    path: "/readyz",
-                    method: Method::GET,
-                    effect: Effect::Reads,
-                    scope: None,
-                    asked: Asked::Path,
-                    success: Success::Text(&[reply::PLAIN]),
-                    rejections: NOT_READY,
-                },
-                handler: Handler::Later(|edge, _, _| Box::pin(edge.ready())),
-            },
+                })),
+            Operation::get("metrics", "/metrics", Some(Scope::Metrics))
+                .summary("Metrics for Prometheus")
+                .success(Success::Text(TextFormat::CONTENT_TYPES))
+                .handled_by(later!(metrics)),
+            Operation::get("openapi", "/openapi.json", Some(Scope::Read))
+                .summary("The OpenAPI description of the service")
+                .success(Success::Document("OpenAPI 3.1"))
+                .handled_by(Handler::Now(|edge, _| {
+                    Ok(reply::json_bytes(StatusCode::OK, edge.description()))
+                })),
+            Operation::get("healthz", "/healthz", None)
+                .summary("Whether the process is alive")
+                .success(Success::Text(&[reply::PLAIN]))
+                .handled_by(Handler::Now(|_, _| Ok(reply::text(reply::PLAIN, Bytes::from_static(b"ok\n"))))),
+            Operation::get("readyz", "/readyz", None)
+                .summary("Whether requests are decided; false during a drain")
+                .success(Success::Text(&[reply::PLAIN]))
+                .rejecting(NOT_READY)
+                .handled_by(Handler::Later(|edge, _, _| Box::pin(edge.ready()))),
         ]
     }
 
     /// Returns a check in another system's format.
     fn of_dialect(dialect: &'static Dialect) -> Row {
-        Row {
-            operation: Operation {
-                id: dialect.operation,
-                summary: "Charge a unit, as in another system",
-                path: dialect.path,
-                method: Method::GET,
-                effect: Effect::Changes,
-                scope: Some(Scope::Check),
-                asked: Asked::Dialect(dialect),
-                success: Success::Dialect(dialect),
-                rejections: OF_THE_STORE,
-            },
-            handler: Handler::Dialect(dialect),
-        }
+        Operation::get(dialect.operation, dialect.path, Some(Scope::Check))
+            .asks(Asked::Dialect(dialect))
+            .changes()
+            .summary("Charge a unit, as in another system")
+            .success(Success::Dialect(dialect))
+            .rejecting(OF_THE_STORE)
+            .handled_by(Handler::Dialect(dialect))
     }
 
     /// Returns the operations by which operators watch a Spring application.
-    fn of_spring() -> [Row; 2] {
-        [
-            Row {
-                operation: Operation {
-                    id: "actuatorHealth",
-                    summary: "Whether requests are decided, in Spring's format",
-                    path: "/actuator/health",
-                    method: Method::GET,
-                    effect: Effect::Reads,
-                    scope: None,
-                    asked: Asked::Path,
-                    success: Success::Json(of::<HealthReply>(), "They are"),
-                    rejections: NOT_READY,
-                },
-                handler: Handler::Later(|edge, _, _| Box::pin(edge.health())),
-            },
-            Row {
-                operation: Operation {
-                    id: "actuatorPrometheus",
-                    summary: "Metrics for Prometheus, at Spring's path",
-                    path: "/actuator/prometheus",
-                    method: Method::GET,
-                    effect: Effect::Reads,
-                    scope: Some(Scope::Metrics),
-                    asked: Asked::Path,
-                    success: Success::Text(TextFormat::CONTENT_TYPES),
-                    rejections: &[],
-                },
-                handler: Handler::Later(|edge, caller, request| Box::pin(edge.metrics(caller, request))),
-            },
+    fn of_spring() -> Vec<Row> {
+        vec![
+            Operation::get("actuatorHealth", "/actuator/health", None)
+                .summary("Whether requests are decided, in Spring's format")
+                .success(Success::Json(of::<HealthReply>(), "They are"))
+                .rejecting(NOT_READY)
+                .handled_by(Handler::Later(|edge, _, _| Box::pin(edge.health()))),
+            Operation::get("actuatorPrometheus", "/actuator/prometheus", Some(Scope::Metrics))
+                .summary("Metrics for Prometheus, at Spring's path")
+                .success(Success::Text(TextFormat::CONTENT_TYPES))
+                .handled_by(later!(metrics)),
         ]
     }
 
@@ -460,10 +261,13 @@ impl Operations {
                     .to_owned()
             }
             (None, _) if path == domains::PATH => {
-                "this path is only served with `serve --import envoy-ratelimit`; with policies, use `/v1/check`, or gRPC"
+                "this path is only served with `serve --import envoy-ratelimit`; with policies, use `/v1/check`, \
+                 or gRPC"
                     .to_owned()
             }
-            (None, Some(dialect)) => format!("this path is only served with `serve --answers {}`", dialect.system.name()),
+            (None, Some(dialect)) => {
+                format!("this path is only served with `serve --answers {}`", dialect.system)
+            }
             (None, None) => {
                 "there is nothing at this path; `/openapi.json` on the admin listener lists all paths"
                     .to_owned()
@@ -492,6 +296,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::http::operation::Effect;
 
     #[test]
     fn no_two_rows_answer_the_same_request_of_one_scope() {
