@@ -125,19 +125,19 @@ impl PolicyQuota {
         self.scope == other.scope
     }
 
-    /// Returns a digest of policy and windows, so of all that identifies a counter besides its key. For stores, which can
-    /// tell counters apart by it without the texts.
+    /// Returns a digest of policy and windows, so of all that identifies a counter besides its key. For stores, which
+    /// can tell counters apart by it without the texts.
     ///
-    /// It is a hash with a random key of this process: callers who choose names of policies cannot find two with the same
-    /// digest. Another process returns another digest: do not keep it.
+    /// It is a hash with a random key of this process: callers who choose names of policies cannot find two with the
+    /// same digest. Another process returns another digest: do not keep it.
     #[must_use]
     pub const fn scope_digest(&self) -> u128 {
         self.scope_digest
     }
 }
 
-/// The hash of this process: SipHash with a random key, which the standard library has from the operating system. In this
-/// crate's own tests it is the same each time, so that simulations can be run again.
+/// The hash of this process: SipHash with a random key, which the standard library has from the operating system. In
+/// this crate's own tests it is the same each time, so that simulations can be run again.
 fn digest_function() -> SipHasher13 {
     static KEY: LazyLock<[u64; 2]> = LazyLock::new(|| {
         let source = RandomState::new();

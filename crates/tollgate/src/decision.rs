@@ -41,13 +41,13 @@ use crate::{Charge, Counter, Key, PolicyQuota, Quota, QuotaState, QuotaStates, R
 /// ```
 #[must_use = "a request that is denied must not go on"]
 pub struct Decision<'a> {
-    counters: Counters<'a>,
+    counters: CounterList<'a>,
     /// At least one, and one for each counter.
     counted: QuotaStates,
 }
 
 /// The quotas and keys of a request.
-pub(crate) enum Counters<'a> {
+pub(crate) enum CounterList<'a> {
     /// Several quotas of one key.
     OfKey(&'a [PolicyQuota], Key<'a>),
     /// A counter for each charge.
@@ -82,7 +82,7 @@ impl<'a> Decision<'a> {
     #[must_use]
     pub fn new(quotas: &'a [PolicyQuota], key: Key<'a>, counted: QuotaStates) -> Option<Self> {
         let is_possible = counted.len() == quotas.len() && !counted.is_empty();
-        is_possible.then(|| Self::of(Counters::OfKey(quotas, key), counted))
+        is_possible.then(|| Self::of(CounterList::OfKey(quotas, key), counted))
     }
 
     /// Creates a decision from a store's counts for these charges. Returns `None` unless there is one state for each
@@ -90,25 +90,25 @@ impl<'a> Decision<'a> {
     #[must_use]
     pub fn of_charges(charges: &'a [Charge<'a>], counted: QuotaStates) -> Option<Self> {
         let is_possible = counted.len() == charges.len() && !counted.is_empty();
-        is_possible.then(|| Self::of(Counters::OfCharges(charges), counted))
+        is_possible.then(|| Self::of(CounterList::OfCharges(charges), counted))
     }
 
     /// There is one state for each counter, and at least one.
     #[inline(always)]
-    pub(crate) fn of(counters: Counters<'a>, counted: QuotaStates) -> Self {
+    pub(crate) fn of(counters: CounterList<'a>, counted: QuotaStates) -> Self {
         Self { counters, counted }
     }
 
     /// Returns the same decision with owned quotas and keys.
     pub fn into_owned(self) -> Decision<'static> {
         let owned = match self.counters {
-            Counters::Owned(owned) => owned,
+            CounterList::Owned(owned) => owned,
             counters => (0..self.counted.len())
                 .filter_map(|index| counters.get(index))
                 .map(|(quota, key)| (quota.clone(), key.clone().into_owned()))
                 .collect(),
         };
-        Decision { counters: Counters::Owned(owned), counted: self.counted }
+        Decision { counters: CounterList::Owned(owned), counted: self.counted }
     }
 
     /// The states of all quotas.
@@ -177,9 +177,9 @@ impl Decision<'_> {
     #[must_use]
     pub fn policy_quota(&self) -> &PolicyQuota {
         match &self.counters {
-            Counters::OfKey(quotas, _) => &quotas[self.deciding()],
-            Counters::OfCharges(charges) => charges[self.deciding()].counter().quota(),
-            Counters::Owned(owned) => &owned[self.deciding()].0,
+            CounterList::OfKey(quotas, _) => &quotas[self.deciding()],
+            CounterList::OfCharges(charges) => charges[self.deciding()].counter().quota(),
+            CounterList::Owned(owned) => &owned[self.deciding()].0,
         }
     }
 
@@ -227,7 +227,7 @@ impl Decision<'_> {
     }
 }
 
-impl Counters<'_> {
+impl CounterList<'_> {
     fn get(&self, index: usize) -> Option<(&PolicyQuota, &Key<'_>)> {
         match self {
             Self::OfKey(quotas, key) => quotas.get(index).map(|quota| (quota, key)),

@@ -2,7 +2,7 @@
 //!
 //! A key is one value or a list of values. Its canonical bytes have the kind and the length of each value before the
 //! value, so no two different keys have the same bytes: `("a:b", "c")` is not `("a", "b:c")`, and the number 49 is not
-//! the text `1`.
+//! the text `1`, although 49 is the byte of `1`.
 
 use std::borrow::Cow;
 use std::fmt;

@@ -1,7 +1,7 @@
 //! Exact fixed-window rate limiting: may this key do this now?
 //!
-//! Time is divided into windows. Each key has one counter in each window, and one atomic step counts and decides. At five
-//! requests a minute, the sixth is denied, with the exact time to wait.
+//! Time is divided into windows. Each key has one counter in each window, and one atomic step counts and decides. At
+//! five requests a minute, the sixth is denied, with the exact time to wait.
 //!
 //! ```
 //! use tollgate::{Limiter, Quota};

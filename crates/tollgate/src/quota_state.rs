@@ -27,8 +27,8 @@ pub enum Reason {
     QuotaExceeded,
     /// The cost is above the limit; it can never pass.
     CostExceedsLimit,
-    /// The store is down, and the cost is above this process's [share](crate::LocalShare) of the limit. It can be admitted
-    /// once the store is back, which may be at any time.
+    /// The store is down, and the cost is above this process's [share](crate::LocalShare) of the limit. It can be
+    /// admitted once the store is back, which may be at any time.
     CostExceedsShare,
 }
 

@@ -77,8 +77,8 @@ impl Receipt {
         &self.0
     }
 
-    /// Gives back everything on the store that was charged, fixed costs too, and empties the receipt. Limiters have this
-    /// as `refund`.
+    /// Gives back everything on the store that was charged, fixed costs too, and empties the receipt. Limiters have
+    /// this as `refund`.
     ///
     /// It calls the store once, with a step for each item. Only items whose step was provably not executed stay in the
     /// receipt.
@@ -252,8 +252,8 @@ impl ReceiptItem {
         Self { uncharged: Some(cost.saturating_sub(self.units)), ..self }
     }
 
-    /// Marks the cost as fixed by a policy, whatever the work costs. Neither settling nor a refund of some units changes
-    /// the item.
+    /// Marks the cost as fixed by a policy, whatever the work costs. Neither settling nor a refund of some units
+    /// changes the item.
     #[must_use]
     pub fn fixed(self) -> Self {
         Self { uncharged: None, ..self }

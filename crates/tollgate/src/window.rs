@@ -88,9 +88,9 @@ mod tests {
         );
     }
 
-    /// Every time from -60 to 60, every length up to 13 and every offset up to 40, so below, at and above the length; and the
-    /// same around the times where the arithmetic could wrap. The definition is searched for: the one interval of this
-    /// length that holds the time and begins a whole number of lengths from the offset.
+    /// Every time from -60 to 60, every length up to 13 and every offset up to 40, so below, at and above the length;
+    /// and the same around the times where the arithmetic could wrap. The definition is searched for: the one interval
+    /// of this length that holds the time and begins a whole number of lengths from the offset.
     #[test]
     fn is_the_interval_of_the_definition() {
         let farthest = i128::from(i64::MAX) - 100;

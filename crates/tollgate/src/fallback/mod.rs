@@ -20,8 +20,8 @@ use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Re
 ///
 /// [`OnStoreFailure`] documents what each policy answers, and the most that several processes admit. A decision by the
 /// policy has the source [`Fallback`](Source::Fallback), and its own figures. With `Local`, the limit is this process's
-/// share, and `used` is its own count; a cost above the share is denied without a time to wait, because it does not pass
-/// before the store is back. With `Open`, nothing of the limit is used. So `remaining` is true for the next
+/// share, and `used` is its own count; a cost above the share is denied without a time to wait, because it does not
+/// pass before the store is back. With `Open`, nothing of the limit is used. So `remaining` is true for the next
 /// request as well.
 ///
 /// | step | `Open` | `Closed` | `Local` |
@@ -256,9 +256,8 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         }
     }
 
-    /// Returns the answer of these charges' policies. The strictest of them decides: one `Closed` returns the error.
-    /// With a `Local`, which counts, an `Open` denies only what can never pass; then the others are `denied`, for which
-    /// they need no room.
+    /// Returns the answer of these charges' policies. With a `Local`, which counts, an `Open` denies only what can
+    /// never pass; then the others are `denied`, for which they need no room.
     fn instead(
         &self,
         charges: &[Charge<'_>],
@@ -266,24 +265,7 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         step: impl FnOnce(&[Charge<'_>]) -> Result<QuotaStates, Full>,
         denied: impl FnOnce(&[Charge<'_>]) -> QuotaStates,
     ) -> Result<QuotaStates, StoreError> {
-        if !matches!(error, StoreError::Trouble { .. }) {
-            return Err(error);
-        }
-        let policy =
-            |charge: &Charge<'_>| charge.counter().quota().on_store_failure().unwrap_or(self.on_failure);
-        if charges.iter().any(|charge| policy(charge) == OnStoreFailure::Closed) {
-            return Err(error);
-        }
-        let share = |charge: &Charge<'_>| match policy(charge) {
-            OnStoreFailure::Local(share) => Some(share),
-            _ => None,
-        };
-        // Charges on one counter add up, so they are counted together or not at all.
-        let share_on_counter = |charge: &Charge<'_>| {
-            let mut on_counter = charges.iter().filter(|other| other.counter() == charge.counter());
-            share(charge).or_else(|| on_counter.find_map(share))
-        };
-        let shares: SmallVec<[Option<LocalShare>; 2]> = charges.iter().map(share_on_counter).collect();
+        let shares = self.shares(charges, error)?;
         let each = || charges.iter().zip(&shares);
         let open = each().filter(|(_, share)| share.is_none()).map(|(charge, _)| *charge);
         let open: SmallVec<[Charge<'_>; 2]> = open.collect();
@@ -308,6 +290,29 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         Ok(states.copied().collect())
     }
 
+    /// Returns the share of its limit against which each charge is counted here; `None` for those that are admitted
+    /// without a count. The strictest policy decides: one `Closed` returns the error.
+    fn shares(&self, charges: &[Charge<'_>], error: StoreError) -> Result<Shares, StoreError> {
+        if !matches!(error, StoreError::Trouble { .. }) {
+            return Err(error);
+        }
+        let policy =
+            |charge: &Charge<'_>| charge.counter().quota().on_store_failure().unwrap_or(self.on_failure);
+        if charges.iter().any(|charge| policy(charge) == OnStoreFailure::Closed) {
+            return Err(error);
+        }
+        let share = |charge: &Charge<'_>| match policy(charge) {
+            OnStoreFailure::Local(share) => Some(share),
+            _ => None,
+        };
+        // Charges on one counter add up, so they are counted together or not at all.
+        let share_on_counter = |charge: &Charge<'_>| {
+            let mut on_counter = charges.iter().filter(|other| other.counter() == charge.counter());
+            share(charge).or_else(|| on_counter.find_map(share))
+        };
+        Ok(charges.iter().map(share_on_counter).collect())
+    }
+
     /// Counts charges in memory whose request is denied elsewhere: only overdrafts are charged, where there is room for
     /// their counters.
     fn denied(&self, charges: &[Charge<'_>]) -> QuotaStates {
@@ -322,6 +327,9 @@ impl<S, C: Clock, D> FallbackStore<S, C, D> {
         each.collect()
     }
 }
+
+/// For each charge of a step, the share of its limit against which it is counted, if it is.
+type Shares = SmallVec<[Option<LocalShare>; 2]>;
 
 /// Takes a step on the same counters with these shares of their limits.
 fn with_shares(

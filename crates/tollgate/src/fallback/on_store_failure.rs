@@ -22,8 +22,8 @@ use crate::Quota;
 /// replica. One such event makes *H* = 2. `Local` uses the clock of each process. If that differs from the store's, or
 /// with windows from the first hit, an interval as long as a window may meet two of them; then add *N b* for each.
 ///
-/// An [overdraft](crate::CountDenied::Overdraft) may pass each of these counts by the last cost that it admits. So add the
-/// largest cost once for each history of the store, and with `Local` once for each *b*.
+/// An [overdraft](crate::CountDenied::Overdraft) may pass each of these counts by the last cost that it admits. So add
+/// the largest cost once for each history of the store, and with `Local` once for each *b*.
 ///
 /// An example: 100 a minute, three processes with a share of 1/10, and in one minute both a failover that loses
 /// everything and an outage. `Local` admits at most 2 x 100 + 3 x 10 = 230, `Closed` 200. Any 60 seconds that straddle
@@ -185,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_share_is_an_error() {
+    fn an_invalid_share_is_an_error() {
         for text in
             ["", "0", "0/3", "0.0", "2", "4/3", "1.000000001", "1/0", "-1/3", "+1/3", "1/-3", "1e-1", ".5"]
         {

@@ -17,7 +17,7 @@ pub use self::quota_view::QuotaView;
 pub use self::reservation::Reservation;
 pub use self::shared::SharedLimiter;
 use crate::clock::{Clock, SystemClock};
-use crate::decision::Counters;
+use crate::decision::CounterList;
 use crate::{
     Charge, Counter, Decision, Full, Key, MemoryStore, PolicyQuota, Quota, QuotaState, QuotaStates, Receipt,
     ReceiptItem, Timestamp,
@@ -175,7 +175,7 @@ impl<C: Clock> Limiter<C> {
     #[inline]
     pub fn check_all<'a>(&self, charges: &'a [Charge<'a>]) -> Result<Decision<'a>, Full> {
         assert!(!charges.is_empty(), "there are no charges to decide on");
-        Ok(Decision::of(Counters::OfCharges(charges), self.store.charge(charges)?))
+        Ok(Decision::of(CounterList::OfCharges(charges), self.store.charge(charges)?))
     }
 
     /// Holds the units that a check charged until the actual cost is known. Units that are not
@@ -336,16 +336,16 @@ fn charge<'a, C: Clock>(
 ) -> Result<Decision<'a>, Full> {
     let [quota] = quotas else {
         let counted = charge_several(store, quotas, &key, cost)?;
-        return Ok(Decision::of(Counters::OfKey(quotas, key), counted));
+        return Ok(Decision::of(CounterList::OfKey(quotas, key), counted));
     };
     let charge = Charge::new(quota, &key, cost);
     let fingerprint = store.fingerprint(&charge);
     // The usual case: the state is made inside the decision, not copied there.
     if let Some(state) = store.charge_near(&charge, fingerprint) {
-        return Ok(Decision::of(Counters::OfKey(quotas, key), QuotaStates::one(state)));
+        return Ok(Decision::of(CounterList::OfKey(quotas, key), QuotaStates::one(state)));
     }
     let counted = store.charge_far(&charge, fingerprint)?;
-    Ok(Decision::of(Counters::OfKey(quotas, key), counted))
+    Ok(Decision::of(CounterList::OfKey(quotas, key), counted))
 }
 
 #[cold]
@@ -365,7 +365,7 @@ fn peek<'a, C: Clock>(
     key: Key<'a>,
 ) -> Result<Decision<'a>, Full> {
     let counted = store.peek(&charges(quotas, &key, 0))?;
-    Ok(Decision::of(Counters::OfKey(quotas, key), counted))
+    Ok(Decision::of(CounterList::OfKey(quotas, key), counted))
 }
 
 /// A quota under the policy name `default`.

@@ -17,7 +17,7 @@ pub(super) struct Outcome {
     reason: Option<Reason>,
 }
 
-/// Returns the outcome of this charge now, in a step that takes `asked` units from its counter.
+/// Returns the outcome of this charge now, in a step that takes `cost` units from its counter.
 #[inline(always)]
 pub(super) fn decide(charge: &Charge<'_>, cost: u64, stored: StoredCounter, now: Timestamp) -> Outcome {
     Outcome::of(charge, cost, Standing::at(&charge.counter(), stored, now), now)
@@ -33,8 +33,8 @@ impl Outcome {
     /// Returns the outcome of the charge on a counter in this state.
     #[inline(always)]
     pub(super) fn of(charge: &Charge<'_>, cost: u64, standing: Standing, now: Timestamp) -> Self {
-        // Cost 0 is answered as cost 1. What fits as any other charge fits as an overdraft too, so charges with room are
-        // not asked which they are.
+        // Cost 0 is answered as cost 1. What fits as any other charge fits as an overdraft too, so charges with room
+        // are not asked which they are.
         let reason = Reason::of(standing.used, cost.max(1), charge.limit())
             .and_then(|_| Reason::of(standing.used, charge.units_needed(cost), charge.limit()));
         Self { now, standing, cost, reason }

@@ -259,8 +259,8 @@ mod tests {
         store.inner.table.shard(fingerprint).find_near(fingerprint).unwrap().word
     }
 
-    /// A word counted the moves of its shard's counters modulo 64. After 63 of others, one reset and an insertion,
-    /// another counter had the word that a thread had read of the first: its unit was counted on the wrong key.
+    /// The generation had 6 bits. After 64 rewrites of other counters, a slot showed the same word for another counter,
+    /// and a stale swap charged that one.
     #[test]
     fn a_slot_never_shows_the_word_of_the_counter_before() {
         let quota = PolicyQuota::new("", Quota::per_hour(5));
@@ -287,8 +287,8 @@ mod tests {
         }
     }
 
-    /// Every change under the lock began another generation. So after 64 refunds a thread could not tell that its own swap
-    /// had been good, if it was stopped behind it, and charged again: 300,001 units were counted for 300,000.
+    /// Every change under the lock began another generation. So after 64 refunds a thread could not tell that its own
+    /// swap had been good, if it was stopped behind it, and charged again: 300,001 units were counted for 300,000.
     #[test]
     fn a_counter_keeps_its_generation_in_its_window() {
         let quota = PolicyQuota::new("", Quota::per_hour(5));
@@ -303,8 +303,9 @@ mod tests {
         assert_eq!(word(&store, &counter), before);
     }
 
-    /// A thread that was stopped behind its swap found 64 slots of the shard rewritten when it went on, and its counter moved.
-    /// It did not know any more whose unit it had counted, and charged again: of a limit of 2, one request was admitted.
+    /// A thread that was stopped behind its swap found 64 slots of the shard rewritten when it went on, and its counter
+    /// moved. It did not know any more whose unit it had counted, and charged again: of a limit of 2, one request was
+    /// admitted.
     #[test]
     fn a_charge_is_not_made_again_because_its_counter_has_moved() {
         let (quota, store) = (PolicyQuota::new("", Quota::per_hour(5)), store());
@@ -328,8 +329,8 @@ mod tests {
         assert_eq!(store.peek(&[counter.charge(0)]).unwrap()[0].used(), 2);
     }
 
-    /// A state word tells so many generations apart. A slot that has gone through all of them since it was read shows the same word
-    /// for another counter, which must not be charged.
+    /// A state word tells so many generations apart. A slot that has gone through all of them since it was read shows
+    /// the same word for another counter, which must not be charged.
     #[test]
     fn several_are_not_charged_where_a_slot_has_gone_through_all_generations() {
         let (quota, store) = (PolicyQuota::new("", Quota::per_hour(5)), store());
@@ -364,8 +365,8 @@ mod tests {
         assert_eq!(store.peek(&[charge(&bob)]).unwrap()[0].used(), 1);
     }
 
-    /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was, so
-    /// each admission took a lock.
+    /// Only windows that end on a whole second were in one word: of staggered and `first_hit` counters nearly none was,
+    /// so each admission took a lock.
     #[test]
     fn counters_of_all_anchors_are_charged_without_a_lock() {
         for windows in ["1m", "1s@staggered", "1s@first_hit", "300ms", "90d@first_hit", "3653d"] {

@@ -120,9 +120,9 @@ mod tests {
         Timestamp::from_unix_millis(millis)
     }
 
-    /// Every time within two windows and a step of a counter's window, for all anchors of a fixed length and lengths below, at
-    /// and above a step; for a counter that is held, and for one that is not where another one was dropped. What it comes
-    /// to is said a second time here, by cases.
+    /// Every time within two windows and a step of a counter's window, for all anchors of a fixed length and lengths
+    /// below, at and above a step; for a counter that is held, and for one that is not where another one was dropped.
+    /// States the same rule a second time, by cases.
     #[test]
     fn comes_to_what_the_rules_say_at_every_time() {
         let key = Key::from("alice");

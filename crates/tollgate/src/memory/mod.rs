@@ -372,8 +372,8 @@ impl<C: Clock> MemoryStore<C> {
         self.inner.table.fingerprint(&charge.counter())
     }
 
-    /// Charges a counter that is in its place and whose window is open, as nearly all are. If it returns `None`, nothing
-    /// was charged, and [`charge_far`](Self::charge_far) charges it.
+    /// Charges a counter that is in its place and whose window is open, as nearly all are. If it returns `None`,
+    /// nothing was charged, and [`charge_far`](Self::charge_far) charges it.
     #[inline(always)]
     pub(crate) fn charge_near(&self, charge: &Charge<'_>, fingerprint: Fingerprint) -> Option<QuotaState> {
         self.inner.table.charge_near(charge, fingerprint, &self.inner.time)
@@ -501,8 +501,8 @@ impl<C: Clock> Inner<C> {
             |charge: &Charge<'_>| charge.counter().quota().count_denied() == CountDenied::Overdraft;
         match self.try_locked(charges, fingerprints, Needs::Room, |step| step.charge()) {
             Ok(counted) => Ok(counted),
-            // A denial stands, even without room for an overdraft that it would charge. The first step wrote nothing, so
-            // the decision is that of one reading of the clock.
+            // A denial stands, even without room for an overdraft that it would charge. The first step wrote nothing,
+            // so the decision is that of one reading of the clock.
             Err(_) if charges.iter().any(is_overdraft) => {
                 self.locked_by(charges, fingerprints, Needs::Room, |step| {
                     step.charge().or_else(|_| step.deny())
@@ -532,7 +532,8 @@ impl<C: Clock> Inner<C> {
         self.try_locked(charges, fingerprints, needs, take).map_err(|unmoved| self.refuse(charges, unmoved))
     }
 
-    /// Takes a step under locks, and repeats it while it has no room but other shards do. Without room, it writes nothing.
+    /// Takes a step under locks, and repeats it while it has no room but other shards do. Without room, it writes
+    /// nothing.
     #[cold]
     #[inline(never)]
     fn try_locked<A>(

@@ -127,8 +127,8 @@ impl<'a> Slot<'a> {
         self.thaw(EMPTY);
     }
 
-    /// Writes what a slot without a counter holds anyway. The first access to a page is cheaper if it is a write: a read
-    /// costs a page fault of its own.
+    /// Writes what a slot without a counter holds anyway. The first access to a page is cheaper if it is a write: a
+    /// read costs a page fault of its own.
     pub(super) fn touch(self) {
         let [position, ..] = self.0;
         position.store(0, Ordering::Relaxed);

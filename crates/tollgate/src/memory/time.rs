@@ -8,7 +8,8 @@
 //! - in the last 12 ticks of a window, which may be over, with or without a counter;
 //! - if a window starts now or later by the coarse reading: a precise one opened it, or its first unit starts it.
 //!
-//! Room is made by the coarse reading alone, whatever decides. So no step drops a counter that another one still counts.
+//! Room is made by the coarse reading alone, whatever decides. So no step drops a counter that another one still
+//! counts.
 
 use super::decide::Outcome;
 use super::fixed_window::Course;

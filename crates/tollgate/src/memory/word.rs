@@ -17,7 +17,8 @@
 //!  tag (16) │ lower 30 bits of the end │ generation (18)  wide
 //! ```
 //!
-//! In a compact state, everything that a charge changes is in one word, so one compare-and-swap decides. The window ends
+//! In a compact state, everything that a charge changes is in one word, so one compare-and-swap decides. The window
+//! ends
 //! `lead` milliseconds before the second `era * 2^14 + second` of Unix time. For at least thirteen hours, windows follow
 //! each other in one era; then, or if windows are longer, the next one is written under the lock. It fits counts below
 //! 2^32; larger ones are wide: as small, but changed only under the lock.
@@ -234,9 +235,9 @@ mod tests {
         }
     }
 
-    /// Every fraction of a second, at the seconds where an era or the room for seconds ends, and at the first and last times
-    /// that a store keeps; every count where a state changes its form or the bits end; all 64 generations of a state word
-    /// and the last ones of a tag word.
+    /// Every fraction of a second, at the seconds where an era or the room for seconds ends, and at the first and last
+    /// times that a store keeps; every count where a state changes its form or the bits end; all 64 generations of a
+    /// state word and the last ones of a tag word.
     #[test]
     fn all_fractions_counts_and_generations_come_back() {
         let now = (NOW / 1_000) >> ERA;

@@ -99,7 +99,8 @@ const ALGORITHMS: [(&[&str], QuotaErrorKind); 3] = [
 ];
 
 impl QuotaErrorKind {
-    /// Returns the error for a text that names an algorithm other than fixed windows, such as `5/1m~sliding`, or the key
+    /// Returns the error for a text that names an algorithm other than fixed windows, such as `5/1m~sliding`, or the
+    /// key
     /// `burst` of a file.
     #[must_use]
     pub fn of_algorithm(text: &str) -> Option<Self> {

@@ -1,8 +1,8 @@
 //! The written form of a quota: `limit/window` or `limit per window`, then `@anchor` or `@zone`.
 //!
 //! The notations of other limiters are read if they mean the same: `10/minute;100/hour` of Flask-Limiter, `5-S` of
-//! ulule/limiter, `5/m` of django-ratelimit. They are printed in our own form. A text that names another algorithm is an
-//! error that says so.
+//! ulule/limiter, `5/m` of django-ratelimit. They are printed in our own form. A text that names another algorithm is
+//! an error that says so.
 
 use std::fmt;
 use std::ops::Range;

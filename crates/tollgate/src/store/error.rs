@@ -48,8 +48,8 @@ pub struct Full;
 #[non_exhaustive]
 pub enum AnswerError {
     /// No answer came before the deadline. The fault of the store or of the network. The store may have charged, or may
-    /// still charge, so a retry may charge twice, unless the error [says otherwise](StoreError::may_have_charged): a peek
-    /// charges nothing.
+    /// still charge, so a retry may charge twice, unless the error [says otherwise](StoreError::may_have_charged): a
+    /// peek charges nothing.
     #[error("no answer from the store in time")]
     Late,
     /// No working store gives this answer to this step. The fault of the store; a retry seldom helps.
@@ -79,8 +79,8 @@ impl StoreError {
         }
     }
 
-    /// Marks the failure of a step that [changes nothing](crate::Step::changes_nothing): nothing was charged, even if no
-    /// answer came.
+    /// Marks the failure of a step that [changes nothing](crate::Step::changes_nothing): nothing was charged, even if
+    /// no answer came.
     #[must_use]
     pub fn with_nothing_charged(self) -> Self {
         match self {
@@ -176,7 +176,7 @@ impl fmt::Display for StoreError {
                 let at = if place.is_some() { " at " } else { "" };
                 let place = place.as_deref().unwrap_or_default();
                 if *may_have_charged {
-                    write!(f, "whether the store{at}{place} counted is unknown")
+                    write!(f, "the store{at}{place} may or may not have counted this request")
                 } else {
                     write!(f, "the store{at}{place} could not count")
                 }

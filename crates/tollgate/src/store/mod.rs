@@ -1,7 +1,7 @@
 //! Stores keep the counts: one atomic step decides and counts.
 //!
-//! Only a store reads the time. It answers a [`Step`] with its counts ([`QuotaStates`]), and a pure function, the same for
-//! every store, turns them into a [`Decision`](crate::Decision).
+//! Only a store reads the time. It answers a [`Step`] with its counts ([`QuotaStates`]), and a pure function, the same
+//! for every store, turns them into a [`Decision`](crate::Decision).
 
 mod answer;
 mod any;
@@ -56,8 +56,8 @@ pub trait Store: Send + Sync {
         steps: &'a [Step<'a>],
     ) -> Answer<impl Future<Output = Vec<Result<QuotaStates, StoreError>>> + Send>;
 
-    /// Returns where the counters are, if this process's memory has all of them: stores with two different addresses share
-    /// no counter.
+    /// Returns where the counters are, if this process's memory has all of them: stores with two different addresses
+    /// share no counter.
     ///
     /// By default, `None`: other stores may have the same counters, as on one server.
     fn address(&self) -> Option<usize> {

@@ -36,8 +36,8 @@ pub enum Step<'a> {
 }
 
 impl Step<'_> {
-    /// Returns whether the step changes no count, whatever its answer: a peek, or one of cost 0. If it fails, nothing was
-    /// charged.
+    /// Returns whether the step changes no count, whatever its answer: a peek, or one of cost 0. If it fails, nothing
+    /// was charged.
     #[must_use]
     pub fn changes_nothing(&self) -> bool {
         match self {

@@ -16,8 +16,8 @@ use crate::{Clock, Decision, Key, Limiter, MemoryStore};
 pub struct BlockingTimer<B>(B);
 
 impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, BlockingTimer<B>> {
-    /// Waits for this limiter by blocking threads: pass `std::thread::sleep`. Threads that queue behind others are parked
-    /// instead.
+    /// Waits for this limiter by blocking threads: pass `std::thread::sleep`. Threads that queue behind others are
+    /// parked instead.
     ///
     /// Its methods are those of other waiters, without the `await`. The limiter counts in memory; over a shared store,
     /// wait in async code.
@@ -68,7 +68,8 @@ impl<C: Clock, B: Fn(Duration)> Waiters<MemoryStore<C>, BlockingTimer<B>> {
     /// Blocks for at most `longest` until `cost` units are charged to the key.
     ///
     /// The denial is returned as soon as it is known that there will be no room in time, usually at once; nothing is
-    /// charged then. If a waiter in front sleeps for longer, or is not served by the deadline, the denial is that waiter's.
+    /// charged then. If a waiter in front sleeps for longer, or is not served by the deadline, the denial is that
+    /// waiter's.
     ///
     /// # Errors
     ///

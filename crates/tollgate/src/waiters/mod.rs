@@ -16,7 +16,7 @@ use thiserror::Error;
 
 pub use self::blocking::BlockingTimer;
 use self::queue::Queue;
-use crate::decision::Counters;
+use crate::decision::CounterList;
 use crate::{Decision, Key, QuotaStates, SharedLimiter, Store, StoreError, Timestamp};
 
 /// A limiter whose callers wait until they are allowed.
@@ -37,8 +37,8 @@ use crate::{Decision, Key, QuotaStates, SharedLimiter, Store, StoreError, Timest
 /// keys are not delayed.
 ///
 /// Only the first waiter of a key asks the store for units. A crowd of waiters costs one step for each that is admitted
-/// and one denial for each window, and over a shared store they are admitted one round trip after another. A call with a
-/// deadline that joins a queue also peeks once, to read the store's time.
+/// and one denial for each window, and over a shared store they are admitted one round trip after another. A call with
+/// a deadline that joins a queue also peeks once, to read the store's time.
 ///
 /// The order holds among the calls on one `Waiters`. Other processes, and checks made with the limiter itself, do not
 /// queue. Units that are refunded while the first waiter sleeps are used once it wakes.
@@ -153,10 +153,11 @@ where
     /// Waits for at most `longest` until `cost` units are charged to the key.
     ///
     /// The denial is returned as soon as it is known that there will be no room in time, usually at once; nothing is
-    /// charged then. If a waiter in front sleeps for longer, or is not served by the deadline, the denial is that waiter's.
+    /// charged then. If a waiter in front sleeps for longer, or is not served by the deadline, the denial is that
+    /// waiter's.
     ///
-    /// The deadline bounds how long the call waits for room, by the store's time, and how long it queues behind others, by
-    /// the timer. It does not bound how long the store takes to answer this call.
+    /// The deadline bounds how long the call waits for room, by the store's time, and how long it queues behind others,
+    /// by the timer. It does not bound how long the store takes to answer this call.
     ///
     /// # Errors
     ///
@@ -183,8 +184,8 @@ impl<S, T> Waiters<S, T> {
         }
     }
 
-    /// Lets at most this many callers wait at the same time, for all keys together. The next one that would have to wait
-    /// gets [`WaitError::TooManyWaiters`]; those that need not wait are still served.
+    /// Lets at most this many callers wait at the same time, for all keys together. The next one that would have to
+    /// wait gets [`WaitError::TooManyWaiters`]; those that need not wait are still served.
     #[must_use]
     pub fn max_waiters(self, max_waiters: usize) -> Self {
         Self { queue: Queue::new(max_waiters), ..self }
@@ -292,7 +293,7 @@ impl<S: Store, T> Waiters<S, T> {
     }
 
     fn decision<'a>(&'a self, key: Key<'a>, counted: QuotaStates) -> Decision<'a> {
-        Decision::of(Counters::OfKey(self.limiter.quotas(), key), counted)
+        Decision::of(CounterList::OfKey(self.limiter.quotas(), key), counted)
     }
 }
 

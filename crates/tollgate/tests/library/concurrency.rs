@@ -4,7 +4,7 @@ use tollgate::MemoryStore;
 use tollgate_testkit::{ManualMemory, race};
 
 #[test]
-fn of_64_threads_exactly_the_limit_is_admitted() {
+fn sixty_four_threads_are_admitted_up_to_the_limit() {
     race::admits_exactly_the_limit(&MemoryStore::new(), 64, 1_000, 200);
 }
 

@@ -140,8 +140,8 @@ fn local_admits_its_share_and_says_what_is_left_of_it() {
     }
 }
 
-/// An answer with "can never pass" made a client give up for good over an outage of a minute. The one with the end of the
-/// window made it come back in vain, window after window, for as long as the outage lasted.
+/// An answer with "can never pass" made a client give up for good over an outage of a minute. The one with the end of
+/// the window made it come back in vain, window after window, for as long as the outage lasted.
 #[test]
 fn a_cost_above_the_share_is_denied_with_a_reason_and_without_a_time_to_wait() {
     let shared = Shared::new();
@@ -428,8 +428,8 @@ fn an_overdraft_is_counted_locally_although_an_open_policy_denies() {
     assert_eq!(looked[2].used(), 8);
 }
 
-/// The memory had no room for an overdraft of a request that an open policy denies, and the answer was that the store is
-/// full. With `when_full: allow`, a request was admitted that can never be.
+/// The memory had no room for an overdraft of a request that an open policy denies, and the answer was that the store
+/// is full. With `when_full: allow`, a request was admitted that can never be.
 #[test]
 fn an_open_policy_denies_although_the_memory_is_full() {
     let shared = Shared::new();
@@ -520,7 +520,7 @@ fn named(name: &str, limit: u32, on_failure: OnStoreFailure) -> PolicyQuota {
 }
 
 #[test]
-fn of_several_policies_the_strictest_decides() {
+fn the_strictest_of_several_policies_decides() {
     let shared = Shared::new();
     let process = shared.process(OnStoreFailure::Open);
     let open = named("open", 9, OnStoreFailure::Open);

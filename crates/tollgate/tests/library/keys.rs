@@ -235,8 +235,8 @@ fn a_key_comes_back_from_its_canonical_bytes() {
     assert_eq!(Key::from_canonical_bytes(&b"\x05\x02".repeat(100_000)), None, "too deep");
 }
 
-/// The digests were those of a hash without a key. Since callers may bring limits of their own, they choose names of policies,
-/// and could compute two whose counters are one.
+/// The digests were those of a hash without a key. Since callers may bring limits of their own, they choose names of
+/// policies, and could compute two whose counters are one.
 #[test]
 fn another_process_has_another_digest_of_a_policy() {
     const IS_OTHER_PROCESS: &str = "TOLLGATE_TEST_PRINTS_A_DIGEST";

@@ -209,7 +209,7 @@ fn part_of_a_receipt_is_given_back_and_never_more_than_it_says() {
 
 /// A refund of a part used up the receipt, and the rest could never be given back.
 #[test]
-fn what_a_refund_leaves_stays_in_the_receipt() {
+fn a_partial_refund_leaves_the_rest_in_the_receipt() {
     let (limiter, _clock) = limiter(&[Quota::per_minute(9), Quota::per_day(20)]);
     let used = || limiter.peek("alice").unwrap().quotas()[0].used();
     let units = |receipt: &Receipt| receipt.items().iter().map(ReceiptItem::units).collect::<Vec<_>>();
@@ -413,7 +413,7 @@ fn an_error_names_its_quota_and_all_others_are_settled() {
 
     let error = block_on(shared.settle(&mut receipt, 5)).unwrap_err();
     assert_eq!(error.quota(), &limiter.quotas()[0]);
-    assert_eq!(error.to_string(), "policy `test`, quota 9/1m: whether the store counted is unknown");
+    assert_eq!(error.to_string(), "policy `test`, quota 9/1m: the store may or may not have counted this request");
     assert!(error.may_have_charged());
     assert!(matches!(error.cause().trouble_of(), Some(StoreError::Full)), "and this is why");
     assert_eq!(receipt.items().len(), 1);

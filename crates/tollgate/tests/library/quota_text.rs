@@ -295,8 +295,8 @@ fn an_error_says_what_is_wrong_and_where() {
     }
 }
 
-/// Somebody who copied a limit of another algorithm was told that a unit or an anchor is unknown, and looked for the right
-/// spelling.
+/// Somebody who copied a limit of another algorithm was told that a unit or an anchor is unknown, and looked for the
+/// right spelling.
 #[test]
 fn the_error_for_another_algorithm_says_so() {
     use QuotaErrorKind::*;

@@ -340,7 +340,7 @@ fn remaining_units_and_waits_are_told_apart() {
 
 /// Spring starter: 50 requests at once with a limit of 20.
 #[test]
-fn of_fifty_at_once_exactly_twenty_are_admitted() {
+fn exactly_twenty_of_fifty_at_once_are_admitted() {
     let limiter = &Limiter::new(Quota::per_day(20));
     let admitted = std::thread::scope(|scope| {
         let check = || u64::from(limiter.check("alice").unwrap().is_allowed());
@@ -370,7 +370,7 @@ fn the_load_client_is_denied_five_times_or_never() {
 /// room, so two requests that have read 4 of 5 both pass. Here both may see the room, but only one gets it: a check
 /// compares and takes in one step, and takes nothing if it denies.
 #[test]
-fn of_two_who_saw_the_last_unit_one_gets_it() {
+fn one_of_two_callers_gets_the_last_unit() {
     const ROUNDS: u64 = 2_000;
     let limiter = &Limiter::new(Quota::per_day(5));
     for round in 0..ROUNDS {

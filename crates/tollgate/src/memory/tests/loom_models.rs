@@ -33,8 +33,8 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Windows that do not end on a whole second are left under the lock.
 const PARTS: Duration = Duration::from_millis(300);
 
-/// How many orders are run unless `TOLLGATE_ORDERS` says otherwise. They take some seconds; for some models all orders take
-/// more than a minute. Most models have fewer with one preemption.
+/// How many orders are run unless `TOLLGATE_ORDERS` says otherwise. They take some seconds; for some models all orders
+/// take more than a minute. Most models have fewer with one preemption.
 const ORDERS: usize = 10_000;
 
 /// When scenes begin: windows of both lengths begin then.
@@ -118,7 +118,8 @@ impl Scene {
     }
 }
 
-/// Runs the scene in its orders with so many preemptions, but in no more than `most` orders, and prints how many there were.
+/// Runs the scene in its orders with so many preemptions, but in no more than `most` orders, and prints how many there
+/// were.
 fn explore(
     scene: &Arc<Scene>,
     quota: &Arc<PolicyQuota>,

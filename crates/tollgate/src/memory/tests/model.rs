@@ -106,7 +106,7 @@ struct SideBySide<'a> {
     counters: HashMap<(usize, u64), Held>,
     /// The latest time there was.
     latest: Timestamp,
-    /// Starts of windows that were told, the latest last.
+    /// Starts of windows that were returned, the latest last.
     seen: Vec<Timestamp>,
 }
 
@@ -174,8 +174,8 @@ impl<'a> SideBySide<'a> {
         if held.is_gone && held.window.start() <= now { fresh } else { *held }
     }
 
-    /// A counter that holds nothing opens now; or, if the clock has stepped back by less than a second, where another one
-    /// was dropped that may have been this one. Where that was is the store's affair.
+    /// A counter that holds nothing opens now; or, if the clock has stepped back by less than a second, where another
+    /// one was dropped that may have been this one. Where that was is the store's affair.
     fn learn(&mut self, ask: &Ask, told: Window) {
         let (held, now) = (self.look(ask), self.clock.now());
         let latest = self.latest.min(now + Duration::from_secs(1));

@@ -130,9 +130,9 @@ impl Reference {
         Answer::Admitted(states)
     }
 
-    /// What is used in which window. One that begins within a second is stayed in, because the clock has stepped back; from
-    /// a later one, the counter is taken into the window that holds now. Where a window that was dropped may have been this
-    /// key's, it is not opened again.
+    /// What is used in which window. One that begins within a second is stayed in, because the clock has stepped back;
+    /// from a later one, the counter is taken into the window that holds now. Where a window that was dropped may have
+    /// been this key's, it is not opened again.
     fn state(&mut self, key: usize) -> (u64, i64) {
         let is_near = |window: i64| window - self.now <= self.step;
         let opened = if is_near(self.dropped_until) { self.dropped_until.max(self.now) } else { self.now };

@@ -87,7 +87,7 @@ pub(super) struct History {
     /// All readings, in their order.
     pub(super) readings: Vec<Reading>,
     pub(super) has_stepped_back: bool,
-    /// What the hook was told, and how much it was not told.
+    /// The counters that the hook received, and how many it missed.
     pub(super) told: Vec<Named>,
     pub(super) lost: u64,
 }

@@ -62,8 +62,8 @@ pub(super) fn run(world: &World) -> Result<History, String> {
     super::quiet::caught(|| history(world))
 }
 
-/// Runs a world, at each atomic operation the thread that its order chooses. A panic of the store is an error, and so are a
-/// deadlock and a wait for something that nobody will do.
+/// Runs a world, at each atomic operation the thread that its order chooses. A panic of the store is an error, and so
+/// are a deadlock and a wait for something that nobody will do.
 #[cfg(tollgate_shuttle)]
 pub(super) fn run(world: &World) -> Result<History, String> {
     scheduler::run(world)

@@ -1,4 +1,5 @@
-//! Worlds made from seeds, biased towards trouble: few keys, full tables, ends of windows, and steps back exactly there.
+//! Worlds made from seeds, biased towards trouble: few keys, full tables, ends of windows, and steps back exactly
+//! there.
 
 use super::dice::Dice;
 use super::terms::{Cut, Denials, Terms};

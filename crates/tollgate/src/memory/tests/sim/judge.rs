@@ -1,8 +1,8 @@
-//! Whether some order of the steps explains all answers: between its call and its return each step has one moment at which
-//! it happens.
+//! Whether some order of the steps explains all answers: between its call and its return each step has one moment at
+//! which it happens.
 //!
-//! A history of one thread has one order. Those of several are searched for one, from the first step on; an order that the
-//! ledger refuses is given up at once, so that few are looked at.
+//! A history of one thread has one order. Those of several are searched for one, from the first step on; an order that
+//! the ledger refuses is given up at once, so that few are looked at.
 
 use super::answer::{Event, History, Named};
 use super::ledger::Ledger;

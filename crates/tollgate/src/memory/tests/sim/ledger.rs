@@ -1,8 +1,8 @@
 //! What a store may answer: the promises of `docs/semantics.md` as a ledger of what each counter can hold.
 //!
-//! A ledger says nothing of slots, locks or shards. Where a promise leaves the store a choice (a counter whose window the
-//! coarse clock has closed may be dropped or kept), the ledger holds several beliefs about a counter, and an answer has to
-//! agree with one of them; the others are given up.
+//! A ledger says nothing of slots, locks or shards. Where a promise leaves the store a choice (a counter whose window
+//! the coarse clock has closed may be dropped or kept), the ledger holds several beliefs about a counter, and an answer
+//! has to agree with one of them; the others are given up.
 //!
 //! An answer has to agree with one reading of the clock that its call took. Rules and guarantees are named as in that
 //! document.
@@ -132,7 +132,8 @@ impl<'a> Ledger<'a> {
         self.scopes[ask.quota] * self.keys + ask.key
     }
 
-    /// A counter may have been dropped once a coarse reading has called its window closed, and not before (rule 11, G8).
+    /// A counter may have been dropped once a coarse reading has called its window closed, and not before (rule 11,
+    /// G8).
     fn drop_closed(&mut self, counter: usize, event: &Event) {
         let beliefs = &mut self.counters[counter];
         for index in 0..beliefs.len() {
@@ -171,8 +172,8 @@ impl<'a> Ledger<'a> {
     fn standings(&self, counter: usize, belief: Belief, reading: &Reading, event: &Event) -> Vec<Standing> {
         let (terms, key) = (self.world.quotas[counter / self.keys], counter % self.keys);
         let opened = |time| Standing { used: 0, window: terms.cut.window_at(key, time), has_moved: false };
-        // A window that begins with its first unit begins when that comes, and not at the last tick before it (rule 2). What is
-        // said of a counter that is just reset opens nothing.
+        // A window that begins with its first unit begins when that comes, and not at the last tick before it (rule 2).
+        // The answer about a counter that was just reset opens no window.
         let is_first_hit = matches!(terms.cut, Cut::FirstHit(_));
         let opens_early =
             is_first_hit && reading.time < reading.truth && !matches!(event.step, Step::Reset(_));
@@ -191,8 +192,8 @@ impl<'a> Ledger<'a> {
                 if !self.has_stepped_back {
                     return opened_now();
                 }
-                // After a step back by a second or less, what is opened may begin later than now: where a counter was dropped
-                // that may have been this one.
+                // After a step back by a second or less, what is opened may begin later than now: where a counter was
+                // dropped that may have been this one.
                 let before = || self.readings.iter().filter(|other| other.moment < event.returned);
                 let coarse = before().filter(|other| other.is_coarse).map(|other| other.time).max();
                 let near = reading.time + 1..=reading.time + STEP;
@@ -272,8 +273,8 @@ impl<'a> Ledger<'a> {
             let (window, truth) = (state.window, reading.truth);
             return Err(format!("rules 10 and 11: it counts in {window:?}, and the time is {truth}"));
         }
-        // Several counters are read one after another. If one denies, it denied when it was read, and what is said of the
-        // others may be of another time. Nothing is taken then, so nothing is learned of them.
+        // Several counters are read one after another. If one denies, it denied when it was read, and what is said of
+        // the others may be of another time. Nothing is taken then, so nothing is learned of them.
         let is_read_apart = self.is_crowded
             && counters.len() > 1
             && !admitted
@@ -283,7 +284,7 @@ impl<'a> Ledger<'a> {
         let mut denied = false;
         let mut all = Vec::new();
         for counter in counters {
-            let of_this: Vec<(&Ask, &State)> =
+            let on_counter: Vec<(&Ask, &State)> =
                 asks.iter().zip(states).filter(|(ask, _)| self.counter(ask) == *counter).collect();
             let mut beliefs = Vec::new();
             let mut expected = Vec::new();
@@ -291,12 +292,12 @@ impl<'a> Ledger<'a> {
                 // A counter that is reset is one that was never there.
                 let found = if matches!(event.step, Step::Reset(_)) { Belief::NOTHING } else { *belief };
                 for standing in self.standings(*counter, found, reading, event) {
-                    let charged = self.expect(&event.step, &of_this, standing, admitted);
+                    let charged = self.expect(&event.step, &on_counter, standing, admitted);
                     // A denial stands without room for a new counter that it would charge.
                     let uncharged = may_lack_room && matches!(found.stored, Stored::Absent { .. });
-                    let uncharged = uncharged.then(|| self.expect(&LOOK, &of_this, standing, admitted));
+                    let uncharged = uncharged.then(|| self.expect(&LOOK, &on_counter, standing, admitted));
                     for (units, written, says) in [Some(charged), uncharged].into_iter().flatten() {
-                        if of_this.iter().zip(&says).all(|((_, state), says)| *state == says) {
+                        if on_counter.iter().zip(&says).all(|((_, state), says)| *state == says) {
                             let used = standing.used.saturating_add(units).min(LARGEST);
                             remember(
                                 &mut beliefs,
@@ -322,9 +323,9 @@ impl<'a> Ledger<'a> {
                 }
             }
             if beliefs.is_empty() {
-                wrong.get_or_insert_with(|| disagreement(self.world, &of_this, &expected));
+                wrong.get_or_insert_with(|| disagreement(self.world, &on_counter, &expected));
             } else {
-                denied |= of_this.iter().any(|(_, state)| state.denial.is_some());
+                denied |= on_counter.iter().any(|(_, state)| state.denial.is_some());
             }
             if is_read_apart {
                 self.counters[*counter].iter().for_each(|belief| remember(&mut beliefs, *belief));
@@ -337,11 +338,12 @@ impl<'a> Ledger<'a> {
         }
     }
 
-    /// What a step that finds a counter so does and answers: units taken, what is written, and for each charge its state.
+    /// What a step that finds a counter so does and answers: units taken, what is written, and for each charge its
+    /// state.
     fn expect(
         &self,
         step: &Step,
-        of_this: &[(&Ask, &State)],
+        on_counter: &[(&Ask, &State)],
         standing: Standing,
         admitted: bool,
     ) -> (u64, Written, Vec<State>) {
@@ -355,7 +357,7 @@ impl<'a> Ledger<'a> {
             units,
         };
         let alone = |written, used, units| {
-            let (ask, state) = of_this[0];
+            let (ask, state) = on_counter[0];
             (0, written, vec![says(ask, state, used, None, units)])
         };
         let assign = |new: u64, units| {
@@ -369,7 +371,7 @@ impl<'a> Ledger<'a> {
             Step::Set(_, used) => assign((*used).min(LARGEST), 0),
             Step::Reset(_) => alone(Written::Reset, 0, 0),
             Step::Charge(_) | Step::Peek(_) | Step::Refund(..) | Step::Sweep | Step::List => {
-                let cost: u64 = of_this.iter().map(|(ask, _)| u64::from(ask.cost)).sum();
+                let cost: u64 = on_counter.iter().map(|(ask, _)| u64::from(ask.cost)).sum();
                 let terms = |ask: &Ask| self.world.quotas[ask.quota];
                 let denial = |ask: &Ask| denial(used, terms(ask).needed(cost), terms(ask).limit);
                 let counts = |ask: &Ask| match terms(ask).denials {
@@ -377,12 +379,12 @@ impl<'a> Ledger<'a> {
                     Denials::Counted => denial(ask) == Some(Denial::Exceeded),
                     Denials::Overdraft => true,
                 };
-                let takes = admitted || of_this.iter().any(|(ask, _)| counts(ask));
+                let takes = admitted || on_counter.iter().any(|(ask, _)| counts(ask));
                 let units = if takes && matches!(step, Step::Charge(_)) { cost } else { 0 };
                 let after = used.saturating_add(units).min(LARGEST);
                 // What was taken is that of the charges in their order (rule 10).
                 let mut left = after - used;
-                let says = of_this.iter().map(|(ask, state)| {
+                let says = on_counter.iter().map(|(ask, state)| {
                     let taken = left.min(ask.cost.into());
                     left -= taken;
                     says(ask, state, after, denial(ask), taken)
@@ -429,10 +431,10 @@ impl<'a> Ledger<'a> {
             return Ok(());
         }
         for counter in counters {
-            let of_this = || asks.iter().filter(|ask| self.counter(ask) == *counter);
-            let cost: u64 = of_this().map(|ask| u64::from(ask.cost)).sum();
+            let on_counter = || asks.iter().filter(|ask| self.counter(ask) == *counter);
+            let cost: u64 = on_counter().map(|ask| u64::from(ask.cost)).sum();
             let fits = |standing: &Standing| {
-                of_this().all(|ask| {
+                on_counter().all(|ask| {
                     let terms = self.world.quotas[ask.quota];
                     denial(standing.used, terms.needed(cost), terms.limit).is_none()
                 })
@@ -513,7 +515,7 @@ impl<'a> Ledger<'a> {
                 }
                 // It closed before it was dropped.
                 Stored::Absent { dropped: Some(_) } => {}
-                // A counter that is reset is not told, unless its window had closed before.
+                // The hook does not receive a counter that is reset, unless its window had closed before.
                 Stored::Absent { dropped: None } => {
                     let held = self.counters[counter].iter().filter_map(|belief| match belief.stored {
                         Stored::Held { window, .. } => Some(window.end),
@@ -527,7 +529,7 @@ impl<'a> Ledger<'a> {
         self.counters[counter] = beliefs;
     }
 
-    /// What the hook has to be told in the end, if the clock has never stepped back and nothing was reset.
+    /// The counters that the hook must have received in the end, if the clock has never stepped back and nothing was reset.
     pub(super) fn closings(&self) -> Vec<Named> {
         let mut closings = self.closings.clone();
         closings.sort_unstable();
@@ -602,8 +604,8 @@ fn agrees(states: &[State], verdict: Verdict) -> Result<(), String> {
 }
 
 /// Names the promise that an answer breaks, by what is nearest to it.
-fn disagreement(world: &World, of_this: &[(&Ask, &State)], expected: &[State]) -> String {
-    let (ask, state) = of_this[0];
+fn disagreement(world: &World, on_counter: &[(&Ask, &State)], expected: &[State]) -> String {
+    let (ask, state) = on_counter[0];
     let Terms { limit, .. } = world.quotas[ask.quota];
     let same_window: Vec<&State> = expected.iter().filter(|other| other.window == state.window).collect();
     let promise = if same_window.is_empty() {

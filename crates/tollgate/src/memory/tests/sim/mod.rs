@@ -1,9 +1,9 @@
 //! The real store and limiter in a simulated world, and a ledger that judges every answer.
 //!
-//! A seed makes a [`World`](world::World): a store's settings, a clock with a precise and a lagging reading that moves forth
-//! and back in the middle of calls, and what some threads do. The world is run, and [`judge`](judge::judge) looks for an order
-//! of its steps in which the [`Ledger`](ledger::Ledger) agrees with every answer. The ledger has window arithmetic, counts and
-//! a log of the clock of its own; what the library does is known to [`system`] alone.
+//! A seed makes a [`World`](world::World): a store's settings, a clock with a precise and a lagging reading that moves
+//! forth and back in the middle of calls, and what some threads do. The world is run, and [`judge`](judge::judge) looks
+//! for an order of its steps in which the [`Ledger`](ledger::Ledger) agrees with every answer. The ledger has window
+//! arithmetic, counts and a log of the clock of its own; what the library does is known to [`system`] alone.
 //!
 //! ```text
 //! seed ─▶ generate ─▶ world ─▶ course (system, clock, scheduler) ─▶ history ─▶ judge (ledger, terms) ─▶ violation
@@ -12,9 +12,10 @@
 //!                                                                                             story ◀───┘
 //! ```
 //!
-//! There are two tiers. In calm worlds whole calls follow each other on one thread; tens of thousands run in a second. In
-//! crowded worlds, which need a build with `--cfg tollgate_shuttle`, two to four threads are interrupted at every atomic
-//! operation. Tables have a few slots in both, so shards grow, are rebuilt and drop closed counters all the time.
+//! There are two tiers. In calm worlds whole calls follow each other on one thread; tens of thousands run in a second.
+//! In crowded worlds, which need a build with `--cfg tollgate_shuttle`, two to four threads are interrupted at every
+//! atomic operation. Tables have a few slots in both, so shards grow, are rebuilt and drop closed counters all the
+//! time.
 //!
 //! `cargo xtask prove sim` runs many of both; `cargo xtask prove sim --planted` shows that the bugs in `planted/` are found.
 

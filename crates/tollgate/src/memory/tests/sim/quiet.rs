@@ -1,4 +1,5 @@
-//! Panics that are caught: they are results here, and nobody wants to read thousands of them while a schedule is cut down.
+//! Panics that are caught: they are results here, and nobody wants to read thousands of them while a schedule is cut
+//! down.
 
 use std::cell::Cell;
 use std::panic::{self, AssertUnwindSafe};

@@ -13,8 +13,8 @@ use super::{course, quiet};
 /// Far more than any world takes that comes to its end.
 const MOST_STEPS: usize = 100_000;
 
-/// Stays with a thread as a rule and leaves it now and then; how often is one more choice of the seed. Few switches find
-/// what takes a long interruption, many find what takes a close race.
+/// Stays with a thread as a rule and leaves it now and then; how often is one more choice of the seed. Few switches
+/// find what takes a long interruption, many find what takes a close race.
 struct Switching {
     dice: Dice,
     once_in: usize,

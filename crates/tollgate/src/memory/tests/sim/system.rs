@@ -179,7 +179,7 @@ impl System {
         Answer::Refunded(is_open.then(|| (state.units().into(), state.used())))
     }
 
-    /// What the hook's thread does, and the hook is told.
+    /// Does what the hook's thread does, and returns what the hook received.
     fn sweep(&self) -> Answer {
         let Inner { time, table } = &*self.store().inner;
         let dropped = table.drop_closed(time.coarse());
@@ -215,10 +215,10 @@ impl System {
 
     fn start(&self, ask: &Ask, ago: usize) -> i64 {
         let starts = self.parts.starts.lock().unwrap_or_else(PoisonError::into_inner);
-        let of_this = |(scope, key, _): &&(usize, usize, i64)| {
+        let is_of_counter = |(scope, key, _): &&(usize, usize, i64)| {
             (*scope, *key) == (self.parts.scopes[ask.quota], ask.key)
         };
-        starts.iter().rev().filter(of_this).nth(ago).map_or(0, |(.., start)| *start)
+        starts.iter().rev().filter(is_of_counter).nth(ago).map_or(0, |(.., start)| *start)
     }
 
     fn charges(&self, asks: &[Ask]) -> Vec<Charge<'_>> {

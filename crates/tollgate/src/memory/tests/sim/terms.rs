@@ -86,8 +86,8 @@ impl Cut {
     }
 }
 
-/// Keys that a careless store would confuse: the same bytes as text, as bytes and as a number, and parts that read the same
-/// when they are joined. Later ones are numbers.
+/// Keys that a careless store would confuse: the same bytes as text, as bytes and as a number, and parts that read the
+/// same when they are joined. Later ones are numbers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Name {
     Text(&'static str),

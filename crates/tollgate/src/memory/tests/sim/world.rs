@@ -1,5 +1,5 @@
-//! A world: a store's settings, a clock, and what some threads do. It is a value, so it can be made from a seed, run again,
-//! and cut down.
+//! A world: a store's settings, a clock, and what some threads do. It is a value, so it can be made from a seed, run
+//! again, and cut down.
 
 use std::fmt;
 
