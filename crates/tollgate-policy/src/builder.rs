@@ -118,7 +118,8 @@ impl PolicyBuilder {
         self
     }
 
-    /// Adds an alternative. All conditions of at least one alternative must hold, and those of [`when`](Self::when) as well.
+    /// Adds an alternative. All conditions of at least one alternative must hold, and those of [`when`](Self::when) as
+    /// well.
     ///
     /// # Examples
     ///

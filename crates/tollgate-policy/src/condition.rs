@@ -252,7 +252,7 @@ impl fmt::Display for Condition {
 
 /// As it is written in a file, if it can be: a list is one of its texts, and braces are tests that hold together.
 ///
-/// Two tests of one kind that hold together stand in no file. They are written as if a mapping could have a key twice.
+/// No file can combine two tests of one kind. They are printed with the key repeated.
 impl fmt::Display for Test {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -406,8 +406,8 @@ mod tests {
         assert!(!Pattern::new(&format!("{}b", "*a".repeat(50))).fits(&"a".repeat(2_000)));
     }
 
-    /// Texts were compared as `str::to_lowercase` writes them. It makes two characters of some, and another sigma at the
-    /// end of a word, so `?` did not fit the one, and a prefix not the words that begin with it.
+    /// Texts were compared as `str::to_lowercase` writes them. It makes two characters of some, and another sigma at
+    /// the end of a word, so `?` did not fit the one, and a prefix not the words that begin with it.
     #[test]
     fn a_letter_is_one_letter_in_lower_case_wherever_it_stands() {
         let fits = |pattern: &str, value: &str| {
@@ -421,7 +421,7 @@ mod tests {
     /// A client that sent a header twice was passed over by the policy whose key is the header, and by the policy for
     /// requests without the header: it was never limited.
     #[test]
-    fn what_a_key_cannot_use_is_absent() {
+    fn values_that_no_key_can_use_are_absent() {
         let exact = Test::OneOf([Pattern::new("a")].into());
         assert!(!exact.holds(None));
         assert!(Test::Not(exact.into()).holds(None));

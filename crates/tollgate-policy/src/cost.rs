@@ -19,8 +19,8 @@ pub enum Cost {
 
 /// A cost from an attribute, with its bounds.
 ///
-/// A client that can choose the attribute chooses its cost: at least the [minimum](Self::with_min), which is 1 by default.
-/// That still bounds its requests, so unlike a [limit](crate::LimitAttribute), a cost need not be verified.
+/// A client that can choose the attribute chooses its cost: at least the [minimum](Self::with_min), which is 1 by
+/// default. That still bounds its requests, so unlike a [limit](crate::LimitAttribute), a cost need not be verified.
 ///
 /// # Examples
 ///

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compiled_is_told_and_bounded() {
+    fn expressions_that_cannot_be_compiled_are_reported_and_bounded() {
         let error = |text: &str| Expression::new(text, false).unwrap_err();
         assert_eq!(error("a)(b"), ExpressionError::Syntax("unopened group".into()));
         assert_eq!(error(&"a".repeat(1_001)), ExpressionError::TooLong);

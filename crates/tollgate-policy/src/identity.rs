@@ -407,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn whom_a_request_counts_is_said_where_it_has_a_key() {
+    fn requests_with_a_key_name_their_client() {
         let pair = Identity::All([Identity::Attribute("user".into()), address()].into());
         let choice = Identity::FirstOf([pair, Identity::Attribute("device".into())].into());
         for (pairs, said) in [
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn of_all_attributes_the_order_does_not_matter_but_the_names_do() {
+    fn keys_depend_on_names_but_not_on_the_order_of_attributes() {
         let of = |pairs: &[(&str, &str)]| key(&Identity::Every, pairs);
         assert_eq!(of(&[("a", "1"), ("b", "2")]), of(&[("b", "2"), ("a", "1")]));
         assert_ne!(of(&[("a", "1")]), of(&[("b", "1")]));

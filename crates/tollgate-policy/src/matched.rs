@@ -40,7 +40,7 @@ pub enum Outcome<'a> {
 /// A policy that matches a request.
 #[derive(Debug, Clone, Copy)]
 pub struct MatchedPolicy<'a> {
-    policy: &'a Policy,
+    pub(crate) policy: &'a Policy,
     /// Its place among all.
     pub(crate) place: u32,
 }
@@ -441,10 +441,10 @@ impl Entry<'_> {
     }
 
     /// Returns these places, or else all in the list that applies.
-    fn places_in(&self, of_two_lists: Option<&[QuotaPlace]>) -> impl Iterator<Item = QuotaPlace> {
+    fn places_in(&self, places_in_two: Option<&[QuotaPlace]>) -> impl Iterator<Item = QuotaPlace> {
         let list = self.applied.list;
-        let of_list = of_two_lists.is_none().then(|| (0..).map(move |place| (list, place)));
-        of_two_lists.into_iter().flatten().copied().chain(of_list.into_iter().flatten())
+        let places_in_list = places_in_two.is_none().then(|| (0..).map(move |place| (list, place)));
+        places_in_two.into_iter().flatten().copied().chain(places_in_list.into_iter().flatten())
     }
 
     /// Returns whether its quotas are not simply a list of the policy.
@@ -484,11 +484,11 @@ impl<'a> Trial<'a> {
     /// that it may be.
     pub fn declared(&self) -> impl Iterator<Item = &'a PolicyQuota> {
         let Self { entry, kind, .. } = *self;
-        let of_two_lists = entry.places_in_two_lists().map(|[enforced, candidates]| match kind {
+        let places_in_two = entry.places_in_two_lists().map(|[enforced, candidates]| match kind {
             TrialKind::Shadow => &**enforced,
             TrialKind::Candidate => &**candidates,
         });
-        entry.places_in(of_two_lists).map_while(move |(list, place)| {
+        entry.places_in(places_in_two).map_while(move |(list, place)| {
             let QuotaLists { enforced, candidates } = entry.policy.list(list);
             let quotas = if kind == TrialKind::Shadow { enforced } else { candidates };
             quotas.quotas.get(place as usize)

@@ -105,8 +105,8 @@ fn longest(way: Way<'_>) -> Option<(&str, Vec<Beginning<'_>>)> {
 
 /// Returns the texts that a way requires of an attribute.
 fn required<'a>(way: Way<'a>, attribute: &str) -> Option<Vec<Beginning<'a>>> {
-    let of_attribute = |condition: &&Condition| condition.attribute.as_ref() == attribute;
-    way.iter().filter(of_attribute).find_map(|condition| beginnings(&condition.test))
+    let has_attribute = |condition: &&Condition| condition.attribute.as_ref() == attribute;
+    way.iter().filter(has_attribute).find_map(|condition| beginnings(&condition.test))
 }
 
 fn beginnings(test: &Test) -> Option<Vec<Beginning<'_>>> {

@@ -108,14 +108,14 @@ impl Override {
     /// Returns the names of the attributes that it uses.
     pub(crate) fn attributes(&self) -> impl Iterator<Item = &str> {
         let table = self.table().map(OverrideTable::attribute);
-        let of_limits =
+        let limit_attributes =
             self.lists.iter().flat_map(|list| list.enforced.attributes().chain(list.candidates.attributes()));
         self.when()
             .into_iter()
             .flat_map(Conditions::iter)
             .map(Condition::attribute)
             .chain(table)
-            .chain(of_limits)
+            .chain(limit_attributes)
     }
 
     /// The number of the list for a request, if it is for that.

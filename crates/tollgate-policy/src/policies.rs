@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashSet};
 
 use crate::index::Index;
-use crate::matched::{Entry, MatchedPolicy, NeededValues};
+use crate::matched::{Entry, Lack, MatchedPolicy, NeededValues};
 use crate::reading::Readings;
 use crate::{
     Changes, MatchedPolicies, Mode, Outcome, Policy, PolicyError, PolicyKind, Refusal, SentReading,
@@ -19,6 +19,19 @@ pub struct Policies {
     policies: Box<[Policy]>,
     index: Index,
     unmatched: Option<UnmatchedRequests>,
+}
+
+/// The state of a match, policy by policy.
+struct Progress<'a> {
+    matched: MatchedPolicies<'a>,
+    /// The answer of the first policy that denies the request because it lacks the policy's key. A later policy that
+    /// finds the request in error overrides it, so the order of policies does not matter.
+    denial: Option<Outcome<'a>>,
+    /// A policy that exempts or denies needs this value, which is not known. Another policy of the same kind may still
+    /// decide without it.
+    undecided: Option<(PolicyKind, UndecidedValue<'a>)>,
+    /// The readings of the request that policies match.
+    covered: Readings,
 }
 
 /// The handling of requests that no policy matches.
@@ -104,35 +117,13 @@ impl Policies {
         cost: u32,
         needed: NeededValues<'_>,
     ) -> Result<Outcome<'a>, Refusal> {
-        let mut matched = MatchedPolicies::default();
-        // A request that is in error is so under whatever other policy it is denied: the order is of no matter.
-        let mut unknown = None;
-        // If one policy exempts the request, what another one would need to know does not matter; nor if one denies it.
-        let mut undecided: Option<(PolicyKind, UndecidedValue<'_>)> = None;
+        let mut progress = Progress::default();
         let sent = SentReading::of(view);
-        // The readings of the request that a policy matches.
-        let mut covered = Readings::NONE;
         for candidate in self.index.candidates(view) {
             let Some(policy) = self.policy(candidate.number()) else { continue };
-            if let Some((kind, undecided)) = undecided
-                && kind != policy.kind
-            {
-                return Err(undecided.into());
-            }
-            let readings = match policy.readings_as(candidate, view, sent.as_ref()) {
-                Ok(readings) if policy.applies_in(readings) => readings,
-                Ok(readings) => {
-                    covered = covered.or(readings);
-                    continue;
-                }
-                Err(other) if policy.does_without(other) => continue,
-                Err(other) if policy.kind != PolicyKind::Count => {
-                    let sooner = undecided.map_or(other, |(_, earlier)| earlier.sooner(other));
-                    undecided = Some((policy.kind, sooner));
-                    continue;
-                }
-                Err(other) => return Err(other.into()),
-            };
+            progress.expect_decided_before(policy.kind)?;
+            let readings = policy.readings_as(candidate, view, sent.as_ref());
+            let Some(readings) = progress.applicable(policy, readings)? else { continue };
             // A policy that counts nothing has nothing to touch.
             if policy.kind == PolicyKind::Count && !view.may_touch(&policy.name) {
                 return Err(Refusal::OtherPolicy { policy: policy.name.clone() });
@@ -141,44 +132,19 @@ impl Policies {
             match policy.kind {
                 PolicyKind::Exempt => return Ok(Outcome::Exempt(matching)),
                 PolicyKind::Deny if policy.mode == Mode::Enforce => return Ok(Outcome::Deny(matching)),
-                PolicyKind::Deny => {
-                    matched.would_deny.push((policy, candidate.number()));
-                    covered = covered.or(readings);
-                    matched.is_any = true;
-                    continue;
-                }
+                PolicyKind::Deny => progress.matched.would_deny.push((policy, candidate.number())),
                 PolicyKind::Count if !needed.is_about(policy) => continue,
-                PolicyKind::Count => {}
-            }
-            match Entry::of(policy, candidate.number(), view, readings, cost, needed) {
-                Ok(entry) => matched.push(entry),
-                Err(lack) => match lack.undecided() {
-                    Some(other) if !policy.does_without(other) => return Err(other.into()),
-                    _ if policy.mode != Mode::Enforce => {
-                        if lack.is_denied_by(policy) {
-                            matched.would_deny.push((policy, candidate.number()));
-                        }
+                PolicyKind::Count => {
+                    let entry = Entry::of(policy, candidate.number(), view, readings, cost, needed);
+                    if !progress.add(matching, entry)? {
+                        continue;
                     }
-                    _ => match lack.answered_by(matching)? {
-                        Some(denial) => _ = unknown.get_or_insert(denial),
-                        // The policy does not apply.
-                        None => continue,
-                    },
-                },
+                }
             }
-            covered = covered.or(readings);
-            matched.is_any = true;
+            progress.covered = progress.covered.or(readings);
+            progress.matched.is_any = true;
         }
-        if let Some((_, undecided)) = undecided {
-            return Err(undecided.into());
-        }
-        if !covered.all() && self.unmatched == Some(UnmatchedRequests::Deny) {
-            return Ok(Outcome::DenyUnmatched);
-        }
-        match unknown {
-            Some(denial) => Ok(denial),
-            None => Ok(Outcome::Charge(matched)),
-        }
+        progress.outcome(self.unmatched)
     }
 
     /// Returns the differences of these other policies.
@@ -207,5 +173,82 @@ impl Policies {
 
     pub(crate) fn policy(&self, number: u32) -> Option<&Policy> {
         self.policies.get(number as usize)
+    }
+}
+
+impl Default for Progress<'_> {
+    fn default() -> Self {
+        Self { matched: MatchedPolicies::default(), denial: None, undecided: None, covered: Readings::NONE }
+    }
+}
+
+impl<'a> Progress<'a> {
+    /// Fails if a policy of an earlier kind could not be decided. Policies are ordered by their kinds.
+    fn expect_decided_before(&self, kind: PolicyKind) -> Result<(), Refusal> {
+        match self.undecided {
+            Some((earlier, undecided)) if earlier != kind => Err(undecided.into()),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the readings of the request that the policy matches, or `None` if it does not apply, or not known to.
+    fn applicable(
+        &mut self,
+        policy: &Policy,
+        readings: Result<Readings, UndecidedValue<'a>>,
+    ) -> Result<Option<Readings>, Refusal> {
+        match readings {
+            Ok(readings) if policy.applies_in(readings) => Ok(Some(readings)),
+            Ok(readings) => {
+                self.covered = self.covered.or(readings);
+                Ok(None)
+            }
+            Err(other) if policy.does_without(other) => Ok(None),
+            Err(other) if policy.kind != PolicyKind::Count => {
+                let sooner = self.undecided.map_or(other, |(_, earlier)| earlier.sooner(other));
+                self.undecided = Some((policy.kind, sooner));
+                Ok(None)
+            }
+            Err(other) => Err(other.into()),
+        }
+    }
+
+    /// Adds the quotas of a policy that counts, or what it does without a key, a cost or a limit. Returns whether the
+    /// policy applies.
+    fn add(
+        &mut self,
+        policy: MatchedPolicy<'a>,
+        entry: Result<Entry<'a>, Lack<'a>>,
+    ) -> Result<bool, Refusal> {
+        let lack = match entry {
+            Ok(entry) => {
+                self.matched.push(entry);
+                return Ok(true);
+            }
+            Err(lack) => lack,
+        };
+        match lack.undecided() {
+            Some(other) if !policy.does_without(other) => return Err(other.into()),
+            _ if policy.mode != Mode::Enforce => {
+                if lack.is_denied_by(&policy) {
+                    self.matched.would_deny.push((policy.policy, policy.place));
+                }
+            }
+            _ => match lack.answered_by(policy)? {
+                Some(denial) => _ = self.denial.get_or_insert(denial),
+                None => return Ok(false),
+            },
+        }
+        Ok(true)
+    }
+
+    fn outcome(self, unmatched: Option<UnmatchedRequests>) -> Result<Outcome<'a>, Refusal> {
+        if let Some((_, undecided)) = self.undecided {
+            return Err(undecided.into());
+        }
+        if !self.covered.all() && unmatched == Some(UnmatchedRequests::Deny) {
+            return Ok(Outcome::DenyUnmatched);
+        }
+        Ok(self.denial.unwrap_or(Outcome::Charge(self.matched)))
     }
 }

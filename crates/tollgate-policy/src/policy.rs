@@ -77,8 +77,8 @@ pub enum OnMissingKey {
     Error,
     /// It is denied.
     Deny,
-    /// The policy does not apply. If an attribute [is not an address](crate::KeyFault::NoAddress) where one is needed, the
-    /// request is denied nevertheless.
+    /// The policy does not apply. If an attribute [is not an address](crate::KeyFault::NoAddress) where one is needed,
+    /// the request is denied nevertheless.
     Skip,
 }
 
@@ -147,8 +147,8 @@ impl Policy {
         Ok(policy)
     }
 
-    /// Returns the name to which `name` belongs: `NAME` for `NAME:caller`, the [limits of a caller](Self::of_caller), and
-    /// else `name` itself.
+    /// Returns the name to which `name` belongs: `NAME` for `NAME:caller`, the [limits of a caller](Self::of_caller),
+    /// and else `name` itself.
     ///
     /// # Examples
     ///
@@ -226,8 +226,8 @@ impl Policy {
     /// Returns what a denial charges, which is the same for all its quotas.
     #[must_use]
     pub fn count_denied(&self) -> CountDenied {
-        let of_overrides = self.overrides.iter().flat_map(|over| &over.lists);
-        let lists = [&self.quotas].into_iter().chain(of_overrides);
+        let overrides = self.overrides.iter().flat_map(|over| &over.lists);
+        let lists = [&self.quotas].into_iter().chain(overrides);
         let mut quotas =
             lists.flat_map(|list| [&list.enforced, &list.candidates]).flat_map(|specs| &specs.quotas);
         quotas.next().map(PolicyQuota::count_denied).unwrap_or_default()
@@ -300,11 +300,11 @@ impl Policy {
         if let Cost::Attribute(attribute) = &self.cost {
             names.push(attribute.name());
         }
-        let of_overrides = self.overrides.iter().flat_map(Override::attributes);
-        let of_limits =
+        let override_names = self.overrides.iter().flat_map(Override::attributes);
+        let limit_names =
             [&self.quotas.enforced, &self.quotas.candidates].into_iter().flat_map(QuotaSpecs::attributes);
-        let names = names.into_iter().chain(of_limits);
-        names.chain(self.conditions.iter().map(Condition::attribute)).chain(of_overrides)
+        let names = names.into_iter().chain(limit_names);
+        names.chain(self.conditions.iter().map(Condition::attribute)).chain(override_names)
     }
 
     /// Returns whether it applies to a request: it is not off, and all its conditions hold. If the request has two
@@ -369,7 +369,8 @@ impl Policy {
 
     /// Returns whether its conditions and those of the other may hold for one request, as far as their written form
     /// shows it. Returns `false` only if they hold for no request that has one value for each attribute; an attribute
-    /// with several values, such as a list of roles or a path with two [readings](crate::SentReading), may still meet both.
+    /// with several values, such as a list of roles or a path with two [readings](crate::SentReading), may still meet
+    /// both.
     ///
     /// # Examples
     ///
@@ -393,8 +394,9 @@ impl Policy {
         overlap(&self.conditions, &other.conditions)
     }
 
-    /// Returns the override for one reading of a request: the first that holds. If two [readings](crate::SentReading) match
-    /// the policy and have different quotas, those of both apply; of two that share counters, the one with the lower limit.
+    /// Returns the override for one reading of a request: the first that holds. If two [readings](crate::SentReading)
+    /// match the policy and have different quotas, those of both apply; of two that share counters, the one with the
+    /// lower limit.
     ///
     /// # Errors
     ///

@@ -64,11 +64,11 @@ pub(crate) fn resolve(
         let Some(listed) = listed else { continue };
         names.insert(name.into(), listed.at);
         if !found_reading.is_any_between(listed.at, listed.end) {
-            policies.push(of_list(name, listed, kind, mode));
+            policies.push(list_policy(name, listed, kind, mode));
         }
     }
     for raw in file.policies.map(|policies| policies.value).unwrap_or_default() {
-        // What is wrong in itself is not looked at further.
+        // A policy with problems of its own is not checked further.
         let (is_read, before) = (!found_reading.is_any_between(raw.at, raw.end), problems.count());
         note_name(&raw, &mut names, &files, problems);
         let policy = policy(raw, &defaults, &named, problems);
@@ -78,7 +78,7 @@ pub(crate) fn resolve(
     let policies = Policies::new(policies);
     let policies = match unmatched {
         None => policies,
-        // The file's mode weakens whatever else it says.
+        // A weaker mode of the file also weakens `unmatched`.
         Some(unmatched) if mode == Mode::Enforce => policies.with_unmatched(unmatched),
         Some(_) => policies.with_unmatched(UnmatchedRequests::Allow),
     };
@@ -103,7 +103,7 @@ fn note_name(
     }
 }
 
-/// The keys that several files may have: each file adds to the others.
+/// The keys that several files may have. Each file adds to the others.
 const JOINED: &[&str] = &["policies", "tiers"];
 
 /// Definitions that policies refer to by name.
@@ -137,20 +137,20 @@ fn tiers(
 
 /// Merges all files into one: global settings are given in one of them, and their policies follow each other.
 fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &mut Problems) -> RawFile {
-    // What a file says that is no YAML is not known, and so nothing is said to be missing.
+    // If a file is not YAML, its keys are unknown; report none as missing.
     if let Some(first) = read.first().filter(|_| read.len() == count)
         && !read.iter().any(|file| file.value.gives("policies"))
     {
         first.value.need(&["policies"], first.at, problems);
     }
-    let mut said: Vec<(&str, Position)> = Vec::new();
+    let mut given: Vec<(&str, Position)> = Vec::new();
     for (key, at) in read.iter().flat_map(|file| &file.value.given).filter(|(key, _)| !JOINED.contains(key)) {
-        match said.iter().find(|(other, _)| other == key) {
+        match given.iter().find(|(other, _)| other == key) {
             Some((_, first)) => {
                 let (key, first) = ((*key).into(), FilePlace::seen_from(*at, *first, names));
                 problems.add(*at, ProblemKind::DuplicateKey { key, first });
             }
-            None => said.push((key, *at)),
+            None => given.push((key, *at)),
         }
     }
     let mut all = RawFile::default();
@@ -174,7 +174,7 @@ fn as_one(read: Vec<At<RawFile>>, count: usize, names: &[Box<str>], problems: &m
 }
 
 /// Returns the policy for a list at the top level of the file.
-fn of_list(name: &str, listed: At<ClientList>, kind: PolicyKind, mode: Mode) -> Policy {
+fn list_policy(name: &str, listed: At<ClientList>, kind: PolicyKind, mode: Mode) -> Policy {
     let any = listed.value.0.into_iter().map(|condition| vec![condition]).collect();
     Policy {
         at: listed.at,
@@ -236,7 +236,7 @@ fn policy(
         raw.need(&["name", "key", "quotas"], at, problems);
     }
     let count_denied = count_denied(&raw, defaults, problems);
-    // An exempt policy counts nobody, and so has no share to say.
+    // An exempt policy counts nothing, so it needs no share.
     let on_store_failure = match is_exempt {
         true => Some(OnStoreFailure::Open),
         false => on_store_failure(&raw, at, defaults, problems),
@@ -246,11 +246,11 @@ fn policy(
     let cost = raw.cost.map_or(Some(Cost::Asked), |cost| resolve_cost(cost, problems));
 
     let name = raw.name.and_then(|name| policy_name(name, problems));
-    // Quotas are looked through even under a name that cannot be, because they have problems of their own.
+    // Quotas are checked even if the name is invalid, because they may have problems of their own.
     let scope = Scope {
         policy: name.as_deref().unwrap_or_default(),
         count_denied,
-        // Where there is none, a problem is noted, and the quotas come to nothing.
+        // `None` only with a problem noted; the policy is then left out.
         on_store_failure: on_store_failure.unwrap_or(OnStoreFailure::Open),
         named,
     };
@@ -314,7 +314,7 @@ fn on_store_failure(
     problems: &mut Problems,
 ) -> Option<OnStoreFailure> {
     let own = value(&raw.on_store_failure);
-    // What is no word has a problem of its own, and says nothing of shares.
+    // An invalid word is a separate problem, and tells nothing about shares.
     let Some(word) = own.or(defaults.on_store_failure.filter(|_| !raw.gives("on_store_failure"))) else {
         return Some(OnStoreFailure::Open);
     };
@@ -405,7 +405,7 @@ impl Scope<'_> {
         attribute: Box<str>,
         mut values: Vec<(Box<str>, At<QuotaList>)>,
     ) -> Override {
-        // So that the same table is the same whatever its order.
+        // Sorted, so that equal tables compare equal whatever the order of the file.
         values.sort_by(|(one, _), (other, _)| one.cmp(other));
         let mut lists = Vec::new();
         let mut numbers = HashMap::<Vec<(Quota, Option<LimitAttribute>)>, u32>::new();

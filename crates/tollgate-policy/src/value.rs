@@ -70,7 +70,8 @@ impl AttributeValue<'_> {
 }
 
 impl<'a> AttributeValue<'a> {
-    /// Returns the value as policies read it in the attribute of this name. An empty list is no value, so it gives `None`.
+    /// Returns the value as policies read it in the attribute of this name. An empty list is no value, so it gives
+    /// `None`.
     ///
     /// - `ip` is an address in its usual spelling. An IPv6 address that represents an IPv4 address becomes that one:
     ///   mapped (`::ffff:192.0.2.7`), or through a translator (`64:ff9b::192.0.2.7`).

@@ -61,8 +61,8 @@ use crate::Texts;
 /// # Ok::<(), tollgate_policy::ConfigError>(())
 /// ```
 pub trait View {
-    /// Returns the value of this attribute, as policies [read it](crate::AttributeValue::canonical): a text, which may be
-    /// empty, or a list, which may not; `None` if the request has none.
+    /// Returns the value of this attribute, as policies [read it](crate::AttributeValue::canonical): a text, which may
+    /// be empty, or a list, which may not; `None` if the request has none.
     ///
     /// It is called often, so it should only look up known values.
     ///

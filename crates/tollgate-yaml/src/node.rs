@@ -102,8 +102,8 @@ impl Node {
         read(self.text(expected)?).ok_or_else(|| self.expected(expected))
     }
 
-    /// Returns the name of a file in the same folder. It has no variables, because files are read before these are looked
-    /// up.
+    /// Returns the name of a file in the same folder. It has no variables, because files are read before these are
+    /// looked up.
     ///
     /// # Errors
     ///

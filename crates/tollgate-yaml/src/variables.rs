@@ -73,14 +73,14 @@ mod tests {
     }
 
     #[test]
-    fn what_variables_stand_for_is_told_from_what_is_written() {
+    fn values_of_variables_are_distinguished_from_written_text() {
         let value = |name: &str| Some(if name == "EMPTY" { "" } else { "h" }.to_owned());
         assert_eq!(expand("a$${b}${HOST}c${EMPTY}", &value).unwrap().filled[..], [5..6, 7..7]);
         assert!(expand("a$${b}", &value).unwrap().filled.is_empty());
     }
 
     #[test]
-    fn what_is_no_variable_is_an_error() {
+    fn invalid_variables_are_errors() {
         assert_eq!(expanded("${PORT}"), Err(ProblemKind::UnsetVariable("PORT".into())));
         for text in ["${", "${}", "${HOST", "${:-x}", "${HOST-x}", "${HOST:-x"] {
             assert_eq!(expanded(text), Err(ProblemKind::Variable), "{text}");

@@ -36,10 +36,12 @@ section! {
         "tiers" tiers: NamedQuotas,
         /// Whether requests that no policy matches are admitted, or denied with status 403.
         "unmatched" unmatched: UnmatchedRequests,
-        /// Clients that are admitted without a count, before all policies: attributes with texts, or with networks if the
-        /// attribute is `ip`. A name that ends in `_from` names a file of them in the same folder, one on each line.
+        /// Clients that are admitted without a count, before all policies: attributes with texts, or with networks if
+        /// the attribute is `ip`. A name that ends in `_from` names a file of them in the same folder, one on each
+        /// line.
         "allow" allow: ClientList,
-        /// Clients that are denied with status 403, unless `allow` or an exempt policy admits them. Written as `allow` is.
+        /// Clients that are denied with status 403, unless `allow` or an exempt policy admits them. Written as `allow`
+        /// is.
         "deny" deny: ClientList,
         /// The policies. All matching policies apply, and their quotas are charged all or nothing.
         "policies" policies: Vec<At<RawPolicy>>,

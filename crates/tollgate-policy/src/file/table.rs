@@ -37,8 +37,8 @@ impl Read for FileBeside {
 }
 
 impl NamedQuotas {
-    /// Reads the lines of a table: a value, a comma, and quotas as one text: `acme,10/1s,1000/1h`. Empty lines and those
-    /// that begin with `#` are left out.
+    /// Reads the lines of a table: a value, a comma, and quotas as one text: `acme,10/1s,1000/1h`. Empty lines and
+    /// those that begin with `#` are left out.
     pub(crate) fn of_lines(text: &str, file: u32, problems: &mut Problems) -> Self {
         let mut named = Vec::new();
         let mut seen: HashMap<Box<str>, Position> = HashMap::new();

@@ -91,8 +91,8 @@ impl Index {
         }
     }
 
-    /// All that match in one of the request's [readings](crate::SentReading) and few that do not, each once and in order. If
-    /// an attribute's value is not known, all policies that use it.
+    /// All that match in one of the request's [readings](crate::SentReading) and few that do not, each once and in
+    /// order. If an attribute's value is not known, all policies that use it.
     pub(crate) fn candidates<V: View>(&self, view: &V) -> Candidates {
         let mut candidates = Candidates::from_slice(&self.unconditional);
         let mut present = SmallVec::<[u32; 16]>::new();

@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_put_in_is_found_and_nothing_else() {
+    fn finds_exactly_the_keys_that_were_inserted() {
         for count in [0, 1, 2, 3, 100, 1_000] {
             let texts: Vec<String> = (0..count).map(|number| format!("{number}")).collect();
             let table = Table::new(texts.iter().map(|text| (text.as_str(), text.len())).collect());

@@ -54,8 +54,8 @@ pub struct QuotaStanding<'a> {
     /// The quota that was charged; if [an attribute](crate::LimitAttribute) sets the limit, with that limit. If the
     /// policy for outages decided, the state has another limit.
     pub quota: &'a PolicyQuota,
-    /// The same quota as the [policies](PolicyDecision::policies) have it: there it is one of [`Policy::quotas`], or of an
-    /// [override](crate::Override::quotas).
+    /// The same quota as the [policies](PolicyDecision::policies) have it: there it is one of [`Policy::quotas`], or of
+    /// an [override](crate::Override::quotas).
     pub declared: &'a PolicyQuota,
     /// Where it stands.
     pub state: &'a QuotaState,
@@ -358,7 +358,8 @@ impl PolicyDecision {
             _ => None,
         };
         charged.into_iter().flat_map(|(states, charged)| {
-            // Not `zip`: it would ask the nested iterators for each quota, which is slower than letting them drive the loop.
+            // Not `zip`: it would ask the nested iterators for each quota, which is slower than letting them drive the
+            // loop.
             let mut states = states.iter();
             self.set.quotas(charged).map_while(move |(policy, declared, quota)| {
                 Some(QuotaStanding { policy, quota, declared, state: states.next()? })

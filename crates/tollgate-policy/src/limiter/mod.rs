@@ -233,8 +233,8 @@ impl<S, C> PolicyLimiter<S, C> {
     }
 
     /// Refuses requests with an attribute value of more bytes, which bounds the length of keys. A value with a
-    /// [stand-in](View::counted_as) is accepted; keys contain the stand-in. A [path as it was sent](View::sent_path) may
-    /// have three times as many bytes, because it may be escaped. By default any length is accepted.
+    /// [stand-in](View::counted_as) is accepted; keys contain the stand-in. A [path as it was sent](View::sent_path)
+    /// may have three times as many bytes, because it may be escaped. By default any length is accepted.
     #[must_use]
     pub fn max_value_bytes(self, bytes: usize) -> Self {
         Self { max_value: bytes, ..self }
@@ -344,8 +344,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
 
     /// Finds out which policies of this version apply to a request. Nothing is charged.
     ///
-    /// Together with [`decide_at_once`](Self::decide_at_once) this is [`check_at_once`](Self::check_at_once) in two parts.
-    /// A caller with many requests can [prefetch](MemoryStore::prefetch) their counters in between.
+    /// Together with [`decide_at_once`](Self::decide_at_once) this is [`check_at_once`](Self::check_at_once) in two
+    /// parts. A caller with many requests can [prefetch](MemoryStore::prefetch) their counters in between.
     ///
     /// # Errors
     ///
@@ -359,8 +359,8 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
         Ok(Matching { set, outcome: self.charges(set, view, cost)? })
     }
 
-    /// Decides on a request by what applies to it, if the store answers immediately. Returns `None` if it does not; nothing
-    /// was charged then.
+    /// Decides on a request by what applies to it, if the store answers immediately. Returns `None` if it does not;
+    /// nothing was charged then.
     ///
     /// # Errors
     ///

@@ -91,11 +91,11 @@ impl<S: Store, C: Clock> PolicyLimiter<S, C> {
                 return Ok(ChargeResult::counted(nothing()));
             }
             let charging = matched(&outcomes).find(|(_, matched)| matched.enforced().next().is_some());
-            let of_charges = |(index, matched)| TogetherError {
+            let with_place = |(index, matched)| TogetherError {
                 index,
                 error: CheckError::of_charges(matched, error.clone()),
             };
-            Err(charging.map_or(TogetherError { index: 0, error: error.clone().into() }, of_charges))
+            Err(charging.map_or(TogetherError { index: 0, error: error.clone().into() }, with_place))
         })?;
         let (parts, trials) = self.parts(&outcomes, &decided, is_open).await;
         drop(charges);

@@ -8,7 +8,7 @@ use crate::{MatchedPolicies, TrialKind, matched};
 
 /// The answer that a policy in shadow mode or some candidates would have given.
 #[derive(Debug, Clone)]
-pub(super) struct Trial {
+pub(super) struct TrialRecord {
     pub(super) policy: u32,
     pub(super) kind: TrialKind,
     /// `None` if the policy would have denied the request, whatever the counts.
@@ -16,7 +16,7 @@ pub(super) struct Trial {
 }
 
 /// Those of one request.
-pub(super) type Trials = Vec<Trial>;
+pub(super) type Trials = Vec<TrialRecord>;
 
 /// A planned trial, and whether it charges units.
 struct PlannedTrial<'a> {
@@ -87,12 +87,12 @@ impl PlannedTrial<'_> {
         if self.takes { Step::Charge(&self.charges) } else { Step::Peek(&self.charges) }
     }
 
-    fn answered(&self, answer: Result<QuotaStates, StoreError>) -> Trial {
-        Trial { policy: self.trial.place(), kind: self.trial.kind(), counted: answer.map(Some) }
+    fn answered(&self, answer: Result<QuotaStates, StoreError>) -> TrialRecord {
+        TrialRecord { policy: self.trial.place(), kind: self.trial.kind(), counted: answer.map(Some) }
     }
 }
 
-impl Trial {
+impl TrialRecord {
     pub(super) fn answer(&self) -> TrialAnswer<'_> {
         match &self.counted {
             Ok(Some(counted)) => TrialAnswer::Quotas(counted),
@@ -108,9 +108,9 @@ fn is_idle(matched: &MatchedPolicies<'_>) -> bool {
 }
 
 /// Returns the trials that count nothing.
-fn denials(matched: &MatchedPolicies<'_>) -> impl Iterator<Item = Trial> {
+fn denials(matched: &MatchedPolicies<'_>) -> impl Iterator<Item = TrialRecord> {
     let places = matched.would_deny.iter().map(|(_, place)| *place);
-    places.map(|policy| Trial { policy, kind: TrialKind::Shadow, counted: Ok(None) })
+    places.map(|policy| TrialRecord { policy, kind: TrialKind::Shadow, counted: Ok(None) })
 }
 
 fn plan<'a>(matched: &'a MatchedPolicies<'_>, counted: &QuotaStates) -> Vec<PlannedTrial<'a>> {

@@ -58,8 +58,9 @@ pub enum RefundError {
         /// The place among those that were named.
         index: usize,
     },
-    /// The policy of the window at this place may have had another key in that version of the policies. These attributes
-    /// may now have another counter; a [receipt](PolicyLimiter::refund_receipt) names the one that was charged.
+    /// The policy of the window at this place may have had another key in that version of the policies. These
+    /// attributes may now have another counter; a [receipt](PolicyLimiter::refund_receipt) names the one that was
+    /// charged.
     #[error(
         "nothing was given back: `{policy}` has had its key only since version {since} of the policies, and the check \
          was made under version {version}; only the check's receipt identifies the counter that was charged"

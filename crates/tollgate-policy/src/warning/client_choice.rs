@@ -13,12 +13,13 @@ const HEADER: &str = "header.";
 pub(super) fn chosen_by_client(policy: &Policy) -> Vec<(Position, &str)> {
     let own = policy.quotas.enforced.attributes().map(|name| (policy.at, name));
     let overrides = policy.overrides.iter().filter(|over| is_looser(over, &policy.quotas));
-    let of_overrides = overrides.flat_map(|over| {
+    let choices_of_overrides = overrides.flat_map(|over| {
         let table = over.table().map(OverrideTable::attribute);
         let when = over.when().into_iter().flat_map(Conditions::iter).map(Condition::attribute);
         when.chain(table).map(|name| (over.at, name))
     });
-    let mut chosen: Vec<_> = own.chain(of_overrides).filter(|(_, name)| name.starts_with(HEADER)).collect();
+    let mut chosen: Vec<_> =
+        own.chain(choices_of_overrides).filter(|(_, name)| name.starts_with(HEADER)).collect();
     chosen.dedup();
     chosen
 }

@@ -6,10 +6,10 @@ use crate::{Condition, Conditions, Expression, Override, Pattern, Policy, Test};
 /// are case-sensitive (RFC 9110, section 9.1), and all registered ones are in capital letters.
 pub(super) fn unreachable_methods(policy: &Policy) -> Vec<String> {
     let overrides = policy.overrides.iter().filter_map(Override::when).flat_map(Conditions::iter);
-    let of_methods =
+    let method_conditions =
         policy.conditions.iter().chain(overrides).filter(|condition| condition.attribute() == "method");
     let mut patterns = Vec::new();
-    of_methods.map(Condition::test).for_each(|test| add_unreachable(test, &mut patterns));
+    method_conditions.map(Condition::test).for_each(|test| add_unreachable(test, &mut patterns));
     patterns
 }
 

@@ -5,9 +5,9 @@ use crate::{Condition, Conditions, Override, Pattern, Policy, Test};
 /// The patterns of a policy, and of the conditions of its overrides, that no normalized path fits.
 pub(super) fn unreachable(policy: &Policy) -> impl Iterator<Item = &Pattern> {
     let overrides = policy.overrides.iter().filter_map(Override::when).flat_map(Conditions::iter);
-    let of_paths =
+    let path_conditions =
         policy.conditions.iter().chain(overrides).filter(|condition| condition.attribute() == "path");
-    of_paths.map(Condition::test).flat_map(patterns).filter(|pattern| fits_no_path(pattern))
+    path_conditions.map(Condition::test).flat_map(patterns).filter(|pattern| fits_no_path(pattern))
 }
 
 fn patterns(test: &Test) -> &[Pattern] {
@@ -18,7 +18,8 @@ fn patterns(test: &Test) -> &[Pattern] {
 }
 
 /// Returns whether it matches no normalized path from the root: such a path has no empty segment and none that is a dot
-/// or two. It may still match a path [as it was sent](crate::SentReading). Percent signs may be there, because `%25` is one.
+/// or two. It may still match a path [as it was sent](crate::SentReading). Percent signs may be there, because `%25` is
+/// one.
 fn fits_no_path(pattern: &Pattern) -> bool {
     let (text, is_whole) = match pattern {
         Pattern::Exact(text) => (text, true),

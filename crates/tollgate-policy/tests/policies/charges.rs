@@ -455,7 +455,7 @@ fn a_value_that_is_not_an_address_is_denied_and_not_skipped() {
 
 /// A gateway that admits what is an error counts an empty value by a digest. So a key has it, and it is not absent.
 #[test]
-fn what_is_counted_by_a_digest_is_present() {
+fn values_that_are_counted_by_a_digest_are_present() {
     let config = config(
         "policies:
   - { name: keyed, key: [user], quotas: [5/1m], on_missing_key: skip }

@@ -182,9 +182,9 @@ fn a_change_of_one_policy_needs_nothing_of_the_others() {
         changed.collect::<Vec<_>>()
     };
     block_on(async {
-        let of_users = |used: u64| [("users".to_owned(), used)];
-        assert_eq!(used(limiter.set(&alice, 4, Some("users"), |_| true).await.unwrap()), of_users(4));
-        assert_eq!(used(limiter.reset(&alice, Some("users"), |_| true).await.unwrap()), of_users(0));
+        let counts_of_users = |used: u64| [("users".to_owned(), used)];
+        assert_eq!(used(limiter.set(&alice, 4, Some("users"), |_| true).await.unwrap()), counts_of_users(4));
+        assert_eq!(used(limiter.reset(&alice, Some("users"), |_| true).await.unwrap()), counts_of_users(0));
         assert_eq!(used(limiter.reset(&alice, Some("none"), |_| true).await.unwrap()), []);
         for policy in [None, Some("addresses")] {
             let error = limiter.reset(&alice, policy, |_| true).await.unwrap_err();
@@ -308,8 +308,8 @@ fn a_request_that_can_never_be_counted_names_the_policies_that_decide() {
     }
 }
 
-/// A path of 60 KB that is short without its dot segments passed the bound, and was then tested as it was sent: the work
-/// grows with the product of its length and that of each glob.
+/// A path of 60 KB that is short without its dot segments passed the bound, and was then tested as it was sent: the
+/// work grows with the product of its length and that of each glob.
 #[test]
 fn long_spellings_of_short_paths_are_refused() {
     let policies = "  - { name: paths, match: { path: '*a*b*' }, key: [path], quotas: [5/1d] }\n";

@@ -28,7 +28,8 @@ fn used(decision: &PolicyDecision) -> Vec<u64> {
     decision.quotas().map(|quota| quota.state.used()).collect()
 }
 
-/// A gateway reports the bytes of an answer when it has been sent. A budget that they did not fit was never used up, with
+/// A gateway reports the bytes of an answer when it has been sent. A budget that they did not fit was never used up,
+/// with
 /// `count_denied` neither if a single answer was larger than the whole budget.
 #[test]
 fn a_budget_is_used_up_by_costs_that_were_not_known_before() {

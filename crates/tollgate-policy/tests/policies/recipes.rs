@@ -225,8 +225,8 @@ fn callers_on_a_list_are_denied() {
     assert_eq!(status("198.51.100.1", "alice"), None);
 }
 
-/// A web application was denied from the start: its browsers' preflights have no key, so they were denied, and no request
-/// followed.
+/// A web application was denied from the start: its browsers' preflights have no key, so they were denied, and no
+/// request followed.
 #[test]
 fn a_preflight_needs_no_key_and_uses_nothing_of_the_limit() {
     let recipe = Played::of("Preflights of browsers");

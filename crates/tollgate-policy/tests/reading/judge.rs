@@ -372,8 +372,8 @@ pub(crate) fn depends_on_reading(file: &File, values: &Values) -> bool {
     lists.into_iter().chain(policies).any(|[normalized, sent]| normalized != sent)
 }
 
-/// Whether a policy applies, as far as the readable values show: one that counts if it matches a reading of the request,
-/// an exempt one if it matches both.
+/// Whether a policy applies, as far as the readable values show: one that counts if it matches a reading of the
+/// request, an exempt one if it matches both.
 fn matches(file: &File, policy: &Policy, values: &Values) -> Option<bool> {
     let [normalized, sent] = readings_of(file, policy, values);
     let (normalized, sent) = (normalized?, sent?);

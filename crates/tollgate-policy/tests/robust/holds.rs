@@ -28,7 +28,8 @@ pub(crate) fn holds(text: &str) {
     }
 }
 
-/// Checks that each problem has a place in the text, is one line of a bounded length, and repeats no value of a variable.
+/// Checks that each problem has a place in the text, is one line of a bounded length, and repeats no value of a
+/// variable.
 fn is_told(error: &ConfigError, text: &str) {
     let ConfigError::Invalid { problems, .. } = error else { panic!("{error}") };
     assert!(!problems.is_empty());

@@ -7,7 +7,7 @@ use crate::servers::{served, steered};
 use tollgate_testkit::Subject;
 
 #[test]
-fn of_64_threads_exactly_the_limit_is_admitted() {
+fn sixty_four_threads_are_admitted_up_to_the_limit() {
     race::admits_exactly_the_limit(served(Software::Redis).store(), 64, 1_000, 10);
 }
 

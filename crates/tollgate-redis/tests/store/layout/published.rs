@@ -166,7 +166,7 @@ fn a_denial_that_we_do_not_count_lets_nobody_in() {
 
 /// Fifty at once of a limit of 20, the starter's own test.
 #[test]
-fn of_fifty_at_once_exactly_twenty_are_admitted() {
+fn exactly_twenty_of_fifty_at_once_are_admitted() {
     let server = shared(Software::Redis);
     let store = &build(store(&server).prefix("ratelimiter").layout(KeyLayout::SPRING_STARTER));
     let (quota, key) = (&attempts(long(20)), &Key::from("global:fifty"));
