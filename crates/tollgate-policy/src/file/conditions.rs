@@ -9,7 +9,7 @@ use tollgate_yaml::{
 };
 
 use super::key::attribute_name;
-use super::table::FileBeside;
+use super::named_quotas::FileBeside;
 use crate::conditions::ANY;
 use crate::problem::{PolicyProblem, count_expression};
 use crate::{Attributes, Condition, Conditions, Expression, List, Network, Pattern, Test};

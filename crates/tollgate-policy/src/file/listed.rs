@@ -8,7 +8,7 @@ use tollgate_yaml::{FILE_SUFFIX, Node, OneOrMany, ProblemKind, Problems, Read};
 
 use super::conditions::{Cidr, NetworksOf, TextsOf};
 use super::key::attribute_name;
-use super::table::FileBeside;
+use super::named_quotas::FileBeside;
 use crate::conditions::ANY;
 use crate::{Attributes, Condition, Pattern, Test};
 

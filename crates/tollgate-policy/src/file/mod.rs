@@ -5,20 +5,20 @@
 mod conditions;
 mod key;
 mod listed;
-mod policy;
+mod named_quotas;
+mod policy_section;
 mod quotas;
 mod store;
-mod table;
 mod values;
 
 use tollgate::QuotaErrorKind;
 use tollgate_yaml::{At, section};
 
 pub(crate) use self::listed::ClientList;
-pub(crate) use self::policy::{RawOverride, RawPolicy};
+pub(crate) use self::named_quotas::NamedQuotas;
+pub(crate) use self::policy_section::{RawOverride, RawPolicy};
 pub(crate) use self::quotas::{PolicyQuotas, QuotaList, RawTier};
 pub(crate) use self::store::RawStore;
-pub(crate) use self::table::NamedQuotas;
 pub(crate) use self::values::{AcrossSlots, FailureWord, RawCost, Share};
 use self::values::{FormatWords, Status};
 use crate::{Mode, OnMissingKey, UnmatchedRequests};

@@ -8,14 +8,13 @@
 //! ```
 //!
 //! This file builds a limiter and checks requests. Answers are in `decision`, trials in `trials`, the live policies in
-//! `set`, their figures in `tally`, changes by administrators in `changes`, refunds in
-//! `window_refund` and `receipt`. `together`
-//! decides on several requests as one.
+//! `policy_set`, their figures in `tally`, changes by administrators in `quota_changes`, refunds in `window_refund` and
+//! `check_receipt`. `together` decides on several requests as one.
 
-mod changes;
+mod check_receipt;
 mod decision;
-mod receipt;
-mod set;
+mod policy_set;
+mod quota_changes;
 mod tally;
 mod together;
 mod trials;
@@ -33,10 +32,10 @@ use tollgate::{
     Step, Store, StoreError, SystemClock,
 };
 
-pub use self::changes::QuotaChanges;
+pub use self::check_receipt::QuotaSettlement;
 pub use self::decision::{Ground, PolicyDecision, QuotaStanding, TrialAnswer, TrialDecision};
-pub use self::receipt::QuotaSettlement;
-pub use self::set::PolicySet;
+pub use self::policy_set::PolicySet;
+pub use self::quota_changes::QuotaChanges;
 pub use self::tally::{Tally, TrialTally};
 pub use self::together::TogetherError;
 pub use self::window_refund::{ChargedWindow, QuotaRefund, RefundError};

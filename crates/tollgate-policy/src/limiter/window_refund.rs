@@ -7,8 +7,8 @@ use std::time::Duration;
 use thiserror::Error;
 use tollgate::{Charge, Clock, Mark, PolicyQuota, Quota, QuotaState, Step, Store, StoreError, Timestamp};
 
-use super::changes::{QuotaChanges, next};
 use super::decision::ChargedQuotas;
+use super::quota_changes::{QuotaChanges, next};
 use super::{Charges, CheckError, PolicyLimiter, PolicySet, QuotaStanding};
 use crate::matched::NeededValues;
 use crate::{Attributes, MatchedPolicies};

@@ -413,7 +413,10 @@ fn an_error_names_its_quota_and_all_others_are_settled() {
 
     let error = block_on(shared.settle(&mut receipt, 5)).unwrap_err();
     assert_eq!(error.quota(), &limiter.quotas()[0]);
-    assert_eq!(error.to_string(), "policy `test`, quota 9/1m: the store may or may not have counted this request");
+    assert_eq!(
+        error.to_string(),
+        "policy `test`, quota 9/1m: the store may or may not have counted this request"
+    );
     assert!(error.may_have_charged());
     assert!(matches!(error.cause().trouble_of(), Some(StoreError::Full)), "and this is why");
     assert_eq!(receipt.items().len(), 1);

@@ -2,8 +2,8 @@
 
 use tollgate_yaml::{OneOrMany, WrittenText, section};
 
+use super::named_quotas::{FileBeside, NamedQuotas};
 use super::quotas::{PolicyQuotas, QuotaList};
-use super::table::{FileBeside, NamedQuotas};
 use super::values::{FailureWord, FormatWords, RawCost, Share, Status};
 use crate::{Conditions, Identity, Mode, OnMissingKey};
 
