@@ -1,4 +1,4 @@
-"""python3 examples/clients/check.py http://127.0.0.1:8080 alice: asks for a unit, and waits as long as it is told."""
+"""python3 examples/clients/check.py http://127.0.0.1:8080 alice: asks for a unit, and waits if it is denied."""
 
 import json
 import sys
@@ -11,7 +11,7 @@ TIMEOUT = 5
 
 
 def check(server, attributes, cost=1):
-    """What the service decides. Raises an error if it does not: what that means is for you to say."""
+    """Returns the service's decision. Raises an error if there is none; you choose what that means."""
     body = json.dumps({"attributes": attributes, "cost": cost}).encode()
     request = urllib.request.Request(f"{server}/v1/check", body, {"Content-Type": "application/json"})
     try:

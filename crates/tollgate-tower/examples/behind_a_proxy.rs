@@ -1,7 +1,7 @@
 //! `cargo run --package tollgate-tower --features axum --example behind_a_proxy`: each client behind a proxy, not the proxy.
 //!
 //! ```sh
-//! # As if you were the proxy, and it had heard from 192.0.2.7: three a minute.
+//! # You act as the proxy of the client 192.0.2.7: three a minute.
 //! for i in 1 2 3 4; do curl -i -H 'X-Forwarded-For: 192.0.2.7' localhost:3000; done
 //! # What the client puts before that is not looked at: still 429.
 //! curl -i -H 'X-Forwarded-For: 198.51.100.1, 192.0.2.7' localhost:3000

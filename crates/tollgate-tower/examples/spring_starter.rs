@@ -1,5 +1,5 @@
-//! `cargo run --package tollgate-tower --features axum --example spring_starter`: what the Spring starter's annotations
-//! say, said of routes, on the counters that it has in Redis. `examples/seeds/spring-starter/` says what is what.
+//! `cargo run --package tollgate-tower --features axum --example spring_starter`: the Spring starter's annotations
+//! as rules for routes, on its counters in Redis. `examples/seeds/spring-starter/` explains each rule.
 
 use std::error::Error;
 use std::time::Duration;

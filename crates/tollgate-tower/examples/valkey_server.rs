@@ -1,5 +1,5 @@
 //! `cargo run --package tollgate-tower --features axum,jwt --example valkey_server`: a public route, and one that is
-//! limited for each user of Keycloak, on a Valkey server. `examples/seeds/valkey-server/` says what is what.
+//! limited for each user of Keycloak, on a Valkey server. `examples/seeds/valkey-server/` explains each part.
 
 use std::{env, error::Error, time::Duration};
 

@@ -1,4 +1,4 @@
-//! `cargo run --package tollgate --example hammer`: Hammer's calls, and what is called here in their place.
+//! `cargo run --package tollgate --example hammer`: Hammer's calls, each with the call that replaces it.
 
 use std::error::Error;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! `cargo run --package tollgate --example in_process`: five a minute, and what the sixth is told.
+//! `cargo run --package tollgate --example in_process`: five a minute, and how the sixth is denied.
 
 use tollgate::{Full, Limiter, Quota, whole_seconds};
 

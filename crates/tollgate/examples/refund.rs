@@ -1,4 +1,4 @@
-//! `cargo run --package tollgate --example refund`: take the most it can cost, give back what it did not.
+//! `cargo run --package tollgate --example refund`: charge the highest cost, and give back the rest.
 
 use tollgate::{Full, Limiter, Quota};
 
