@@ -1,19 +1,19 @@
 //! The files of the limits of Envoy's service.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tollgate_envoy::{Domains, SameDomain, Warning};
-use tollgate_policy::ConfigError;
+use tollgate_policy::{ConfigError, Sources};
 
-use crate::live::followed_files::FollowedFiles;
-use crate::live::look::{Files, Look};
+use crate::live::text_files::{FileFormat, TextFiles, TextPaths};
 use crate::observe::warning_log;
 
 /// The files of all domains.
+pub(crate) type DomainFiles = TextFiles<DomainFormat>;
+
+/// How several files with one domain are read, and what the log has said of them.
 #[derive(Debug)]
-pub(crate) struct DomainFiles {
-    files: FollowedFiles,
+pub(crate) struct DomainFormat {
     same_domain: SameDomain,
     /// Warnings that were logged already.
     warned: Box<[Warning]>,
@@ -26,30 +26,29 @@ impl DomainFiles {
     ///
     /// If they cannot be read, or are not valid.
     pub(crate) fn load(folder: PathBuf, same_domain: SameDomain) -> Result<(Self, Domains), ConfigError> {
-        let (files, domains) = FollowedFiles::load(Files::Policies(vec![folder]), |sources| {
-            Domains::parse(sources, same_domain)
-        })?;
-        Ok((Self { files, same_domain, warned: [].into() }, domains))
-    }
-
-    pub(crate) const fn files(&self) -> &FollowedFiles {
-        &self.files
-    }
-
-    pub(crate) fn rest(&self, look: &Look) -> Duration {
-        self.files.rest(look, |sources| Domains::parse(sources, self.same_domain).is_ok())
-    }
-
-    pub(crate) fn read(&mut self, look: Look) -> Result<Domains, ConfigError> {
-        let same_domain = self.same_domain;
-        self.files.read(look, |sources| Domains::parse(sources, same_domain))
+        Self::first(TextPaths::Policies(vec![folder]), |sources| {
+            Ok((DomainFormat { same_domain, warned: [].into() }, Domains::parse(sources, same_domain)?))
+        })
     }
 
     /// Logs probable mistakes, unless they are those of the last call, and only the first of very many.
     pub(crate) fn log_warnings(&mut self, domains: &Domains) {
+        let (format, name) = self.format_mut();
+        format.note(domains, name);
+    }
+}
+
+impl FileFormat for DomainFormat {
+    type Content = Domains;
+
+    fn parse(&self, sources: &Sources) -> Result<Domains, ConfigError> {
+        Domains::parse(sources, self.same_domain)
+    }
+
+    fn note(&mut self, domains: &Domains, file: &str) {
         if *self.warned != *domains.warnings() {
             self.warned = domains.warnings().into();
-            warning_log::log_first(self.warned.iter(), self.files.name(), "correct these to see them");
+            warning_log::log_first(self.warned.iter(), file, "correct these to see them");
         }
     }
 }

@@ -78,7 +78,7 @@ impl EnvoyEngine {
         let readiness = Readiness::default();
         let engine = Self {
             limiter,
-            source: files.files().name().into(),
+            source: files.name().into(),
             version: AtomicU64::new(1),
             on_store_failure,
             caller_quotas,

@@ -4,59 +4,36 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use tollgate_policy::{Change, Config, ConfigError, PolicyLimiter, PolicySet};
-use tracing::warn;
+use tollgate_policy::{Change, Config, PolicyLimiter, PolicySet};
 
-use crate::decide::policy_files::PolicyFiles;
-use crate::live::followed_files::FollowedFiles;
-use crate::live::look::Look;
-use crate::live::reload::{Subject, in_short};
+use crate::live::record::Changes;
+use crate::live::target::LiveTarget;
 use crate::observe::stopwatch::Stopwatch;
 use crate::store::ServedStore;
 
-/// The policies of a limiter, and the files that they come from.
+/// The policies of a limiter.
 pub(crate) struct LivePolicies {
     limiter: Arc<PolicyLimiter<ServedStore>>,
-    file: PolicyFiles,
 }
 
 impl LivePolicies {
-    pub(crate) fn new(limiter: Arc<PolicyLimiter<ServedStore>>, file: PolicyFiles) -> Self {
-        Self { limiter, file }
+    pub(crate) const fn new(limiter: Arc<PolicyLimiter<ServedStore>>) -> Self {
+        Self { limiter }
     }
 }
 
-impl Subject for LivePolicies {
+impl LiveTarget for LivePolicies {
     const NAME: &'static str = "policies";
 
     type Content = Config;
 
-    fn files(&self) -> &FollowedFiles {
-        self.file.files()
-    }
-
-    fn rest(&self, look: &Look) -> Duration {
-        self.file.rest(look)
-    }
-
-    fn read(&mut self, look: Look) -> Result<Config, ConfigError> {
-        self.file.read(look)
-    }
-
-    fn make_live(&mut self, config: Config) -> Option<String> {
-        let Self { limiter, file } = self;
-        if file.change_to_another_store(&config) {
-            warn!(file = file.name(), "`store:` has changed; the change takes effect at the next start");
-        }
-        file.log_warnings(&file.warnings(&config));
-        let before = limiter.live();
+    fn go_live(&mut self, config: Config, source: &str) -> Option<Changes> {
+        let before = self.limiter.live();
         let changes = before.policies().changes(config.policies());
-        if changes.is_empty() {
-            return None;
-        }
-        limiter.replace(config.into_policies(), file.name());
+        let changes = Changes::of(changes.iter().map(Change::to_string))?;
+        self.limiter.replace(config.into_policies(), source);
         free_here(before);
-        Some(in_short(changes.iter().map(Change::to_string), "; "))
+        Some(changes)
     }
 
     fn version(&self) -> u64 {
@@ -82,8 +59,10 @@ mod tests {
     use tollgate::MemoryStore;
 
     use super::*;
+    use crate::decide::policy_files::PolicyFiles;
     use crate::live::cause::Cause;
-    use crate::live::reload::{Reloaded, Reloads};
+    use crate::live::reload::{Reload, Reloads};
+    use crate::live::target::Reloaded;
     use crate::store::fit::StoreFlags;
 
     /// A file that was removed and came back unchanged stayed "not live", because its text was known. And if the log
@@ -97,7 +76,7 @@ mod tests {
         let (file, config) = PolicyFiles::load(std::slice::from_ref(&path), &StoreFlags::default()).unwrap();
         let limiter =
             PolicyLimiter::new(ServedStore::Memory(MemoryStore::new()), config.into_policies(), file.name());
-        let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
+        let reloads = Reloads::new(file, LivePolicies::new(Arc::new(limiter)));
         let failed = || reloads.state().counts()[2];
 
         fs::rename(&path, &away).unwrap();
@@ -106,7 +85,7 @@ mod tests {
         assert_eq!(reloads.reload(Cause::Watch).unwrap_err().to_string(), error);
         assert_eq!(failed(), ("failed", 1));
         let _ = reloads.reload(Cause::Signal).unwrap_err();
-        assert_eq!(failed(), ("failed", 2), "who asks is told again");
+        assert_eq!(failed(), ("failed", 2), "a requested reload is logged again");
 
         fs::rename(&away, &path).unwrap();
         assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
@@ -124,7 +103,7 @@ mod tests {
         let (file, config) = PolicyFiles::load(std::slice::from_ref(&path), &StoreFlags::default()).unwrap();
         let limiter =
             PolicyLimiter::new(ServedStore::Memory(MemoryStore::new()), config.into_policies(), file.name());
-        let reloads = Reloads::new(LivePolicies::new(Arc::new(limiter), file));
+        let reloads = Reloads::new(file, LivePolicies::new(Arc::new(limiter)));
 
         let looked = Stopwatch::start();
         assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1));
@@ -133,7 +112,7 @@ mod tests {
         let broken = Stopwatch::start();
         fs::write(&path, "policies: [{ name: broken }]").unwrap();
         let _ = reloads.reload(Cause::Watch).unwrap_err();
-        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1), "it is told of once");
+        assert_eq!(reloads.reload(Cause::Watch).unwrap(), Reloaded::Unchanged(1), "it is logged once");
         let since = broken.elapsed();
         assert!(reloads.state().age() >= since);
         fs::remove_dir_all(&folder).unwrap();

@@ -2,21 +2,22 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use tollgate_policy::{Config, ConfigError, Sources, StoreSettings, Warning, WarningKind};
 use tollgate_redis::KeyLayout;
+use tracing::warn;
 
-use crate::live::followed_files::FollowedFiles;
-use crate::live::look::{Files, Look};
+use crate::live::text_files::{FileFormat, TextFiles, TextPaths};
 use crate::observe::warning_log;
 use crate::store::fit::{StoreFit, StoreFlags};
 use crate::store::joined_values;
 
 /// Policy files that are read together.
+pub(crate) type PolicyFiles = TextFiles<PolicyFormat>;
+
+/// The policies that the service accepts, and what the log has said of them.
 #[derive(Debug)]
-pub(crate) struct PolicyFiles {
-    files: FollowedFiles,
+pub(crate) struct PolicyFormat {
     /// The name of each file in messages.
     names: Box<[Box<str>]>,
     /// Warnings that were logged already.
@@ -36,52 +37,40 @@ impl PolicyFiles {
     ///
     /// If they cannot be read, or are not valid.
     pub(crate) fn load(paths: &[PathBuf], flags: &StoreFlags<'_>) -> Result<(Self, Config), ConfigError> {
-        let (files, config) = FollowedFiles::load(Files::Policies(paths.into()), |sources| {
-            Config::parse_sources(sources, |config| StoreFit::of_file(config, flags).1)
-        })?;
-        let (fit, _) = StoreFit::of_file(&config, flags);
-        let (names, store) = (config.files().into(), config.store().cloned());
-        let last_store = store.clone();
-        Ok((Self { files, names, warned: [].into(), store, last_store, fit }, config))
+        Self::first(TextPaths::Policies(paths.into()), |sources| {
+            let config = Config::parse_sources(sources, |config| StoreFit::of_file(config, flags).1)?;
+            let (fit, _) = StoreFit::of_file(&config, flags);
+            let (names, store) = (config.files().into(), config.store().cloned());
+            let last_store = store.clone();
+            Ok((PolicyFormat { names, warned: [].into(), store, last_store, fit }, config))
+        })
     }
 
     /// Returns the layout of the store's keys, unless it is Tollgate's own.
     pub(crate) fn layout(&self) -> Option<&KeyLayout> {
-        self.fit.layout()
-    }
-
-    pub(crate) fn files(&self) -> &FollowedFiles {
-        &self.files
-    }
-
-    pub(crate) fn name(&self) -> &str {
-        self.files.name()
-    }
-
-    /// Returns how long the files have to stay unchanged before they count.
-    pub(crate) fn rest(&self, look: &Look) -> Duration {
-        self.files.rest(look, |sources| parse(sources, &self.fit).is_ok())
-    }
-
-    /// Parses the files, and remembers their texts as the last read.
-    ///
-    /// # Errors
-    ///
-    /// If they cannot be read, or are not valid.
-    pub(crate) fn read(&mut self, look: Look) -> Result<Config, ConfigError> {
-        let config = self.files.read(look, |sources| parse(sources, &self.fit))?;
-        self.names = config.files().into();
-        Ok(config)
+        self.format().fit.layout()
     }
 
     /// Returns probable mistakes in these files, with this store.
     pub(crate) fn warnings(&self, config: &Config) -> Box<[Warning]> {
+        self.format().warnings(config)
+    }
+
+    /// Logs these probable mistakes, unless they were logged before.
+    pub(crate) fn log_warnings(&mut self, warnings: &[Warning]) {
+        let (format, name) = self.format_mut();
+        format.log_warnings(warnings, name);
+    }
+}
+
+impl PolicyFormat {
+    fn warnings(&self, config: &Config) -> Box<[Warning]> {
         joined_values::with_those_of_file(config, self.fit.layout())
     }
 
     /// Logs probable mistakes that were not there before, and only the first of very many. A mistake that only moved is
     /// not new.
-    pub(crate) fn log_warnings(&mut self, warnings: &[Warning]) {
+    fn log_warnings(&mut self, warnings: &[Warning], name: &str) {
         let mut warned = HashMap::<&str, Vec<&WarningKind>>::new();
         for warning in &self.warned {
             warned.entry(warning.policy()).or_default().push(warning.kind());
@@ -94,12 +83,12 @@ impl PolicyFiles {
             format!("{file}:{warning}")
         };
         let new = warnings.iter().filter(is_new).map(with_file);
-        warning_log::log_first(new, self.name(), "`tollgate check-config` lists them");
+        warning_log::log_first(new, name, "`tollgate check-config` lists them");
         self.warned = warnings.into();
     }
 
     /// Returns whether the files name another store than the one in use, and did not at the last call.
-    pub(crate) fn change_to_another_store(&mut self, config: &Config) -> bool {
+    fn change_to_another_store(&mut self, config: &Config) -> bool {
         let is_same = self.last_store.as_ref() == config.store();
         if !is_same {
             self.last_store = config.store().cloned();
@@ -108,6 +97,18 @@ impl PolicyFiles {
     }
 }
 
-fn parse(sources: &Sources, fit: &StoreFit) -> Result<Config, ConfigError> {
-    Config::parse_sources(sources, |config| fit.problems(config))
+impl FileFormat for PolicyFormat {
+    type Content = Config;
+
+    fn parse(&self, sources: &Sources) -> Result<Config, ConfigError> {
+        Config::parse_sources(sources, |config| self.fit.problems(config))
+    }
+
+    fn note(&mut self, config: &Config, file: &str) {
+        self.names = config.files().into();
+        if self.change_to_another_store(config) {
+            warn!(file, "`store:` has changed; the change takes effect at the next start");
+        }
+        self.log_warnings(&self.warnings(config), file);
+    }
 }

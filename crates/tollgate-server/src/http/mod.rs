@@ -55,7 +55,7 @@ use crate::access::listener::Listener;
 use crate::access::peer::Peer;
 use crate::decide::decider::Decider;
 use crate::decide::engine::Engine;
-use crate::live::reload::Reread;
+use crate::live::reload::Reload;
 use crate::metrics::{Metrics, Scrape};
 use crate::net::budget::Budget;
 use crate::net::drain::Phase;
@@ -72,7 +72,7 @@ pub(crate) struct Edge {
     listeners: Box<[Listener]>,
     decider: Arc<Decider>,
     /// The files that the decider follows. `None` if flags are the policies.
-    reloads: Option<Arc<dyn Reread>>,
+    reloads: Option<Arc<dyn Reload>>,
     limit_headers: PolicyHeaders,
     named_headers: NamedHeaders,
     asking: Asking,
@@ -88,7 +88,7 @@ impl Edge {
     pub(crate) fn new(
         listeners: &[Listener],
         decider: Arc<Decider>,
-        reloads: Option<Arc<dyn Reread>>,
+        reloads: Option<Arc<dyn Reload>>,
         asking: Asking,
         resources: Resources,
         scrape: Scrape,

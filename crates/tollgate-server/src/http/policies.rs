@@ -14,7 +14,8 @@ use super::wire::ReloadRequest;
 use super::{Edge, Reply, body, reply};
 use crate::access::caller::Caller;
 use crate::live::cause::Cause;
-use crate::live::reload::{self, Reloaded};
+use crate::live::reload;
+use crate::live::target::Reloaded;
 use crate::request::json;
 
 /// The live policies.
@@ -137,8 +138,8 @@ impl Edge {
 
     /// Returns why the file as last read is not live, if so.
     pub(super) fn not_live(&self) -> Option<NotLive> {
-        let failure = self.reloads.as_ref()?.state().failure()?;
-        Some(NotLive { since: failure.since.as_unix_millis(), error: failure.to_string() })
+        let (since, failure) = self.reloads.as_ref()?.state().failed()?;
+        Some(NotLive { since: since.as_unix_millis(), error: failure.to_string() })
     }
 
     pub(super) async fn reload(
@@ -157,7 +158,7 @@ impl Edge {
                 "the limits come from flags, so there is no file to reload",
             ));
         };
-        match reload::reread(Arc::clone(reloads), Cause::Request).await {
+        match reload::reload(Arc::clone(reloads), Cause::Request).await {
             Some(Ok(Reloaded::Replaced(version))) => {
                 Ok(reply::json(StatusCode::OK, &ReloadReply { replaced: true, version }))
             }

@@ -40,15 +40,15 @@ const TRIES: u32 = 3;
 const MAX_LINKS: u32 = 40;
 
 /// See the [module](self).
-pub(crate) struct Watch {
+pub(crate) struct FolderWatch {
     files: Vec<PathBuf>,
-    seen: Arc<Seen>,
-    armed: Mutex<Armed>,
+    seen: Arc<WatchEvents>,
+    armed: Mutex<ArmedWatcher>,
 }
 
 /// The events since the last call.
 #[derive(Default)]
-struct Seen {
+struct WatchEvents {
     happened: Notify,
     /// Whether the last event of a file was a rename to its name.
     renamed: AtomicBool,
@@ -58,8 +58,8 @@ struct Seen {
 
 /// The folders that are watched now.
 #[derive(Default)]
-struct Armed {
-    route: Route,
+struct ArmedWatcher {
+    route: FolderRoute,
     /// Kept alive by this value; `None` if the system cannot watch.
     watcher: Option<RecommendedWatcher>,
     /// Why a folder is not watched.
@@ -70,7 +70,7 @@ struct Armed {
 
 /// The folders on the way to files.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-struct Route {
+struct FolderRoute {
     folders: BTreeMap<PathBuf, Folder>,
     /// Every folder, link and file on the way.
     steps: Vec<PathBuf>,
@@ -91,7 +91,7 @@ struct Folder {
     has_link: bool,
 }
 
-impl Watch {
+impl FolderWatch {
     /// Starts to watch these files. The first look comes soon, because they may have changed since they were read.
     pub(crate) fn start<P: AsRef<Path>>(files: &[P]) -> Self {
         let files = files.iter().map(|file| file.as_ref().to_path_buf()).collect();
@@ -104,7 +104,7 @@ impl Watch {
     /// Waits until a file may have changed and events have stopped. Returns whether a file was replaced, something else
     /// happened, or the interval is over.
     pub(crate) async fn changed(&self) -> Cause {
-        let Seen { happened, renamed, .. } = &*self.seen;
+        let WatchEvents { happened, renamed, .. } = &*self.seen;
         if time::timeout(INTERVAL, happened.notified()).await.is_err() {
             return Cause::Interval;
         }
@@ -123,7 +123,7 @@ impl Watch {
         for _ in 0..TRIES {
             // Relaxed: the notification orders it. A change that comes later notifies again.
             let is_rerouted = self.seen.rerouted.swap(false, Ordering::Relaxed);
-            let route = Route::to(&self.files);
+            let route = FolderRoute::to(&self.files);
             if armed.watcher.is_some() && !is_rerouted && armed.route == route {
                 break;
             }
@@ -142,7 +142,7 @@ impl Watch {
     }
 
     /// Returns a watcher of the folders that can be watched, and why one of the others cannot.
-    fn watcher(&self, route: &Route) -> (Option<RecommendedWatcher>, Option<notify::Error>) {
+    fn watcher(&self, route: &FolderRoute) -> (Option<RecommendedWatcher>, Option<notify::Error>) {
         let (seen, known) = (Arc::clone(&self.seen), route.clone());
         let watcher = notify::recommended_watcher(move |event: notify::Result<Event>| {
             if let Ok(event) = event {
@@ -166,12 +166,12 @@ impl Watch {
     }
 }
 
-impl Armed {
+impl ArmedWatcher {
     /// Takes the new watcher, and drops the earlier one only then. If the system refuses a new one, the earlier watcher
     /// stays, because most changes are still in its path. Returns whether there is a new one.
     fn replace(
         &mut self,
-        route: Route,
+        route: FolderRoute,
         watcher: Option<RecommendedWatcher>,
         failure: Option<notify::Error>,
     ) -> bool {
@@ -184,8 +184,8 @@ impl Armed {
     }
 }
 
-impl Seen {
-    fn note(&self, event: &Event, route: &Route) {
+impl WatchEvents {
+    fn note(&self, event: &Event, route: &FolderRoute) {
         let is_lost = event.need_rescan();
         if !is_change(event.kind) || !is_lost && !event.paths.iter().any(|path| route.concerns(path)) {
             return;
@@ -202,7 +202,7 @@ impl Seen {
     }
 }
 
-impl Route {
+impl FolderRoute {
     /// Returns the folders that the system goes through to reach these files, and those files of a folder that are
     /// links.
     fn to(files: &[PathBuf]) -> Self {
@@ -229,15 +229,15 @@ impl Route {
         let mut ahead = steps(&absolute);
         while let Some(step) = ahead.pop() {
             let name = match step {
-                Step::Root => {
+                PathStep::Root => {
                     at = PathBuf::from("/");
                     continue;
                 }
-                Step::Up => {
+                PathStep::Up => {
                     at.pop();
                     continue;
                 }
-                Step::Down(name) => name,
+                PathStep::Down(name) => name,
             };
             let next = at.join(&name);
             let link = fs::read_link(&next).ok().filter(|_| links < MAX_LINKS);
@@ -282,26 +282,26 @@ impl Route {
 }
 
 /// Returns the steps of a path, the first one last.
-fn steps(path: &Path) -> Vec<Step> {
+fn steps(path: &Path) -> Vec<PathStep> {
     let step = |component| match component {
-        Component::RootDir | Component::Prefix(_) => Some(Step::Root),
-        Component::ParentDir => Some(Step::Up),
+        Component::RootDir | Component::Prefix(_) => Some(PathStep::Root),
+        Component::ParentDir => Some(PathStep::Up),
         Component::CurDir => None,
-        Component::Normal(name) => Some(Step::Down(name.into())),
+        Component::Normal(name) => Some(PathStep::Down(name.into())),
     };
     path.components().rev().filter_map(step).collect()
 }
 
 /// One step of a path.
-enum Step {
+enum PathStep {
     Root,
     Up,
     Down(OsString),
 }
 
-impl fmt::Debug for Watch {
+impl fmt::Debug for FolderWatch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watch").field("files", &self.files).finish_non_exhaustive()
+        f.debug_struct("FolderWatch").field("files", &self.files).finish_non_exhaustive()
     }
 }
 
@@ -339,15 +339,15 @@ mod tests {
     }
 
     /// A folder, and a watch of a path in it that has had its first look.
-    async fn watched(file: &str, make: impl FnOnce(&Path)) -> (TempDir, Watch) {
+    async fn watched(file: &str, make: impl FnOnce(&Path)) -> (TempDir, FolderWatch) {
         let folder = tempdir().unwrap();
         make(folder.path());
-        let watch = Watch::start(&[folder.path().join(file)]);
+        let watch = FolderWatch::start(&[folder.path().join(file)]);
         notices(&watch).await;
         (folder, watch)
     }
 
-    async fn notices(watch: &Watch) {
+    async fn notices(watch: &FolderWatch) {
         let cause = time::timeout(IN_TIME, watch.changed()).await;
         assert!(cause.is_ok_and(|cause| cause != Cause::Interval), "no event in time");
         watch.arm();
@@ -358,7 +358,7 @@ mod tests {
     async fn the_earlier_watcher_stays_if_the_system_refuses_a_new_one() {
         let (folder, watch) = watched("file.yaml", |folder| write(&folder.join("file.yaml"))).await;
         let refused = notify::Error::generic("too many watchers");
-        assert!(!watch.armed.lock().unwrap().replace(Route::default(), None, Some(refused)));
+        assert!(!watch.armed.lock().unwrap().replace(FolderRoute::default(), None, Some(refused)));
         write(&folder.path().join("file.yaml"));
         let cause = time::timeout(IN_TIME, watch.changed()).await;
         assert!(cause.is_ok_and(|cause| cause != Cause::Interval), "no event in time");

@@ -28,10 +28,10 @@ pub(super) enum FamilyKind {
 }
 
 /// The values of a metric. They are computed one by one, because there may be several for each of very many policies.
-pub(super) type Samples<'a> = Box<dyn Iterator<Item = Sample<'a>> + 'a>;
+pub(super) type Samples<'a> = Box<dyn Iterator<Item = MetricSample<'a>> + 'a>;
 
 /// One value and its labels.
-pub(crate) struct Sample<'a> {
+pub(crate) struct MetricSample<'a> {
     pub(super) labels: Vec<(&'static str, Cow<'a, str>)>,
     pub(super) value: SampleValue<'a>,
 }
@@ -44,7 +44,7 @@ pub(super) enum SampleValue<'a> {
     Durations(&'a Histogram),
 }
 
-impl<'a> Sample<'a> {
+impl<'a> MetricSample<'a> {
     pub(super) fn new<V: Into<SampleValue<'a>>, const LABELS: usize>(
         labels: [(&'static str, &'a str); LABELS],
         value: V,
@@ -56,7 +56,7 @@ impl<'a> Sample<'a> {
 
 /// The value of a metric without labels.
 pub(super) fn single<'a>(value: impl Into<SampleValue<'a>>) -> Samples<'a> {
-    Box::new(std::iter::once(Sample::new([], value)))
+    Box::new(std::iter::once(MetricSample::new([], value)))
 }
 
 /// The values of a metric with one label.
@@ -64,7 +64,7 @@ pub(super) fn labelled<'a, 'l: 'a, V: Into<SampleValue<'a>>>(
     label: &'static str,
     values: impl IntoIterator<Item = (&'l str, V)> + 'a,
 ) -> Samples<'a> {
-    Box::new(values.into_iter().map(move |(name, value)| Sample::new([(label, name)], value)))
+    Box::new(values.into_iter().map(move |(name, value)| MetricSample::new([(label, name)], value)))
 }
 
 impl From<u64> for SampleValue<'_> {

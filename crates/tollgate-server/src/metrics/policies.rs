@@ -3,7 +3,7 @@
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, Override, Policy, PolicySet, Tally, TrialTally};
 
-use super::family::{Sample, Samples};
+use super::family::{MetricSample, Samples};
 
 /// Returns the policies that decide, with their figures. For a large set, several passes cost less than a list of all
 /// figures.
@@ -26,7 +26,7 @@ pub(super) fn fallback_decisions(live: &PolicySet) -> Samples<'_> {
 
 pub(super) fn failed_checks(live: &PolicySet) -> Samples<'_> {
     let closed = deciding(live).filter(|(policy, tally)| needs_store(policy) || tally.failed > 0);
-    Box::new(closed.map(|(policy, tally)| Sample::new([("policy", policy.name())], tally.failed)))
+    Box::new(closed.map(|(policy, tally)| MetricSample::new([("policy", policy.name())], tally.failed)))
 }
 
 pub(super) fn trials(live: &PolicySet) -> Samples<'_> {
@@ -38,15 +38,15 @@ pub(super) fn trials(live: &PolicySet) -> Samples<'_> {
             kinds.into_iter().filter(|(_, tally, is_live)| *is_live || *tally != TrialTally::default());
         exported.flat_map(|(kind, TrialTally { allowed, denied, failed, .. }, _)| {
             [("allowed", allowed), ("denied", denied), ("failed", failed)].map(|(answer, count)| {
-                Sample::new([("policy", policy.name()), ("kind", kind), ("answer", answer)], count)
+                MetricSample::new([("policy", policy.name()), ("kind", kind), ("answer", answer)], count)
             })
         })
     }))
 }
 
-fn by_verdict(policy: &Policy, allowed: u64, denied: u64) -> [Sample<'_>; 2] {
+fn by_verdict(policy: &Policy, allowed: u64, denied: u64) -> [MetricSample<'_>; 2] {
     [("allowed", allowed), ("denied", denied)]
-        .map(|(verdict, count)| Sample::new([("policy", policy.name()), ("verdict", verdict)], count))
+        .map(|(verdict, count)| MetricSample::new([("policy", policy.name()), ("verdict", verdict)], count))
 }
 
 /// Returns whether the policy decides, or decided in an earlier version.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use http::StatusCode;
 
-use super::family::Sample;
+use super::family::MetricSample;
 
 /// A count for each status. Every access is relaxed: the counts are independent and guard no other memory.
 #[derive(Debug)]
@@ -40,12 +40,12 @@ impl Rejections {
     }
 
     /// Returns the count of each status that is exported.
-    pub(super) fn samples(&self) -> impl Iterator<Item = Sample<'_>> {
+    pub(super) fn samples(&self) -> impl Iterator<Item = MetricSample<'_>> {
         let counts = STATUSES.zip(&self.0).map(|(status, rejections)| {
             (status, rejections.count.load(Ordering::Relaxed), rejections.is_expected.load(Ordering::Relaxed))
         });
         let exported = counts.filter(|(_, count, is_expected)| *count > 0 || *is_expected);
-        exported.map(|(status, count, _)| Sample {
+        exported.map(|(status, count, _)| MetricSample {
             labels: vec![("status", Cow::Owned(status.to_string()))],
             value: count.into(),
         })

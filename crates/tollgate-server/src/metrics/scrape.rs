@@ -1,17 +1,17 @@
 //! Renders the answer of `/metrics`.
 
-use super::snapshot::Figures;
+use super::snapshot::MetricSources;
 use super::table;
 use super::text::TextFormat;
 
 /// See the [module](self).
 #[derive(Debug)]
 pub(crate) struct Scrape {
-    figures: Figures,
+    figures: MetricSources,
 }
 
 impl Scrape {
-    pub(crate) const fn new(figures: Figures) -> Self {
+    pub(crate) const fn new(figures: MetricSources) -> Self {
         Self { figures }
     }
 

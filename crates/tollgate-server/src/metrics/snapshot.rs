@@ -12,10 +12,10 @@ use super::Metrics;
 use super::store::StoreMetrics;
 use crate::access::principals::{Principals, SharedPrincipals};
 use crate::args::MetricAliases;
-use crate::live::reload::ReloadState;
+use crate::live::record::ReloadState;
 
 /// The sources of all figures.
-pub(crate) struct Figures {
+pub(crate) struct MetricSources {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) policies: FigureSource<PolicyFigures>,
     pub(crate) envoy: Option<FigureSource<EnvoyFigures>>,
@@ -102,7 +102,7 @@ pub(crate) struct EnvoyFigures {
     pub(crate) hits: Vec<(Series, HitCounts)>,
 }
 
-impl Figures {
+impl MetricSources {
     pub(crate) fn snapshot(&self) -> Snapshot {
         let principals = self.principals.as_ref();
         Snapshot {
@@ -119,8 +119,8 @@ impl Figures {
     }
 }
 
-impl fmt::Debug for Figures {
+impl fmt::Debug for MetricSources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Figures").field("metrics", &self.metrics).finish_non_exhaustive()
+        f.debug_struct("MetricSources").field("metrics", &self.metrics).finish_non_exhaustive()
     }
 }

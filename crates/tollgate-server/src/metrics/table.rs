@@ -7,7 +7,7 @@ use tollgate_envoy::DomainVerdicts;
 
 use super::aliases;
 use super::checks::CheckSource;
-use super::family::{Family, FamilyKind, Sample, Samples, labelled, single};
+use super::family::{Family, FamilyKind, MetricSample, Samples, labelled, single};
 use super::policies;
 use super::snapshot::Snapshot;
 use crate::args::MetricAliases;
@@ -216,16 +216,16 @@ const BUILD: Metric = Metric {
 fn domain_decisions<'a>(verdicts: BTreeMap<&'a str, DomainVerdicts>) -> Samples<'a> {
     Box::new(verdicts.into_iter().flat_map(|(domain, verdicts)| {
         [("allowed", verdicts.allowed), ("denied", verdicts.denied)]
-            .map(|(verdict, count)| Sample::new([("domain", domain), ("verdict", verdict)], count))
+            .map(|(verdict, count)| MetricSample::new([("domain", domain), ("verdict", verdict)], count))
     }))
 }
 
 fn failed_handshakes(snapshot: &Snapshot) -> Samples<'_> {
     Box::new(snapshot.metrics.handshakes.iter().flat_map(|handshakes| {
         let listener = handshakes.listener();
-        handshakes
-            .counts()
-            .map(move |(reason, count)| Sample::new([("listener", listener), ("reason", reason)], count))
+        handshakes.counts().map(move |(reason, count)| {
+            MetricSample::new([("listener", listener), ("reason", reason)], count)
+        })
     }))
 }
 

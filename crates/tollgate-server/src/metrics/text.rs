@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt::{self, Display, Write};
 
-use super::family::{Family, FamilyKind, Sample, SampleValue};
+use super::family::{Family, FamilyKind, MetricSample, SampleValue};
 use super::histogram::Histogram;
 
 /// A text format.
@@ -51,7 +51,7 @@ impl TextFormat {
         if let (Some(unit), Self::OpenMetrics) = (unit, self) {
             writeln!(text, "# UNIT {name} {unit}")?;
         }
-        for Sample { labels, value } in samples {
+        for MetricSample { labels, value } in samples {
             match value {
                 SampleValue::Count(count) => write_sample(
                     text,
@@ -132,7 +132,7 @@ fn write_sample(
     let labels = bound.into_iter().chain(labels.iter().map(|(name, value)| (*name, &**value)));
     let mut separator = '{';
     for (name, value) in labels {
-        write!(text, "{separator}{name}=\"{}\"", Escaped(value))?;
+        write!(text, "{separator}{name}=\"{}\"", EscapedLabel(value))?;
         separator = ',';
     }
     let end = if separator == ',' { "} " } else { " " };
@@ -141,9 +141,9 @@ fn write_sample(
 }
 
 /// The value of a label as it is written between quotes.
-struct Escaped<'a>(&'a str);
+struct EscapedLabel<'a>(&'a str);
 
-impl Display for Escaped<'_> {
+impl Display for EscapedLabel<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0;
         while let Some(index) = rest.find(['\\', '"', '\n']) {
@@ -197,7 +197,7 @@ mod tests {
         for nanos in [400, 700, 2_000_000_000] {
             durations.observe(Duration::from_nanos(nanos));
         }
-        let samples = Box::new(std::iter::once(Sample::new([("x", "y")], &durations)));
+        let samples = Box::new(std::iter::once(MetricSample::new([("x", "y")], &durations)));
         let text = TextFormat::OpenMetrics.write([family(FamilyKind::Histogram, None, samples)].into_iter());
         let lines: Vec<&str> = text.lines().skip(2).collect();
         assert_eq!(lines[..2], ["a_b_sum{x=\"y\"} 2.0000011", "a_b_count{x=\"y\"} 3"]);

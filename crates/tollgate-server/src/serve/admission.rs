@@ -5,8 +5,7 @@ use std::sync::Arc;
 use super::background::Background;
 use crate::access::listener::{Access, AllowedHosts, ListenerKind};
 use crate::access::principals::{LivePrincipals, Principal, PrincipalFile};
-use crate::live::reload::Reloads;
-use crate::live::watch::Watch;
+use crate::live::reload::{Reload, Reloads};
 use crate::metrics::PrincipalFigures;
 use crate::tls::{Security, ServerTls};
 
@@ -40,12 +39,11 @@ impl Admission {
             None if is_mutual => (Access::Everybody, None),
             None => (Access::Hosts(allowed_hosts), None),
             Some((file, principals)) => {
-                let watch = Watch::start(file.files().paths());
-                let (principals, live) = LivePrincipals::new(file, principals, security);
-                let reloads = Arc::new(Reloads::new(principals));
+                let (principals, live) = LivePrincipals::new(&file, principals, security);
+                let reloads = Arc::new(Reloads::new(file, principals));
                 let figures =
                     PrincipalFigures { live: Arc::clone(&live), reloads: Arc::clone(reloads.state()) };
-                background.follow(reloads, watch)?;
+                background.follow(reloads)?;
                 (Access::Principals(live), Some(figures))
             }
         };

@@ -6,8 +6,9 @@ use std::sync::Arc;
 use tokio::task::JoinSet;
 
 use super::signals::hangup;
-use crate::live::follow::{self, Followed};
-use crate::live::watch::Watch;
+use crate::live::follow;
+use crate::live::reload::{FileSource, Reloads};
+use crate::live::target::LiveTarget;
 
 /// A part of the service that runs by itself and has not started.
 pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -21,14 +22,16 @@ impl Background {
         self.0.push(Box::pin(task));
     }
 
-    /// Keeps a value in step with its files, which are watched already.
+    /// Keeps a target in step with its files.
     ///
     /// # Errors
     ///
     /// If SIGHUP cannot be caught.
-    pub(super) fn follow<F: Followed>(&mut self, followed: Arc<F>, watch: Watch) -> anyhow::Result<()> {
-        let hangup = hangup()?;
-        self.add(follow::keep_in_step(followed, watch, hangup));
+    pub(super) fn follow<S: FileSource, T: LiveTarget<Content = S::Content>>(
+        &mut self,
+        reloads: Arc<Reloads<S, T>>,
+    ) -> anyhow::Result<()> {
+        self.add(follow::keep_in_step(reloads, hangup()?));
         Ok(())
     }
 

@@ -52,7 +52,7 @@ impl Example {
 }
 
 fn explain(file: &PolicyFiles) -> Option<Example> {
-    let path = file.files().paths().first()?.display().to_string();
+    let path = file.paths().first()?.display().to_string();
     (!path.contains('\'')).then(|| Example::Explain(format!("tollgate explain '{path}' user=alice")))
 }
 

@@ -8,8 +8,10 @@ use tollgate_policy::{Policies, PolicyLimiter, PolicySet};
 use super::rules::Rules;
 use crate::args::MetricAliases;
 use crate::decide::counting::Counting;
+use crate::live::record::ReloadState;
 use crate::metrics::{
-    BodyMemory, FigureSource, Figures, Occupancy, PolicyFigures, PrincipalFigures, StoreMetrics, TlsFigures,
+    BodyMemory, FigureSource, MetricSources, Occupancy, PolicyFigures, PrincipalFigures, StoreMetrics,
+    TlsFigures,
 };
 use crate::net::resources::Resources;
 use crate::tls::ServerTls;
@@ -18,7 +20,8 @@ use crate::tls::ServerTls;
 pub(super) struct OptionalParts {
     pub(super) shared: Option<Arc<StoreMetrics>>,
     pub(super) principals: Option<PrincipalFigures>,
-    pub(super) tls: Option<Arc<ServerTls>>,
+    /// With the outcomes of its reloads.
+    pub(super) tls: Option<(Arc<ServerTls>, Arc<ReloadState>)>,
     /// The other system whose metric names are exported as well.
     pub(super) aliases: Option<MetricAliases>,
 }
@@ -29,7 +32,7 @@ pub(super) fn figures(
     counting: &Counting,
     rules: &Rules,
     optional: OptionalParts,
-) -> anyhow::Result<Figures> {
+) -> anyhow::Result<MetricSources> {
     let OptionalParts { shared, principals, tls, aliases } = optional;
     let reloads = rules.reloads.as_ref().map(|reloads| Arc::clone(reloads.state()));
     let (decider, without_policies) = (Arc::clone(&rules.decider), without_policies()?);
@@ -42,7 +45,7 @@ pub(super) fn figures(
     let (memory, budget) = (counting.memory.clone(), resources.budget.clone());
     let memory_size = move || Occupancy { counters: memory.counters(), max_counters: memory.max_counters() };
     let body_memory = move || BodyMemory { held_bytes: budget.held(), refused: budget.refused() };
-    Ok(Figures {
+    Ok(MetricSources {
         metrics: Arc::clone(&resources.metrics),
         policies: Box::new(policies),
         envoy: envoy.map(|engine| -> FigureSource<_> { Box::new(move || engine.figures()) }),
@@ -50,17 +53,14 @@ pub(super) fn figures(
         memory_size: Box::new(memory_size),
         shared,
         body_memory: Box::new(body_memory),
-        tls: tls.map(|tls| -> FigureSource<_> { Box::new(move || tls_figures(&tls)) }),
+        tls: tls.map(|(tls, reloads)| -> FigureSource<_> { Box::new(move || tls_figures(&tls, &reloads)) }),
         aliases,
     })
 }
 
-fn tls_figures(tls: &ServerTls) -> TlsFigures {
-    TlsFigures {
-        expiry: tls.expiry(),
-        reloads: tls.reloads().counts(),
-        is_in_step: tls.reloads().are_in_step(),
-    }
+fn tls_figures(tls: &ServerTls, reloads: &ReloadState) -> TlsFigures {
+    let is_in_step = reloads.failure().is_none();
+    TlsFigures { expiry: tls.expiry(), reloads: reloads.counts(), is_in_step }
 }
 
 /// Returns a set without policies. If domains decide, the metrics of policies are there and zero.

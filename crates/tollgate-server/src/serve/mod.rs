@@ -32,7 +32,7 @@ use crate::decide::counting::Counting;
 use crate::decide::engine::Engine;
 use crate::grpc::{self, AddedHeaders, Grpc, RateLimitSettings};
 use crate::http::{Edge, Http};
-use crate::live::watch::Watch;
+use crate::live::reload::Reload;
 use crate::metrics::{Metrics, Scrape, StoreMetrics};
 use crate::net::budget::Budget;
 use crate::net::drain::Phase;
@@ -155,9 +155,12 @@ impl Server {
 
         let mut background = Background::default();
         let tls = settings.tls.take().map(Arc::new);
+        let mut tls_reloads = None;
         if let Some(tls) = &tls {
             tls.log_warnings();
-            background.follow(Arc::clone(tls), Watch::start(&tls.files().paths()))?;
+            let reloads = Arc::new(tls.reloads());
+            tls_reloads = Some(Arc::clone(reloads.state()));
+            background.follow(reloads)?;
         }
         let (principals, allowed_hosts) = (settings.principals.take(), settings.allowed_hosts);
         let (admission, principals) =
@@ -182,8 +185,12 @@ impl Server {
         settings.notes.iter().for_each(|note| info!(source, "{note}"));
         let dialect = settings.asking.dialect;
         let rules = Rules::start(settings.rules, &source, dialect, &counting, &mut background)?;
-        let optional =
-            OptionalParts { shared, principals, tls: tls.clone(), aliases: settings.metric_aliases };
+        let optional = OptionalParts {
+            shared,
+            principals,
+            tls: tls.clone().zip(tls_reloads),
+            aliases: settings.metric_aliases,
+        };
         let scrape = Scrape::new(figures::figures(&resources, &counting, &rules, optional)?);
 
         let (grpc_bound, http_bound): (Vec<BoundListener>, Vec<_>) =

@@ -15,8 +15,7 @@ use crate::decide::envoy::{EnvoyEngine, InitialDomains};
 use crate::decide::live_domains::LiveDomains;
 use crate::decide::live_policies::LivePolicies;
 use crate::http::Dialect;
-use crate::live::reload::{Reloads, Reread};
-use crate::live::watch::Watch;
+use crate::live::reload::{Reload, Reloads};
 use crate::observe::warning_log;
 use crate::settings::{InitialPolicies, InitialRules};
 
@@ -24,7 +23,7 @@ use crate::settings::{InitialPolicies, InitialRules};
 pub(super) struct Rules {
     pub(super) decider: Arc<Decider>,
     /// The files that they follow; `None` if flags are the rules.
-    pub(super) reloads: Option<Arc<dyn Reread>>,
+    pub(super) reloads: Option<Arc<dyn Reload>>,
     /// A summary of the limits, for people.
     pub(super) summary: String,
     /// A command to try, if there is one.
@@ -76,10 +75,9 @@ impl Rules {
                 if other_store {
                     info!(file = file.name(), "`--store` overrides `store:` of the file");
                 }
-                let watch = Watch::start(file.files().paths());
-                let reloads = Arc::new(Reloads::new(LivePolicies::new(Arc::clone(&limiter), file)));
-                background.follow(Arc::clone(&reloads), watch)?;
-                Some(reloads as Arc<dyn Reread>)
+                let reloads = Arc::new(Reloads::new(file, LivePolicies::new(Arc::clone(&limiter))));
+                background.follow(Arc::clone(&reloads))?;
+                Some(reloads as Arc<dyn Reload>)
             }
         };
         let engine = Engine::new(limiter, counting.when_full, Arc::clone(&counting.metrics));
@@ -92,11 +90,11 @@ impl Rules {
         background: &mut Background,
     ) -> anyhow::Result<Self> {
         let summary = initial.rule.clone();
-        let (engine, files) = EnvoyEngine::new(counting, initial);
+        let (engine, mut files) = EnvoyEngine::new(counting, initial);
         let engine = Arc::new(engine);
-        let watch = Watch::start(files.files().paths());
-        let reloads = Arc::new(Reloads::new(LiveDomains::new(Arc::clone(&engine), files)));
-        background.follow(Arc::clone(&reloads), watch)?;
+        files.log_warnings(&engine.live());
+        let reloads = Arc::new(Reloads::new(files, LiveDomains::new(Arc::clone(&engine))));
+        background.follow(Arc::clone(&reloads))?;
         let example = Some(Example::of_domains());
         Ok(Self { decider: Arc::new(Decider::Domains(engine)), reloads: Some(reloads), summary, example })
     }

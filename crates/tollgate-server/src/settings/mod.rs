@@ -503,7 +503,7 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
         (None, None) if is_theirs => store.with_prefix(String::new()),
         _ => store,
     });
-    let source = format!("environment and {}", initial.files.files().name()).into();
+    let source = format!("environment and {}", initial.files.name()).into();
     let store = store.map(|store| store.across_slots(across_slots));
     Ok(Resolved { rules: InitialRules::Domains(initial), source, notes, store, dialect: None })
 }

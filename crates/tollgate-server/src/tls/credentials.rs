@@ -16,13 +16,13 @@ use tollgate::Timestamp;
 
 use super::alpn::Alpn;
 use super::certificate;
-use super::files::{Found, TlsLook};
+use super::files::{PemFile, TlsReading};
 
 const HTTP2: &[u8] = b"h2";
 const HTTP1: &[u8] = b"http/1.1";
 
 /// See the [module](self).
-pub(super) struct Credentials {
+pub(crate) struct Credentials {
     /// For listeners that need no client certificate.
     pub(super) open: Configs,
     /// For all others: demands a certificate from each client, if authorities are configured.
@@ -45,11 +45,11 @@ pub struct TlsFileError {
     /// The flag that names the file.
     pub(crate) flag: &'static str,
     path: Box<Path>,
-    fault: Fault,
+    fault: PemFault,
 }
 
 #[derive(Debug)]
-enum Fault {
+enum PemFault {
     Unreadable(io::Error),
     /// The file contains nothing of this kind.
     Missing(&'static str),
@@ -67,24 +67,24 @@ impl Credentials {
     /// # Errors
     ///
     /// If a file cannot be read, does not contain the expected data, or does not match another.
-    pub(super) fn new(look: &TlsLook) -> Result<Self, TlsFileError> {
+    pub(super) fn new(reading: &TlsReading) -> Result<Self, TlsFileError> {
         // Passed explicitly, because a library must not set the process-wide default.
         let provider = Arc::new(ring::default_provider());
-        let TlsLook { certificate, key, client_authorities } = look;
-        let of_certificate = |fault| TlsFileError::new("--tls-cert", certificate, fault);
-        let chain = certificates(certificate).map_err(of_certificate)?;
+        let TlsReading { certificate, key, client_authorities } = reading;
+        let bad_certificate = |fault| TlsFileError::new("--tls-cert", certificate, fault);
+        let chain = certificates(certificate).map_err(bad_certificate)?;
         let expiry = chain.first().and_then(certificate::expiry);
         let expiry = expiry
-            .ok_or_else(|| of_certificate(Fault::Unfit(rustls::CertificateError::BadEncoding.into())))?;
-        let of_key = |fault| TlsFileError::new("--tls-key", key, fault);
-        let private_key = private_key(key).map_err(of_key)?;
+            .ok_or_else(|| bad_certificate(PemFault::Unfit(rustls::CertificateError::BadEncoding.into())))?;
+        let bad_key = |fault| TlsFileError::new("--tls-key", key, fault);
+        let private_key = private_key(key).map_err(bad_key)?;
         let identity =
             CertifiedKey::from_der(chain, private_key, &provider).map_err(|error| match error {
                 rustls::Error::InconsistentKeys(InconsistentKeys::KeyMismatch) => {
-                    of_key(Fault::OtherKey(certificate.path.clone()))
+                    bad_key(PemFault::OtherKey(certificate.path.clone()))
                 }
-                error @ rustls::Error::InvalidCertificate(_) => of_certificate(Fault::Unfit(error)),
-                error => of_key(Fault::Unfit(error)),
+                error @ rustls::Error::InvalidCertificate(_) => bad_certificate(PemFault::Unfit(error)),
+                error => bad_key(PemFault::Unfit(error)),
             })?;
         let verifier = match client_authorities {
             Some(authorities) => verifier(authorities, &provider)
@@ -99,7 +99,7 @@ impl Credentials {
             let demanding = verifier.map(|verifier| config(Some(verifier))).transpose()?;
             Ok((open.clone(), demanding.as_ref().map_or(open, Configs::new)))
         });
-        let (open, demanding) = configs.map_err(|error| of_certificate(Fault::Unfit(error)))?;
+        let (open, demanding) = configs.map_err(|error| bad_certificate(PemFault::Unfit(error)))?;
         Ok(Self { open, demanding, expiry })
     }
 }
@@ -142,51 +142,51 @@ fn config(
     Ok(config)
 }
 
-fn certificates(found: &Found) -> Result<Vec<CertificateDer<'static>>, Fault> {
-    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(found.bytes()?).collect();
+fn certificates(file: &PemFile) -> Result<Vec<CertificateDer<'static>>, PemFault> {
+    let certificates: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(file.bytes()?).collect();
     match certificates {
-        Ok(certificates) if certificates.is_empty() => Err(Fault::Missing("certificate")),
-        certificates => certificates.map_err(|_| Fault::BadPem),
+        Ok(certificates) if certificates.is_empty() => Err(PemFault::Missing("certificate")),
+        certificates => certificates.map_err(|_| PemFault::BadPem),
     }
 }
 
-fn private_key(found: &Found) -> Result<PrivateKeyDer<'static>, Fault> {
-    let bytes = found.bytes()?;
+fn private_key(file: &PemFile) -> Result<PrivateKeyDer<'static>, PemFault> {
+    let bytes = file.bytes()?;
     let is_encrypted = || bytes.windows(9).any(|window| window == b"ENCRYPTED");
     PrivateKeyDer::from_pem_slice(bytes).map_err(|error| match error {
-        pem::Error::NoItemsFound if is_encrypted() => Fault::Encrypted,
-        pem::Error::NoItemsFound => Fault::Missing("private key"),
+        pem::Error::NoItemsFound if is_encrypted() => PemFault::Encrypted,
+        pem::Error::NoItemsFound => PemFault::Missing("private key"),
         // The error may quote text that is part of the key.
-        _ => Fault::BadPem,
+        _ => PemFault::BadPem,
     })
 }
 
-fn verifier(found: &Found, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, Fault> {
+fn verifier(file: &PemFile, provider: &Arc<CryptoProvider>) -> Result<Arc<dyn ClientCertVerifier>, PemFault> {
     let mut authorities = RootCertStore::empty();
-    for authority in certificates(found)? {
-        authorities.add(authority).map_err(Fault::Unfit)?;
+    for authority in certificates(file)? {
+        authorities.add(authority).map_err(PemFault::Unfit)?;
     }
     WebPkiClientVerifier::builder_with_provider(Arc::new(authorities), Arc::clone(provider))
         .build()
-        .map_err(Fault::UnfitAuthorities)
+        .map_err(PemFault::UnfitAuthorities)
 }
 
-impl Found {
-    fn bytes(&self) -> Result<&[u8], Fault> {
+impl PemFile {
+    fn bytes(&self) -> Result<&[u8], PemFault> {
         // `io::Error` is not `Clone`; its kind and its text are.
         self.bytes
             .as_deref()
-            .map_err(|error| Fault::Unreadable(io::Error::new(error.kind(), error.to_string())))
+            .map_err(|error| PemFault::Unreadable(io::Error::new(error.kind(), error.to_string())))
     }
 }
 
 impl TlsFileError {
-    fn new(flag: &'static str, found: &Found, fault: Fault) -> Self {
-        Self { flag, path: found.path.clone(), fault }
+    fn new(flag: &'static str, file: &PemFile, fault: PemFault) -> Self {
+        Self { flag, path: file.path.clone(), fault }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for PemFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(error) => error.fmt(f),

@@ -1,4 +1,4 @@
-//! The files of certificates and keys, and one look at them.
+//! The files of certificates and keys, and one reading of them.
 
 use std::fs::File;
 use std::io;
@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use tollgate_redis::SmallFile;
 
-use crate::live::look::{self, Stamp};
+use crate::live::text_files::{self, FileStamp};
 use crate::observe::secret_file::public_mode;
 
 /// The paths of the service's certificate, its key, and the authorities of its clients.
@@ -19,28 +19,28 @@ pub(crate) struct TlsFiles {
 }
 
 /// The files as read at one moment. Not for logs: it holds a key.
-pub(crate) struct TlsLook {
-    pub(super) certificate: Found,
-    pub(super) key: Found,
-    pub(super) client_authorities: Option<Found>,
+pub(crate) struct TlsReading {
+    pub(super) certificate: PemFile,
+    pub(super) key: PemFile,
+    pub(super) client_authorities: Option<PemFile>,
 }
 
 /// The text of one file, or the reason why it cannot be read.
-pub(super) struct Found {
+pub(super) struct PemFile {
     pub(super) path: Box<Path>,
     pub(super) bytes: io::Result<Vec<u8>>,
     /// Its mode, if every user of this machine can read it.
     pub(super) public_mode: Option<u32>,
     /// `None` if the file cannot be opened.
-    stamp: Option<Stamp>,
+    stamp: Option<FileStamp>,
 }
 
 impl TlsFiles {
-    pub(super) fn look(&self) -> TlsLook {
-        TlsLook {
-            certificate: Found::at(&self.certificate),
-            key: Found::at(&self.key),
-            client_authorities: self.client_authorities.as_deref().map(Found::at),
+    pub(super) fn read(&self) -> TlsReading {
+        TlsReading {
+            certificate: PemFile::read(&self.certificate),
+            key: PemFile::read(&self.key),
+            client_authorities: self.client_authorities.as_deref().map(PemFile::read),
         }
     }
 
@@ -51,32 +51,32 @@ impl TlsFiles {
     }
 }
 
-impl TlsLook {
-    fn all(&self) -> impl Iterator<Item = &Found> {
+impl TlsReading {
+    pub(super) fn all(&self) -> impl Iterator<Item = &PemFile> {
         [&self.certificate, &self.key].into_iter().chain(&self.client_authorities)
     }
 
-    /// Returns whether nothing was written between the two looks, as far as the stamps show.
+    /// Returns whether nothing was written between two readings, as far as the stamps show.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.holds_same(other) && self.all().zip(other.all()).all(|(one, other)| one.stamp == other.stamp)
     }
 
-    /// Returns whether both looks found the same texts.
+    /// Returns whether both readings have the same texts.
     pub(super) fn holds_same(&self, other: &Self) -> bool {
         self.all().zip(other.all()).all(|(one, other)| one.bytes.as_ref().ok() == other.bytes.as_ref().ok())
     }
 
     /// Returns whether a file is shorter than before; the rest may still be coming.
     pub(super) fn is_shorter(&self, before: &Self) -> bool {
-        let length = |found: &Found| found.bytes.as_ref().map_or(0, Vec::len);
+        let length = |file: &PemFile| file.bytes.as_ref().map_or(0, Vec::len);
         self.all().zip(before.all()).any(|(now, before)| length(now) < length(before))
     }
 }
 
-impl Found {
-    fn at(path: &Path) -> Self {
+impl PemFile {
+    fn read(path: &Path) -> Self {
         let read = |file: &File| SmallFile::read_open(file, SmallFile::MOST_PEM_BYTES);
-        match look::open(path)
+        match text_files::open(path)
             .and_then(|(file, stamp)| Ok((read(&file)?, public_mode(&file.metadata()?), stamp)))
         {
             Ok((bytes, public_mode, stamp)) => {

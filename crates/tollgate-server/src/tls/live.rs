@@ -1,20 +1,24 @@
-//! Keeps the credentials in step with their files. Either all files are valid, match each other and become live
-//! together, or nothing changes.
+//! The credentials that are live. Either all files are valid, match each other and become live together, or nothing
+//! changes.
 
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use rustls::ServerConfig;
 use tollgate::{Clock, SystemClock, Timestamp};
-use tracing::{error, info, warn};
+use tracing::warn;
 
 use super::alpn::Alpn;
 use super::credentials::{Credentials, TlsFileError};
-use super::files::{TlsFiles, TlsLook};
+use super::files::{TlsFiles, TlsReading};
 use super::security::Security;
-use crate::live::cause::Cause;
-use crate::live::follow::{Followed, Glance, SECOND_LOOK, SLOW_WRITER};
+use crate::live::record::Changes;
+use crate::live::reload::{FileSource, Reloads, WAIT_IF_HALF, WAIT_IF_WHOLE};
+use crate::live::target::LiveTarget;
 
 /// The days before its expiry on which the log warns about a certificate.
 const SOON: i64 = 14;
@@ -24,40 +28,42 @@ const DAY_MILLIS: i64 = 86_400_000;
 /// The TLS of all listeners.
 pub(crate) struct ServerTls {
     files: TlsFiles,
+    /// The files that it started with.
+    first: Arc<TlsReading>,
     live: ArcSwap<Credentials>,
-    /// Held for a whole reload, so that reloads never overlap.
-    read: Mutex<ReadLast>,
-    reloads: TlsReloads,
-    /// The days until the expiry of the live certificate that the log last told; [`UNTOLD`] if none.
-    told_days: AtomicI64,
+    /// The days until the expiry of the live certificate in the last line of the log about it; [`NEVER`] if there is
+    /// none.
+    logged_days: AtomicI64,
 }
 
-const UNTOLD: i64 = i64::MAX;
+const NEVER: i64 = i64::MAX;
+
+/// The files of certificates and keys, which are reloaded together.
+pub(crate) struct TlsSource {
+    files: TlsFiles,
+    name: String,
+    /// The reading that was parsed last, valid or not.
+    last: Arc<TlsReading>,
+    /// The last valid one.
+    live: Arc<TlsReading>,
+}
+
+/// The live credentials of a service, and the files that they were read from.
+pub(crate) struct LiveCredentials {
+    tls: Arc<ServerTls>,
+    reading: Arc<TlsReading>,
+    version: u64,
+}
 
 /// A remark about the expiry of a certificate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Expiry {
+enum ExpiryRemark {
     Soon,
     Past,
 }
 
-/// The files of the last read.
-struct ReadLast {
-    live: TlsLook,
-    /// Set if they did not become live, so that this is logged once.
-    failed: Option<TlsLook>,
-}
-
-/// The outcomes of reloads so far.
-///
-/// Every access is relaxed: the counts are independent and guard no other memory.
-#[derive(Debug, Default)]
-pub(crate) struct TlsReloads {
-    replaced: AtomicU64,
-    unchanged: AtomicU64,
-    failed: AtomicU64,
-    is_out_of_step: AtomicBool,
-}
+/// The error in a file, with the flag that names it.
+pub(crate) struct TlsReloadError(TlsFileError);
 
 impl ServerTls {
     /// Reads the files for the first time.
@@ -66,15 +72,17 @@ impl ServerTls {
     ///
     /// If a file cannot be read, does not contain the expected data, or does not match another.
     pub(crate) fn load(files: TlsFiles) -> Result<Self, TlsFileError> {
-        let look = files.look();
-        let credentials = Credentials::new(&look)?;
-        let read = Mutex::new(ReadLast { live: look, failed: None });
-        let (live, reloads) = (ArcSwap::from_pointee(credentials), TlsReloads::default());
-        Ok(Self { files, live, read, reloads, told_days: AtomicI64::new(UNTOLD) })
+        let first = Arc::new(files.read());
+        let live = ArcSwap::from_pointee(Credentials::new(&first)?);
+        Ok(Self { files, first, live, logged_days: AtomicI64::new(NEVER) })
     }
 
-    pub(crate) fn files(&self) -> &TlsFiles {
-        &self.files
+    /// Returns what keeps the credentials in step with their files.
+    pub(crate) fn reloads(self: &Arc<Self>) -> Reloads<TlsSource, LiveCredentials> {
+        let reading = || Arc::clone(&self.first);
+        let name = self.files.certificate.display().to_string();
+        let source = TlsSource { files: self.files.clone(), name, last: reading(), live: reading() };
+        Reloads::new(source, LiveCredentials { tls: Arc::clone(self), reading: reading(), version: 1 })
     }
 
     /// Returns whether clients must present a certificate.
@@ -95,128 +103,125 @@ impl ServerTls {
         self.live.load().expiry
     }
 
-    pub(crate) fn reloads(&self) -> &TlsReloads {
-        &self.reloads
-    }
-
-    /// Warns of probable mistakes in the live files.
+    /// Warns of probable mistakes in the files that the service started with.
     pub(crate) fn log_warnings(&self) {
-        let read = lock(&self.read);
-        self.warn_of(&read.live);
+        self.log_mistakes(&self.first);
     }
 
-    fn warn_of(&self, look: &TlsLook) {
-        if let Some(mode) = look.key.public_mode {
-            let (file, mode) = (look.key.path.display(), format_args!("{mode:o}"));
+    fn log_mistakes(&self, reading: &TlsReading) {
+        if let Some(mode) = reading.key.public_mode {
+            let (file, mode) = (reading.key.path.display(), format_args!("{mode:o}"));
             warn!(%file, %mode, "every user of this machine can read the private key");
         }
-        self.tell_expiry();
+        self.log_expiry();
     }
 
     /// Warns that the live certificate expires soon, or has expired, once a day.
-    fn tell_expiry(&self) {
+    fn log_expiry(&self) {
         let Some(remark) = self.remark_on_expiry(SystemClock.now()) else { return };
         let date = jiff::Timestamp::from_millisecond(self.expiry().as_unix_millis()).unwrap_or_default();
         let file = self.files.certificate.display();
         match remark {
-            Expiry::Past => {
+            ExpiryRemark::Past => {
                 warn!(%file, expiry = %date, "the certificate has expired: clients will refuse it")
             }
-            Expiry::Soon => warn!(%file, expiry = %date, "the certificate expires soon"),
+            ExpiryRemark::Soon => warn!(%file, expiry = %date, "the certificate expires soon"),
         }
     }
 
     /// Returns what the log should say about the live certificate now, if it has not said so today.
-    fn remark_on_expiry(&self, now: Timestamp) -> Option<Expiry> {
+    fn remark_on_expiry(&self, now: Timestamp) -> Option<ExpiryRemark> {
         let left = self.expiry().as_unix_millis() - now.as_unix_millis();
         let days = left.div_euclid(DAY_MILLIS);
         // Relaxed, here and below: the number guards no other memory.
-        let is_news = days < SOON && self.told_days.swap(days, Ordering::Relaxed) != days;
-        is_news.then_some(if left <= 0 { Expiry::Past } else { Expiry::Soon })
-    }
-
-    fn take(&self, read: &mut ReadLast, look: TlsLook, cause: Cause) {
-        let is_known = |known: Option<&TlsLook>| known.is_some_and(|known| known.holds_same(&look));
-        if cause.is_guess() && is_known(read.failed.as_ref().or(Some(&read.live))) {
-            // The event was about another file in the folder.
-            return;
-        }
-        let (certificate, cause) = (self.files.certificate.display(), cause.name());
-        if is_known(Some(&read.live)) {
-            read.failed = None;
-            self.reloads.is_out_of_step.store(false, Ordering::Relaxed);
-            self.reloads.unchanged.fetch_add(1, Ordering::Relaxed);
-            info!(%certificate, cause, "certificates are unchanged");
-            return;
-        }
-        match Credentials::new(&look) {
-            Ok(credentials) => {
-                self.live.store(Arc::new(credentials));
-                self.told_days.store(UNTOLD, Ordering::Relaxed);
-                self.reloads.is_out_of_step.store(false, Ordering::Relaxed);
-                self.reloads.replaced.fetch_add(1, Ordering::Relaxed);
-                info!(%certificate, cause, "certificates are replaced");
-                self.warn_of(&look);
-                *read = ReadLast { live: look, failed: None };
-            }
-            Err(error) => {
-                self.reloads.is_out_of_step.store(true, Ordering::Relaxed);
-                self.reloads.failed.fetch_add(1, Ordering::Relaxed);
-                error!(cause, "certificates stay as they are: `{}`: {error}", error.flag);
-                read.failed = Some(look);
-            }
-        }
+        let is_news = days < SOON && self.logged_days.swap(days, Ordering::Relaxed) != days;
+        is_news.then_some(if left <= 0 { ExpiryRemark::Past } else { ExpiryRemark::Soon })
     }
 }
 
-impl Followed for ServerTls {
-    type Look = TlsLook;
+impl FileSource for TlsSource {
+    type Reading = TlsReading;
 
-    fn glance(&self, earlier: Option<&TlsLook>, is_over: bool, cause: Cause) -> Glance<TlsLook> {
-        let mut read = lock(&self.read);
-        self.tell_expiry();
-        let look = self.files.look();
-        let is_known = read.failed.as_ref().unwrap_or(&read.live).holds_same(&look);
-        let is_same = earlier.is_some_and(|earlier| earlier.is_same(&look));
-        // A file that was renamed into place may be the first of two.
-        if !cause.is_guess() || is_known || is_same && is_over {
-            self.take(&mut read, look, cause);
-            return Glance::Settled;
-        }
-        if is_same {
-            return Glance::Same;
-        }
-        let is_whole = !look.is_shorter(&read.live) && Credentials::new(&look).is_ok();
-        Glance::Changed(look, if is_whole { SECOND_LOOK } else { SLOW_WRITER })
+    type Content = (Credentials, Arc<TlsReading>);
+
+    type Error = TlsReloadError;
+
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    fn paths(&self) -> Vec<PathBuf> {
+        self.files.paths().into_iter().map(Path::to_path_buf).collect()
+    }
+
+    fn read(&self) -> TlsReading {
+        self.files.read()
+    }
+
+    fn is_same(&self, earlier: &TlsReading, later: &TlsReading) -> bool {
+        earlier.is_same(later)
+    }
+
+    fn is_known(&self, reading: &TlsReading) -> bool {
+        self.last.holds_same(reading)
+    }
+
+    /// A file that was renamed into place may be the first of two.
+    fn are_several(&self) -> bool {
+        true
+    }
+
+    fn wait(&self, reading: &TlsReading) -> Duration {
+        let is_whole = !reading.is_shorter(&self.live) && Credentials::new(reading).is_ok();
+        if is_whole { WAIT_IF_WHOLE } else { WAIT_IF_HALF }
+    }
+
+    fn parse(&mut self, reading: TlsReading) -> Result<Self::Content, TlsReloadError> {
+        let reading = Arc::new(reading);
+        self.last = Arc::clone(&reading);
+        let credentials = Credentials::new(&reading).map_err(TlsReloadError)?;
+        self.live = Arc::clone(&reading);
+        Ok((credentials, reading))
     }
 }
 
-impl TlsReloads {
-    /// Returns the number of reloads by outcome.
-    pub(crate) fn counts(&self) -> [(&'static str, u64); 3] {
-        let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        [
-            ("replaced", count(&self.replaced)),
-            ("unchanged", count(&self.unchanged)),
-            ("failed", count(&self.failed)),
-        ]
+impl LiveTarget for LiveCredentials {
+    const NAME: &'static str = "certificates";
+
+    type Content = (Credentials, Arc<TlsReading>);
+
+    fn go_live(&mut self, (credentials, reading): Self::Content, _: &str) -> Option<Changes> {
+        let files = reading.all().zip(self.reading.all());
+        let changed = files.filter(|(now, before)| now.bytes.as_ref().ok() != before.bytes.as_ref().ok());
+        let changes = Changes::of(changed.map(|(now, _)| format!("{} has changed", now.path.display())))?;
+        self.tls.live.store(Arc::new(credentials));
+        self.tls.logged_days.store(NEVER, Ordering::Relaxed);
+        self.tls.log_mistakes(&reading);
+        self.reading = reading;
+        self.version += 1;
+        Some(changes)
     }
 
-    /// Returns whether the files of the last read are live.
-    pub(crate) fn are_in_step(&self) -> bool {
-        !self.is_out_of_step.load(Ordering::Relaxed)
+    fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The log says once a day that a certificate expires soon.
+    fn remind(&self) {
+        self.tls.log_expiry();
     }
 }
 
-impl std::fmt::Debug for ServerTls {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Display for TlsReloadError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "`{}`: {}", self.0.flag, self.0)
+    }
+}
+
+impl fmt::Debug for ServerTls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("ServerTls").field("files", &self.files).finish_non_exhaustive()
     }
-}
-
-/// Nothing under this lock leaves a half-made change.
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -228,6 +233,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::live::cause::Cause;
+    use crate::live::reload::{Glance, Reload};
 
     /// A certificate and its key, as PEM.
     fn pair() -> [String; 2] {
@@ -242,7 +249,8 @@ mod tests {
         folder: TempDir,
         /// The first certificate and its key.
         pair: [String; 2],
-        tls: ServerTls,
+        tls: Arc<ServerTls>,
+        reloads: Reloads<TlsSource, LiveCredentials>,
     }
 
     impl Loaded {
@@ -254,7 +262,8 @@ mod tests {
             fs::write(path("tls.key"), &pair[1]).unwrap();
             let files =
                 TlsFiles { certificate: path("tls.crt"), key: path("tls.key"), client_authorities: None };
-            Self { tls: ServerTls::load(files).unwrap(), folder, pair }
+            let tls = Arc::new(ServerTls::load(files).unwrap());
+            Self { reloads: tls.reloads(), tls, folder, pair }
         }
 
         fn write(&self, name: &str, text: &str) {
@@ -263,11 +272,11 @@ mod tests {
 
         /// Returns the number of reloads that replaced something, changed nothing, and failed.
         fn outcomes(&self) -> [u64; 3] {
-            self.tls.reloads().counts().map(|(_, count)| count)
+            self.reloads.state().counts().map(|(_, count)| count)
         }
     }
 
-    fn changed(glance: Glance<TlsLook>) -> (TlsLook, Duration) {
+    fn changed(glance: Glance<TlsReading>) -> (TlsReading, Duration) {
         match glance {
             Glance::Changed(look, rest) => (look, rest),
             Glance::Settled => panic!("it was taken"),
@@ -279,41 +288,41 @@ mod tests {
     #[test]
     fn a_certificate_waits_for_its_key() {
         let loaded = Loaded::new("");
-        let tls = &loaded.tls;
-        assert!(matches!(tls.glance(None, false, Cause::Rename), Glance::Settled));
+        let reloads = &loaded.reloads;
+        assert!(matches!(reloads.glance(None, false, Cause::Rename), Glance::Settled));
 
         let [certificate, key] = pair();
         // Signatures differ in length by some bytes, and a file that got shorter may be half written.
         loaded.write("tls.crt", &(certificate + &"\n".repeat(16)));
-        let (half, rest) = changed(tls.glance(None, false, Cause::Rename));
-        assert_eq!(rest, SLOW_WRITER);
+        let (half, rest) = changed(reloads.glance(None, false, Cause::Rename));
+        assert_eq!(rest, WAIT_IF_HALF);
         loaded.write("tls.key", &key);
-        let (whole, rest) = changed(tls.glance(Some(&half), false, Cause::Rename));
-        assert_eq!((rest, loaded.outcomes()), (SECOND_LOOK, [0, 0, 0]));
-        assert!(matches!(tls.glance(Some(&whole), false, Cause::Watch), Glance::Same));
-        assert!(matches!(tls.glance(Some(&whole), true, Cause::Watch), Glance::Settled));
-        assert_eq!((loaded.outcomes(), tls.reloads().are_in_step()), ([1, 0, 0], true));
+        let (whole, rest) = changed(reloads.glance(Some(&half), false, Cause::Rename));
+        assert_eq!((rest, loaded.outcomes()), (WAIT_IF_WHOLE, [0, 0, 0]));
+        assert!(matches!(reloads.glance(Some(&whole), false, Cause::Watch), Glance::Same));
+        assert!(matches!(reloads.glance(Some(&whole), true, Cause::Watch), Glance::Settled));
+        assert_eq!((loaded.outcomes(), reloads.state().failure().is_none()), ([1, 0, 0], true));
     }
 
     #[test]
     fn an_invalid_file_is_logged_once_and_the_last_good_one_stays() {
         let loaded = Loaded::new("");
-        let tls = &loaded.tls;
+        let (tls, reloads) = (&loaded.tls, &loaded.reloads);
         let before = tls.config(Security::Tls, Alpn::Http);
 
         loaded.write("tls.crt", &pair()[0]);
-        let (look, _) = changed(tls.glance(None, false, Cause::Watch));
-        assert!(matches!(tls.glance(Some(&look), true, Cause::Watch), Glance::Settled));
-        assert!(matches!(tls.glance(None, false, Cause::Interval), Glance::Settled));
-        assert_eq!((loaded.outcomes(), tls.reloads().are_in_step()), ([0, 0, 1], false));
-        assert!(matches!(tls.glance(None, false, Cause::Signal), Glance::Settled));
-        assert_eq!(loaded.outcomes(), [0, 0, 2], "who asks is told again");
+        let (look, _) = changed(reloads.glance(None, false, Cause::Watch));
+        assert!(matches!(reloads.glance(Some(&look), true, Cause::Watch), Glance::Settled));
+        assert!(matches!(reloads.glance(None, false, Cause::Interval), Glance::Settled));
+        assert_eq!((loaded.outcomes(), reloads.state().failure().is_none()), ([0, 0, 1], false));
+        assert!(matches!(reloads.glance(None, false, Cause::Signal), Glance::Settled));
+        assert_eq!(loaded.outcomes(), [0, 0, 2], "a requested reload is logged again");
         assert!(Arc::ptr_eq(&tls.config(Security::Tls, Alpn::Http), &before));
 
         loaded.write("tls.crt", &loaded.pair[0]);
-        let (look, _) = changed(tls.glance(None, false, Cause::Watch));
-        assert!(matches!(tls.glance(Some(&look), true, Cause::Watch), Glance::Settled));
-        assert_eq!((loaded.outcomes(), tls.reloads().are_in_step()), ([0, 1, 2], true));
+        let (look, _) = changed(reloads.glance(None, false, Cause::Watch));
+        assert!(matches!(reloads.glance(Some(&look), true, Cause::Watch), Glance::Settled));
+        assert_eq!((loaded.outcomes(), reloads.state().failure().is_none()), ([0, 1, 2], true));
     }
 
     /// A scraper of metrics has no certificate. Tickets would resume sessions, and a resumed session shows no
@@ -353,23 +362,29 @@ mod tests {
     /// The log warned at the start and after a change alone. A service that ran for a year never said that its
     /// certificate was about to expire.
     #[test]
-    fn an_expiry_is_told_once_a_day() {
+    fn an_expiry_is_logged_once_a_day() {
         let loaded = Loaded::new("");
-        let tls = &loaded.tls;
+        let (tls, reloads) = (&loaded.tls, &loaded.reloads);
         let hours = |hours: i64| {
             let now = tls.expiry().as_unix_millis() + hours * 3_600_000;
             tls.remark_on_expiry(Timestamp::from_unix_millis(now))
         };
         assert_eq!([hours(-24 * 365), hours(-24 * 14)], [None; 2]);
-        assert_eq!([hours(-335), hours(-334), hours(-313)], [Some(Expiry::Soon), None, None]);
-        assert_eq!([hours(-311), hours(-289), hours(-1)], [Some(Expiry::Soon), None, Some(Expiry::Soon)]);
-        assert_eq!([hours(1), hours(2), hours(25)], [Some(Expiry::Past), None, Some(Expiry::Past)]);
+        assert_eq!([hours(-335), hours(-334), hours(-313)], [Some(ExpiryRemark::Soon), None, None]);
+        assert_eq!(
+            [hours(-311), hours(-289), hours(-1)],
+            [Some(ExpiryRemark::Soon), None, Some(ExpiryRemark::Soon)]
+        );
+        assert_eq!(
+            [hours(1), hours(2), hours(25)],
+            [Some(ExpiryRemark::Past), None, Some(ExpiryRemark::Past)]
+        );
 
         let [certificate, key] = pair();
         loaded.write("tls.crt", &certificate);
         loaded.write("tls.key", &key);
-        assert!(matches!(tls.glance(None, false, Cause::Signal), Glance::Settled));
-        assert_eq!([hours(-1), hours(-1)], [Some(Expiry::Soon), None], "it is another certificate");
+        assert!(matches!(reloads.glance(None, false, Cause::Signal), Glance::Settled));
+        assert_eq!([hours(-1), hours(-1)], [Some(ExpiryRemark::Soon), None], "it is another certificate");
     }
 
     /// A list of authorities that is written slowly is valid after each authority.
@@ -379,8 +394,8 @@ mod tests {
         let loaded = Loaded::new(&more);
         let [certificate, _] = &loaded.pair;
         loaded.write("tls.crt", certificate);
-        assert_eq!(changed(loaded.tls.glance(None, false, Cause::Watch)).1, SLOW_WRITER);
+        assert_eq!(changed(loaded.reloads.glance(None, false, Cause::Watch)).1, WAIT_IF_HALF);
         loaded.write("tls.crt", &[certificate, &*more, &*more].concat());
-        assert_eq!(changed(loaded.tls.glance(None, false, Cause::Watch)).1, SECOND_LOOK);
+        assert_eq!(changed(loaded.reloads.glance(None, false, Cause::Watch)).1, WAIT_IF_WHOLE);
     }
 }

@@ -495,7 +495,7 @@ fn an_invalid_certificate_keeps_the_last_valid_one() {
     server.signal("TERM");
     let (status, log) = server.wait();
     assert_eq!(status.code(), Some(0));
-    assert!(log.contains("certificates stay as they are: `--tls-cert`: "), "{log}");
+    assert!(log.contains("certificates stay as they are\n`--tls-cert`: "), "{log}");
     assert!(log.contains("server.crt: its PEM is damaged, or ends too early"), "{log}");
 }
 

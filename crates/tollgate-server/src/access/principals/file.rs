@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde::de::IgnoredAny;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -15,8 +14,7 @@ use tollgate_policy::{ConfigError, Policy, Position, Problem, ProblemKind, Sourc
 use super::{Credential, Principal};
 use crate::access::scope::Scope;
 use crate::access::token::Digest;
-use crate::live::followed_files::FollowedFiles;
-use crate::live::look::{Files, Look};
+use crate::live::text_files::{FileFormat, TextFiles, TextPaths};
 use crate::request::json::{self, BadField};
 
 /// Room for four hundred bytes per principal.
@@ -29,8 +27,11 @@ const MAX_PRINCIPALS: usize = 10_000;
 const MAX_PROBLEMS: usize = 100;
 
 /// See the [module](self).
+pub(crate) type PrincipalFile = TextFiles<PrincipalFormat>;
+
+/// One principal a line.
 #[derive(Debug)]
-pub(crate) struct PrincipalFile(FollowedFiles);
+pub(crate) struct PrincipalFormat;
 
 impl PrincipalFile {
     /// Reads the file for the first time.
@@ -39,20 +40,15 @@ impl PrincipalFile {
     ///
     /// If it cannot be read, or is not valid.
     pub(crate) fn load(path: &Path) -> Result<(Self, Vec<Principal>), ConfigError> {
-        let (file, principals) = FollowedFiles::load(Files::One(path.into()), parse_all)?;
-        Ok((Self(file), principals))
+        Self::first(TextPaths::One(path.into()), |sources| Ok((PrincipalFormat, parse_all(sources)?)))
     }
+}
 
-    pub(crate) fn files(&self) -> &FollowedFiles {
-        &self.0
-    }
+impl FileFormat for PrincipalFormat {
+    type Content = Vec<Principal>;
 
-    pub(crate) fn rest(&self, look: &Look) -> Duration {
-        self.0.rest(look, |sources| parse_all(sources).is_ok())
-    }
-
-    pub(crate) fn read(&mut self, look: Look) -> Result<Vec<Principal>, ConfigError> {
-        self.0.read(look, parse_all)
+    fn parse(&self, sources: &Sources) -> Result<Vec<Principal>, ConfigError> {
+        parse_all(sources)
     }
 }
 

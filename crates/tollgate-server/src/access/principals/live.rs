@@ -1,22 +1,18 @@
 //! The live principals, kept in step with their file, and warnings about probable mistakes in it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use tollgate_policy::ConfigError;
 use tracing::warn;
 
 use super::{Credential, Principal, PrincipalFile, Principals, SharedPrincipals};
-use crate::live::followed_files::FollowedFiles;
-use crate::live::look::Look;
-use crate::live::reload::{Subject, in_short};
+use crate::live::record::Changes;
+use crate::live::target::LiveTarget;
 use crate::tls;
 use crate::tls::Security;
 
 /// See the [module](self).
 pub(crate) struct LivePrincipals {
-    file: PrincipalFile,
     live: SharedPrincipals,
     version: u64,
     /// The security of the listeners that ask for them.
@@ -25,27 +21,26 @@ pub(crate) struct LivePrincipals {
 
 impl LivePrincipals {
     pub(crate) fn new(
-        file: PrincipalFile,
+        file: &PrincipalFile,
         principals: Vec<Principal>,
         security: Security,
     ) -> (Self, SharedPrincipals) {
         let live = Arc::new(ArcSwap::from_pointee(Principals::new(principals, None)));
-        let principals = Self { file, live: Arc::clone(&live), version: 1, security };
-        principals.warn_of_certificates();
+        let principals = Self { live: Arc::clone(&live), version: 1, security };
+        principals.warn_of_certificates(file.name());
         (principals, live)
     }
 
     /// Warns about certificate names that no client certificate can match.
-    fn warn_of_certificates(&self) {
-        let (principals, file) = (self.live.load(), self.file.files().name());
+    fn warn_of_certificates(&self, file: &str) {
+        let principals = self.live.load();
         let certificates = principals.entries.iter().filter_map(|entry| match &entry.principal.credential {
             Credential::Certificate(san) => Some((&*entry.principal.name, &**san)),
             Credential::Token(_) => None,
         });
         if self.security != Security::Mutual {
-            let names: Vec<&str> = certificates.map(|(name, _)| name).collect();
-            if !names.is_empty() {
-                let principals = in_short(names.iter().map(|name| format!("`{name}`")), ", ");
+            if let Some(names) = Changes::of(certificates.map(|(name, _)| format!("`{name}`"))) {
+                let principals = names.joined(", ");
                 warn!(
                     file,
                     principals,
@@ -70,29 +65,17 @@ impl LivePrincipals {
     }
 }
 
-impl Subject for LivePrincipals {
+impl LiveTarget for LivePrincipals {
     const NAME: &'static str = "principals";
 
     type Content = Vec<Principal>;
 
-    fn files(&self) -> &FollowedFiles {
-        self.file.files()
-    }
-
-    fn rest(&self, look: &Look) -> Duration {
-        self.file.rest(look)
-    }
-
-    fn read(&mut self, look: Look) -> Result<Vec<Principal>, ConfigError> {
-        self.file.read(look)
-    }
-
-    fn make_live(&mut self, principals: Vec<Principal>) -> Option<String> {
+    fn go_live(&mut self, principals: Vec<Principal>, source: &str) -> Option<Changes> {
         let before = self.live.load_full();
         let changes = before.changes(&principals)?;
         self.live.store(Arc::new(Principals::new(principals, Some(&before))));
         self.version += 1;
-        self.warn_of_certificates();
+        self.warn_of_certificates(source);
         Some(changes)
     }
 

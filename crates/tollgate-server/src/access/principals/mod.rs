@@ -22,7 +22,7 @@ use crate::access::scope::{Scope, Scopes};
 use crate::access::token::Digest;
 pub use crate::access::token::NoRandomness;
 pub(crate) use crate::access::token::generate;
-use crate::live::reload::in_short;
+use crate::live::record::Changes;
 
 /// The live principals. Clones share them.
 pub(crate) type SharedPrincipals = Arc<ArcSwap<Principals>>;
@@ -180,7 +180,7 @@ impl Principals {
     }
 
     /// Describes the changes to these other principals; `None` if there are none.
-    fn changes(&self, after: &[Principal]) -> Option<String> {
+    fn changes(&self, after: &[Principal]) -> Option<Changes> {
         let before: HashMap<&str, &Principal> =
             self.entries.iter().map(|entry| (&*entry.principal.name, &entry.principal)).collect();
         let names: BTreeSet<&str> = after.iter().map(|principal| &*principal.name).collect();
@@ -190,8 +190,7 @@ impl Principals {
         });
         let gone = self.entries.iter().map(|entry| &*entry.principal.name);
         let gone = gone.filter(|name| !names.contains(name)).map(|name| format!("`{name}` is gone"));
-        let text = in_short(new.chain(gone), "; ");
-        (!text.is_empty()).then_some(text)
+        Changes::of(new.chain(gone))
     }
 }
 

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use tollgate_envoy::{HitCounts, Series};
 
-use super::super::family::{Family, FamilyKind, Sample, Samples, labelled, single};
+use super::super::family::{Family, FamilyKind, MetricSample, Samples, labelled, single};
 use super::super::snapshot::{EnvoyFigures, Snapshot};
 
 /// The method of Envoy's service. Requests at `/json` are counted under it as well.
@@ -87,8 +87,8 @@ pub(in super::super) fn envoy_ratelimit<'a>(
     families
 }
 
-fn hit_sample(series: &Series, count: u64) -> Sample<'_> {
-    let mut sample = Sample::new([("domain", &*series.domain), ("key1", &*series.key1)], count);
+fn hit_sample(series: &Series, count: u64) -> MetricSample<'_> {
+    let mut sample = MetricSample::new([("domain", &*series.domain), ("key1", &*series.key1)], count);
     sample.labels.extend(series.key2.as_deref().map(|key| ("key2", Cow::Borrowed(key))));
     sample
 }
@@ -122,7 +122,7 @@ fn metric_name(mut name: String) -> String {
 }
 
 fn with_method<'a>(value: impl Into<super::super::family::SampleValue<'a>>) -> Samples<'a> {
-    Box::new(std::iter::once(Sample::new([METHOD], value)))
+    Box::new(std::iter::once(MetricSample::new([METHOD], value)))
 }
 
 fn counter<'a>(name: impl Into<Cow<'a, str>>, help: &'static str, samples: Samples<'a>) -> Family<'a> {

@@ -4,7 +4,7 @@
 
 use tollgate_policy::{Identity, Policy};
 
-use super::super::family::{Family, FamilyKind, Sample, single};
+use super::super::family::{Family, FamilyKind, MetricSample, single};
 use super::super::policies::deciding;
 use super::super::snapshot::Snapshot;
 
@@ -13,13 +13,16 @@ pub(in super::super) fn spring_starter(snapshot: &Snapshot) -> Vec<Family<'_>> {
     let live = &*snapshot.policies.live;
     let requests = deciding(live).flat_map(|(policy, tally)| {
         [("allowed", tally.allowed), ("blocked", tally.denied)].map(|(outcome, count)| {
-            Sample::new([("name", policy.name()), ("scope", scope(policy)), ("outcome", outcome)], count)
+            MetricSample::new(
+                [("name", policy.name()), ("scope", scope(policy)), ("outcome", outcome)],
+                count,
+            )
         })
     });
     let errors = deciding(live).map(|(policy, tally)| {
         // The starter counts no other exception.
         let exception = ("exception", "RateLimiterBackendException");
-        Sample::new([("name", policy.name()), ("scope", scope(policy)), exception], tally.failed)
+        MetricSample::new([("name", policy.name()), ("scope", scope(policy)), exception], tally.failed)
     });
     vec![
         Family {

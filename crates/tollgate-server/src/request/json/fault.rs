@@ -22,7 +22,7 @@ pub(super) enum Node {
 
 /// Why a value is not the expected one. It never repeats the value, which may be secret.
 #[derive(Debug)]
-pub(super) struct Fault {
+pub(super) struct FieldFault {
     /// For example `requests[1].attributes.user`; empty for the whole value.
     pub(super) path: String,
     pub(super) detail: String,
@@ -34,31 +34,31 @@ impl Node {
     /// # Errors
     ///
     /// If the tree has another form.
-    pub(super) fn read<'de, T: Deserialize<'de>>(&self) -> Result<T, Fault> {
+    pub(super) fn read<'de, T: Deserialize<'de>>(&self) -> Result<T, FieldFault> {
         serde_path_to_error::deserialize(self).map_err(|error| {
             let outer = if error.path().iter().len() == 0 { String::new() } else { error.path().to_string() };
-            let Fault { path: inner, detail } = error.into_inner();
+            let FieldFault { path: inner, detail } = error.into_inner();
             let separator = if outer.is_empty() || inner.is_empty() { "" } else { "." };
-            Fault { path: format!("{outer}{separator}{inner}"), detail }
+            FieldFault { path: format!("{outer}{separator}{inner}"), detail }
         })
     }
 }
 
-impl Fault {
+impl FieldFault {
     fn new(detail: impl fmt::Display) -> Self {
         Self { path: String::new(), detail: detail.to_string() }
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for FieldFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)
     }
 }
 
-impl std::error::Error for Fault {}
+impl std::error::Error for FieldFault {}
 
-impl de::Error for Fault {
+impl de::Error for FieldFault {
     fn custom<T: fmt::Display>(detail: T) -> Self {
         Self::new(detail)
     }
@@ -147,9 +147,9 @@ impl<'de> Deserialize<'de> for Node {
 
 /// It does not lend data, so that types that borrow from a body can also be read from it.
 impl<'de> Deserializer<'de> for &Node {
-    type Error = Fault;
+    type Error = FieldFault;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Fault> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, FieldFault> {
         match self {
             Node::Null => visitor.visit_unit(),
             Node::Bool(value) => visitor.visit_bool(*value),
@@ -171,7 +171,7 @@ impl<'de> Deserializer<'de> for &Node {
     }
 }
 
-impl IntoDeserializer<'_, Fault> for &Node {
+impl IntoDeserializer<'_, FieldFault> for &Node {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {

@@ -12,7 +12,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, Unexpected, Visitor
 use tollgate::{Quota, QuotaError};
 
 pub(crate) use self::attributes::{attributes, some_attributes};
-use self::fault::{Fault, Node};
+use self::fault::{FieldFault, Node};
 
 /// The error in a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +44,8 @@ fn wrong<'a, T: Deserialize<'a>>(body: &[u8], error: &serde_json::Error) -> BadF
         Err(error) => return no_json(&error),
     };
     match node.read::<Object<T>>() {
-        Err(Fault { path, detail }) if path.is_empty() => bad_body(detail),
-        Err(Fault { path, detail }) => BadField { field: path, detail },
+        Err(FieldFault { path, detail }) if path.is_empty() => bad_body(detail),
+        Err(FieldFault { path, detail }) => BadField { field: path, detail },
         // The object is valid, but something follows it.
         Ok(_) => no_json(error),
     }

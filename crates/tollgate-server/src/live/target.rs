@@ -1,0 +1,113 @@
+//! Makes new content live, whatever its source: either all of it is valid and becomes live immediately, or nothing
+//! changes. Each outcome is logged, counted, and kept for a while.
+
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tracing::{error, info};
+
+use super::cause::Cause;
+use super::record::{Changes, ReloadError, ReloadFailure, ReloadOutcome, ReloadRecord, ReloadState};
+use crate::observe::log_gap::LogGap;
+
+/// The time that one log line covers for requests to reload that change nothing.
+pub(super) const REPEAT_GAP: Duration = Duration::from_secs(1);
+
+/// Something that is live, and can be replaced as a whole.
+pub(crate) trait LiveTarget: Send + 'static {
+    /// Its name in messages, such as "policies are replaced".
+    const NAME: &'static str;
+
+    /// What becomes live.
+    type Content;
+
+    /// Makes the content live. Returns what has changed; `None` if it is the live content. `source` is its name in
+    /// messages.
+    fn go_live(&mut self, content: Self::Content, source: &str) -> Option<Changes>;
+
+    /// Returns the live version, counted from 1.
+    fn version(&self) -> u64;
+
+    /// Called at each look at the source, at least every half minute.
+    fn remind(&self) {}
+}
+
+/// A target, and the outcomes of its reloads.
+pub(super) struct Live<T> {
+    pub(super) target: T,
+    state: Arc<ReloadState>,
+    repeat_logged: LogGap,
+}
+
+/// The result of a reload.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reloaded {
+    /// New content is live, under this version.
+    Replaced(u64),
+    /// The source matches the live content, which has this version.
+    Unchanged(u64),
+}
+
+impl<T: LiveTarget> Live<T> {
+    pub(super) fn new(target: T) -> Self {
+        Self { target, state: Arc::new(ReloadState::new()), repeat_logged: LogGap::default() }
+    }
+
+    pub(super) const fn state(&self) -> &Arc<ReloadState> {
+        &self.state
+    }
+
+    /// Makes this content live, unless it is.
+    pub(super) fn replace(&mut self, content: T::Content, source: &str, cause: Cause) -> Reloaded {
+        let changes = self.target.go_live(content, source);
+        let version = self.target.version();
+        let (outcome, reloaded) = match changes {
+            None => (ReloadOutcome::Unchanged, Reloaded::Unchanged(version)),
+            Some(changes) => (ReloadOutcome::Replaced(changes), Reloaded::Replaced(version)),
+        };
+        let record = self.state.add(cause, version, outcome);
+        self.log(&record, source);
+        reloaded
+    }
+
+    /// Notes that new content is not valid, or cannot be read.
+    pub(super) fn fail(&mut self, error: impl Display, source: &str, cause: Cause) -> ReloadError {
+        let failure = Arc::new(ReloadFailure::new(error.to_string()));
+        // The watch reports every event in the folder, and the log may be written there. So an unreadable file is
+        // logged once; otherwise each line would cause the next.
+        let known = self.state.failure().filter(|known| known.to_string() == failure.to_string());
+        if let Some(known) = known.as_ref().filter(|_| cause.is_guess()) {
+            return ReloadError(Arc::clone(known));
+        }
+        let outcome = ReloadOutcome::Failed(Arc::clone(&failure));
+        let record = self.state.add(cause, self.target.version(), outcome);
+        if known.is_none() || self.may_repeat(cause) {
+            self.log(&record, source);
+        }
+        ReloadError(failure)
+    }
+
+    fn log(&self, record: &ReloadRecord, source: &str) {
+        let (cause, version) = (record.cause.name(), record.version);
+        match &record.outcome {
+            ReloadOutcome::Replaced(changes) => {
+                let changes = changes.joined("; ");
+                info!(file = source, cause, version, changes, "{} are replaced", T::NAME);
+            }
+            ReloadOutcome::Unchanged if self.may_repeat(record.cause) => {
+                info!(file = source, cause, version, "{} are unchanged", T::NAME);
+            }
+            ReloadOutcome::Unchanged => {}
+            ReloadOutcome::Failed(failure) => {
+                error!(file = source, cause, version, "{} stay as they are\n{failure}", T::NAME);
+            }
+        }
+    }
+
+    /// Returns whether the log has room for a line that says the same as an earlier one. Otherwise, callers that may
+    /// reload could fill the log with requests.
+    fn may_repeat(&self, cause: Cause) -> bool {
+        cause != Cause::Request || self.repeat_logged.passes(REPEAT_GAP)
+    }
+}
