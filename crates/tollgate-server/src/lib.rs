@@ -62,7 +62,7 @@ mod tls;
 pub use self::access::scope::Scope;
 pub use self::decide::receipts::ReceiptSecretError;
 pub use self::observe::logs;
-pub use self::serve::{Ended, serve};
+pub use self::serve::{ServiceEnd, serve};
 pub use self::settings::flags::FlagsError;
 pub use self::settings::import::ImportError;
 pub use self::settings::{Settings, SettingsError};

@@ -14,7 +14,7 @@ use tollgate_server::args::{
 #[cfg(feature = "simulate")]
 use tollgate_server::cli::simulate;
 use tollgate_server::cli::{check, check_config, doctor, explain, man, new_token, output, runtime, version};
-use tollgate_server::{Ended, Settings, SettingsError, args, logs};
+use tollgate_server::{ServiceEnd, Settings, SettingsError, args, logs};
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
@@ -83,8 +83,8 @@ fn serve(args: ServeArgs) -> anyhow::Result<u8> {
     runtime.shutdown_background();
     let Ok(ended) = ended else { anyhow::bail!("the service ended unexpectedly") };
     Ok(match ended? {
-        Ended::Drained => SUCCESS,
-        Ended::Interrupted => INTERRUPTED,
+        ServiceEnd::Drained => SUCCESS,
+        ServiceEnd::Interrupted => INTERRUPTED,
     })
 }
 
@@ -131,7 +131,7 @@ fn explain(args: &ExplainArgs) -> anyhow::Result<u8> {
 }
 
 #[cfg(feature = "simulate")]
-fn replayed(outcome: Result<(String, u8), simulate::Failure>) -> u8 {
+fn replayed(outcome: Result<(String, u8), simulate::SimulateFailure>) -> u8 {
     match outcome {
         Ok((text, status)) => answer(&text, status),
         Err(failure) => {

@@ -7,10 +7,10 @@ use crate::access::token::is_equal;
 
 /// The last token that a connection presented, if it was known.
 #[derive(Default)]
-pub(crate) struct LastToken(Mutex<Option<Known>>);
+pub(crate) struct LastToken(Mutex<Option<KnownToken>>);
 
 /// A token, and the index of its principal in one version of the principals.
-struct Known {
+struct KnownToken {
     version: u64,
     token: Box<[u8]>,
     place: usize,
@@ -34,7 +34,7 @@ impl LastToken {
             return Some(known.place);
         }
         let place = look_up()?;
-        *known = Some(Known { version, token: token.into(), place });
+        *known = Some(KnownToken { version, token: token.into(), place });
         Some(place)
     }
 }

@@ -49,7 +49,7 @@ pub use self::store::{
 };
 pub use self::tls::{ClientTlsArgs, TlsArgs};
 pub use self::tokens::{NewTokenArgs, TokenCommand};
-pub use self::value::{Limits, Server};
+pub use self::value::{Limits, ServerUrl};
 pub use crate::observe::logs::LogFormat;
 
 /// The heading of its flags in the help.
@@ -393,7 +393,7 @@ pub struct CheckArgs {
     /// The service to ask, as a URL or as HOST:PORT
     #[arg(long, value_name = "URL", env = "TOLLGATE_SERVER", default_value = "http://127.0.0.1:8080")]
     #[arg(value_parser = value::server)]
-    pub server: Server,
+    pub server: ServerUrl,
 
     /// File with a token for the service, if it requires one
     #[arg(long, value_name = "FILE", env = "TOLLGATE_TOKEN_FILE")]

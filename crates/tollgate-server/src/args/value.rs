@@ -165,7 +165,7 @@ pub(super) fn instant(text: &str) -> Result<Timestamp, Expected> {
 
 /// A service to ask.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Server {
+pub struct ServerUrl {
     /// Whether to use TLS.
     pub tls: bool,
     /// Its host and port.
@@ -173,7 +173,7 @@ pub struct Server {
 }
 
 /// Parses a service to ask. A URL without a port has the default port of its scheme.
-pub(super) fn server(text: &str) -> Result<Server, Expected> {
+pub(super) fn server(text: &str) -> Result<ServerUrl, Expected> {
     const EXPECTED: Expected = "expected http://HOST[:PORT], https://HOST[:PORT] or HOST:PORT";
     let (default_port, authority) = match text.split_once("://") {
         Some((scheme, rest)) if scheme.eq_ignore_ascii_case("http") => (Some(80), rest),
@@ -199,10 +199,10 @@ pub(super) fn server(text: &str) -> Result<Server, Expected> {
         },
         _ => return Err(EXPECTED),
     };
-    Ok(Server { tls, authority })
+    Ok(ServerUrl { tls, authority })
 }
 
-impl fmt::Display for Server {
+impl fmt::Display for ServerUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}://{}", if self.tls { "https" } else { "http" }, self.authority)
     }

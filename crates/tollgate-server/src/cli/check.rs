@@ -26,7 +26,7 @@ use tollgate_redis::{SmallFile, Tls, TlsError};
 use crate::args::exit_status::{FAILURE, NO_DECISION, SUCCESS, USAGE};
 use crate::args::{CheckArgs, ClientTlsArgs, Flag};
 use crate::cli::output;
-use crate::net::protocol::Stream;
+use crate::net::protocol::ByteStream;
 use crate::observe::secret_file::public_mode;
 use crate::observe::with_sources::WithSources;
 use crate::request::attributes;
@@ -43,7 +43,7 @@ const NO_SERVICE: &str = "this is not an answer from a tollgate service";
 
 /// The answer of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Answer {
+pub enum CheckAnswer {
     /// The request is allowed.
     Allowed,
     /// The request is denied.
@@ -153,10 +153,10 @@ pub enum ClientError {
 
 /// Returns the exit status for an outcome.
 #[must_use]
-pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
+pub fn exit_status(outcome: &Result<CheckAnswer, ClientError>) -> u8 {
     match outcome {
-        Ok(Answer::Allowed | Answer::Ready) => SUCCESS,
-        Ok(Answer::Denied | Answer::NotReady) => FAILURE,
+        Ok(CheckAnswer::Allowed | CheckAnswer::Ready) => SUCCESS,
+        Ok(CheckAnswer::Denied | CheckAnswer::NotReady) => FAILURE,
         Err(
             ClientError::Rejected { .. }
             | ClientError::Certificate(_)
@@ -171,7 +171,7 @@ pub fn exit_status(outcome: &Result<Answer, ClientError>) -> u8 {
 /// Runs the command. Returns the text to print and the outcome, which is an error if there is no decision.
 ///
 /// Nothing is retried: a check whose answer was lost may have charged units.
-pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
+pub async fn run(args: &CheckArgs) -> (String, Result<CheckAnswer, ClientError>) {
     let server = args.server.to_string();
     let request = match request(args) {
         Ok(request) => request,
@@ -195,16 +195,19 @@ pub async fn run(args: &CheckArgs) -> (String, Result<Answer, ClientError>) {
         Ok(decision) => readable(decision) + "\n",
         Err(_) => String::new(),
     };
-    (text, decision.map(|decision| if decision.allowed { Answer::Allowed } else { Answer::Denied }))
+    (text, decision.map(|decision| if decision.allowed { CheckAnswer::Allowed } else { CheckAnswer::Denied }))
 }
 
 /// Reads the service's health: a text if it is ready, otherwise a problem with status 503.
-fn health(server: String, status: StatusCode, body: &[u8]) -> (String, Result<Answer, ClientError>) {
+fn health(server: String, status: StatusCode, body: &[u8]) -> (String, Result<CheckAnswer, ClientError>) {
     let (text, answer) = match status {
-        StatusCode::OK => (String::from_utf8_lossy(body).into_owned(), Answer::Ready),
+        StatusCode::OK => (String::from_utf8_lossy(body).into_owned(), CheckAnswer::Ready),
         StatusCode::SERVICE_UNAVAILABLE => {
             let detail = serde_json::from_slice(body).map(|ErrorBody { detail, .. }| detail);
-            (format!("not ready: {}", detail.unwrap_or_else(|_| NO_SERVICE.to_owned())), Answer::NotReady)
+            (
+                format!("not ready: {}", detail.unwrap_or_else(|_| NO_SERVICE.to_owned())),
+                CheckAnswer::NotReady,
+            )
         }
         _ => {
             let detail = NO_SERVICE.to_owned();
@@ -282,7 +285,7 @@ fn tls_error(error: &io::Error) -> Option<&rustls::Error> {
 async fn converse(
     request: Request<Full<Bytes>>,
     server: &str,
-    stream: impl Stream,
+    stream: impl ByteStream,
 ) -> Result<(StatusCode, Bytes), ClientError> {
     let broken = |source: hyper::Error| {
         let server = server.to_owned();

@@ -14,7 +14,7 @@ use crate::store::joined_values;
 
 /// The output of `--json`.
 #[derive(Serialize)]
-struct Report {
+struct FileReport {
     /// The paths as given. Each finding names its own file.
     file: String,
     valid: bool,
@@ -61,7 +61,7 @@ pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
         Ok(config) => {
             let (fit, _) = StoreFit::of_file(&config, &flags);
             let warnings = joined_values::with_those_of_file(&config, fit.layout());
-            Report {
+            FileReport {
                 file,
                 valid: true,
                 policies: Some(config.policies().as_slice().len()),
@@ -69,7 +69,7 @@ pub fn run(args: &CheckConfigArgs) -> anyhow::Result<(String, bool)> {
                 warnings: warnings.iter().map(|warning| FoundWarning::new(warning, &config)).collect(),
             }
         }
-        Err(ConfigError::Invalid { files, problems }) => Report {
+        Err(ConfigError::Invalid { files, problems }) => FileReport {
             file,
             valid: false,
             policies: None,
@@ -113,14 +113,14 @@ impl FoundWarning {
     }
 }
 
-fn json(report: &Report) -> String {
+fn json(report: &FileReport) -> String {
     // This cannot fail: all keys are texts.
     serde_json::to_string(report).unwrap_or_default() + "\n"
 }
 
 /// Formats the report as compilers do, so that editors can jump to the places.
-fn readable(report: &Report) -> String {
-    let Report { file, policies, errors, warnings, .. } = report;
+fn readable(report: &FileReport) -> String {
+    let FileReport { file, policies, errors, warnings, .. } = report;
     let mut text = String::new();
     // Writing into a string does not fail.
     for FoundError { file, line, column, message } in errors {

@@ -12,7 +12,7 @@ use thiserror::Error;
 use tollgate_policy::{ConfigError, Sources};
 
 pub use crate::access::principals::NoRandomness;
-use crate::access::principals::{self, Line};
+use crate::access::principals::{self, PrincipalLine};
 use crate::args::NewTokenArgs;
 use crate::observe::with_sources::WithSources;
 
@@ -71,7 +71,7 @@ pub enum NewTokenError {
 pub fn run(args: &NewTokenArgs) -> Result<String, NewTokenError> {
     let token = principals::generate()?;
     let policies = (!args.policies.is_empty()).then_some(&args.policies[..]);
-    let line = Line::of_token(&token, &args.name, &args.scopes, policies, args.expires);
+    let line = PrincipalLine::of_token(&token, &args.name, &args.scopes, policies, args.expires);
     // This cannot fail: all keys are texts.
     let line = serde_json::to_string(&line).unwrap_or_default();
     write(args, &token, &line)?;

@@ -10,7 +10,7 @@ use crate::store::ServedStore;
 
 /// Where and how decisions count, for whatever decides.
 #[derive(Clone)]
-pub(crate) struct Counting {
+pub(crate) struct CountingParts {
     pub(crate) store: ServedStore,
     /// Counts while a shared store fails, if a policy or domain wants that.
     pub(crate) memory: MemoryStore,

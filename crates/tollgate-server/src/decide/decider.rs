@@ -5,19 +5,19 @@ use std::sync::Arc;
 use tollgate::OnStoreFailure;
 use tollgate_policy::{Mode, Policy, PolicyKind};
 
-use crate::decide::engine::Engine;
-use crate::decide::envoy::EnvoyEngine;
+use crate::decide::engine::DecisionEngine;
+use crate::decide::envoy::DomainEngine;
 use crate::store::StoreState;
 
 /// What decides, chosen once when the service starts.
 pub(crate) enum Decider {
-    Policies(Engine),
-    Domains(Arc<EnvoyEngine>),
+    Policies(DecisionEngine),
+    Domains(Arc<DomainEngine>),
 }
 
 impl Decider {
     /// Returns the engine of the policies, if they decide.
-    pub(crate) const fn policies(&self) -> Option<&Engine> {
+    pub(crate) const fn policies(&self) -> Option<&DecisionEngine> {
         match self {
             Self::Policies(engine) => Some(engine),
             Self::Domains(_) => None,
@@ -25,7 +25,7 @@ impl Decider {
     }
 
     /// Returns the engine of the domains, if they decide.
-    pub(crate) fn domains(&self) -> Option<&EnvoyEngine> {
+    pub(crate) fn domains(&self) -> Option<&DomainEngine> {
         match self {
             Self::Policies(_) => None,
             Self::Domains(engine) => Some(engine),
@@ -33,7 +33,7 @@ impl Decider {
     }
 
     /// Like [`domains`](Self::domains), for as long as the caller likes.
-    pub(crate) fn shared_domains(&self) -> Option<Arc<EnvoyEngine>> {
+    pub(crate) fn shared_domains(&self) -> Option<Arc<DomainEngine>> {
         match self {
             Self::Policies(_) => None,
             Self::Domains(engine) => Some(Arc::clone(engine)),

@@ -21,7 +21,7 @@ use crate::store::readiness::Readiness;
 use crate::store::{self, ServedStore, StoreState};
 
 /// Decides by policies over one store.
-pub(crate) struct Engine {
+pub(crate) struct DecisionEngine {
     limiter: Arc<PolicyLimiter<ServedStore>>,
     when_full: WhenFull,
     metrics: Arc<Metrics>,
@@ -52,7 +52,7 @@ struct DenialLog(LogGaps);
 #[derive(Default)]
 struct TrialDenialLog(LogGaps);
 
-impl Engine {
+impl DecisionEngine {
     pub(crate) fn new(
         limiter: Arc<PolicyLimiter<ServedStore>>,
         when_full: WhenFull,

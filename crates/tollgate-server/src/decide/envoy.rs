@@ -9,7 +9,7 @@ use tollgate_envoy::{DecideError, Domains, EnvoyLimiter, Request, Response, Sett
 use tracing::warn;
 
 use crate::access::caller::{Caller, OtherPolicy};
-use crate::decide::counting::Counting;
+use crate::decide::counting::CountingParts;
 use crate::decide::domain_files::DomainFiles;
 use crate::decide::units_left_log::UnitsLeftLog;
 use crate::metrics::{CheckSource, EnvoyFigures, Metrics};
@@ -33,7 +33,7 @@ pub(crate) struct InitialDomains {
 }
 
 /// Decides by the configuration of envoyproxy/ratelimit, and measures it.
-pub(crate) struct EnvoyEngine {
+pub(crate) struct DomainEngine {
     limiter: EnvoyLimiter<ServedStore>,
     /// The folder of the files.
     source: Box<str>,
@@ -65,10 +65,10 @@ pub(crate) enum Undecided {
     Envoy(DecideError),
 }
 
-impl EnvoyEngine {
+impl DomainEngine {
     /// Builds an engine. Also returns the files of its domains.
-    pub(crate) fn new(counting: &Counting, initial: InitialDomains) -> (Self, DomainFiles) {
-        let Counting { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
+    pub(crate) fn new(counting: &CountingParts, initial: InitialDomains) -> (Self, DomainFiles) {
+        let CountingParts { store, memory, when_full, caller_quotas, metrics, .. } = counting.clone();
         let InitialDomains { domains, files, settings, on_store_failure, .. } = initial;
         let store = FallbackStore::new(store, on_store_failure).memory(memory);
         // It needs no deadline: a shared store ends its steps itself, `in_one_call` makes them share one, and memory never

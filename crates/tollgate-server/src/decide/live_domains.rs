@@ -5,17 +5,17 @@ use std::sync::Arc;
 use tollgate_envoy::Domains;
 
 use crate::decide::domain_files::summary;
-use crate::decide::envoy::EnvoyEngine;
+use crate::decide::envoy::DomainEngine;
 use crate::live::record::Changes;
 use crate::live::target::LiveTarget;
 
 /// The limits of an engine.
 pub(crate) struct LiveDomains {
-    engine: Arc<EnvoyEngine>,
+    engine: Arc<DomainEngine>,
 }
 
 impl LiveDomains {
-    pub(crate) const fn new(engine: Arc<EnvoyEngine>) -> Self {
+    pub(crate) const fn new(engine: Arc<DomainEngine>) -> Self {
         Self { engine }
     }
 }

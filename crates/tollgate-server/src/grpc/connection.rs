@@ -12,11 +12,11 @@ use tracing::trace;
 use super::Service;
 use super::streams::Streams;
 use crate::access::listener::Listener;
-use crate::access::peer::Peer;
+use crate::access::peer::ConnectionPeer;
 use crate::http::{MAX_HEAD, WINDOW, count_cut};
 use crate::net::drain::Phase;
-use crate::net::protocol::{Protocol, Stream};
-use crate::net::timeouts::{self, Activity, Lifetime, Order, Watched};
+use crate::net::protocol::{ByteStream, Protocol};
+use crate::net::timeouts::{self, Activity, Lifetime, Order, WatchedStream};
 use crate::tls::Alpn;
 
 /// The maximum number of concurrent calls on one connection, as over HTTP: the heads of answers that a client does not
@@ -28,7 +28,7 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The shared state of the calls on one connection.
 pub(super) struct Connection {
-    pub(super) peer: Peer,
+    pub(super) peer: ConnectionPeer,
     pub(super) phase: Phase,
     pub(super) activity: Activity,
     pub(super) streams: Streams,
@@ -71,7 +71,7 @@ impl Grpc {
 impl Protocol for Grpc {
     const ALPN: Alpn = Alpn::Http2;
 
-    async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {
+    async fn serve<I: ByteStream>(self: Arc<Self>, stream: I, peer: ConnectionPeer, phase: Phase) {
         peer.names
             .iter()
             .for_each(|name| trace!(listener = self.listener.name, name, "certificate of a client"));
@@ -80,7 +80,7 @@ impl Protocol for Grpc {
         let streams = Streams::of_connection();
         let shared = Connection { peer, phase: phase.clone(), activity: activity.clone(), streams };
         let grpc = Arc::new((self, shared));
-        let io = TokioIo::new(Watched::new(stream, activity.clone()));
+        let io = TokioIo::new(WatchedStream::new(stream, activity.clone()));
         let service = service_fn(|request| {
             let others = activity.pending();
             let answering = activity.begin(Order::Interleaved);

@@ -14,15 +14,15 @@ use tracing::warn;
 
 use super::connection::Connection;
 use super::deadline::Late;
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingMessage;
 use super::streams::Room;
 use super::{Service, any_bytes, deadline, status, unary};
 use crate::access::listener::Listener;
-use crate::access::peer::Peer;
+use crate::access::peer::ConnectionPeer;
 use crate::access::scope::Scope;
 use crate::http::{Rejection, authorize};
-use crate::net::budget::{Held, NoRoom};
-use crate::net::timeouts::Answering;
+use crate::net::budget::{HeldBytes, NoRoom};
+use crate::net::timeouts::PendingAnswer;
 use crate::observe::stopwatch::Stopwatch;
 use crate::store::with_patience;
 
@@ -46,10 +46,10 @@ pub(super) struct Tonic {
     prefix: &'static str,
     /// The scope that its callers need; `None` if everyone may call it.
     scope: Option<Scope>,
-    call: Box<dyn Fn(Request<Incoming>) -> Called + Send + Sync>,
+    call: Box<dyn Fn(Request<Incoming>) -> CalledMethod + Send + Sync>,
 }
 
-type Called = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
+type CalledMethod = Pin<Box<dyn Future<Output = Response<tonic::body::Body>> + Send>>;
 
 impl Tonic {
     pub(super) fn new<T>(prefix: &'static str, scope: Option<Scope>, service: T) -> Self
@@ -62,7 +62,7 @@ impl Tonic {
             >,
         T: Clone + Send + Sync + 'static,
     {
-        let call = move |request| -> Called {
+        let call = move |request| -> CalledMethod {
             // Always ready, as all that tonic generates.
             let called = service.clone().call(request);
             Box::pin(async move { called.await.unwrap_or_else(|never| match never {}) })
@@ -78,9 +78,9 @@ impl Service {
         listener: &Listener,
         connection: &Connection,
         others: u32,
-        answering: Answering,
+        answering: PendingAnswer,
         request: Request<Incoming>,
-    ) -> Response<Outgoing> {
+    ) -> Response<OutgoingMessage> {
         if let Err(status) = check_form(&request) {
             self.resources.metrics.rejections().count(status);
             return status::not_a_call(status);
@@ -111,7 +111,7 @@ impl Service {
         }
     }
 
-    async fn check_health(&self, request: Request<Incoming>) -> Result<Response<Outgoing>, Rejection> {
+    async fn check_health(&self, request: Request<Incoming>) -> Result<Response<OutgoingMessage>, Rejection> {
         let limit = deadline::of(request.headers())?;
         let call = async {
             let of = |bytes: &[u8]| HealthCheckRequest::decode(bytes).map(|asked| (asked, bytes.len()));
@@ -126,9 +126,9 @@ impl Service {
         &self,
         listener: &Listener,
         connection: &Connection,
-        answering: Answering,
+        answering: PendingAnswer,
         request: Request<Incoming>,
-    ) -> Result<Response<Outgoing>, Rejection> {
+    ) -> Result<Response<OutgoingMessage>, Rejection> {
         let path = request.uri().path();
         let tonic = self.tonic.iter().find(|tonic| path.starts_with(tonic.prefix));
         let tonic = tonic.ok_or_else(|| unknown(path))?;
@@ -144,16 +144,17 @@ impl Service {
             self.resources.metrics.rejections().count(status::of_code(code));
         }
         let Connection { phase, activity, .. } = connection;
-        Ok(reply.map(|body| Outgoing::Stream(body, room.stay(phase.clone(), activity.clone(), answering))))
+        Ok(reply
+            .map(|body| OutgoingMessage::Stream(body, room.stay(phase.clone(), activity.clone(), answering))))
     }
 
     async fn should_rate_limit(
         &self,
         listener: &Listener,
-        peer: &Peer,
-        held: &mut Held,
+        peer: &ConnectionPeer,
+        held: &mut HeldBytes,
         request: Request<Incoming>,
-    ) -> Result<Response<Outgoing>, Rejection> {
+    ) -> Result<Response<OutgoingMessage>, Rejection> {
         let caller = authorize(Scope::Check, listener, peer, request.headers())?;
         let limit = deadline::of(request.headers())?;
         let limit = limit.map(|limit| (Stopwatch::start(), limit));
@@ -172,7 +173,7 @@ impl Service {
     }
 
     /// Rejects a call and logs this, because Envoy lets the request through by default, which nobody would notice.
-    fn reject_check(&self, rejection: &Rejection) -> Response<Outgoing> {
+    fn reject_check(&self, rejection: &Rejection) -> Response<OutgoingMessage> {
         let status = rejection.status();
         let is_of_caller = status.is_client_error() && status != StatusCode::REQUEST_TIMEOUT;
         if (is_of_caller || status == StatusCode::NOT_IMPLEMENTED) && self.refusal_logged.passes(LOG_GAP) {
@@ -188,7 +189,7 @@ impl Service {
         self.reject(rejection)
     }
 
-    fn reject(&self, rejection: &Rejection) -> Response<Outgoing> {
+    fn reject(&self, rejection: &Rejection) -> Response<OutgoingMessage> {
         self.resources.metrics.rejections().count(rejection.status());
         status::reply(rejection)
     }

@@ -13,7 +13,7 @@ use crate::http::until_sent;
 
 /// The rest of an answer.
 #[derive(Default)]
-pub(super) enum Outgoing {
+pub(super) enum OutgoingMessage {
     /// Nothing.
     #[default]
     Empty,
@@ -25,7 +25,7 @@ pub(super) enum Outgoing {
     Stream(tonic::body::Body, Stay),
 }
 
-impl Outgoing {
+impl OutgoingMessage {
     /// Bytes of its message.
     pub(super) fn len(&self) -> usize {
         if let Self::Message(message) = self { message.len() } else { 0 }
@@ -40,7 +40,7 @@ impl Outgoing {
     }
 }
 
-impl Body for Outgoing {
+impl Body for OutgoingMessage {
     type Data = Bytes;
     type Error = Status;
 

@@ -13,7 +13,7 @@ use super::{Service, response};
 use crate::access::caller::{Caller, CallerAttributes};
 use crate::decide::decider::Decider;
 use crate::http::Rejection;
-use crate::request::attributes::{Given, MAX_TEXTS};
+use crate::request::attributes::{GivenAttributes, MAX_TEXTS};
 
 /// The attribute that holds the domain.
 const DOMAIN: &str = "domain";
@@ -22,7 +22,7 @@ const DOMAIN: &str = "domain";
 const OVERRIDES: &str = "envoy";
 
 /// The check of one descriptor.
-type Asked<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
+type DescriptorCheck<'a> = (CallerAttributes<'a>, u32, Option<Policy>);
 
 impl Service {
     /// Charges the units of every descriptor, or of none.
@@ -48,7 +48,8 @@ impl Service {
                 vec![decision.map_err(|error| Rejection::check(&error, "descriptors[0]"))?]
             }
             many => {
-                let asked: Vec<Asked<'_>> = many.iter().enumerate().map(asks).collect::<Result<_, _>>()?;
+                let asked: Vec<DescriptorCheck<'_>> =
+                    many.iter().enumerate().map(asks).collect::<Result<_, _>>()?;
                 let decisions = engine.check_together(&asked).await;
                 decisions.map_err(|TogetherError { index, error, .. }| {
                     Rejection::check(&error, &format!("descriptors[{index}]"))
@@ -65,7 +66,7 @@ impl Service {
         descriptor: &'a RateLimitDescriptor,
         hits_addend: u32,
         index: usize,
-    ) -> Result<Asked<'a>, Rejection> {
+    ) -> Result<DescriptorCheck<'a>, Rejection> {
         if descriptor.is_negative_hits {
             let detail =
                 "units can only be given back over HTTP, with the receipt of a check or by an administrator";
@@ -98,12 +99,12 @@ fn attributes<'a>(
     domain: &'a str,
     descriptor: &'a RateLimitDescriptor,
     index: usize,
-) -> Result<Given<'a>, Rejection> {
+) -> Result<GivenAttributes<'a>, Rejection> {
     let field = || format!("descriptors[{index}].entries");
     if descriptor.entries.is_empty() {
         return Err(invalid(InvalidRequest::NoEntries(index + 1)));
     }
-    let mut given = Given::default();
+    let mut given = GivenAttributes::default();
     let mut insert = |name: &'a str, value: AttributeValue<'a>| {
         given.insert(name.into(), value).map_err(|error| Rejection::bad_field(field(), error.to_string()))
     };

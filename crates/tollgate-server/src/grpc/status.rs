@@ -4,7 +4,7 @@ use http::header::ALLOW;
 use http::{HeaderValue, Response, StatusCode};
 use tonic::{Code, Status};
 
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingMessage;
 use crate::http::Rejection;
 
 impl From<&Rejection> for Status {
@@ -21,7 +21,7 @@ impl From<&Rejection> for Status {
 const ACCEPT_ENCODING: &str = "grpc-accept-encoding";
 
 /// The answer to a call that is rejected: a head without a body.
-pub(super) fn reply(rejection: &Rejection) -> Response<Outgoing> {
+pub(super) fn reply(rejection: &Rejection) -> Response<OutgoingMessage> {
     let mut reply = Status::from(rejection).into_http();
     if rejection.status() == StatusCode::NOT_IMPLEMENTED {
         reply.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity,gzip"));
@@ -30,8 +30,8 @@ pub(super) fn reply(rejection: &Rejection) -> Response<Outgoing> {
 }
 
 /// Creates the answer to a request that is not a gRPC call.
-pub(super) fn not_a_call(status: StatusCode) -> Response<Outgoing> {
-    let mut reply = Response::new(Outgoing::Empty);
+pub(super) fn not_a_call(status: StatusCode) -> Response<OutgoingMessage> {
+    let mut reply = Response::new(OutgoingMessage::Empty);
     *reply.status_mut() = status;
     if status == StatusCode::METHOD_NOT_ALLOWED {
         reply.headers_mut().insert(ALLOW, HeaderValue::from_static("POST"));

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use crate::net::budget::{Budget, Held, NoRoom};
+use crate::net::budget::{Budget, HeldBytes, NoRoom};
 use crate::net::drain::{Phase, Pressure};
-use crate::net::timeouts::{Activity, Answering};
+use crate::net::timeouts::{Activity, PendingAnswer};
 
 /// Streams that may be open on one connection.
 const MAX_OF_CONNECTION: usize = 8;
@@ -32,14 +32,14 @@ pub(super) struct Streams {
 }
 
 /// A place among the open streams, which is free again when it is dropped.
-struct Place(Arc<AtomicUsize>);
+struct StreamPlace(Arc<AtomicUsize>);
 
 /// The room of one stream, and when it has to end.
 pub(super) struct Stay {
     over: Pin<Box<dyn Future<Output = &'static str> + Send>>,
     /// The client must read the first message within the time limit of any other answer.
-    untouched: Option<Answering>,
-    _room: (Held, [Place; 2]),
+    untouched: Option<PendingAnswer>,
+    _room: (HeldBytes, [StreamPlace; 2]),
 }
 
 impl Streams {
@@ -56,21 +56,21 @@ impl Streams {
     }
 
     /// Relaxed: the number guards no other memory.
-    fn enter(&self) -> Result<Place, NoRoom> {
+    fn enter(&self) -> Result<StreamPlace, NoRoom> {
         let next = |open: usize| (open < self.most).then_some(open + 1);
         let entered = self.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
-        entered.map(|_| Place(Arc::clone(&self.open))).map_err(|_| NoRoom)
+        entered.map(|_| StreamPlace(Arc::clone(&self.open))).map_err(|_| NoRoom)
     }
 }
 
-impl Drop for Place {
+impl Drop for StreamPlace {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
 /// The room of one stream that has not begun.
-pub(super) struct Room(Held, [Place; 2]);
+pub(super) struct Room(HeldBytes, [StreamPlace; 2]);
 
 impl Room {
     /// Takes a place on the connection and on the listener, and memory.
@@ -80,7 +80,7 @@ impl Room {
     }
 
     /// The stay of the stream that has begun.
-    pub(super) fn stay(self, phase: Phase, activity: Activity, answering: Answering) -> Stay {
+    pub(super) fn stay(self, phase: Phase, activity: Activity, answering: PendingAnswer) -> Stay {
         let Self(held, places) = self;
         Stay { over: Box::pin(over(phase, activity)), untouched: Some(answering), _room: (held, places) }
     }

@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderValue, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use prost::{DecodeError, Message};
 
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingMessage;
 use crate::http::{Rejection, read_body};
 use crate::net::budget::Budget;
 
@@ -48,7 +48,7 @@ pub(super) async fn read<M>(
 }
 
 /// The answer with this message.
-pub(super) fn reply(message: &impl Message) -> Response<Outgoing> {
+pub(super) fn reply(message: &impl Message) -> Response<OutgoingMessage> {
     let length = message.encoded_len();
     let mut bytes = BytesMut::with_capacity(PREFIX + length);
     bytes.put_u8(0);
@@ -57,7 +57,7 @@ pub(super) fn reply(message: &impl Message) -> Response<Outgoing> {
     message.encode_raw(&mut bytes);
     let mut headers = HeaderMap::with_capacity(2);
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
-    let mut reply = Response::new(Outgoing::Message(bytes.freeze()));
+    let mut reply = Response::new(OutgoingMessage::Message(bytes.freeze()));
     *reply.headers_mut() = headers;
     reply
 }

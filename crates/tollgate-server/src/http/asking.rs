@@ -11,7 +11,7 @@ use crate::decide::receipts::Receipts;
 
 /// The optional features that this service offers.
 #[derive(Debug)]
-pub(crate) struct Asking {
+pub(crate) struct CheckOptions {
     /// The other system whose format is also served.
     pub(crate) dialect: Option<&'static Dialect>,
     pub(crate) receipts: Receipts,
@@ -24,7 +24,7 @@ pub(crate) struct Asking {
     pub(crate) trials_header: TrialsHeader,
 }
 
-impl Asking {
+impl CheckOptions {
     /// Returns the caller's own limits, if the request has any.
     ///
     /// # Errors

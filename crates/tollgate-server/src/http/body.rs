@@ -14,7 +14,7 @@ use hyper::body::{Body as _, Incoming};
 
 use super::rejection::Rejection;
 use super::reply::Unread;
-use crate::net::budget::{Budget, Held};
+use crate::net::budget::{Budget, HeldBytes};
 
 /// Two thirds of a kilobyte for each request of the largest batch.
 pub(crate) const MAX_BODY: usize = 64 * 1024;
@@ -31,7 +31,7 @@ const WAITING: usize = 2 * 1024;
 /// A complete body. It holds its share of the budget until it is dropped.
 pub(crate) struct Body {
     bytes: Bytes,
-    _held: Held,
+    _held: HeldBytes,
 }
 
 impl Deref for Body {
@@ -69,7 +69,7 @@ pub(crate) async fn read_up_to(
     }
     let body = request.into_body();
     let held = budget.none();
-    let mut arriving = Arriving { body, max, first: Bytes::new(), whole: BytesMut::new(), held };
+    let mut arriving = ArrivingBody { body, max, first: Bytes::new(), whole: BytesMut::new(), held };
     // A small body comes with its head, and hyper returns it on the first poll. It needs neither the budget nor a
     // timer.
     let read = match at_once(arriving.rest()).await {
@@ -88,7 +88,7 @@ pub(crate) async fn read_up_to(
                 budget.note_refusal();
                 return Err(rejection.leaving((version < Version::HTTP_2).then_some(Unread)));
             }
-            let Arriving { mut body, held, .. } = arriving;
+            let ArrivingBody { mut body, held, .. } = arriving;
             drop(held);
             Err(rejection.leaving(Box::pin(discard(version, &mut body, budget)).await))
         }
@@ -120,17 +120,17 @@ async fn in_time(rest: impl Future<Output = Result<(), Rejection>>) -> Result<()
 }
 
 /// A body that is being read.
-struct Arriving {
+struct ArrivingBody {
     body: Incoming,
     max: usize,
     /// The whole body if it comes in one piece, without a copy.
     first: Bytes,
     /// The whole body otherwise, copied: a small piece may keep a large buffer alive.
     whole: BytesMut,
-    held: Held,
+    held: HeldBytes,
 }
 
-impl Arriving {
+impl ArrivingBody {
     /// Reads to the end. If dropped and called again, it continues where it was.
     async fn rest(&mut self) -> Result<(), Rejection> {
         while let Some(frame) = self.body.frame().await {

@@ -66,7 +66,7 @@ impl Edge {
     async fn refund_by(&self, caller: &Caller, request: ReceiptRequest<'_>) -> Result<Reply, Rejection> {
         let ReceiptRequest { receipt, cost, policy, quota } = request;
         let mut others = self.opened(caller, &receipt)?;
-        let (meant, cost) = (Meant { policy, quota }, cost.map(Cost::units));
+        let (meant, cost) = (MeantQuotas { policy, quota }, cost.map(Cost::units));
         let mut receipt =
             others.take(|item| meant.is(item.quota()) && (cost.is_none() || item.cost().is_some()));
         if receipt.items().is_empty() {
@@ -118,7 +118,7 @@ impl Edge {
     ) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let ResetRequest { attributes, policy, quota } = json::read(&body)?;
-        let meant = Meant { policy, quota };
+        let meant = MeantQuotas { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
         let changed = self.engine()?.reset(&attributes, policy, |quota| meant.is(quota)).await;
         self.counts(&attributes, &meant, changed)
@@ -127,7 +127,7 @@ impl Edge {
     pub(super) async fn set(&self, caller: &Caller, request: Request<Incoming>) -> Result<Reply, Rejection> {
         let body = body::read(request, &self.budget).await?;
         let SetRequest { attributes, used, policy, quota } = json::read(&body)?;
-        let meant = Meant { policy, quota };
+        let meant = MeantQuotas { policy, quota };
         let (attributes, policy) = (caller.asks(attributes), meant.policy.as_deref());
         let changed = self.engine()?.set(&attributes, used.value(), policy, |quota| meant.is(quota)).await;
         self.counts(&attributes, &meant, changed)
@@ -136,7 +136,7 @@ impl Edge {
     fn counts(
         &self,
         attributes: &CallerAttributes<'_>,
-        meant: &Meant,
+        meant: &MeantQuotas,
         changed: Result<QuotaChanges<QuotaState>, CheckError>,
     ) -> Result<Reply, Rejection> {
         let changed = changed.map_err(|error| Rejection::change(&error, "attributes"))?;
@@ -194,13 +194,13 @@ impl Edge {
 }
 
 /// The quotas that a change is about; all that apply, by default.
-struct Meant {
+struct MeantQuotas {
     policy: Option<Box<str>>,
     /// Its windows identify it; the limit may have changed.
     quota: Option<WrittenQuota>,
 }
 
-impl Meant {
+impl MeantQuotas {
     fn is(&self, quota: &PolicyQuota) -> bool {
         let is_windows = |WrittenQuota(meant): &WrittenQuota| {
             quota.shares_counters_with(&PolicyQuota::new(quota.policy(), meant.clone()))

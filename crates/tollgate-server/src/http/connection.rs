@@ -11,15 +11,15 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto;
 use tracing::{debug, trace};
 
-use super::outgoing::Outgoing;
+use super::outgoing::OutgoingBody;
 use super::{Edge, is_unread};
 use crate::access::listener::Listener;
-use crate::access::peer::Peer;
+use crate::access::peer::ConnectionPeer;
 use crate::metrics::{Cut, Metrics};
-use crate::net::budget::{Held, NoRoom};
+use crate::net::budget::{HeldBytes, NoRoom};
 use crate::net::drain::Phase;
-use crate::net::protocol::{Protocol, Stream};
-use crate::net::timeouts::{self, Activity, Lifetime, Order, Watched};
+use crate::net::protocol::{ByteStream, Protocol};
+use crate::net::timeouts::{self, Activity, Lifetime, Order, WatchedStream};
 
 /// The maximum memory for incomplete heads on one connection. A longer head is answered 431.
 pub(crate) const MAX_HEAD: usize = 32 * 1024;
@@ -45,12 +45,12 @@ impl Http {
 }
 
 impl Protocol for Http {
-    async fn serve<I: Stream>(self: Arc<Self>, stream: I, peer: Peer, phase: Phase) {
+    async fn serve<I: ByteStream>(self: Arc<Self>, stream: I, peer: ConnectionPeer, phase: Phase) {
         peer.names
             .iter()
             .for_each(|name| trace!(listener = self.listener.name, name, "certificate of a client"));
         let (activity, http) = (Activity::default(), Arc::new((self, peer)));
-        let io = TokioIo::new(Watched::new(stream, activity.clone()));
+        let io = TokioIo::new(WatchedStream::new(stream, activity.clone()));
         let service = service_fn(|request| {
             let order = match request.version() {
                 Version::HTTP_2 => Order::Interleaved,
@@ -71,14 +71,14 @@ impl Protocol for Http {
                 if is_unread(&reply) {
                     answering.note_unread();
                 }
-                let of_answer = reply.extensions_mut().remove::<Arc<Held>>();
+                let of_answer = reply.extensions_mut().remove::<Arc<HeldBytes>>();
                 Ok::<_, Infallible>(reply.map(|body| match (of_stream, of_answer) {
                     (Ok(Some(mut held)), _) => {
                         held.note_answer(body.len());
-                        Outgoing::holding(body, (answering, held))
+                        OutgoingBody::holding(body, (answering, held))
                     }
-                    (_, Some(held)) => Outgoing::holding(body, held),
-                    (_, None) => Outgoing::new(body),
+                    (_, Some(held)) => OutgoingBody::holding(body, held),
+                    (_, None) => OutgoingBody::new(body),
                 }))
             }
         });

@@ -11,13 +11,13 @@ use serde::Serialize;
 use serde_json::Value;
 use tollgate_envoy::{Code, JsonError};
 
-use super::operation::{Asked, Handler, OF_THE_STORE, Operation, Row, Success, later};
+use super::operation::{Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, later};
 use super::policies::NotLive;
 use super::rejection::Rejection;
 use super::{Edge, Reply, body, reply};
 use crate::access::caller::Caller;
 use crate::access::scope::Scope;
-use crate::decide::envoy::EnvoyEngine;
+use crate::decide::envoy::DomainEngine;
 
 /// The path for decisions.
 pub(super) const PATH: &str = "/json";
@@ -47,7 +47,7 @@ struct DomainBody<'a> {
 }
 
 /// The operations of a service that was started with its configuration.
-pub(super) fn rows() -> Vec<Row> {
+pub(super) fn rows() -> Vec<OperationRow> {
     vec![
         Operation::get("domains", "/v1/policies", Some(Scope::Read))
             .summary("The live limits of envoyproxy/ratelimit")
@@ -57,7 +57,7 @@ pub(super) fn rows() -> Vec<Row> {
             ))
             .handled_by(Handler::Now(Edge::domains)),
         Operation::post("checkAsEnvoy", PATH, Scope::Check, message)
-            .asks(Asked::OfAnyType(message))
+            .asks(InputPlace::OfAnyType(message))
             .summary("Decide on descriptors, as envoyproxy/ratelimit does")
             .success(Success::Envoy)
             .rejecting(OF_THE_STORE)
@@ -88,7 +88,7 @@ impl Edge {
         Ok(reply::json(StatusCode::OK, &body))
     }
 
-    fn domain_engine(&self) -> Result<&EnvoyEngine, Rejection> {
+    fn domain_engine(&self) -> Result<&DomainEngine, Rejection> {
         let missing = "this service has no limits of Envoy's rate-limit service";
         self.decider.domains().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
     }

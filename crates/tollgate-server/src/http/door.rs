@@ -13,12 +13,12 @@ use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, Method, Request, StatusCode, Version};
 use tollgate::{Clock, SystemClock};
 
-use super::operation::{Asked, Operation};
+use super::operation::{InputPlace, Operation};
 use super::rejection::Rejection;
 use crate::access::caller::Caller;
 use crate::access::listener::{Access, Listener};
-use crate::access::peer::Peer;
-use crate::access::principals::Presented;
+use crate::access::peer::ConnectionPeer;
+use crate::access::principals::PresentedCredential;
 use crate::access::scope::Scope;
 
 /// Checks that the request is valid for its version of HTTP.
@@ -46,7 +46,7 @@ pub(super) fn check_form<B>(request: &Request<B>) -> Result<(), Rejection> {
 pub(super) fn admit<B>(
     operation: &Operation,
     listener: &Listener,
-    peer: &Peer,
+    peer: &ConnectionPeer,
     request: &Request<B>,
 ) -> Result<Caller, Rejection> {
     if operation.is_guarded() {
@@ -68,7 +68,7 @@ pub(super) fn admit<B>(
 pub(crate) fn authorize(
     scope: Scope,
     listener: &Listener,
-    peer: &Peer,
+    peer: &ConnectionPeer,
     headers: &HeaderMap,
 ) -> Result<Caller, Rejection> {
     let Access::Principals(principals) = &listener.access else { return Ok(Caller::default()) };
@@ -100,7 +100,7 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
         let detail = "the body must not be compressed: leave `Content-Encoding` out";
         return Err(Rejection::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
-    if matches!(operation.asked, Asked::OfAnyType(_)) {
+    if matches!(operation.asked, InputPlace::OfAnyType(_)) {
         return Ok(());
     }
     match request.headers().get(CONTENT_TYPE) {
@@ -114,21 +114,21 @@ pub(super) fn check_body<B>(operation: &Operation, request: &Request<B>) -> Resu
 }
 
 /// Returns the token of a request.
-fn presented(headers: &HeaderMap) -> Presented<'_> {
+fn presented(headers: &HeaderMap) -> PresentedCredential<'_> {
     /// Longer than any token. Longer values are not hashed.
     const MAX_TOKEN: usize = 512;
     let mut given = headers.get_all(AUTHORIZATION).iter();
     let (value, more) = (given.next(), given.next());
-    let Some(value) = value else { return Presented::Nothing };
+    let Some(value) = value else { return PresentedCredential::Nothing };
     match value.as_bytes().split_at_checked("Bearer ".len()) {
         Some((scheme, token))
             if more.is_none()
                 && scheme.eq_ignore_ascii_case(b"Bearer ")
                 && (1..=MAX_TOKEN).contains(&token.trim_ascii().len()) =>
         {
-            Presented::Token(token.trim_ascii())
+            PresentedCredential::Token(token.trim_ascii())
         }
-        _ => Presented::Nonsense,
+        _ => PresentedCredential::Nonsense,
     }
 }
 
@@ -203,9 +203,9 @@ mod tests {
         let token = |values: &[&str]| {
             let values = values.iter().map(|value| (AUTHORIZATION, value.parse().unwrap()));
             match presented(&values.collect()) {
-                Presented::Nothing => "nothing".to_owned(),
-                Presented::Token(token) => String::from_utf8(token.to_vec()).unwrap(),
-                Presented::Nonsense => "nonsense".to_owned(),
+                PresentedCredential::Nothing => "nothing".to_owned(),
+                PresentedCredential::Token(token) => String::from_utf8(token.to_vec()).unwrap(),
+                PresentedCredential::Nonsense => "nonsense".to_owned(),
             }
         };
         assert_eq!(token(&[]), "nothing");

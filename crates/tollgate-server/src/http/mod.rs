@@ -39,22 +39,22 @@ use hyper::body::{Body as _, Incoming};
 use tollgate::{OnStoreFailure, StoreError};
 use tollgate_wire::headers::PolicyHeaders;
 
-pub(crate) use self::asking::Asking;
+pub(crate) use self::asking::CheckOptions;
 pub(crate) use self::body::read_up_to as read_body;
 pub(crate) use self::connection::{Http, MAX_HEAD, WINDOW, count_cut};
 pub(crate) use self::dialects::Dialect;
 pub(crate) use self::door::authorize;
 use self::forwarded::NamedHeaders;
-use self::operation::{Effect, Handler, Row};
+use self::operation::{Effect, Handler, OperationRow};
 use self::operations::Operations;
 pub(crate) use self::outgoing::until_sent;
 pub(crate) use self::rejection::Rejection;
 use self::reply::Unread;
 use crate::access::caller::Caller;
 use crate::access::listener::Listener;
-use crate::access::peer::Peer;
+use crate::access::peer::ConnectionPeer;
 use crate::decide::decider::Decider;
-use crate::decide::engine::Engine;
+use crate::decide::engine::DecisionEngine;
 use crate::live::reload::Reload;
 use crate::metrics::{Metrics, Scrape};
 use crate::net::budget::Budget;
@@ -75,7 +75,7 @@ pub(crate) struct Edge {
     reloads: Option<Arc<dyn Reload>>,
     limit_headers: PolicyHeaders,
     named_headers: NamedHeaders,
-    asking: Asking,
+    asking: CheckOptions,
     budget: Budget,
     metrics: Arc<Metrics>,
     scrape: Scrape,
@@ -89,12 +89,12 @@ impl Edge {
         listeners: &[Listener],
         decider: Arc<Decider>,
         reloads: Option<Arc<dyn Reload>>,
-        asking: Asking,
+        asking: CheckOptions,
         resources: Resources,
         scrape: Scrape,
     ) -> Self {
         let Resources { phase, metrics, budget } = resources;
-        let live = decider.policies().map(Engine::live);
+        let live = decider.policies().map(DecisionEngine::live);
         let limit_headers = live.as_deref().map_or_else(PolicyHeaders::default, PolicyHeaders::new);
         let named_headers = live.as_deref().map_or_else(NamedHeaders::default, NamedHeaders::new);
         let operations = match &*decider {
@@ -126,7 +126,7 @@ impl Edge {
     pub(crate) async fn answer(
         &self,
         listener: &Listener,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         mut request: Request<Incoming>,
     ) -> Reply {
         let (version, is_head) = (request.version(), request.method() == Method::HEAD);
@@ -169,7 +169,7 @@ impl Edge {
 
     async fn perform(
         &self,
-        row: &Row,
+        row: &OperationRow,
         caller: &Caller,
         request: Request<Incoming>,
     ) -> Result<Reply, Rejection> {
@@ -195,9 +195,9 @@ impl Edge {
     fn row(
         &self,
         listener: &Listener,
-        peer: &Peer,
+        peer: &ConnectionPeer,
         request: &Request<Incoming>,
-    ) -> Result<(&Row, Caller), Rejection> {
+    ) -> Result<(&OperationRow, Caller), Rejection> {
         door::check_form(request)?;
         let row = self.operations.find(listener, &self.listeners, request)?;
         let caller = door::admit(&row.operation, listener, peer, request)?;
@@ -207,7 +207,7 @@ impl Edge {
 
     /// Returns the OpenAPI description of the service in its current state.
     fn description(&self) -> Bytes {
-        let live = self.decider.policies().map(Engine::live);
+        let live = self.decider.policies().map(DecisionEngine::live);
         let policies = live.as_ref().map(|live| live.policies());
         openapi::document(self.operations.iter(), &self.listeners, policies, self.asking.trials_header)
     }
@@ -217,7 +217,7 @@ impl Edge {
     /// # Errors
     ///
     /// If domains decide. Such a service has no operation that needs policies.
-    fn engine(&self) -> Result<&Engine, Rejection> {
+    fn engine(&self) -> Result<&DecisionEngine, Rejection> {
         let missing = "this service has no policies";
         self.decider.policies().ok_or_else(|| Rejection::new(StatusCode::NOT_FOUND, missing))
     }

@@ -24,7 +24,7 @@ pub(super) struct Operation {
     pub(super) effect: Effect,
     /// The scope that its caller needs; `None` if everyone may use it.
     pub(super) scope: Option<Scope>,
-    pub(super) asked: Asked,
+    pub(super) asked: InputPlace,
     pub(super) success: Success,
     /// Its own rejections, with their meanings.
     pub(super) rejections: &'static [(StatusCode, &'static str)],
@@ -39,7 +39,7 @@ pub(super) enum Effect {
 
 /// Where a request has its input.
 #[derive(Clone, Copy)]
-pub(super) enum Asked {
+pub(super) enum InputPlace {
     /// Only in its path.
     Path,
     /// In its query, in Tollgate's own format.
@@ -76,7 +76,7 @@ pub(super) enum Success {
 }
 
 /// An operation and its handler.
-pub(super) struct Row {
+pub(super) struct OperationRow {
     pub(super) operation: Operation,
     pub(super) handler: Handler,
 }
@@ -129,7 +129,7 @@ impl Operation {
             method: Method::GET,
             effect: Effect::Reads,
             scope,
-            asked: Asked::Path,
+            asked: InputPlace::Path,
             success: Success::Text(&[]),
             rejections: &[],
         }
@@ -137,11 +137,11 @@ impl Operation {
 
     /// An operation that changes something, with a body of this type.
     pub(super) fn post(id: &'static str, path: &'static str, scope: Scope, body: SchemaOf) -> Self {
-        let (method, effect, asked) = (Method::POST, Effect::Changes, Asked::Body(body));
+        let (method, effect, asked) = (Method::POST, Effect::Changes, InputPlace::Body(body));
         Self { method, effect, asked, ..Self::get(id, path, Some(scope)) }
     }
 
-    pub(super) fn asks(self, asked: Asked) -> Self {
+    pub(super) fn asks(self, asked: InputPlace) -> Self {
         Self { asked, ..self }
     }
 
@@ -166,8 +166,8 @@ impl Operation {
     }
 
     /// Returns the row of the table.
-    pub(super) fn handled_by(self, handler: Handler) -> Row {
-        Row { operation: self, handler }
+    pub(super) fn handled_by(self, handler: Handler) -> OperationRow {
+        OperationRow { operation: self, handler }
     }
 
     pub(super) fn allows(&self, method: &Method) -> bool {
@@ -181,7 +181,7 @@ impl Operation {
 
     /// Returns whether it accepts any method: a proxy may use its client's.
     const fn has_every_method(&self) -> bool {
-        matches!(self.asked, Asked::Forwarded)
+        matches!(self.asked, InputPlace::Forwarded)
     }
 
     /// Returns the methods under which it is described, its own first.
@@ -216,7 +216,7 @@ impl Operation {
     ) -> impl Iterator<Item = (StatusCode, &'static str)> {
         let if_any = |is_there, rejections: &'static [_]| if is_there { rejections } else { &[] };
         let forms: [&'static [(StatusCode, &'static str)]; 4] = [
-            if_any(self.method == Method::POST || !matches!(self.asked, Asked::Path), BAD_REQUEST),
+            if_any(self.method == Method::POST || !matches!(self.asked, InputPlace::Path), BAD_REQUEST),
             if_any(self.method == Method::POST, BAD_BODY),
             match (self.is_guarded(), asks_principals && self.scope.is_some()) {
                 (false, false) => &[],

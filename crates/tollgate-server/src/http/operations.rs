@@ -6,7 +6,7 @@ use schemars::{JsonSchema, SchemaGenerator};
 
 use super::dialects::Dialect;
 use super::operation::{
-    Asked, Handler, OF_THE_STORE, Operation, Row, Success, UNAVAILABLE, UNCOUNTABLE, later,
+    Handler, InputPlace, OF_THE_STORE, Operation, OperationRow, Success, UNAVAILABLE, UNCOUNTABLE, later,
 };
 use super::policies::{PoliciesBody, ReloadReply};
 use super::rejection::Rejection;
@@ -22,7 +22,7 @@ use crate::metrics::TextFormat;
 
 /// All operations of a service.
 pub(super) struct Operations {
-    rows: Box<[Row]>,
+    rows: Box<[OperationRow]>,
     /// The paths that use policies, in a service without policies.
     without_policies: Box<[&'static str]>,
     /// The paths at which proxies ask.
@@ -70,11 +70,13 @@ impl Operations {
     /// Returns the operations of a service whose domains decide: those of envoyproxy/ratelimit in place of all that use
     /// policies. Without policies, everything would be admitted.
     pub(super) fn of_domains() -> Self {
-        let asks_policies =
-            |row: &Row| matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change));
+        let asks_policies = |row: &OperationRow| {
+            matches!(row.operation.scope, Some(Scope::Check | Scope::Peek | Scope::Change))
+        };
         let (asking, others): (Vec<_>, Vec<_>) = Self::own().into_iter().partition(asks_policies);
         let rows = domains::rows();
-        let is_replaced = |row: &Row| rows.iter().any(|new| new.operation.path == row.operation.path);
+        let is_replaced =
+            |row: &OperationRow| rows.iter().any(|new| new.operation.path == row.operation.path);
         let others: Vec<_> = others.into_iter().filter(|row| !is_replaced(row)).collect();
         Self {
             rows: others.into_iter().chain(rows).collect(),
@@ -85,11 +87,11 @@ impl Operations {
 
     fn proxy_paths() -> Box<[&'static str]> {
         let own = Self::own().into_iter().map(|row| row.operation);
-        own.filter(|operation| matches!(operation.asked, Asked::Forwarded)).map(|it| it.path).collect()
+        own.filter(|operation| matches!(operation.asked, InputPlace::Forwarded)).map(|it| it.path).collect()
     }
 
     /// The usual ones first: a request takes the first row that matches.
-    fn own() -> Vec<Row> {
+    fn own() -> Vec<OperationRow> {
         vec![
             Operation::post("check", "/v1/check", Scope::Check, of::<CheckRequest<'_>>())
                 .summary("Charge units, if every quota has room")
@@ -97,14 +99,14 @@ impl Operations {
                 .rejecting(OF_THE_STORE)
                 .handled_by(Handler::CheckBody),
             Operation::get("checkByQuery", "/v1/check", Some(Scope::Check))
-                .asks(Asked::Query)
+                .asks(InputPlace::Query)
                 .changes()
                 .summary("Charge units, with the request in the query")
                 .success(Success::Decision("Admitted"))
                 .rejecting(OF_THE_STORE)
                 .handled_by(Handler::CheckQuery),
             Operation::get("forwardAuth", forwarded::PATH, Some(Scope::Check))
-                .asks(Asked::Forwarded)
+                .asks(InputPlace::Forwarded)
                 .changes()
                 .summary("Charge a unit for a request that a proxy asks about")
                 .success(Success::Forwarded)
@@ -197,9 +199,9 @@ impl Operations {
     }
 
     /// Returns a check in another system's format.
-    fn of_dialect(dialect: &'static Dialect) -> Row {
+    fn of_dialect(dialect: &'static Dialect) -> OperationRow {
         Operation::get(dialect.operation, dialect.path, Some(Scope::Check))
-            .asks(Asked::Dialect(dialect))
+            .asks(InputPlace::Dialect(dialect))
             .changes()
             .summary("Charge a unit, as in another system")
             .success(Success::Dialect(dialect))
@@ -208,7 +210,7 @@ impl Operations {
     }
 
     /// Returns the operations by which operators watch a Spring application.
-    fn of_spring() -> Vec<Row> {
+    fn of_spring() -> Vec<OperationRow> {
         vec![
             Operation::get("actuatorHealth", "/actuator/health", None)
                 .summary("Whether requests are decided, in Spring's format")
@@ -232,7 +234,7 @@ impl Operations {
         listener: &Listener,
         listeners: &[Listener],
         request: &Request<B>,
-    ) -> Result<&Row, Rejection> {
+    ) -> Result<&OperationRow, Rejection> {
         let (path, method) = (request.uri().path(), request.method());
         let is_asked = |operation: &Operation| {
             operation.path == path && operation.allows(method) && listener.grants(operation.scope)

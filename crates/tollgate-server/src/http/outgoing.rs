@@ -10,15 +10,15 @@ use hyper::body::{Body, Frame, SizeHint};
 use crate::net::budget::PIECE;
 
 /// The rest of a body.
-pub(super) struct Outgoing(Bytes);
+pub(super) struct OutgoingBody(Bytes);
 
 /// Bytes that a protocol may keep until its client reads them, and a value that is dropped with them.
-struct Sending<T> {
+struct SendingBytes<T> {
     bytes: Bytes,
     _until_sent: T,
 }
 
-impl Outgoing {
+impl OutgoingBody {
     pub(super) fn new(body: Bytes) -> Self {
         Self(body)
     }
@@ -33,17 +33,17 @@ impl Outgoing {
 pub(crate) fn until_sent(bytes: Bytes, held: impl Send + 'static) -> Bytes {
     match bytes.is_empty() {
         true => bytes,
-        false => Bytes::from_owner(Sending { bytes, _until_sent: held }),
+        false => Bytes::from_owner(SendingBytes { bytes, _until_sent: held }),
     }
 }
 
-impl<T> AsRef<[u8]> for Sending<T> {
+impl<T> AsRef<[u8]> for SendingBytes<T> {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
 }
 
-impl Body for Outgoing {
+impl Body for OutgoingBody {
     type Data = Bytes;
     type Error = Infallible;
 

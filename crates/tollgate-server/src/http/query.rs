@@ -6,7 +6,7 @@ use percent_encoding::percent_decode_str;
 use thiserror::Error;
 use tollgate_policy::Attributes;
 
-use crate::request::attributes::{AttributeError, Given};
+use crate::request::attributes::{GivenAttributes, RefusedAttribute};
 use crate::request::json::Cost;
 
 /// An error in a query string; the caller's fault.
@@ -21,7 +21,7 @@ pub(super) enum QueryError {
     #[error("the cost is given twice")]
     CostTwice,
     #[error("{error}")]
-    Attribute { name: String, error: AttributeError },
+    Attribute { name: String, error: RefusedAttribute },
 }
 
 impl QueryError {
@@ -45,7 +45,7 @@ impl QueryError {
 /// If an escape is malformed or not UTF-8; if a name is empty, too long or repeated; if there are too many names; or if
 /// the cost is not a whole number in its range.
 pub(super) fn read(query: &str) -> Result<(Attributes<'_>, Cost), QueryError> {
-    let (mut given, mut cost) = (Given::default(), None);
+    let (mut given, mut cost) = (GivenAttributes::default(), None);
     for pair in pairs(query) {
         let (name, value) = pair?;
         if name == "cost" {

@@ -10,9 +10,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tracing::warn;
 
-use crate::access::peer::Peer;
+use crate::access::peer::ConnectionPeer;
 use crate::metrics::OpenConnections;
-use crate::net::connections_per_peer::{OfPeer, Peers};
+use crate::net::connections_per_peer::{PeerConnection, Peers};
 use crate::net::drain::Phase;
 use crate::net::handshake::ListenerTls;
 use crate::net::protocol::Protocol;
@@ -37,7 +37,7 @@ pub(crate) struct Acceptor<P> {
 }
 
 /// A place for one connection, held until it has ended.
-type Place = (OwnedSemaphorePermit, Option<OfPeer>);
+type ConnectionPlace = (OwnedSemaphorePermit, Option<PeerConnection>);
 
 /// The settings that all connections of one socket share.
 struct Connections<P> {
@@ -48,7 +48,7 @@ struct Connections<P> {
 }
 
 /// The client already has its maximum number of connections.
-struct Refused;
+struct TooManyConnections;
 
 impl<P: Protocol> Acceptor<P> {
     pub(crate) fn new(
@@ -71,7 +71,7 @@ impl<P: Protocol> Acceptor<P> {
         while let Some((stream, address, permit)) = self.accept(&permits).await {
             match self.place_of(address) {
                 Ok(of_peer) => self.connections.spawn(stream, (permit, of_peer)),
-                Err(Refused) => self.note_refused(),
+                Err(TooManyConnections) => self.note_refused(),
             }
         }
         let waiting = self.waiting();
@@ -117,8 +117,8 @@ impl<P: Protocol> Acceptor<P> {
     }
 
     /// Counts another connection of this client, if it may have one.
-    fn place_of(&self, address: SocketAddr) -> Result<Option<OfPeer>, Refused> {
-        self.peers.as_ref().map(|peers| peers.one_of(address.ip()).ok_or(Refused)).transpose()
+    fn place_of(&self, address: SocketAddr) -> Result<Option<PeerConnection>, TooManyConnections> {
+        self.peers.as_ref().map(|peers| peers.one_of(address.ip()).ok_or(TooManyConnections)).transpose()
     }
 
     fn note_refused(&self) {
@@ -158,7 +158,7 @@ impl<P: Protocol> Acceptor<P> {
 
 impl<P: Protocol> Connections<P> {
     /// Serves a connection in its own task, which frees the place at its end.
-    fn spawn(&self, stream: TcpStream, place: Place) {
+    fn spawn(&self, stream: TcpStream, place: ConnectionPlace) {
         // Answers are small, and clients wait for each.
         let _ = stream.set_nodelay(true);
         let (protocol, phase, place) =
@@ -166,7 +166,7 @@ impl<P: Protocol> Connections<P> {
         // Separate tasks, so that the one for plain streams does not reserve memory for TLS.
         match self.tls.clone() {
             None => tokio::spawn(async move {
-                protocol.serve(stream, Peer::default(), phase).await;
+                protocol.serve(stream, ConnectionPeer::default(), phase).await;
                 drop(place);
             }),
             Some(tls) => tokio::spawn(async move {

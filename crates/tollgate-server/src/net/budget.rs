@@ -57,7 +57,7 @@ struct Account {
 pub(crate) struct NoRoom;
 
 /// Bytes of a budget, which are returned on drop.
-pub(crate) struct Held {
+pub(crate) struct HeldBytes {
     account: Arc<Account>,
     bytes: usize,
 }
@@ -89,12 +89,12 @@ impl Budget {
 
     /// Holds the memory of an HTTP/2 stream on a connection with this many others. Called before the request is read.
     /// The only stream of a connection needs no budget, like a request over HTTP/1.1.
-    pub(crate) fn for_stream(&self, others: u32) -> Result<Held, NoRoom> {
+    pub(crate) fn for_stream(&self, others: u32) -> Result<HeldBytes, NoRoom> {
         if others == 0 { Ok(self.none()) } else { self.hold(STREAM) }
     }
 
     /// Holds this many bytes until the result is dropped.
-    pub(crate) fn hold(&self, bytes: usize) -> Result<Held, NoRoom> {
+    pub(crate) fn hold(&self, bytes: usize) -> Result<HeldBytes, NoRoom> {
         let mut held = self.none();
         if held.resize(bytes) {
             return Ok(held);
@@ -108,7 +108,11 @@ impl Budget {
     /// # Errors
     ///
     /// If there is no room.
-    pub(crate) fn for_batch(&self, version: Version, requests: usize) -> Result<Option<Arc<Held>>, NoRoom> {
+    pub(crate) fn for_batch(
+        &self,
+        version: Version,
+        requests: usize,
+    ) -> Result<Option<Arc<HeldBytes>>, NoRoom> {
         self.for_answer(version, requests * BATCH_ENTRY)
     }
 
@@ -118,7 +122,11 @@ impl Budget {
     /// # Errors
     ///
     /// If there is no room.
-    pub(crate) fn for_answer(&self, version: Version, bytes: usize) -> Result<Option<Arc<Held>>, NoRoom> {
+    pub(crate) fn for_answer(
+        &self,
+        version: Version,
+        bytes: usize,
+    ) -> Result<Option<Arc<HeldBytes>>, NoRoom> {
         let own = if version == Version::HTTP_2 { USUAL_ANSWER } else { PIECE };
         if bytes <= own {
             return Ok(None);
@@ -144,12 +152,12 @@ impl Budget {
     }
 
     /// Returns a value that holds nothing yet.
-    pub(crate) fn none(&self) -> Held {
-        Held { account: Arc::clone(&self.0), bytes: 0 }
+    pub(crate) fn none(&self) -> HeldBytes {
+        HeldBytes { account: Arc::clone(&self.0), bytes: 0 }
     }
 }
 
-impl Held {
+impl HeldBytes {
     /// Changes the number of bytes held, if there is room. Otherwise holds the same number as before, and returns
     /// `false`.
     #[must_use]
@@ -202,7 +210,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldBytes {
     fn drop(&mut self) {
         self.account.held.fetch_sub(self.bytes, Ordering::Relaxed);
     }

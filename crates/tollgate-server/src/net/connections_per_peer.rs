@@ -14,7 +14,7 @@ pub(crate) struct Peers {
 
 /// One connection of a client, which counts until it is dropped.
 #[derive(Debug)]
-pub(crate) struct OfPeer {
+pub(crate) struct PeerConnection {
     peer: IpAddr,
     open: Arc<Mutex<HashMap<IpAddr, u32>>>,
 }
@@ -26,7 +26,7 @@ impl Peers {
     }
 
     /// Counts another connection of this client; `None` if it has too many.
-    pub(crate) fn one_of(&self, address: IpAddr) -> Option<OfPeer> {
+    pub(crate) fn one_of(&self, address: IpAddr) -> Option<PeerConnection> {
         let peer = client(address);
         // No change under this lock can be left half made; nor below.
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
@@ -35,11 +35,11 @@ impl Peers {
             return None;
         }
         *count += 1;
-        Some(OfPeer { peer, open: Arc::clone(&self.open) })
+        Some(PeerConnection { peer, open: Arc::clone(&self.open) })
     }
 }
 
-impl Drop for OfPeer {
+impl Drop for PeerConnection {
     fn drop(&mut self) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut count) = open.entry(self.peer) {

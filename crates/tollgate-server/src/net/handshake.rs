@@ -10,7 +10,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tracing::{debug, warn};
 
-use crate::access::peer::Peer;
+use crate::access::peer::ConnectionPeer;
 use crate::metrics::Handshakes;
 use crate::net::drain::Phase;
 use crate::observe::log_gap::LogGap;
@@ -45,7 +45,7 @@ pub(crate) struct ListenerTls {
 }
 
 /// A failed handshake.
-struct Failure {
+struct FailedHandshake {
     reason: HandshakeFailure,
     error: io::Error,
     /// The connection, if it is still open.
@@ -67,7 +67,7 @@ impl ListenerTls {
         &self,
         stream: TcpStream,
         phase: &Phase,
-    ) -> Option<(Box<TlsStream<TcpStream>>, Peer)> {
+    ) -> Option<(Box<TlsStream<TcpStream>>, ConnectionPeer)> {
         let time_is_up = async {
             tokio::select! {
                 () = tokio::time::sleep(TIME_LIMIT) => {}
@@ -77,15 +77,15 @@ impl ListenerTls {
         let outcome = tokio::select! {
             biased;
             outcome = self.handshake(stream) => outcome,
-            () = time_is_up => Err(Failure::new(HandshakeFailure::Timeout, io::ErrorKind::TimedOut.into(), None)),
+            () = time_is_up => Err(FailedHandshake::new(HandshakeFailure::Timeout, io::ErrorKind::TimedOut.into(), None)),
         };
         match outcome {
             Ok(stream) => {
                 let shown = stream.get_ref().1.peer_certificates().and_then(<[_]>::first);
                 let names = shown.map(certificate_names).unwrap_or_default().into();
-                Some((Box::new(stream), Peer { names, ..Peer::default() }))
+                Some((Box::new(stream), ConnectionPeer { names, ..ConnectionPeer::default() }))
             }
-            Err(Failure { reason, error, open_stream }) => {
+            Err(FailedHandshake { reason, error, open_stream }) => {
                 self.note(reason, &error);
                 if let Some(stream) = open_stream.filter(|_| reason != HandshakeFailure::Gone) {
                     part(stream).await;
@@ -95,7 +95,7 @@ impl ListenerTls {
         }
     }
 
-    async fn handshake(&self, mut stream: TcpStream) -> Result<TlsStream<TcpStream>, Failure> {
+    async fn handshake(&self, mut stream: TcpStream) -> Result<TlsStream<TcpStream>, FailedHandshake> {
         let mut first = [0];
         match stream.peek(&mut first).await {
             Ok(1) if first != [HANDSHAKE] => {
@@ -104,16 +104,16 @@ impl ListenerTls {
                     let _ = stream.write_all(PLAIN_HTTP).await;
                 }
                 let error = io::Error::new(io::ErrorKind::InvalidData, "this is not TLS");
-                Err(Failure::new(HandshakeFailure::Plain, error, Some(stream)))
+                Err(FailedHandshake::new(HandshakeFailure::Plain, error, Some(stream)))
             }
             Ok(_) => {
                 let config = self.server.config(self.security, self.alpn);
                 let handshake = TlsAcceptor::from(config).accept(stream);
                 let failed =
-                    |(error, stream)| Failure::new(HandshakeFailure::of(&error), error, Some(stream));
+                    |(error, stream)| FailedHandshake::new(HandshakeFailure::of(&error), error, Some(stream));
                 handshake.into_fallible().await.map_err(failed)
             }
-            Err(error) => Err(Failure::new(HandshakeFailure::Gone, error, None)),
+            Err(error) => Err(FailedHandshake::new(HandshakeFailure::Gone, error, None)),
         }
     }
 
@@ -138,7 +138,7 @@ async fn part(mut stream: TcpStream) {
     let _ = tokio::time::timeout(TIME_LIMIT, tokio::io::copy(&mut rest, &mut tokio::io::sink())).await;
 }
 
-impl Failure {
+impl FailedHandshake {
     fn new(reason: HandshakeFailure, error: io::Error, open_stream: Option<TcpStream>) -> Self {
         Self { reason, error, open_stream }
     }

@@ -18,12 +18,12 @@ const TIME_LIMIT: Duration = Duration::from_secs(2);
 const MAX_DISCARDED: usize = 16 * 1024 * 1024;
 
 /// See the [module](self).
-pub(crate) struct Lingering {
+pub(crate) struct LingeringClose {
     time_is_up: Pin<Box<Sleep>>,
     discarded: usize,
 }
 
-impl Lingering {
+impl LingeringClose {
     pub(crate) fn start() -> Self {
         Self { time_is_up: Box::pin(time::sleep(TIME_LIMIT)), discarded: 0 }
     }
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     async fn lingers(mut io: impl AsyncRead + Unpin) -> usize {
-        let mut lingering = Lingering::start();
+        let mut lingering = LingeringClose::start();
         poll_fn(|context| lingering.poll(&mut io, context)).await;
         lingering.discarded
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::access::peer::Peer;
+use crate::access::peer::ConnectionPeer;
 use crate::net::drain::Phase;
 use crate::tls::Alpn;
 
@@ -18,15 +18,15 @@ pub(crate) trait Protocol: Send + Sync + 'static {
 
     /// Serves one connection with this peer until it ends. During a drain, the connection ends after the answers to the
     /// requests that have arrived; [`watch`](crate::net::timeouts::watch) does that, and cuts inactive connections.
-    fn serve<I: Stream>(
+    fn serve<I: ByteStream>(
         self: Arc<Self>,
         stream: I,
-        peer: Peer,
+        peer: ConnectionPeer,
         phase: Phase,
     ) -> impl Future<Output = ()> + Send;
 }
 
 /// The bytes of a connection.
-pub(crate) trait Stream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
+pub(crate) trait ByteStream: AsyncRead + AsyncWrite + Unpin + Send + 'static {}
 
-impl<I: AsyncRead + AsyncWrite + Unpin + Send + 'static> Stream for I {}
+impl<I: AsyncRead + AsyncWrite + Unpin + Send + 'static> ByteStream for I {}

@@ -15,7 +15,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::metrics::Cut;
 use crate::net::drain::{Phase, Pressure};
-use crate::net::lingering_close::Lingering;
+use crate::net::lingering_close::LingeringClose;
 
 /// The interval at which the watchdog checks a connection. The limits below count ticks, so they are exact to one tick.
 const TICK: Duration = Duration::from_secs(1);
@@ -41,10 +41,10 @@ const CROWDED_TICKS: u32 = 2;
 /// Every access is relaxed: the figures guard no other memory, and a look between two of them only sees a slightly
 /// older state.
 #[derive(Clone, Default)]
-pub(crate) struct Activity(Arc<Happened>);
+pub(crate) struct Activity(Arc<RecordedEvents>);
 
 #[derive(Default)]
-struct Happened {
+struct RecordedEvents {
     begun: AtomicU32,
     /// Requests without an answer, in two generations.
     pending: [AtomicU32; 2],
@@ -80,8 +80,8 @@ impl Activity {
     }
 
     /// Notes a request with a complete head. It is in flight until the guard is dropped.
-    pub(crate) fn begin(&self, order: Order) -> Answering {
-        let Happened { begun, pending, young, bytes, interleaved, .. } = &*self.0;
+    pub(crate) fn begin(&self, order: Order) -> PendingAnswer {
+        let RecordedEvents { begun, pending, young, bytes, interleaved, .. } = &*self.0;
         begun.fetch_add(1, Ordering::Relaxed);
         bytes.store(false, Ordering::Relaxed);
         if order == Order::Interleaved {
@@ -89,7 +89,7 @@ impl Activity {
         }
         let generation = young.load(Ordering::Relaxed);
         pending[generation].fetch_add(1, Ordering::Relaxed);
-        Answering { activity: self.clone(), generation }
+        PendingAnswer { activity: self.clone(), generation }
     }
 
     /// Returns the number of requests without an answer.
@@ -105,7 +105,7 @@ impl Activity {
     /// Returns whether the client may still be sending when the connection ends: the rest of a body, or of a head that
     /// was answered before its end.
     fn may_be_receiving(&self) -> bool {
-        let Happened { bytes, unread, interleaved, .. } = &*self.0;
+        let RecordedEvents { bytes, unread, interleaved, .. } = &*self.0;
         let is_in_head = bytes.load(Ordering::Relaxed) && !interleaved.load(Ordering::Relaxed);
         is_in_head || unread.load(Ordering::Relaxed)
     }
@@ -116,7 +116,7 @@ impl Activity {
 
     /// Returns whether the older generation is fully answered. If so, the generations change places.
     fn turns(&self) -> bool {
-        let Happened { pending, young, .. } = &*self.0;
+        let RecordedEvents { pending, young, .. } = &*self.0;
         let old = 1 - young.load(Ordering::Relaxed);
         let is_empty = pending[old].load(Ordering::Relaxed) == 0;
         if is_empty {
@@ -139,21 +139,21 @@ impl Activity {
 }
 
 /// A request in flight.
-pub(crate) struct Answering {
+pub(crate) struct PendingAnswer {
     activity: Activity,
     generation: usize,
 }
 
-impl Answering {
+impl PendingAnswer {
     /// Notes that the connection ends with the answer to this request, whose body was not read.
     pub(crate) fn note_unread(&self) {
         self.activity.0.unread.store(true, Ordering::Relaxed);
     }
 }
 
-impl Drop for Answering {
+impl Drop for PendingAnswer {
     fn drop(&mut self) {
-        let Happened { pending, bytes, .. } = &*self.activity.0;
+        let RecordedEvents { pending, bytes, .. } = &*self.activity.0;
         pending[self.generation].fetch_sub(1, Ordering::Relaxed);
         bytes.store(false, Ordering::Relaxed);
     }
@@ -310,19 +310,19 @@ impl Watchdog {
 
 /// The bytes of a connection: notes when they come, and when they are blocked. At its end, it reads what its client is
 /// still sending.
-pub(crate) struct Watched<I> {
+pub(crate) struct WatchedStream<I> {
     io: I,
     activity: Activity,
-    lingering: Option<Lingering>,
+    lingering: Option<LingeringClose>,
 }
 
-impl<I> Watched<I> {
+impl<I> WatchedStream<I> {
     pub(crate) fn new(io: I, activity: Activity) -> Self {
         Self { io, activity, lingering: None }
     }
 }
 
-impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
+impl<I: AsyncRead + Unpin> AsyncRead for WatchedStream<I> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -341,7 +341,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Watched<I> {
     }
 }
 
-impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<I> {
+impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WatchedStream<I> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -370,7 +370,7 @@ impl<I: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Watched<I> {
                 return shut_down;
             }
         }
-        lingering.get_or_insert_with(Lingering::start).poll(io, context).map(Ok)
+        lingering.get_or_insert_with(LingeringClose::start).poll(io, context).map(Ok)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -41,17 +41,17 @@ const LAST_LINES: Duration = Duration::from_secs(1);
 
 /// The log. Dropping it waits until its lines are written, for a second at most.
 #[derive(Debug)]
-pub struct Log(Lines);
+pub struct Log(LogLines);
 
 /// The writer of log lines. It never blocks and never fails.
 #[derive(Debug, Clone)]
-struct Lines {
-    queue: SyncSender<Entry>,
+struct LogLines {
+    queue: SyncSender<LogEntry>,
     lost: Arc<AtomicU64>,
 }
 
 #[derive(Debug)]
-enum Entry {
+enum LogEntry {
     Line(Box<[u8]>),
     /// Every line before this one has been written once the sender is dropped.
     End(#[expect(dead_code, reason = "dropping it is what it is for")] SyncSender<()>),
@@ -75,7 +75,7 @@ enum FilterError {
 pub fn start(format: LogFormat) -> io::Result<Log> {
     let stderr = File::from(io::stderr().as_fd().try_clone_to_owned()?);
     let (queue, waiting) = sync_channel(WAITING);
-    let lines = Lines { queue, lost: Arc::default() };
+    let lines = LogLines { queue, lost: Arc::default() };
     let lost = Arc::clone(&lines.lost);
     thread::Builder::new().name("log".to_owned()).spawn(move || write(stderr, &waiting, &lost))?;
 
@@ -121,9 +121,9 @@ fn by_default(own: LevelFilter) -> Targets {
     Targets::new().with_default(LevelFilter::ERROR).with_target(OWN_TARGETS, own)
 }
 
-fn write(mut stderr: File, waiting: &Receiver<Entry>, lost: &AtomicU64) {
+fn write(mut stderr: File, waiting: &Receiver<LogEntry>, lost: &AtomicU64) {
     for entry in waiting {
-        let Entry::Line(line) = entry else { continue };
+        let LogEntry::Line(line) = entry else { continue };
         if stderr.write_all(&line).is_err() {
             lost.fetch_add(1, Ordering::Relaxed);
             continue;
@@ -137,9 +137,9 @@ fn write(mut stderr: File, waiting: &Receiver<Entry>, lost: &AtomicU64) {
 }
 
 /// Accepts one whole line at a time, as the subscriber writes them.
-impl Write for Lines {
+impl Write for LogLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        if self.queue.try_send(Entry::Line(line.into())).is_err() {
+        if self.queue.try_send(LogEntry::Line(line.into())).is_err() {
             // Relaxed, here and above: the count guards no other memory.
             self.lost.fetch_add(1, Ordering::Relaxed);
         }
@@ -154,7 +154,7 @@ impl Write for Lines {
 impl Drop for Log {
     fn drop(&mut self) {
         let (end, written) = sync_channel(0);
-        if self.0.queue.try_send(Entry::End(end)).is_ok() {
+        if self.0.queue.try_send(LogEntry::End(end)).is_ok() {
             // It ends with an error either way: the sender is dropped, or the time is over.
             let _ = written.recv_timeout(LAST_LINES);
         }

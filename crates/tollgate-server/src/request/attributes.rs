@@ -12,7 +12,7 @@ pub(crate) const MAX_TEXTS: usize = 64;
 
 /// Why an attribute is refused; the caller's fault.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub(crate) enum AttributeError {
+pub(crate) enum RefusedAttribute {
     #[error("more than {MAX} attributes")]
     TooMany,
     #[error("an attribute's name must have 1 to {} characters", Attributes::MAX_NAME)]
@@ -23,26 +23,26 @@ pub(crate) enum AttributeError {
 
 /// Attributes while they are read: each name once.
 #[derive(Default)]
-pub(crate) struct Given<'a> {
+pub(crate) struct GivenAttributes<'a> {
     attributes: Attributes<'a>,
     /// The names of empty lists, which count as no value.
     empty: Vec<Cow<'a, str>>,
 }
 
-impl<'a> Given<'a> {
+impl<'a> GivenAttributes<'a> {
     pub(crate) fn insert(
         &mut self,
         name: Cow<'a, str>,
         value: impl Into<AttributeValue<'a>>,
-    ) -> Result<(), AttributeError> {
+    ) -> Result<(), RefusedAttribute> {
         if !Attributes::is_name(&name) {
-            return Err(AttributeError::NameLength);
+            return Err(RefusedAttribute::NameLength);
         }
         if self.attributes.value(&name).is_some() || self.empty.contains(&name) {
-            return Err(AttributeError::Twice { name: name.into() });
+            return Err(RefusedAttribute::Twice { name: name.into() });
         }
         if self.attributes.len() + self.empty.len() == MAX {
-            return Err(AttributeError::TooMany);
+            return Err(RefusedAttribute::TooMany);
         }
         match value.into() {
             AttributeValue::List(texts) if texts.is_empty() => self.empty.push(name),
@@ -105,34 +105,34 @@ mod tests {
 
     #[test]
     fn takes_64_attributes_of_128_characters_and_no_more() {
-        let mut given = Given::default();
+        let mut given = GivenAttributes::default();
         for index in 0..64 {
             let name = format!("{index:0>2}{}", "ä".repeat(126));
             given.insert(name.into(), "").unwrap();
         }
-        assert_eq!(given.insert("user".into(), ""), Err(AttributeError::TooMany));
+        assert_eq!(given.insert("user".into(), ""), Err(RefusedAttribute::TooMany));
 
-        let mut given = Given::default();
+        let mut given = GivenAttributes::default();
         let mut add = |name: &str, value: &'static str| given.insert(name.to_owned().into(), value);
-        assert_eq!(add("", ""), Err(AttributeError::NameLength));
-        assert_eq!(add(&"x".repeat(129), ""), Err(AttributeError::NameLength));
+        assert_eq!(add("", ""), Err(RefusedAttribute::NameLength));
+        assert_eq!(add(&"x".repeat(129), ""), Err(RefusedAttribute::NameLength));
         add("user", "alice").unwrap();
-        assert_eq!(add("user", "alice"), Err(AttributeError::Twice { name: "user".into() }));
+        assert_eq!(add("user", "alice"), Err(RefusedAttribute::Twice { name: "user".into() }));
     }
 
     /// An empty list counts as no value, so its name could be repeated without a limit.
     #[test]
     fn a_name_with_an_empty_list_is_given() {
         let empty = || AttributeValue::from(Vec::<String>::new());
-        let mut given = Given::default();
+        let mut given = GivenAttributes::default();
         given.insert("roles".into(), empty()).unwrap();
-        let twice = Err(AttributeError::Twice { name: "roles".into() });
+        let twice = Err(RefusedAttribute::Twice { name: "roles".into() });
         assert_eq!(given.insert("roles".into(), "admin"), twice);
         assert_eq!(given.insert("roles".into(), empty()), twice);
         for index in 1..64 {
             given.insert(format!("{index}").into(), empty()).unwrap();
         }
-        assert_eq!(given.insert("user".into(), ""), Err(AttributeError::TooMany));
+        assert_eq!(given.insert("user".into(), ""), Err(RefusedAttribute::TooMany));
         assert!(given.into_attributes().is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::background::Background;
+use super::background::BackgroundTasks;
 use crate::access::listener::{Access, AllowedHosts, ListenerKind};
 use crate::access::principals::{LivePrincipals, Principal, PrincipalFile};
 use crate::live::reload::{Reload, Reloads};
@@ -28,7 +28,7 @@ impl Admission {
         principals: Option<(PrincipalFile, Vec<Principal>)>,
         allowed_hosts: AllowedHosts,
         tls: Option<&ServerTls>,
-        background: &mut Background,
+        background: &mut BackgroundTasks,
     ) -> anyhow::Result<(Self, Option<PrincipalFigures>)> {
         let is_mutual = tls.is_some_and(ServerTls::is_mutual);
         let unproven = if tls.is_some() { Security::Tls } else { Security::Plain };

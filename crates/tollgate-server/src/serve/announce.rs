@@ -3,8 +3,8 @@
 use tracing::field::display;
 use tracing::{info, warn};
 
-use super::Server;
-use super::example::Example;
+use super::BoundServer;
+use super::example::StartExample;
 use crate::access::listener::ListenerKind;
 use crate::args::LogFormat;
 use crate::cli::output;
@@ -12,7 +12,7 @@ use crate::net::open_files::Caps;
 use crate::net::socket;
 use crate::tls::Security;
 
-impl Server {
+impl BoundServer {
     /// Announces the addresses: for people on standard output, otherwise in a log line. Warnings come after them.
     pub(super) fn announce(&self) {
         let Self { listeners, checks, admin, rule, example, open_files, max_connections, .. } = self;
@@ -24,8 +24,8 @@ impl Server {
         };
         let token = if self.asks_token { "-H \"Authorization: Bearer $(cat token.txt)\" " } else { "" };
         let try_it = example.as_ref().map(|example| match example {
-            Example::Request(path) => format!("curl -i {certificates}{token}'{}{path}'", checks.url()),
-            Example::Explain(command) => command.clone(),
+            StartExample::Request(path) => format!("curl -i {certificates}{token}'{}{path}'", checks.url()),
+            StartExample::Explain(command) => command.clone(),
         });
         let mut is_printed = self.log_format == LogFormat::Text;
         if is_printed {

@@ -15,9 +15,9 @@ pub(super) type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Parts that run until the service has stopped.
 #[derive(Default)]
-pub(super) struct Background(Vec<Task>);
+pub(super) struct BackgroundTasks(Vec<Task>);
 
-impl Background {
+impl BackgroundTasks {
     pub(super) fn add(&mut self, task: impl Future<Output = ()> + Send + 'static) {
         self.0.push(Box::pin(task));
     }

@@ -17,14 +17,14 @@ const ENCODED: &AsciiSet =
 
 /// See the [module](self).
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Example {
+pub(crate) enum StartExample {
     /// A request for this path.
     Request(Cow<'static, str>),
     /// `tollgate explain` with these policies.
     Explain(String),
 }
 
-impl Example {
+impl StartExample {
     /// Returns the example for these policies. Requests may be in the format of another system.
     pub(crate) fn of_policies(
         policies: &Policies,
@@ -51,9 +51,9 @@ impl Example {
     }
 }
 
-fn explain(file: &PolicyFiles) -> Option<Example> {
+fn explain(file: &PolicyFiles) -> Option<StartExample> {
     let path = file.paths().first()?.display().to_string();
-    (!path.contains('\'')).then(|| Example::Explain(format!("tollgate explain '{path}' user=alice")))
+    (!path.contains('\'')).then(|| StartExample::Explain(format!("tollgate explain '{path}' user=alice")))
 }
 
 /// Returns the attributes of the key; of several choices, those of the first.

@@ -7,7 +7,7 @@ use tollgate_policy::{Policies, PolicyLimiter, PolicySet};
 
 use super::rules::Rules;
 use crate::args::MetricAliases;
-use crate::decide::counting::Counting;
+use crate::decide::counting::CountingParts;
 use crate::live::record::ReloadState;
 use crate::metrics::{
     BodyMemory, FigureSource, MetricSources, Occupancy, PolicyFigures, PrincipalFigures, StoreMetrics,
@@ -29,7 +29,7 @@ pub(super) struct OptionalParts {
 /// Returns the sources of all figures.
 pub(super) fn figures(
     resources: &Resources,
-    counting: &Counting,
+    counting: &CountingParts,
     rules: &Rules,
     optional: OptionalParts,
 ) -> anyhow::Result<MetricSources> {

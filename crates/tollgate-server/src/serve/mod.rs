@@ -20,16 +20,16 @@ use tollgate_wire::headers::PolicyHeaders;
 use tracing::{info, warn};
 
 use self::admission::Admission;
-use self::background::{Background, Task};
-use self::example::Example;
+use self::background::{BackgroundTasks, Task};
+use self::example::StartExample;
 use self::figures::OptionalParts;
 use self::listeners::{Acceptors, BoundListener, Sockets};
 use self::rules::Rules;
 use self::signals::{Hangup, Signals};
 use crate::access::listener::{Listener, ListenerKind};
 use crate::args::LogFormat;
-use crate::decide::counting::Counting;
-use crate::decide::engine::Engine;
+use crate::decide::counting::CountingParts;
+use crate::decide::engine::DecisionEngine;
 use crate::grpc::{self, AddedHeaders, Grpc, RateLimitSettings};
 use crate::http::{Edge, Http};
 use crate::live::reload::Reload;
@@ -41,17 +41,17 @@ use crate::net::resources::Resources;
 use crate::net::timeouts::Lifetime;
 use crate::observe::secret_file;
 use crate::settings::{GrpcSettings, Settings};
-use crate::store::{self, Metered, ServedStore, StoreSetup};
+use crate::store::{self, MeteredStore, ServedStore, StoreSetup};
 
 /// The time for open connections to finish. With the steps before and after it, the process ends within five seconds of
 /// the signal.
 const DRAIN_LIMIT: Duration = Duration::from_millis(4_700);
 
 /// The service, bound to its addresses and not yet answering.
-struct Server {
+struct BoundServer {
     /// Each accepts connections until the service drains, and ends with the last connection.
     acceptors: Vec<Task>,
-    background: Background,
+    background: BackgroundTasks,
     /// All listeners, in the order in which they are announced.
     listeners: Vec<Listener>,
     checks: Listener,
@@ -63,7 +63,7 @@ struct Server {
     /// A summary of the limits, for people.
     rule: String,
     /// A command to try, if there is one.
-    example: Option<Example>,
+    example: Option<StartExample>,
     caps: Caps,
     max_connections: u32,
     /// The maximum number of open files of the process.
@@ -76,7 +76,7 @@ struct Server {
 
 /// The end of the service.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub enum ServiceEnd {
     /// Open connections have finished, or their time was up.
     Drained,
     /// A second signal cut the drain short.
@@ -91,7 +91,7 @@ pub enum Ended {
 /// # Errors
 ///
 /// If an address cannot be bound, signals cannot be caught, or a part of the service stopped unexpectedly.
-pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
+pub async fn serve(mut settings: Settings) -> anyhow::Result<ServiceEnd> {
     settings.secret_files.iter().for_each(|path| secret_file::warn_if_public(path));
     let memory = settings.memory.clone();
     let Some(store) = settings.store.take() else {
@@ -101,7 +101,7 @@ pub async fn serve(mut settings: Settings) -> anyhow::Result<Ended> {
     let shared = builder.build().context("the shared store")?;
     let (status, warming) = (shared.clone(), shared.clone());
     let metrics = Arc::new(StoreMetrics::new(move || status.status()));
-    let metered = Metered::new(shared, timeout, identity, Arc::clone(&metrics));
+    let metered = MeteredStore::new(shared, timeout, identity, Arc::clone(&metrics));
     match layout {
         None => {
             info!(store = %url, prefix, "counters are shared with every service on this store that has the same prefix")
@@ -126,13 +126,13 @@ async fn run(
     store: ServedStore,
     shared: Option<Arc<StoreMetrics>>,
     warm_up: impl Future<Output = ()>,
-) -> anyhow::Result<Ended> {
-    let mut server = Server::bind(settings, store, shared).await?;
+) -> anyhow::Result<ServiceEnd> {
+    let mut server = BoundServer::bind(settings, store, shared).await?;
     tokio::select! {
         biased;
         signal = server.signals.next() => {
             info!(signal, "stopped before it had started");
-            return Ok(Ended::Drained);
+            return Ok(ServiceEnd::Drained);
         }
         () = warm_up => {}
     }
@@ -140,7 +140,7 @@ async fn run(
     server.run().await
 }
 
-impl Server {
+impl BoundServer {
     async fn bind(
         mut settings: Settings,
         store: ServedStore,
@@ -153,7 +153,7 @@ impl Server {
         let on_hangup = if settings.follows_files() { Hangup::Reloads } else { Hangup::Ends };
         let signals = Signals::catch(on_hangup).context("cannot catch signals")?;
 
-        let mut background = Background::default();
+        let mut background = BackgroundTasks::default();
         let tls = settings.tls.take().map(Arc::new);
         let mut tls_reloads = None;
         if let Some(tls) = &tls {
@@ -173,7 +173,7 @@ impl Server {
             metrics: Arc::new(Metrics::new(listeners.iter().map(|listener| listener.name))),
             budget: Budget::new(settings.body_memory),
         };
-        let counting = Counting {
+        let counting = CountingParts {
             store,
             memory: settings.memory,
             when_full: settings.when_full,
@@ -210,7 +210,7 @@ impl Server {
         let mut acceptors: Vec<Task> = http.collect();
         for (bound, settings) in grpc_bound.into_iter().zip(settings.grpc) {
             let GrpcSettings { limit_headers, max_connection_age, keep_alive, .. } = settings;
-            let live = rules.decider.policies().filter(|_| limit_headers).map(Engine::live);
+            let live = rules.decider.policies().filter(|_| limit_headers).map(DecisionEngine::live);
             let limits = live.map(|live| PolicyHeaders::new(&live));
             let checking = RateLimitSettings {
                 caller_quotas: counting.caller_quotas,
@@ -248,7 +248,7 @@ impl Server {
     }
 
     /// Serves until a signal arrives, then lets open connections finish.
-    async fn run(self) -> anyhow::Result<Ended> {
+    async fn run(self) -> anyhow::Result<ServiceEnd> {
         let Self { acceptors, background, drain_delay, resources, mut signals, .. } = self;
         let Resources { phase, metrics, .. } = resources;
         let mut serving: JoinSet<()> = acceptors.into_iter().collect();
@@ -269,7 +269,7 @@ impl Server {
                 () = tokio::time::sleep(delay) => {}
                 signal = signals.next() => {
                     warn!(signal, "stopped at once");
-                    return Ok(Ended::Interrupted);
+                    return Ok(ServiceEnd::Interrupted);
                 }
             }
         }
@@ -291,11 +291,11 @@ impl Server {
                     }
                     Err(_) => warn!("stopped: connections were left after {DRAIN_LIMIT:?}"),
                 }
-                Ok(Ended::Drained)
+                Ok(ServiceEnd::Drained)
             }
             signal = signals.next() => {
                 warn!(signal, "stopped at once");
-                Ok(Ended::Interrupted)
+                Ok(ServiceEnd::Interrupted)
             }
         }
     }

@@ -6,12 +6,12 @@ use tollgate_policy::PolicyLimiter;
 use tracing::info;
 
 use super::announced_limits;
-use super::background::Background;
-use super::example::Example;
-use crate::decide::counting::Counting;
+use super::background::BackgroundTasks;
+use super::example::StartExample;
+use crate::decide::counting::CountingParts;
 use crate::decide::decider::Decider;
-use crate::decide::engine::Engine;
-use crate::decide::envoy::{EnvoyEngine, InitialDomains};
+use crate::decide::engine::DecisionEngine;
+use crate::decide::envoy::{DomainEngine, InitialDomains};
 use crate::decide::live_domains::LiveDomains;
 use crate::decide::live_policies::LivePolicies;
 use crate::http::Dialect;
@@ -27,7 +27,7 @@ pub(super) struct Rules {
     /// A summary of the limits, for people.
     pub(super) summary: String,
     /// A command to try, if there is one.
-    pub(super) example: Option<Example>,
+    pub(super) example: Option<StartExample>,
 }
 
 impl Rules {
@@ -36,8 +36,8 @@ impl Rules {
         initial: InitialRules,
         source: &str,
         dialect: Option<&'static Dialect>,
-        counting: &Counting,
-        background: &mut Background,
+        counting: &CountingParts,
+        background: &mut BackgroundTasks,
     ) -> anyhow::Result<Self> {
         match initial {
             InitialRules::Policies(initial) => {
@@ -51,12 +51,12 @@ impl Rules {
         initial: InitialPolicies,
         source: &str,
         dialect: Option<&'static Dialect>,
-        counting: &Counting,
-        background: &mut Background,
+        counting: &CountingParts,
+        background: &mut BackgroundTasks,
     ) -> anyhow::Result<Self> {
         let InitialPolicies { policies, file, warnings, other_store } = initial;
         let summary = announced_limits::rule(&policies, file.as_ref());
-        let example = Example::of_policies(&policies, file.as_ref(), dialect);
+        let example = StartExample::of_policies(&policies, file.as_ref(), dialect);
         let limiter = PolicyLimiter::new(counting.store.clone(), policies, source)
             .memory(counting.memory.clone())
             .when_full(counting.when_full)
@@ -80,22 +80,22 @@ impl Rules {
                 Some(reloads as Arc<dyn Reload>)
             }
         };
-        let engine = Engine::new(limiter, counting.when_full, Arc::clone(&counting.metrics));
+        let engine = DecisionEngine::new(limiter, counting.when_full, Arc::clone(&counting.metrics));
         Ok(Self { decider: Arc::new(Decider::Policies(engine)), reloads, summary, example })
     }
 
     fn of_domains(
         initial: InitialDomains,
-        counting: &Counting,
-        background: &mut Background,
+        counting: &CountingParts,
+        background: &mut BackgroundTasks,
     ) -> anyhow::Result<Self> {
         let summary = initial.rule.clone();
-        let (engine, mut files) = EnvoyEngine::new(counting, initial);
+        let (engine, mut files) = DomainEngine::new(counting, initial);
         let engine = Arc::new(engine);
         files.log_warnings(&engine.live());
         let reloads = Arc::new(Reloads::new(files, LiveDomains::new(Arc::clone(&engine))));
         background.follow(Arc::clone(&reloads))?;
-        let example = Some(Example::of_domains());
+        let example = Some(StartExample::of_domains());
         Ok(Self { decider: Arc::new(Decider::Domains(engine)), reloads: Some(reloads), summary, example })
     }
 }

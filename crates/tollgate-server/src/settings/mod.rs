@@ -25,7 +25,7 @@ use crate::decide::envoy::InitialDomains;
 use crate::decide::policy_files::PolicyFiles;
 use crate::decide::receipts::{ReceiptSecretError, Receipts};
 use crate::http::trials_header::TrialsHeader;
-use crate::http::{Asking, Dialect};
+use crate::http::{CheckOptions, Dialect};
 use crate::observe::with_sources::WithSources;
 use crate::store::fit::{Misfit, StoreFit, StoreFlags};
 use crate::store::joined_values;
@@ -46,7 +46,7 @@ pub struct Settings {
     pub(crate) store: Option<StoreSetup>,
     pub(crate) when_full: WhenFull,
     /// Additional forms of requests.
-    pub(crate) asking: Asking,
+    pub(crate) asking: CheckOptions,
     /// The other system whose metric names are exported as well.
     pub(crate) metric_aliases: Option<MetricAliases>,
     pub(crate) listen: SocketAddr,
@@ -256,7 +256,7 @@ impl Settings {
         let principals = args.tokens.as_deref().map(PrincipalFile::load);
         let principals = principals.transpose().map_err(SettingsError::Tokens)?;
         check_admin(&args)?;
-        let Resolved { rules, source, mut notes, store, dialect } = match args.config.as_slice() {
+        let ResolvedRules { rules, source, mut notes, store, dialect } = match args.config.as_slice() {
             [] if args.import.is_empty() => from_flags(&args)?,
             [] => from_import(&args)?,
             paths => from_files(paths, &args)?,
@@ -310,7 +310,7 @@ impl Settings {
             memory: MemoryStore::builder().max_counters(args.max_counters.get()).build(),
             store: store.map(|store| store.local_denials(args.local_denials)),
             when_full: args.when_full.into(),
-            asking: Asking {
+            asking: CheckOptions {
                 dialect: dialect.map(Dialect::of),
                 receipts,
                 caller_quotas: args.caller_quotas,
@@ -384,7 +384,7 @@ fn check_needless_for_domains(args: &ServeArgs) -> Result<(), SettingsError> {
 }
 
 /// The settings that depend on where the policies come from.
-struct Resolved {
+struct ResolvedRules {
     rules: InitialRules,
     source: Box<str>,
     notes: Vec<String>,
@@ -393,7 +393,7 @@ struct Resolved {
 }
 
 /// Resolves policies from files, and the store that the files or a flag name.
-fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved, SettingsError> {
+fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
     let url = args.store.as_ref().map(StoreSetup::url_of_flag).transpose()?;
     let flags = StoreFlags::new(url.as_ref(), &args.store_args.keys, &args.cluster);
     let (file, config) = PolicyFiles::load(paths, &flags)?;
@@ -409,10 +409,10 @@ fn from_files(paths: &[PathBuf], args: &ServeArgs) -> Result<Resolved, SettingsE
     let (source, warnings) = (file.name().into(), file.warnings(&config));
     let policies = config.into_policies();
     let rules = InitialRules::Policies(InitialPolicies { policies, file: Some(file), warnings, other_store });
-    Ok(Resolved { rules, source, notes: Vec::new(), store, dialect: None })
+    Ok(ResolvedRules { rules, source, notes: Vec::new(), store, dialect: None })
 }
 
-fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
+fn from_flags(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
     let count_denied = if args.count_denied { CountDenied::Yes } else { CountDenied::No };
     let on_store_failure = on_store_failure(args)?.unwrap_or(OnStoreFailure::Open);
     let policies = flags::policies(
@@ -430,11 +430,11 @@ fn from_flags(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let store = store.map(|store| fitting(store, &policies, args)).transpose()?;
     let warnings = joined_values::warnings(&policies, layout);
     let rules = InitialRules::without_file(policies, warnings);
-    Ok(Resolved { rules, source: flags::SOURCE.into(), notes: Vec::new(), store, dialect: None })
+    Ok(ResolvedRules { rules, source: flags::SOURCE.into(), notes: Vec::new(), store, dialect: None })
 }
 
 /// Resolves the settings of another system. Flags override them.
-fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
+fn from_import(args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
     let charging = if args.count_denied { ChargingMode::Each } else { ChargingMode::AllOrNothing };
     let imported = match Import::new(&args.import)?.read(charging, on_store_failure(args)?)? {
         Imported::Policies(imported) => imported,
@@ -459,11 +459,11 @@ fn from_import(args: &ServeArgs) -> Result<Resolved, SettingsError> {
     let warnings = joined_values::warnings(&imported.policies, store.layout.as_ref());
     let rules = InitialRules::without_file(imported.policies, warnings);
     let (source, notes) = (imported.source, imported.notes);
-    Ok(Resolved { rules, source, notes, store: Some(store), dialect: imported.dialect })
+    Ok(ResolvedRules { rules, source, notes, store: Some(store), dialect: imported.dialect })
 }
 
 /// Resolves limits of Envoy's service, which decide instead of policies.
-fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved, SettingsError> {
+fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<ResolvedRules, SettingsError> {
     let ImportedDomains { mut initial, store, prefix, mut notes } = imported;
     if args.metric_aliases != Some(MetricAliases::EnvoyRatelimit) {
         initial.settings.hits = None;
@@ -505,7 +505,7 @@ fn from_domains(imported: ImportedDomains, args: &ServeArgs) -> Result<Resolved,
     });
     let source = format!("environment and {}", initial.files.name()).into();
     let store = store.map(|store| store.across_slots(across_slots));
-    Ok(Resolved { rules: InitialRules::Domains(initial), source, notes, store, dialect: None })
+    Ok(ResolvedRules { rules: InitialRules::Domains(initial), source, notes, store, dialect: None })
 }
 
 /// Returns the store if it can count all policies.

@@ -19,11 +19,11 @@ use crate::store::DEFAULT_PREFIX;
 #[error("policy `{policy}` cannot be counted: {reason}")]
 pub struct Misfit {
     policy: Box<str>,
-    reason: Reason,
+    reason: MisfitReason,
 }
 
 #[derive(Debug, Clone, Error)]
-enum Reason {
+enum MisfitReason {
     #[error("{quota}: {error}")]
     Quota { quota: Quota, error: LayoutError },
     #[error("its key has {}, but the key layout `{layout}` names {named}", counted(*.values))]
@@ -187,7 +187,7 @@ impl StoreFit {
     }
 
     /// Returns why a policy cannot be counted, alone or together with earlier ones.
-    fn reason<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<Reason> {
+    fn reason<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<MisfitReason> {
         let in_layout = self.layout.as_ref().and_then(|layout| {
             unwritable(layout, policy)
                 .or_else(|| shared_by_quotas(layout, policy))
@@ -199,13 +199,13 @@ impl StoreFit {
 
     /// Returns a reason if the policy's quotas are in several slots of a Cluster, so that the store refuses each
     /// request.
-    fn scattered(&self, policy: &Policy) -> Option<Reason> {
+    fn scattered(&self, policy: &Policy) -> Option<MisfitReason> {
         let has_several = enforced(policy).chain(candidates(policy)).any(|quotas| quotas.len() > 1);
-        (has_several && self.together == Together::One).then_some(Reason::Scattered)
+        (has_several && self.together == Together::One).then_some(MisfitReason::Scattered)
     }
 
     /// Returns an earlier policy that may decide on the same request, with counters in another slot.
-    fn apart<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<Reason> {
+    fn apart<'a>(&self, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<MisfitReason> {
         let decides = |policy: &Policy| {
             policy.mode() == Mode::Enforce && enforced(policy).any(|quotas| !quotas.is_empty())
         };
@@ -219,7 +219,7 @@ impl StoreFit {
         };
         let apart = earlier.0.iter().filter(|(identity, _)| lies_apart(identity));
         let other = apart.flat_map(|(_, others)| others.overlapping(policy)).find(|other| decides(other))?;
-        Some(Reason::Apart { other: other.name().into() })
+        Some(MisfitReason::Apart { other: other.name().into() })
     }
 }
 
@@ -247,38 +247,42 @@ impl<'a> Earlier<'a> {
 }
 
 /// Returns the part of a policy's keys that the layout cannot express.
-fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
+fn unwritable(layout: &KeyLayout, policy: &Policy) -> Option<MisfitReason> {
     let mut quotas = enforced(policy).chain(candidates(policy)).flatten().map(PolicyQuota::quota).peekable();
     // Without a quota, no key is written.
     quotas.peek()?;
     if let Some((quota, error)) = quotas.find_map(|quota| Some((quota, layout.validate(quota).err()?))) {
-        return Some(Reason::Quota { quota: quota.clone(), error });
+        return Some(MisfitReason::Quota { quota: quota.clone(), error });
     }
     let needed = layout.values()?;
     match values(policy.identity()) {
         Some(values) if values == needed => None,
-        Some(values) => Some(Reason::Values { values, layout: layout.clone(), named: needed }),
-        None => Some(Reason::VaryingValues),
+        Some(values) => Some(MisfitReason::Values { values, layout: layout.clone(), named: needed }),
+        None => Some(MisfitReason::VaryingValues),
     }
 }
 
 /// Returns the quotas of the policy that share a counter in the layout. The store charges them as one, within the
 /// lesser limit, or a candidate uses up the quota that decides.
-fn shared_by_quotas(layout: &KeyLayout, policy: &Policy) -> Option<Reason> {
+fn shared_by_quotas(layout: &KeyLayout, policy: &Policy) -> Option<MisfitReason> {
     let is_shared = |(one, other): &(&PolicyQuota, &PolicyQuota)| !layout.tells_apart(one, other);
     if let Some((one, other)) = enforced(policy).chain(candidates(policy)).flat_map(pairs).find(is_shared) {
         let (one, other) = (one.quota().clone(), other.quota().clone());
-        return Some(Reason::SharedByQuotas { layout: layout.clone(), one, other });
+        return Some(MisfitReason::SharedByQuotas { layout: layout.clone(), one, other });
     }
     let with_each = |tried| enforced(policy).flatten().map(move |quota| (quota, tried));
     let (quota, tried) = candidates(policy).flatten().flat_map(with_each).find(is_shared)?;
     let (quota, candidate) = (quota.quota().clone(), tried.quota().clone());
-    Some(Reason::SharedWithCandidate { layout: layout.clone(), quota, candidate })
+    Some(MisfitReason::SharedWithCandidate { layout: layout.clone(), quota, candidate })
 }
 
 /// Returns the counter that a policy shares with an earlier one that always applies to the same requests. The store
 /// charges both as one, or counts the request twice if one of the two is a shadow policy.
-fn shared_with_policy<'a>(layout: &KeyLayout, policy: &'a Policy, earlier: &Earlier<'a>) -> Option<Reason> {
+fn shared_with_policy<'a>(
+    layout: &KeyLayout,
+    policy: &'a Policy,
+    earlier: &Earlier<'a>,
+) -> Option<MisfitReason> {
     let counts = |policy: &Policy| policy.mode() != Mode::Off && !policy.is_exempt();
     let is_beside =
         |other: &&Policy| counts(policy) && counts(other) && (policy.covers(other) || other.covers(policy));
@@ -287,7 +291,7 @@ fn shared_with_policy<'a>(layout: &KeyLayout, policy: &'a Policy, earlier: &Earl
         policy.quotas().iter().flat_map(with_other)
     });
     let (quota, known) = together.find(|(quota, known)| !layout.tells_apart(quota, known))?;
-    Some(Reason::SharedWithPolicy {
+    Some(MisfitReason::SharedWithPolicy {
         layout: layout.clone(),
         quota: quota.quota().clone(),
         other: known.quota().clone(),

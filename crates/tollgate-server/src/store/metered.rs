@@ -37,7 +37,7 @@ const LOOKS_AGAIN: Duration = Duration::from_secs(1);
 const LATE: Duration = Duration::from_millis(5);
 
 /// See the [module](self).
-pub(crate) struct Metered<S> {
+pub(crate) struct MeteredStore<S> {
     store: S,
     limit: Duration,
     metrics: Arc<StoreMetrics>,
@@ -52,7 +52,7 @@ pub(crate) struct Metered<S> {
     is_told_late: AtomicBool,
 }
 
-impl<S: Store> Metered<S> {
+impl<S: Store> MeteredStore<S> {
     /// Expects the store to keep this deadline itself. Decisions end even if it does not.
     pub(crate) fn new(store: S, timeout: Duration, identity: Identity, metrics: Arc<StoreMetrics>) -> Self {
         Self {
@@ -229,7 +229,7 @@ impl<S: Store> Metered<S> {
     }
 }
 
-impl<S: Store> Store for Metered<S> {
+impl<S: Store> Store for MeteredStore<S> {
     fn step<'a>(
         &'a self,
         step: Step<'a>,
@@ -353,11 +353,11 @@ mod tests {
 
     const ROUNDS: usize = 20_000;
 
-    fn metered<S: Store>(store: S) -> Metered<S> {
+    fn metered<S: Store>(store: S) -> MeteredStore<S> {
         let nobody =
             block_on(async { RedisStore::builder("unix:/nowhere".parse().unwrap()).build() }).unwrap();
         let metrics = Arc::new(StoreMetrics::new(move || nobody.status()));
-        Metered::new(store, Duration::from_millis(20), Identity::default(), metrics)
+        MeteredStore::new(store, Duration::from_millis(20), Identity::default(), metrics)
     }
 
     /// The process stood still for 300 ms while 200 requests were in flight. All replies had arrived, but none was
@@ -407,7 +407,7 @@ mod tests {
     fn the_steps_of_a_call_share_one_deadline() {
         let store = FaultyStore::new(MemoryStore::new());
         // So long that a machine which stands still for a moment changes nothing.
-        let metered = Metered { limit: Duration::from_millis(400), ..metered(&store) };
+        let metered = MeteredStore { limit: Duration::from_millis(400), ..metered(&store) };
         let (quota, key) = (PolicyQuota::new("test", "5/1h".parse().unwrap()), Key::from("alice"));
         let charges = [Charge::new(&quota, &key, 1)];
         // What the second step of a call comes to after the first took so much of the deadline, and whether the store is up

@@ -19,7 +19,7 @@ mod setup;
 mod state;
 
 pub(crate) use self::advice::with_flags;
-pub(crate) use self::metered::{Metered, warm_up};
+pub(crate) use self::metered::{MeteredStore, warm_up};
 pub(crate) use self::outage_log::OutageLog;
 pub(crate) use self::patience::{in_one_call, with_patience};
 pub use self::setup::StoreSetupError;

@@ -15,9 +15,9 @@ const FRESH: Duration = Duration::from_millis(100);
 
 /// The last check of the store.
 #[derive(Default)]
-pub(crate) struct Readiness(Mutex<Option<Look>>);
+pub(crate) struct Readiness(Mutex<Option<LastLook>>);
 
-struct Look {
+struct LastLook {
     began: Stopwatch,
     /// `None` until the store has answered.
     state: watch::Receiver<Option<StoreState>>,
@@ -43,13 +43,13 @@ impl Readiness {
             return last.state.clone();
         }
         let (answered, state) = watch::channel(None);
-        *last = Some(Look { began: Stopwatch::start(), state: state.clone() });
+        *last = Some(LastLook { began: Stopwatch::start(), state: state.clone() });
         tokio::spawn(async move { answered.send_replace(Some(look.await)) });
         state
     }
 }
 
-impl Look {
+impl LastLook {
     /// Returns whether the check is running, or recent.
     fn is_fresh(&self) -> bool {
         let is_answered = self.state.borrow().is_some();

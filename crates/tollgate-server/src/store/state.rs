@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate::{Answer, Charge, MemoryStore, PolicyQuota, Quota, QuotaStates, Step, Store, StoreError};
 use tollgate_redis::RedisStore;
 
-use super::Metered;
+use super::MeteredStore;
 
 /// The store that this service counts in. Clones share it.
 ///
@@ -14,7 +14,7 @@ use super::Metered;
 #[derive(Clone)]
 pub(crate) enum ServedStore {
     Memory(MemoryStore),
-    Shared(Arc<Metered<RedisStore>>),
+    Shared(Arc<MeteredStore<RedisStore>>),
 }
 
 /// An answer that comes later. Only a shared store gives one.

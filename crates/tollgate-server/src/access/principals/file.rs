@@ -55,7 +55,7 @@ impl FileFormat for PrincipalFormat {
 /// A line in its written form. Errors never repeat its values, because a token may be in the wrong field.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Line {
+pub(crate) struct PrincipalLine {
     pub(crate) name: Name,
     #[serde(default, deserialize_with = "present", skip_serializing_if = "Option::is_none")]
     pub(crate) sha256: Option<Sha256>,
@@ -68,7 +68,7 @@ pub(crate) struct Line {
     pub(crate) expires: Option<Expiry>,
 }
 
-impl Line {
+impl PrincipalLine {
     /// The line of a token.
     pub(crate) fn of_token(
         token: &str,
@@ -94,7 +94,7 @@ fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> R
 }
 
 /// The expected form of a text, for errors.
-pub(crate) type Expected = &'static str;
+pub(crate) type ExpectedValue = &'static str;
 
 macro_rules! text {
     ($(#[$doc:meta])* $name:ident($value:ty), $read:expr, $write:expr, $expected:expr) => {
@@ -104,9 +104,9 @@ macro_rules! text {
         pub(crate) struct $name(pub(crate) $value);
 
         impl TryFrom<String> for $name {
-            type Error = Expected;
+            type Error = ExpectedValue;
 
-            fn try_from(text: String) -> Result<Self, Expected> {
+            fn try_from(text: String) -> Result<Self, ExpectedValue> {
                 let read: fn(String) -> Option<$value> = $read;
                 read(text).map(Self).ok_or($expected)
             }
@@ -270,8 +270,8 @@ fn read(line: &str) -> Result<Principal, Wrong> {
         let before = line.get(..error.column().saturating_sub(1)).unwrap_or_default();
         Wrong { column: before.chars().count() + 1, detail: "invalid JSON from here on".to_owned() }
     })?;
-    let read = json::read::<Line>(line.as_bytes());
-    let Line { name, sha256, san, scopes, policies, expires } =
+    let read = json::read::<PrincipalLine>(line.as_bytes());
+    let PrincipalLine { name, sha256, san, scopes, policies, expires } =
         read.map_err(|BadField { field, detail }| wrong(&field, &format!("{field}: {detail}")))?;
     let credential = match (sha256, san) {
         (Some(Sha256(digest)), None) => Credential::Token(digest),

@@ -14,10 +14,10 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use arc_swap::ArcSwap;
 use tollgate::Timestamp;
 
-pub(crate) use self::file::{Line, PrincipalFile, addition, line_of};
+pub(crate) use self::file::{PrincipalFile, PrincipalLine, addition, line_of};
 pub(crate) use self::live::LivePrincipals;
 use crate::access::caller::Caller;
-use crate::access::peer::Peer;
+use crate::access::peer::ConnectionPeer;
 use crate::access::scope::{Scope, Scopes};
 use crate::access::token::Digest;
 pub use crate::access::token::NoRandomness;
@@ -32,7 +32,7 @@ pub(crate) type SharedPrincipals = Arc<ArcSwap<Principals>>;
 pub(crate) struct Principals {
     /// How many times the principals were replaced.
     version: u64,
-    entries: Box<[Entry]>,
+    entries: Box<[PrincipalEntry]>,
     /// The index of the principal for each digest.
     tokens: HashMap<Digest, usize>,
     certificates: HashMap<Box<str>, usize>,
@@ -58,7 +58,7 @@ enum Credential {
 }
 
 #[derive(Debug)]
-struct Entry {
+struct PrincipalEntry {
     principal: Principal,
     /// In Unix seconds, 0 if never used. A reload keeps it, by name.
     last_used: Arc<AtomicI64>,
@@ -66,7 +66,7 @@ struct Entry {
 
 /// The token of a request.
 #[derive(Clone, Copy)]
-pub(crate) enum Presented<'a> {
+pub(crate) enum PresentedCredential<'a> {
     Nothing,
     Token(&'a [u8]),
     /// A value that cannot be a token.
@@ -107,7 +107,7 @@ impl Principals {
                 Credential::Certificate(name) => drop(certificates.insert(name.clone(), place)),
             }
         }
-        let entries = principals.into_iter().map(|principal| Entry {
+        let entries = principals.into_iter().map(|principal| PrincipalEntry {
             last_used: last_used.get(&*principal.name).map(|used| Arc::clone(used)).unwrap_or_default(),
             principal,
         });
@@ -122,11 +122,11 @@ impl Principals {
     pub(crate) fn authorize(
         &self,
         scope: Scope,
-        presented: Presented<'_>,
-        peer: &Peer,
+        presented: PresentedCredential<'_>,
+        peer: &ConnectionPeer,
         now: Timestamp,
     ) -> Result<Caller, Unauthorized> {
-        let Entry { principal, last_used } = self.find(presented, peer)?;
+        let PrincipalEntry { principal, last_used } = self.find(presented, peer)?;
         if principal.expires.is_some_and(|expires| expires <= now) {
             return Err(Unauthorized::Expired);
         }
@@ -147,14 +147,18 @@ impl Principals {
     /// A token is looked up by its SHA-256. The time of a look-up reveals at most something about stored digests, and
     /// nobody can choose tokens by their digests. The table hashes digests with a random key, whole digests are
     /// compared in constant time, and no digest leads back to a token of 256 random bits.
-    fn find(&self, presented: Presented<'_>, peer: &Peer) -> Result<&Entry, Unauthorized> {
+    fn find(
+        &self,
+        presented: PresentedCredential<'_>,
+        peer: &ConnectionPeer,
+    ) -> Result<&PrincipalEntry, Unauthorized> {
         let (place, otherwise) = match presented {
-            Presented::Token(token) => {
+            PresentedCredential::Token(token) => {
                 let look_up = || self.tokens.get(&Digest::of(token)).copied();
                 (peer.last_token.place(self.version, token, look_up), Unauthorized::Unknown)
             }
-            Presented::Nonsense => (None, Unauthorized::NoBearer),
-            Presented::Nothing => {
+            PresentedCredential::Nonsense => (None, Unauthorized::NoBearer),
+            PresentedCredential::Nothing => {
                 let place = peer.names.iter().find_map(|name| self.certificates.get(name));
                 (place.copied(), Unauthorized::Nobody)
             }
@@ -216,16 +220,21 @@ mod tests {
         Principals::new(all, None)
     }
 
-    fn ask(scope: Scope, presented: Presented<'_>, names: &[&str], now: i64) -> Result<(), Unauthorized> {
+    fn ask(
+        scope: Scope,
+        presented: PresentedCredential<'_>,
+        names: &[&str],
+        now: i64,
+    ) -> Result<(), Unauthorized> {
         let names = names.iter().map(|name| (*name).into()).collect();
-        let peer = Peer { names, ..Peer::default() };
+        let peer = ConnectionPeer { names, ..ConnectionPeer::default() };
         let now = Timestamp::from_unix_millis(now);
         principals().authorize(scope, presented, &peer, now).map(drop)
     }
 
     #[test]
     fn a_certificate_is_recognised_by_the_first_name_that_is_known() {
-        let ask = |scope, names: &[&str]| ask(scope, Presented::Nothing, names, 0);
+        let ask = |scope, names: &[&str]| ask(scope, PresentedCredential::Nothing, names, 0);
         assert_eq!(ask(Scope::Read, &[]), Err(Unauthorized::Nobody));
         assert_eq!(ask(Scope::Read, &["spiffe://prod/jobs", "SPIFFE://prod/job"]), Err(Unauthorized::Nobody));
         assert_eq!(ask(Scope::Read, &["unknown", "spiffe://prod/job", "other.example"]), Ok(()));
@@ -235,21 +244,21 @@ mod tests {
     #[test]
     fn a_token_goes_before_a_certificate() {
         let job = &["spiffe://prod/job"];
-        assert_eq!(ask(Scope::Check, Presented::Token(b"tg_web"), job, 0), Ok(()));
-        assert_eq!(ask(Scope::Read, Presented::Token(b"tg_web"), job, 0), Err(Unauthorized::Scope));
-        assert_eq!(ask(Scope::Read, Presented::Nonsense, job, 0), Err(Unauthorized::NoBearer));
-        for nobodys in [Presented::Token(b"tg_we"), Presented::Token(b"")] {
+        assert_eq!(ask(Scope::Check, PresentedCredential::Token(b"tg_web"), job, 0), Ok(()));
+        assert_eq!(ask(Scope::Read, PresentedCredential::Token(b"tg_web"), job, 0), Err(Unauthorized::Scope));
+        assert_eq!(ask(Scope::Read, PresentedCredential::Nonsense, job, 0), Err(Unauthorized::NoBearer));
+        for nobodys in [PresentedCredential::Token(b"tg_we"), PresentedCredential::Token(b"")] {
             assert_eq!(ask(Scope::Read, nobodys, job, 0), Err(Unauthorized::Unknown));
         }
     }
 
     #[test]
     fn a_principal_expires_at_the_instant_that_it_names() {
-        let web = Presented::Token(b"tg_web");
+        let web = PresentedCredential::Token(b"tg_web");
         assert_eq!(ask(Scope::Check, web, &[], 999), Ok(()));
         assert_eq!(ask(Scope::Check, web, &[], 1_000), Err(Unauthorized::Expired));
         assert_eq!(
-            ask(Scope::Read, Presented::Nothing, &["spiffe://prod/job"], 1_000),
+            ask(Scope::Read, PresentedCredential::Nothing, &["spiffe://prod/job"], 1_000),
             Err(Unauthorized::Expired)
         );
     }

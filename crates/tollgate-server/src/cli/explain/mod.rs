@@ -9,7 +9,7 @@ mod report;
 use tollgate::{Clock, SystemClock};
 use tollgate_policy::{Config, ConfigError};
 
-use self::report::Report;
+use self::report::ExplainReport;
 use crate::args::ExplainArgs;
 use crate::request::attributes;
 
@@ -22,7 +22,7 @@ pub fn run(args: &ExplainArgs) -> Result<String, ConfigError> {
     let config = Config::load(&args.file)?;
     let at = args.at.unwrap_or_else(|| SystemClock.now());
     let attributes = attributes::of_arguments(&args.attributes);
-    let report = Report::new(&config, &attributes, args.max_attribute_bytes.get(), args.cost, at);
+    let report = ExplainReport::new(&config, &attributes, args.max_attribute_bytes.get(), args.cost, at);
     Ok(if args.json {
         // This cannot fail: all keys are texts.
         serde_json::to_string(&report).unwrap_or_default() + "\n"

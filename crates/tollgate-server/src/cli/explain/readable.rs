@@ -6,10 +6,10 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tollgate_policy::Printable;
 
-use super::report::{ChargeReport, PathReport, PolicyReport, QuotasFrom, Report, WindowReport};
+use super::report::{ChargeReport, ExplainReport, PathReport, PolicyReport, QuotasFrom, WindowReport};
 
 /// Prints the outcome first, then the policies that count the request, then the others.
-impl fmt::Display for Report<'_> {
+impl fmt::Display for ExplainReport<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{} (at {})", Printable(&self.message), time(self.at, None))?;
         if let Some(PathReport { sent, normalized }) = &self.path {

@@ -9,7 +9,7 @@ use tollgate_policy::{
 
 /// The output of `--json`.
 #[derive(Serialize)]
-pub(super) struct Report<'a> {
+pub(super) struct ExplainReport<'a> {
     /// Milliseconds since the Unix epoch, like all times in the report.
     pub(super) at: i64,
     pub(super) outcome: &'static str,
@@ -96,7 +96,7 @@ pub(super) struct WindowReport {
     pub(super) first_hit: bool,
 }
 
-impl<'a> Report<'a> {
+impl<'a> ExplainReport<'a> {
     pub(super) fn new(
         config: &'a Config,
         attributes: &'a Attributes<'_>,

@@ -9,12 +9,12 @@ use crate::args::exit_status::{NO_DECISION, USAGE};
 
 /// The reason why there is no report, and the exit status of the command.
 #[derive(Debug)]
-pub struct Failure {
+pub struct SimulateFailure {
     status: u8,
     error: anyhow::Error,
 }
 
-impl Failure {
+impl SimulateFailure {
     /// The arguments, or the files that they name, are wrong.
     pub(super) fn usage(error: impl Into<anyhow::Error>) -> Self {
         Self { status: USAGE, error: error.into() }
@@ -33,13 +33,13 @@ impl Failure {
 }
 
 /// With `{:#}`, with all causes.
-impl fmt::Display for Failure {
+impl fmt::Display for SimulateFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.error.fmt(f)
     }
 }
 
-impl From<LogError> for Failure {
+impl From<LogError> for SimulateFailure {
     fn from(error: LogError) -> Self {
         match error {
             LogError::Pattern { .. }
@@ -59,7 +59,7 @@ impl From<LogError> for Failure {
     }
 }
 
-impl From<ReplayError> for Failure {
+impl From<ReplayError> for SimulateFailure {
     fn from(error: ReplayError) -> Self {
         match error {
             ReplayError::TooManyPairs { .. } => Self::usage(error),
@@ -68,19 +68,19 @@ impl From<ReplayError> for Failure {
     }
 }
 
-impl From<GateError> for Failure {
+impl From<GateError> for SimulateFailure {
     fn from(error: GateError) -> Self {
         Self::usage(error)
     }
 }
 
-impl From<ClassError> for Failure {
+impl From<ClassError> for SimulateFailure {
     fn from(error: ClassError) -> Self {
         Self::usage(error)
     }
 }
 
-impl From<tollgate_policy::ConfigError> for Failure {
+impl From<tollgate_policy::ConfigError> for SimulateFailure {
     fn from(error: tollgate_policy::ConfigError) -> Self {
         Self::usage(error)
     }

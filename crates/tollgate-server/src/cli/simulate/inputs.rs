@@ -9,7 +9,7 @@ use anyhow::anyhow;
 use tollgate::{CountDenied, OnStoreFailure};
 use tollgate_policy::{Config, Policies};
 
-use super::failure::Failure;
+use super::failure::SimulateFailure;
 use crate::args::SimulateArgs;
 use crate::settings::flags;
 
@@ -44,7 +44,7 @@ enum Kind {
 
 impl<'a> Inputs<'a> {
     /// Tells policies and logs apart. Without policies, all arguments are logs.
-    pub(super) fn of(args: &'a SimulateArgs) -> Result<Self, Failure> {
+    pub(super) fn of(args: &'a SimulateArgs) -> Result<Self, SimulateFailure> {
         let paths = &args.paths;
         if let Some(config) = &args.config {
             no_policies(paths, SECOND)?;
@@ -58,13 +58,13 @@ impl<'a> Inputs<'a> {
         let shown = Path::new(first).display();
         match Kind::of(first) {
             Kind::Policies if logs.is_empty() => {
-                Err(Failure::usage(anyhow!("{shown} holds policies; name a log after it")))
+                Err(SimulateFailure::usage(anyhow!("{shown} holds policies; name a log after it")))
             }
             Kind::Policies => {
                 no_policies(logs, SECOND)?;
                 Self::from_file(Path::new(first), logs)
             }
-            Kind::Unknown(why) if !logs.is_empty() => Err(Failure::usage(anyhow!(
+            Kind::Unknown(why) if !logs.is_empty() => Err(SimulateFailure::usage(anyhow!(
                 "{shown} {why}, so it may be a policy file or a log: write `--config {shown}` for policies, or name another log \
                  first"
             ))),
@@ -75,29 +75,33 @@ impl<'a> Inputs<'a> {
         }
     }
 
-    fn from_file(path: &Path, logs: &'a [std::ffi::OsString]) -> Result<Self, Failure> {
+    fn from_file(path: &Path, logs: &'a [std::ffi::OsString]) -> Result<Self, SimulateFailure> {
         Ok(Self { policies: Config::load(path)?.into_policies(), is_from_file: true, logs })
     }
 
-    fn from_flags(args: &'a SimulateArgs) -> Result<Self, Failure> {
+    fn from_flags(args: &'a SimulateArgs) -> Result<Self, SimulateFailure> {
         let limits = args.limits.iter().flat_map(|limits| limits.0.clone()).collect();
         let default = [KEY.to_owned()];
         let key = if args.key.is_empty() { &default[..] } else { &args.key };
         let policies = flags::policies(limits, key, CountDenied::No, OnStoreFailure::Open);
-        Ok(Self { policies: policies.map_err(Failure::usage)?, is_from_file: false, logs: &args.paths })
+        Ok(Self {
+            policies: policies.map_err(SimulateFailure::usage)?,
+            is_from_file: false,
+            logs: &args.paths,
+        })
     }
 
-    fn without_policies(logs: &'a [std::ffi::OsString]) -> Result<Self, Failure> {
-        let policies = Policies::of([]).map_err(Failure::usage)?;
+    fn without_policies(logs: &'a [std::ffi::OsString]) -> Result<Self, SimulateFailure> {
+        let policies = Policies::of([]).map_err(SimulateFailure::usage)?;
         Ok(Self { policies, is_from_file: false, logs })
     }
 }
 
 /// An error if one of the arguments is a policy file. Folders may hold logs and policies.
-pub(super) fn no_policies(arguments: &[std::ffi::OsString], why: &str) -> Result<(), Failure> {
+pub(super) fn no_policies(arguments: &[std::ffi::OsString], why: &str) -> Result<(), SimulateFailure> {
     let is_file = |path: &&std::ffi::OsString| Path::new(path).is_file() && Kind::of(path) == Kind::Policies;
     match arguments.iter().find(is_file) {
-        Some(path) => Err(Failure::usage(anyhow!("{}: {why}", Path::new(path).display()))),
+        Some(path) => Err(SimulateFailure::usage(anyhow!("{}: {why}", Path::new(path).display()))),
         None => Ok(()),
     }
 }

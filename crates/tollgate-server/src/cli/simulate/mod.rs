@@ -22,9 +22,9 @@ use tollgate_logs::Field;
 use tollgate_policy::{Config, Identity, Policies};
 use tollgate_simulate::{Answer, Classes, Gate, Held, Known, Note, Options, Replay, Report, Style};
 
-pub use self::failure::Failure;
+pub use self::failure::SimulateFailure;
 use self::inputs::Inputs;
-use self::requests::Requests;
+use self::requests::LogRequests;
 pub use self::suggest::suggest;
 use crate::args::SimulateArgs;
 use crate::args::exit_status::{FAILURE, NO_DECISION, SUCCESS};
@@ -34,19 +34,19 @@ use crate::args::exit_status::{FAILURE, NO_DECISION, SUCCESS};
 /// # Errors
 ///
 /// If the arguments are wrong, or the logs give no answer.
-pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
+pub fn run(args: &SimulateArgs) -> Result<(String, u8), SimulateFailure> {
     let Inputs { policies, is_from_file, logs } = Inputs::of(args)?;
     let has_policies = !policies.as_slice().is_empty();
     let needless = [("--fail-if", args.fail_if.is_empty()), ("--baseline", args.baseline.is_none())];
     if let Some((flag, _)) = needless.into_iter().find(|(_, is_absent)| !has_policies && !is_absent) {
-        return Err(Failure::usage(anyhow::anyhow!(
+        return Err(SimulateFailure::usage(anyhow::anyhow!(
             "{flag} needs policies: name a policy file before the logs, or a --limit"
         )));
     }
     let baseline = args.baseline.as_ref().map(Config::load).transpose()?.map(Config::into_policies);
     let classes = classes(&args.classes, args.known.as_deref(), ("--client", &args.client))?;
     let client = Identity::of_word(&args.client).ok_or_else(|| {
-        Failure::usage(anyhow::anyhow!("--client: no attribute can be named `{}`", args.client))
+        SimulateFailure::usage(anyhow::anyhow!("--client: no attribute can be named `{}`", args.client))
     })?;
     let page = args.report.as_deref().map(Page::create).transpose()?;
     let decisive = [Some(&policies), baseline.as_ref()].into_iter().flatten();
@@ -66,7 +66,7 @@ pub fn run(args: &SimulateArgs) -> Result<(String, u8), Failure> {
     replay.expect_gates(&args.fail_if)?;
     let method = [Field::Method];
     let shown = if is_from_file { &method[..0] } else { &method };
-    let requests = Requests::open(logs, &args.log, &decisive, &others, shown)?;
+    let requests = LogRequests::open(logs, &args.log, &decisive, &others, shown)?;
     let (read, notes) = requests.each(|hits| Ok(replay.requests(hits)?))?;
     let mut report = replay.report();
     report.read = Some(read);
@@ -79,15 +79,15 @@ fn classes(
     classes: &[String],
     list: Option<&Path>,
     (flag, attribute): (&str, &str),
-) -> Result<Classes, Failure> {
+) -> Result<Classes, SimulateFailure> {
     let Some(list) = list else { return Ok(Classes::parse(classes, None)?) };
     if Identity::of_word(attribute) == Some(Identity::Global) {
-        return Err(Failure::usage(anyhow::anyhow!(
+        return Err(SimulateFailure::usage(anyhow::anyhow!(
             "--known: {flag} {attribute} counts all clients as one, so a list cannot tell them apart"
         )));
     }
-    let text =
-        Config::read(list).map_err(|error| Failure::usage(anyhow::Error::new(error).context("--known")))?;
+    let text = Config::read(list)
+        .map_err(|error| SimulateFailure::usage(anyhow::Error::new(error).context("--known")))?;
     // Tables are named without a folder.
     let file = list.file_name().unwrap_or_default().to_string_lossy();
     Ok(Classes::parse(classes, Some(Known { attribute, file: &file, text: &text }))?)
@@ -101,7 +101,11 @@ fn style(is_terminal: bool) -> Style {
 }
 
 /// Holds the report against the gates, writes the page, and returns the text.
-fn finish(args: &SimulateArgs, mut report: Report, page: Option<Page>) -> Result<(String, u8), Failure> {
+fn finish(
+    args: &SimulateArgs,
+    mut report: Report,
+    page: Option<Page>,
+) -> Result<(String, u8), SimulateFailure> {
     let needed = |gate: &Gate| args.min_requests.map_or_else(|| gate.usual_requests(), NonZeroU64::get);
     let gates = args.fail_if.iter().map(|gate| gate.check(&report, needed(gate)));
     let gates = gates.collect::<Result<Vec<_>, _>>()?;
@@ -145,10 +149,10 @@ struct Page {
 const PAGE: &[u8] = b"<!doctype html>";
 
 impl Page {
-    fn create(path: &Path) -> Result<Self, Failure> {
+    fn create(path: &Path) -> Result<Self, SimulateFailure> {
         // `--report access.log` would replace the log.
         if !Self::may_replace(path).map_err(|error| Self::failure(path, error))? {
-            return Err(Failure::usage(anyhow::anyhow!(
+            return Err(SimulateFailure::usage(anyhow::anyhow!(
                 "--report: {} exists and is not a page; name another file",
                 path.display()
             )));
@@ -168,13 +172,13 @@ impl Page {
         Ok(start.is_empty() || start == PAGE)
     }
 
-    fn write(mut self, page: &str) -> Result<(), Failure> {
+    fn write(mut self, page: &str) -> Result<(), SimulateFailure> {
         let written = self.file.set_len(0).and_then(|()| self.file.write_all(page.as_bytes()));
         written.map_err(|error| Self::failure(&self.path, error))
     }
 
-    fn failure(path: &Path, error: io::Error) -> Failure {
-        Failure::usage(
+    fn failure(path: &Path, error: io::Error) -> SimulateFailure {
+        SimulateFailure::usage(
             anyhow::Error::new(error).context(format!("--report: cannot write {}", path.display())),
         )
     }

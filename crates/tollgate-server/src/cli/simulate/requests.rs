@@ -13,7 +13,7 @@ use tollgate_policy::{Attributes, nearest};
 use tollgate_simulate::{Hit, ReadReport, UnreadLine, code, percentage};
 
 use super::clients::{SeenClients, needs_client, note_of_others};
-use super::failure::Failure;
+use super::failure::SimulateFailure;
 use super::progress::ProgressLine;
 use super::read_report::{read_report, written};
 use crate::args::{LogArgs, Moment};
@@ -23,9 +23,9 @@ const KNOWN: [&str; 10] =
     ["ip", "method", "path", "query", "host", "user", "user_agent", "referer", "status", "bytes"];
 
 /// The requests of logs, with the wanted attributes.
-pub(super) struct Requests {
+pub(super) struct LogRequests {
     reader: Reader,
-    wanted: Vec<Wanted>,
+    wanted: Vec<WantedParts>,
     /// For each of them, whether any request has had it.
     seen: Vec<bool>,
     from: Option<Timestamp>,
@@ -46,16 +46,16 @@ pub(super) struct Requests {
 }
 
 /// A wanted attribute.
-struct Wanted {
+struct WantedParts {
     name: String,
-    source: Source,
+    source: RequestSource,
     /// Whether decisions depend on it.
     is_decisive: bool,
 }
 
 /// The place of an attribute in a logged request.
 #[derive(Debug, Clone, Copy)]
-enum Source {
+enum RequestSource {
     Field(Field),
     Attribute(usize),
     Status,
@@ -63,7 +63,7 @@ enum Source {
     Nowhere,
 }
 
-impl Requests {
+impl LogRequests {
     /// Opens the logs, for attributes of these names: those on which decisions depend, and others; and for fields that are
     /// shown besides programs and paths.
     pub(super) fn open(
@@ -72,25 +72,25 @@ impl Requests {
         decisive: &BTreeSet<String>,
         others: &BTreeSet<String>,
         shown: &[Field],
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, SimulateFailure> {
         // Of an hour that the clock repeats, all is replayed.
         let from = bound("--from", args.from, args.tz.as_ref(), Disambiguation::Earlier)?;
         let to = bound("--to", args.to, args.tz.as_ref(), Disambiguation::Later)?;
         if from.zip(to).is_some_and(|(from, to)| from >= to) {
-            return Err(Failure::usage(anyhow::anyhow!("--from is not before --to")));
+            return Err(SimulateFailure::usage(anyhow::anyhow!("--from is not before --to")));
         }
-        let wanted = |name: &String, is_decisive| Wanted {
+        let wanted = |name: &String, is_decisive| WantedParts {
             name: name.clone(),
-            source: Source::of(name, args),
+            source: RequestSource::of(name, args),
             is_decisive,
         };
         let of_decisions = decisive.iter().map(|name| wanted(name, true));
         let of_others = others.difference(decisive).map(|name| wanted(name, false));
         // Whoever counts all requests together asks for no attribute.
-        let wanted: Vec<Wanted> =
+        let wanted: Vec<WantedParts> =
             of_decisions.chain(of_others).filter(|wanted| wanted.name != "global").collect();
         let asked = wanted.iter().filter_map(|wanted| match wanted.source {
-            Source::Field(field) => Some(field),
+            RequestSource::Field(field) => Some(field),
             _ => None,
         });
         let mut fields: Vec<Field> = asked.collect();
@@ -135,13 +135,14 @@ impl Requests {
     /// Calls back with groups of requests, in the order of time. Returns the summary of the logs, with notes about it.
     pub(super) fn each(
         mut self,
-        take: impl FnMut(&mut (dyn Iterator<Item = Hit<'_>> + Send)) -> Result<(), Failure> + Send,
-    ) -> Result<(ReadReport, Vec<String>), Failure> {
+        take: impl FnMut(&mut (dyn Iterator<Item = Hit<'_>> + Send)) -> Result<(), SimulateFailure> + Send,
+    ) -> Result<(ReadReport, Vec<String>), SimulateFailure> {
         self.refuse_sample()?;
         let threads =
             rayon::ThreadPoolBuilder::new().thread_name(|number| format!("replay-{number}")).build();
-        let threads = threads
-            .map_err(|error| Failure::no_answer(anyhow::Error::new(error).context("cannot start threads")))?;
+        let threads = threads.map_err(|error| {
+            SimulateFailure::no_answer(anyhow::Error::new(error).context("cannot start threads"))
+        })?;
         let progress = ProgressLine::start(self.reader.watch(), self.is_sorted);
         let ended = threads.install(|| self.take_all(&progress, take));
         progress.end();
@@ -185,25 +186,25 @@ impl Requests {
 
     /// A client would seem to send fewer requests than it did, so no figure about clients, windows and denials would be
     /// right.
-    fn refuse_sample(&self) -> Result<(), Failure> {
+    fn refuse_sample(&self) -> Result<(), SimulateFailure> {
         let Some(why) = self.sample().filter(|_| !self.estimate) else { return Ok(()) };
         let hint = match self.sample_rate {
             Some(_) => "",
             None => ", --sample-rate 100% declares them complete",
         };
-        Err(Failure::no_answer(anyhow::anyhow!(
+        Err(SimulateFailure::no_answer(anyhow::anyhow!(
             "{why}, in which case limits deny more than they show; --estimate accepts them anyway{hint}"
         )))
     }
 
     /// A walk through a header that no request has changes nothing, so the logged addresses would be taken for clients.
-    fn refuse_needless_walk(&self) -> Result<(), Failure> {
+    fn refuse_needless_walk(&self) -> Result<(), SimulateFailure> {
         let summary = self.reader.summary();
         let Some(name) = self.forwarded.first().filter(|_| summary.requests > 0 && !summary.has_forwarded)
         else {
             return Ok(());
         };
-        Err(Failure::usage(anyhow::anyhow!(
+        Err(SimulateFailure::usage(anyhow::anyhow!(
             "--attr {name}=xff: no request in the logs has X-Forwarded-For; leave the flag out to count the logged \
              addresses, or, if the header stands in another field, name it $http_x_forwarded_for in a --format"
         )))
@@ -213,8 +214,8 @@ impl Requests {
     fn take_all(
         &mut self,
         progress: &ProgressLine,
-        mut take: impl FnMut(&mut (dyn Iterator<Item = Hit<'_>> + Send)) -> Result<(), Failure> + Send,
-    ) -> Result<(), Failure> {
+        mut take: impl FnMut(&mut (dyn Iterator<Item = Hit<'_>> + Send)) -> Result<(), SimulateFailure> + Send,
+    ) -> Result<(), SimulateFailure> {
         let Self { reader, wanted, seen, from, to, gaps, clients, taken, show_keys, .. } = self;
         let is_within = |request: &Request<'_>| {
             let time = time(request);
@@ -319,9 +320,9 @@ impl Requests {
     /// Names the attributes that no request has.
     fn note_missing(&self, notes: &mut Vec<String>) {
         let wanted = self.wanted.iter().zip(&self.seen);
-        for (Wanted { name, source, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen) {
+        for (WantedParts { name, source, .. }, _) in wanted.filter(|(_, is_seen)| !**is_seen) {
             notes.push(match source {
-                Source::Attribute(_) => {
+                RequestSource::Attribute(_) => {
                     format!("No request in the logs has {} in the place that --attr names.", code(name))
                 }
                 _ => {
@@ -345,10 +346,10 @@ fn bound(
     moment: Option<Moment>,
     zone: Option<&TimeZone>,
     disambiguation: Disambiguation,
-) -> Result<Option<Timestamp>, Failure> {
+) -> Result<Option<Timestamp>, SimulateFailure> {
     let time = moment.map(|moment| moment.time(zone, disambiguation)).transpose();
     time.map_err(|utc| {
-        Failure::usage(anyhow::anyhow!(
+        SimulateFailure::usage(anyhow::anyhow!(
             "{flag}: the time has no zone; write {utc} for UTC, or name its zone with --tz"
         ))
     })
@@ -362,7 +363,7 @@ fn complain_of(lines: u64, reason: &str, examples: &[UnreadLine]) {
 }
 
 /// The failure. Quotes the line that a format error is about, with its clients, if they may be shown.
-fn told(error: LogError, show_keys: bool) -> Failure {
+fn told(error: LogError, show_keys: bool) -> SimulateFailure {
     let quoted = match &error {
         LogError::UnknownFormat { name, line, nearest, .. } => {
             Some((name, nearest.as_ref().map_or(line, |nearest| &nearest.line)))
@@ -387,9 +388,9 @@ fn told(error: LogError, show_keys: bool) -> Failure {
 }
 
 /// Returns the request with those of the wanted attributes that it has, which are marked as seen.
-fn hit<'a>(request: &Request<'a>, wanted: &'a [Wanted], seen: &mut [bool]) -> Hit<'a> {
+fn hit<'a>(request: &Request<'a>, wanted: &'a [WantedParts], seen: &mut [bool]) -> Hit<'a> {
     let (mut attributes, mut damaged) = (Attributes::default(), None);
-    for (Wanted { name, source, is_decisive }, is_seen) in wanted.iter().zip(seen) {
+    for (WantedParts { name, source, is_decisive }, is_seen) in wanted.iter().zip(seen) {
         if let Some((value, is_text)) = source.value(request) {
             *is_seen = true;
             attributes.push(name.as_str(), value);
@@ -417,7 +418,7 @@ fn text(bytes: &[u8]) -> Cow<'_, str> {
     std::str::from_utf8(bytes).map_or_else(|_| String::from_utf8_lossy(bytes), Cow::Borrowed)
 }
 
-impl Source {
+impl RequestSource {
     fn of(name: &str, args: &LogArgs) -> Self {
         let asked = args.attributes.iter().position(|attribute| attribute.name == name);
         match (asked, Field::named(name)) {

@@ -8,9 +8,9 @@ use tollgate_policy::Identity;
 use tollgate_simulate::suggest::{Survey, SurveyOptions};
 use tollgate_simulate::{Classes, Note};
 
-use super::failure::Failure;
+use super::failure::SimulateFailure;
 use super::inputs::no_policies;
-use super::requests::Requests;
+use super::requests::LogRequests;
 use crate::args::SuggestArgs;
 use crate::args::exit_status::{NO_DECISION, SUCCESS};
 
@@ -19,16 +19,17 @@ use crate::args::exit_status::{NO_DECISION, SUCCESS};
 /// # Errors
 ///
 /// If the arguments are wrong, or the logs cannot be read.
-pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
+pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), SimulateFailure> {
     no_policies(&args.logs, "it is a policy file, and `suggest` reads only logs")?;
     let parts = args.key.iter().map(|name| {
-        Identity::of_word(name)
-            .ok_or_else(|| Failure::usage(anyhow::anyhow!("--key: no attribute can be named `{name}`")))
+        Identity::of_word(name).ok_or_else(|| {
+            SimulateFailure::usage(anyhow::anyhow!("--key: no attribute can be named `{name}`"))
+        })
     });
     let identity = Identity::of_list(parts.collect::<Result<_, _>>()?);
     if let Some(matching) = args.matching.iter().find(|matching| !matching.contains(':')) {
         let expected = "expected conditions as in the `match` of a policy, such as 'path: /login'";
-        return Err(Failure::usage(anyhow::anyhow!("--match: {expected}, found `{matching}`")));
+        return Err(SimulateFailure::usage(anyhow::anyhow!("--match: {expected}, found `{matching}`")));
     }
     let matching = args.matching.as_ref().map(|matching| Classes::of_conditions("--match", matching));
     let matching = matching.transpose()?.unwrap_or_default();
@@ -36,7 +37,7 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
     let known = super::classes(&[], args.known.as_deref(), ("--key", first_key))?;
     let conditions = matching.attributes().chain(known.attributes());
     let names: BTreeSet<String> = conditions.map(str::to_owned).chain(args.key.iter().cloned()).collect();
-    let requests = Requests::open(&args.logs, &args.log, &names, &BTreeSet::new(), &[])?;
+    let requests = LogRequests::open(&args.logs, &args.log, &names, &BTreeSet::new(), &[])?;
     let mut survey = Survey::new(SurveyOptions {
         identity,
         window: args.window.clone(),
@@ -66,7 +67,9 @@ pub fn suggest(args: &SuggestArgs) -> Result<(String, u8), Failure> {
         Some(policy) if args.yaml => policy,
         // What explains the missing policy is no policy.
         None if args.yaml => {
-            return Err(Failure::no_answer(anyhow::anyhow!("no limit can be suggested:\n\n{suggestion}")));
+            return Err(SimulateFailure::no_answer(anyhow::anyhow!(
+                "no limit can be suggested:\n\n{suggestion}"
+            )));
         }
         _ => suggestion.text(super::style(is_read_by_people)),
     };

@@ -35,8 +35,14 @@ pub(super) static DIALECT: Dialect = Dialect {
         Parameter::required("endpoint", "What for"),
         Parameter::optional("tier", "The tier of rules; `free` by default"),
     ],
-    allowed: Content { media_type: "application/json", schema: SchemaGenerator::subschema_for::<Allowed> },
-    denied: Content { media_type: "application/json", schema: SchemaGenerator::subschema_for::<Denied> },
+    allowed: Content {
+        media_type: "application/json",
+        schema: SchemaGenerator::subschema_for::<LeetdezineAdmission>,
+    },
+    denied: Content {
+        media_type: "application/json",
+        schema: SchemaGenerator::subschema_for::<LeetdezineDenial>,
+    },
 };
 
 /// The tier of requests without one.
@@ -45,7 +51,7 @@ const ERROR: &str = "rate limit exceeded";
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LeetdezineAllowed")]
-struct Allowed {
+struct LeetdezineAdmission {
     #[schemars(extend("const" = true))]
     accepted: bool,
     #[schemars(extend("const" = 0))]
@@ -54,7 +60,7 @@ struct Allowed {
 
 #[derive(Serialize, JsonSchema)]
 #[schemars(rename = "LeetdezineDenied")]
-struct Denied {
+struct LeetdezineDenial {
     #[schemars(extend("const" = false))]
     accepted: bool,
     /// Seconds until the window ends.
@@ -96,8 +102,8 @@ fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Rejection> {
 
 fn reply(decision: &PolicyDecision) -> Option<Reply> {
     if decision.is_allowed() {
-        return Some(reply::json(StatusCode::OK, &Allowed { accepted: true, retry_after: 0 }));
+        return Some(reply::json(StatusCode::OK, &LeetdezineAdmission { accepted: true, retry_after: 0 }));
     }
-    let denied = Denied { accepted: false, retry_after: seconds_left(decision)?, error: ERROR };
+    let denied = LeetdezineDenial { accepted: false, retry_after: seconds_left(decision)?, error: ERROR };
     Some(reply::json(reply::deny_status(decision), &denied))
 }

@@ -41,10 +41,13 @@ pub(super) static DIALECT: Dialect = Dialect {
         Parameter::optional("name", "The annotation's name"),
         Parameter::optional("scope", "The annotation's scope"),
     ],
-    allowed: Content { media_type: "application/json", schema: SchemaGenerator::subschema_for::<Allowed> },
+    allowed: Content {
+        media_type: "application/json",
+        schema: SchemaGenerator::subschema_for::<SpringAdmission>,
+    },
     denied: Content {
         media_type: "application/problem+json",
-        schema: SchemaGenerator::subschema_for::<Denied<'_>>,
+        schema: SchemaGenerator::subschema_for::<SpringDenial<'_>>,
     },
 };
 
@@ -54,7 +57,7 @@ const TITLE: &str = "Rate limit exceeded";
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SpringStarterAllowed")]
-struct Allowed {
+struct SpringAdmission {
     #[schemars(extend("const" = true))]
     allowed: bool,
     remaining_time: Option<u64>,
@@ -67,7 +70,7 @@ struct Allowed {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[schemars(rename = "SpringStarterDenied")]
-struct Denied<'a> {
+struct SpringDenial<'a> {
     #[serde(rename = "type")]
     #[schemars(extend("const" = "about:blank"))]
     kind: &'static str,
@@ -95,7 +98,7 @@ struct Denied<'a> {
     reset_after: u64,
 }
 
-impl Allowed {
+impl SpringAdmission {
     fn new(decision: &PolicyDecision) -> Self {
         let is_counted = decision.source() != Source::Fallback;
         let reset_after = decision.quota().map(|deciding| millis(deciding.state.reset_after()).max(1));
@@ -111,13 +114,13 @@ fn attributes<'a>(query: &Parameters<'a>) -> Result<Attributes<'a>, Rejection> {
 
 fn reply(decision: &PolicyDecision) -> Option<Reply> {
     if decision.is_allowed() {
-        return Some(reply::json(StatusCode::OK, &Allowed::new(decision)));
+        return Some(reply::json(StatusCode::OK, &SpringAdmission::new(decision)));
     }
     let deciding = decision.quota()?;
     let (name, limit) = (deciding.policy.name(), deciding.state.limit());
     let window = deciding.state.window()?.length();
     let status = reply::deny_status(decision);
-    let denied = Denied {
+    let denied = SpringDenial {
         kind: "about:blank",
         title: TITLE,
         status: status.as_u16(),

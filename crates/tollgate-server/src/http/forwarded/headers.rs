@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 use tollgate_policy::{Attributes, Identity, Policy, PolicySet};
 
 use super::super::rejection::Rejection;
-use super::request::Told;
+use super::request::DescribedParts;
 use crate::request::attributes;
 
 /// The prefix of such attributes' names.
@@ -15,11 +15,11 @@ const PREFIX: &str = "header.";
 
 /// The headers that policies use, found once for each version of the policies.
 #[derive(Default)]
-pub(in super::super) struct NamedHeaders(ArcSwap<Found>);
+pub(in super::super) struct NamedHeaders(ArcSwap<NamedHeaderSet>);
 
 /// Those of one version; of version 0, before any policies, none.
 #[derive(Default)]
-pub(super) struct Found {
+pub(super) struct NamedHeaderSet {
     version: u64,
     /// The attribute, and the header that it is.
     headers: Box<[(Box<str>, HeaderName)]>,
@@ -29,16 +29,16 @@ pub(super) struct Found {
 
 impl NamedHeaders {
     pub(in super::super) fn new(live: &PolicySet) -> Self {
-        Self(ArcSwap::from_pointee(Found::new(live)))
+        Self(ArcSwap::from_pointee(NamedHeaderSet::new(live)))
     }
 
     /// Returns those of this version.
-    pub(super) fn of(&self, set: &PolicySet) -> Arc<Found> {
+    pub(super) fn of(&self, set: &PolicySet) -> Arc<NamedHeaderSet> {
         let found = self.0.load_full();
         if found.version == set.version() {
             return found;
         }
-        let made = Arc::new(Found::new(set));
+        let made = Arc::new(NamedHeaderSet::new(set));
         // Requests that began under an older version do not replace what a newer one has.
         if found.version < set.version() {
             self.0.store(Arc::clone(&made));
@@ -47,7 +47,7 @@ impl NamedHeaders {
     }
 }
 
-impl Found {
+impl NamedHeaderSet {
     fn new(set: &PolicySet) -> Self {
         let names = set.policies().attributes();
         // A name that no header can have is one that no request has.
@@ -61,8 +61,8 @@ impl Found {
     }
 
     /// Returns which parts of a request's description are used.
-    pub(super) fn told(&self) -> Told {
-        if self.is_keyless { Told::Network } else { Told::Everything }
+    pub(super) fn told(&self) -> DescribedParts {
+        if self.is_keyless { DescribedParts::Network } else { DescribedParts::Everything }
     }
 
     /// Adds those that the request has. Several lines of one header are a list.

@@ -54,14 +54,14 @@ const KNOWN: [Method; 9] = [
 ];
 
 /// The headers that describe a request.
-enum Form {
+enum HeaderForm {
     /// `X-Forwarded-*`.
     Forwarded,
     /// `X-Original-*`.
     Original,
 }
 
-impl Form {
+impl HeaderForm {
     /// Returns the form that is there. Host headers do not identify the form: load balancers send `X-Forwarded-Host`
     /// and `X-Original-Host` with the requests themselves.
     fn of(headers: &HeaderMap) -> Result<Self, Rejection> {
@@ -84,7 +84,7 @@ impl Form {
 
 /// The attributes of a request that policies see.
 #[derive(Clone, Copy)]
-pub(super) enum Told {
+pub(super) enum DescribedParts {
     Everything,
     /// The network of its client, as a key by `ip` has it. The rest is read all the same.
     Network,
@@ -98,15 +98,15 @@ pub(super) enum Told {
 pub(super) fn attributes<'r>(
     headers: &'r HeaderMap,
     proxies: &TrustedProxies,
-    told: Told,
+    told: DescribedParts,
 ) -> Result<Attributes<'r>, Rejection> {
-    let (method, path, host) = match Form::of(headers)? {
-        Form::Forwarded => (
+    let (method, path, host) = match HeaderForm::of(headers)? {
+        HeaderForm::Forwarded => (
             required(headers, FORWARDED_METHOD).and_then(method)?,
             required(headers, FORWARDED_URI).and_then(path)?,
             required(headers, FORWARDED_HOST).and_then(host)?,
         ),
-        Form::Original => {
+        HeaderForm::Original => {
             let method = required(headers, ORIGINAL_METHOD).and_then(method)?;
             let (path, host) = original_target(headers)?;
             (method, path, host)
@@ -115,8 +115,10 @@ pub(super) fn attributes<'r>(
     let address = address(headers, proxies)?;
     let mut attributes = Attributes::default();
     match told {
-        Told::Network => attributes.push("ip", Grouping::default().network(address).first().to_string()),
-        Told::Everything => {
+        DescribedParts::Network => {
+            attributes.push("ip", Grouping::default().network(address).first().to_string())
+        }
+        DescribedParts::Everything => {
             attributes.push("method", method);
             attributes.push("path", path);
             attributes.push("host", host);
@@ -127,7 +129,7 @@ pub(super) fn attributes<'r>(
 }
 
 /// A header and its value.
-type Header<'r> = (&'static str, &'r str);
+type DescriptionHeader<'r> = (&'static str, &'r str);
 
 /// Reads path and host, which are in one header or in two.
 fn original_target(headers: &HeaderMap) -> Result<(&str, String), Rejection> {
@@ -148,7 +150,7 @@ fn original_target(headers: &HeaderMap) -> Result<(&str, String), Rejection> {
 
 /// The path and the host of a URL. The host ends at the first slash and nowhere else: a client may choose it, and
 /// `a?` as the host would make a query of the path.
-fn split_url((name, url): Header<'_>) -> Result<(&str, String), Rejection> {
+fn split_url((name, url): DescriptionHeader<'_>) -> Result<(&str, String), Rejection> {
     let rest = url.strip_prefix("http://").or_else(|| url.strip_prefix("https://"));
     let parts = rest.and_then(|rest| rest.split_at_checked(rest.find('/')?));
     let (authority, target) =
@@ -157,7 +159,7 @@ fn split_url((name, url): Header<'_>) -> Result<(&str, String), Rejection> {
 }
 
 /// The method. Some services treat `post` as POST, so policies must not treat it as another method.
-fn method((name, value): Header<'_>) -> Result<Cow<'_, str>, Rejection> {
+fn method((name, value): DescriptionHeader<'_>) -> Result<Cow<'_, str>, Rejection> {
     let method = Method::from_bytes(value.as_bytes()).map_err(|_| bad(name, "this is not a method"))?;
     if !value.bytes().any(|byte| byte.is_ascii_lowercase()) {
         return Ok(value.into());
@@ -171,7 +173,7 @@ fn method((name, value): Header<'_>) -> Result<Cow<'_, str>, Rejection> {
 
 /// The path, without the query. A target has no fragment (RFC 9112, section 3.2). Some services cut one off, and others
 /// read it as a part of the path.
-fn path((name, target): Header<'_>) -> Result<&str, Rejection> {
+fn path((name, target): DescriptionHeader<'_>) -> Result<&str, Rejection> {
     if target.contains('#') {
         return Err(bad(name, "the target of a request cannot contain `#`"));
     }
@@ -182,7 +184,7 @@ fn path((name, target): Header<'_>) -> Result<&str, Rejection> {
 }
 
 /// The host in its one spelling: in lower case, without a port, and without a dot at its end.
-fn host((name, authority): Header<'_>) -> Result<String, Rejection> {
+fn host((name, authority): DescriptionHeader<'_>) -> Result<String, Rejection> {
     spelled(authority).ok_or_else(|| bad(name, "expected one host, with or without a port"))
 }
 
@@ -214,12 +216,12 @@ fn address(headers: &HeaderMap, proxies: &TrustedProxies) -> Result<IpAddr, Reje
     }
 }
 
-fn required<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<Header<'r>, Rejection> {
+fn required<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<DescriptionHeader<'r>, Rejection> {
     only(headers, name)?.filter(|(_, value)| !value.is_empty()).ok_or_else(|| missing(name))
 }
 
 /// Returns the header of this name, if there is one.
-fn only<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<Option<Header<'r>>, Rejection> {
+fn only<'r>(headers: &'r HeaderMap, name: &'static str) -> Result<Option<DescriptionHeader<'r>>, Rejection> {
     let mut values = headers.get_all(name).iter();
     let Some(value) = values.next() else { return Ok(None) };
     if values.next().is_some() {
@@ -271,7 +273,7 @@ mod tests {
     fn read(pairs: &[(&str, &str)]) -> Result<[String; 4], String> {
         let proxies = TrustedProxies::parse(["10.0.0.0/8"]).unwrap();
         let headers = map(pairs);
-        let attributes = attributes(&headers, &proxies, Told::Everything);
+        let attributes = attributes(&headers, &proxies, DescribedParts::Everything);
         let attributes = attributes.map_err(|rejection| rejection.field().unwrap().to_owned())?;
         let value = |name| match attributes.value(name) {
             Some(tollgate_policy::Texts::One(text)) => text.to_owned(),
@@ -472,7 +474,7 @@ mod tests {
         let mut headers = map(&FORWARDED);
         headers.insert("x-forwarded-uri", HeaderValue::from_bytes(b"/\xff").unwrap());
         let proxies = TrustedProxies::nearest(1);
-        let refused = attributes(&headers, &proxies, Told::Everything).err().unwrap();
+        let refused = attributes(&headers, &proxies, DescribedParts::Everything).err().unwrap();
         assert_eq!(refused.field(), Some("headers.X-Forwarded-Uri"));
         for method in ["P OST", "", "GET/", "GÉT"] {
             let headers = with(&FORWARDED, "x-forwarded-method", method);

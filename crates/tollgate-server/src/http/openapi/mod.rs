@@ -16,7 +16,7 @@ use tollgate_policy::{HeaderFormat, Identity, Mode, OnMissingKey, Policies, Poli
 
 use super::dialects::{Content, Dialect, Parameter};
 use super::forwarded::{ALL_HEADERS, DENY, DENY_STATUSES};
-use super::operation::{Asked, Operation, Success};
+use super::operation::{InputPlace, Operation, Success};
 use super::problem::ProblemBody;
 use super::wire::{CheckReply, ClientDenial, DeniedReply, KEY_ATTRIBUTES};
 use crate::access::listener::Listener;
@@ -114,13 +114,13 @@ impl<'a> Describer<'a> {
             described["security"] = required;
         }
         match operation.asked {
-            Asked::Path => {}
-            Asked::Query => described["parameters"] = query(&mut self.asked),
-            Asked::Dialect(dialect) => {
+            InputPlace::Path => {}
+            InputPlace::Query => described["parameters"] = query(&mut self.asked),
+            InputPlace::Dialect(dialect) => {
                 described["parameters"] = dialect.parameters.iter().map(parameter).collect();
             }
-            Asked::Forwarded => described["parameters"] = forwarded(),
-            Asked::Body(schema) | Asked::OfAnyType(schema) => {
+            InputPlace::Forwarded => described["parameters"] = forwarded(),
+            InputPlace::Body(schema) | InputPlace::OfAnyType(schema) => {
                 let schema = schema(&mut self.asked);
                 let content = json!({ "application/json": { "schema": schema } });
                 described["requestBody"] = json!({ "required": true, "content": content });

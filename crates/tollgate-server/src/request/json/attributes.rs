@@ -7,7 +7,7 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use tollgate_policy::{AttributeValue, Attributes};
 
 use super::Text;
-use crate::request::attributes::{self, Given};
+use crate::request::attributes::{self, GivenAttributes};
 
 /// Reads names and values, each name once.
 pub(crate) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
@@ -23,7 +23,7 @@ pub(crate) fn attributes<'de: 'a, 'a, D: Deserializer<'de>>(
         }
 
         fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes<'a>, A::Error> {
-            let mut given = Given::default();
+            let mut given = GivenAttributes::default();
             while let Some(Text(name)) = map.next_key()? {
                 let Attribute(value) = map.next_value()?;
                 given.insert(name, value).map_err(A::Error::custom)?;

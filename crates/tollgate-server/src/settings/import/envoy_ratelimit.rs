@@ -26,7 +26,7 @@ pub(crate) struct ImportedDomains {
     pub(crate) notes: Vec<String>,
 }
 
-type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+type EnvoyVariables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Its variables that have no effect here, because a flag has that setting or Tollgate has no such setting. A name that
 /// ends in `_` means all variables that begin with it.
@@ -83,7 +83,7 @@ const IGNORED: &[&str] = &[
 /// If a file or the value of a variable is not valid, or a file cannot be read.
 pub(super) fn read(
     folder: &Path,
-    variables: Variables<'_>,
+    variables: EnvoyVariables<'_>,
     names: impl Iterator<Item = String>,
     charging: ChargingMode,
     failure: Option<OnStoreFailure>,
@@ -167,7 +167,7 @@ fn skipped(folder: &Path) -> Vec<String> {
     names
 }
 
-fn near_limit(variables: Variables<'_>) -> Result<NearLimit, ImportError> {
+fn near_limit(variables: EnvoyVariables<'_>) -> Result<NearLimit, ImportError> {
     let Some(text) = variables("NEAR_LIMIT_RATIO") else { return Ok(NearLimit(0.8)) };
     let ratio = text.parse().ok().filter(|ratio| (0.0..=1.0).contains(ratio));
     ratio.map(NearLimit).ok_or_else(|| ImportError::Variable {
@@ -177,7 +177,7 @@ fn near_limit(variables: Variables<'_>) -> Result<NearLimit, ImportError> {
     })
 }
 
-fn headers(variables: Variables<'_>) -> HeaderNames {
+fn headers(variables: EnvoyVariables<'_>) -> HeaderNames {
     let HeaderNames { limit, remaining, reset } = HeaderNames::default();
     let named = |variable, default| variables(variable).map_or(default, Into::into);
     HeaderNames {
@@ -188,7 +188,7 @@ fn headers(variables: Variables<'_>) -> HeaderNames {
 }
 
 /// Returns the URL of the server that its variables name.
-fn store(variables: Variables<'_>) -> Result<Option<Secret>, ImportError> {
+fn store(variables: EnvoyVariables<'_>) -> Result<Option<Secret>, ImportError> {
     let Some(named) = variables("REDIS_URL") else { return Ok(None) };
     let unknown =
         |variable, expected: &'static str| ImportError::Variable { variable, expected, found: None };
@@ -234,7 +234,7 @@ fn store(variables: Variables<'_>) -> Result<Option<Secret>, ImportError> {
 }
 
 /// Reads a flag as Go does.
-fn flag(variables: Variables<'_>, variable: &'static str) -> Result<bool, ImportError> {
+fn flag(variables: EnvoyVariables<'_>, variable: &'static str) -> Result<bool, ImportError> {
     let Some(text) = variables(variable) else { return Ok(false) };
     match text.as_str() {
         "1" | "t" | "T" | "true" | "TRUE" | "True" => Ok(true),

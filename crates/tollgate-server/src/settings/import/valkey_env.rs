@@ -13,10 +13,10 @@ const WINDOW: &str = "RATE_LIMIT_WINDOW_SECONDS";
 const HOST: &str = "VALKEY_HOST";
 const PORT: &str = "VALKEY_PORT";
 
-type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
+type ValkeyVariables<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 pub(super) fn read(
-    variables: Variables<'_>,
+    variables: ValkeyVariables<'_>,
     failure: Option<OnStoreFailure>,
 ) -> Result<ImportedPolicies, ImportError> {
     // user-rate-limit admits everybody while its store is down.
@@ -37,7 +37,7 @@ pub(super) fn read(
     })
 }
 
-fn quota(variables: Variables<'_>) -> Result<Quota, ImportError> {
+fn quota(variables: ValkeyVariables<'_>) -> Result<Quota, ImportError> {
     let expected = "a whole number from 0 to 1099511627775";
     let limit = read_as(variables, LIMIT, "5", expected, |text| {
         whole(text).filter(|limit| Quota::new(*limit, Duration::from_secs(1)).is_ok())
@@ -48,7 +48,7 @@ fn quota(variables: Variables<'_>) -> Result<Quota, ImportError> {
     })
 }
 
-fn store(variables: Variables<'_>) -> Result<String, ImportError> {
+fn store(variables: ValkeyVariables<'_>) -> Result<String, ImportError> {
     let url = |host: &str, port: u16| match host.contains(':') && !host.starts_with('[') {
         true => format!("valkey://[{host}]:{port}"),
         false => format!("valkey://{host}:{port}"),
@@ -64,7 +64,7 @@ fn store(variables: Variables<'_>) -> Result<String, ImportError> {
 }
 
 fn read_as<T>(
-    variables: Variables<'_>,
+    variables: ValkeyVariables<'_>,
     variable: &'static str,
     default: &str,
     expected: &'static str,
