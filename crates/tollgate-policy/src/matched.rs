@@ -108,7 +108,7 @@ pub enum Refusal {
         max: usize,
     },
     /// The decision depends on an attribute whose value the [view](crate::View) does not know. If it is [not known
-    /// yet](Unknown::NotYet), the caller finds it and retries.
+    /// yet](UnknownValue::NotYet), the caller finds it and retries.
     #[error("`{attribute}` {unknown}")]
     Undecided {
         /// The attribute.

@@ -6,8 +6,8 @@ use crate::Texts;
 
 /// A request as policies see it: the values of its attributes, by name.
 ///
-/// Matching is synchronous and only reads. If it needs a value that is [not known yet](Unknown::NotYet), it stops and
-/// [names it](crate::Refusal::UndecidedValue). The caller then finds that value (it verifies a token or waits for a
+/// Matching is synchronous and only reads. If it needs a value that is [not known yet](UnknownValue::NotYet), it stops
+/// and [names it](crate::Refusal::Undecided). The caller then finds that value (it verifies a token or waits for a
 /// session), keeps it in the view and retries. So values that no policy needs are not looked up, and a future is
 /// created only if something has to be waited for.
 ///
@@ -23,7 +23,7 @@ use crate::Texts;
 /// ```
 /// use std::cell::OnceCell;
 ///
-/// use tollgate_policy::{Config, Outcome, Refusal, Texts, Unknown, View};
+/// use tollgate_policy::{Config, Outcome, Refusal, Texts, UnknownValue, View};
 ///
 /// struct Request {
 ///     path: &'static str,
@@ -31,10 +31,10 @@ use crate::Texts;
 /// }
 ///
 /// impl View for Request {
-///     fn value(&self, name: &str) -> Result<Option<Texts<'_>>, Unknown> {
+///     fn value(&self, name: &str) -> Result<Option<Texts<'_>>, UnknownValue> {
 ///         match name {
 ///             "path" => Ok(Some(self.path.into())),
-///             "user" => self.user.get().map(|user| Some(user.as_str().into())).ok_or(Unknown::NotYet),
+///             "user" => self.user.get().map(|user| Some(user.as_str().into())).ok_or(UnknownValue::NotYet),
 ///             _ => Ok(None),
 ///         }
 ///     }
@@ -55,7 +55,7 @@ use crate::Texts;
 ///
 /// let search = Request { path: "/search", user: OnceCell::new() };
 /// let refusal = config.policies().charges(&search, 1).unwrap_err();
-/// assert_eq!(refusal, Refusal::Undecided { attribute: "user".into(), unknown: Unknown::NotYet });
+/// assert_eq!(refusal, Refusal::Undecided { attribute: "user".into(), unknown: UnknownValue::NotYet });
 /// let _ = search.user.set("alice".to_owned());
 /// assert!(matches!(config.policies().charges(&search, 1), Ok(Outcome::Charge(_))));
 /// # Ok::<(), tollgate_policy::ConfigError>(())

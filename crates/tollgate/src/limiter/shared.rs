@@ -134,8 +134,8 @@ impl<S: Store> SharedLimiter<S> {
     }
 
     /// Gives back the units that a check charged, to the windows that were charged: at most the units used there, and
-    /// none if the window has closed. For each quota that was charged, a state has the [units](QuotaState::units) that
-    /// were given back.
+    /// none if the window has closed. For each quota that was charged, a state has the
+    /// [units](crate::QuotaState::units) that were given back.
     ///
     /// Empties the receipt.
     ///

@@ -529,7 +529,8 @@ impl<'a> Ledger<'a> {
         self.counters[counter] = beliefs;
     }
 
-    /// The counters that the hook must have received in the end, if the clock has never stepped back and nothing was reset.
+    /// The counters that the hook must have received in the end, if the clock has never stepped back and nothing was
+    /// reset.
     pub(super) fn closings(&self) -> Vec<Named> {
         let mut closings = self.closings.clone();
         closings.sort_unstable();
