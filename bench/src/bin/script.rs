@@ -8,7 +8,7 @@ use clap::Parser;
 use redis::{cmd, pipe};
 use tollgate_bench_harness::affinity::pin_this_thread;
 use tollgate_bench_harness::samples::{Samples, figure};
-use tollgate_testkit::servers::{Connection, Server, Software, cluster_of_one};
+use tollgate_testkit::servers::{Server, ServerConnection, Software, cluster_of_one};
 
 /// Measures parts of the script on a server of its own.
 #[derive(Debug, Parser)]
@@ -93,7 +93,7 @@ fn main() -> Result<()> {
 }
 
 /// Microseconds that the server needs for one call of the script.
-fn micros_a_call(connection: &mut Connection, script: &str) -> Result<f64> {
+fn micros_a_call(connection: &mut ServerConnection, script: &str) -> Result<f64> {
     let digest: String = cmd("SCRIPT").arg("LOAD").arg(script).query(connection)?;
     let (seconds, _): (i64, i64) = cmd("TIME").query(connection)?;
     let nth = seconds * 1_000 / HOUR_MS;

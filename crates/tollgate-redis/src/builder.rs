@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use crate::across_slots::AcrossSlots;
 use crate::denials::Denials;
-use crate::identity::Identity;
-use crate::keys::Names;
+use crate::identity::KeyIdentity;
+use crate::keys::CounterNames;
 use crate::layout::KeyLayout;
 use crate::password::Password;
 use crate::rights::Rights;
@@ -21,7 +21,7 @@ use crate::url::StoreUrl;
 #[must_use]
 pub struct RedisStoreBuilder {
     prefix: Box<str>,
-    identity: Identity,
+    identity: KeyIdentity,
     layout: Option<KeyLayout>,
     local_denials: usize,
     across_slots: AcrossSlots,
@@ -33,7 +33,7 @@ impl RedisStore {
     pub fn builder(url: StoreUrl) -> RedisStoreBuilder {
         RedisStoreBuilder {
             prefix: "tollgate".into(),
-            identity: Identity::default(),
+            identity: KeyIdentity::default(),
             layout: None,
             local_denials: 65_536,
             across_slots: AcrossSlots::default(),
@@ -51,7 +51,7 @@ impl RedisStoreBuilder {
     }
 
     /// Sets how keys show the identity; as a digest by default. Changing it starts new counters.
-    pub fn identity(self, identity: Identity) -> Self {
+    pub fn identity(self, identity: KeyIdentity) -> Self {
         Self { identity, ..self }
     }
 
@@ -149,13 +149,13 @@ impl RedisStoreBuilder {
     }
 
     /// Returns the names of counters.
-    fn names(&self) -> Names {
+    fn names(&self) -> CounterNames {
         match &self.layout {
-            None => Names::new(&self.prefix, self.identity.clone()),
+            None => CounterNames::new(&self.prefix, self.identity.clone()),
             Some(layout) if self.settings.url.is_cluster() => {
-                Names::with_layout(&self.prefix, layout.clone()).on_cluster()
+                CounterNames::with_layout(&self.prefix, layout.clone()).on_cluster()
             }
-            Some(layout) => Names::with_layout(&self.prefix, layout.clone()),
+            Some(layout) => CounterNames::with_layout(&self.prefix, layout.clone()),
         }
     }
 
@@ -172,7 +172,7 @@ impl RedisStoreBuilder {
     /// Refuses a secret for digests if a layout writes keys without digests.
     fn check_identity(&self) -> Result<(), SettingsError> {
         match (&self.identity, &self.layout) {
-            (Identity::Keyed(_), Some(_)) => Err(SettingsError::NeedlessIdentitySecret),
+            (KeyIdentity::Keyed(_), Some(_)) => Err(SettingsError::NeedlessIdentitySecret),
             _ => Ok(()),
         }
     }
@@ -192,8 +192,8 @@ impl RedisStoreBuilder {
         self.build_without_rights()
     }
 
-    /// As [`build`](Self::build), but also connects if the user lacks rights that counting needs: for tools that find out
-    /// what is wrong.
+    /// As [`build`](Self::build), but also connects if the user lacks rights that counting needs: for tools that find
+    /// out what is wrong.
     ///
     /// # Errors
     ///

@@ -13,24 +13,24 @@ use crate::tls::{Tls, TlsError};
 
 /// The credentials for new connections.
 pub(crate) struct Credentials {
-    known: Mutex<Arc<Known>>,
+    known: Mutex<Arc<KnownCredentials>>,
     /// Held while files are read.
     reading: Mutex<()>,
 }
 
 /// Passwords and certificates as they were read last.
 #[derive(Clone)]
-pub(crate) struct Known {
+pub(crate) struct KnownCredentials {
     pub(crate) password: Option<Password>,
     pub(crate) sentinel_password: Option<Password>,
-    pub(crate) tls: Option<Secured>,
+    pub(crate) tls: Option<TlsClientSettings>,
     /// Why something of it is older than the last look at the files.
     pub(crate) unread: Option<Box<str>>,
 }
 
 /// The settings for TLS connections.
 #[derive(Clone)]
-pub(crate) struct Secured {
+pub(crate) struct TlsClientSettings {
     tls: Tls,
     pub(crate) config: Arc<rustls::ClientConfig>,
 }
@@ -39,14 +39,14 @@ impl Credentials {
     pub(crate) fn new(
         password: Option<Password>,
         sentinel_password: Option<Password>,
-        tls: Option<Secured>,
+        tls: Option<TlsClientSettings>,
     ) -> Self {
-        let known = Known { password, sentinel_password, tls, unread: None };
+        let known = KnownCredentials { password, sentinel_password, tls, unread: None };
         Self { known: Mutex::new(Arc::new(known)), reading: Mutex::default() }
     }
 
     /// Returns the current contents of the files or, for unusable files, the last usable contents.
-    pub(crate) async fn current(self: &Arc<Self>) -> Arc<Known> {
+    pub(crate) async fn current(self: &Arc<Self>) -> Arc<KnownCredentials> {
         let known = self.known();
         if !known.is_in_files() {
             return known;
@@ -55,7 +55,7 @@ impl Credentials {
         spawn_blocking(move || credentials.read_again()).await.unwrap_or(known)
     }
 
-    fn read_again(&self) -> Arc<Known> {
+    fn read_again(&self) -> Arc<KnownCredentials> {
         // One at a time, because reading can hang with its file system, and each reading occupies a thread.
         let Ok(_reading) = self.reading.try_lock() else { return self.known() };
         let next = Arc::new(self.known().read_again());
@@ -63,17 +63,17 @@ impl Credentials {
         next
     }
 
-    fn known(&self) -> Arc<Known> {
+    fn known(&self) -> Arc<KnownCredentials> {
         Arc::clone(&self.lock())
     }
 
-    fn lock(&self) -> MutexGuard<'_, Arc<Known>> {
+    fn lock(&self) -> MutexGuard<'_, Arc<KnownCredentials>> {
         // Nothing that holds it can panic.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Known {
+impl KnownCredentials {
     fn is_in_files(&self) -> bool {
         let passwords = [&self.password, &self.sentinel_password];
         self.tls.as_ref().is_some_and(|it| !it.tls.is_empty())
@@ -111,7 +111,7 @@ fn said(error: &dyn Error) -> String {
     error.source().map_or_else(|| error.to_string(), |source| format!("{error}: {}", said(source)))
 }
 
-impl Secured {
+impl TlsClientSettings {
     /// # Errors
     ///
     /// If certificates or keys are unfit.

@@ -36,11 +36,11 @@ pub(crate) type Id = u128;
 pub(crate) struct Denials {
     /// One for each bucket, stored apart from them: most lookups need only the mark, and all marks together fit into a
     /// cache.
-    marks: Box<[Mark]>,
-    buckets: Box<[Mutex<Places>]>,
+    marks: Box<[DenialMark]>,
+    buckets: Box<[Mutex<DenialBucket>]>,
 }
 
-type Places = [Option<Place>; PLACES];
+type DenialBucket = [Option<DenialEntry>; PLACES];
 
 /// The lowest bit is set once a place of the bucket was taken. The others are its version. It goes up when something is
 /// given back, and when the store answers a charge of a counter that is not remembered here. An answer to a command
@@ -50,26 +50,26 @@ type Places = [Option<Place>; PLACES];
 /// old only means that an answer is not remembered. A request that misses a count that is being remembered right now
 /// came a moment too early.
 #[derive(Debug, Default)]
-struct Mark(AtomicU64);
+struct DenialMark(AtomicU64);
 
 const USED: u64 = 1;
 
 #[derive(Debug, Clone, Copy)]
 struct Bucket<'a> {
-    mark: &'a Mark,
-    places: &'a Mutex<Places>,
+    mark: &'a DenialMark,
+    places: &'a Mutex<DenialBucket>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Place {
-    count: Remembered,
+struct DenialEntry {
+    count: RememberedCount,
     /// Whether a request to renew it is in flight.
     is_renewed: bool,
 }
 
 /// A count from the store.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Remembered {
+pub(crate) struct RememberedCount {
     pub(crate) counter: Id,
     pub(crate) used: u64,
     pub(crate) window: Window,
@@ -91,13 +91,13 @@ impl Denials {
         let buckets =
             if counters == 0 { 0 } else { counters.div_ceil(PLACES).min(MOST_BUCKETS).next_power_of_two() };
         Self {
-            marks: (0..buckets).map(|_| Mark::default()).collect(),
+            marks: (0..buckets).map(|_| DenialMark::default()).collect(),
             buckets: (0..buckets).map(|_| Mutex::default()).collect(),
         }
     }
 
     /// The remembered count, if any, and whether it should be renewed.
-    pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<(Remembered, bool)> {
+    pub(crate) fn recall(&self, counter: Id, at: Instant) -> Option<(RememberedCount, bool)> {
         let places = self.bucket(counter).filter(|bucket| bucket.mark.is_used())?.places();
         let place = places.iter().flatten().find(|place| place.count.counter == counter)?;
         (at < place.count.believed_until()).then(|| (place.count, place.is_due(at)))
@@ -121,7 +121,7 @@ impl Denials {
     }
 
     /// Remembers the count, unless the version has changed since.
-    pub(crate) fn remember(&self, count: Remembered, version: Version) {
+    pub(crate) fn remember(&self, count: RememberedCount, version: Version) {
         let Some(bucket) = self.bucket(count.counter) else { return };
         // One lock for both steps; otherwise two threads could each take a place for the same counter.
         let mut places = bucket.places();
@@ -130,7 +130,7 @@ impl Denials {
         }
         let oldest = places.iter_mut().min_by_key(|place| place.map(|place| place.count.sent));
         if let Some(oldest) = oldest.filter(|_| bucket.mark.use_up(version)) {
-            *oldest = Some(Place { count, is_renewed: false });
+            *oldest = Some(DenialEntry { count, is_renewed: false });
         }
     }
 
@@ -146,7 +146,7 @@ impl Denials {
     }
 
     /// Corrects the remembered count, so that no caller gets a lower count than an earlier one.
-    pub(crate) fn update(&self, count: Remembered, version: Version) {
+    pub(crate) fn update(&self, count: RememberedCount, version: Version) {
         let Some(bucket) = self.bucket(count.counter) else { return };
         let mut places = bucket.places();
         if !bucket.correct(&mut places, count, version) {
@@ -172,7 +172,7 @@ impl Denials {
     }
 }
 
-impl Mark {
+impl DenialMark {
     fn is_used(&self) -> bool {
         // Acquire: with the release in `use_up`, though the lock would do for what is in the places.
         self.0.load(Ordering::Acquire) & USED != 0
@@ -202,15 +202,15 @@ impl Mark {
 }
 
 impl<'a> Bucket<'a> {
-    fn places(self) -> MutexGuard<'a, Places> {
+    fn places(self) -> MutexGuard<'a, DenialBucket> {
         // Nothing panics under this lock.
         self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Corrects the count that these places hold of the counter. Returns whether they hold one afterwards. A count from
     /// another version than the new one is dropped, because either may be the later one.
-    fn correct(self, places: &mut Places, count: Remembered, version: Version) -> bool {
-        let is_of = |place: &Place| place.count.counter == count.counter;
+    fn correct(self, places: &mut DenialBucket, count: RememberedCount, version: Version) -> bool {
+        let is_of = |place: &DenialEntry| place.count.counter == count.counter;
         let Some(place) = places.iter_mut().find(|place| place.as_ref().is_some_and(is_of)) else {
             return false;
         };
@@ -219,19 +219,19 @@ impl<'a> Bucket<'a> {
             return false;
         }
         if place.is_some_and(|place| !place.count.is_newer_than(&count)) {
-            *place = Some(Place { count, is_renewed: false });
+            *place = Some(DenialEntry { count, is_renewed: false });
         }
         true
     }
 }
 
-impl Place {
+impl DenialEntry {
     fn is_due(&self, at: Instant) -> bool {
         at >= self.count.sent + RENEWED && !self.is_renewed
     }
 }
 
-impl Remembered {
+impl RememberedCount {
     /// Returns whether this is the later count, in the order in which this process asked: the server's clock may have
     /// stepped back. If both were in flight at the same time, it is the one with the later time or, within one window,
     /// the higher one: nothing was given back in between.
@@ -270,13 +270,13 @@ mod tests {
     }
 
     /// Counted 300 ms before the end of its window.
-    fn remembered(counter: Id, sent: Instant) -> Remembered {
+    fn remembered(counter: Id, sent: Instant) -> RememberedCount {
         let window = Window::new(at(0), at(1_000));
-        Remembered { counter, used: 5, window, now: at(700), sent, received: sent + millis(40) }
+        RememberedCount { counter, used: 5, window, now: at(700), sent, received: sent + millis(40) }
     }
 
-    fn in_an_hour(counter: Id, sent: Instant) -> Remembered {
-        Remembered { window: Window::new(at(0), at(3_600_000)), ..remembered(counter, sent) }
+    fn in_an_hour(counter: Id, sent: Instant) -> RememberedCount {
+        RememberedCount { window: Window::new(at(0), at(3_600_000)), ..remembered(counter, sent) }
     }
 
     const fn millis(millis: u64) -> Duration {
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_before_something_was_given_back_is_not_remembered() {
+    fn answers_to_requests_sent_before_a_refund_are_not_remembered() {
         let (denials, sent) = (Denials::new(16), instant());
         let before = denials.version(1);
         denials.forget(1);
@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn nobody_is_told_of_less_than_somebody_was_told_before() {
         let (denials, sent) = (Denials::new(16), instant());
-        let count = |used, after| Remembered { used, ..in_an_hour(1, sent + millis(after)) };
+        let count = |used, after| RememberedCount { used, ..in_an_hour(1, sent + millis(after)) };
         let used = || denials.recall(1, sent + millis(60)).map(|(count, _)| count.used);
         denials.update(count(5, 0), denials.version(1));
         assert_eq!(used(), None, "only a denial is worth a place");
@@ -350,7 +350,7 @@ mod tests {
         denials.remember(in_an_hour(1, sent), denials.version(1));
         let (start, now) = (at(-7_200_000), at(-5_000_000));
         let window = Window::new(start, start + Duration::from_secs(3_600));
-        let back = Remembered { window, now, ..remembered(1, sent + millis(50)) };
+        let back = RememberedCount { window, now, ..remembered(1, sent + millis(50)) };
         denials.remember(back, denials.version(1));
         assert_eq!(denials.recall(1, sent + millis(90)).map(|(count, _)| count.window), Some(window));
     }
@@ -360,7 +360,7 @@ mod tests {
     #[test]
     fn a_denial_from_before_an_admission_is_not_remembered() {
         let (denials, sent) = (Denials::new(16), instant());
-        let count = |used, after| Remembered { used, ..in_an_hour(1, sent + millis(after)) };
+        let count = |used, after| RememberedCount { used, ..in_an_hour(1, sent + millis(after)) };
         let used = || denials.recall(1, sent + millis(60)).map(|(count, _)| count.used);
         let version = denials.version(1);
         denials.update(count(1, 0), version);

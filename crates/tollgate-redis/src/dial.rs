@@ -10,17 +10,17 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use crate::trouble::Unconnected;
+use crate::trouble::ConnectTrouble;
 
 /// The name lookups in progress.
 ///
 /// The system's lookup occupies a thread until it ends, which can take far longer than a connection may. So there is at
 /// most one look-up for each name, and further callers wait for the same answer.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LookUps(Arc<Mutex<HashMap<Box<str>, Answer>>>);
+pub(crate) struct LookUps(Arc<Mutex<HashMap<Box<str>, AddressReceiver>>>);
 
 /// The addresses of a name, once they are known; none if the name is not.
-type Answer = watch::Receiver<Option<Vec<SocketAddr>>>;
+type AddressReceiver = watch::Receiver<Option<Vec<SocketAddr>>>;
 
 /// Connects to the address of the host that answers first. All are tried within this time.
 pub(crate) async fn dial(
@@ -28,7 +28,7 @@ pub(crate) async fn dial(
     port: u16,
     look_ups: &LookUps,
     limit: Duration,
-) -> Result<TcpStream, Unconnected> {
+) -> Result<TcpStream, ConnectTrouble> {
     let mut addresses = look_ups.addresses(host).await;
     addresses.iter_mut().for_each(|address| address.set_port(port));
     let count = u32::try_from(addresses.len()).unwrap_or(u32::MAX);
@@ -37,9 +37,12 @@ pub(crate) async fn dial(
 
 /// Tries one address after another: the next one starts when one has failed or has not answered for some time. Slow
 /// attempts continue, so one silent address does not block the others.
-async fn first_to_answer(addresses: Vec<SocketAddr>, patience: Duration) -> Result<TcpStream, Unconnected> {
+async fn first_to_answer(
+    addresses: Vec<SocketAddr>,
+    patience: Duration,
+) -> Result<TcpStream, ConnectTrouble> {
     let (mut addresses, mut attempts) = (addresses.into_iter(), JoinSet::new());
-    let mut trouble = Unconnected::UnknownHost;
+    let mut trouble = ConnectTrouble::UnknownHost;
     loop {
         if let Some(address) = addresses.next() {
             attempts.spawn(TcpStream::connect(address));
@@ -67,7 +70,7 @@ impl LookUps {
     }
 
     /// The pending look-up of this name, or a new one.
-    fn under_way(&self, host: &str) -> Answer {
+    fn under_way(&self, host: &str) -> AddressReceiver {
         let mut names = self.names();
         if let Some(answer) = names.get(host) {
             return answer.clone();
@@ -78,13 +81,13 @@ impl LookUps {
         tokio::spawn(async move {
             let addresses = lookup_host((&*host, 0)).await.map(Iterator::collect).unwrap_or_default();
             look_ups.names().remove(&*host);
-            // Whoever asked may have gone away.
+            // All callers may have gone away.
             let _ = sender.send(Some(addresses));
         });
         answer
     }
 
-    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, Answer>> {
+    fn names(&self) -> MutexGuard<'_, HashMap<Box<str>, AddressReceiver>> {
         // Nothing panics under this lock.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -127,8 +130,8 @@ mod tests {
     async fn says_why_no_address_can_be_reached() {
         let closed = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap();
         let refused = first_to_answer(vec![closed, closed], LONG).await.unwrap_err();
-        assert_eq!(refused, Unconnected::Io(io::ErrorKind::ConnectionRefused));
-        assert_eq!(first_to_answer(vec![], LONG).await.unwrap_err(), Unconnected::UnknownHost);
+        assert_eq!(refused, ConnectTrouble::Io(io::ErrorKind::ConnectionRefused));
+        assert_eq!(first_to_answer(vec![], LONG).await.unwrap_err(), ConnectTrouble::UnknownHost);
     }
 
     /// Each attempt to connect began another, which a name server that hangs made as many threads.

@@ -37,9 +37,9 @@ pub enum RedisError {
     /// will, is unknown: a retry may charge twice, unless the step [charges nothing](StoreError::may_have_charged).
     #[error("no answer from the store")]
     TimedOut,
-    /// The server answers, but only after the deadline: its last replies came too late. Whether it charged is unknown, as
-    /// with [`TimedOut`](Self::TimedOut). The fault of a slow server or network, or of a deadline that is too short for
-    /// them.
+    /// The server answers, but only after the deadline: its last replies came too late. Whether it charged is unknown,
+    /// as with [`TimedOut`](Self::TimedOut). The fault of a slow server or network, or of a deadline that is too short
+    /// for them.
     #[error("the store answered too late")]
     TooSlow,
     /// The key of a counter holds something other than a count. The fault of the program that wrote it; a retry helps

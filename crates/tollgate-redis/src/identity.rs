@@ -17,7 +17,7 @@ use crate::small_file::SmallFile;
 /// The form of a key in the name of a counter. Another choice or another secret starts new counters.
 #[derive(Debug, Clone, Default)]
 #[non_exhaustive]
-pub enum Identity {
+pub enum KeyIdentity {
     /// As 22 characters of base64url: the first 128 bits of the SHA-256 of the key's [canonical
     /// bytes](Key::canonical_bytes); the length is always the same. The store does not show the keys, but a guess can
     /// be checked, and anyone who can try a few billion keys finds every one: all IPv4 addresses take minutes.
@@ -38,11 +38,11 @@ pub enum Identity {
 ///
 /// ```
 /// use tollgate::Key;
-/// use tollgate_redis::{Identity, IdentitySecret};
+/// use tollgate_redis::{IdentitySecret, KeyIdentity};
 ///
 /// let secret = IdentitySecret::new(b"made by `openssl rand -base64 32`")?;
 /// let key = Key::from("alice");
-/// assert_ne!(Identity::Keyed(secret).digest_of(&key), Identity::Digest.digest_of(&key));
+/// assert_ne!(KeyIdentity::Keyed(secret).digest_of(&key), KeyIdentity::Digest.digest_of(&key));
 /// # Ok::<(), tollgate_redis::IdentitySecretError>(())
 /// ```
 #[derive(Clone)]
@@ -96,7 +96,7 @@ pub enum IdentitySecretError {
     },
 }
 
-impl Identity {
+impl KeyIdentity {
     /// Returns the digest of the key, for logs, which must not contain keys: with the secret if there is one.
     #[must_use]
     pub fn digest_of(&self, key: &Key<'_>) -> String {
@@ -188,7 +188,7 @@ impl IdentitySecret {
     }
 }
 
-/// Returns the file's mode, if it lets users read or write who are neither its owner nor in its group.
+/// Returns the file's mode, if users other than its owner and its group may read or write it.
 #[cfg(unix)]
 fn exposing_mode(metadata: &Metadata) -> Option<u32> {
     use std::os::unix::fs::MetadataExt as _;
@@ -212,17 +212,18 @@ mod tests {
     /// `hmac.new(secret, b"\x01\x05alice", "sha256")`, and so on.
     #[test]
     fn keyed_digests_stay_what_they_are() {
-        let keyed = Identity::Keyed(IdentitySecret::new(SECRET).unwrap());
+        let keyed = KeyIdentity::Keyed(IdentitySecret::new(SECRET).unwrap());
         assert_eq!(keyed.digest_of(&"alice".into()), "zkEp-ll_AWvzt1KHA6QgnQ");
         assert_eq!(format!("{keyed:?}"), "Keyed(IdentitySecret(..))");
     }
 
     #[test]
     fn another_secret_makes_other_digests() {
-        let digest =
-            |secret: &[u8]| Identity::Keyed(IdentitySecret::new(secret).unwrap()).digest_of(&"alice".into());
+        let digest = |secret: &[u8]| {
+            KeyIdentity::Keyed(IdentitySecret::new(secret).unwrap()).digest_of(&"alice".into())
+        };
         assert_ne!(digest(SECRET), digest(b"another secret of at least 32 bytes"));
-        assert_ne!(digest(SECRET), Identity::Digest.digest_of(&"alice".into()));
+        assert_ne!(digest(SECRET), KeyIdentity::Digest.digest_of(&"alice".into()));
     }
 
     #[cfg(unix)]
@@ -236,7 +237,7 @@ mod tests {
         let read = |text: &[u8], mode| {
             fs::write(&path, text).unwrap();
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            IdentitySecret::from_file(&path).map(Identity::Keyed)
+            IdentitySecret::from_file(&path).map(KeyIdentity::Keyed)
         };
         let lines = [SECRET, b"\n"].concat();
         for mode in [0o600, 0o400, 0o640, 0o440] {

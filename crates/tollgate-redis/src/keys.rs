@@ -4,7 +4,7 @@
 //! part of the name. They are the only hash tag, so on a Cluster all quotas of one identity are in one slot.
 //!
 //! Names are injective, because only the last part can contain a `:` or a brace: all others are [escaped](escape).
-//! [`Identity`] documents the last part.
+//! [`KeyIdentity`] documents the last part.
 //!
 //! With a [layout](crate::KeyLayout), the layout names them.
 
@@ -15,27 +15,27 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 use sha2::{Digest, Sha256};
 use tollgate::{Counter, Key, PolicyQuota, StoreError, Timestamp};
 
-use crate::identity::{Identity, digest_text};
+use crate::identity::{KeyIdentity, digest_text};
 use crate::key_values::{KeyValue, parse};
-use crate::layout::{KeyLayout, Naming, Text, values};
-use crate::script::{KeyText, Windows};
+use crate::layout::{KeyLayout, LayoutNaming, ValueText, values};
+use crate::script::{KeyText, WindowSpec};
 
 /// Builds the names of counters.
 #[derive(Debug)]
-pub(crate) enum Names {
+pub(crate) enum CounterNames {
     /// Our own names.
     Own {
         /// The prefix of all names.
         head: Box<[u8]>,
-        identity: Identity,
+        identity: KeyIdentity,
     },
     /// Another system's names.
-    Layout(Naming),
+    Layout(LayoutNaming),
 }
 
 /// The identity, as it is written in names.
 #[derive(Debug, Clone)]
-pub(crate) struct Who {
+pub(crate) struct CounterIdentity {
     digest: u128,
     tag: Tag,
 }
@@ -45,11 +45,11 @@ enum Tag {
     Digest([u8; 22]),
     Plain(Box<str>),
     /// The values for a layout; none if a value has no text.
-    Values(Option<Box<[Text]>>),
+    Values(Option<Box<[ValueText]>>),
 }
 
-impl Names {
-    pub(crate) fn new(prefix: &str, identity: Identity) -> Self {
+impl CounterNames {
+    pub(crate) fn new(prefix: &str, identity: KeyIdentity) -> Self {
         let mut head = Vec::new();
         escape(&mut head, prefix.as_bytes());
         head.extend_from_slice(b":1:");
@@ -57,7 +57,7 @@ impl Names {
     }
 
     pub(crate) fn with_layout(prefix: &str, layout: KeyLayout) -> Self {
-        Self::Layout(Naming::new(layout, prefix))
+        Self::Layout(LayoutNaming::new(layout, prefix))
     }
 
     /// The same for a Cluster.
@@ -111,10 +111,10 @@ impl Names {
         }
     }
 
-    pub(crate) fn who(&self, key: &Key<'_>) -> Who {
+    pub(crate) fn who(&self, key: &Key<'_>) -> CounterIdentity {
         let (digest, tag) = match self {
-            Self::Own { identity: Identity::Plain, .. } => {
-                (Identity::Plain.bits(key), Tag::Plain(plain(&key.canonical_bytes())))
+            Self::Own { identity: KeyIdentity::Plain, .. } => {
+                (KeyIdentity::Plain.bits(key), Tag::Plain(plain(&key.canonical_bytes())))
             }
             Self::Own { identity, .. } => {
                 let digest = identity.bits(key);
@@ -123,15 +123,15 @@ impl Names {
             // Equal names share a counter, so they are remembered together.
             Self::Layout(_) => {
                 let values = values(&key.canonical_bytes());
-                let digest = values.as_deref().map_or_else(|| Identity::Digest.bits(key), digest_of_texts);
+                let digest = values.as_deref().map_or_else(|| KeyIdentity::Digest.bits(key), digest_of_texts);
                 (digest, Tag::Values(values))
             }
         };
-        Who { digest, tag }
+        CounterIdentity { digest, tag }
     }
 
     /// Identifies the counter in tables of this process.
-    pub(crate) fn id(&self, quota: &PolicyQuota, who: &Who) -> u128 {
+    pub(crate) fn id(&self, quota: &PolicyQuota, who: &CounterIdentity) -> u128 {
         let scope = match self {
             Self::Layout(naming) if !naming.names_policy() => naming.length(quota),
             _ => quota.scope_digest(),
@@ -139,8 +139,8 @@ impl Names {
         who.digest ^ scope
     }
 
-    /// Returns the name of the counter, and its window at this time. Most windows do not depend on it, and do not ask for
-    /// it.
+    /// Returns the name of the counter, and its window at this time. Most windows do not depend on it, and do not ask
+    /// for it.
     ///
     /// # Errors
     ///
@@ -148,17 +148,19 @@ impl Names {
     pub(crate) fn of(
         &self,
         counter: &Counter<'_>,
-        who: &Who,
+        who: &CounterIdentity,
         now: impl FnOnce() -> Timestamp,
-    ) -> Result<(KeyText, Windows), StoreError> {
+    ) -> Result<(KeyText, WindowSpec), StoreError> {
         let quota = counter.quota();
         match self {
-            Self::Own { head, .. } => Ok((own(head, quota, who.tag.as_bytes()), Windows::of(counter, now))),
+            Self::Own { head, .. } => {
+                Ok((own(head, quota, who.tag.as_bytes()), WindowSpec::of(counter, now)))
+            }
             Self::Layout(naming) => {
                 let window = naming.window(quota, now())?;
                 let name = naming.name(quota, who.tag.values(), window)?;
                 let (start, end) = (window.start().as_unix_millis(), window.end().as_unix_millis());
-                Ok((name, Windows::Named { start, end }))
+                Ok((name, WindowSpec::Named { start, end }))
             }
         }
     }
@@ -173,7 +175,7 @@ impl Tag {
         }
     }
 
-    fn values(&self) -> Option<&[Text]> {
+    fn values(&self) -> Option<&[ValueText]> {
         match self {
             Self::Values(values) => values.as_deref(),
             Self::Digest(_) | Self::Plain(_) => None,
@@ -229,7 +231,7 @@ const IS_PLAIN: [bool; 256] = {
 };
 
 /// Returns the digest of values, as a layout writes them.
-fn digest_of_texts(texts: &[Text]) -> u128 {
+fn digest_of_texts(texts: &[ValueText]) -> u128 {
     let mut bytes = Sha256::new();
     for text in texts {
         bytes.update((text.len() as u64).to_le_bytes());
@@ -240,7 +242,7 @@ fn digest_of_texts(texts: &[Text]) -> u128 {
     u128::from_be_bytes(first)
 }
 
-/// Writes the values in these canonical bytes as [`Identity::Plain`] does.
+/// Writes the values in these canonical bytes as [`KeyIdentity::Plain`] does.
 fn plain(canonical: &[u8]) -> Box<str> {
     let mut text = Vec::new();
     let mut rest = canonical;
@@ -296,20 +298,20 @@ mod tests {
     use super::*;
     use crate::identity::IdentitySecret;
 
-    fn name(prefix: &str, identity: Identity, policy: &str, quota: &str, key: &Key<'_>) -> String {
-        let names = Names::new(prefix, identity);
+    fn name(prefix: &str, identity: KeyIdentity, policy: &str, quota: &str, key: &Key<'_>) -> String {
+        let names = CounterNames::new(prefix, identity);
         let quota = PolicyQuota::new(policy, quota.parse().unwrap());
         String::from_utf8(named(&names, &quota, key).into_vec()).unwrap()
     }
 
-    fn named(names: &Names, quota: &PolicyQuota, key: &Key<'_>) -> KeyText {
+    fn named(names: &CounterNames, quota: &PolicyQuota, key: &Key<'_>) -> KeyText {
         names.of(&Counter::new(quota, key), &names.who(key), || Timestamp::EPOCH).unwrap().0
     }
 
     /// Names of live counters, which the next version has to find again.
     #[test]
     fn names_stay_what_they_are() {
-        let digest = |policy, quota, key: Key<'_>| name("tollgate", Identity::Digest, policy, quota, &key);
+        let digest = |policy, quota, key: Key<'_>| name("tollgate", KeyIdentity::Digest, policy, quota, &key);
         let expected = [
             // SHA-256 of 01 05 'alice', and so on.
             (digest("login", "5/1m", "alice".into()), "tollgate:1:login:1m:{xXvTx0caa3RWc8NUkisk5w}"),
@@ -331,7 +333,7 @@ mod tests {
     #[test]
     fn plain_names_can_be_read() {
         let plain = |key: Key<'_>| {
-            let name = name("shop", Identity::Plain, "login", "5/1m", &key);
+            let name = name("shop", KeyIdentity::Plain, "login", "5/1m", &key);
             name.strip_prefix("shop:1:login:1m:").unwrap().to_owned()
         };
         assert_eq!(plain("alice@example.org".into()), "{alice@example.org}");
@@ -347,7 +349,7 @@ mod tests {
 
     #[test]
     fn a_default_name_has_about_45_bytes() {
-        let name = name("tollgate", Identity::Digest, "login", "5/1m", &"x".repeat(1000).as_str().into());
+        let name = name("tollgate", KeyIdentity::Digest, "login", "5/1m", &"x".repeat(1000).as_str().into());
         assert_eq!(name.len(), 44);
     }
 
@@ -361,8 +363,8 @@ mod tests {
         leaf.prop_recursive(2, 6, 3, |inner| proptest::collection::vec(inner, 0..3).prop_map(Key::parts))
     }
 
-    fn keyed() -> Identity {
-        Identity::Keyed(IdentitySecret::new(b"0123456789abcdef0123456789abcdef").unwrap())
+    fn keyed() -> KeyIdentity {
+        KeyIdentity::Keyed(IdentitySecret::new(b"0123456789abcdef0123456789abcdef").unwrap())
     }
 
     /// Up to three of these in a row.
@@ -381,7 +383,7 @@ mod tests {
         let key = Key::from("alice");
         let mut seen = HashSet::new();
         for prefix in texts() {
-            let names = Names::new(&prefix, Identity::Digest);
+            let names = CounterNames::new(&prefix, KeyIdentity::Digest);
             for policy in texts() {
                 let quota = PolicyQuota::new(&policy, "5/1m".parse().unwrap());
                 assert!(seen.insert(named(&names, &quota, &key)), "{prefix:?}, {policy:?}");
@@ -397,7 +399,7 @@ mod tests {
                 ("[a:1{}%]{0,3}", "[a:1m{}%]{0,3}", prop::sample::select(vec!["1m", "1h", "1m@first_hit"]), key()),
                 2..40,
             ),
-            identity in prop::sample::select(vec![Identity::Digest, keyed(), Identity::Plain]),
+            identity in prop::sample::select(vec![KeyIdentity::Digest, keyed(), KeyIdentity::Plain]),
         ) {
             let mut seen = HashMap::new();
             for (prefix, policy, windows, key) in counters {

@@ -8,14 +8,13 @@ use std::mem;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::Notify;
 use tokio::time::timeout_at;
 use tollgate::StoreError;
 
 use crate::error::RedisError;
-use crate::script::{Answer, Request};
-use crate::slot::Slot;
 use crate::time::{Instant, ServerTime};
+use crate::waiter::{ProcessPause, WaitingRequest};
 
 /// How many counters go in one batch: few enough that a batch holds the server up for less than half a millisecond,
 /// and so many that more would save little. A request with more of them goes alone.
@@ -28,38 +27,6 @@ const DRIVERS: usize = 2;
 /// How many counters may wait for a server: what it takes in some 50 ms, half of the default deadline. With shorter
 /// deadlines, those who wait too long are refused when a driver comes to them.
 const QUEUE: usize = 16_384;
-
-/// The receiver of an answer.
-#[derive(Debug)]
-pub(crate) struct Awaited {
-    answer: oneshot::Receiver<Result<Answer, StoreError>>,
-    /// When to stop waiting, if drivers may answer later than the caller wants.
-    until: Option<Instant>,
-}
-
-/// A request in flight.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    pub(crate) slot: Slot,
-    pub(crate) request: Request,
-    pub(crate) waiter: Waiter,
-}
-
-/// The sender of the answer to a request.
-#[derive(Debug)]
-pub(crate) struct Waiter {
-    pub(crate) deadline: Instant,
-    is_extended: bool,
-    answer: Option<oneshot::Sender<Result<Answer, StoreError>>>,
-}
-
-/// A time in which this process did not run, though a deadline passed.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HeldUp {
-    since: Instant,
-    until: Instant,
-    late: Duration,
-}
 
 /// A queue, the tasks that empty it (the drivers), and an estimate of the server's time.
 #[derive(Debug)]
@@ -83,7 +50,7 @@ pub(crate) struct Bounds {
 
 #[derive(Debug, Default)]
 struct Queue {
-    waiting: VecDeque<Entry>,
+    waiting: VecDeque<WaitingRequest>,
     /// Counters of waiting requests.
     counters: usize,
     drivers: usize,
@@ -94,7 +61,7 @@ struct Queue {
     /// Whether the last reply took longer than is prompt, or did not come in time.
     is_slow: bool,
     /// Why the last reply was taken late, if this process is the reason.
-    held_up: Option<HeldUp>,
+    held_up: Option<ProcessPause>,
 }
 
 /// The right to take batches from a lane. The queue counts it from the moment it exists until it ends or is dropped, as
@@ -112,7 +79,7 @@ pub(crate) struct Driver {
 
 /// Counters of a batch that are answered apart from it.
 #[derive(Debug)]
-pub(crate) struct Apart {
+pub(crate) struct ApartCounters {
     lane: Arc<Lane>,
     counters: usize,
 }
@@ -133,93 +100,10 @@ pub(crate) enum Next {
 /// What a driver takes from the lane.
 #[derive(Debug)]
 pub(crate) struct Batch {
-    pub(crate) entries: Vec<Entry>,
-    pub(crate) held_up: Option<HeldUp>,
+    pub(crate) entries: Vec<WaitingRequest>,
+    pub(crate) held_up: Option<ProcessPause>,
     /// Another driver that is to be run: so many wait that one more batch is full.
     pub(crate) another: Option<Driver>,
-}
-
-impl Entry {
-    pub(crate) fn counters(&self) -> usize {
-        self.request.keys.len()
-    }
-
-    /// Leaves behind one that is answered.
-    pub(crate) fn take(&mut self) -> Self {
-        let Self { slot, request, waiter } = self;
-        let answered = Waiter { answer: None, ..*waiter };
-        Self { slot: *slot, request: mem::take(request), waiter: mem::replace(waiter, answered) }
-    }
-}
-
-impl Waiter {
-    pub(crate) fn new(deadline: Instant) -> (Self, Awaited) {
-        let (sender, answer) = oneshot::channel();
-        (Self { deadline, is_extended: false, answer: Some(sender) }, Awaited { answer, until: None })
-    }
-
-    /// Answers, unless that was done. If the caller is gone, the answer is dropped.
-    pub(crate) fn answer(&mut self, answer: Result<Answer, StoreError>) {
-        if let Some(sender) = self.answer.take() {
-            let _ = sender.send(answer);
-        }
-    }
-
-    pub(crate) const fn is_answered(&self) -> bool {
-        self.answer.is_none()
-    }
-
-    /// Whether no caller waits.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.answer.as_ref().is_none_or(oneshot::Sender::is_closed)
-    }
-}
-
-impl HeldUp {
-    /// By how much timers are late though nothing is wrong: their own grain, and that of the system's.
-    const GRAIN: Duration = Duration::from_millis(2);
-
-    /// What is noticed now by a timer that was to fire `at` this time, for deadlines `since` another. None if timers are as
-    /// late as that anyway.
-    pub(crate) fn noticed(since: Instant, at: Instant, now: Instant) -> Option<Self> {
-        let late = now.saturating_duration_since(at + Self::GRAIN);
-        (!late.is_zero()).then_some(Self { since, until: now, late })
-    }
-
-    /// If the deadline passed meanwhile, moves it to as long after that as this process was late, but once, and by no more
-    /// than a decision may take. Whether it did.
-    pub(crate) fn extend(&self, waiter: &mut Waiter, timeout: Duration) -> bool {
-        let passed_meanwhile = (self.since..=self.until).contains(&waiter.deadline);
-        let extends = passed_meanwhile && !waiter.is_extended;
-        if extends {
-            (waiter.deadline, waiter.is_extended) = (self.until + self.late.min(timeout), true);
-        }
-        extends
-    }
-}
-
-impl Awaited {
-    /// The same, but waiting ends at this time.
-    pub(crate) fn until(self, until: Option<Instant>) -> Self {
-        Self { until, ..self }
-    }
-
-    /// The answer, once it is there. There is none if the runtime shuts down.
-    pub(crate) async fn received(&mut self) -> Result<Answer, StoreError> {
-        let answer = match self.until {
-            None => (&mut self.answer).await,
-            Some(until) => match timeout_at(until, &mut self.answer).await {
-                Ok(answer) => answer,
-                Err(_) => return Err(RedisError::TimedOut.into()),
-            },
-        };
-        answer.unwrap_or_else(|_| Err(RedisError::TimedOut.into()))
-    }
-
-    #[cfg(test)]
-    pub(crate) fn received_already(&mut self) -> Option<Result<Answer, StoreError>> {
-        self.answer.try_recv().ok()
-    }
 }
 
 impl Lane {
@@ -237,7 +121,7 @@ impl Lane {
     /// # Errors
     ///
     /// If too many counters wait already.
-    pub(crate) fn push(self: &Arc<Self>, entry: Entry) -> Result<Option<Driver>, StoreError> {
+    pub(crate) fn push(self: &Arc<Self>, entry: WaitingRequest) -> Result<Option<Driver>, StoreError> {
         let mut queue = self.queue();
         let counters = entry.counters();
         if queue.counters + counters > QUEUE && queue.counters > 0 {
@@ -279,15 +163,15 @@ impl Queue {
     }
 
     /// The first requests, up to one whose deadline is later.
-    fn take_late(&mut self, until: Instant) -> Vec<Entry> {
+    fn take_late(&mut self, until: Instant) -> Vec<WaitingRequest> {
         let count = self.waiting.iter().take_while(|entry| entry.waiter.deadline <= until).count();
-        let late: Vec<Entry> = self.waiting.drain(..count).collect();
-        self.counters -= late.iter().map(Entry::counters).sum::<usize>();
+        let late: Vec<WaitingRequest> = self.waiting.drain(..count).collect();
+        self.counters -= late.iter().map(WaitingRequest::counters).sum::<usize>();
         late
     }
 
-    /// Those who have waited longest, with at most so many counters, and at least one of them.
-    fn take(&mut self, most: usize) -> (Vec<Entry>, usize) {
+    /// Takes the oldest requests: at least one, and no further one if they then had more than `most` counters.
+    fn take(&mut self, most: usize) -> (Vec<WaitingRequest>, usize) {
         let (mut count, mut counters) = (0, 0);
         for entry in &self.waiting {
             if count > 0 && counters + entry.counters() > most {
@@ -358,7 +242,7 @@ impl Driver {
     }
 
     /// To be called when a reply is there, after so long. Returns whether another driver is still handing out answers.
-    pub(crate) fn hand_out(&mut self, took: Duration, held_up: Option<HeldUp>) -> bool {
+    pub(crate) fn hand_out(&mut self, took: Duration, held_up: Option<ProcessPause>) -> bool {
         let mut queue = self.lane.queue();
         (queue.is_slow, queue.held_up) = (took > self.lane.bounds.prompt, held_up);
         let others = queue.handing_out > usize::from(self.is_handing_out);
@@ -366,18 +250,18 @@ impl Driver {
         others
     }
 
-    /// To be called when no reply came in time: the server is slow, however short that time was. Returns the counters of
-    /// the batch, which stay in flight for as long as the server may have the calls.
-    pub(crate) fn give_up(&mut self) -> Apart {
+    /// To be called when no reply came in time: the server is slow, however short that time was. Returns the counters
+    /// of the batch, which stay in flight for as long as the server may have the calls.
+    pub(crate) fn give_up(&mut self) -> ApartCounters {
         self.lane.queue().is_slow = true;
         self.set_apart(self.under_way)
     }
 
     /// Gives away so many counters of the batch.
-    pub(crate) fn set_apart(&mut self, counters: usize) -> Apart {
+    pub(crate) fn set_apart(&mut self, counters: usize) -> ApartCounters {
         let counters = counters.min(self.under_way);
         self.under_way -= counters;
-        Apart { lane: Arc::clone(&self.lane), counters }
+        ApartCounters { lane: Arc::clone(&self.lane), counters }
     }
 
     /// To be called when all others of the batch are answered.
@@ -405,13 +289,13 @@ impl Drop for Driver {
 }
 
 /// Refuses requests that were not sent.
-fn refuse(entries: impl IntoIterator<Item = Entry>) {
+fn refuse(entries: impl IntoIterator<Item = WaitingRequest>) {
     for mut entry in entries {
         entry.waiter.answer(Err(RedisError::Overloaded.into()));
     }
 }
 
-impl Drop for Apart {
+impl Drop for ApartCounters {
     fn drop(&mut self) {
         self.lane.queue().under_way -= self.counters;
         self.lane.room.notify_one();
@@ -423,7 +307,10 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
+    use crate::script::Request;
+    use crate::slot::ClusterSlot;
     use crate::time::instant;
+    use crate::waiter::Waiter;
 
     const PROMPT: Duration = Duration::from_millis(10);
 
@@ -431,10 +318,10 @@ mod tests {
         Arc::new(Lane::new(Bounds { under_way, prompt: PROMPT }))
     }
 
-    fn entry(counters: usize) -> Entry {
+    fn entry(counters: usize) -> WaitingRequest {
         let keys = (0..counters).map(|key| key.to_string().into_bytes().into()).collect();
         let request = Request { shapes: smallvec![], keys };
-        Entry { slot: Slot(0), request, waiter: Waiter::new(instant()).0 }
+        WaitingRequest { slot: ClusterSlot(0), request, waiter: Waiter::new(instant()).0 }
     }
 
     /// Puts so many requests of one counter into the lane, and returns the drivers that are to be run for them.
@@ -489,7 +376,7 @@ mod tests {
         let lane = lane(10_000);
         let [mut first, second] = drivers(&lane, 4);
         let (waiter, mut awaited) = Waiter::new(instant());
-        assert!(lane.push(Entry { waiter, ..entry(1) }).unwrap().is_none());
+        assert!(lane.push(WaitingRequest { waiter, ..entry(1) }).unwrap().is_none());
         assert_eq!(take(&mut first), Some(3));
         drop(first);
         assert_eq!(lane.queue().waiting.len(), 2, "the other driver takes them");
@@ -502,7 +389,7 @@ mod tests {
 
     /// Else batches whose replies came together would go together again, and so on for ever.
     #[test]
-    fn who_hands_out_is_told_while_another_has_not_taken_its_next_batch() {
+    fn hand_out_reports_whether_another_driver_still_hands_out() {
         let lane = lane(10_000);
         let [mut first, mut second] = drivers(&lane, 64);
         assert_eq!([take(&mut first), take(&mut second)], [Some(32), Some(32)]);
@@ -539,7 +426,7 @@ mod tests {
             for driver in &mut drivers {
                 assert_eq!(take(driver), Some(BATCH));
             }
-            // Nobody asks again.
+            // There are no further requests.
             while drivers.iter_mut().any(|driver| !driver.is_done && take(driver).is_some()) {}
             let queue = lane.queue();
             assert_eq!((queue.drivers, queue.under_way), (0, 0));
@@ -554,7 +441,7 @@ mod tests {
         let [driver, _other] = &mut drivers[..] else { panic!("{drivers:?}") };
         let mut batches = Vec::new();
         while let Next::Take(batch) = driver.next() {
-            batches.push(batch.entries.iter().map(Entry::counters).collect::<Vec<_>>());
+            batches.push(batch.entries.iter().map(WaitingRequest::counters).collect::<Vec<_>>());
         }
         assert_eq!(batches, [vec![100, 27, 1], vec![1], vec![200], vec![1]]);
     }
@@ -611,8 +498,8 @@ mod tests {
         let _apart = driver.set_apart(1);
         let until = instant() + PROMPT;
         let (waiter, mut awaited) = Waiter::new(until);
-        assert!(lane.push(Entry { waiter, ..entry(1) }).unwrap().is_none());
-        lane.push(Entry { waiter: Waiter::new(until + PROMPT).0, ..entry(1) }).unwrap();
+        assert!(lane.push(WaitingRequest { waiter, ..entry(1) }).unwrap().is_none());
+        lane.push(WaitingRequest { waiter: Waiter::new(until + PROMPT).0, ..entry(1) }).unwrap();
         assert!(matches!(driver.next(), Next::Wait { until: first } if first == until));
         driver.room(until).await;
         let refused = awaited.received_already().expect("nobody was told").unwrap_err();
@@ -631,7 +518,7 @@ mod tests {
         assert!(push(&lane, 10 * BATCH).is_empty());
     }
 
-    /// More would only wait at the server, where nobody can take them back.
+    /// More would only wait at the server, where they cannot be taken back.
     #[test]
     fn a_server_that_takes_long_gets_no_more_batches_at_once() {
         let lane = lane(10_000);

@@ -27,7 +27,7 @@
 //! Each counter is an integer that you can read with `GET`: its last 13 digits are the used units. If the windows
 //! last a second or more and begin at fixed times, the digits before them identify the window. Its key is
 //! `{prefix}:1:{policy}:{windows}:{{identity}}`, for example `shop:1:default:1m:{xXvTx0caa3RWc8NUkisk5w}`, with the
-//! [identity](Identity) as a digest, or plain on request. It expires a second after its window.
+//! [identity](KeyIdentity) as a digest, or plain on request. It expires a second after its window.
 //!
 //! To share counters with another system on the same server, use a [`KeyLayout`].
 //!
@@ -113,12 +113,13 @@ mod tls;
 mod topology;
 mod trouble;
 mod url;
+mod waiter;
 
 pub use self::across_slots::AcrossSlots;
 pub use self::advice::{Advice, Setting};
 pub use self::builder::RedisStoreBuilder;
 pub use self::error::RedisError;
-pub use self::identity::{Identity, IdentitySecret, IdentitySecretError};
+pub use self::identity::{IdentitySecret, IdentitySecretError, KeyIdentity};
 pub use self::layout::{KeyLayout, LayoutError, Separators};
 pub use self::password::{Password, PasswordError};
 pub use self::resp::FromReply;

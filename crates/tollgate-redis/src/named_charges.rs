@@ -9,15 +9,15 @@ use tollgate::{
 };
 
 use crate::denials::Id;
-use crate::keys::{Names, Who};
-use crate::script::{ChargedDenials, Found, KeyText, Request, Room, Shape, Step, Windows};
+use crate::keys::{CounterIdentity, CounterNames};
+use crate::script::{ChargedDenials, CountChange, CounterStep, KeyText, Request, Room, Shape, WindowSpec};
 
 /// Charges with the counters they name.
 #[derive(Debug, Clone)]
 pub(crate) struct NamedCharges<'a> {
     charges: &'a [Charge<'a>],
     /// Every counter once.
-    counters: SmallVec<[Named<'a>; 1]>,
+    counters: SmallVec<[ChargedCounter<'a>; 1]>,
     /// For each charge the index of its counter.
     indices: SmallVec<[usize; 4]>,
     /// Whether several counters may have one key, as under some layouts.
@@ -25,9 +25,9 @@ pub(crate) struct NamedCharges<'a> {
 }
 
 #[derive(Debug, Clone)]
-struct Named<'a> {
+struct ChargedCounter<'a> {
     counter: Counter<'a>,
-    who: Who,
+    who: CounterIdentity,
     /// Its stand-in.
     id: Id,
     /// The total units of all charges on the counter.
@@ -39,7 +39,7 @@ pub(crate) type KeyIndices = SmallVec<[usize; 4]>;
 
 /// The operation on all counters that charges name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum CounterOperation {
     /// Charges the units, if all counters have room.
     Charge,
     /// The same, for counters that are remembered to have none.
@@ -59,8 +59,8 @@ pub(crate) enum Asked {
 }
 
 impl<'a> NamedCharges<'a> {
-    pub(crate) fn new(charges: &'a [Charge<'a>], names: &Names) -> Self {
-        let mut counters = SmallVec::<[Named<'a>; 1]>::new();
+    pub(crate) fn new(charges: &'a [Charge<'a>], names: &CounterNames) -> Self {
+        let mut counters = SmallVec::<[ChargedCounter<'a>; 1]>::new();
         let mut indices = SmallVec::new();
         for charge in charges {
             let counter = charge.counter();
@@ -69,7 +69,7 @@ impl<'a> NamedCharges<'a> {
                 let known = counters.iter().find(|known| known.counter.key() == counter.key());
                 let who = known.map_or_else(|| names.who(counter.key()), |known| known.who.clone());
                 let id = names.id(counter.quota(), &who);
-                counters.push(Named { counter, who, id, units: 0 });
+                counters.push(ChargedCounter { counter, who, id, units: 0 });
                 counters.len() - 1
             });
             counters[index].units += u64::from(charge.cost());
@@ -98,17 +98,17 @@ impl<'a> NamedCharges<'a> {
         self.charges.iter().zip(&self.indices).all(is_free)
     }
 
-    /// Returns for each counter, all of which were charged at `now`, whether a denial charges it as an overdraft. Counters
-    /// with one key are one in the server, so an overdraft among them is enough.
+    /// Returns for each counter, all of which were charged at `now`, whether a denial charges it as an overdraft.
+    /// Counters with one key are one in the server, so an overdraft among them is enough.
     ///
     /// # Errors
     ///
     /// As [`refunds`](Self::refunds).
     pub(crate) fn overdrafts(
         &self,
-        names: &Names,
+        names: &CounterNames,
         now: Timestamp,
-        found: &[Found],
+        found: &[CountChange],
     ) -> Result<SmallVec<[bool; 4]>, StoreError> {
         let keys = self.charged_keys(names, now, found).map(|key| key.map(|(key, _)| key));
         let keys: SmallVec<[KeyText; 4]> = keys.collect::<Result<_, _>>()?;
@@ -121,7 +121,7 @@ impl<'a> NamedCharges<'a> {
     }
 
     /// Returns whether some charge had no room, so that its denial may be repeated.
-    pub(crate) fn is_denied(&self, found: &[Found]) -> bool {
+    pub(crate) fn is_denied(&self, found: &[CountChange]) -> bool {
         let denied = |(charge, &index): (&Charge<'_>, &usize)| self.reason(charge, index, &found[index]);
         self.denials_are_free() && self.charges.iter().zip(&self.indices).filter_map(denied).next().is_some()
     }
@@ -134,15 +134,15 @@ impl<'a> NamedCharges<'a> {
     /// If a counter has no name.
     pub(crate) fn request(
         &self,
-        asked: Asked,
-        names: &Names,
+        asked: CounterOperation,
+        names: &CounterNames,
         now: impl Fn() -> Timestamp,
     ) -> Result<(Request, KeyIndices), StoreError> {
         let mut request = Request { shapes: SmallVec::new(), keys: SmallVec::new() };
         let mut indices = KeyIndices::new();
         // If the key contains the window, it is the refund's.
         let now = || match asked {
-            Asked::Refund(mark) if names.say_windows() => mark.time(),
+            CounterOperation::Refund(mark) if names.say_windows() => mark.time(),
             _ => now(),
         };
         for (index, named) in self.counters.iter().enumerate() {
@@ -162,7 +162,11 @@ impl<'a> NamedCharges<'a> {
 
     /// Returns what was found for each counter. Counters with one key are charged together, so to each of them it is as
     /// if the others had been charged before.
-    pub(crate) fn found(&self, keys: SmallVec<[Found; 1]>, indices: &KeyIndices) -> SmallVec<[Found; 1]> {
+    pub(crate) fn found(
+        &self,
+        keys: SmallVec<[CountChange; 1]>,
+        indices: &KeyIndices,
+    ) -> SmallVec<[CountChange; 1]> {
         if keys.len() == self.counters.len() {
             return keys;
         }
@@ -170,10 +174,10 @@ impl<'a> NamedCharges<'a> {
             let on_key = self.counters.iter().zip(indices).filter(|(_, at)| **at == key);
             on_key.map(|(named, _)| named.units).sum()
         };
-        let found = |(named, &key): (&Named<'_>, &usize)| {
+        let found = |(named, &key): (&ChargedCounter<'_>, &usize)| {
             let found = keys.get(key)?;
             let others = units_of(key) - named.units;
-            Some(Found { before: found.before + others, others, ..*found })
+            Some(CountChange { before: found.before + others, others, ..*found })
         };
         self.counters.iter().zip(indices).filter_map(found).collect()
     }
@@ -186,12 +190,12 @@ impl<'a> NamedCharges<'a> {
     /// As [`request`](Self::request): never of what was charged.
     pub(crate) fn refunds(
         &self,
-        names: &Names,
+        names: &CounterNames,
         now: Timestamp,
-        found: &[Found],
+        found: &[CountChange],
     ) -> Result<Vec<(Id, Request)>, StoreError> {
         let refund = |(((id, index), window), key): (((Id, usize), Window), Result<_, StoreError>)| {
-            let asked = Asked::Refund(Mark::at(window.start()));
+            let asked = CounterOperation::Refund(Mark::at(window.start()));
             let (key, windows) = key?;
             let shapes = smallvec![self.shape(index, asked, windows)];
             Ok((id, Request { shapes, keys: smallvec![key] }))
@@ -203,42 +207,44 @@ impl<'a> NamedCharges<'a> {
     /// Returns every counter's key, by the window that was charged: `now` may lie before it.
     fn charged_keys(
         &self,
-        names: &Names,
+        names: &CounterNames,
         now: Timestamp,
-        found: &[Found],
-    ) -> impl Iterator<Item = Result<(KeyText, Windows), StoreError>> {
+        found: &[CountChange],
+    ) -> impl Iterator<Item = Result<(KeyText, WindowSpec), StoreError>> {
         let charged = self.counters.iter().zip(self.windows(now, found));
         charged.map(|(named, window)| names.of(&named.counter, &named.who, || window.start()))
     }
 
-    fn shape(&self, index: usize, asked: Asked, windows: Windows) -> Shape {
+    fn shape(&self, index: usize, asked: CounterOperation, windows: WindowSpec) -> Shape {
         let units = self.counters[index].units;
         let on_counter = || {
             self.charges.iter().zip(&self.indices).filter(|(_, at)| **at == index).map(|(charge, _)| charge)
         };
         let denials = || ChargedDenials::of(on_counter(), units);
         let step = match asked {
-            Asked::Charge | Asked::Renewal => {
-                let is_renewal = asked == Asked::Renewal;
-                Step::Charge { units, room: Room::of(on_counter()), denials: denials(), is_renewal }
+            CounterOperation::Charge | CounterOperation::Renewal => {
+                let is_renewal = asked == CounterOperation::Renewal;
+                CounterStep::Charge { units, room: Room::of(on_counter()), denials: denials(), is_renewal }
             }
-            Asked::Record => Step::Record { units },
-            Asked::Deny => Step::Deny { units, denials: denials() },
-            Asked::Look => Step::Look,
-            Asked::Refund(mark) => Step::Refund { units, start: mark.time().as_unix_millis() },
-            Asked::Set(used) => Step::Set { used: used.min(Quota::MAX_LIMIT) },
-            Asked::Reset => Step::Reset,
+            CounterOperation::Record => CounterStep::Record { units },
+            CounterOperation::Deny => CounterStep::Deny { units, denials: denials() },
+            CounterOperation::Look => CounterStep::Look,
+            CounterOperation::Refund(mark) => {
+                CounterStep::Refund { units, start: mark.time().as_unix_millis() }
+            }
+            CounterOperation::Set(used) => CounterStep::Set { used: used.min(Quota::MAX_LIMIT) },
+            CounterOperation::Reset => CounterStep::Reset,
         };
         Shape { step, windows }
     }
 
     /// Every counter's window.
-    pub(crate) fn windows(&self, now: Timestamp, found: &[Found]) -> impl Iterator<Item = Window> {
+    pub(crate) fn windows(&self, now: Timestamp, found: &[CountChange]) -> impl Iterator<Item = Window> {
         self.counters.iter().zip(found).map(move |(named, found)| found.window(&named.counter, now))
     }
 
     /// Returns the states of all charges' quotas.
-    pub(crate) fn counted(&self, now: Timestamp, found: &[Found]) -> QuotaStates {
+    pub(crate) fn counted(&self, now: Timestamp, found: &[CountChange]) -> QuotaStates {
         self.states(|index| (found[index], found[index].window(&self.counters[index].counter, now)), now)
     }
 
@@ -249,9 +255,9 @@ impl<'a> NamedCharges<'a> {
     /// As [`refunds`](Self::refunds).
     pub(crate) fn given_back(
         &self,
-        names: &Names,
+        names: &CounterNames,
         now: Timestamp,
-        found: &[Found],
+        found: &[CountChange],
     ) -> Result<QuotaStates, StoreError> {
         let (counted, overdrafts) = (self.counted(now, found), self.overdrafts(names, now, found)?);
         let each = counted.iter().zip(&self.indices);
@@ -260,12 +266,16 @@ impl<'a> NamedCharges<'a> {
 
     /// Returns the states of all charges' quotas, as if nothing were used.
     pub(crate) fn unused(&self, now: Timestamp) -> QuotaStates {
-        let found = Found { before: 0, after: 0, others: 0, end: None };
+        let found = CountChange { before: 0, after: 0, others: 0, end: None };
         self.states(|index| (found, found.window(&self.counters[index].counter, now)), now)
     }
 
     /// As [`counted`](Self::counted), from the known counts and windows.
-    pub(crate) fn states(&self, known: impl Fn(usize) -> (Found, Window), now: Timestamp) -> QuotaStates {
+    pub(crate) fn states(
+        &self,
+        known: impl Fn(usize) -> (CountChange, Window),
+        now: Timestamp,
+    ) -> QuotaStates {
         let known: SmallVec<[_; 1]> = (0..self.counters.len()).map(known).collect();
         // Both counts are from one step, so charges of others are not included.
         let mut taken: SmallVec<[u64; 1]> =
@@ -283,9 +293,10 @@ impl<'a> NamedCharges<'a> {
     }
 
     /// Why the charge does not fit.
-    fn reason(&self, charge: &Charge<'_>, index: usize, found: &Found) -> Option<Reason> {
+    fn reason(&self, charge: &Charge<'_>, index: usize, found: &CountChange) -> Option<Reason> {
         let used = match charge.counter().quota().count_denied() {
-            // An overdraft is compared with what was used before the step, without the units of other counters on its key.
+            // An overdraft is compared with what was used before the step, without the units of other counters on its
+            // key.
             CountDenied::Overdraft => found.before - found.others,
             CountDenied::No | CountDenied::Yes => found.before,
         };
@@ -298,7 +309,7 @@ pub(crate) fn units(charge: &Charge<'_>, taken: u64) -> u32 {
     u32::try_from(taken).map_or(charge.cost(), |taken| taken.min(charge.cost()))
 }
 
-impl Found {
+impl CountChange {
     /// The window that was counted.
     pub(crate) fn window(&self, counter: &Counter<'_>, now: Timestamp) -> Window {
         let quota = counter.quota().quota();

@@ -2,8 +2,8 @@
 
 use crate::address::Address;
 use crate::calls::Calls;
-use crate::resp::{Command, Value, command};
-use crate::trouble::{Refusal, Trouble, Unconnected};
+use crate::resp::{Command, RespValue, command};
+use crate::trouble::{ConnectTrouble, Refusal, Trouble};
 
 /// Commands that a server can refuse, to be sent when a connection is set up. They charge nothing: each fails, or finds
 /// nothing, after the server has checked the user's rights.
@@ -41,18 +41,22 @@ impl Rights {
 
     /// Returns whether the server that gave these answers allows the user all of them. Which keys it may be done to is
     /// not judged: a user may have the right to some of the counters.
-    pub(crate) fn judge(&self, answers: &[Value], asked: &Address) -> Result<(), Unconnected> {
+    pub(crate) fn judge(&self, answers: &[RespValue], asked: &Address) -> Result<(), ConnectTrouble> {
         let mut missing = Vec::new();
         for (name, answer) in self.names.iter().zip(answers) {
-            let Value::Error(error) = answer else { continue };
+            let RespValue::Error(error) = answer else { continue };
             match Trouble::of_reply(error, asked) {
                 Trouble::Refused(Refusal::NoPermission) => missing.push(*name),
                 Trouble::Refused(Refusal::UnknownCommand) => {
-                    return Err(Unconnected::of_reply(error, asked, name));
+                    return Err(ConnectTrouble::of_reply(error, asked, name));
                 }
                 _ => {}
             }
         }
-        if missing.is_empty() { Ok(()) } else { Err(Unconnected::MissingRights(missing.join(", ").into())) }
+        if missing.is_empty() {
+            Ok(())
+        } else {
+            Err(ConnectTrouble::MissingRights(missing.join(", ").into()))
+        }
     }
 }

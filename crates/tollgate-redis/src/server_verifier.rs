@@ -11,8 +11,8 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 /// Verifies that one of the given certificates signed that of the server, or is that of the server.
 ///
 /// `openssl req -x509` makes a certificate that is an authority and the server's own. rustls refuses it as a server's
-/// certificate. It is accepted here if it equals a given certificate byte by byte; its name, its dates and the handshake's
-/// signature are still verified.
+/// certificate. It is accepted here if it equals a given certificate byte by byte; its name, its dates and the
+/// handshake's signature are still verified.
 #[derive(Debug)]
 pub(crate) struct ServerVerifier {
     authorities: Arc<WebPkiServerVerifier>,

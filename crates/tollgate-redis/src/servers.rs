@@ -8,7 +8,7 @@ use tollgate::Key;
 
 use crate::advice::Advice;
 use crate::node::Node;
-use crate::resp::{FromReply, ServerError, Value, command};
+use crate::resp::{FromReply, RespValue, ServerError, command};
 use crate::settings::LONGEST;
 use crate::store::RedisStore;
 use crate::time::instant;
@@ -24,10 +24,10 @@ pub struct StoreServer(Arc<Node>);
 /// The text may quote the server, whose errors can contain keys: show it to operators alone.
 #[derive(Debug, Clone, PartialEq, Error)]
 #[error("{0}")]
-pub struct CommandError(Failure);
+pub struct CommandError(CommandFailure);
 
 #[derive(Debug, Clone, PartialEq, Error)]
-enum Failure {
+enum CommandFailure {
     #[error("{0}")]
     NoReply(Trouble),
     #[error("it says {:?}", .0.text())]
@@ -44,7 +44,7 @@ impl RedisStore {
     /// If none is known within this time, at most a day.
     pub async fn servers(&self, time: Duration) -> Result<Vec<StoreServer>, CommandError> {
         let nodes = self.topology().primaries(instant() + time.min(LONGEST)).await;
-        let nodes = nodes.map_err(|trouble| CommandError(Failure::NoReply(trouble)))?;
+        let nodes = nodes.map_err(|trouble| CommandError(CommandFailure::NoReply(trouble)))?;
         Ok(nodes.into_iter().map(StoreServer).collect())
     }
 
@@ -99,8 +99,8 @@ impl StoreServer {
     /// If there is no good reply within this time, at most a day.
     pub async fn ping(&self, time: Duration) -> Result<(), CommandError> {
         match self.ask(&["PING"], time).await {
-            Err(CommandError(Failure::ErrorReply(error))) => {
-                Err(CommandError(Failure::NoReply(Trouble::of_reply(&error, self.0.address()))))
+            Err(CommandError(CommandFailure::ErrorReply(error))) => {
+                Err(CommandError(CommandFailure::NoReply(Trouble::of_reply(&error, self.0.address()))))
             }
             answer => answer,
         }
@@ -121,9 +121,9 @@ impl StoreServer {
             None => command(""),
         };
         match self.0.ask(&asked, instant() + time.min(LONGEST)).await {
-            Err(trouble) => Err(CommandError(Failure::NoReply(trouble))),
-            Ok(Value::Error(error)) => Err(CommandError(Failure::ErrorReply(error))),
-            Ok(reply) => T::from_reply(reply).ok_or(CommandError(Failure::OtherReply)),
+            Err(trouble) => Err(CommandError(CommandFailure::NoReply(trouble))),
+            Ok(RespValue::Error(error)) => Err(CommandError(CommandFailure::ErrorReply(error))),
+            Ok(reply) => T::from_reply(reply).ok_or(CommandError(CommandFailure::OtherReply)),
         }
     }
 }
@@ -133,8 +133,8 @@ impl CommandError {
     #[must_use]
     pub fn advice(&self) -> Option<Advice> {
         match &self.0 {
-            Failure::NoReply(trouble) => Some(advice_on(trouble)),
-            Failure::ErrorReply(_) | Failure::OtherReply => None,
+            CommandFailure::NoReply(trouble) => Some(advice_on(trouble)),
+            CommandFailure::ErrorReply(_) | CommandFailure::OtherReply => None,
         }
     }
 }

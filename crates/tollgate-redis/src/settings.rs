@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use thiserror::Error;
 
-use crate::credentials::{Credentials, Secured};
+use crate::credentials::{Credentials, TlsClientSettings};
 use crate::dial::LookUps;
 use crate::lane::Bounds;
 use crate::password::{Password, PasswordError};
 use crate::rights::Rights;
 use crate::tls::{Tls, TlsError};
-use crate::url::{Place, StoreUrl, Transport, UrlError};
+use crate::url::{StorePlace, StoreUrl, Transport, UrlError};
 
 /// The default deadline of a decision.
 ///
-/// A shorter time saves little, because callers wait for a silent server only until its connections are given up. But it
-/// makes a busy machine an outage. A service that had just started was asked 200 at once on two processors with five runnable threads
-/// each; the store missed a deadline of 20 ms in 63 bursts of 80, one of 50 ms in 19, and one of 100 ms in none
-/// (`cargo xtask prove burst`).
+/// A shorter time saves little, because callers wait for a silent server only until its connections are given up. But
+/// it makes a busy machine an outage. A service that had just started was asked 200 at once on two processors with five
+/// runnable threads each; the store missed a deadline of 20 ms in 63 bursts of 80, one of 50 ms in 19, and one of 100
+/// ms in none (`cargo xtask prove burst`).
 const TIMEOUT: Duration = Duration::from_millis(100);
 
 /// The default time for setting up a connection. It takes at least two replies, each of which may be late by a whole
@@ -95,7 +95,7 @@ pub enum SettingsError {
 }
 
 /// Checked settings.
-pub(crate) struct Checked {
+pub(crate) struct CheckedSettings {
     pub(crate) settings: Settings,
     pub(crate) credentials: Arc<Credentials>,
     pub(crate) look_ups: LookUps,
@@ -128,24 +128,24 @@ impl Settings {
     /// # Errors
     ///
     /// If certificates or keys are unfit, or parts contradict each other.
-    pub(crate) fn check(self, script: &'static str) -> Result<Arc<Checked>, SettingsError> {
+    pub(crate) fn check(self, script: &'static str) -> Result<Arc<CheckedSettings>, SettingsError> {
         if self.url.user.is_some() && self.url.password.is_none() {
             return Err(SettingsError::PasswordMissing);
         }
-        let has_sentinels = matches!(self.url.place, Place::Sentinel { .. });
+        let has_sentinels = matches!(self.url.place, StorePlace::Sentinel { .. });
         match (&self.sentinel_user, &self.sentinel_password) {
             (Some(_), None) => return Err(SettingsError::SentinelPasswordMissing),
             (_, Some(_)) if !has_sentinels => return Err(SettingsError::SentinelsMissing),
             _ => {}
         }
         let tls = match self.url.transport {
-            Transport::Tls => Some(Secured::new(self.tls.clone())?),
+            Transport::Tls => Some(TlsClientSettings::new(self.tls.clone())?),
             Transport::Plain if !self.tls.is_empty() => return Err(SettingsError::TlsUnused),
             Transport::Plain => None,
         };
         let (look_ups, late_replies) = Default::default();
         let (password, sentinel_password) = (self.url.password.clone(), self.sentinel_password.clone());
         let credentials = Arc::new(Credentials::new(password, sentinel_password, tls));
-        Ok(Arc::new(Checked { settings: self, credentials, look_ups, late_replies, script }))
+        Ok(Arc::new(CheckedSettings { settings: self, credentials, look_ups, late_replies, script }))
     }
 }

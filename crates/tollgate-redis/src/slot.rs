@@ -2,7 +2,7 @@
 
 /// The slot of a key on a Cluster; elsewhere slot 0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slot(pub(crate) u16);
+pub(crate) struct ClusterSlot(pub(crate) u16);
 
 /// The number of slots of a cluster.
 pub(crate) const SLOTS: u16 = 16_384;

@@ -1,7 +1,7 @@
 //! Small files, such as secrets and certificates, read within bounds of size and time.
 //!
-//! Only regular files are read. A device has no end, and a pipe under a name may have no writer. The exception is a pipe
-//! that the process has inherited and that a path such as `/dev/fd/3` names, as shells pass secrets.
+//! Only regular files are read. A device has no end, and a pipe under a name may have no writer. The exception is a
+//! pipe that the process has inherited and that a path such as `/dev/fd/3` names, as shells pass secrets.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read};
@@ -28,8 +28,8 @@ impl SmallFile {
     ///
     /// # Errors
     ///
-    /// If it cannot be read, is larger, or is neither a regular file nor an inherited pipe; or if the pipe's writer does
-    /// not close it in time.
+    /// If it cannot be read, is larger, or is neither a regular file nor an inherited pipe; or if the pipe's writer
+    /// does not close it in time.
     pub fn read(path: impl AsRef<Path>, max_bytes: usize) -> io::Result<Self> {
         let path = path.as_ref();
         let file = system::open(path)?;

@@ -34,12 +34,13 @@ tokio::task_local! {
     static WAITS_UNTIL: Instant;
 }
 
-/// Runs a call to a [`RedisStore`](crate::RedisStore) whose caller waits no longer than this, which may be less than the
-/// store's deadline. The time begins when the future is first polled. Inside another such call, the shorter time counts.
+/// Runs a call to a [`RedisStore`](crate::RedisStore) whose caller waits no longer than this, which may be less than
+/// the store's deadline. The time begins when the future is first polled. Inside another such call, the shorter time
+/// counts.
 ///
 /// If a step has no answer by then, it fails with [`RedisError::TimedOut`](crate::RedisError::TimedOut). Nobody knows
-/// whether the server has taken it. The answers to other steps of the call are kept. A step that would begin later fails
-/// too, and charges nothing. Tasks that the call spawns do not inherit the time.
+/// whether the server has taken it. The answers to other steps of the call are kept. A step that would begin later
+/// fails too, and charges nothing. Tasks that the call spawns do not inherit the time.
 ///
 /// # Examples
 ///
@@ -87,8 +88,8 @@ pub(crate) fn instant() -> Instant {
     Instant::now()
 }
 
-/// The latest time that a server may report: the end of the year 9999, where calendars end. The script's numbers are exact
-/// far beyond it.
+/// The latest time that a server may report: the end of the year 9999, where calendars end. The script's numbers are
+/// exact far beyond it.
 const LAST: i64 = 253_402_300_799_999;
 
 /// Returns the time that a server reports in Unix milliseconds; `None` if no server has this time.
@@ -117,10 +118,11 @@ pub(crate) struct ServerTime {
     base: Instant,
     /// The server's time at `base`, in Unix milliseconds. Relaxed: an independent number.
     at_base: AtomicI64,
-    /// When the server was last asked for its time, in milliseconds since `base`. Relaxed: nothing depends on it but how
-    /// soon it is asked again.
+    /// When the server was last asked for its time, in milliseconds since `base`. Relaxed: nothing depends on it but
+    /// how soon it is asked again.
     asked: AtomicI64,
-    /// When a reply last moved the estimate further than it may be off, in milliseconds since `base`. Relaxed: as `asked`.
+    /// When a reply last moved the estimate further than it may be off, in milliseconds since `base`. Relaxed: as
+    /// `asked`.
     moved: AtomicI64,
 }
 
@@ -156,8 +158,8 @@ impl ServerTime {
     /// Returns the estimated time now, if a call may rely on it, of a server whose counters have been with it since
     /// `settled`. The server proves by a counter's life and window number that the probable time is in the open window.
     /// Those numbers repeat, so after a jump of its clock by many windows it might prove a time that is as far off. So
-    /// once a second it is asked for the time itself, and again after a reply that contradicts the estimate: the reply may
-    /// be nonsense.
+    /// once a second it is asked for the time itself, and again after a reply that contradicts the estimate: the reply
+    /// may be nonsense.
     pub(crate) fn probable_at(&self, now: Instant, settled: Option<Instant>) -> Option<Probable> {
         let asked = self.asked.load(Ordering::Relaxed);
         let is_fresh = self.millis(now) < asked + ASKED_EVERY && asked > self.moved.load(Ordering::Relaxed);

@@ -29,7 +29,7 @@ use crate::small_file::SmallFile;
 #[derive(Clone, Default, PartialEq)]
 pub struct Tls {
     ca: Option<Authorities>,
-    client: Option<Client>,
+    client: Option<ClientFiles>,
 }
 
 #[derive(Clone, PartialEq)]
@@ -39,7 +39,7 @@ struct Authorities {
 }
 
 #[derive(Clone, PartialEq)]
-struct Client {
+struct ClientFiles {
     certificate_file: Box<Path>,
     key_file: Box<Path>,
     certificates: Vec<CertificateDer<'static>>,
@@ -86,8 +86,8 @@ impl Tls {
         Self::default()
     }
 
-    /// Trusts the certificates in this PEM file, and none of the system's: servers that they have signed, and a server whose
-    /// own certificate is among them, such as one of `openssl req -x509`.
+    /// Trusts the certificates in this PEM file, and none of the system's: servers that they have signed, and a server
+    /// whose own certificate is among them, such as one of `openssl req -x509`.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ impl Tls {
             what: "private key",
             source,
         })?;
-        let client = Client {
+        let client = ClientFiles {
             certificate_file: certificate_file.into(),
             key_file: key_file.into(),
             certificates,

@@ -40,7 +40,7 @@ use crate::password::Password;
 /// ```
 #[derive(Clone)]
 pub struct StoreUrl {
-    pub(crate) place: Place,
+    pub(crate) place: StorePlace,
     pub(crate) transport: Transport,
     pub(crate) user: Option<Box<str>>,
     pub(crate) password: Option<Password>,
@@ -49,7 +49,7 @@ pub struct StoreUrl {
 
 /// The servers and their topology.
 #[derive(Clone)]
-pub(crate) enum Place {
+pub(crate) enum StorePlace {
     Single(Address),
     Sentinel { sentinels: Vec<Address>, primary: Box<str> },
     Cluster { seeds: Vec<Address> },
@@ -128,7 +128,7 @@ impl StoreUrl {
     /// Returns whether the store is a Cluster, on which a step is in one slot.
     #[must_use]
     pub const fn is_cluster(&self) -> bool {
-        matches!(self.place, Place::Cluster { .. })
+        matches!(self.place, StorePlace::Cluster { .. })
     }
 }
 
@@ -165,20 +165,20 @@ impl FromStr for StoreUrl {
         }
         let mut path = path.split('/');
         let place = match form {
-            None => Place::Single(single(servers)?),
+            None => StorePlace::Single(single(servers)?),
             Some("sentinel") => {
                 let sentinels = addresses(servers, 26379)?;
                 let primary = decode(path.next().unwrap_or_default())?.ok_or(UrlError::NoPrimary)?;
-                Place::Sentinel { sentinels, primary }
+                StorePlace::Sentinel { sentinels, primary }
             }
-            Some("cluster") => Place::Cluster { seeds: addresses(servers, 6379)? },
+            Some("cluster") => StorePlace::Cluster { seeds: addresses(servers, 6379)? },
             Some(_) => return Err(UrlError::Scheme),
         };
         let database = database(path.next().unwrap_or_default())?;
         if path.next().is_some() {
             return Err(UrlError::Path);
         }
-        if matches!(place, Place::Cluster { .. }) && database != 0 {
+        if matches!(place, StorePlace::Cluster { .. }) && database != 0 {
             return Err(UrlError::ClusterDatabase);
         }
         Ok(Self { place, transport, user, password, database })
@@ -199,7 +199,7 @@ fn unix(rest: &str, query: Option<&str>) -> Result<StoreUrl, UrlError> {
         Some(query) => database(query.strip_prefix("db=").ok_or(UrlError::Query)?)?,
         None => 0,
     };
-    let place = Place::Single(Address::Unix(Path::new(&*path).into()));
+    let place = StorePlace::Single(Address::Unix(Path::new(&*path).into()));
     Ok(StoreUrl { place, transport: Transport::Plain, user, password, database })
 }
 
@@ -272,17 +272,17 @@ impl fmt::Display for StoreUrl {
             Transport::Tls => "rediss",
         };
         match &self.place {
-            Place::Single(Address::Unix(path)) => {
+            StorePlace::Single(Address::Unix(path)) => {
                 write!(f, "unix://{}{}?db={}", self.credentials(), path.display(), self.database)
             }
-            Place::Single(address) => {
+            StorePlace::Single(address) => {
                 write!(f, "{scheme}://{}{address}/{}", self.credentials(), self.database)
             }
-            Place::Sentinel { sentinels, primary } => {
+            StorePlace::Sentinel { sentinels, primary } => {
                 write!(f, "{scheme}+sentinel://{}", self.credentials())?;
                 write!(f, "{}/{primary}/{}", list(sentinels, ","), self.database)
             }
-            Place::Cluster { seeds } => {
+            StorePlace::Cluster { seeds } => {
                 write!(f, "{scheme}+cluster://{}{}", self.credentials(), list(seeds, ","))
             }
         }
@@ -300,9 +300,9 @@ impl StoreUrl {
     /// failed, so the text names their role.
     pub(crate) fn place(&self) -> String {
         match &self.place {
-            Place::Single(address) => address.to_string(),
-            Place::Sentinel { sentinels, .. } => format!("Sentinels {}", list(sentinels, ", ")),
-            Place::Cluster { seeds } => format!("Cluster of {}", list(seeds, ", ")),
+            StorePlace::Single(address) => address.to_string(),
+            StorePlace::Sentinel { sentinels, .. } => format!("Sentinels {}", list(sentinels, ", ")),
+            StorePlace::Cluster { seeds } => format!("Cluster of {}", list(seeds, ", ")),
         }
     }
 

@@ -16,8 +16,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use support::{Connection, Reply, Server, post};
 use tollgate_testkit::realtime::{
-    self, Answer, Client, Course, Figures, Group, Nanos, Plan, Reading, RealClock, Standing, Start, Target,
-    Terms, Victim,
+    self, ClockReading, Group, LoadClient, LoadPlan, LoadRun, LoadTarget, LoadedKey, Nanos, OracleFigures,
+    QuotaAnswer, RealClock, Start, Terms, UnitAnswer,
 };
 
 /// The checks in one request; the service accepts no more.
@@ -26,11 +26,11 @@ const BATCH: usize = 100;
 /// The policy of new keys.
 const NEWCOMERS: &str = "newcomers";
 
-fn plan() -> Plan {
+fn plan() -> LoadPlan {
     let terms = |limit, millis, start| Terms { limit, millis, start };
     let group =
         |policy, quotas: &[Terms], crowd| Group { policy, quotas: quotas.into(), crowd, obedient: 32 };
-    Plan {
+    LoadPlan {
         groups: vec![
             group("second", &[terms(1, 1_000, Start::Epoch)], 400),
             group("quarter", &[terms(1, 250, Start::Epoch)], 100),
@@ -50,10 +50,10 @@ fn no_window_admits_more_than_its_limit() {
     let count = (seconds / 20).max(scenes.len() as u64).min(seconds.max(1));
     let length = Duration::from_millis(1_000 * seconds / count);
     let plan = plan();
-    let mut sum = Figures::default();
+    let mut sum = OracleFigures::default();
     for (max_counters, chargers) in scenes.into_iter().cycle().take(count as usize) {
         let service = Service::start(&plan, max_counters);
-        let figures = Course { chargers, length }.run(&service, &plan);
+        let figures = LoadRun { chargers, length }.run(&service, &plan);
         eprintln!("max_counters={max_counters} chargers={chargers} {figures}");
         sum += figures;
     }
@@ -63,13 +63,13 @@ fn no_window_admits_more_than_its_limit() {
 
 /// A service with a policy for each group of a plan, and one for new keys.
 struct Service<'a> {
-    plan: &'a Plan,
+    plan: &'a LoadPlan,
     server: Server,
     file: PathBuf,
 }
 
 impl<'a> Service<'a> {
-    fn start(plan: &'a Plan, max_counters: usize) -> Self {
+    fn start(plan: &'a LoadPlan, max_counters: usize) -> Self {
         let mut text = "policies:\n".to_owned();
         let mut policy = |name: &str, quotas: &[Terms]| {
             let quotas: Vec<_> = quotas.iter().map(Terms::written).collect();
@@ -98,7 +98,7 @@ impl Drop for Service<'_> {
     }
 }
 
-impl Target for Service<'_> {
+impl LoadTarget for Service<'_> {
     type Client<'t>
         = Line<'t>
     where
@@ -111,7 +111,7 @@ impl Target for Service<'_> {
 
 /// A connection to the service.
 struct Line<'a> {
-    plan: &'a Plan,
+    plan: &'a LoadPlan,
     connection: Connection,
 }
 
@@ -197,10 +197,10 @@ fn read<T: DeserializeOwned>(reply: &Reply) -> T {
     serde_json::from_slice(&reply.body).unwrap_or_else(|error| panic!("{error}: {reply:?}"))
 }
 
-impl Client for Line<'_> {
-    fn ask(&mut self, clock: &RealClock, victims: &[Victim], answers: &mut Vec<Answer>) {
+impl LoadClient for Line<'_> {
+    fn ask(&mut self, clock: &RealClock, victims: &[LoadedKey], answers: &mut Vec<UnitAnswer>) {
         let plan = self.plan;
-        let policy = |victim: &Victim| plan.groups[usize::from(victim.group)].policy;
+        let policy = |victim: &LoadedKey| plan.groups[usize::from(victim.group)].policy;
         for victims in victims.chunks(BATCH) {
             let before = clock.read();
             let decisions = match victims {
@@ -237,7 +237,7 @@ impl Client for Line<'_> {
 }
 
 impl Decision {
-    fn answer(self, victim: Victim, before: Reading, after: Nanos) -> Option<Answer> {
+    fn answer(self, victim: LoadedKey, before: ClockReading, after: Nanos) -> Option<UnitAnswer> {
         let (allowed, retry_after, quotas) = match self {
             Self::Decided { allowed, retry_after_ms, quotas } => (allowed, retry_after_ms, quotas),
             Self::Problem { status } => {
@@ -245,13 +245,13 @@ impl Decision {
                 return None;
             }
         };
-        let standing = |quota: Quota| Standing {
+        let standing = |quota: Quota| QuotaAnswer {
             start: quota.window.start,
             end: quota.window.end,
             now: quota.window.end - quota.reset_after_ms,
             has_room: quota.reason.is_none(),
         };
         let quotas = quotas.into_list().into_iter().map(standing).collect();
-        Some(Answer { victim, before, after, allowed, retry_after, quotas })
+        Some(UnitAnswer { victim, before, after, allowed, retry_after, quotas })
     }
 }

@@ -6,7 +6,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use tollgate::{Key, PolicyQuota, Timestamp, Window};
 
-use crate::{Caller, SteeredClock};
+use crate::{CounterUnderTest, SteeredClock};
 
 /// The requests of an attack: for each, the time since the previous one, and the cost.
 pub type Attack = Vec<(Duration, u32)>;
@@ -25,7 +25,7 @@ pub async fn admitted<S: SteeredClock>(
     start: Timestamp,
     attack: &Attack,
 ) -> Vec<(Timestamp, Window, u64)> {
-    let attacker = Caller::new(subject, quota, Key::from("attacker"));
+    let attacker = CounterUnderTest::new(subject, quota, Key::from("attacker"));
     let mut time = start;
     let mut admitted = Vec::new();
     for (gap, cost) in attack {

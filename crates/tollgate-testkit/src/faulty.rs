@@ -8,7 +8,7 @@ use std::task::{Poll, Waker};
 
 use tollgate::{Answer, AnswerError, Quota, QuotaState, QuotaStates, Step, Store, StoreError};
 
-/// A store that works until a [`Fault`] begins. Clones share counters and faults.
+/// A store that works until a [`StoreFault`] begins. Clones share counters and faults.
 #[derive(Debug, Clone)]
 pub struct FaultyStore<S> {
     store: S,
@@ -17,7 +17,7 @@ pub struct FaultyStore<S> {
 
 #[derive(Debug, Default)]
 struct Now {
-    fault: Option<Fault>,
+    fault: Option<StoreFault>,
     /// Steps that still succeed before the fault begins.
     spared: usize,
     /// Wakers of steps whose answers are held.
@@ -26,7 +26,7 @@ struct Now {
 
 /// What goes wrong with every step.
 #[derive(Debug, Clone)]
-pub enum Fault {
+pub enum StoreFault {
     /// Nothing is counted, and the step returns this error.
     Fails(StoreError),
     /// The step is taken, and its answer lost.
@@ -55,7 +55,7 @@ impl fmt::Display for Unreachable {
 
 impl Error for Unreachable {}
 
-impl Fault {
+impl StoreFault {
     /// Returns a fault that counts nothing: the store is [`Unreachable`].
     #[must_use]
     pub fn unreachable() -> Self {
@@ -70,12 +70,12 @@ impl<S: Store> FaultyStore<S> {
     }
 
     /// Begins this fault with the next step, in place of any other.
-    pub fn begin(&self, fault: Fault) {
+    pub fn begin(&self, fault: StoreFault) {
         self.begin_after(0, fault);
     }
 
     /// Begins this fault after this many more steps. Each step of a batch counts, so its first ones may still succeed.
-    pub fn begin_after(&self, spared: usize, fault: Fault) {
+    pub fn begin_after(&self, spared: usize, fault: StoreFault) {
         self.become_of(Some(fault), spared);
     }
 
@@ -89,14 +89,14 @@ impl<S: Store> FaultyStore<S> {
         self.now().held.len()
     }
 
-    fn become_of(&self, fault: Option<Fault>, spared: usize) {
+    fn become_of(&self, fault: Option<StoreFault>, spared: usize) {
         let mut now = self.now();
         (now.fault, now.spared) = (fault, spared);
         now.held.drain(..).for_each(Waker::wake);
     }
 
     /// Returns how many of the steps that begin now still succeed, and the fault of the others.
-    fn next_faults(&self, steps: usize) -> (usize, Option<Fault>) {
+    fn next_faults(&self, steps: usize) -> (usize, Option<StoreFault>) {
         let mut now = self.now();
         let spared = now.spared.min(steps);
         now.spared -= spared;
@@ -111,7 +111,7 @@ impl<S: Store> FaultyStore<S> {
     async fn hold(&self) {
         poll_fn(|context| {
             let mut now = self.now();
-            if !matches!(now.fault, Some(Fault::HoldsAnswers)) {
+            if !matches!(now.fault, Some(StoreFault::HoldsAnswers)) {
                 return Poll::Ready(());
             }
             now.held.push(context.waker().clone());
@@ -122,25 +122,28 @@ impl<S: Store> FaultyStore<S> {
 
     async fn take<A>(
         &self,
-        fault: Option<&Fault>,
+        fault: Option<&StoreFault>,
         step: impl Future<Output = Result<A, StoreError>>,
     ) -> Result<A, StoreError> {
         match fault {
-            Some(Fault::Fails(error)) => Err(error.clone()),
-            Some(Fault::Hangs) => pending().await,
-            Some(Fault::HoldsAnswers) => {
+            Some(StoreFault::Fails(error)) => Err(error.clone()),
+            Some(StoreFault::Hangs) => pending().await,
+            Some(StoreFault::HoldsAnswers) => {
                 let answer = step.await;
                 self.hold().await;
                 answer
             }
-            Some(Fault::LosesAnswers) => step.await.and(Err(AnswerError::Late.into())),
-            Some(Fault::ForgetsQuotas | Fault::AnswersForAnotherLimit | Fault::AdmitsPastTheLimit) | None => {
-                step.await
-            }
+            Some(StoreFault::LosesAnswers) => step.await.and(Err(AnswerError::Late.into())),
+            Some(
+                StoreFault::ForgetsQuotas
+                | StoreFault::AnswersForAnotherLimit
+                | StoreFault::AdmitsPastTheLimit,
+            )
+            | None => step.await,
         }
     }
 
-    fn twisted(fault: Option<&Fault>, counted: QuotaStates) -> QuotaStates {
+    fn twisted(fault: Option<&StoreFault>, counted: QuotaStates) -> QuotaStates {
         let all = counted.len();
         let as_if = |state: &QuotaState, limit: u64, used: u64| {
             let quota = Quota::per_day(0).with_limit(limit).expect("a limit that is near another");
@@ -148,11 +151,11 @@ impl<S: Store> FaultyStore<S> {
             QuotaState::in_window(&quota, used, window, state.now(), None)
         };
         match fault {
-            Some(Fault::ForgetsQuotas) => counted.iter().take(all - 1).copied().collect(),
-            Some(Fault::AnswersForAnotherLimit) => {
+            Some(StoreFault::ForgetsQuotas) => counted.iter().take(all - 1).copied().collect(),
+            Some(StoreFault::AnswersForAnotherLimit) => {
                 counted.iter().map(|state| as_if(state, state.limit() + 1, 0)).collect()
             }
-            Some(Fault::AdmitsPastTheLimit) => {
+            Some(StoreFault::AdmitsPastTheLimit) => {
                 counted.iter().map(|state| as_if(state, state.limit(), state.limit() + 1)).collect()
             }
             _ => counted,
@@ -192,7 +195,7 @@ impl<S: Store> Store for FaultyStore<S> {
             }
             let answers = self.take(fault.as_ref(), async { Ok(self.store.step_each(steps).await) }).await;
             let mut answers = answers.unwrap_or_else(|error| vec![Err(error); steps.len()]);
-            if let Some(Fault::ForgetsQuotas) = fault {
+            if let Some(StoreFault::ForgetsQuotas) = fault {
                 answers.pop();
             }
             let twisted = |answer: Result<QuotaStates, StoreError>| {

@@ -1,9 +1,9 @@
 //! Tests for stores: one conformance suite, one reference model, and the races and attacks that every store must
 //! withstand.
 //!
-//! A store comes in as a [`Subject`]: the store, and a way to wait for its time. Traits add further abilities
-//! ([`SteeredClock`], [`Capped`]), so that a rule that needs them is never silently skipped: it does not compile for a
-//! store without them.
+//! A store comes in as a [`StoreUnderTest`]: the store, and a way to wait for its time. Traits add further abilities
+//! ([`SteeredClock`], [`CappedStore`]), so that a rule that needs them is never silently skipped: it does not compile
+//! for a store without them.
 //!
 //! | to prove | use |
 //! |---|---|
@@ -23,8 +23,8 @@
 #![expect(clippy::unwrap_used, clippy::expect_used, reason = "a testkit's errors are failed tests")]
 
 pub mod boundary;
-mod caller;
 pub mod conformance;
+mod counter_under_test;
 mod faulty;
 pub mod manual;
 mod memory;
@@ -37,22 +37,22 @@ pub mod realtime;
 mod replay;
 pub mod requests;
 mod runtime;
-mod seen;
 #[cfg(all(feature = "servers", unix))]
 pub mod servers;
+mod step_counts;
 mod steps;
-mod subject;
+mod store_under_test;
 pub mod windows;
 
-pub use self::caller::Caller;
-pub use self::faulty::{Fault, FaultyStore, Unreachable};
+pub use self::counter_under_test::CounterUnderTest;
+pub use self::faulty::{FaultyStore, StoreFault, Unreachable};
 pub use self::memory::{ManualMemory, SystemMemory};
 pub use self::model::Model;
-pub use self::plan::{Ask, Moves, Op, Plan, crowd, plan, quota};
+pub use self::plan::{ClockMoves, PlannedCharge, PlannedStep, StepPlan, crowd, plan, quota};
 pub use self::replay::replay;
 pub use self::runtime::block_on;
-pub use self::seen::{Count, Counted, Given};
+pub use self::step_counts::{ChargeCount, GivenBackUnits, StepCounts};
 pub use self::steps::StoreSteps;
-pub use self::subject::{Capped, SteeredClock, Subject, instant};
+pub use self::store_under_test::{CappedStore, SteeredClock, StoreUnderTest, instant};
 /// The library as the testkit sees it. The library's own unit tests build it a second time.
 pub use tollgate;

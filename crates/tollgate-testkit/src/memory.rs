@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::{Clock, ManualClock, MemoryStore, SystemClock, Timestamp};
 
-use crate::{Capped, SteeredClock, Subject};
+use crate::{CappedStore, SteeredClock, StoreUnderTest};
 
 /// A memory store whose clock stands still until it is set.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Default for ManualMemory {
     }
 }
 
-impl Subject for ManualMemory {
+impl StoreUnderTest for ManualMemory {
     type Store = MemoryStore<ManualClock>;
 
     fn store(&self) -> &Self::Store {
@@ -53,7 +53,7 @@ impl SteeredClock for ManualMemory {
     }
 }
 
-impl Capped for ManualMemory {
+impl CappedStore for ManualMemory {
     fn with_max_counters(max_counters: usize) -> Self {
         let clock = ManualClock::default();
         let store = MemoryStore::builder().clock(clock.clone()).max_counters(max_counters).build();
@@ -73,7 +73,7 @@ impl SystemMemory {
     }
 }
 
-impl Subject for SystemMemory {
+impl StoreUnderTest for SystemMemory {
     type Store = MemoryStore;
 
     fn store(&self) -> &MemoryStore {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tollgate::{Charge, CountDenied, Counter, Full, Mark, PerQuota, Quota, Timestamp, Window};
 
-use crate::Count;
+use crate::ChargeCount;
 use crate::windows::holding;
 
 /// A step back of no more than this reopens nothing (rule 12).
@@ -18,11 +18,11 @@ const SHORT_STEP: Duration = Duration::from_secs(1);
 /// A store of one thread with a manual clock.
 #[derive(Debug, Clone)]
 pub struct Model {
-    counters: HashMap<Name, Held>,
+    counters: HashMap<CounterName, ModelCounter>,
     /// The last window of each calendar, because finding one is slow.
     calendars: HashMap<String, Window>,
     /// Where unknown counters open next, if that is later than now.
-    opening: HashMap<Name, Window>,
+    opening: HashMap<CounterName, Window>,
     max_counters: usize,
     now: Timestamp,
     /// The latest time so far.
@@ -30,10 +30,10 @@ pub struct Model {
 }
 
 /// The policy, the written form of the windows, and the canonical bytes of the key.
-type Name = (String, String, Vec<u8>);
+type CounterName = (String, String, Vec<u8>);
 
 #[derive(Debug, Clone, Copy)]
-struct Held {
+struct ModelCounter {
     used: u64,
     window: Window,
     /// The latest time since the counter was last known to exist.
@@ -61,7 +61,7 @@ impl Model {
     /// # Errors
     ///
     /// If the charges would be admitted, but need more counters than the cap allows.
-    pub fn charge(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, Full> {
+    pub fn charge(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<ChargeCount>, Full> {
         let before: Vec<u64> = charges.iter().map(|charge| self.look(&charge.counter()).used).collect();
         let fits: Vec<bool> = charges
             .iter()
@@ -95,13 +95,13 @@ impl Model {
             }
         }
         // What a counter took is what its charges took, in their order. A saturated counter takes less than they cost.
-        let mut told = HashMap::<Name, u64>::new();
+        let mut told = HashMap::<CounterName, u64>::new();
         let mut count = |((charge, fits), before): ((&Charge<'_>, &bool), &u64)| {
-            let Held { used, window, .. } = self.look(&charge.counter());
+            let ModelCounter { used, window, .. } = self.look(&charge.counter());
             let told = told.entry(name(&charge.counter())).or_default();
             let units = u64::from(charge.cost()).min(used - before - *told);
             *told += units;
-            Count { used, window, fits: *fits, units: u32::try_from(units).unwrap() }
+            ChargeCount { used, window, fits: *fits, units: u32::try_from(units).unwrap() }
         };
         Ok(charges.iter().zip(&fits).zip(&before).map(&mut count).collect())
     }
@@ -111,10 +111,10 @@ impl Model {
     /// # Errors
     ///
     /// Like [`charge`](Self::charge).
-    pub fn peek(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<Count>, Full> {
+    pub fn peek(&mut self, charges: &[Charge<'_>]) -> Result<PerQuota<ChargeCount>, Full> {
         let used: Vec<u64> = charges.iter().map(|charge| self.look(&charge.counter()).used).collect();
         let answer = self.clone().charge(charges)?;
-        Ok(answer.iter().zip(used).map(|(count, used)| Count { used, units: 0, ..*count }).collect())
+        Ok(answer.iter().zip(used).map(|(count, used)| ChargeCount { used, units: 0, ..*count }).collect())
     }
 
     /// Like [`Step::Record`](tollgate::Step::Record).
@@ -122,10 +122,10 @@ impl Model {
     /// # Errors
     ///
     /// If it needs one more counter than the cap allows.
-    pub fn record(&mut self, charge: &Charge<'_>) -> Result<Count, Full> {
+    pub fn record(&mut self, charge: &Charge<'_>) -> Result<ChargeCount, Full> {
         let used = self.look(&charge.counter()).used;
         let count = self.set(&charge.counter(), used + u64::from(charge.cost()))?;
-        Ok(Count { units: u32::try_from(count.used - used).unwrap(), ..count })
+        Ok(ChargeCount { units: u32::try_from(count.used - used).unwrap(), ..count })
     }
 
     /// Like [`Step::Set`](tollgate::Step::Set).
@@ -133,32 +133,32 @@ impl Model {
     /// # Errors
     ///
     /// If it needs one more counter than the cap allows.
-    pub fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<Count, Full> {
-        let Held { used: before, window, .. } = self.look(counter);
+    pub fn set(&mut self, counter: &Counter<'_>, used: u64) -> Result<ChargeCount, Full> {
+        let ModelCounter { used: before, window, .. } = self.look(counter);
         let used = used.min(Quota::MAX_LIMIT);
         if used != before {
             if !self.has_room_for(&[Charge::new(counter.quota(), counter.key(), 1)]) {
                 return Err(Full);
             }
-            self.counters.insert(name(counter), Held { used, window, latest: self.now });
+            self.counters.insert(name(counter), ModelCounter { used, window, latest: self.now });
         }
-        Ok(Count { used, window, fits: true, units: 0 })
+        Ok(ChargeCount { used, window, fits: true, units: 0 })
     }
 
     /// Like [`Step::Refund`](tollgate::Step::Refund).
-    pub fn refund(&mut self, charge: &Charge<'_>, mark: Mark) -> Count {
-        let Held { used, window, .. } = self.look(&charge.counter());
+    pub fn refund(&mut self, charge: &Charge<'_>, mark: Mark) -> ChargeCount {
+        let ModelCounter { used, window, .. } = self.look(&charge.counter());
         let given = if Mark::at(window.start()) == mark { u64::from(charge.cost()).min(used) } else { 0 };
         if let Some(held) = self.counters.get_mut(&name(&charge.counter())).filter(|_| given > 0) {
             held.used -= given;
         }
-        Count { used: used - given, window, fits: true, units: u32::try_from(given).unwrap() }
+        ChargeCount { used: used - given, window, fits: true, units: u32::try_from(given).unwrap() }
     }
 
     /// Like [`Step::Reset`](tollgate::Step::Reset).
-    pub fn reset(&mut self, counter: &Counter<'_>) -> Count {
+    pub fn reset(&mut self, counter: &Counter<'_>) -> ChargeCount {
         self.counters.remove(&name(counter));
-        Count { used: 0, window: self.look(counter).window, fits: true, units: 0 }
+        ChargeCount { used: 0, window: self.look(counter).window, fits: true, units: 0 }
     }
 
     /// Returns whether the counter has left its window and come back after so long that a store may have forgotten it,
@@ -200,7 +200,7 @@ impl Model {
 
     /// Returns the counter in its current state. After a step back of no more than a second it stays in its window. A
     /// longer one takes it, with its usage, into the window that holds now.
-    fn look(&mut self, counter: &Counter<'_>) -> Held {
+    fn look(&mut self, counter: &Counter<'_>) -> ModelCounter {
         let (now, window) = (self.now, self.window_of(counter));
         match self.counters.get_mut(&name(counter)) {
             Some(held) if held.window.start() > now + SHORT_STEP => {
@@ -210,7 +210,7 @@ impl Model {
             Some(held) if held.window.end() > now => *held,
             Some(_) | None => {
                 let window = self.opening.get(&name(counter)).copied().unwrap_or(window);
-                Held { used: 0, window, latest: now }
+                ModelCounter { used: 0, window, latest: now }
             }
         }
     }
@@ -230,10 +230,10 @@ impl Model {
     }
 
     fn add(&mut self, counter: &Counter<'_>, units: u64) {
-        let Held { used, window, .. } = self.look(counter);
+        let ModelCounter { used, window, .. } = self.look(counter);
         if units > 0 {
             let used = (used + units).min(Quota::MAX_LIMIT);
-            self.counters.insert(name(counter), Held { used, window, latest: self.now });
+            self.counters.insert(name(counter), ModelCounter { used, window, latest: self.now });
         }
     }
 
@@ -244,7 +244,7 @@ impl Model {
     /// Returns whether all live counters together with all of these fit under the cap.
     fn has_room_for(&self, charges: &[Charge<'_>]) -> bool {
         let live = self.counters.iter().filter(|(_, held)| self.now < held.window.end());
-        let mut names: HashSet<Name> = live.map(|(name, _)| name.clone()).collect();
+        let mut names: HashSet<CounterName> = live.map(|(name, _)| name.clone()).collect();
         let before = names.len();
         names.extend(charges.iter().map(|charge| name(&charge.counter())));
         names.len() == before || names.len() <= self.max_counters
@@ -266,7 +266,7 @@ fn units_on_same_counter(charges: &[Charge<'_>], charge: &Charge<'_>) -> u64 {
     same.map(|charge| u64::from(charge.cost())).sum()
 }
 
-fn name(counter: &Counter<'_>) -> Name {
+fn name(counter: &Counter<'_>) -> CounterName {
     (counter.quota().policy().into(), windows(counter), counter.key().canonical_bytes().into_owned())
 }
 

@@ -1,7 +1,7 @@
 //! Pairs of policies that share all requests between them, and every kind of value that tells them apart.
 //!
-//! Every limit is 1, so a request that is counted is not admitted twice. Tests play each pair over each kind of value at
-//! every door, and show that each request is counted, denied or an error: no value is a way past both policies.
+//! Every limit is 1, so a request that is counted is not admitted twice. Tests play each pair over each kind of value
+//! at every door, and show that each request is counted, denied or an error: no value is a way past both policies.
 
 /// The attribute on which the pairs depend.
 pub const ATTRIBUTE: &str = "header.x-key";
@@ -138,7 +138,7 @@ impl Cell {
 
 /// What has become of two equal requests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fate {
+pub enum ChargeFate {
     /// The first was admitted, and the second denied.
     Counted,
     /// Both were denied.
@@ -149,7 +149,7 @@ pub enum Fate {
     Uncounted,
 }
 
-impl Fate {
+impl ChargeFate {
     /// Returns the fate of two requests with these statuses.
     ///
     /// # Panics

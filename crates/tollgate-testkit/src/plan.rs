@@ -8,32 +8,32 @@ use tollgate::{Anchor, CalendarUnit, CountDenied, PolicyQuota, Quota};
 
 /// Quotas, and steps on their counters. Indices wrap around, so that a plan stays valid as it shrinks.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct StepPlan {
     /// At least one; some share counters under different limits.
     pub quotas: Vec<PolicyQuota>,
     /// The number of keys, at least one.
     pub keys: u64,
     /// The operations, in their order.
-    pub ops: Vec<Op>,
+    pub ops: Vec<PlannedStep>,
 }
 
 /// One step of a plan.
 #[derive(Debug, Clone)]
-pub enum Op {
+pub enum PlannedStep {
     /// Charges all of these or none.
-    Charge(Vec<Ask>),
+    Charge(Vec<PlannedCharge>),
     /// Charges each of these independently.
-    ChargeEach(Vec<Vec<Ask>>),
+    ChargeEach(Vec<Vec<PlannedCharge>>),
     /// Peeks at all of these.
-    Peek(Vec<Ask>),
+    Peek(Vec<PlannedCharge>),
     /// Records units, room or not.
-    Record(Ask),
+    Record(PlannedCharge),
     /// Refunds units in the window of this many answers ago.
-    Refund(Ask, usize),
+    Refund(PlannedCharge, usize),
     /// Resets the counter; the cost is ignored.
-    Reset(Ask),
+    Reset(PlannedCharge),
     /// Sets the usage; the cost is ignored.
-    Set(Ask, u64),
+    Set(PlannedCharge, u64),
     /// Advances the clock.
     Forward(Duration),
     /// Sets the clock back.
@@ -42,7 +42,7 @@ pub enum Op {
 
 /// A quota of the plan, one of a few keys, and a cost.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask {
+pub struct PlannedCharge {
     /// The index of a quota, modulo their number.
     pub quota: usize,
     /// The index of a key, modulo their number.
@@ -53,7 +53,7 @@ pub struct Ask {
 
 /// What a plan may do to the clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Moves {
+pub enum ClockMoves {
     /// Nothing: for a store whose time cannot be set. Windows are long, and none starts at its first unit, so that the
     /// answers do not depend on the exact time of a step.
     None,
@@ -62,16 +62,16 @@ pub enum Moves {
 }
 
 /// Generates plans of at most this many steps on three keys.
-pub fn plan(moves: Moves, steps: usize) -> impl Strategy<Value = Plan> {
+pub fn plan(moves: ClockMoves, steps: usize) -> impl Strategy<Value = StepPlan> {
     let ops = || vec(op(moves, asks(4), used(), stretch()), 1..=steps);
-    (vec(policy_quota(moves), 1..=4), ops()).prop_map(|(quotas, ops)| Plan { quotas, keys: 3, ops })
+    (vec(policy_quota(moves), 1..=4), ops()).prop_map(|(quotas, ops)| StepPlan { quotas, keys: 3, ops })
 }
 
 /// Generates plans of this many steps on up to this many keys, for stores whose counters collide. Counters appear, are
 /// reset and close all the time, many at once, some of them with odd window lengths or counts.
-pub fn crowd(keys: u64, steps: usize) -> impl Strategy<Value = Plan> {
-    let ops = vec(op(Moves::Both, asks(8), odd_used(), moment()), steps / 2..=steps);
-    (vec(short_quota(), 1..=4), 1..=keys, ops).prop_map(|(quotas, keys, ops)| Plan { quotas, keys, ops })
+pub fn crowd(keys: u64, steps: usize) -> impl Strategy<Value = StepPlan> {
+    let ops = vec(op(ClockMoves::Both, asks(8), odd_used(), moment()), steps / 2..=steps);
+    (vec(short_quota(), 1..=4), 1..=keys, ops).prop_map(|(quotas, keys, ops)| StepPlan { quotas, keys, ops })
 }
 
 /// Generates any valid quota: every anchor and unit, limits and lengths from the smallest to the largest.
@@ -84,14 +84,14 @@ pub fn quota() -> impl Strategy<Value = Quota> {
         .prop_map(|(limit, quota)| quota.with_limit(limit).unwrap())
 }
 
-fn policy_quota(moves: Moves) -> impl Strategy<Value = PolicyQuota> {
+fn policy_quota(moves: ClockMoves) -> impl Strategy<Value = PolicyQuota> {
     let windows = match moves {
-        Moves::None => prop_oneof![
+        ClockMoves::None => prop_oneof![
             prop::sample::select(vec!["1/1h", "1/2h", "1/1d"]).prop_map(|text| text.parse().unwrap()),
             calendar(),
         ]
         .boxed(),
-        Moves::Both => {
+        ClockMoves::Both => {
             let anchor = prop::sample::select(vec![Anchor::Epoch, Anchor::Staggered, Anchor::FirstHit]);
             let lengths = vec![1, 1_000, 60_000, 86_400_000];
             let fixed =
@@ -152,27 +152,27 @@ fn calendar() -> impl Strategy<Value = Quota> {
 
 /// Generates steps with these asks, `set`s of this usage, and clock moves.
 fn op(
-    moves: Moves,
-    asks: BoxedStrategy<Vec<Ask>>,
+    moves: ClockMoves,
+    asks: BoxedStrategy<Vec<PlannedCharge>>,
     used: BoxedStrategy<u64>,
     stretch: BoxedStrategy<Duration>,
-) -> BoxedStrategy<Op> {
+) -> BoxedStrategy<PlannedStep> {
     let step = prop_oneof![
-        6 => ask().prop_map(|ask| Op::Charge(vec![ask])),
-        6 => asks.clone().prop_map(Op::Charge),
-        1 => vec(asks.clone(), 0..=4).prop_map(Op::ChargeEach),
-        2 => asks.prop_map(Op::Peek),
-        1 => ask().prop_map(Op::Record),
-        2 => (ask(), 0..4_usize).prop_map(|(ask, ago)| Op::Refund(ask, ago)),
-        1 => ask().prop_map(Op::Reset),
-        1 => (ask(), used).prop_map(|(ask, used)| Op::Set(ask, used)),
+        6 => ask().prop_map(|ask| PlannedStep::Charge(vec![ask])),
+        6 => asks.clone().prop_map(PlannedStep::Charge),
+        1 => vec(asks.clone(), 0..=4).prop_map(PlannedStep::ChargeEach),
+        2 => asks.prop_map(PlannedStep::Peek),
+        1 => ask().prop_map(PlannedStep::Record),
+        2 => (ask(), 0..4_usize).prop_map(|(ask, ago)| PlannedStep::Refund(ask, ago)),
+        1 => ask().prop_map(PlannedStep::Reset),
+        1 => (ask(), used).prop_map(|(ask, used)| PlannedStep::Set(ask, used)),
     ];
     match moves {
-        Moves::None => step.boxed(),
-        Moves::Both => prop_oneof![
+        ClockMoves::None => step.boxed(),
+        ClockMoves::Both => prop_oneof![
             12 => step,
-            4 => stretch.clone().prop_map(Op::Forward),
-            2 => step_back(stretch).prop_map(Op::Back),
+            4 => stretch.clone().prop_map(PlannedStep::Forward),
+            2 => step_back(stretch).prop_map(PlannedStep::Back),
         ]
         .boxed(),
     }
@@ -184,14 +184,14 @@ fn step_back(stretch: BoxedStrategy<Duration>) -> BoxedStrategy<Duration> {
     prop_oneof![3 => about_a_second.prop_map(Duration::from_millis), 2 => stretch].boxed()
 }
 
-fn asks(most: usize) -> BoxedStrategy<Vec<Ask>> {
+fn asks(most: usize) -> BoxedStrategy<Vec<PlannedCharge>> {
     vec(ask(), 0..=most).boxed()
 }
 
 /// Few quotas and keys, so that a step often names one counter twice.
-fn ask() -> impl Strategy<Value = Ask> {
+fn ask() -> impl Strategy<Value = PlannedCharge> {
     let cost = prop_oneof![1 => Just(0), 8 => 1..=4_u32, 2 => 5..=12_u32, 1 => Just(u32::MAX)];
-    (0..4_usize, 0..u64::MAX, cost).prop_map(|(quota, key, cost)| Ask { quota, key, cost })
+    (0..4_usize, 0..u64::MAX, cost).prop_map(|(quota, key, cost)| PlannedCharge { quota, key, cost })
 }
 
 fn used() -> BoxedStrategy<u64> {

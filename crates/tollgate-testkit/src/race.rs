@@ -1,4 +1,4 @@
-//! Races: many threads on few counters, and what must hold whoever wins.
+//! Races: many threads on few counters, and what must hold whichever thread wins.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use tollgate::{Charge, Key, PolicyQuota, Store, StoreError, Timestamp};
 
-use crate::{Capped, SteeredClock, StoreSteps, block_on};
+use crate::{CappedStore, SteeredClock, StoreSteps, block_on};
 
 /// G1, G2: if many threads together ask for more than the limit, exactly the limit is admitted, in every round.
 ///
@@ -189,7 +189,7 @@ pub fn a_moving_clock_fills_no_window_twice<S: SteeredClock>(subject: &S, thread
 /// # Panics
 ///
 /// If a window holds more, or is full too early.
-pub fn strangers_find_the_room_there_is<S: Capped + SteeredClock>(threads: u64, windows: u64) {
+pub fn strangers_find_the_room_there_is<S: CappedStore + SteeredClock>(threads: u64, windows: u64) {
     const CAP: usize = 100;
     let subject = S::with_max_counters(CAP);
     let quota = PolicyQuota::new("strangers", "1/1m".parse().unwrap());

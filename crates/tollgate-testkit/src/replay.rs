@@ -6,7 +6,7 @@ use tollgate::{
     Charge, Counter, Full, Key, Mark, PerQuota, PolicyQuota, QuotaStates, Store, StoreError, Timestamp,
 };
 
-use crate::{Ask, Count, Model, Op, Plan, StoreSteps, Subject};
+use crate::{ChargeCount, Model, PlannedCharge, PlannedStep, StepPlan, StoreSteps, StoreUnderTest};
 
 /// Takes every step of the plan on the store and on the model, and demands equal answers. The requests of a batch may
 /// be taken in any order. Only the plan moves the model's clock, and the store's time must agree with it. If a plan
@@ -17,14 +17,14 @@ use crate::{Ask, Count, Model, Op, Plan, StoreSteps, Subject};
 /// # Panics
 ///
 /// If an answer differs.
-pub async fn replay<S: Subject>(
+pub async fn replay<S: StoreUnderTest>(
     subject: &S,
     mut model: Model,
-    plan: &Plan,
+    plan: &StepPlan,
     set_back: impl Fn(&S, Timestamp),
 ) {
     let keys: Vec<Key<'_>> = (0..plan.keys).map(Key::from).collect();
-    let is_steered = plan.ops.iter().any(|op| matches!(op, Op::Forward(_) | Op::Back(_)));
+    let is_steered = plan.ops.iter().any(|op| matches!(op, PlannedStep::Forward(_) | PlannedStep::Back(_)));
     let mut now = subject.now().await;
     let mut side_by_side = Replay {
         store: subject.store(),
@@ -41,11 +41,11 @@ pub async fn replay<S: Subject>(
         model.set_time(now);
         side_by_side.time = is_steered.then_some(now);
         match op {
-            Op::Forward(by) => {
+            PlannedStep::Forward(by) => {
                 now = now + *by;
                 subject.reach(now).await;
             }
-            Op::Back(by) => {
+            PlannedStep::Back(by) => {
                 now = now - *by;
                 set_back(subject, now);
                 model.set_time(now);
@@ -80,7 +80,7 @@ fn after(
     model: &Model,
     order: &[usize],
     requests: &[&[Charge<'_>]],
-    answers: &[Result<PerQuota<Count>, Full>],
+    answers: &[Result<PerQuota<ChargeCount>, Full>],
 ) -> Option<Model> {
     let mut model = model.clone();
     let answers_alike = |index: &usize| answers.get(*index) == Some(&model.charge(requests[*index]));
@@ -108,15 +108,15 @@ struct Replay<'a, S> {
 }
 
 impl<'a, S: Store> Replay<'a, S> {
-    async fn step(&mut self, model: &mut Model, op: &Op, at: &str) {
+    async fn step(&mut self, model: &mut Model, op: &PlannedStep, at: &str) {
         match op {
-            Op::Charge(asks) => {
+            PlannedStep::Charge(asks) => {
                 let charges = self.charges(asks);
                 let counted = or_full(self.store.charge(&charges).await).map(|it| self.counts(&it));
                 assert_eq!(counted, model.charge(&charges), "{at}");
                 self.seen.extend(counted.iter().flatten().map(|count| count.window.start()));
             }
-            Op::ChargeEach(requests) => {
+            PlannedStep::ChargeEach(requests) => {
                 let requests: Vec<_> = requests.iter().map(|asks| self.charges(asks)).collect();
                 let requests: Vec<&[Charge<'_>]> = requests.iter().map(Vec::as_slice).collect();
                 let answers = self.store.charge_each(&requests).await.into_iter();
@@ -125,53 +125,53 @@ impl<'a, S: Store> Replay<'a, S> {
                     orders(requests.len()).find_map(|order| after(model, &order, &requests, &answers));
                 *model = after.unwrap_or_else(|| panic!("{at}: in no order of the requests {answers:?}"));
             }
-            Op::Peek(asks) => {
+            PlannedStep::Peek(asks) => {
                 let charges = self.charges(asks);
                 let counted = or_full(self.store.peek(&charges).await).map(|it| self.counts(&it));
                 assert_eq!(counted, model.peek(&charges), "{at}");
             }
-            Op::Record(ask) => {
+            PlannedStep::Record(ask) => {
                 let charge = self.charge(ask);
                 assert_eq!(
-                    or_full(self.store.record(&charge).await).map(|it| Count::from(&it)),
+                    or_full(self.store.record(&charge).await).map(|it| ChargeCount::from(&it)),
                     model.record(&charge),
                     "{at}"
                 );
             }
-            Op::Refund(ask, ago) => {
+            PlannedStep::Refund(ask, ago) => {
                 let charge = self.charge(ask);
                 let start = self.seen.iter().rev().nth(*ago).copied().unwrap_or(Timestamp::EPOCH);
                 let mark = Mark::at(start);
                 let refunded = self.store.refund(&charge, mark).await.unwrap();
-                assert_eq!(Count::from(&refunded), model.refund(&charge, mark), "{at}");
+                assert_eq!(ChargeCount::from(&refunded), model.refund(&charge, mark), "{at}");
             }
-            Op::Reset(ask) => {
+            PlannedStep::Reset(ask) => {
                 let counter = self.charge(ask).counter();
                 let told = self.store.reset(&counter).await.unwrap();
                 model.reset(&counter);
                 if self.forgets_closed && model.may_open_later(&counter) {
                     model.opens_in(&counter, told.window().unwrap());
                 }
-                assert_eq!(Count::from(&told), model.reset(&counter), "{at}");
+                assert_eq!(ChargeCount::from(&told), model.reset(&counter), "{at}");
             }
-            Op::Set(ask, used) => {
+            PlannedStep::Set(ask, used) => {
                 let counter = self.charge(ask).counter();
                 assert_eq!(
-                    or_full(self.store.set(&counter, *used).await).map(|it| Count::from(&it)),
+                    or_full(self.store.set(&counter, *used).await).map(|it| ChargeCount::from(&it)),
                     model.set(&counter, *used),
                     "{at}"
                 );
             }
-            Op::Forward(_) | Op::Back(_) => unreachable!("these are no steps of a store"),
+            PlannedStep::Forward(_) | PlannedStep::Back(_) => unreachable!("these are no steps of a store"),
         }
     }
 
     /// Returns the counts. Whether a whole step has one time is left to the suite: on a Cluster each slot has its own.
-    fn counts(&self, counted: &QuotaStates) -> PerQuota<Count> {
+    fn counts(&self, counted: &QuotaStates) -> PerQuota<ChargeCount> {
         if let Some(time) = self.time {
             assert!(counted.iter().all(|state| state.now() == time), "not at {time:?}: {counted:?}");
         }
-        counted.iter().map(Count::from).collect()
+        counted.iter().map(ChargeCount::from).collect()
     }
 
     /// A store is free to keep a counter or drop it once its window closed longer ago than it remembers. Which it did
@@ -201,12 +201,15 @@ impl<'a, S: Store> Replay<'a, S> {
 
     /// A store that forgets counters as soon as their windows have closed does not reopen them when the clock steps
     /// back a little. It is free to choose which to forget, so this asks about the empty ones.
-    async fn learn_where_to_open(&self, model: &mut Model, op: &Op) {
+    async fn learn_where_to_open(&self, model: &mut Model, op: &PlannedStep) {
         let asks = match op {
-            Op::Charge(asks) | Op::Peek(asks) => asks.clone(),
-            Op::ChargeEach(requests) => requests.concat(),
-            Op::Record(ask) | Op::Refund(ask, _) | Op::Reset(ask) | Op::Set(ask, _) => vec![*ask],
-            Op::Forward(_) | Op::Back(_) => Vec::new(),
+            PlannedStep::Charge(asks) | PlannedStep::Peek(asks) => asks.clone(),
+            PlannedStep::ChargeEach(requests) => requests.concat(),
+            PlannedStep::Record(ask)
+            | PlannedStep::Refund(ask, _)
+            | PlannedStep::Reset(ask)
+            | PlannedStep::Set(ask, _) => vec![*ask],
+            PlannedStep::Forward(_) | PlannedStep::Back(_) => Vec::new(),
         };
         for counter in asks.iter().map(|ask| self.charge(ask).counter()) {
             if self.forgets_closed && model.may_open_later(&counter) {
@@ -215,11 +218,11 @@ impl<'a, S: Store> Replay<'a, S> {
         }
     }
 
-    fn charges(&self, asks: &[Ask]) -> Vec<Charge<'a>> {
+    fn charges(&self, asks: &[PlannedCharge]) -> Vec<Charge<'a>> {
         asks.iter().map(|ask| self.charge(ask)).collect()
     }
 
-    fn charge(&self, ask: &Ask) -> Charge<'a> {
+    fn charge(&self, ask: &PlannedCharge) -> Charge<'a> {
         let quota = &self.quotas[ask.quota % self.quotas.len()];
         let key = &self.keys[usize::try_from(ask.key % self.keys.len() as u64).unwrap()];
         Charge::new(quota, key, ask.cost)

@@ -4,73 +4,7 @@
 //! its method, its path, the address of its client, or an attribute that is looked up.
 
 /// The policy file. The files in the same folder follow below.
-pub const LIMITS: &str = r#"
-tiers:
-  free: [100/1d@first_hit]
-  gold: [1000/1d@first_hit]
-allow: { ip: 203.0.113.0/24, agent: [probe/1] }
-deny: { user: [mallory], roles: [banned], ip_from: thieves.txt }
-policies:
-  - { name: health, match: { path: /healthz, method: [GET, POST] }, exempt: true }
-  - { name: probes, match: { path: /healthz }, key: [user], quotas: [130/1d@first_hit] }
-  - { name: reads, match: { path: /methods, method: GET }, key: [method, ip], quotas: [9000/1d@first_hit] }
-  - { name: heads, match: { path: /methods, method: HEAD }, key: [ip], quotas: [8000/1d@first_hit] }
-  - { name: writes, match: { path: /methods, method: { not: GET } }, key: [ip], quotas: [7000/1d@first_hit] }
-  - { name: login, match: { path: /login }, key: [ip], quotas: [10/1d@first_hit] }
-  - { name: folder, match: { path: /login/ }, key: [path], quotas: [20/1d@first_hit] }
-  - { name: coffee, match: { path: /café }, key: [ip], quotas: [25/1d@first_hit] }
-  - { name: api, match: { path: "/api/*" }, key: [ip], quotas: [30/1d@first_hit] }
-  - { name: nested, match: { path: /nested/login }, key: [ip], quotas: [110/1d@first_hit] }
-  - { name: host, match: { ip: 192.0.2.7 }, key: [{ attribute: ip }], quotas: [40/1d@first_hit] }
-  - { name: network, match: { ip: { cidr: "2001:db8::/32" } }, key: [ip], quotas: [50/1d@first_hit] }
-  - { name: banned, match: { ip: { cidr_from: banned.txt } }, key: [ip], quotas: [0/1d@first_hit], deny_status: 403 }
-  - { name: files, match: { path: { regex: "/v[0-9]+/files(/.*)?" } }, key: [ip], quotas: [140/1d@first_hit] }
-  - { name: tools, match: { agent: { prefix: Curl/, ignore_case: true } }, key: [ip], quotas: [60/1d@first_hit] }
-  - name: plans
-    match: { path: /plans }
-    key: [user]
-    quotas: { tier: plan, default: free }
-    overrides: [{ when: { tenant: acme }, quotas: [700/1d@first_hit] }]
-  - name: tenants
-    match: { path: /tenants }
-    key: [tenant]
-    quotas: [70/1d@first_hit]
-    overrides: { by: tenant, values: { acme: [700/1d@first_hit], own: unlimited }, values_from: tenants.csv }
-  - { name: tokens, match: { path: /tokens }, key: [user], cost: { attribute: tokens, max: 50 }, quotas: [500/1d@first_hit] }
-  - name: uploads
-    match: { path: /uploads }
-    key: [user]
-    cost: { attribute: bytes, max: 50, min: 0, on_missing: 7 }
-    quotas: [600/1d@first_hit]
-  - name: hooks
-    match: { path: /hooks }
-    key: [sender]
-    on_missing_key: deny
-    deny_status: 401
-    quotas: [80/1d@first_hit]
-  - { name: guests, match: { path: /guests }, key: [user], on_missing_key: skip, quotas: [90/1d@first_hit] }
-  - name: sign-in
-    match: { method: POST, any: [{ path: /sign-in }, { path: [/sign-in, /token], grant: password }] }
-    key: [ip]
-    quotas: [150/1d@first_hit]
-  - { name: admins, match: { path: /roles, roles: admin }, key: [ip], quotas: [160/1d@first_hit] }
-  - { name: staff, match: { path: /roles, roles: { prefix: staff-, not: staff-0 } }, key: [ip], quotas: [170/1d@first_hit] }
-  - { name: others, match: { path: /roles, roles: { not: admin } }, key: [ip], quotas: [180/1d@first_hit] }
-  - { name: role, match: { path: /role }, key: [roles], quotas: [190/1d@first_hit] }
-  - name: crowd
-    match: { path: /crowd }
-    key: [ip]
-    quotas: [210/1d@first_hit]
-    overrides: { by: roles, values: { a: [220/1d@first_hit], b: [230/1d@first_hit] } }
-  - name: own-limit
-    match: { path: /own-limit }
-    key: [user]
-    quotas: { limit: { attribute: quota, on_missing: 240 }, max: 250, window: 1d@first_hit }
-  - name: said-limit
-    match: { path: /said-limit }
-    key: [user]
-    quotas: [{ limit: { attribute: quota }, max: 260, window: 1d@first_hit }]
-"#;
+pub const LIMITS: &str = include_str!("requests.yaml");
 
 /// Files in the same folder as the policy file, by name.
 pub const BESIDE: [(&str, &str); 3] = [
@@ -85,7 +19,7 @@ pub const ATTRIBUTES: [&str; 10] =
 
 /// A request, and its expected outcome.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub struct ExampleRequest {
     /// The method.
     pub method: &'static str,
     /// The path, as the client sends it.
@@ -97,12 +31,12 @@ pub struct Asked {
     /// The status of the answer if the service behind does not choose it; 200 if the request is admitted.
     pub status: u16,
     /// The quotas that apply, in the order of the file.
-    pub quotas: &'static [Standing],
+    pub quotas: &'static [ExpectedState],
 }
 
 /// A quota, and its state after the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct ExpectedState {
     /// The policy.
     pub policy: &'static str,
     /// Its limit for this request.
@@ -113,44 +47,44 @@ pub struct Standing {
     pub cost: u64,
 }
 
-const fn one(policy: &'static str, limit: u64, left: u64) -> Standing {
-    Standing { policy, limit, left, cost: 1 }
+const fn one(policy: &'static str, limit: u64, left: u64) -> ExpectedState {
+    ExpectedState { policy, limit, left, cost: 1 }
 }
 
-const fn many(policy: &'static str, limit: u64, left: u64, cost: u64) -> Standing {
-    Standing { policy, limit, left, cost }
+const fn many(policy: &'static str, limit: u64, left: u64, cost: u64) -> ExpectedState {
+    ExpectedState { policy, limit, left, cost }
 }
 
 const fn by(
     ip: &'static str,
     method: &'static str,
     path: &'static str,
-    quotas: &'static [Standing],
-) -> Asked {
-    Asked { method, path, ip, attributes: &[], status: 200, quotas }
+    quotas: &'static [ExpectedState],
+) -> ExampleRequest {
+    ExampleRequest { method, path, ip, attributes: &[], status: 200, quotas }
 }
 
-const fn asked(method: &'static str, path: &'static str, quotas: &'static [Standing]) -> Asked {
+const fn asked(method: &'static str, path: &'static str, quotas: &'static [ExpectedState]) -> ExampleRequest {
     by("192.0.2.1", method, path, quotas)
 }
 
 const fn with(
     path: &'static str,
     attributes: &'static [(&'static str, &'static str)],
-    quotas: &'static [Standing],
-) -> Asked {
-    Asked { attributes, ..asked("POST", path, quotas) }
+    quotas: &'static [ExpectedState],
+) -> ExampleRequest {
+    ExampleRequest { attributes, ..asked("POST", path, quotas) }
 }
 
 const fn refused(
     status: u16,
     path: &'static str,
     attributes: &'static [(&'static str, &'static str)],
-) -> Asked {
-    Asked { status, ..with(path, attributes, &[]) }
+) -> ExampleRequest {
+    ExampleRequest { status, ..with(path, attributes, &[]) }
 }
 
-impl Asked {
+impl ExampleRequest {
     /// Returns the further attributes by name, each with all its texts.
     pub fn values(&self) -> impl Iterator<Item = (&'static str, Vec<&'static str>)> {
         let names =
@@ -163,7 +97,7 @@ impl Asked {
 }
 
 /// The table.
-pub const REQUESTS: &[Asked] = &[
+pub const REQUESTS: &[ExampleRequest] = &[
     // HEAD counts as GET; only `method: HEAD` tells them apart.
     asked("GET", "/methods", &[one("reads", 9000, 8999)]),
     asked("HEAD", "/methods", &[one("reads", 9000, 8998), one("heads", 8000, 7999)]),
@@ -203,16 +137,16 @@ pub const REQUESTS: &[Asked] = &[
     by("2001:DB8:0:0::1", "PUT", "/", &[one("network", 50, 49)]),
     by("2001:db8::ffff", "PUT", "/", &[one("network", 50, 48)]),
     by("2001:db8:0:1::1", "PUT", "/", &[one("network", 50, 49)]),
-    Asked { status: 403, ..by("198.51.100.9", "GET", "/", &[one("banned", 0, 0)]) },
-    Asked { status: 403, ..by("::ffff:198.51.100.9", "GET", "/", &[one("banned", 0, 0)]) },
+    ExampleRequest { status: 403, ..by("198.51.100.9", "GET", "/", &[one("banned", 0, 0)]) },
+    ExampleRequest { status: 403, ..by("::ffff:198.51.100.9", "GET", "/", &[one("banned", 0, 0)]) },
     // An exempt request needs no key attribute.
     asked("GET", "/healthz", &[]),
     asked("HEAD", "/healthz", &[]),
-    Asked { method: "PUT", ..with("/healthz", &[("user", "alice")], &[one("probes", 130, 129)]) },
+    ExampleRequest { method: "PUT", ..with("/healthz", &[("user", "alice")], &[one("probes", 130, 129)]) },
     // Nor is it exempt unless both readings of its path are.
     with("/%68ealthz", &[("user", "alice")], &[one("probes", 130, 128)]),
     with("/api/..%2fhealthz", &[("user", "alice")], &[one("probes", 130, 127), one("api", 30, 26)]),
-    Asked { method: "PUT", ..refused(400, "/healthz", &[]) },
+    ExampleRequest { method: "PUT", ..refused(400, "/healthz", &[]) },
     // Costs: the least written cost is 0, and the default is 1.
     with("/tokens", &[("user", "alice"), ("tokens", "7")], &[many("tokens", 500, 493, 7)]),
     with("/tokens", &[("user", "alice"), ("tokens", "0")], &[one("tokens", 500, 492)]),
@@ -275,7 +209,7 @@ pub const REQUESTS: &[Asked] = &[
     with("/own-limit", &[("user", "alice")], &[one("own-limit", 240, 237)]),
     with("/own-limit", &[("user", "alice"), ("quota", "-5")], &[one("own-limit", 240, 236)]),
     with("/own-limit", &[("user", "alice"), ("quota", "7"), ("quota", "8")], &[one("own-limit", 240, 235)]),
-    Asked {
+    ExampleRequest {
         status: 429,
         ..with("/own-limit", &[("user", "alice"), ("quota", "0")], &[one("own-limit", 0, 0)])
     },
@@ -287,9 +221,9 @@ pub const REQUESTS: &[Asked] = &[
     refused(403, "/login", &[("user", "mallory")]),
     refused(403, "/nowhere", &[("roles", "admin"), ("roles", "banned")]),
     with("/nowhere", &[("user", "Mallory")], &[]),
-    Asked { status: 403, ..by("192.0.2.66", "GET", "/login", &[]) },
-    Asked { status: 403, ..by("::ffff:192.0.2.66", "GET", "/login", &[]) },
-    Asked { status: 403, ..by("2001:db8:bad:1::7", "PUT", "/", &[]) },
+    ExampleRequest { status: 403, ..by("192.0.2.66", "GET", "/login", &[]) },
+    ExampleRequest { status: 403, ..by("::ffff:192.0.2.66", "GET", "/login", &[]) },
+    ExampleRequest { status: 403, ..by("2001:db8:bad:1::7", "PUT", "/", &[]) },
     by("203.0.113.9", "GET", "/login", &[]),
     with("/login", &[("user", "mallory"), ("agent", "probe/1")], &[]),
     with("/login", &[("user", "alice"), ("agent", "Probe/1")], &[one("login", 10, 0)]),

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Result;
 use tollgate::Quota;
-use tollgate_testkit::servers::{FaultProxy, Way};
+use tollgate_testkit::servers::{ByteDirection, FaultProxy};
 
 use crate::askers::{NEVER_REACHED, Ours};
 use crate::cases::Side;
@@ -35,7 +35,7 @@ impl Far {
 
     /// Delays replies from now on if it is our turn.
     pub(crate) fn turn(&self, side: Side) -> &Self {
-        self.proxy.delay(Way::Reply, if side == Side::Ours { DELAY } else { Duration::ZERO });
+        self.proxy.delay(ByteDirection::Reply, if side == Side::Ours { DELAY } else { Duration::ZERO });
         self
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Result, anyhow, ensure};
 use tokio::runtime::Runtime;
 use tollgate::Quota;
-use tollgate_testkit::servers::{FaultProxy, Way};
+use tollgate_testkit::servers::{ByteDirection, FaultProxy};
 
 use crate::askers::{NEVER_REACHED, Ours};
 use crate::course::{Course, Tally, runtime};
@@ -43,7 +43,7 @@ impl Two {
     /// core that both processes share.
     pub(crate) fn far(store: &Store) -> Result<Self> {
         let proxy = FaultProxy::before(store.address());
-        proxy.delay(Way::Reply, DELAY);
+        proxy.delay(ByteDirection::Reply, DELAY);
         Self::at(store, proxy.address(), Some(proxy))
     }
 

@@ -11,7 +11,7 @@ use tollgate_envoy::{
     Override, Request, Response, SameDomain, Settings, Status, Unit,
 };
 use tollgate_policy::{Sources, WhenFull};
-use tollgate_testkit::{Fault, FaultyStore, block_on};
+use tollgate_testkit::{FaultyStore, StoreFault, block_on};
 
 const CONFIG: &str = "
 domain: d
@@ -126,12 +126,12 @@ fn answers_that_came_before_the_deadline_count() {
 
     let (limiter, store) = each(OnStoreFailure::Open);
     assert_eq!(block_on(limiter.decide(&request(&["one"]))).unwrap().overall, Code::Ok);
-    store.begin_after(1, Fault::Hangs);
+    store.begin_after(1, StoreFault::Hangs);
     let denied = block_on(limiter.decide(&request(&["one", "one"]))).unwrap();
     assert_eq!((denied.overall, codes(&denied)), (Code::OverLimit, vec![Code::OverLimit, Code::Ok]));
 
     let (limiter, store) = each(OnStoreFailure::Local(LocalShare::new(1, 1).unwrap()));
-    store.begin_after(1, Fault::Hangs);
+    store.begin_after(1, StoreFault::Hangs);
     let three = Request { hits_addend: 3, ..request(&["month", "month"]) };
     let counted = block_on(limiter.decide(&three)).unwrap();
     assert_eq!((counted.overall, left(&counted)), (Code::Ok, vec![2, 2]), "the store's, and the memory's");
@@ -147,7 +147,7 @@ fn answers_that_came_before_the_deadline_count() {
 #[test]
 fn a_cost_above_the_limit_is_over_it_during_an_outage_too() {
     let store = FaultyStore::new(MemoryStore::new());
-    store.begin(Fault::unreachable());
+    store.begin(StoreFault::unreachable());
     let store = tollgate::FallbackStore::new(store, OnStoreFailure::Open);
     let settings = Settings { charging: ChargingMode::Each, ..Settings::default() };
     let limiter = EnvoyLimiter::over(store, domains(), settings);
@@ -342,7 +342,7 @@ fn counters_stay_when_limits_are_replaced() {
 fn a_store_in_trouble_gives_no_answer_unless_a_policy_says_otherwise() {
     let store = FaultyStore::new(MemoryStore::new());
     let limiter = EnvoyLimiter::new(store.clone(), domains(), Settings::default());
-    store.begin(Fault::unreachable());
+    store.begin(StoreFault::unreachable());
     let trouble = block_on(limiter.decide(&request(&["one"])));
     assert!(matches!(trouble, Err(DecideError::Store(_))), "{trouble:?}");
     let open = tollgate::FallbackStore::new(store.clone(), OnStoreFailure::Open);
@@ -387,7 +387,7 @@ fn a_shadow_limit_that_was_not_counted_has_no_figures() {
     let store = FaultyStore::new(MemoryStore::new());
     let settings = Settings { headers: Some(HeaderNames::default()), ..Settings::default() };
     let limiter = EnvoyLimiter::new(store.clone(), domains(), settings);
-    store.begin_after(1, Fault::unreachable());
+    store.begin_after(1, StoreFault::unreachable());
     let response = block_on(limiter.decide(&request(&["ten", "shadow"]))).unwrap();
     assert_eq!((response.overall, response.statuses[0].limit_remaining), (Code::Ok, 9));
     assert_eq!(response.statuses[1], Status::NO_LIMIT);
@@ -402,14 +402,14 @@ fn a_refund_that_fails_changes_no_verdict() {
     let mut asked = request(&["one", "ten"]);
     asked.descriptors[1].is_negative_hits = true;
     for expected in [Code::Ok, Code::OverLimit] {
-        store.begin_after(1, Fault::unreachable());
+        store.begin_after(1, StoreFault::unreachable());
         let response = block_on(limiter.decide(&asked)).unwrap();
         assert_eq!((response.overall, &response.statuses[1]), (expected, &Status::NO_LIMIT));
         store.end();
     }
     // A request that does nothing but give back gets the error.
     asked.descriptors.remove(0);
-    store.begin(Fault::unreachable());
+    store.begin(StoreFault::unreachable());
     assert!(matches!(block_on(limiter.decide(&asked)), Err(DecideError::Store(_))));
 }
 
@@ -428,13 +428,13 @@ fn a_decision_has_one_deadline() {
     let mut asked = request(&["one", "shadow", "ten"]);
     asked.descriptors[2].is_negative_hits = true;
     // The decision is made, and the rest hangs.
-    store.begin_after(1, Fault::Hangs);
+    store.begin_after(1, StoreFault::Hangs);
     let response = block_on(limiter.decide(&asked)).unwrap();
     assert_eq!((response.overall, response.statuses[0].limit_remaining), (Code::Ok, 0));
     assert_eq!(response.statuses[1..], [Status::NO_LIMIT, Status::NO_LIMIT]);
     assert_eq!(starts.load(Ordering::Relaxed), 1);
     // All of it hangs: the policy answers, and no other step begins.
-    store.begin(Fault::Hangs);
+    store.begin(StoreFault::Hangs);
     assert_eq!(block_on(limiter.decide(&asked)).unwrap().overall, Code::Ok);
     assert_eq!(starts.load(Ordering::Relaxed), 2);
     let closed = EnvoyLimiter::new(store.clone(), domains(), Settings::default()).deadline(deadline);

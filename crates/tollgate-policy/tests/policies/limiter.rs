@@ -15,7 +15,7 @@ use tollgate_policy::{
     Policy, PolicyDecision, PolicyError, PolicyLimiter, PolicySet, QuotaChanges, QuotaRefund, RefundError,
     Refusal, TrialKind, WhenFull,
 };
-use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
+use tollgate_testkit::{FaultyStore, StoreFault, Unreachable, block_on};
 
 type Store = FaultyStore<MemoryStore<ManualClock>>;
 type Limiter = PolicyLimiter<Store, ManualClock>;
@@ -261,7 +261,7 @@ fn on_store_failure_is_that_of_the_strictest_policy_that_applies() {
   - { name: closed, match: { path: [/closed, /both] }, key: [user], quotas: [9/1m], on_store_failure: closed }
   - { name: dark, mode: shadow, key: [user], quotas: [1/1m], on_store_failure: closed }",
     );
-    limiter.store().begin(Fault::unreachable());
+    limiter.store().begin(StoreFault::unreachable());
     let at = |path| try_check(&limiter, &[("user", "alice"), ("path", path)]);
 
     let open = at("/").unwrap();
@@ -294,7 +294,7 @@ fn a_request_that_can_never_be_counted_names_the_policies_that_decide() {
   - { name: dark, mode: shadow, key: global, quotas: [1/1m] }",
     );
     let request = &[("user", "alice"), ("tenant", "t"), ("path", "/")];
-    limiter.store().begin(Fault::Fails(StoreError::Uncountable("they lie apart")));
+    limiter.store().begin(StoreFault::Fails(StoreError::Uncountable("they lie apart")));
     let asked = attributes(request);
     let each = block_on(limiter.check_each([(&asked, 1)])).pop().unwrap();
     for answer in [try_check(&limiter, request), block_on(limiter.peek(&asked, 1)), each] {
@@ -436,7 +436,7 @@ deny: { user: [mallory] }";
     }
     assert!(trials(&block_on(limiter.peek(&attributes(&mallory), 1)).unwrap()).is_empty());
     // A failing store is not asked for it.
-    limiter.store().begin(Fault::unreachable());
+    limiter.store().begin(StoreFault::unreachable());
     assert_eq!(trials(&check(&limiter, &mallory))[0], ("deny", shadow, Some(false)));
     let tally: Vec<_> =
         limiter.live().tally().map(|(_, tally)| (tally.denied, tally.shadow.denied)).collect();
@@ -462,7 +462,7 @@ fn a_request_that_a_shadow_matches_is_not_unmatched() {
 fn a_trial_that_fails_is_noted_and_nothing_else() {
     let limiter =
         limiter("  - { name: dark, mode: shadow, key: [user], quotas: [2/1m], on_store_failure: closed }");
-    limiter.store().begin(Fault::unreachable());
+    limiter.store().begin(StoreFault::unreachable());
     let decision = check(&limiter, ALICE);
     assert!(decision.is_allowed() && matches!(decision.ground(), Ground::Unlimited));
     assert_eq!(trials(&decision), [("dark", TrialKind::Shadow, None)]);
@@ -778,7 +778,7 @@ fn units_beyond_an_empty_reservation_are_charged() {
     {
         let (limiter, alice) = (limiter(policies), attributes(ALICE));
         if is_away {
-            limiter.store().begin(Fault::unreachable());
+            limiter.store().begin(StoreFault::unreachable());
         }
         let (decision, mut receipt) = reserve(&limiter, &alice, cost);
         assert!(decision.is_allowed());
@@ -842,7 +842,7 @@ fn an_error_after_a_part_may_have_charged() {
     let alice = attributes(ALICE);
     let windows: Vec<ChargedWindow> = check(&limiter, ALICE).quotas().map(Into::into).collect();
     let reserved = || reserve(&limiter, &alice, 5).1;
-    let begin = |spared| store.begin_after(spared, Fault::unreachable());
+    let begin = |spared| store.begin_after(spared, StoreFault::unreachable());
     let told = |error: CheckError| match error {
         CheckError::Store(error) => (error, Vec::new()),
         CheckError::Partly { changed, error } => {
@@ -934,16 +934,16 @@ fn a_call_over_several_quotas_has_one_deadline() {
         let decision = limiter.check(&alice, 1).await.unwrap();
         let mut receipt = decision.receipt();
 
-        hanging.begin_after(1, Fault::Hangs);
+        hanging.begin_after(1, StoreFault::Hangs);
         assert!(!limiter.check(&alice, 1).await.unwrap().is_allowed());
         assert_eq!(made(), 1, "trials of a denied request");
 
         let windows: Vec<ChargedWindow> = decision.quotas().map(Into::into).collect();
         // The call peeks at the three counters first, for the time.
-        hanging.begin_after(3, Fault::Hangs);
+        hanging.begin_after(3, StoreFault::Hangs);
         limiter.refund(&alice, 1, 1, &windows).await.unwrap_err();
         assert_eq!(made(), 1, "a refund");
-        hanging.begin(Fault::Hangs);
+        hanging.begin(StoreFault::Hangs);
         limiter.refund_receipt(&mut receipt, Some(1)).await.unwrap_err();
         assert_eq!(made(), 1, "a refund by receipt");
         limiter.reset(&alice, None, |_| true).await.unwrap_err();
@@ -1040,7 +1040,7 @@ deny:
     assert_eq!(allowed(&decisions), [true, false]);
     assert!(decisions[0].state().is_some());
 
-    limiter.store().begin(Fault::unreachable());
+    limiter.store().begin(StoreFault::unreachable());
     let decisions = both();
     assert_eq!(allowed(&decisions), [true, false]);
     assert!(decisions[0].state().is_none() && decisions[0].policy().is_none(), "nobody looked");

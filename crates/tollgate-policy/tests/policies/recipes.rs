@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::{ManualClock, MemoryStore, Timestamp};
 use tollgate_policy::{Attributes, CheckError, Config, PolicyDecision, PolicyLimiter, Sources};
-use tollgate_testkit::{Fault, FaultyStore, block_on};
+use tollgate_testkit::{FaultyStore, StoreFault, block_on};
 
 const GUIDE: &str = include_str!("../../../../docs/policies.md");
 
@@ -94,7 +94,7 @@ fn guesses_are_limited_by_address_and_by_account() {
     login.advance(60);
     assert!(guess("198.51.100.1", "alice"));
 
-    login.limiter.store().begin(Fault::unreachable());
+    login.limiter.store().begin(StoreFault::unreachable());
     let away = [("method", "POST"), ("path", "/login"), ("ip", "192.0.2.1"), ("user", "bob")];
     assert!(matches!(login.try_check(&away, 1), Err(CheckError::Store(_))), "nobody may guess then");
 }

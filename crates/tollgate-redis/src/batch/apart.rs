@@ -9,20 +9,21 @@ use std::sync::Arc;
 
 use tollgate::StoreError;
 
-use super::{Deadlines, Inner, Merged};
+use super::{CommitterInner, Deadlines, MergedRequests};
 use crate::calls::Calls;
-use crate::lane::{Apart, Driver, Entry};
+use crate::lane::{ApartCounters, Driver};
 use crate::node::Node;
 use crate::script;
-use crate::slot::Slot;
+use crate::slot::ClusterSlot;
 use crate::time::instant;
 use crate::topology::Divisible;
 use crate::trouble::{Refusal, Trouble};
+use crate::waiter::WaitingRequest;
 
 /// Requests of one slot that are sent again.
 struct Retry {
-    slot: Slot,
-    entries: Vec<Entry>,
+    slot: ClusterSlot,
+    entries: Vec<WaitingRequest>,
     /// The server that did not take them, and the reason.
     refused: Option<(Arc<Node>, Trouble)>,
 }
@@ -30,23 +31,23 @@ struct Retry {
 /// Sends these requests again, those of each slot separately. They stay in flight until they are answered, and for as
 /// long as a server may have their calls.
 pub(super) fn ask_apart(
-    inner: &Arc<Inner>,
-    entries: Vec<Entry>,
+    inner: &Arc<CommitterInner>,
+    entries: Vec<WaitingRequest>,
     refused: Option<(&Arc<Node>, &Trouble)>,
     driver: &mut Driver,
 ) {
-    let mut slots = BTreeMap::<Slot, Vec<Entry>>::new();
+    let mut slots = BTreeMap::<ClusterSlot, Vec<WaitingRequest>>::new();
     for entry in entries {
         slots.entry(entry.slot).or_default().push(entry);
     }
     for (slot, entries) in slots {
-        let under_way = driver.set_apart(entries.iter().map(Entry::counters).sum());
+        let under_way = driver.set_apart(entries.iter().map(WaitingRequest::counters).sum());
         let refused = refused.map(|(server, trouble)| (Arc::clone(server), trouble.clone()));
         tokio::spawn(take(Arc::clone(inner), Retry { slot, entries, refused }, Arc::new(under_way)));
     }
 }
 
-async fn take(inner: Arc<Inner>, retry: Retry, under_way: Arc<Apart>) {
+async fn take(inner: Arc<CommitterInner>, retry: Retry, under_way: Arc<ApartCounters>) {
     for retry in inner.take_retry(retry, &under_way).await {
         let (inner, under_way) = (Arc::clone(&inner), Arc::clone(&under_way));
         // A retry with one set of keys cannot be divided further.
@@ -54,13 +55,13 @@ async fn take(inner: Arc<Inner>, retry: Retry, under_way: Arc<Apart>) {
     }
 }
 
-impl Inner {
-    /// Makes one call of the requests and answers all their callers. If the server refuses the keys together but may accept
-    /// some alone, it answers none of them and returns what to send separately.
-    async fn take_retry(&self, retry: Retry, under_way: &Arc<Apart>) -> Vec<Retry> {
+impl CommitterInner {
+    /// Makes one call of the requests and answers all their callers. If the server refuses the keys together but may
+    /// accept some alone, it answers none of them and returns what to send separately.
+    async fn take_retry(&self, retry: Retry, under_way: &Arc<ApartCounters>) -> Vec<Retry> {
         let Retry { slot, mut entries, refused } = retry;
         let Some(mut deadlines) = Deadlines::of(&entries, self.timeout) else { return vec![] };
-        let (merged, sent) = (Merged::new(&entries), instant());
+        let (merged, sent) = (MergedRequests::new(&entries), instant());
         let divisible = if merged.has_one_set_of_keys(&entries) { Divisible::No } else { Divisible::Yes };
         let mut call = Calls::default();
         call.hold(under_way.clone());
@@ -93,8 +94,8 @@ impl Inner {
 }
 
 /// One retry for each set of keys.
-fn divide(slot: Slot, entries: Vec<Entry>) -> Vec<Retry> {
-    let mut sets = BTreeMap::<_, Vec<Entry>>::new();
+fn divide(slot: ClusterSlot, entries: Vec<WaitingRequest>) -> Vec<Retry> {
+    let mut sets = BTreeMap::<_, Vec<WaitingRequest>>::new();
     for entry in entries {
         sets.entry(entry.request.keys.clone()).or_default().push(entry);
     }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio::time::timeout_at;
 use tollgate::StoreError;
 
-use crate::lane::{Entry, HeldUp};
 use crate::time::{Instant, instant};
 use crate::trouble::Trouble;
+use crate::waiter::{ProcessPause, WaitingRequest};
 
-/// The most by which a caller may be told late that its deadline has passed. One timer does for a batch whose deadlines lie
-/// within such a while.
+/// The most by which a caller may be told late that its deadline has passed. One timer does for a batch whose deadlines
+/// lie within such a while.
 const SLACK: Duration = Duration::from_millis(2);
 
 /// The deadlines of the callers without an answer.
@@ -22,7 +22,7 @@ pub(super) struct Deadlines {
     /// The deadline of a decision.
     timeout: Duration,
     /// Why some of them were moved.
-    held_up: Option<HeldUp>,
+    held_up: Option<ProcessPause>,
 }
 
 /// The slack for this deadline of a decision: at most a tenth of it.
@@ -32,7 +32,7 @@ pub(super) fn slack(timeout: Duration) -> Duration {
 
 impl Deadlines {
     /// `None` if no caller waits.
-    pub(super) fn of(entries: &[Entry], timeout: Duration) -> Option<Self> {
+    pub(super) fn of(entries: &[WaitingRequest], timeout: Duration) -> Option<Self> {
         let mut waiting = entries.iter().map(|entry| &entry.waiter).filter(|waiter| !waiter.is_answered());
         let first = waiting.next()?.deadline;
         let both =
@@ -42,8 +42,8 @@ impl Deadlines {
     }
 
     /// Whether this process was held up, as the time at which a reply is taken shows.
-    pub(super) fn held_up(&self, now: Instant) -> Option<HeldUp> {
-        self.held_up.or_else(|| HeldUp::noticed(self.first, self.first, now))
+    pub(super) fn held_up(&self, now: Instant) -> Option<ProcessPause> {
+        self.held_up.or_else(|| ProcessPause::noticed(self.first, self.first, now))
     }
 
     /// The latest deadline.
@@ -54,11 +54,11 @@ impl Deadlines {
     /// Awaits the reply. Meanwhile, callers whose deadlines pass get an error. Returns `None` once all deadlines have
     /// passed.
     ///
-    /// If this process itself did not run when a deadline passed, nobody could take the reply, which may be there by now.
-    /// So as much time is added as the process was late, but once, and no more than a decision may take.
+    /// If this process itself did not run when a deadline passed, nobody could take the reply, which may be there by
+    /// now. So as much time is added as the process was late, but once, and no more than a decision may take.
     pub(super) async fn in_time<T>(
         &mut self,
-        entries: &mut [Entry],
+        entries: &mut [WaitingRequest],
         reply: impl Future<Output = T>,
         why: impl Fn() -> Trouble,
     ) -> Option<T> {
@@ -68,9 +68,11 @@ impl Deadlines {
             if let Ok(reply) = timeout_at(at, &mut reply).await {
                 return Some(reply);
             }
-            let held_up = HeldUp::noticed(self.first, at, instant());
+            let held_up = ProcessPause::noticed(self.first, at, instant());
             let error = StoreError::from(why());
-            for Entry { waiter, .. } in entries.iter_mut().filter(|entry| entry.waiter.deadline <= at) {
+            for WaitingRequest { waiter, .. } in
+                entries.iter_mut().filter(|entry| entry.waiter.deadline <= at)
+            {
                 if !held_up.is_some_and(|held_up| held_up.extend(waiter, self.timeout)) {
                     waiter.answer(Err(error.clone()));
                 }
@@ -87,17 +89,17 @@ mod tests {
     use smallvec::smallvec;
 
     use super::*;
-    use crate::lane::Waiter;
     use crate::script::Request;
-    use crate::slot::Slot;
+    use crate::slot::ClusterSlot;
+    use crate::waiter::Waiter;
 
-    /// By how much the first of two callers is told late whose deadlines are so far apart, if decisions may take so long.
+    /// How late the first caller is answered if two deadlines are `apart` and a decision may take `timeout`.
     async fn late_by(apart: Duration, timeout: Duration) -> Duration {
         let begun = instant();
         let entry = |deadline| {
             let (waiter, awaited) = Waiter::new(deadline);
             let request = Request { shapes: smallvec![], keys: smallvec![] };
-            (Entry { slot: Slot(0), request, waiter }, awaited)
+            (WaitingRequest { slot: ClusterSlot(0), request, waiter }, awaited)
         };
         let ((first, mut awaited), (second, _)) = (entry(begun + timeout), entry(begun + timeout + apart));
         let mut entries = [first, second];
@@ -128,7 +130,7 @@ mod tests {
         let begun = instant();
         let (waiter, mut awaited) = Waiter::new(begun + millis(20));
         let request = Request { shapes: smallvec![], keys: smallvec![] };
-        let mut entries = [Entry { slot: Slot(0), request, waiter }];
+        let mut entries = [WaitingRequest { slot: ClusterSlot(0), request, waiter }];
         let mut deadlines = Deadlines::of(&entries, millis(20)).unwrap();
         let waiting = tokio::spawn(async move {
             let reply = tokio::time::sleep_until(begun + millis(reply));
@@ -142,8 +144,8 @@ mod tests {
         (after, is_there)
     }
 
-    /// A process that was stopped for longer than a deadline told all its callers that the store had not answered, although
-    /// the replies lay in its socket.
+    /// A process that was stopped for longer than a deadline told all its callers that the store had not answered,
+    /// although the replies lay in its socket.
     #[tokio::test(start_paused = true)]
     async fn a_process_that_stood_still_gives_replies_as_much_time_once() {
         assert_eq!(told_after(22, 23).await, (22, false), "timers are not exact");

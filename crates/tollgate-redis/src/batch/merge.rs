@@ -10,16 +10,16 @@ use smallvec::{SmallVec, smallvec};
 use tollgate::StoreError;
 
 use crate::error::RedisError;
-use crate::lane::Entry;
 use crate::node::Node;
-use crate::resp::Value;
-use crate::script::{self, Answer, Group, Reply, Request};
-use crate::slot::Slot;
+use crate::resp::RespValue;
+use crate::script::{self, Group, Reply, Request, ScriptAnswer};
+use crate::slot::ClusterSlot;
 use crate::time::{Instant, instant};
+use crate::waiter::WaitingRequest;
 
 /// The requests of a batch, in the order in which they are taken.
 #[derive(Debug)]
-pub(crate) struct Merged {
+pub(crate) struct MergedRequests {
     /// Indices of requests.
     order: SmallVec<[usize; 1]>,
     /// The ranges of equal requests, which are taken as one.
@@ -30,13 +30,13 @@ pub(crate) struct Merged {
 /// The requests of one call: on a Cluster, those of one slot.
 #[derive(Debug, Clone)]
 struct SlotCall {
-    slot: Slot,
+    slot: ClusterSlot,
     /// The range of its runs.
     runs: Range<usize>,
 }
 
-impl Merged {
-    pub(crate) fn new(entries: &[Entry]) -> Self {
+impl MergedRequests {
+    pub(crate) fn new(entries: &[WaitingRequest]) -> Self {
         let mut order: SmallVec<[usize; 1]> = (0..entries.len()).collect();
         if entries.len() > 1 {
             order.sort_unstable_by(|a, b| {
@@ -46,7 +46,7 @@ impl Merged {
         }
         let (mut runs, mut parts) = (SmallVec::<[Range<usize>; 1]>::new(), SmallVec::<[SlotCall; 1]>::new());
         for (place, index) in order.iter().enumerate() {
-            let Entry { slot, request, .. } = &entries[*index];
+            let WaitingRequest { slot, request, .. } = &entries[*index];
             let is_next = parts.last().is_none_or(|part| part.slot != *slot);
             match runs.last_mut() {
                 Some(run)
@@ -79,13 +79,13 @@ impl Merged {
     }
 
     /// Whether all requests are of the same counters.
-    pub(crate) fn has_one_set_of_keys(&self, entries: &[Entry]) -> bool {
+    pub(crate) fn has_one_set_of_keys(&self, entries: &[WaitingRequest]) -> bool {
         let mut firsts = self.runs.iter().map(|run| &self.first(run, entries).keys);
         firsts.next().is_none_or(|keys| firsts.all(|others| others == keys))
     }
 
     /// One group for all runs of this part with the same shapes and the same number of requests.
-    pub(crate) fn groups<'a>(&self, place: usize, entries: &'a [Entry]) -> SmallVec<[Group<'a>; 1]> {
+    pub(crate) fn groups<'a>(&self, place: usize, entries: &'a [WaitingRequest]) -> SmallVec<[Group<'a>; 1]> {
         let mut groups = SmallVec::<[Group<'a>; 1]>::new();
         for run in self.runs(place) {
             let Request { shapes, keys } = self.first(&run, entries);
@@ -100,13 +100,13 @@ impl Merged {
         groups
     }
 
-    /// Answers all requests of this part from the server's reply to a call that was sent then. If any number of the reply
-    /// makes no sense, nothing of it is believed.
+    /// Answers all requests of this part from the server's reply to a call that was sent then. If any number of the
+    /// reply makes no sense, nothing of it is believed.
     pub(crate) fn answer(
         &self,
         place: usize,
-        entries: &mut [Entry],
-        reply: Value,
+        entries: &mut [WaitingRequest],
+        reply: RespValue,
         server: &Node,
         sent: Instant,
     ) {
@@ -128,16 +128,21 @@ impl Merged {
     pub(crate) fn read(
         &self,
         place: usize,
-        entries: &[Entry],
+        entries: &[WaitingRequest],
         mut reply: Reply,
-    ) -> Result<SmallVec<[Answer; 1]>, StoreError> {
+    ) -> Result<SmallVec<[ScriptAnswer; 1]>, StoreError> {
         let answers: Result<_, StoreError> =
             self.runs(place).map(|run| reply.next(self.first(&run, entries))).collect();
         if reply.is_over() { answers } else { Err(RedisError::BadReply.into()) }
     }
 
     /// Answers every request of the part, from the answers to the first of each run.
-    pub(crate) fn hand_out(&self, place: usize, entries: &mut [Entry], answers: SmallVec<[Answer; 1]>) {
+    pub(crate) fn hand_out(
+        &self,
+        place: usize,
+        entries: &mut [WaitingRequest],
+        answers: SmallVec<[ScriptAnswer; 1]>,
+    ) {
         for (run, mut answer) in self.runs(place).zip(answers) {
             let first = self.order[run.start];
             for index in &self.order[run] {
@@ -151,7 +156,7 @@ impl Merged {
         self.runs[self.parts[place].runs.clone()].iter().cloned()
     }
 
-    fn first<'a>(&self, run: &Range<usize>, entries: &'a [Entry]) -> &'a Request {
+    fn first<'a>(&self, run: &Range<usize>, entries: &'a [WaitingRequest]) -> &'a Request {
         &entries[self.order[run.start]].request
     }
 }

@@ -31,24 +31,25 @@ use tollgate::StoreError;
 use self::apart::ask_apart;
 use self::busy_poll::{BusyPoll, CROWD};
 use self::deadlines::{Deadlines, slack};
-pub(crate) use self::merge::Merged;
+pub(crate) use self::merge::MergedRequests;
 use crate::calls::Calls;
 use crate::error::RedisError;
-pub(crate) use crate::lane::Awaited;
-use crate::lane::{Batch, Driver, Entry, HeldUp, Lane, Next, Waiter};
+use crate::lane::{Batch, Driver, Lane, Next};
 use crate::node::{Exchange, Node, Sender};
 use crate::script::{self, Request};
-use crate::slot::Slot;
+use crate::slot::ClusterSlot;
 use crate::time::{CallTime, Instant, Probable, instant, wait_for_step};
 use crate::topology::Topology;
 use crate::trouble::Trouble;
+pub(crate) use crate::waiter::AnswerReceiver;
+use crate::waiter::{ProcessPause, Waiter, WaitingRequest};
 
 /// Sends requests in batches. Clones share the lanes.
 #[derive(Debug, Clone)]
-pub(crate) struct Committer(Arc<Inner>);
+pub(crate) struct Committer(Arc<CommitterInner>);
 
 #[derive(Debug)]
-struct Inner {
+struct CommitterInner {
     topology: Arc<Topology>,
     /// The deadline of a decision.
     timeout: Duration,
@@ -67,7 +68,7 @@ pub(crate) enum Company {
 
 impl Committer {
     pub(crate) fn new(topology: Arc<Topology>, timeout: Duration) -> Self {
-        Self(Arc::new(Inner { topology, timeout, busy_poll: BusyPoll::default() }))
+        Self(Arc::new(CommitterInner { topology, timeout, busy_poll: BusyPoll::default() }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -88,11 +89,11 @@ impl Committer {
     pub(crate) fn submit(
         &self,
         lane: Arc<Lane>,
-        slot: Slot,
+        slot: ClusterSlot,
         request: Request,
         time: CallTime,
         company: Company,
-    ) -> Result<Awaited, StoreError> {
+    ) -> Result<AnswerReceiver, StoreError> {
         let CallTime { begun, now } = time;
         let deadline = self.deadline(begun);
         if deadline <= now {
@@ -106,7 +107,7 @@ impl Committer {
         let is_later_step = now > begun + slack;
         let own = is_later_step.then(|| deadline + slack);
         let awaited = awaited.until([own, waits_until].into_iter().flatten().min());
-        if let Some(driver) = lane.push(Entry { slot, request, waiter })? {
+        if let Some(driver) = lane.push(WaitingRequest { slot, request, waiter })? {
             let mut driving = Box::pin(drive(Arc::clone(&self.0), driver));
             let mut context = Context::from_waker(Waker::noop());
             if company == Company::Others || driving.as_mut().poll(&mut context).is_pending() {
@@ -118,7 +119,7 @@ impl Committer {
 }
 
 /// Takes batches from the lane while there are any for this driver.
-async fn drive(inner: Arc<Inner>, mut driver: Driver) {
+async fn drive(inner: Arc<CommitterInner>, mut driver: Driver) {
     loop {
         let Batch { entries, held_up, another } = match driver.next() {
             Next::Take(batch) => batch,
@@ -146,14 +147,19 @@ async fn drive(inner: Arc<Inner>, mut driver: Driver) {
 }
 
 /// A separate function, because a future cannot contain itself.
-fn spawn(inner: &Arc<Inner>, driver: Driver) {
+fn spawn(inner: &Arc<CommitterInner>, driver: Driver) {
     let driving: Pin<Box<dyn Future<Output = ()> + Send>> = Box::pin(drive(Arc::clone(inner), driver));
     tokio::spawn(driving);
 }
 
-impl Inner {
-    /// Sends a batch and answers everybody, but for those who are asked apart.
-    async fn take(self: &Arc<Self>, mut entries: Vec<Entry>, held_up: Option<HeldUp>, driver: &mut Driver) {
+impl CommitterInner {
+    /// Sends a batch and answers all its requests, except those that are sent apart.
+    async fn take(
+        self: &Arc<Self>,
+        mut entries: Vec<WaitingRequest>,
+        held_up: Option<ProcessPause>,
+        driver: &mut Driver,
+    ) {
         if let Some(held_up) = held_up {
             // They waited for a driver that did not run.
             entries.iter_mut().for_each(|entry| _ = held_up.extend(&mut entry.waiter, self.timeout));
@@ -167,12 +173,13 @@ impl Inner {
         driver.answered();
     }
 
-    /// The server of most requests. Those of other servers are asked apart, and so are all of them if no server is known.
-    fn server(self: &Arc<Self>, entries: &mut Vec<Entry>, driver: &mut Driver) -> Option<Arc<Node>> {
+    /// The server of most requests. Those of other servers are asked apart, and so are all of them if no server is
+    /// known.
+    fn server(self: &Arc<Self>, entries: &mut Vec<WaitingRequest>, driver: &mut Driver) -> Option<Arc<Node>> {
         if let Some(server) = self.topology.server_of_all(entries.iter().map(|entry| entry.slot)) {
             return Some(server);
         }
-        let mut groups: Vec<(Option<Arc<Node>>, Vec<Entry>)> = Vec::new();
+        let mut groups: Vec<(Option<Arc<Node>>, Vec<WaitingRequest>)> = Vec::new();
         for entry in entries.drain(..) {
             let server = self.topology.server(entry.slot);
             let is_same = |other: &Option<Arc<Node>>| {
@@ -192,8 +199,12 @@ impl Inner {
     }
 
     /// A connection to the server. While the batch waits for the first one, callers whose deadlines pass are told that
-    /// nothing was sent, and leave the batch. None if nobody is left.
-    async fn sender(&self, server: &Node, entries: &mut Vec<Entry>) -> Option<Result<Sender, Trouble>> {
+    /// nothing was sent, and leave the batch. None if no caller is left.
+    async fn sender(
+        &self,
+        server: &Node,
+        entries: &mut Vec<WaitingRequest>,
+    ) -> Option<Result<Sender, Trouble>> {
         if let Some(sender) = server.sender().transpose() {
             return Some(sender);
         }
@@ -204,18 +215,19 @@ impl Inner {
         sender
     }
 
-    /// Merges, encodes and sends requests without a wait. A caller that was told that nothing was sent has left the batch
-    /// before, so its units are not in these calls.
+    /// Merges, encodes and sends requests without a wait. A caller that was told that nothing was sent has left the
+    /// batch before, so its units are not in these calls.
     async fn send(
         self: &Arc<Self>,
-        entries: Vec<Entry>,
+        entries: Vec<WaitingRequest>,
         server: Arc<Node>,
         sender: Result<Sender, Trouble>,
         driver: &mut Driver,
     ) {
         let Some(deadlines) = Deadlines::of(&entries, self.timeout) else { return };
         let probable = server.lane().time().probable_at(instant(), self.topology.settled());
-        let mut batch = Dispatched { merged: Merged::new(&entries), entries, deadlines, server, probable };
+        let mut batch =
+            SentBatch { merged: MergedRequests::new(&entries), entries, deadlines, server, probable };
         match sender.and_then(|sender| sender.send(&batch.calls())) {
             Ok(exchange) => batch.receive(self, exchange, driver).await,
             Err(trouble) => {
@@ -228,16 +240,16 @@ impl Inner {
 }
 
 /// A batch in flight.
-struct Dispatched {
-    entries: Vec<Entry>,
-    merged: Merged,
+struct SentBatch {
+    entries: Vec<WaitingRequest>,
+    merged: MergedRequests,
     deadlines: Deadlines,
     server: Arc<Node>,
     /// The server's probable time when it was sent.
     probable: Option<Probable>,
 }
 
-impl Dispatched {
+impl SentBatch {
     /// A call for each part.
     fn calls(&self) -> Calls {
         let mut calls = Calls::default();
@@ -248,7 +260,7 @@ impl Dispatched {
     }
 
     /// Hands out replies as they arrive, until all are there or no caller waits.
-    async fn receive(&mut self, inner: &Arc<Inner>, mut exchange: Exchange, driver: &mut Driver) {
+    async fn receive(&mut self, inner: &Arc<CommitterInner>, mut exchange: Exchange, driver: &mut Driver) {
         let (sent, is_crowd) = (exchange.sent(), self.entries.len() >= CROWD);
         if is_crowd {
             inner.busy_poll.look_for(|| exchange.is_there()).await;
@@ -285,7 +297,7 @@ impl Dispatched {
     }
 
     /// Repeats calls apart at once if they did not run and may be repeated. All other callers get the error.
-    fn fail(&mut self, place: usize, trouble: Trouble, inner: &Arc<Inner>, driver: &mut Driver) {
+    fn fail(&mut self, place: usize, trouble: Trouble, inner: &Arc<CommitterInner>, driver: &mut Driver) {
         let failed = self.merged.order(place).iter().map(|index| self.entries[*index].take());
         if trouble.is_worth_another_try() {
             ask_apart(inner, failed.collect(), Some((&self.server, &trouble)), driver);
@@ -296,11 +308,11 @@ impl Dispatched {
     }
 }
 
-/// Drops the requests for which nobody waits. A caller whose deadline has passed is told this error, which says that nothing
-/// was sent.
-fn drop_late(entries: &mut Vec<Entry>, why: RedisError) {
+/// Drops the requests for which no caller waits. A caller whose deadline has passed gets this error, which says that
+/// nothing was sent.
+fn drop_late(entries: &mut Vec<WaitingRequest>, why: RedisError) {
     let now = instant();
-    entries.retain_mut(|Entry { waiter, .. }| {
+    entries.retain_mut(|WaitingRequest { waiter, .. }| {
         if waiter.deadline <= now {
             waiter.answer(Err(why.into()));
         }
@@ -319,8 +331,8 @@ mod tests {
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    /// A later step of a call waited for drivers that were busy with calls that came after its own, past its deadline. So
-    /// did one whose deadline had passed before.
+    /// A later step of a call waited for drivers that were busy with calls that came after its own, past its deadline.
+    /// So did one whose deadline had passed before.
     #[tokio::test(start_paused = true)]
     async fn later_steps_of_a_call_are_answered_by_its_deadline() {
         // Accepts, and never answers.
@@ -333,7 +345,13 @@ mod tests {
         let request = Request { shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
         let submit = |begun| {
             let time = CallTime::now(begun);
-            committer.submit(topology.lane(Slot(0)), Slot(0), request.clone(), time, Company::Alone)
+            committer.submit(
+                topology.lane(ClusterSlot(0)),
+                ClusterSlot(0),
+                request.clone(),
+                time,
+                Company::Alone,
+            )
         };
         let call_begun = instant();
         tokio::time::sleep(HOUR / 2).await;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tollgate::{Anchor, PolicyQuota, Quota, Timestamp, WindowLength};
 
 pub use self::error::LayoutError;
-pub(crate) use self::name::{Naming, Text, values};
+pub(crate) use self::name::{LayoutNaming, ValueText, values};
 
 /// The format of counters' keys, for sharing them with another system on the same server.
 ///
@@ -41,8 +41,8 @@ pub(crate) use self::name::{Naming, Text, values};
 /// `%`, because empty braces do not choose a slot.
 ///
 /// The values of `{*}` are the exception: of them, only braces are escaped, and only there. They can make the same key:
-/// `a` and `b_c` as `a_b` and `c`. Such counters are one. The service warns about policies whose values may be like that; a
-/// library can ask [`values_before_joined`](Self::values_before_joined).
+/// `a` and `b_c` as `a_b` and `c`. Such counters are one. The service warns about policies whose values may be like
+/// that; a library can ask [`values_before_joined`](Self::values_before_joined).
 ///
 /// Texts, numbers and addresses are written as text, without their kind: the number 7 and the text `7` share a counter,
 /// as in the other system. Bytes have no text, so such a key fails with
@@ -75,8 +75,9 @@ pub(crate) use self::name::{Naming, Text, values};
 ///
 /// On a Cluster, every counter is in its own slot, and a request with several quotas needs
 /// [`AcrossSlots::Reserve`](crate::AcrossSlots::Reserve). If the clocks of two servers disagree about which window is
-/// open, the later one is used, even if it has not begun on its server. Braces around all values and nothing else put the counters of
-/// a key into one slot: `limit:{{{user}}}:{windows}:{window}`. [`keeps_to_slot`](Self::keeps_to_slot) checks this.
+/// open, the later one is used, even if it has not begun on its server. Braces around all values and nothing else put
+/// the counters of a key into one slot: `limit:{{{user}}}:{windows}:{window}`. [`keeps_to_slot`](Self::keeps_to_slot)
+/// checks this.
 ///
 /// # Examples
 ///
@@ -94,7 +95,7 @@ pub(crate) use self::name::{Naming, Text, values};
 /// ```
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyLayout {
-    pieces: Cow<'static, [Piece]>,
+    pieces: Cow<'static, [TemplatePart]>,
     separators: Separators,
 }
 
@@ -113,7 +114,7 @@ pub enum Separators {
 
 /// A part of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum Piece {
+enum TemplatePart {
     Text(Cow<'static, str>),
     Prefix,
     Policy,
@@ -122,12 +123,12 @@ enum Piece {
     Value(Cow<'static, str>),
     /// The remaining values.
     Rest,
-    Window(Form),
+    Window(WindowForm),
 }
 
 /// The format of a window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Form {
+enum WindowForm {
     Index,
     StartSeconds,
     StartMillis,
@@ -142,24 +143,30 @@ const EARLIEST: Timestamp = Timestamp::from_unix_millis(1_577_836_800_000);
 /// The maximum life of a key in windows, even if another system sets its expiry.
 const LIFE: u128 = 4;
 
-const fn text(text: &'static str) -> Piece {
-    Piece::Text(Cow::Borrowed(text))
+const fn text(text: &'static str) -> TemplatePart {
+    TemplatePart::Text(Cow::Borrowed(text))
 }
 
-const fn value(name: &'static str) -> Piece {
-    Piece::Value(Cow::Borrowed(name))
+const fn value(name: &'static str) -> TemplatePart {
+    TemplatePart::Value(Cow::Borrowed(name))
 }
 
-static RLAAS: [Piece; 4] =
-    [text("rlaas:rate_limit:"), value("userId"), text(":"), Piece::Window(Form::Index)];
-static LEETDEZINE: [Piece; 6] =
-    [text("user:"), value("user"), text(":"), value("endpoint"), text(":"), Piece::Window(Form::Index)];
-static SPRING_STARTER: [Piece; 5] =
-    [Piece::Prefix, text(":"), value("key"), text(":"), Piece::Window(Form::StartMillis)];
-static ENVOY_RATELIMIT: [Piece; 4] =
-    [Piece::Prefix, Piece::Rest, text("_"), Piece::Window(Form::StartSeconds)];
-static USER_RATE_LIMIT: [Piece; 4] =
-    [text("rate_limit:"), value("user"), text(":"), Piece::Window(Form::Index)];
+static RLAAS: [TemplatePart; 4] =
+    [text("rlaas:rate_limit:"), value("userId"), text(":"), TemplatePart::Window(WindowForm::Index)];
+static LEETDEZINE: [TemplatePart; 6] = [
+    text("user:"),
+    value("user"),
+    text(":"),
+    value("endpoint"),
+    text(":"),
+    TemplatePart::Window(WindowForm::Index),
+];
+static SPRING_STARTER: [TemplatePart; 5] =
+    [TemplatePart::Prefix, text(":"), value("key"), text(":"), TemplatePart::Window(WindowForm::StartMillis)];
+static ENVOY_RATELIMIT: [TemplatePart; 4] =
+    [TemplatePart::Prefix, TemplatePart::Rest, text("_"), TemplatePart::Window(WindowForm::StartSeconds)];
+static USER_RATE_LIMIT: [TemplatePart; 4] =
+    [text("rate_limit:"), value("user"), text(":"), TemplatePart::Window(WindowForm::Index)];
 
 impl KeyLayout {
     /// `rlaas:rate_limit:{userId}:{window}`, of the [RLaaS Users
@@ -178,8 +185,8 @@ impl KeyLayout {
     /// [user-rate-limit](https://github.com/arjunraghurama/user-rate-limit).
     pub const USER_RATE_LIMIT: Self = Self::new(&USER_RATE_LIMIT);
 
-    /// `{prefix}{*}_{window_start}`, of [Envoy's rate-limit service](https://github.com/envoyproxy/ratelimit). The values
-    /// are the domain, then the key and the value of each entry. Its prefix is empty by default.
+    /// `{prefix}{*}_{window_start}`, of [Envoy's rate-limit service](https://github.com/envoyproxy/ratelimit). The
+    /// values are the domain, then the key and the value of each entry. Its prefix is empty by default.
     pub const ENVOY_RATELIMIT: Self = Self::new(&ENVOY_RATELIMIT);
 
     /// The layouts of published systems, by the names under which configuration has them.
@@ -191,7 +198,7 @@ impl KeyLayout {
         ("envoy-ratelimit", Self::ENVOY_RATELIMIT),
     ];
 
-    const fn new(pieces: &'static [Piece]) -> Self {
+    const fn new(pieces: &'static [TemplatePart]) -> Self {
         Self { pieces: Cow::Borrowed(pieces), separators: Separators::Escape }
     }
 
@@ -205,23 +212,23 @@ impl KeyLayout {
     /// every request whose key has more or fewer.
     #[must_use]
     pub fn values(&self) -> Option<usize> {
-        let named = self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
-        (!self.pieces.contains(&Piece::Rest)).then_some(named)
+        let named = self.pieces.iter().filter(|piece| matches!(piece, TemplatePart::Value(_))).count();
+        (!self.pieces.contains(&TemplatePart::Rest)).then_some(named)
     }
 
-    /// Returns the number of values with names of their own, if `{*}` joins all others; `None` without `{*}`. Of two joined
-    /// values that contain `_`, nobody can tell where the first one ends.
+    /// Returns the number of values with names of their own, if `{*}` joins all others; `None` without `{*}`. Of two
+    /// joined values that contain `_`, nobody can tell where the first one ends.
     #[must_use]
     pub fn values_before_joined(&self) -> Option<usize> {
-        let named = self.pieces.iter().filter(|piece| matches!(piece, Piece::Value(_))).count();
-        self.pieces.contains(&Piece::Rest).then_some(named)
+        let named = self.pieces.iter().filter(|piece| matches!(piece, TemplatePart::Value(_))).count();
+        self.pieces.contains(&TemplatePart::Rest).then_some(named)
     }
 
     /// Returns whether keys contain the store's [prefix](crate::RedisStoreBuilder::prefix); otherwise, the prefix has
     /// no effect.
     #[must_use]
     pub fn names_prefix(&self) -> bool {
-        self.pieces.contains(&Piece::Prefix)
+        self.pieces.contains(&TemplatePart::Prefix)
     }
 
     /// Returns whether the windows of this quota can be part of such keys. A store refuses every request with other
@@ -238,7 +245,7 @@ impl KeyLayout {
         if length < SHORTEST {
             return Err(LayoutError::TooShort);
         }
-        let says_seconds = self.pieces.contains(&Piece::Window(Form::StartSeconds));
+        let says_seconds = self.pieces.contains(&TemplatePart::Window(WindowForm::StartSeconds));
         if says_seconds && length.subsec_nanos() != 0 {
             return Err(LayoutError::FractionOfSecond);
         }
@@ -267,9 +274,9 @@ impl KeyLayout {
     #[must_use]
     pub fn tells_apart(&self, quota: &PolicyQuota, other: &PolicyQuota) -> bool {
         self.pieces.iter().any(|piece| match piece {
-            Piece::Policy => quota.policy() != other.policy(),
-            Piece::Windows => quota.windows() != other.windows(),
-            Piece::Window(Form::Index) => have_different_numbers(quota.quota(), other.quota()),
+            TemplatePart::Policy => quota.policy() != other.policy(),
+            TemplatePart::Windows => quota.windows() != other.windows(),
+            TemplatePart::Window(WindowForm::Index) => have_different_numbers(quota.quota(), other.quota()),
             _ => false,
         })
     }

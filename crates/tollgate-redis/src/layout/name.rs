@@ -5,12 +5,12 @@ use std::net::{Ipv4Addr, Ipv6Addr};
 
 use tollgate::{Key, PolicyQuota, StoreError, Timestamp, Window, WindowLength};
 
-use super::{Form, KeyLayout, Piece, Separators};
+use super::{KeyLayout, Separators, TemplatePart, WindowForm};
 use crate::key_values::{KeyValue, parse};
 
 /// A layout for a store with this prefix.
 #[derive(Debug)]
-pub(crate) struct Naming {
+pub(crate) struct LayoutNaming {
     layout: KeyLayout,
     prefix: Box<str>,
     /// The bytes that are escaped in each value, in the order of the template.
@@ -37,7 +37,7 @@ enum Braces {
 }
 
 /// A value of a key as it is read.
-pub(crate) type Text = Box<[u8]>;
+pub(crate) type ValueText = Box<[u8]>;
 
 const UNFIT_QUOTA: StoreError =
     StoreError::Uncountable("the key layout does not support the quota's windows");
@@ -47,7 +47,7 @@ const UNFIT_KEY: StoreError = StoreError::Uncountable(
 const SEPARATOR: StoreError =
     StoreError::Uncountable("a value of the key contains a separator of the key layout");
 
-impl Naming {
+impl LayoutNaming {
     pub(crate) fn new(layout: KeyLayout, prefix: &str) -> Self {
         let reserved = layout.reserved(Braces::AsTheyAre);
         let reserved_in_rest = layout.reserved_in_rest(Braces::AsTheyAre);
@@ -68,8 +68,8 @@ impl Naming {
         let mut head = Vec::new();
         for piece in self.layout.pieces.iter() {
             match piece {
-                Piece::Text(text) => head.extend_from_slice(text.as_bytes()),
-                Piece::Prefix => head.extend_from_slice(self.prefix.as_bytes()),
+                TemplatePart::Text(text) => head.extend_from_slice(text.as_bytes()),
+                TemplatePart::Prefix => head.extend_from_slice(self.prefix.as_bytes()),
                 _ => break,
             }
         }
@@ -83,7 +83,7 @@ impl Naming {
 
     /// Returns whether policies have separate counters.
     pub(crate) fn names_policy(&self) -> bool {
-        self.layout.pieces.contains(&Piece::Policy)
+        self.layout.pieces.contains(&TemplatePart::Policy)
     }
 
     /// The length of the quota's windows in milliseconds, if they can be named.
@@ -111,26 +111,26 @@ impl Naming {
     pub(crate) fn name(
         &self,
         quota: &PolicyQuota,
-        values: Option<&[Text]>,
+        values: Option<&[ValueText]>,
         window: Window,
     ) -> Result<Box<[u8]>, StoreError> {
         let (mut values, mut name) = (values.ok_or(UNFIT_KEY)?.iter(), Vec::with_capacity(64));
         let mut reserved = self.reserved.iter();
         for piece in self.layout.pieces.iter() {
             let value = match piece {
-                Piece::Text(text) => {
+                TemplatePart::Text(text) => {
                     name.extend_from_slice(text.as_bytes());
                     continue;
                 }
-                Piece::Prefix => {
+                TemplatePart::Prefix => {
                     name.extend_from_slice(self.prefix.as_bytes());
                     continue;
                 }
-                Piece::Window(form) => {
+                TemplatePart::Window(form) => {
                     let _ = write!(name, "{}", form.number(window));
                     continue;
                 }
-                Piece::Rest => {
+                TemplatePart::Rest => {
                     let (first, rest) = values.as_slice().split_first().ok_or(UNFIT_KEY)?;
                     self.write(&mut name, first, self.reserved_in_rest)?;
                     for value in rest {
@@ -140,9 +140,9 @@ impl Naming {
                     values = [].iter();
                     continue;
                 }
-                Piece::Policy => quota.policy().as_bytes(),
-                Piece::Windows => quota.windows().as_bytes(),
-                Piece::Value(_) => values.next().ok_or(UNFIT_KEY)?,
+                TemplatePart::Policy => quota.policy().as_bytes(),
+                TemplatePart::Windows => quota.windows().as_bytes(),
+                TemplatePart::Value(_) => values.next().ok_or(UNFIT_KEY)?,
             };
             self.write(&mut name, value, reserved.next().map_or(&[], |reserved| reserved))?;
         }
@@ -185,14 +185,16 @@ impl KeyLayout {
 
     /// The bytes that must be escaped in each value, so that its end is unambiguous.
     fn reserved(&self, braces: Braces) -> Box<[Box<[u8]>]> {
-        let is_escaped = |piece: &Piece| matches!(piece, Piece::Policy | Piece::Windows | Piece::Value(_));
-        let is_value = |piece: &Piece| is_escaped(piece) || *piece == Piece::Rest;
+        let is_escaped = |piece: &TemplatePart| {
+            matches!(piece, TemplatePart::Policy | TemplatePart::Windows | TemplatePart::Value(_))
+        };
+        let is_value = |piece: &TemplatePart| is_escaped(piece) || *piece == TemplatePart::Rest;
         let has_braces = self.has_braces();
         let mut reserved = Vec::new();
         for (at, _) in self.pieces.iter().enumerate().filter(|(_, piece)| is_escaped(piece)) {
             let behind = self.pieces.get(at + 1..).unwrap_or_default();
             let mut bytes = Vec::new();
-            if let (Some(Piece::Text(text)), true) = (behind.first(), behind.iter().any(is_value)) {
+            if let (Some(TemplatePart::Text(text)), true) = (behind.first(), behind.iter().any(is_value)) {
                 bytes.extend(text.as_bytes().first());
             }
             if has_braces || braces == Braces::Escaped {
@@ -213,18 +215,18 @@ impl KeyLayout {
 
     /// Returns whether the template itself has braces.
     fn has_braces(&self) -> bool {
-        self.pieces.iter().any(|piece| matches!(piece, Piece::Text(text) if text.contains(['{', '}'])))
+        self.pieces.iter().any(|piece| matches!(piece, TemplatePart::Text(text) if text.contains(['{', '}'])))
     }
 
     /// Returns whether the first braces enclose all values of a key and nothing that depends on the policy or the
     /// window.
     fn has_tag_of_key(&self) -> bool {
-        let is_value = |piece: &Piece| matches!(piece, Piece::Value(_) | Piece::Rest);
+        let is_value = |piece: &TemplatePart| matches!(piece, TemplatePart::Value(_) | TemplatePart::Rest);
         let values = self.pieces.iter().filter(|piece| is_value(piece)).count();
         let (mut inside, mut tagged) = (false, 0);
         for piece in self.pieces.iter() {
             match piece {
-                Piece::Text(text) => {
+                TemplatePart::Text(text) => {
                     for at in text.chars() {
                         match at {
                             '{' => inside = true,
@@ -233,8 +235,10 @@ impl KeyLayout {
                         }
                     }
                 }
-                Piece::Value(_) | Piece::Rest if inside => tagged += 1,
-                Piece::Policy | Piece::Windows | Piece::Window(_) if inside => return false,
+                TemplatePart::Value(_) | TemplatePart::Rest if inside => tagged += 1,
+                TemplatePart::Policy | TemplatePart::Windows | TemplatePart::Window(_) if inside => {
+                    return false;
+                }
                 _ => {}
             }
         }
@@ -242,7 +246,7 @@ impl KeyLayout {
     }
 }
 
-impl Form {
+impl WindowForm {
     fn number(self, window: Window) -> i64 {
         let start = window.start().as_unix_millis();
         match self {
@@ -258,7 +262,7 @@ impl Form {
 
 /// The values of a key as they are read, nested ones in the order in which they are written; `None` if one of them has
 /// no text.
-pub(crate) fn values(canonical: &[u8]) -> Option<Box<[Text]>> {
+pub(crate) fn values(canonical: &[u8]) -> Option<Box<[ValueText]>> {
     let (mut texts, mut rest) = (Vec::new(), canonical);
     while !rest.is_empty() {
         let (value, after) = parse(rest)?;
@@ -291,7 +295,7 @@ mod tests {
     const NOW: Timestamp = Timestamp::from_unix_millis(1_700_000_100_000);
 
     fn name(layout: KeyLayout, quota: &str, key: &Key<'_>) -> Result<String, String> {
-        let naming = Naming::new(layout, "ratelimiter");
+        let naming = LayoutNaming::new(layout, "ratelimiter");
         let quota = PolicyQuota::new("log:in", quota.parse().unwrap());
         let said = |error: StoreError| error.to_string();
         let window = naming.window(&quota, NOW).map_err(said)?;
@@ -306,7 +310,7 @@ mod tests {
     /// Clients that choose their names could all be counted in one slot, by one server.
     #[test]
     fn no_value_chooses_its_slot() {
-        let naming = Naming::new("limit:{user}:{window}".parse().unwrap(), "p").on_cluster();
+        let naming = LayoutNaming::new("limit:{user}:{window}".parse().unwrap(), "p").on_cluster();
         let quota = PolicyQuota::new("any", "5/1h".parse().unwrap());
         let window = quota.quota().window_at(&Key::from(""), Timestamp::EPOCH);
         let name = |value: &str| naming.name(&quota, Some(&[value.as_bytes().into()]), window).unwrap();
@@ -321,11 +325,11 @@ mod tests {
     fn no_value_of_the_rest_chooses_its_slot() {
         let quota = PolicyQuota::new("any", "5/1h".parse().unwrap());
         let window = quota.quota().window_at(&Key::from(""), Timestamp::EPOCH);
-        let name = |naming: &Naming, value: &str| {
+        let name = |naming: &LayoutNaming, value: &str| {
             let values = ["d", "k", value].map(|value| value.as_bytes().into());
             String::from_utf8(naming.name(&quota, Some(&values), window).unwrap().into_vec()).unwrap()
         };
-        let naming = Naming::new(KeyLayout::ENVOY_RATELIMIT, "");
+        let naming = LayoutNaming::new(KeyLayout::ENVOY_RATELIMIT, "");
         assert_eq!(name(&naming, "{a}%"), "d_k_{a}%_0");
         let naming = naming.on_cluster();
         assert_eq!(name(&naming, "{a}%"), "d_k_%7Ba%7D%_0");
@@ -339,10 +343,10 @@ mod tests {
     fn one_slot_for_each_key_holds_whatever_its_values() {
         let (minute, hour): (Quota, Quota) = ("5/1m".parse().unwrap(), "5/1h".parse().unwrap());
         for template in ["l:{{{user}}}:{windows}:{window}", "l:{{{*}}}:{windows}:{window}"] {
-            let naming = Naming::new(template.parse().unwrap(), "").on_cluster();
+            let naming = LayoutNaming::new(template.parse().unwrap(), "").on_cluster();
             assert!(naming.has_slot_for_each_key());
             for value in ["", "}", "{", "{}", "}{", "%", "a"] {
-                let values: [Text; 1] = [value.as_bytes().into()];
+                let values: [ValueText; 1] = [value.as_bytes().into()];
                 let slot = |quota: &Quota| {
                     let quota = PolicyQuota::new("any", quota.clone());
                     let window = naming.window(&quota, NOW).unwrap();
@@ -372,7 +376,7 @@ mod tests {
     #[test]
     fn names_are_those_of_envoys_rate_limit_service() {
         let named = |prefix: &str, length: u64, now: i64, values: &[&str]| {
-            let naming = Naming::new(KeyLayout::ENVOY_RATELIMIT, prefix);
+            let naming = LayoutNaming::new(KeyLayout::ENVOY_RATELIMIT, prefix);
             let quota = Quota::new(5, Duration::from_secs(length)).unwrap();
             let quota = PolicyQuota::new("envoy:domain", quota);
             let window = naming.window(&quota, Timestamp::from_unix_millis(now * 1_000)).unwrap();
@@ -401,7 +405,7 @@ mod tests {
         }
     }
 
-    fn values_of(key: &Key<'_>) -> Option<Box<[Text]>> {
+    fn values_of(key: &Key<'_>) -> Option<Box<[ValueText]>> {
         values(&key.canonical_bytes())
     }
 
@@ -429,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_end_a_value_early_is_escaped_or_refused() {
+    fn separators_in_values_are_escaped_or_refused() {
         let template = "user:{user}:{endpoint}:{window}";
         let key = Key::from(("a:b%", "/c:d%"));
         assert_eq!(of(template, "5/1m", &key), "user:a%3Ab%25:/c:d%:28333335");
@@ -440,7 +444,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_name_is_refused() {
+    fn keys_without_a_name_are_refused() {
         for key in [Key::from(("a", "b")), Key::parts([""; 0]), Key::from(b"bytes")] {
             assert_eq!(name(KeyLayout::RLAAS, "5/1m", &key), Err(UNFIT_KEY.to_string()), "{key:?}");
         }
@@ -460,16 +464,16 @@ mod tests {
             ("l:{{{policy}:{user}}}:{window}", false),
             ("l:{{}}:{{{user}}}:{window}", false),
         ] {
-            let naming = Naming::new(template.parse().unwrap(), "p");
+            let naming = LayoutNaming::new(template.parse().unwrap(), "p");
             assert_eq!(naming.has_slot_for_each_key(), expected, "{template}");
         }
-        let behind_braces = Naming::new("{prefix}:{{{user}}}:{window}".parse().unwrap(), "{}");
+        let behind_braces = LayoutNaming::new("{prefix}:{{{user}}}:{window}".parse().unwrap(), "{}");
         assert!(!behind_braces.has_slot_for_each_key());
     }
 
     #[test]
     fn the_head_is_what_all_names_begin_with() {
-        let head = |layout| String::from_utf8(Naming::new(layout, "ratelimiter").head()).unwrap();
+        let head = |layout| String::from_utf8(LayoutNaming::new(layout, "ratelimiter").head()).unwrap();
         assert_eq!(head(KeyLayout::RLAAS), "rlaas:rate_limit:");
         assert_eq!(head(KeyLayout::SPRING_STARTER), "ratelimiter:");
     }
@@ -489,12 +493,12 @@ mod tests {
                 2..60,
             ),
         ) {
-            let naming = Naming::new(template.parse().unwrap(), "p");
+            let naming = LayoutNaming::new(template.parse().unwrap(), "p");
             let mut seen = HashMap::new();
             for (first, second, minute) in counters {
                 let has_policy = template.contains("policy");
                 let quota = PolicyQuota::new(&first, "5/1m".parse().unwrap());
-                let texts: Vec<Text> = if has_policy { vec![&second] } else { vec![&first, &second] }
+                let texts: Vec<ValueText> = if has_policy { vec![&second] } else { vec![&first, &second] }
                     .into_iter()
                     .map(|text| text.as_bytes().into())
                     .collect();

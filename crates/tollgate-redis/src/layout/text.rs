@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::{Form, KeyLayout, LayoutError, Piece, Separators};
+use super::{KeyLayout, LayoutError, Separators, TemplatePart, WindowForm};
 
 /// Parses a template, as described in the docs of the type.
 impl FromStr for KeyLayout {
@@ -11,12 +11,14 @@ impl FromStr for KeyLayout {
 
     fn from_str(template: &str) -> Result<Self, LayoutError> {
         let pieces = pieces(template)?;
-        if !matches!(pieces.first(), Some((_, Piece::Text(_) | Piece::Prefix))) {
+        if !matches!(pieces.first(), Some((_, TemplatePart::Text(_) | TemplatePart::Prefix))) {
             return Err(LayoutError::NoHead);
         }
         for (at, (column, piece)) in pieces.iter().enumerate() {
             let (before, here) = pieces.split_at(at);
-            if matches!(piece, Piece::Value(_)) && before.iter().any(|(_, known)| *known == Piece::Rest) {
+            if matches!(piece, TemplatePart::Value(_))
+                && before.iter().any(|(_, known)| *known == TemplatePart::Rest)
+            {
                 return Err(LayoutError::AfterRest { column: *column });
             }
             if !piece.is_text() && before.iter().any(|(_, known)| known == piece) {
@@ -24,25 +26,25 @@ impl FromStr for KeyLayout {
             }
             let [(_, piece), (next_column, next), ..] = here else { continue };
             match (piece, next) {
-                (Piece::Window(_), Piece::Text(text)) if text.starts_with(is_digit) => {
+                (TemplatePart::Window(_), TemplatePart::Text(text)) if text.starts_with(is_digit) => {
                     return Err(LayoutError::DigitBesideWindow { column: *next_column });
                 }
-                (Piece::Text(text), Piece::Window(_)) if text.ends_with(is_digit) => {
+                (TemplatePart::Text(text), TemplatePart::Window(_)) if text.ends_with(is_digit) => {
                     return Err(LayoutError::DigitBesideWindow { column: *next_column });
                 }
                 // A store has one prefix, and these values have no clear beginning anyway.
-                (Piece::Prefix, Piece::Rest) => {}
+                (TemplatePart::Prefix, TemplatePart::Rest) => {}
                 _ if !piece.is_text() && !next.is_text() => {
                     return Err(LayoutError::Unseparated { column: *next_column });
                 }
                 _ => {}
             }
         }
-        let has = |is: fn(&Piece) -> bool| pieces.iter().any(|(_, piece)| is(piece));
-        if !has(|piece| matches!(piece, Piece::Value(_) | Piece::Rest)) {
+        let has = |is: fn(&TemplatePart) -> bool| pieces.iter().any(|(_, piece)| is(piece));
+        if !has(|piece| matches!(piece, TemplatePart::Value(_) | TemplatePart::Rest)) {
             return Err(LayoutError::NoValue);
         }
-        if !has(|piece| matches!(piece, Piece::Window(_))) {
+        if !has(|piece| matches!(piece, TemplatePart::Window(_))) {
             return Err(LayoutError::NoWindow);
         }
         let pieces = pieces.into_iter().map(|(_, piece)| piece).collect();
@@ -54,20 +56,20 @@ impl FromStr for KeyLayout {
 impl fmt::Display for KeyLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.pieces.iter().try_for_each(|piece| match piece {
-            Piece::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}")),
-            Piece::Prefix => f.write_str("{prefix}"),
-            Piece::Policy => f.write_str("{policy}"),
-            Piece::Windows => f.write_str("{windows}"),
-            Piece::Value(name) => write!(f, "{{{name}}}"),
-            Piece::Rest => f.write_str("{*}"),
-            Piece::Window(Form::Index) => f.write_str("{window}"),
-            Piece::Window(Form::StartSeconds) => f.write_str("{window_start}"),
-            Piece::Window(Form::StartMillis) => f.write_str("{window_start_ms}"),
+            TemplatePart::Text(text) => f.write_str(&text.replace('{', "{{").replace('}', "}}")),
+            TemplatePart::Prefix => f.write_str("{prefix}"),
+            TemplatePart::Policy => f.write_str("{policy}"),
+            TemplatePart::Windows => f.write_str("{windows}"),
+            TemplatePart::Value(name) => write!(f, "{{{name}}}"),
+            TemplatePart::Rest => f.write_str("{*}"),
+            TemplatePart::Window(WindowForm::Index) => f.write_str("{window}"),
+            TemplatePart::Window(WindowForm::StartSeconds) => f.write_str("{window_start}"),
+            TemplatePart::Window(WindowForm::StartMillis) => f.write_str("{window_start_ms}"),
         })
     }
 }
 
-impl Piece {
+impl TemplatePart {
     const fn is_text(&self) -> bool {
         matches!(self, Self::Text(_))
     }
@@ -78,9 +80,9 @@ impl Piece {
             "prefix" => Self::Prefix,
             "policy" => Self::Policy,
             "windows" => Self::Windows,
-            "window" => Self::Window(Form::Index),
-            "window_start" => Self::Window(Form::StartSeconds),
-            "window_start_ms" => Self::Window(Form::StartMillis),
+            "window" => Self::Window(WindowForm::Index),
+            "window_start" => Self::Window(WindowForm::StartSeconds),
+            "window_start_ms" => Self::Window(WindowForm::StartMillis),
             "*" => Self::Rest,
             name => Self::Value(name.to_owned().into()),
         }
@@ -88,7 +90,7 @@ impl Piece {
 }
 
 /// Returns every piece with the column at which it begins.
-fn pieces(template: &str) -> Result<Vec<(usize, Piece)>, LayoutError> {
+fn pieces(template: &str) -> Result<Vec<(usize, TemplatePart)>, LayoutError> {
     let (mut pieces, mut rest) = (Vec::new(), template);
     while !rest.is_empty() {
         let column = template.len() - rest.len() + 1;
@@ -100,11 +102,11 @@ fn pieces(template: &str) -> Result<Vec<(usize, Piece)>, LayoutError> {
                 if !is_name && name != "*" {
                     return Err(LayoutError::Brace { column });
                 }
-                (Piece::named(name), after)
+                (TemplatePart::named(name), after)
             }
             _ => {
                 let (text, after) = plain(rest, column)?;
-                (Piece::Text(text.into()), after)
+                (TemplatePart::Text(text.into()), after)
             }
         };
         pieces.push((column, piece));

@@ -31,9 +31,9 @@ const ANSWERED: u64 = u64::MAX;
 const THREE_DEADLINES: Duration = Duration::from_millis(100);
 
 impl Breaker {
-    /// Two deadlines of silence: a reply may be late by as long as a caller waits for it, or the server is too slow rather
-    /// than silent. Short deadlines get a third one, up to 100 ms, because one lost packet is not trouble yet. Nothing gets
-    /// more, because each call that is tried until then costs its caller the whole deadline.
+    /// Two deadlines of silence: a reply may be late by as long as a caller waits for it, or the server is too slow
+    /// rather than silent. Short deadlines get a third one, up to 100 ms, because one lost packet is not trouble yet.
+    /// Nothing gets more, because each call that is tried until then costs its caller the whole deadline.
     pub(super) fn new(deadline: Duration, origin: Instant, late_replies: Arc<AtomicU64>) -> Self {
         Self {
             patience: (deadline * 3).min(THREE_DEADLINES).max(deadline * 2),
@@ -160,7 +160,7 @@ mod tests {
 
     /// Each connection took its hundred milliseconds of calls in vain, one after another.
     #[tokio::test(start_paused = true)]
-    async fn who_is_doubted_opens_at_the_first_call_in_vain_unless_it_answers() {
+    async fn a_doubted_connection_opens_after_one_unanswered_call() {
         let breaker = breaker(DEADLINE);
         advance(Duration::from_secs(1)).await;
         breaker.doubt();

@@ -12,21 +12,21 @@ use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
 
 use super::breaker::Breaker;
-use super::connection::{Connection, Pump, Stream};
+use super::connection::{ByteStream, Connection, Pump};
 use crate::address::Address;
 use crate::calls::Calls;
-use crate::credentials::Known;
+use crate::credentials::KnownCredentials;
 use crate::dial::dial;
-use crate::resp::{Command, Value, command};
+use crate::resp::{Command, RespValue, command};
 use crate::rights::Rights;
-use crate::settings::Checked;
+use crate::settings::CheckedSettings;
 use crate::time::instant;
-use crate::trouble::{Flavor, Trouble, Unconnected};
-use crate::url::Place;
+use crate::trouble::{ConnectTrouble, Flavor, Trouble};
+use crate::url::StorePlace;
 
 /// The role of a server, which decides its login, script and checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Peer {
+pub(crate) enum PeerRole {
     /// It keeps counters: it gets the script, and must be able to count.
     Store,
     /// It returns the members of its cluster.
@@ -38,31 +38,31 @@ pub(crate) enum Peer {
 /// Connects within its time limit.
 pub(super) async fn connect(
     address: &Address,
-    peer: Peer,
-    checked: &Checked,
-) -> Result<(Connection, Pump), Unconnected> {
+    peer: PeerRole,
+    checked: &CheckedSettings,
+) -> Result<(Connection, Pump), ConnectTrouble> {
     let set_up = async {
         let known = checked.credentials.current().await;
         open(address, peer, checked, &known)
             .await
             .map_err(|trouble| trouble.with_unread(known.unread.as_deref()))
     };
-    timeout(checked.settings.connect_timeout, set_up).await.unwrap_or(Err(Unconnected::TimedOut))
+    timeout(checked.settings.connect_timeout, set_up).await.unwrap_or(Err(ConnectTrouble::TimedOut))
 }
 
 async fn open(
     address: &Address,
-    peer: Peer,
-    checked: &Checked,
-    known: &Known,
-) -> Result<(Connection, Pump), Unconnected> {
+    peer: PeerRole,
+    checked: &CheckedSettings,
+    known: &KnownCredentials,
+) -> Result<(Connection, Pump), ConnectTrouble> {
     let hello = hello(peer, checked, known);
     match (address, &known.tls) {
         (Address::Tcp(host, port), None) => {
             login(tcp(host, *port, checked).await?, address, peer, checked, hello).await
         }
         (Address::Tcp(host, port), Some(tls)) => {
-            let name = ServerName::try_from(host.to_string()).map_err(|_| Unconnected::UnknownHost)?;
+            let name = ServerName::try_from(host.to_string()).map_err(|_| ConnectTrouble::UnknownHost)?;
             let stream = tcp(host, *port, checked).await?;
             let stream = TlsConnector::from(Arc::clone(&tls.config)).connect(name, stream).await;
             login(stream.map_err(of_tls)?, address, peer, checked, hello).await
@@ -76,16 +76,16 @@ async fn open(
 /// Connects, sends one command, and disconnects.
 pub(crate) async fn ask_once(
     address: &Address,
-    peer: Peer,
-    checked: &Checked,
+    peer: PeerRole,
+    checked: &CheckedSettings,
     command: &Command,
-) -> Result<Value, Unconnected> {
+) -> Result<RespValue, ConnectTrouble> {
     let (connection, mut pump) = connect(address, peer, checked).await?;
     let command = Calls::of(command);
     match timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &command)).await {
         Ok(Ok(answers)) => only(answers, address, "ask who serves"),
         Ok(Err(trouble)) => Err(of_login(&trouble)),
-        Err(_) => Err(Unconnected::TimedOut),
+        Err(_) => Err(ConnectTrouble::TimedOut),
     }
 }
 
@@ -94,7 +94,7 @@ pub(super) async fn polled(
     pump: &mut Pump,
     connection: &Connection,
     commands: &Calls,
-) -> Result<Vec<Value>, Trouble> {
+) -> Result<Vec<RespValue>, Trouble> {
     let mut answers = connection.send(commands)?;
     let mut all = pin!(async {
         let mut replies = Vec::with_capacity(commands.count());
@@ -119,25 +119,25 @@ pub(super) async fn expect_rights(
     connection: &Connection,
     rights: &Rights,
     asked: &Address,
-    checked: &Checked,
-) -> Result<(), Unconnected> {
+    checked: &CheckedSettings,
+) -> Result<(), ConnectTrouble> {
     match timeout(checked.settings.connect_timeout, polled(pump, connection, rights.commands())).await {
         Ok(Ok(answers)) => rights.judge(&answers, asked),
         Ok(Err(trouble)) => Err(of_login(&trouble)),
-        Err(_) => Err(Unconnected::TimedOut),
+        Err(_) => Err(ConnectTrouble::TimedOut),
     }
 }
 
 /// The reply to a single command.
-fn only(answers: Vec<Value>, asked: &Address, doing: &'static str) -> Result<Value, Unconnected> {
+fn only(answers: Vec<RespValue>, asked: &Address, doing: &'static str) -> Result<RespValue, ConnectTrouble> {
     match answers.into_iter().next() {
-        Some(Value::Error(error)) => Err(Unconnected::of_reply(&error, asked, doing)),
+        Some(RespValue::Error(error)) => Err(ConnectTrouble::of_reply(&error, asked, doing)),
         Some(answer) => Ok(answer),
         None => Err(NONSENSE),
     }
 }
 
-async fn tcp(host: &str, port: u16, checked: &Checked) -> Result<TcpStream, Unconnected> {
+async fn tcp(host: &str, port: u16, checked: &CheckedSettings) -> Result<TcpStream, ConnectTrouble> {
     let stream = dial(host, port, &checked.look_ups, checked.settings.connect_timeout).await?;
     stream.set_nodelay(true)?;
     // Keepalive detects a connection that a firewall has dropped before a call is lost on it.
@@ -149,27 +149,27 @@ async fn tcp(host: &str, port: u16, checked: &Checked) -> Result<TcpStream, Unco
 
 /// Our own code, because the client library's login returns no version and no typed errors.
 async fn login(
-    stream: impl Stream + 'static,
+    stream: impl ByteStream + 'static,
     address: &Address,
-    peer: Peer,
-    checked: &Checked,
+    peer: PeerRole,
+    checked: &CheckedSettings,
     hello: Command,
-) -> Result<(Connection, Pump), Unconnected> {
+) -> Result<(Connection, Pump), ConnectTrouble> {
     let breaker = Breaker::new(checked.settings.timeout, instant(), Arc::clone(&checked.late_replies));
     let (connection, pump) = Connection::new(stream, breaker);
-    let mut link = Opening { connection, pump, address };
+    let mut link = OpeningConnection { connection, pump, address };
 
     // Alone and first: a server that does not greet correctly gets nothing else.
     let greeting = link.ask(hello, "log in").await?;
     Greeting::read(greeting)?.check(peer, &checked.settings.url.place)?;
-    if peer == Peer::Store {
+    if peer == PeerRole::Store {
         let load = command("SCRIPT").arg("LOAD").arg(checked.script);
         link.ask(load, "load scripts (SCRIPT LOAD)").await?;
         let database = checked.settings.url.database;
         if database != 0 {
             let select = command("SELECT").arg(database.to_string());
             link.ask(select, "use the database (SELECT)").await.map_err(|error| match error {
-                Unconnected::Unfit(_) => Unconnected::Unfit("the server does not have the database"),
+                ConnectTrouble::Unfit(_) => ConnectTrouble::Unfit("the server does not have the database"),
                 other => other,
             })?;
         }
@@ -178,26 +178,26 @@ async fn login(
 }
 
 /// A connection that is being set up.
-struct Opening<'a> {
+struct OpeningConnection<'a> {
     connection: Connection,
     pump: Pump,
     address: &'a Address,
 }
 
-impl Opening<'_> {
-    async fn ask(&mut self, command: Command, doing: &'static str) -> Result<Value, Unconnected> {
+impl OpeningConnection<'_> {
+    async fn ask(&mut self, command: Command, doing: &'static str) -> Result<RespValue, ConnectTrouble> {
         let answers = polled(&mut self.pump, &self.connection, &Calls::of(&command)).await;
         only(answers.map_err(|trouble| of_login(&trouble))?, self.address, doing)
     }
 }
 
 /// `HELLO` and not `AUTH`, because its reply identifies the server, and every user may send it.
-fn hello(peer: Peer, checked: &Checked, known: &Known) -> Command {
+fn hello(peer: PeerRole, checked: &CheckedSettings, known: &KnownCredentials) -> Command {
     let mut hello = command("HELLO").arg("2");
     let settings = &checked.settings;
     let (user, password) = match peer {
-        Peer::Store | Peer::Member => (&settings.url.user, &known.password),
-        Peer::Sentinel => (&settings.sentinel_user, &known.sentinel_password),
+        PeerRole::Store | PeerRole::Member => (&settings.url.user, &known.password),
+        PeerRole::Sentinel => (&settings.sentinel_user, &known.sentinel_password),
     };
     if let Some(password) = password {
         hello = hello.arg("AUTH").arg(user.as_deref().unwrap_or("default")).arg(password.reveal());
@@ -205,8 +205,8 @@ fn hello(peer: Peer, checked: &Checked, known: &Known) -> Command {
     hello.arg("SETNAME").arg("tollgate")
 }
 
-const NONSENSE: Unconnected =
-    Unconnected::Unfit("the program that listens there does not answer like Redis or Valkey");
+const NONSENSE: ConnectTrouble =
+    ConnectTrouble::Unfit("the program that listens there does not answer like Redis or Valkey");
 
 /// A server's description of itself.
 #[derive(Debug, PartialEq)]
@@ -227,8 +227,8 @@ enum Mode {
 
 impl Greeting {
     /// Reads names and values, one after another.
-    fn read(reply: Value) -> Result<Self, Unconnected> {
-        let Value::Array(fields) = reply else { return Err(NONSENSE) };
+    fn read(reply: RespValue) -> Result<Self, ConnectTrouble> {
+        let RespValue::Array(fields) = reply else { return Err(NONSENSE) };
         let value = |name: &[u8]| {
             let at = fields.iter().step_by(2).position(|field| text(field) == Some(name))?;
             std::str::from_utf8(text(fields.get(at * 2 + 1)?)?).ok()
@@ -252,48 +252,48 @@ impl Greeting {
         })
     }
 
-    fn check(&self, peer: Peer, place: &Place) -> Result<(), Unconnected> {
+    fn check(&self, peer: PeerRole, place: &StorePlace) -> Result<(), ConnectTrouble> {
         let oldest = match self.flavor {
             Flavor::Redis => (7, 0),
             Flavor::Valkey => (7, 2),
         };
         if (self.major, self.minor) < oldest {
-            return Err(Unconnected::TooOld { server: self.flavor, major: self.major, minor: self.minor });
+            return Err(ConnectTrouble::TooOld { server: self.flavor, major: self.major, minor: self.minor });
         }
         let unfit = match (peer, place, self.mode) {
-            (Peer::Sentinel, _, Mode::Sentinel) => return Ok(()),
-            (Peer::Sentinel, ..) => "a server that should name the primary is not a sentinel",
+            (PeerRole::Sentinel, _, Mode::Sentinel) => return Ok(()),
+            (PeerRole::Sentinel, ..) => "a server that should name the primary is not a sentinel",
             (_, _, Mode::Sentinel) => "the server is a sentinel: use redis+sentinel:// and name the primary",
-            (_, Place::Cluster { .. }, Mode::Cluster) => return Ok(()),
-            (_, Place::Cluster { .. }, Mode::Standalone) => {
+            (_, StorePlace::Cluster { .. }, Mode::Cluster) => return Ok(()),
+            (_, StorePlace::Cluster { .. }, Mode::Standalone) => {
                 "the server is not part of a cluster: use redis://"
             }
             (_, _, Mode::Cluster) => "the server is part of a cluster: use redis+cluster://",
-            (_, _, Mode::Standalone) if !self.is_primary => return Err(Unconnected::Replica),
+            (_, _, Mode::Standalone) if !self.is_primary => return Err(ConnectTrouble::Replica),
             (_, _, Mode::Standalone) => return Ok(()),
         };
-        Err(Unconnected::Unfit(unfit))
+        Err(ConnectTrouble::Unfit(unfit))
     }
 }
 
-fn text(value: &Value) -> Option<&[u8]> {
+fn text(value: &RespValue) -> Option<&[u8]> {
     match value {
-        Value::Bulk(text) => Some(text),
-        Value::Simple(text) => Some(text.as_bytes()),
+        RespValue::Bulk(text) => Some(text),
+        RespValue::Simple(text) => Some(text.as_bytes()),
         _ => None,
     }
 }
 
 /// The TLS library wraps its errors in system errors.
-fn of_tls(error: io::Error) -> Unconnected {
+fn of_tls(error: io::Error) -> ConnectTrouble {
     let inner = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
-    inner.cloned().map_or_else(|| error.into(), Unconnected::Tls)
+    inner.cloned().map_or_else(|| error.into(), ConnectTrouble::Tls)
 }
 
-pub(super) fn of_login(trouble: &Trouble) -> Unconnected {
+pub(super) fn of_login(trouble: &Trouble) -> ConnectTrouble {
     match trouble {
         Trouble::BadReply => NONSENSE,
-        _ => Unconnected::HungUp,
+        _ => ConnectTrouble::HungUp,
     }
 }
 
@@ -301,13 +301,15 @@ pub(super) fn of_login(trouble: &Trouble) -> Unconnected {
 mod tests {
     use super::*;
 
-    fn greeting(server: &str, version: &str, mode: &str, role: &str) -> Result<Greeting, Unconnected> {
+    fn greeting(server: &str, version: &str, mode: &str, role: &str) -> Result<Greeting, ConnectTrouble> {
         let texts = ["server", server, "version", version, "mode", mode, "role", role];
-        Greeting::read(Value::Array(texts.iter().map(|text| Value::Bulk(text.as_bytes().to_vec())).collect()))
+        Greeting::read(RespValue::Array(
+            texts.iter().map(|text| RespValue::Bulk(text.as_bytes().to_vec())).collect(),
+        ))
     }
 
-    fn single() -> Place {
-        Place::Single(Address::Tcp("h".into(), 1))
+    fn single() -> StorePlace {
+        StorePlace::Single(Address::Tcp("h".into(), 1))
     }
 
     #[test]
@@ -322,7 +324,7 @@ mod tests {
             ("valkey", "7.1.9", Some("Valkey 7.1")),
         ] {
             let checked =
-                greeting(server, version, "standalone", "master").unwrap().check(Peer::Store, &single());
+                greeting(server, version, "standalone", "master").unwrap().check(PeerRole::Store, &single());
             match refused {
                 None => assert_eq!(checked, Ok(()), "{server} {version}"),
                 Some(name) => {
@@ -335,18 +337,18 @@ mod tests {
 
     #[test]
     fn refuses_a_server_of_another_kind_than_the_url_says() {
-        let cluster = Place::Cluster { seeds: vec![] };
+        let cluster = StorePlace::Cluster { seeds: vec![] };
         for (peer, place, mode, role, fits) in [
-            (Peer::Store, single(), "standalone", "master", true),
-            (Peer::Store, single(), "standalone", "slave", false),
-            (Peer::Store, single(), "standalone", "replica", false),
-            (Peer::Store, single(), "cluster", "master", false),
-            (Peer::Store, single(), "sentinel", "master", false),
-            (Peer::Store, cluster.clone(), "cluster", "master", true),
-            (Peer::Member, cluster.clone(), "cluster", "slave", true),
-            (Peer::Member, cluster.clone(), "standalone", "master", false),
-            (Peer::Sentinel, single(), "sentinel", "sentinel", true),
-            (Peer::Sentinel, single(), "standalone", "master", false),
+            (PeerRole::Store, single(), "standalone", "master", true),
+            (PeerRole::Store, single(), "standalone", "slave", false),
+            (PeerRole::Store, single(), "standalone", "replica", false),
+            (PeerRole::Store, single(), "cluster", "master", false),
+            (PeerRole::Store, single(), "sentinel", "master", false),
+            (PeerRole::Store, cluster.clone(), "cluster", "master", true),
+            (PeerRole::Member, cluster.clone(), "cluster", "slave", true),
+            (PeerRole::Member, cluster.clone(), "standalone", "master", false),
+            (PeerRole::Sentinel, single(), "sentinel", "sentinel", true),
+            (PeerRole::Sentinel, single(), "standalone", "master", false),
         ] {
             let checked = greeting("redis", "7.0.15", mode, role).unwrap().check(peer, &place);
             assert_eq!(checked.is_ok(), fits, "{peer:?} {mode} {role}: {checked:?}");
@@ -356,11 +358,11 @@ mod tests {
     #[test]
     fn nonsense_is_no_greeting() {
         for reply in [
-            Value::Nil,
-            Value::Simple("OK".into()),
-            Value::Int(7),
-            Value::Array(vec![]),
-            Value::Array(vec![Value::Nil]),
+            RespValue::Nil,
+            RespValue::Simple("OK".into()),
+            RespValue::Int(7),
+            RespValue::Array(vec![]),
+            RespValue::Array(vec![RespValue::Nil]),
         ] {
             assert_eq!(Greeting::read(reply), Err(NONSENSE));
         }

@@ -16,9 +16,9 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::breaker::Breaker;
 use crate::calls::{Calls, InFlightGuard};
-use crate::resp::{Reader, Value};
+use crate::resp::{Reader, RespValue};
 use crate::time::instant;
-use crate::trouble::{Trouble, Unconnected};
+use crate::trouble::{ConnectTrouble, Trouble};
 
 /// The size of one read: the replies to a few batches.
 const READ: usize = 16 * 1024;
@@ -42,13 +42,13 @@ pub(super) struct Pump(Arc<Mutex<Wire>>);
 pub(super) struct Replies(Arc<Mutex<Inbox>>);
 
 /// A stream under a connection.
-pub(super) trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait ByteStream: AsyncRead + AsyncWrite + Send + Unpin {}
 
-impl<S: AsyncRead + AsyncWrite + Send + Unpin> Stream for S {}
+impl<S: AsyncRead + AsyncWrite + Send + Unpin> ByteStream for S {}
 
 struct Wire {
     /// `None` once it is over.
-    stream: Option<Box<dyn Stream>>,
+    stream: Option<Box<dyn ByteStream>>,
     /// Bytes that the system has not accepted yet.
     unwritten: Vec<u8>,
     /// Whether a buffering stream must be flushed.
@@ -59,13 +59,13 @@ struct Wire {
     unread: Vec<u8>,
     reader: Reader,
     /// The waiting callers, in the order of the replies.
-    waiting: VecDeque<Waiting>,
+    waiting: VecDeque<WaitingCall>,
     /// The pump's.
     waker: Waker,
     breaker: Arc<Breaker>,
 }
 
-struct Waiting {
+struct WaitingCall {
     /// `None` if the reply is ignored.
     inbox: Option<Arc<Mutex<Inbox>>>,
     /// Bytes that were written before the call.
@@ -75,7 +75,7 @@ struct Waiting {
 /// Replies that have arrived and were not taken yet.
 #[derive(Default)]
 struct Inbox {
-    replies: VecDeque<Result<Value, Trouble>>,
+    replies: VecDeque<Result<RespValue, Trouble>>,
     waker: Option<Waker>,
     /// Whether no caller waits.
     is_given_up: bool,
@@ -85,7 +85,7 @@ struct Inbox {
 
 impl Connection {
     /// Creates a connection that reports replies to the breaker.
-    pub(super) fn new(stream: impl Stream + 'static, breaker: Breaker) -> (Self, Pump) {
+    pub(super) fn new(stream: impl ByteStream + 'static, breaker: Breaker) -> (Self, Pump) {
         let breaker = Arc::new(breaker);
         let wire = Arc::new(Mutex::new(Wire {
             stream: Some(Box::new(stream)),
@@ -114,11 +114,11 @@ impl Connection {
     pub(super) fn send(&self, calls: &Calls) -> Result<Replies, Trouble> {
         let mut wire = lock(&self.wire);
         if wire.stream.is_none() {
-            return Err(Unconnected::HungUp.into());
+            return Err(ConnectTrouble::HungUp.into());
         }
         let inbox = Arc::new(Mutex::new(Inbox { guard: calls.guard().cloned(), ..Inbox::default() }));
         let before = wire.written + wire.unwritten.len() as u64;
-        wire.waiting.extend(calls.starts().map(|(start, is_wanted)| Waiting {
+        wire.waiting.extend(calls.starts().map(|(start, is_wanted)| WaitingCall {
             inbox: is_wanted.then(|| Arc::clone(&inbox)),
             from: before + start as u64,
         }));
@@ -139,7 +139,7 @@ impl Replies {
     /// # Cancel safety
     ///
     /// No reply is lost.
-    pub(super) async fn next(&mut self) -> Result<Value, Trouble> {
+    pub(super) async fn next(&mut self) -> Result<RespValue, Trouble> {
         poll_fn(|context| {
             let mut inbox = lock(&self.0);
             match inbox.replies.pop_front() {
@@ -172,9 +172,9 @@ impl Drop for Replies {
     }
 }
 
-impl Waiting {
+impl WaitingCall {
     /// Passes the reply to its caller. Returns whether the caller has given up.
-    fn answer(self, reply: Result<Value, Trouble>) -> bool {
+    fn answer(self, reply: Result<RespValue, Trouble>) -> bool {
         let Some(inbox) = self.inbox else { return false };
         let mut inbox = lock(&inbox);
         if inbox.is_given_up {
@@ -280,7 +280,7 @@ impl Wire {
         self.stream = None;
         for waiting in mem::take(&mut self.waiting) {
             let is_unsent = waiting.from >= self.written;
-            waiting.answer(Err(if is_unsent { Unconnected::HungUp.into() } else { trouble.clone() }));
+            waiting.answer(Err(if is_unsent { ConnectTrouble::HungUp.into() } else { trouble.clone() }));
         }
         self.waker.wake_by_ref();
     }
@@ -295,9 +295,10 @@ mod tests {
     use tokio::time::timeout;
 
     use super::*;
-    use crate::lane::{Bounds, Entry, Lane, Next, Waiter};
+    use crate::lane::{Bounds, Lane, Next};
     use crate::script::Request;
-    use crate::slot::Slot;
+    use crate::slot::ClusterSlot;
+    use crate::waiter::{Waiter, WaitingRequest};
 
     /// A connection whose system keeps so many bytes, and its other end.
     fn connection(bytes: usize) -> (Connection, Pump, DuplexStream) {
@@ -319,15 +320,15 @@ mod tests {
         connection.send(&calls(&[command])).unwrap()
     }
 
-    async fn next(replies: &mut Replies) -> Result<Value, Trouble> {
+    async fn next(replies: &mut Replies) -> Result<RespValue, Trouble> {
         timeout(Duration::from_secs(20), replies.next()).await.expect("nobody was told")
     }
 
-    async fn reply(mut replies: Replies) -> Result<Value, Trouble> {
+    async fn reply(mut replies: Replies) -> Result<RespValue, Trouble> {
         next(&mut replies).await
     }
 
-    const HUNG_UP: Trouble = Trouble::Unconnected(Unconnected::HungUp);
+    const HUNG_UP: Trouble = Trouble::Unconnected(ConnectTrouble::HungUp);
 
     #[tokio::test]
     async fn each_gets_the_reply_to_its_own_call_however_slowly_bytes_pass() {
@@ -341,19 +342,19 @@ mod tests {
         assert_eq!(&written, b"firstsecondthird");
         far.write_all(b":1\r\n$5\r\ntwo\r\n\r\n*2\r\n:3\r\n+x\r\n").await.unwrap();
         let [first, second, third] = awaited.map(reply);
-        assert_eq!(first.await, Ok(Value::Int(1)));
-        assert_eq!(second.await, Ok(Value::Bulk(b"two\r\n".to_vec())));
-        assert_eq!(third.await, Ok(Value::Array(vec![Value::Int(3), Value::Simple("x".into())])));
+        assert_eq!(first.await, Ok(RespValue::Int(1)));
+        assert_eq!(second.await, Ok(RespValue::Bulk(b"two\r\n".to_vec())));
+        assert_eq!(third.await, Ok(RespValue::Array(vec![RespValue::Int(3), RespValue::Simple("x".into())])));
     }
 
     #[tokio::test]
-    async fn who_goes_away_leaves_its_place_and_so_does_who_wants_no_reply() {
+    async fn dropped_callers_keep_their_place_in_the_queue() {
         let (connection, pump, mut far) = connection(99);
         tokio::spawn(pump);
         drop(send(&connection, "gone"));
         let last = connection.send(&calls(&["two"]).asking()).unwrap();
         far.write_all(b":1\r\n:2\r\n:3\r\n").await.unwrap();
-        assert_eq!(reply(last).await, Ok(Value::Int(3)));
+        assert_eq!(reply(last).await, Ok(RespValue::Int(3)));
     }
 
     #[tokio::test]
@@ -365,9 +366,9 @@ mod tests {
         far.read_exact(&mut written).await.unwrap();
         assert_eq!(&written, b"firstsecondthird");
         far.write_all(b":1\r\n").await.unwrap();
-        assert_eq!(next(&mut replies).await, Ok(Value::Int(1)));
+        assert_eq!(next(&mut replies).await, Ok(RespValue::Int(1)));
         far.write_all(b":2\r\n").await.unwrap();
-        assert_eq!(next(&mut replies).await, Ok(Value::Int(2)));
+        assert_eq!(next(&mut replies).await, Ok(RespValue::Int(2)));
         drop(far);
         assert_eq!(next(&mut replies).await, Err(Trouble::Cut));
         timeout(Duration::from_secs(20), pump).await.expect("it goes on").unwrap();
@@ -384,7 +385,7 @@ mod tests {
             tokio::task::yield_now().await;
         }
         far.write_all(b"+OK\r\n:2\r\n").await.unwrap();
-        assert_eq!(reply(asking).await, Ok(Value::Int(2)));
+        assert_eq!(reply(asking).await, Ok(RespValue::Int(2)));
         assert!(!connection.breaker().is_late());
     }
 
@@ -399,7 +400,7 @@ mod tests {
         let push = || {
             let request = Request { shapes: smallvec![], keys: smallvec![b"key".as_slice().into()] };
             let (waiter, _) = Waiter::new(until);
-            lane.push(Entry { slot: Slot(0), request, waiter }).unwrap()
+            lane.push(WaitingRequest { slot: ClusterSlot(0), request, waiter }).unwrap()
         };
         let mut driver = push().unwrap();
         for last in [false, true] {
@@ -423,14 +424,14 @@ mod tests {
         let pump = tokio::spawn(pump);
         let first = send(&connection, "call");
         far.write_all(b":1\r\n:2\r\n").await.unwrap();
-        assert_eq!(reply(first).await, Ok(Value::Int(1)));
+        assert_eq!(reply(first).await, Ok(RespValue::Int(1)));
         timeout(Duration::from_secs(20), pump).await.expect("it goes on").unwrap();
         assert_eq!(connection.send(&calls(&["call"])).err(), Some(HUNG_UP));
         assert_eq!(far.read_to_end(&mut Vec::new()).await.unwrap(), 4, "it was not closed");
     }
 
     #[tokio::test]
-    async fn what_is_no_reply_ends_it_for_all() {
+    async fn an_invalid_reply_closes_the_connection_for_all_callers() {
         let (connection, pump, mut far) = connection(99);
         tokio::spawn(pump);
         let awaited = [send(&connection, "first"), send(&connection, "second")];
@@ -442,7 +443,7 @@ mod tests {
 
     /// Only what was not sent may be sent again.
     #[tokio::test]
-    async fn what_was_sent_in_part_may_have_run_and_what_was_not_has_not() {
+    async fn partly_sent_calls_may_have_run_and_unsent_ones_have_not() {
         let (connection, pump, far) = connection(8);
         let awaited = [send(&connection, "whole"), send(&connection, "parted"), send(&connection, "unsent")];
         drop((pump, far));

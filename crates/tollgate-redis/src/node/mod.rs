@@ -18,7 +18,7 @@ use tokio::sync::{Mutex, Notify, watch};
 use tokio::task::JoinSet;
 use tokio::time::{timeout, timeout_at};
 
-pub(crate) use self::connect::{Peer, ask_once};
+pub(crate) use self::connect::{PeerRole, ask_once};
 use self::connect::{connect, expect_rights, polled};
 use self::connection::{Connection, Pump, Replies};
 pub(crate) use self::subscription::Subscription;
@@ -26,22 +26,22 @@ use crate::address::Address;
 use crate::backoff::Backoff;
 use crate::calls::{Calls, InFlightGuard};
 use crate::lane::Lane;
-use crate::resp::{Command, Value, command};
-use crate::settings::Checked;
+use crate::resp::{Command, RespValue, command};
+use crate::settings::CheckedSettings;
 use crate::time::{Instant, instant};
-use crate::trouble::{Refusal, Trouble, Unconnected};
+use crate::trouble::{ConnectTrouble, Refusal, Trouble};
 
 /// One server. Dropping it closes its connections.
 pub(crate) struct Node {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     lane: Arc<Lane>,
     /// One task for each connection.
     _keepers: JoinSet<()>,
 }
 
-struct Shared {
+struct NodeState {
     address: Address,
-    checked: Arc<Checked>,
+    checked: Arc<CheckedSettings>,
     links: watch::Sender<Links>,
     /// Held while connecting, so that there is one attempt at a time.
     backoff: Mutex<Backoff>,
@@ -52,7 +52,7 @@ struct Shared {
 struct Links {
     up: Vec<Arc<Link>>,
     /// The error of the last attempt, if there is no connection.
-    trouble: Option<Unconnected>,
+    trouble: Option<ConnectTrouble>,
     /// The time since which there have been connections, or none.
     since: Instant,
     /// Whether there was ever a connection.
@@ -77,7 +77,7 @@ struct Script {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Health {
     Connected,
-    Trying { since: Instant, trouble: Unconnected },
+    Trying { since: Instant, trouble: ConnectTrouble },
 }
 
 /// The number of times that a call is repeated if the server does not have the script. Others may flush the script
@@ -86,13 +86,13 @@ const SCRIPT_LOADS: usize = 10;
 
 /// A connection that works, over which calls can be sent without a wait.
 pub(crate) struct Sender {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     link: Arc<Link>,
 }
 
 /// Calls that were sent to a server together, and their outstanding replies.
 pub(crate) struct Exchange {
-    shared: Arc<Shared>,
+    shared: Arc<NodeState>,
     link: Arc<Link>,
     replies: Replies,
     sent: Instant,
@@ -104,8 +104,8 @@ impl Node {
     /// # Panics
     ///
     /// Outside of a tokio runtime.
-    pub(crate) fn start(address: Address, checked: Arc<Checked>) -> Self {
-        let shared = Arc::new(Shared::new(address, checked));
+    pub(crate) fn start(address: Address, checked: Arc<CheckedSettings>) -> Self {
+        let shared = Arc::new(NodeState::new(address, checked));
         let mut keepers = JoinSet::new();
         for _ in 0..shared.checked.settings.connections {
             keepers.spawn(keep_connected(shared.clone()));
@@ -131,7 +131,7 @@ impl Node {
     pub(crate) fn health(&self) -> Health {
         let links = self.shared.links.borrow();
         if links.up.is_empty() {
-            let untried = if links.was_up { Unconnected::HungUp } else { Unconnected::Untried };
+            let untried = if links.was_up { ConnectTrouble::HungUp } else { ConnectTrouble::Untried };
             let trouble = links.trouble.clone().unwrap_or(untried);
             Health::Trying { since: links.since, trouble }
         } else {
@@ -190,7 +190,7 @@ impl Node {
     /// # Cancel safety
     ///
     /// The call may run even if its future is dropped; its reply is discarded then.
-    pub(crate) async fn call(&self, call: &Calls, deadline: Instant) -> Result<Value, Trouble> {
+    pub(crate) async fn call(&self, call: &Calls, deadline: Instant) -> Result<RespValue, Trouble> {
         for _ in 0..SCRIPT_LOADS {
             let loads = self.shared.script.loads.load(Relaxed);
             let answer = self.send(call, deadline).await?.only(deadline).await;
@@ -207,7 +207,7 @@ impl Node {
     }
 
     /// Sends any other command and returns the reply unchanged, even an error of the server.
-    pub(crate) async fn ask(&self, command: &Command, deadline: Instant) -> Result<Value, Trouble> {
+    pub(crate) async fn ask(&self, command: &Command, deadline: Instant) -> Result<RespValue, Trouble> {
         let mut exchange = self.send(&Calls::of(command), deadline).await?;
         match timeout_at(deadline, exchange.next_as_it_is()).await {
             Ok(reply) => reply,
@@ -284,28 +284,29 @@ impl Exchange {
     /// # Cancel safety
     ///
     /// No reply is lost.
-    pub(crate) async fn next(&mut self) -> Result<Value, Trouble> {
+    pub(crate) async fn next(&mut self) -> Result<RespValue, Trouble> {
         let reply = self.next_as_it_is().await?;
-        let Value::Error(error) = reply else { return Ok(reply) };
+        let RespValue::Error(error) = reply else { return Ok(reply) };
         let trouble = Trouble::of_reply(&error, &self.shared.address);
         if matches!(&trouble, Trouble::Refused(refusal) if refusal.meaning().is_replica) {
             // It is not a primary any more and would go on refusing. Its name may now belong to another server.
-            self.shared.close(&self.link, Some(Unconnected::Replica));
+            self.shared.close(&self.link, Some(ConnectTrouble::Replica));
         }
         if matches!(&trouble, Trouble::Stopped(code) if code.is_missing_right()) {
             // The user had the right when this connection was set up. The next one finds out which right it is.
-            self.shared.close(&self.link, Some(Unconnected::NoRight("run a command of the counting script")));
+            self.shared
+                .close(&self.link, Some(ConnectTrouble::NoRight("run a command of the counting script")));
         }
         Err(trouble)
     }
 
     /// The next reply, be it an error of the server.
-    async fn next_as_it_is(&mut self) -> Result<Value, Trouble> {
+    async fn next_as_it_is(&mut self) -> Result<RespValue, Trouble> {
         self.replies.next().await
     }
 
     /// The reply to an only call, until the deadline.
-    async fn only(mut self, deadline: Instant) -> Result<Value, Trouble> {
+    async fn only(mut self, deadline: Instant) -> Result<RespValue, Trouble> {
         match timeout_at(deadline, self.next()).await {
             Ok(reply) => reply,
             Err(_) => Err(self.give_up()),
@@ -327,7 +328,7 @@ impl Exchange {
         let breaker = self.link.connection.breaker();
         let trouble = if breaker.is_late() { Trouble::TooSlow } else { Trouble::TimedOut };
         if breaker.unanswered(self.sent, instant()) {
-            self.shared.close(&self.link, Some(Unconnected::Silent));
+            self.shared.close(&self.link, Some(ConnectTrouble::Silent));
             self.shared.links.borrow().up.iter().for_each(|other| other.connection.breaker().doubt());
         }
         trouble
@@ -337,7 +338,7 @@ impl Exchange {
 impl Links {
     /// Returns the connection for calls: always the same while it works. One connection carries all that a server can
     /// count, and its memory stays in the caches of both sides.
-    fn first(&self) -> Result<Option<Arc<Link>>, Unconnected> {
+    fn first(&self) -> Result<Option<Arc<Link>>, ConnectTrouble> {
         match self.up.first() {
             Some(link) => Ok(Some(link.clone())),
             None => self.trouble.clone().map_or(Ok(None), Err),
@@ -345,8 +346,8 @@ impl Links {
     }
 }
 
-impl Shared {
-    fn new(address: Address, checked: Arc<Checked>) -> Self {
+impl NodeState {
+    fn new(address: Address, checked: Arc<CheckedSettings>) -> Self {
         let links = Links { up: Vec::new(), trouble: None, since: instant(), was_up: false };
         Self {
             address,
@@ -369,7 +370,7 @@ impl Shared {
     }
 
     /// Stops using this connection. If it was the last one, calls fail with this error until there is another.
-    fn close(&self, link: &Arc<Link>, trouble: Option<Unconnected>) {
+    fn close(&self, link: &Arc<Link>, trouble: Option<ConnectTrouble>) {
         self.links.send_if_modified(|links| {
             let count = links.up.len();
             links.up.retain(|other| !Arc::ptr_eq(other, link));
@@ -382,11 +383,11 @@ impl Shared {
             }
             true
         });
-        // Only now: whoever keeps the connection closes it as well, and knows of no trouble.
+        // Only now: the task that keeps the connection closes it as well, and knows of no trouble.
         link.renew.notify_one();
     }
 
-    fn fail(&self, trouble: Unconnected) {
+    fn fail(&self, trouble: ConnectTrouble) {
         self.links.send_modify(|links| {
             // While there are other connections, calls go on over those.
             if links.up.is_empty() {
@@ -401,7 +402,7 @@ impl Shared {
 }
 
 /// Keeps one connection up.
-async fn keep_connected(shared: Arc<Shared>) {
+async fn keep_connected(shared: Arc<NodeState>) {
     loop {
         let connected = {
             let mut backoff = shared.backoff.lock().await;
@@ -426,10 +427,10 @@ async fn keep_connected(shared: Arc<Shared>) {
     }
 }
 
-/// Connects. A server that was down must also answer a call, or others would meet the next silence. It has as long as any
-/// other step of setting up a connection: one that answers after the deadline is too slow, and not silent.
-async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
-    let (connection, mut pump) = connect(&shared.address, Peer::Store, &shared.checked).await?;
+/// Connects. A server that was down must also answer a call, or others would meet the next silence. It has as long as
+/// any other step of setting up a connection: one that answers after the deadline is too slow, and not silent.
+async fn set_up(shared: &NodeState) -> Result<(Arc<Link>, Pump), ConnectTrouble> {
+    let (connection, mut pump) = connect(&shared.address, PeerRole::Store, &shared.checked).await?;
     // They are the same over a second connection.
     let is_first = shared.links.borrow().up.is_empty();
     if let Some(rights) = shared.checked.settings.rights.as_ref().filter(|_| is_first) {
@@ -439,8 +440,8 @@ async fn set_up(shared: &Shared) -> Result<(Arc<Link>, Pump), Unconnected> {
         let limit = shared.checked.settings.connect_timeout;
         match timeout(limit, polled(&mut pump, &connection, &Calls::of(&command("PING")))).await {
             Ok(Ok(_)) => {}
-            Ok(Err(_)) => return Err(Unconnected::HungUp),
-            Err(_) => return Err(Unconnected::Silent),
+            Ok(Err(_)) => return Err(ConnectTrouble::HungUp),
+            Err(_) => return Err(ConnectTrouble::Silent),
         }
     }
     Ok((Arc::new(Link { connection, renew: Notify::new() }), pump))

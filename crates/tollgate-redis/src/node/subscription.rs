@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use tokio::time::{sleep, timeout};
 
-use super::connect::{Peer, connect, of_login, polled};
+use super::connect::{PeerRole, connect, of_login, polled};
 use super::connection::{Connection, Pump};
 use crate::address::Address;
 use crate::calls::Calls;
-use crate::resp::{Value, command};
-use crate::settings::Checked;
-use crate::trouble::Unconnected;
+use crate::resp::{RespValue, command};
+use crate::settings::CheckedSettings;
+use crate::trouble::ConnectTrouble;
 
 /// The interval at which a server must answer while it publishes nothing.
 const SIGN_OF_LIFE: Duration = Duration::from_secs(1);
@@ -25,24 +25,24 @@ impl Subscription {
     /// Subscribes within the time that is allowed for a connection.
     pub(crate) async fn open(
         sentinel: &Address,
-        checked: &Checked,
+        checked: &CheckedSettings,
         channels: &[&str],
-    ) -> Result<Self, Unconnected> {
-        let (connection, mut pump) = connect(sentinel, Peer::Sentinel, checked).await?;
+    ) -> Result<Self, ConnectTrouble> {
+        let (connection, mut pump) = connect(sentinel, PeerRole::Sentinel, checked).await?;
         // One by one, because each channel has a reply of its own.
         let commands: Vec<_> = channels.iter().map(|channel| command("SUBSCRIBE").arg(channel)).collect();
         let commands = Calls::of_each(&commands);
         let replies = timeout(checked.settings.connect_timeout, polled(&mut pump, &connection, &commands));
-        let replies = replies.await.map_err(|_| Unconnected::TimedOut)?;
+        let replies = replies.await.map_err(|_| ConnectTrouble::TimedOut)?;
         let replies = replies.map_err(|trouble| of_login(&trouble))?;
         let refused = replies.iter().find_map(|reply| match reply {
-            Value::Error(error) => Some(error),
+            RespValue::Error(error) => Some(error),
             _ => None,
         });
         match refused {
-            Some(error) => Err(Unconnected::of_reply(error, sentinel, "subscribe (SUBSCRIBE)")),
+            Some(error) => Err(ConnectTrouble::of_reply(error, sentinel, "subscribe (SUBSCRIBE)")),
             None if confirm(&replies, channels) => Ok(Self { connection, pump }),
-            None => Err(Unconnected::Unfit("a sentinel does not confirm what it is to announce")),
+            None => Err(ConnectTrouble::Unfit("a sentinel does not confirm what it is to announce")),
         }
     }
 
@@ -64,12 +64,12 @@ impl Subscription {
     }
 }
 
-/// Returns whether these are the replies to subscriptions to these channels, each with the number of subscriptions so far.
-/// A sentinel that confirms something else never announces a failover, so the store must not rely on it.
-fn confirm(replies: &[Value], channels: &[&str]) -> bool {
+/// Returns whether these are the replies to subscriptions to these channels, each with the number of subscriptions so
+/// far. A sentinel that confirms something else never announces a failover, so the store must not rely on it.
+fn confirm(replies: &[RespValue], channels: &[&str]) -> bool {
     let expected = (1..).zip(channels).map(|(count, channel)| {
-        let texts = ["subscribe", channel].map(|text| Value::Bulk(text.into()));
-        Value::Array([&texts[..], &[Value::Int(count)]].concat())
+        let texts = ["subscribe", channel].map(|text| RespValue::Bulk(text.into()));
+        RespValue::Array([&texts[..], &[RespValue::Int(count)]].concat())
     });
     replies.iter().eq(expected.collect::<Vec<_>>().iter())
 }
@@ -96,8 +96,8 @@ mod tests {
     #[test]
     fn only_the_channels_that_were_asked_for_are_confirmed() {
         let reply = |channel: &str, count| {
-            let texts = ["subscribe", channel].map(|text| Value::Bulk(text.into()));
-            Value::Array([&texts[..], &[Value::Int(count)]].concat())
+            let texts = ["subscribe", channel].map(|text| RespValue::Bulk(text.into()));
+            RespValue::Array([&texts[..], &[RespValue::Int(count)]].concat())
         };
         assert!(confirm(&[reply("a", 1), reply("b", 2)], &["a", "b"]));
         for replies in [
@@ -107,7 +107,7 @@ mod tests {
             vec![reply("a", 1), reply("c", 2)],
             vec![reply("a", 1), reply("b", -2)],
             vec![reply("a", 1), reply("b", 2), reply("c", 3)],
-            vec![Value::Simple("OK".into()), Value::Nil],
+            vec![RespValue::Simple("OK".into()), RespValue::Nil],
         ] {
             assert!(!confirm(&replies, &["a", "b"]), "{replies:?}");
         }
@@ -149,7 +149,7 @@ mod tests {
         }
     }
 
-    /// Then it is taken for the answer to a PING, and that answer is the one that nobody asked for.
+    /// Then it is taken for the answer to a PING, and that answer is unexpected.
     #[tokio::test(start_paused = true)]
     async fn it_ends_when_something_is_published_while_an_answer_is_awaited() {
         let (mut subscription, mut far) = subscription();

@@ -9,13 +9,13 @@ use tokio::time::timeout;
 use tollgate_testkit::servers::{Server, Software};
 
 use super::breaker::Breaker;
-use super::{Connection, Link, Node, Shared};
+use super::{Connection, Link, Node, NodeState};
 use crate::address::Address;
 use crate::calls::Calls;
-use crate::resp::{Value, command};
+use crate::resp::{RespValue, command};
 use crate::settings::Settings;
 use crate::time::instant;
-use crate::trouble::Unconnected;
+use crate::trouble::ConnectTrouble;
 
 const SCRIPT: &str = "return redis.call('INCR', KEYS[1])";
 
@@ -42,7 +42,7 @@ fn in_a_minute() -> crate::time::Instant {
 async fn many_calls_that_miss_the_script_load_it_once() {
     let server = Server::start(Software::Redis);
     let node = node(&server, |settings| settings.connections = 1);
-    assert_eq!(node.call(&evalsha(), in_a_minute()).await, Ok(Value::Int(1)));
+    assert_eq!(node.call(&evalsha(), in_a_minute()).await, Ok(RespValue::Int(1)));
     server.command::<()>(["SCRIPT", "FLUSH"]);
     server.command::<()>(["CONFIG", "RESETSTAT"]);
     let mut calls = JoinSet::new();
@@ -51,7 +51,7 @@ async fn many_calls_that_miss_the_script_load_it_once() {
         calls.spawn(async move { node.call(&evalsha(), in_a_minute()).await });
     }
     for answer in calls.join_all().await {
-        assert!(matches!(answer, Ok(Value::Int(_))), "{answer:?}");
+        assert!(matches!(answer, Ok(RespValue::Int(_))), "{answer:?}");
     }
     assert_eq!(server.command::<u64>(["GET", "counter"]), 501);
     let stats: String = server.command(["INFO", "commandstats"]);
@@ -76,7 +76,7 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
                 patience =
                     if answer.is_ok() { patience / 2 } else { patience * 3 / 2 + Duration::from_micros(50) };
                 match answer {
-                    Ok(reply) => assert_eq!(reply, Ok(Value::Bulk(mine.into_bytes()))),
+                    Ok(reply) => assert_eq!(reply, Ok(RespValue::Bulk(mine.into_bytes()))),
                     Err(_) => given_up += 1,
                 }
             }
@@ -88,13 +88,13 @@ async fn calls_that_are_given_up_hand_their_replies_to_nobody() {
 }
 
 /// The task that keeps the connection was told before it was noted why it is closed, and could be the first to note
-/// that it is gone, for no reason. Then calls waited for another one until their deadline, and were told in the end that
-/// the server cannot be reached, be it that it had said that it is a replica.
+/// that it is gone, for no reason. Then calls waited for another one until their deadline, and were told in the end
+/// that the server cannot be reached, be it that it had said that it is a replica.
 #[tokio::test]
 async fn why_a_connection_is_closed_is_known_when_its_keeper_hears_of_it() {
     struct Keeper {
-        shared: Arc<Shared>,
-        heard: OnceLock<Option<Unconnected>>,
+        shared: Arc<NodeState>,
+        heard: OnceLock<Option<ConnectTrouble>>,
     }
 
     impl Wake for Keeper {
@@ -105,7 +105,7 @@ async fn why_a_connection_is_closed_is_known_when_its_keeper_hears_of_it() {
 
     let settings = Settings::new("redis://127.0.0.1".parse().unwrap());
     let address = Address::Tcp("127.0.0.1".into(), 6379);
-    let shared = Arc::new(Shared::new(address, settings.check(SCRIPT).unwrap()));
+    let shared = Arc::new(NodeState::new(address, settings.check(SCRIPT).unwrap()));
     let breaker = Breaker::new(Duration::from_secs(10), instant(), Arc::default());
     let (connection, _pump) = Connection::new(tokio::io::empty(), breaker);
     let link = Arc::new(Link { connection, renew: Notify::new() });
@@ -114,6 +114,6 @@ async fn why_a_connection_is_closed_is_known_when_its_keeper_hears_of_it() {
     let keeper = Arc::new(Keeper { shared: shared.clone(), heard: OnceLock::new() });
     let mut renewed = pin!(link.renew.notified());
     assert!(renewed.as_mut().poll(&mut Context::from_waker(&Waker::from(keeper.clone()))).is_pending());
-    shared.close(&link, Some(Unconnected::Replica));
-    assert_eq!(keeper.heard.get(), Some(&Some(Unconnected::Replica)));
+    shared.close(&link, Some(ConnectTrouble::Replica));
+    assert_eq!(keeper.heard.get(), Some(&Some(ConnectTrouble::Replica)));
 }

@@ -12,7 +12,7 @@ pub(crate) use self::reader::Reader;
 
 /// A reply.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Value {
+pub enum RespValue {
     Nil,
     Int(i64),
     /// A text of one line, such as `OK`.

@@ -2,10 +2,10 @@
 
 use std::mem;
 
-use super::{ServerError, Value};
+use super::{RespValue, ServerError};
 
-/// The most bytes of a reply. The longest that we ask for lists the slots of a Cluster: some megabytes, if no two slots that
-/// follow each other are on the same server.
+/// The most bytes of a reply. The longest that we ask for lists the slots of a Cluster: some megabytes, if no two slots
+/// that follow each other are on the same server.
 const LARGEST: usize = 16 << 20;
 
 /// The most values of a reply. A reader of many empty values would take far more memory than their bytes.
@@ -18,12 +18,12 @@ const DEEPEST: usize = 8;
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Nonsense;
 
-/// Reads replies from bytes as they come, and each byte once. It keeps what it has read of an incomplete reply, so a server
-/// that sends a long reply in small pieces costs no more time than one that sends it at once.
+/// Reads replies from bytes as they come, and each byte once. It keeps what it has read of an incomplete reply, so a
+/// server that sends a long reply in small pieces costs no more time than one that sends it at once.
 #[derive(Default)]
 pub(crate) struct Reader {
     /// The arrays that are incomplete, each of them the last value of the one before.
-    arrays: Vec<Unfinished>,
+    arrays: Vec<UnfinishedReply>,
     /// The length of a bulk whose bytes are incomplete.
     bulk: Option<usize>,
     /// How many bytes of an incomplete line have been searched for its end.
@@ -34,21 +34,21 @@ pub(crate) struct Reader {
     length: usize,
 }
 
-struct Unfinished {
-    values: Vec<Value>,
+struct UnfinishedReply {
+    values: Vec<RespValue>,
     /// How many values it has in the end.
     length: usize,
 }
 
 impl Reader {
-    /// Reads on until a reply is complete or the bytes are at their end. Returns how many bytes were read, and the reply if
-    /// it is complete. The next call takes the bytes that were not read, with those that have come since.
+    /// Reads on until a reply is complete or the bytes are at their end. Returns how many bytes were read, and the
+    /// reply if it is complete. The next call takes the bytes that were not read, with those that have come since.
     ///
     /// # Errors
     ///
-    /// If the bytes are no reply, or if it is too large. What is too large is refused before it has arrived. Nothing can be
-    /// read after that.
-    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<Value>), Nonsense> {
+    /// If the bytes are no reply, or if it is too large. What is too large is refused before it has arrived. Nothing
+    /// can be read after that.
+    pub(crate) fn read(&mut self, bytes: &[u8]) -> Result<(usize, Option<RespValue>), Nonsense> {
         let mut rest = bytes;
         while let Some(value) = self.value(&mut rest)? {
             if let Some(reply) = self.complete(value) {
@@ -66,19 +66,19 @@ impl Reader {
 
     /// Reads the next value that is no array or an empty one, and the beginnings of arrays before it. `None` if it is
     /// incomplete.
-    fn value(&mut self, rest: &mut &[u8]) -> Result<Option<Value>, Nonsense> {
+    fn value(&mut self, rest: &mut &[u8]) -> Result<Option<RespValue>, Nonsense> {
         if let Some(length) = self.bulk {
             return self.bulk(length, rest);
         }
         while let Some((kind, line)) = self.line(rest)? {
             let text = || String::from_utf8_lossy(line);
             let value = match kind {
-                b'+' => Value::Simple(text().into()),
-                b'-' => Value::Error(ServerError::new(text())),
-                b':' => number(line).map(Value::Int).ok_or(Nonsense)?,
+                b'+' => RespValue::Simple(text().into()),
+                b'-' => RespValue::Error(ServerError::new(text())),
+                b':' => number(line).map(RespValue::Int).ok_or(Nonsense)?,
                 b'$' => match length(line)? {
                     Some(length) => return self.bulk(length, rest),
-                    None => Value::Nil,
+                    None => RespValue::Nil,
                 },
                 _ => match length(line)? {
                     Some(length) => {
@@ -86,9 +86,9 @@ impl Reader {
                         if length > 0 {
                             continue;
                         }
-                        Value::Array(Vec::new())
+                        RespValue::Array(Vec::new())
                     }
-                    None => Value::Nil,
+                    None => RespValue::Nil,
                 },
             };
             return Ok(Some(value));
@@ -115,7 +115,7 @@ impl Reader {
     }
 
     /// Reads the bytes of a bulk and the end of their line.
-    fn bulk(&mut self, length: usize, rest: &mut &[u8]) -> Result<Option<Value>, Nonsense> {
+    fn bulk(&mut self, length: usize, rest: &mut &[u8]) -> Result<Option<RespValue>, Nonsense> {
         self.bulk = Some(length);
         let Some((bulk, after)) = rest.split_at_checked(length) else { return Ok(None) };
         match after.split_at_checked(2) {
@@ -124,10 +124,11 @@ impl Reader {
             None => return Ok(None),
         }
         self.bulk = None;
-        Ok(Some(Value::Bulk(bulk.to_vec())))
+        Ok(Some(RespValue::Bulk(bulk.to_vec())))
     }
 
-    /// Begins an array of so many values, of which there are so many bytes as yet. An empty one needs no value to end it.
+    /// Begins an array of so many values, of which there are so many bytes as yet. An empty one needs no value to end
+    /// it.
     fn begin_array(&mut self, length: usize, bytes: usize) -> Result<(), Nonsense> {
         self.values += length;
         if self.arrays.len() == DEEPEST || self.values > MOST_VALUES {
@@ -136,19 +137,19 @@ impl Reader {
         if length > 0 {
             // A value takes three bytes at least.
             let values = Vec::with_capacity(length.min(bytes / 3));
-            self.arrays.push(Unfinished { values, length });
+            self.arrays.push(UnfinishedReply { values, length });
         }
         Ok(())
     }
 
     /// Puts the value where it belongs. Returns it, or the array that it completes, if that is the whole reply.
-    fn complete(&mut self, mut value: Value) -> Option<Value> {
+    fn complete(&mut self, mut value: RespValue) -> Option<RespValue> {
         while let Some(array) = self.arrays.last_mut() {
             array.values.push(value);
             if array.values.len() < array.length {
                 return None;
             }
-            value = Value::Array(self.arrays.pop()?.values);
+            value = RespValue::Array(self.arrays.pop()?.values);
         }
         Some(value)
     }
@@ -180,7 +181,7 @@ mod tests {
     use super::*;
 
     /// Reads the first reply, and returns its length as well; `None` if it is incomplete.
-    fn read(bytes: &[u8]) -> Result<Option<(Value, usize)>, Nonsense> {
+    fn read(bytes: &[u8]) -> Result<Option<(RespValue, usize)>, Nonsense> {
         let (length, reply) = Reader::default().read(bytes)?;
         Ok(reply.map(|reply| (reply, length)))
     }
@@ -203,18 +204,18 @@ mod tests {
     }
 
     /// Whether the client library reads the same.
-    fn is_same(ours: &Value, theirs: &redis::Value) -> bool {
+    fn is_same(ours: &RespValue, theirs: &redis::Value) -> bool {
         match (ours, theirs) {
-            (Value::Nil, redis::Value::Nil) => true,
-            (Value::Int(ours), redis::Value::Int(theirs)) => ours == theirs,
-            (Value::Simple(ours), redis::Value::SimpleString(theirs)) => **ours == **theirs,
-            (Value::Simple(ours), redis::Value::Okay) => &**ours == "OK",
-            (Value::Bulk(ours), redis::Value::BulkString(theirs)) => ours == theirs,
-            (Value::Array(ours), redis::Value::Array(theirs)) => {
+            (RespValue::Nil, redis::Value::Nil) => true,
+            (RespValue::Int(ours), redis::Value::Int(theirs)) => ours == theirs,
+            (RespValue::Simple(ours), redis::Value::SimpleString(theirs)) => **ours == **theirs,
+            (RespValue::Simple(ours), redis::Value::Okay) => &**ours == "OK",
+            (RespValue::Bulk(ours), redis::Value::BulkString(theirs)) => ours == theirs,
+            (RespValue::Array(ours), redis::Value::Array(theirs)) => {
                 ours.len() == theirs.len()
                     && ours.iter().zip(theirs).all(|(ours, theirs)| is_same(ours, theirs))
             }
-            (Value::Error(ours), redis::Value::ServerError(theirs)) => {
+            (RespValue::Error(ours), redis::Value::ServerError(theirs)) => {
                 ours.code() == theirs.code() && ours.details() == theirs.details().unwrap_or_default()
             }
             _ => false,
@@ -266,7 +267,7 @@ mod tests {
     }
 
     /// Reads a reply that comes in chunks of this size, as a connection does. Returns what was left over each time.
-    fn in_chunks(bytes: &[u8], size: usize) -> (Value, Vec<usize>) {
+    fn in_chunks(bytes: &[u8], size: usize) -> (RespValue, Vec<usize>) {
         let (mut reader, mut unread, mut left_over) = (Reader::default(), Vec::new(), Vec::new());
         for chunk in bytes.chunks(size) {
             unread.extend_from_slice(chunk);

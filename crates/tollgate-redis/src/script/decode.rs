@@ -3,10 +3,11 @@
 use smallvec::SmallVec;
 use tollgate::{Quota, StoreError, Timestamp};
 
-use super::packed::Packed;
-use super::{Request, Shape, Windows};
+use super::packed::PackedIntegers;
+use super::request::MAY_BEGIN_LATER;
+use super::{Request, Shape, WindowSpec};
 use crate::error::RedisError;
-use crate::resp::Value;
+use crate::resp::RespValue;
 use crate::time::server_time;
 
 /// Codes that the script returns instead of a count.
@@ -19,29 +20,29 @@ const LATER: i64 = -4;
 
 /// The answer to a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Answer {
+pub(crate) struct ScriptAnswer {
     /// The server's time at the step.
     pub(crate) now: Timestamp,
-    pub(crate) outcome: Outcome,
+    pub(crate) outcome: ScriptOutcome,
 }
 
 /// The outcome of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Outcome {
+pub(crate) enum ScriptOutcome {
     /// It was executed; one for each counter.
-    Taken(SmallVec<[Found; 1]>),
+    Taken(SmallVec<[CountChange; 1]>),
     /// The window it names is not open. Nothing was written.
     Stale,
     /// The window of a refund is not the open one. Nothing was given back. The counter's state in the open window,
     /// unless that window has another key.
-    Closed(Option<Found>),
+    Closed(Option<CountChange>),
     /// One of the keys holds something other than a count. Nothing was written.
     NoCount,
 }
 
 /// A counter before and after a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct CountChange {
     pub(crate) before: u64,
     pub(crate) after: u64,
     /// Units in `before` that the same step charged to other counters with the same key.
@@ -55,13 +56,13 @@ pub(crate) struct Found {
 #[derive(Debug)]
 pub(crate) struct Reply {
     now: Timestamp,
-    integers: Packed,
+    integers: PackedIntegers,
 }
 
 /// The reply of one call.
-pub(crate) fn decode(reply: Value) -> Result<Reply, StoreError> {
-    let Value::Bulk(packed) = reply else { return Err(RedisError::BadReply.into()) };
-    let mut integers = Packed::new(packed).ok_or(RedisError::BadReply)?;
+pub(crate) fn decode(reply: RespValue) -> Result<Reply, StoreError> {
+    let RespValue::Bulk(packed) = reply else { return Err(RedisError::BadReply.into()) };
+    let mut integers = PackedIntegers::new(packed).ok_or(RedisError::BadReply)?;
     let now = integers.next().and_then(server_time).ok_or(RedisError::BadReply)?;
     Ok(Reply { now, integers })
 }
@@ -77,25 +78,25 @@ impl Reply {
     }
 
     /// The answer to this request, which is the next.
-    pub(crate) fn next(&mut self, request: &Request) -> Result<Answer, StoreError> {
+    pub(crate) fn next(&mut self, request: &Request) -> Result<ScriptAnswer, StoreError> {
         let outcome = self.outcome(request).ok_or(RedisError::BadReply)?;
-        let mut answer = Answer { now: self.now, outcome };
+        let mut answer = ScriptAnswer { now: self.now, outcome };
         answer.step(request);
         Ok(answer)
     }
 
     /// `None` if the script never gives this answer to this request at this time.
-    fn outcome(&mut self, request: &Request) -> Option<Outcome> {
+    fn outcome(&mut self, request: &Request) -> Option<ScriptOutcome> {
         let (mut fault, mut is_closed) = (None, false);
-        let mut found = SmallVec::<[Found; 1]>::new();
+        let mut found = SmallVec::<[CountChange; 1]>::new();
         for Shape { windows, .. } in &request.shapes {
             let mut used = self.integers.next()?;
             if used == CLOSED && !windows.are_named() {
                 (used, is_closed) = (self.integers.next()?, true);
             }
             let end = match windows {
-                Windows::FirstHit { .. } => Some(self.integers.next()?),
-                Windows::Grid { .. } | Windows::Given { .. } if used == LATER => {
+                WindowSpec::FirstHit { .. } => Some(self.integers.next()?),
+                WindowSpec::Grid { .. } | WindowSpec::Given { .. } if used == LATER => {
                     used = self.integers.next()?;
                     Some(self.integers.next()?)
                 }
@@ -103,9 +104,17 @@ impl Reply {
             };
             if let Ok(used) = u64::try_from(used) {
                 let is_possible = used <= windows.most_used() && windows.may_end(end, self.now);
-                let end = if let Windows::Ahead { end } = windows { Some(*end) } else { end };
+                let end = match windows {
+                    WindowSpec::Named { start: MAY_BEGIN_LATER, end } => Some(*end),
+                    _ => end,
+                };
                 let (used, end) = (used.min(Quota::MAX_LIMIT), end.map(Timestamp::from_unix_millis));
-                found.push(is_possible.then_some(Found { before: used, after: used, others: 0, end })?);
+                found.push(is_possible.then_some(CountChange {
+                    before: used,
+                    after: used,
+                    others: 0,
+                    end,
+                })?);
             } else {
                 // A fault applies to the whole request. Where the reply has an end, the script writes the fault twice.
                 let is_same = *fault.get_or_insert(used) == used && end.is_none_or(|end| end == used);
@@ -115,31 +124,31 @@ impl Reply {
         let (is_refund, is_timely) = (request.is_refund(), request.is_timely_at(self.now));
         let is_named_refund = is_refund && request.shapes.iter().all(|shape| shape.windows.are_named());
         match fault {
-            None if is_closed => (is_refund && is_timely).then(|| Outcome::Closed(found.pop())),
-            None => (is_timely && request.may_give_back_at(self.now)).then_some(Outcome::Taken(found)),
+            None if is_closed => (is_refund && is_timely).then(|| ScriptOutcome::Closed(found.pop())),
+            None => (is_timely && request.may_give_back_at(self.now)).then_some(ScriptOutcome::Taken(found)),
             Some(_) if is_closed || !found.is_empty() => None,
-            Some(NO_COUNT) => is_timely.then_some(Outcome::NoCount),
-            Some(CLOSED) => (is_named_refund && !is_timely).then_some(Outcome::Closed(None)),
+            Some(NO_COUNT) => is_timely.then_some(ScriptOutcome::NoCount),
+            Some(CLOSED) => (is_named_refund && !is_timely).then_some(ScriptOutcome::Closed(None)),
             // It would be sent again, so this is believed only of a window that is not open.
             Some(STALE) if !is_named_refund => {
-                (!is_timely || request.is_early_at(self.now)).then_some(Outcome::Stale)
+                (!is_timely || request.is_early_at(self.now)).then_some(ScriptOutcome::Stale)
             }
             Some(_) => None,
         }
     }
 }
 
-impl Answer {
+impl ScriptAnswer {
     /// Returns the answer to the same request, executed right after this one.
     pub(crate) fn step_on(&mut self, request: &Request) {
-        if let Outcome::Taken(found) = &mut self.outcome {
+        if let ScriptOutcome::Taken(found) = &mut self.outcome {
             found.iter_mut().for_each(|found| found.before = found.after);
         }
         self.step(request);
     }
 
     fn step(&mut self, request: &Request) {
-        if let Outcome::Taken(found) = &mut self.outcome {
+        if let ScriptOutcome::Taken(found) = &mut self.outcome {
             request.step(found);
         }
     }

@@ -5,13 +5,13 @@ use std::mem::discriminant;
 use smallvec::SmallVec;
 use tollgate::Quota;
 
-use super::{KeyText, SHA1, Shape, Step, Windows};
+use super::{CounterStep, KeyText, SHA1, Shape, WindowSpec};
 use crate::calls::Calls;
 use crate::resp::Writer;
 use crate::time::Probable;
 
-/// Shorter windows have no number (`SHORTEST` in the script), and without one the script cannot check a probable time. In
-/// milliseconds.
+/// Shorter windows have no number (`SHORTEST` in the script), and without one the script cannot check a probable time.
+/// In milliseconds.
 pub(super) const SHORTEST_NUMBERED: i64 = 1_000;
 
 /// Requests that differ only in their keys.
@@ -48,13 +48,13 @@ pub(crate) fn encode(groups: &[Group<'_>], probable: Option<Probable>, calls: &m
 impl Group<'_> {
     /// The request without its keys.
     fn argument(&self, probable: Option<Probable>) -> Argument {
-        let step = self.shapes.first().map_or(Step::Look, |shape| shape.step);
+        let step = self.shapes.first().map_or(CounterStep::Look, |shape| shape.step);
         debug_assert!(
             self.shapes.iter().all(|shape| discriminant(&shape.step) == discriminant(&step)),
             "the script takes one kind of step of all counters of a group"
         );
         // A look writes nothing, so it is never repeated.
-        let times = if step == Step::Look { 0 } else { self.times };
+        let times = if step == CounterStep::Look { 0 } else { self.times };
         let mut argument = Argument(SmallVec::new());
         argument.word(step.name());
         for count in [times, self.shapes.len(), self.requests.len()] {
@@ -87,7 +87,7 @@ impl Argument {
     }
 }
 
-impl Step {
+impl CounterStep {
     const fn name(self) -> &'static str {
         match self {
             Self::Charge { is_renewal: false, .. } => "charge",
@@ -121,7 +121,7 @@ impl Step {
     }
 }
 
-impl Windows {
+impl WindowSpec {
     fn arguments(self, probable: Option<Probable>) -> (&'static str, i64, i64) {
         match self {
             Self::Grid { origin, length } => {
@@ -137,8 +137,6 @@ impl Windows {
             Self::FirstHit { length } => ("first_hit", 0, length.cast_signed()),
             Self::Given { start, end } => ("given", start, end),
             Self::Named { start, end } => ("named", start, end),
-            // The script uses the start of such a window only to refuse what is too early.
-            Self::Ahead { end } => ("named", 0, end),
         }
     }
 }
@@ -153,11 +151,11 @@ mod tests {
     fn only_windows_with_a_number_that_began_where_the_counters_are_is_probably_open() {
         let probable =
             Probable { now: Timestamp::from_unix_millis(9_500), settled: Timestamp::from_unix_millis(8_000) };
-        let arguments = |origin, length| Windows::Grid { origin, length }.arguments(Some(probable));
+        let arguments = |origin, length| WindowSpec::Grid { origin, length }.arguments(Some(probable));
         assert_eq!(arguments(0, 1_000), ("open", 9_000, 1_000));
         assert_eq!(arguments(-300, 1_000), ("open", 8_700, 1_000));
         assert_eq!(arguments(0, 999), ("grid", 0, 999));
         assert_eq!(arguments(0, 5_000), ("grid", 0, 5_000), "it began before the slots were where they are");
-        assert_eq!(Windows::Grid { origin: 0, length: 1_000 }.arguments(None), ("grid", 0, 1_000));
+        assert_eq!(WindowSpec::Grid { origin: 0, length: 1_000 }.arguments(None), ("grid", 0, 1_000));
     }
 }

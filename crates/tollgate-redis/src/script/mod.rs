@@ -8,9 +8,9 @@ mod encode;
 mod packed;
 mod request;
 
-pub(crate) use self::decode::{Answer, Found, Outcome, Reply, decode};
+pub(crate) use self::decode::{CountChange, Reply, ScriptAnswer, ScriptOutcome, decode};
 pub(crate) use self::encode::{Group, encode};
-pub(crate) use self::request::{ChargedDenials, KeyText, Request, Room, Shape, Step, Windows};
+pub(crate) use self::request::{ChargedDenials, CounterStep, KeyText, Request, Room, Shape, WindowSpec};
 
 /// The text of the script.
 pub(crate) const TEXT: &str = include_str!("tollgate.lua");

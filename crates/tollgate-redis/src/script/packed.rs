@@ -1,14 +1,14 @@
-//! Integers as the script packs them: an array in [MessagePack](https://github.com/msgpack/msgpack/blob/master/spec.md).
-//! Nothing else of that format is read.
+//! Integers as the script packs them: an array in
+//! [MessagePack](https://github.com/msgpack/msgpack/blob/master/spec.md). Nothing else of that format is read.
 
-/// Packed integers, read from the front.
+/// PackedIntegers integers, read from the front.
 #[derive(Debug)]
-pub(super) struct Packed {
+pub(super) struct PackedIntegers {
     bytes: std::vec::IntoIter<u8>,
     left: usize,
 }
 
-impl Packed {
+impl PackedIntegers {
     /// Returns `None` if it is not an array.
     pub(super) fn new(bytes: Vec<u8>) -> Option<Self> {
         let mut packed = Self { bytes: bytes.into_iter(), left: 0 };
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     fn unpack(bytes: &[u8]) -> Option<Vec<i64>> {
-        let mut packed = Packed::new(bytes.to_vec())?;
+        let mut packed = PackedIntegers::new(bytes.to_vec())?;
         let integers = (0..packed.left).map(|_| packed.next()).collect::<Option<_>>()?;
         packed.is_over().then_some(integers)
     }
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_early_goes_on_or_is_no_array_of_integers_is_nothing() {
+    fn rejects_truncated_trailing_or_non_integer_input() {
         for bytes in [
             &b""[..],
             b"\x07",

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use smallvec::SmallVec;
-use tollgate::{Anchor, Charge, CountDenied, Counter, Quota, Timestamp, WindowLength};
+use tollgate::{Anchor, Charge, CountDenied, Counter, Quota, Reason, Timestamp, WindowLength};
 
-use super::Found;
+use super::CountChange;
 use super::encode::SHORTEST_NUMBERED;
 
 /// How far the clock may step back without reopening a window, in milliseconds (`GRACE` in the script).
@@ -31,13 +31,13 @@ pub(crate) struct Request {
 /// The operation on a counter, without its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Shape {
-    pub(crate) step: Step,
-    pub(crate) windows: Windows,
+    pub(crate) step: CounterStep,
+    pub(crate) windows: WindowSpec,
 }
 
 /// An operation on a counter. Units are those of all charges on the counter together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Step {
+pub(crate) enum CounterStep {
     /// Charges the units, if all counters of the request have room. A renewal is likely to be denied, so the script
     /// reads the counter first. Any other charge of one existing counter is made first, and undone if there was no
     /// room.
@@ -72,22 +72,25 @@ pub(crate) struct ChargedDenials {
     pub(super) above: u64,
 }
 
+/// The start of a window that may not have begun by the server's clock. The script uses the start only to refuse what
+/// is too early. No window that a key names starts then.
+pub(super) const MAY_BEGIN_LATER: i64 = -1;
+
 /// No count reaches this. Lua's integers are exact up to here.
 pub(super) const NEVER: u64 = (1 << 53) - 1;
 
 /// Which window is meant; times and lengths in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Windows {
+pub(crate) enum WindowSpec {
     /// The one that is open by the server's clock, of windows that follow each other from `origin` on.
     Grid { origin: i64, length: u64 },
     /// The one that the first unit opened or opens.
     FirstHit { length: u64 },
     /// This one and no other; if it is not open, the request is stale.
     Given { start: i64, end: i64 },
-    /// Like `Given`, but the key contains the window, so the expiry does not identify it.
+    /// Like `Given`, but the key contains the window, so the expiry does not identify it. If the start is
+    /// [`MAY_BEGIN_LATER`], the window may not have begun by the server's clock.
     Named { start: i64, end: i64 },
-    /// As `Named`, but the window may not have begun by the server's clock.
-    Ahead { end: i64 },
 }
 
 impl Room {
@@ -138,11 +141,11 @@ impl ChargedDenials {
     }
 }
 
-impl Step {
+impl CounterStep {
     /// Returns whether the counter has room for this.
     fn fits(self, used: u64) -> bool {
         match self {
-            Self::Charge { units, room, .. } => used.saturating_add(units.max(1)) <= room.limit(units),
+            Self::Charge { units, room, .. } => Reason::of(used, units.max(1), room.limit(units)).is_none(),
             Self::Deny { .. } => false,
             _ => true,
         }
@@ -171,10 +174,10 @@ impl Step {
     }
 }
 
-impl Windows {
+impl WindowSpec {
     /// Returns whether the key of the counter contains the window.
     pub(super) const fn are_named(&self) -> bool {
-        matches!(self, Self::Named { .. } | Self::Ahead { .. })
+        matches!(self, Self::Named { .. })
     }
 
     /// Returns the largest count that the script reports. If the counter has no number of its window, another program
@@ -206,7 +209,7 @@ impl Windows {
                 let next = end.saturating_sub(own);
                 own - now <= GRACE && next > 0 && next.saturating_mul(2) < (own - start).saturating_mul(3)
             }
-            Self::Named { .. } | Self::Ahead { .. } => false,
+            Self::Named { .. } => false,
         }
     }
 
@@ -238,27 +241,27 @@ impl Shape {
     pub(crate) fn with(self, other: Self) -> Self {
         let step = match (self.step, other.step) {
             (
-                Step::Charge { units, room, denials, is_renewal },
-                Step::Charge { units: more, room: second, denials: others, .. },
+                CounterStep::Charge { units, room, denials, is_renewal },
+                CounterStep::Charge { units: more, room: second, denials: others, .. },
             ) => {
                 let units = units + more;
-                Step::Charge {
+                CounterStep::Charge {
                     units,
                     room: room.and(second),
                     denials: denials.and(others, units),
                     is_renewal,
                 }
             }
-            (Step::Deny { units, denials }, Step::Deny { units: more, denials: others }) => {
+            (CounterStep::Deny { units, denials }, CounterStep::Deny { units: more, denials: others }) => {
                 let units = units + more;
-                Step::Deny { units, denials: denials.and(others, units) }
+                CounterStep::Deny { units, denials: denials.and(others, units) }
             }
             // Other operations have one counter, or are the same on both.
             (step, _) => step,
         };
         let windows = match (self.windows, other.windows) {
-            (Windows::Named { start, end }, Windows::Named { end: other, .. }) => {
-                Windows::Named { start, end: end.max(other) }
+            (WindowSpec::Named { start, end }, WindowSpec::Named { end: other, .. }) => {
+                WindowSpec::Named { start, end: end.max(other) }
             }
             (windows, _) => windows,
         };
@@ -270,33 +273,31 @@ impl Request {
     /// Returns whether all windows that it names are open at this time.
     pub(crate) fn is_open_at(&self, now: impl Fn() -> Timestamp) -> bool {
         self.shapes.iter().all(|shape| match shape.windows {
-            Windows::Grid { .. } | Windows::FirstHit { .. } => true,
-            Windows::Given { start, end } | Windows::Named { start, end } => {
+            WindowSpec::Grid { .. } | WindowSpec::FirstHit { .. } => true,
+            WindowSpec::Given { start, end } | WindowSpec::Named { start, end } => {
                 (start..end).contains(&now().as_unix_millis())
             }
-            Windows::Ahead { end } => now().as_unix_millis() < end,
         })
     }
 
     /// Returns whether a window that it names has not begun at this time.
     pub(crate) fn is_early_at(&self, now: Timestamp) -> bool {
         self.shapes.iter().any(|shape| match shape.windows {
-            Windows::Given { start, .. } | Windows::Named { start, .. } => now.as_unix_millis() < start,
-            Windows::Grid { .. } | Windows::FirstHit { .. } | Windows::Ahead { .. } => false,
+            WindowSpec::Given { start, .. } | WindowSpec::Named { start, .. } => now.as_unix_millis() < start,
+            WindowSpec::Grid { .. } | WindowSpec::FirstHit { .. } => false,
         })
     }
 
-    /// Returns whether the script takes it at this time, instead of calling it stale. A refund may be early, after a step
-    /// back of the clock.
+    /// Returns whether the script takes it at this time, instead of calling it stale. A refund may be early, after a
+    /// step back of the clock.
     pub(super) fn is_timely_at(&self, now: Timestamp) -> bool {
         let now = now.as_unix_millis();
         self.shapes.iter().all(|shape| match shape.windows {
-            Windows::Grid { .. } | Windows::FirstHit { .. } => true,
-            Windows::Given { start, end } | Windows::Named { start, end } => {
-                let early = if matches!(shape.step, Step::Refund { .. }) { GRACE } else { 0 };
+            WindowSpec::Grid { .. } | WindowSpec::FirstHit { .. } => true,
+            WindowSpec::Given { start, end } | WindowSpec::Named { start, end } => {
+                let early = if matches!(shape.step, CounterStep::Refund { .. }) { GRACE } else { 0 };
                 (start.saturating_sub(early)..end).contains(&now)
             }
-            Windows::Ahead { end } => now < end,
         })
     }
 
@@ -304,7 +305,10 @@ impl Request {
     /// closed.
     pub(super) fn may_give_back_at(&self, now: Timestamp) -> bool {
         self.shapes.iter().all(|shape| match (shape.step, shape.windows) {
-            (Step::Refund { start, .. }, Windows::Grid { length, .. } | Windows::FirstHit { length }) => {
+            (
+                CounterStep::Refund { start, .. },
+                WindowSpec::Grid { length, .. } | WindowSpec::FirstHit { length },
+            ) => {
                 let end = start.saturating_add_unsigned(length);
                 (start.saturating_sub(GRACE)..end).contains(&now.as_unix_millis())
             }
@@ -315,11 +319,11 @@ impl Request {
     /// Accepts the windows that its keys contain even if they have not begun.
     pub(crate) fn go_ahead(&mut self) {
         for shape in &mut self.shapes {
-            if let Windows::Named { end, .. } = shape.windows {
-                shape.windows = Windows::Ahead { end };
-                // The script compares it with the start of the windows, which is sent as 0.
-                if let Step::Refund { start, .. } = &mut shape.step {
-                    *start = 0;
+            if let WindowSpec::Named { start, .. } = &mut shape.windows {
+                *start = MAY_BEGIN_LATER;
+                // The script compares it with the start of the windows.
+                if let CounterStep::Refund { start, .. } = &mut shape.step {
+                    *start = MAY_BEGIN_LATER;
                 }
             }
         }
@@ -330,12 +334,12 @@ impl Request {
         self.shapes.iter().all(|shape| shape.step.merges())
     }
 
-    pub(super) fn is_refund(&self) -> bool {
-        self.shapes.iter().any(|shape| matches!(shape.step, Step::Refund { .. }))
+    pub(crate) fn is_refund(&self) -> bool {
+        self.shapes.iter().any(|shape| matches!(shape.step, CounterStep::Refund { .. }))
     }
 
     /// Executes the step as the script does: returns the usage of each counter after it, from the usage before.
-    pub(super) fn step(&self, counters: &mut [Found]) {
+    pub(super) fn step(&self, counters: &mut [CountChange]) {
         let is_admitted =
             self.shapes.iter().zip(&*counters).all(|(shape, found)| shape.step.fits(found.before));
         for (shape, found) in self.shapes.iter().zip(counters) {

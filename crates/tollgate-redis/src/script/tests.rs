@@ -5,50 +5,54 @@ use std::sync::OnceLock;
 use proptest::prelude::*;
 use redis::ConnectionLike;
 use tollgate::Timestamp;
-use tollgate_testkit::servers::{Connection, Server, Settings, Software};
+use tollgate_testkit::servers::{Server, ServerConnection, Settings, Software};
 
 use super::request::NEVER;
 use super::*;
-use crate::batch::Merged;
+use crate::batch::MergedRequests;
 use crate::calls::Calls;
-use crate::lane::{Awaited, Entry, Waiter};
-use crate::resp::Value;
-use crate::slot::Slot;
+use crate::resp::RespValue;
+use crate::slot::ClusterSlot;
 use crate::time::{Probable, instant};
+use crate::waiter::{AnswerReceiver, Waiter, WaitingRequest};
 
 fn server() -> &'static Server {
     static SERVER: OnceLock<Server> = OnceLock::new();
     SERVER.get_or_init(|| Server::start(Software::Redis))
 }
 
-fn connect() -> Connection {
+fn connect() -> ServerConnection {
     let mut connection = server().connection();
     let _: String = redis::cmd("SCRIPT").arg("LOAD").arg(TEXT).query(&mut connection).unwrap();
     connection
 }
 
 /// Takes these requests in one call, as a batch.
-fn take(connection: &mut Connection, requests: &[Request]) -> Vec<Answer> {
+fn take(connection: &mut ServerConnection, requests: &[Request]) -> Vec<ScriptAnswer> {
     take_with(connection, requests, None)
 }
 
-fn take_with(connection: &mut Connection, requests: &[Request], probable: Option<Timestamp>) -> Vec<Answer> {
+fn take_with(
+    connection: &mut ServerConnection,
+    requests: &[Request],
+    probable: Option<Timestamp>,
+) -> Vec<ScriptAnswer> {
     let probable = probable.map(|now| Probable { now, settled: Timestamp::EPOCH });
     let (mut entries, answers) = entries(requests);
-    let (merged, mut call) = (Merged::new(&entries), Calls::default());
+    let (merged, mut call) = (MergedRequests::new(&entries), Calls::default());
     encode(&merged.groups(0, &entries), probable, &mut call);
     let packed: Vec<u8> =
         redis::from_redis_value(connection.req_packed_command(call.bytes()).unwrap()).unwrap();
-    let read = merged.read(0, &entries, decode(Value::Bulk(packed)).unwrap()).unwrap();
+    let read = merged.read(0, &entries, decode(RespValue::Bulk(packed)).unwrap()).unwrap();
     merged.hand_out(0, &mut entries, read);
     answers.into_iter().map(|mut answer| answer.received_already().unwrap().unwrap()).collect()
 }
 
 /// The requests on their way, and where their answers are awaited.
-fn entries(requests: &[Request]) -> (Vec<Entry>, Vec<Awaited>) {
+fn entries(requests: &[Request]) -> (Vec<WaitingRequest>, Vec<AnswerReceiver>) {
     let entry = |request: &Request| {
         let (waiter, awaited) = Waiter::new(instant());
-        (Entry { slot: Slot(0), request: request.clone(), waiter }, awaited)
+        (WaitingRequest { slot: ClusterSlot(0), request: request.clone(), waiter }, awaited)
     };
     requests.iter().map(entry).unzip()
 }
@@ -56,7 +60,7 @@ fn entries(requests: &[Request]) -> (Vec<Entry>, Vec<Awaited>) {
 /// In which order a batch takes its requests.
 fn order(requests: &[Request]) -> Vec<usize> {
     let (entries, _) = entries(requests);
-    Merged::new(&entries).order(0).to_vec()
+    MergedRequests::new(&entries).order(0).to_vec()
 }
 
 #[test]
@@ -74,7 +78,9 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
         let _: () = redis::cmd("SET").arg(key).arg(5).arg("PX").arg(60_000).query(&mut connection).unwrap();
     }
     for counters in [1, 2] {
-        for windows in [Windows::FirstHit { length: 60_000 }, Windows::Grid { origin: 0, length: 60_000 }] {
+        for windows in
+            [WindowSpec::FirstHit { length: 60_000 }, WindowSpec::Grid { origin: 0, length: 60_000 }]
+        {
             let charge = Shape { step: charge_of_one(9), windows };
             let request = Request {
                 shapes: [charge; 2][..counters].into(),
@@ -82,7 +88,7 @@ fn an_operation_that_the_script_does_not_know_is_an_error_and_writes_nothing() {
             };
             let (entries, _) = entries(&[request]);
             let mut call = Calls::default();
-            encode(&Merged::new(&entries).groups(0, &entries), None, &mut call);
+            encode(&MergedRequests::new(&entries).groups(0, &entries), None, &mut call);
             let place = call.bytes().windows(7).position(|word| word == b"charge\0").unwrap();
             let mut bytes = call.bytes().to_vec();
             bytes[place..place + 6].copy_from_slice(b"double");
@@ -100,14 +106,16 @@ fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     let mut connection = connect();
     let now = server().time().as_unix_millis();
     let one = charge_of_one(5);
-    let shape = |start, end| Shape { step: one, windows: Windows::Given { start, end } };
-    let first_hit = Shape { step: one, windows: Windows::FirstHit { length: 1_000 } };
+    let shape = |start, end| Shape { step: one, windows: WindowSpec::Given { start, end } };
+    let first_hit = Shape { step: one, windows: WindowSpec::FirstHit { length: 1_000 } };
     let request = |shapes: &[Shape], keys: &[&str]| Request {
         shapes: shapes.into(),
         keys: keys.iter().map(|key| key.as_bytes().into()).collect(),
     };
     let named = |Shape { windows, .. }| match windows {
-        Windows::Given { start, end } => Shape { windows: Windows::Named { start, end }, ..shape(0, 0) },
+        WindowSpec::Given { start, end } => {
+            Shape { windows: WindowSpec::Named { start, end }, ..shape(0, 0) }
+        }
         _ => unreachable!("only given windows can be named"),
     };
     let (over, yet, open) =
@@ -123,9 +131,9 @@ fn a_given_window_that_is_not_open_is_stale_and_nothing_is_written() {
     ];
     let answers = take(&mut connection, &requests);
     for stale in [0, 1, 3, 4, 5, 6] {
-        assert_eq!(answers[stale].outcome, Outcome::Stale, "{stale}");
+        assert_eq!(answers[stale].outcome, ScriptOutcome::Stale, "{stale}");
     }
-    assert!(matches!(&answers[2].outcome, Outcome::Taken(found) if found[0].before == 0));
+    assert!(matches!(&answers[2].outcome, ScriptOutcome::Taken(found) if found[0].before == 0));
     let written: Vec<String> = redis::cmd("KEYS").arg("*").query(&mut connection).unwrap();
     assert!(!written.iter().any(|key| ["over", "yet", "first"].contains(&key.as_str())), "{written:?}");
 }
@@ -142,9 +150,9 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
     let mut refund = |start, end, expiry: i64| {
         let _: () =
             redis::cmd("SET").arg("key").arg(5).arg("PXAT").arg(expiry).query(&mut connection).unwrap();
-        let windows = Windows::Given { start, end };
+        let windows = WindowSpec::Given { start, end };
         let request = Request {
-            shapes: [Shape { step: Step::Refund { units: 2, start }, windows }].into_iter().collect(),
+            shapes: [Shape { step: CounterStep::Refund { units: 2, start }, windows }].into_iter().collect(),
             keys: [b"key".as_slice().into()].into_iter().collect(),
         };
         let answer = take(&mut connection, &[request]).remove(0);
@@ -153,15 +161,18 @@ fn a_refund_in_a_given_window_that_has_not_begun_finds_only_counters_that_are_in
         (answer.outcome, left, expiry_then == expiry)
     };
     let (start, end) = (now + 1_000, now + 86_400_000);
-    assert_eq!(refund(start, end, start + 1_000), (Outcome::Stale, 5, true));
-    let found = Found { before: 5, after: 3, others: 0, end: None };
-    assert_eq!(refund(start, end, end + 1_000), (Outcome::Taken([found].into_iter().collect()), 3, true));
-    assert_eq!(refund(start + 1, end, end + 1_000), (Outcome::Stale, 5, true));
+    assert_eq!(refund(start, end, start + 1_000), (ScriptOutcome::Stale, 5, true));
+    let found = CountChange { before: 5, after: 3, others: 0, end: None };
+    assert_eq!(
+        refund(start, end, end + 1_000),
+        (ScriptOutcome::Taken([found].into_iter().collect()), 3, true)
+    );
+    assert_eq!(refund(start + 1, end, end + 1_000), (ScriptOutcome::Stale, 5, true));
 }
 
-fn charge_of_one(limit: u64) -> Step {
+fn charge_of_one(limit: u64) -> CounterStep {
     let (room, denials) = (Room { below: NEVER, within: limit }, ChargedDenials { above: NEVER });
-    Step::Charge { units: 1, room, denials, is_renewal: false }
+    CounterStep::Charge { units: 1, room, denials, is_renewal: false }
 }
 
 /// A kind of step, whose counters differ in their numbers.
@@ -181,11 +192,11 @@ fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
     let units = prop_oneof![1 => Just(0), 6 => 1..=4_u64, 1 => Just(u64::from(u32::MAX))];
     let limit = prop_oneof![8 => 0..=4_u64, 4 => 5..=12_u64, 1 => Just((1 << 40) - 1)];
     let windows = prop::sample::select(vec![
-        Windows::Grid { origin: 0, length: 3_600_000_000 },
-        Windows::Grid { origin: -7, length: 7_200_000_000 },
-        Windows::FirstHit { length: 3_600_000 },
-        Windows::Given { start: 0, end: 1 << 50 },
-        Windows::Named { start: 0, end: 1 << 50 },
+        WindowSpec::Grid { origin: 0, length: 3_600_000_000 },
+        WindowSpec::Grid { origin: -7, length: 7_200_000_000 },
+        WindowSpec::FirstHit { length: 3_600_000 },
+        WindowSpec::Given { start: 0, end: 1 << 50 },
+        WindowSpec::Named { start: 0, end: 1 << 50 },
     ]);
     let counts = prop_oneof![4 => Just(None), 1 => Just(Some(0)), 1 => (-1..=1_i64).prop_map(Some)];
     let overdraft =
@@ -200,15 +211,15 @@ fn shape(kind: Kind) -> impl Strategy<Value = Shape> {
             Some(below) => (Room { below, within: limit }, ChargedDenials { above: 0 }),
         };
         let step = match kind {
-            Kind::Charge => Step::Charge { units, room, denials, is_renewal: false },
-            Kind::Renewal => Step::Charge { units, room, denials, is_renewal: true },
-            Kind::Record => Step::Record { units },
-            Kind::Deny => Step::Deny { units, denials },
-            Kind::Look => Step::Look,
-            Kind::Set => Step::Set { used: limit },
+            Kind::Charge => CounterStep::Charge { units, room, denials, is_renewal: false },
+            Kind::Renewal => CounterStep::Charge { units, room, denials, is_renewal: true },
+            Kind::Record => CounterStep::Record { units },
+            Kind::Deny => CounterStep::Deny { units, denials },
+            Kind::Look => CounterStep::Look,
+            Kind::Set => CounterStep::Set { used: limit },
             // In a window of the first grid.
-            Kind::Refund => Step::Refund { units, start: 0 },
-            Kind::Reset => Step::Reset,
+            Kind::Refund => CounterStep::Refund { units, start: 0 },
+            Kind::Reset => CounterStep::Reset,
         };
         Shape { step, windows }
     })
@@ -252,25 +263,25 @@ fn requests() -> impl Strategy<Value = Vec<Request>> {
 fn grid_charges() -> impl Strategy<Value = Vec<Request>> {
     let origin = prop::sample::select(vec![0, -7]);
     (shape(Kind::Charge), 1..4_usize, origin).prop_map(|(Shape { step, .. }, times, origin)| {
-        let shape = Shape { step, windows: Windows::Grid { origin, length: 3_600_000_000 } };
+        let shape = Shape { step, windows: WindowSpec::Grid { origin, length: 3_600_000_000 } };
         let key = b"key".as_slice().into();
         vec![Request { shapes: [shape].into_iter().collect(), keys: [key].into_iter().collect() }; times]
     })
 }
 
 /// What was answered, without the time at which it was.
-fn timeless(answers: &[Answer]) -> Vec<Outcome> {
-    let endless = |found: &Found| Found { end: None, ..*found };
-    let timeless = |answer: &Answer| match &answer.outcome {
-        Outcome::Taken(found) => Outcome::Taken(found.iter().map(endless).collect()),
-        Outcome::Closed(found) => Outcome::Closed(found.as_ref().map(endless)),
+fn timeless(answers: &[ScriptAnswer]) -> Vec<ScriptOutcome> {
+    let endless = |found: &CountChange| CountChange { end: None, ..*found };
+    let timeless = |answer: &ScriptAnswer| match &answer.outcome {
+        ScriptOutcome::Taken(found) => ScriptOutcome::Taken(found.iter().map(endless).collect()),
+        ScriptOutcome::Closed(found) => ScriptOutcome::Closed(found.as_ref().map(endless)),
         other => other.clone(),
     };
     answers.iter().map(timeless).collect()
 }
 
 /// Every key with its value and whether it expires.
-fn contents(connection: &mut Connection) -> Vec<(String, u64, bool)> {
+fn contents(connection: &mut ServerConnection) -> Vec<(String, u64, bool)> {
     let mut keys: Vec<String> = redis::cmd("KEYS").arg("*").query(connection).unwrap();
     keys.sort();
     let content = |key: String| {
@@ -298,21 +309,21 @@ proptest! {
         for index in order(&requests) {
             serial[index] = take(&mut connection, &requests[index..=index]).pop();
         }
-        let serial: Vec<Answer> = serial.into_iter().map(Option::unwrap).collect();
+        let serial: Vec<ScriptAnswer> = serial.into_iter().map(Option::unwrap).collect();
         prop_assert_eq!(timeless(&batched), timeless(&serial));
         let after_serial = contents(&mut connection);
         prop_assert_eq!(&after_batch, &after_serial);
         prop_assert!(after_batch.iter().all(|(.., expires)| *expires));
         // What this crate believes the counters say after a step, they say.
         for (request, answer) in requests.iter().zip(&serial) {
-            if let Outcome::Taken(found) = &answer.outcome {
+            if let ScriptOutcome::Taken(found) = &answer.outcome {
                 prop_assert_eq!(found.len(), request.keys.len());
             }
         }
         let last_word = |name: &str| {
             let takers = order(&requests).into_iter().rev();
             takers.filter_map(|index| {
-                let Outcome::Taken(found) = &batched[index].outcome else { return None };
+                let ScriptOutcome::Taken(found) = &batched[index].outcome else { return None };
                 let place = requests[index].keys.iter().position(|key| **key == *name.as_bytes())?;
                 Some(found[place].after)
             }).next()
@@ -326,8 +337,8 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..Default::default() })]
 
-    /// A probable time changes no count, however wrong it is. Only if it is wrong by 899 windows, it changes the time of an
-    /// answer.
+    /// A probable time changes no count, however wrong it is. Only if it is wrong by 899 windows, it changes the time
+    /// of an answer.
     #[test]
     fn a_probable_time_changes_nothing(
         requests in prop_oneof![requests(), grid_charges()],
@@ -358,7 +369,7 @@ proptest! {
 
 #[test]
 fn a_reply_that_makes_no_sense_is_an_error() {
-    let windows = Windows::Grid { origin: 0, length: 1_000 };
+    let windows = WindowSpec::Grid { origin: 0, length: 1_000 };
     let request = Request {
         shapes: [Shape { step: charge_of_one(5), windows }].into_iter().collect(),
         keys: [b"key".as_slice().into()].into_iter().collect(),
@@ -368,14 +379,14 @@ fn a_reply_that_makes_no_sense_is_an_error() {
         let reply = decode(reply)?;
         let now = reply.now();
         let (entries, _) = entries(&requests);
-        Merged::new(&entries).read(0, &entries, reply).map(|_| now)
+        MergedRequests::new(&entries).read(0, &entries, reply).map(|_| now)
     };
-    let packed = |bytes: &[u8]| Value::Bulk(bytes.to_vec());
+    let packed = |bytes: &[u8]| RespValue::Bulk(bytes.to_vec());
     assert_eq!(hand_out(packed(b"\x92\x07\x00")).unwrap(), Timestamp::from_unix_millis(7));
     for nonsense in [
-        Value::Nil,
-        Value::Simple("OK".into()),
-        Value::Array(vec![Value::Int(7), Value::Int(0)]),
+        RespValue::Nil,
+        RespValue::Simple("OK".into()),
+        RespValue::Array(vec![RespValue::Int(7), RespValue::Int(0)]),
         packed(b""),
         packed(b"\x90"),
         packed(b"\x91\x07"),

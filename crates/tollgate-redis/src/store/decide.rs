@@ -3,19 +3,19 @@
 use smallvec::SmallVec;
 use tollgate::{QuotaStates, Source};
 
-use super::Inner;
-use crate::denials::{Denials, Remembered};
+use super::StoreInner;
+use crate::denials::{Denials, RememberedCount};
 use crate::named_charges::NamedCharges;
-use crate::script::Found;
+use crate::script::CountChange;
 use crate::time::Instant;
 
 /// While a counter is being changed, nothing is remembered of it.
-pub(super) struct Changing<'a, 'q> {
+pub(super) struct ForgettingGuard<'a, 'q> {
     denials: &'a Denials,
     named: &'a NamedCharges<'q>,
 }
 
-impl Inner {
+impl StoreInner {
     /// Whether something is remembered that may deny these charges.
     pub(super) fn may_deny(&self, named: &NamedCharges<'_>) -> bool {
         named.denials_are_free() && named.ids().all(|id| self.denials.may_know(id))
@@ -28,7 +28,7 @@ impl Inner {
 
     /// Where the quotas stand, if all their counters are remembered, and whether some of them should be renewed.
     pub(super) fn recall(&self, named: &NamedCharges<'_>, at: Instant) -> Option<(QuotaStates, bool)> {
-        let (mut known, mut is_due) = (SmallVec::<[Remembered; 1]>::new(), false);
+        let (mut known, mut is_due) = (SmallVec::<[RememberedCount; 1]>::new(), false);
         for id in named.ids() {
             let (count, is_due_itself) = self.denials.recall(id, at)?;
             known.push(count);
@@ -37,29 +37,29 @@ impl Inner {
         // Each is at most the server's time; so is the latest.
         let now = known.iter().map(|count| count.now_at(at)).max()?;
         let found = |index: usize| {
-            let Remembered { used, window, .. } = known[index];
-            (Found { before: used, after: used, others: 0, end: None }, window)
+            let RememberedCount { used, window, .. } = known[index];
+            (CountChange { before: used, after: used, others: 0, end: None }, window)
         };
         let counted = named.states(found, now);
         Some((counted.iter().map(|state| state.with_source(Source::Local)).collect(), is_due))
     }
 
     /// Forgets these counters now, and once more when the result is dropped.
-    pub(super) fn changing<'a, 'q>(&'a self, named: &'a NamedCharges<'q>) -> Changing<'a, 'q> {
-        let changing = Changing { denials: &self.denials, named };
+    pub(super) fn changing<'a, 'q>(&'a self, named: &'a NamedCharges<'q>) -> ForgettingGuard<'a, 'q> {
+        let changing = ForgettingGuard { denials: &self.denials, named };
         changing.forget();
         changing
     }
 }
 
-impl Changing<'_, '_> {
+impl ForgettingGuard<'_, '_> {
     fn forget(&self) {
         self.named.ids().for_each(|id| self.denials.forget(id));
     }
 }
 
 /// What was asked before the change and answered during it is forgotten too.
-impl Drop for Changing<'_, '_> {
+impl Drop for ForgettingGuard<'_, '_> {
     fn drop(&mut self) {
         self.forget();
     }

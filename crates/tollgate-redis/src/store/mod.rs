@@ -4,6 +4,7 @@ mod ask;
 mod decide;
 mod reserve;
 mod warm_up;
+mod windows_in_keys;
 
 use std::fmt;
 use std::future::poll_fn;
@@ -15,18 +16,18 @@ use std::time::Duration;
 use smallvec::smallvec;
 use tollgate::{Charge, Counter, Key, Mark, PolicyQuota, QuotaState, QuotaStates, Step, Store, StoreError};
 
-use self::ask::{Pending, Taken};
-use self::reserve::{groups, parts};
+use self::ask::{PendingRequest, StepResult};
+use self::reserve::in_turns;
 use crate::across_slots::AcrossSlots;
 use crate::batch::{Committer, Company};
 use crate::denials::{Denials, Id};
 use crate::error::RedisError;
-use crate::keys::Names;
-use crate::named_charges::{self, Asked, NamedCharges};
-use crate::script::{Found, Outcome};
+use crate::keys::CounterNames;
+use crate::named_charges::{self, CounterOperation, NamedCharges};
+use crate::script::{CountChange, ScriptOutcome};
 use crate::slot;
 use crate::time::{CallTime, Instant, instant};
-use crate::topology::{Share, StoreStatus, Topology};
+use crate::topology::{SlotShare, StoreStatus, Topology};
 
 /// Keys that are looked at for one in each share: enough for a share of one slot to be found nearly always, which takes
 /// milliseconds. Usual shares take a few.
@@ -34,19 +35,19 @@ const SEARCHED: u64 = 5 * slot::SLOTS as u64;
 
 /// A store of counters in Redis or Valkey, shared by all processes that use it. Clones share connections.
 #[derive(Clone)]
-pub struct RedisStore(Arc<Inner>);
+pub struct RedisStore(Arc<StoreInner>);
 
-struct Inner {
+struct StoreInner {
     /// The addresses in errors.
     place: Arc<str>,
     committer: Committer,
-    names: Names,
+    names: CounterNames,
     denials: Denials,
     across_slots: AcrossSlots,
 }
 
 /// A request to charge that was not sent.
-enum Prepared<'a> {
+enum PreparedCharge<'a> {
     Known(QuotaStates),
     Named(NamedCharges<'a>),
     /// Lies in several slots.
@@ -54,9 +55,9 @@ enum Prepared<'a> {
 }
 
 /// A request to charge.
-enum Begun {
+enum BegunCharge {
     Known(QuotaStates),
-    Asked(Pending),
+    Asked(PendingRequest),
 }
 
 impl RedisStore {
@@ -64,12 +65,12 @@ impl RedisStore {
         topology: Topology,
         place: &str,
         timeout: Duration,
-        names: Names,
+        names: CounterNames,
         denials: Denials,
         across_slots: AcrossSlots,
     ) -> Self {
         let committer = Committer::new(Arc::new(topology), timeout);
-        Self(Arc::new(Inner { place: place.into(), committer, names, denials, across_slots }))
+        Self(Arc::new(StoreInner { place: place.into(), committer, names, denials, across_slots }))
     }
 
     pub(crate) fn topology(&self) -> &Topology {
@@ -91,7 +92,7 @@ impl RedisStore {
                 break;
             };
             let slot = slot::of(&name);
-            let is_here = |share: &Share| share.iter().any(|slots| slots.contains(&slot));
+            let is_here = |share: &SlotShare| share.iter().any(|slots| slots.contains(&slot));
             if let Some(place) = shares.iter().position(is_here) {
                 shares.swap_remove(place);
                 keys.push(key);
@@ -100,7 +101,7 @@ impl RedisStore {
         keys
     }
 
-    pub(crate) fn names(&self) -> &Names {
+    pub(crate) fn names(&self) -> &CounterNames {
         &self.0.names
     }
 
@@ -124,14 +125,14 @@ impl Store for RedisStore {
     ) -> tollgate::Answer<impl Future<Output = Result<QuotaStates, StoreError>> + Send> {
         let prepared = match step {
             Step::Charge(charges) => match self.0.prepare(charges) {
-                Prepared::Known(counted) => return tollgate::Answer::Now(Ok(counted)),
+                PreparedCharge::Known(counted) => return tollgate::Answer::Now(Ok(counted)),
                 prepared => Some(prepared),
             },
             _ => None,
         };
         tollgate::Answer::Later(async move {
             let answer = match &prepared {
-                Some(Prepared::Named(named)) => self.0.charge(named).await,
+                Some(PreparedCharge::Named(named)) => self.0.charge(named).await,
                 // In a box, or every charge's future would be as large as that of the rarest step.
                 _ => Box::pin(self.0.step(step, instant())).await,
             };
@@ -150,7 +151,7 @@ impl Store for RedisStore {
     }
 }
 
-impl Inner {
+impl StoreInner {
     /// The error of this step, as its caller gets it.
     fn error_of_step(&self, error: StoreError, step: &Step<'_>) -> StoreError {
         let error = error.at(Arc::clone(&self.place));
@@ -162,7 +163,7 @@ impl Inner {
         steps: &'a [Step<'a>],
     ) -> Vec<Result<QuotaStates, StoreError>> {
         let call_begun = instant();
-        let prepared: Vec<Option<Prepared<'_>>> = steps
+        let prepared: Vec<Option<PreparedCharge<'_>>> = steps
             .iter()
             .map(|step| match step {
                 Step::Charge(charges) => Some(self.prepare(charges)),
@@ -170,30 +171,32 @@ impl Inner {
             })
             .collect();
         // All charges are sent before the first answer is awaited.
-        let begun: Vec<Option<Begun>> = prepared
+        let begun: Vec<Option<BegunCharge>> = prepared
             .iter()
             .map(|prepared| match prepared {
-                Some(Prepared::Named(named)) => Some(self.begin(named, Company::Others)),
+                Some(PreparedCharge::Named(named)) => Some(self.begin(named, Company::Others)),
                 _ => None,
             })
             .collect();
-        let mut answers = Vec::with_capacity(begun.len());
+        let mut answers: Vec<Option<Result<QuotaStates, StoreError>>> = Vec::with_capacity(steps.len());
         // Steps that have no answer yet, with their places.
         let (mut charges, mut across, mut others) = (Vec::new(), Vec::<(usize, Vec<Id>)>::new(), Vec::new());
         for (place, ((prepared, begun), step)) in prepared.into_iter().zip(begun).zip(steps).enumerate() {
             answers.push(match (prepared, begun, step) {
-                (Some(Prepared::Known(counted)), ..) | (_, Some(Begun::Known(counted)), _) => Ok(counted),
-                (Some(Prepared::Named(named)), Some(Begun::Asked(pending)), _) => {
+                (Some(PreparedCharge::Known(counted)), ..) | (_, Some(BegunCharge::Known(counted)), _) => {
+                    Some(Ok(counted))
+                }
+                (Some(PreparedCharge::Named(named)), Some(BegunCharge::Asked(pending)), _) => {
                     charges.push((place, named, pending));
-                    Err(RedisError::TimedOut.into())
+                    None
                 }
                 (.., Step::Charge(charges)) => {
                     across.push((place, NamedCharges::new(charges, &self.names).ids().collect()));
-                    Err(RedisError::TimedOut.into())
+                    None
                 }
                 _ => {
                     others.push(vec![place]);
-                    Err(RedisError::TimedOut.into())
+                    None
                 }
             });
         }
@@ -214,18 +217,19 @@ impl Inner {
         // Side by side, so that a server that hangs holds up no step on another.
         let (charges, others) = tokio::join!(charges, all(others.iter().map(in_turn)));
         // Only once nothing else is in flight: no charge across slots is denied because of what another gives back.
-        let across = apart(across);
+        let across = in_turns(across);
         let across = all(across.iter().map(in_turn)).await;
         for (place, answer) in charges.into_iter().chain(others.into_iter().chain(across).flatten()) {
-            answers[place] = answer;
+            answers[place] = Some(answer);
         }
-        answers
+        // Every place has its answer by now: it was known, or its step was taken.
+        answers.into_iter().flatten().collect()
     }
 
     async fn charge(&self, named: &NamedCharges<'_>) -> Result<QuotaStates, StoreError> {
         let mut pending = match self.begin(named, Company::Alone) {
-            Begun::Known(counted) => return Ok(counted),
-            Begun::Asked(pending) => pending,
+            BegunCharge::Known(counted) => return Ok(counted),
+            BegunCharge::Asked(pending) => pending,
         };
         self.counted(named, &mut pending).await
     }
@@ -238,9 +242,11 @@ impl Inner {
             Step::Peek(charges) => self.peek(charges, begun).await,
             Step::Record(charge) => self.record(&charge, begun).await.map(QuotaStates::one),
             Step::Refund { charge, mark } => self.refund(&charge, mark, begun).await.map(QuotaStates::one),
-            Step::Reset(counter) => self.change(&counter, Asked::Reset, begun).await.map(QuotaStates::one),
+            Step::Reset(counter) => {
+                self.change(&counter, CounterOperation::Reset, begun).await.map(QuotaStates::one)
+            }
             Step::Set { counter, used } => {
-                self.change(&counter, Asked::Set(used), begun).await.map(QuotaStates::one)
+                self.change(&counter, CounterOperation::Set(used), begun).await.map(QuotaStates::one)
             }
             _ => Err(StoreError::Uncountable("this version of the store does not support the step")),
         }
@@ -251,23 +257,19 @@ impl Inner {
             return Ok(QuotaStates::from_iter([]));
         }
         if self.reserves(charges) {
-            let now = self.committer.topology().time_at(instant());
-            let groups = groups(charges, &self.names, now)?;
-            let parts = parts(&groups, &self.names);
-            let looked = self.ask_each(&parts, Asked::Look, begun).await;
-            return self.joined(&parts, looked);
+            return self.peek_across(charges, begun).await;
         }
         let named = NamedCharges::new(charges, &self.names);
-        let mut pending = self.send(&named, Asked::Look, CallTime::now(begun), Company::Alone);
+        let mut pending = self.send(&named, CounterOperation::Look, CallTime::now(begun), Company::Alone);
         self.counted(&named, &mut pending).await
     }
 
     async fn record(&self, charge: &Charge<'_>, begun: Instant) -> Result<QuotaState, StoreError> {
         let charges = [*charge];
         let named = NamedCharges::new(&charges, &self.names);
-        let mut pending = self.send(&named, Asked::Record, CallTime::now(begun), Company::Alone);
+        let mut pending = self.send(&named, CounterOperation::Record, CallTime::now(begun), Company::Alone);
         let taken = self.note(&named, &mut pending).await?;
-        let Found { before, after, .. } = taken.only()?;
+        let CountChange { before, after, .. } = taken.only()?;
         let units = named_charges::units(charge, after.saturating_sub(before));
         Ok(taken.state(&charge.counter())?.with_units(units))
     }
@@ -283,28 +285,26 @@ impl Inner {
         let (quota, key) = (charge.counter().quota().quota(), charge.counter().key());
         let window = quota.window_at(key, mark.time());
         let look = async || {
-            let looked = self.take(&named, Asked::Look, CallTime::now(begun)).await?;
+            let looked = self.take(&named, CounterOperation::Look, CallTime::now(begun)).await?;
             looked.state(&charge.counter())
         };
-        // If the key names the window, the script can only give back to that one.
-        if self.names.say_windows() && window.start() != mark.time() {
+        if !self.can_give_back(&window, mark) {
             return look().await;
         }
         let answer = {
             let _changing = self.changing(&named);
-            self.ask(&named, Asked::Refund(mark), CallTime::now(begun)).await?
+            self.ask(&named, CounterOperation::Refund(mark), CallTime::now(begun)).await?
         };
         let taken = match answer.outcome {
-            Outcome::Closed(Some(found)) => {
-                return Taken { now: answer.now, found: smallvec![found] }.state(&charge.counter());
+            ScriptOutcome::Closed(Some(found)) => {
+                return StepResult { now: answer.now, found: smallvec![found] }.state(&charge.counter());
             }
             // The window that is open now is under another key.
-            Outcome::Closed(None) => return look().await,
-            _ => Taken::try_from(answer)?,
+            ScriptOutcome::Closed(None) => return look().await,
+            _ => StepResult::try_from(answer)?,
         };
-        let Found { before, after, .. } = taken.only()?;
-        // Such a refund may be early. A window that has not begun and holds nothing is not the one that is counted.
-        if self.windows_have_slots() && before == 0 && taken.now < window.start() {
+        let CountChange { before, after, .. } = taken.only()?;
+        if self.is_early_refund(&window, before, taken.now) {
             return look().await;
         }
         let given = u32::try_from(before - after).map_err(|_| RedisError::BadReply)?;
@@ -316,7 +316,7 @@ impl Inner {
     async fn change(
         &self,
         counter: &Counter<'_>,
-        asked: Asked,
+        asked: CounterOperation,
         begun: Instant,
     ) -> Result<QuotaState, StoreError> {
         let charges = [Charge::new(counter.quota(), counter.key(), 0)];
@@ -326,63 +326,34 @@ impl Inner {
     }
 
     /// The answer, if it is known here; else what is to be asked.
-    fn prepare<'a>(&self, charges: &'a [Charge<'a>]) -> Prepared<'a> {
+    fn prepare<'a>(&self, charges: &'a [Charge<'a>]) -> PreparedCharge<'a> {
         if charges.is_empty() {
-            return Prepared::Known(QuotaStates::from_iter([]));
+            return PreparedCharge::Known(QuotaStates::from_iter([]));
         }
         if self.reserves(charges) {
-            return Prepared::Across;
+            return PreparedCharge::Across;
         }
         let named = NamedCharges::new(charges, &self.names);
         if self.may_deny(&named) {
             let known = self.recall(&named, instant());
             if let Some((denied, _)) = known.filter(|(known, is_due)| !known.is_admitted() && !is_due) {
-                return Prepared::Known(denied);
+                return PreparedCharge::Known(denied);
             }
         }
-        Prepared::Named(named)
+        PreparedCharge::Named(named)
     }
 
     /// The answer, if it is known here; else the charges are in flight.
-    fn begin(&self, named: &NamedCharges<'_>, company: Company) -> Begun {
+    fn begin(&self, named: &NamedCharges<'_>, company: Company) -> BegunCharge {
         let time = CallTime::begins();
         let known = if self.may_deny(named) { self.recall(named, time.begun) } else { None };
         let asked = match known.filter(|(known, _)| !known.is_admitted()) {
-            Some((denied, _)) if !self.is_to_renew(named, time.begun) => return Begun::Known(denied),
-            Some(_) => Asked::Renewal,
-            None => Asked::Charge,
+            Some((denied, _)) if !self.is_to_renew(named, time.begun) => return BegunCharge::Known(denied),
+            Some(_) => CounterOperation::Renewal,
+            None => CounterOperation::Charge,
         };
-        Begun::Asked(self.send(named, asked, time, company))
+        BegunCharge::Asked(self.send(named, asked, time, company))
     }
-
-    /// Whether the charges may lie in several slots, and are then taken slot by slot.
-    fn reserves(&self, charges: &[Charge<'_>]) -> bool {
-        let mut counters = charges.iter().map(Charge::counter);
-        let Some(first) = counters.next() else { return false };
-        let lies_elsewhere = |counter: Counter<'_>| {
-            if self.names.have_slot_for_each_key() { counter.key() != first.key() } else { counter != first }
-        };
-        self.across_slots == AcrossSlots::Reserve
-            && self.committer.topology().is_cluster()
-            && counters.any(lies_elsewhere)
-    }
-}
-
-/// The places of these requests, those with common counters in one list, in their order.
-fn apart(requests: Vec<(usize, Vec<Id>)>) -> Vec<Vec<usize>> {
-    let mut lists: Vec<(Vec<usize>, Vec<Id>)> = Vec::new();
-    for (place, ids) in requests {
-        let mut list = (vec![place], ids);
-        let has_common = |(_, ids): &mut (_, Vec<Id>)| list.1.iter().any(|own| ids.contains(own));
-        let joined: Vec<_> = lists.extract_if(.., has_common).collect();
-        for (places, ids) in joined {
-            list.0.extend(places);
-            list.1.extend(ids);
-        }
-        list.0.sort_unstable();
-        lists.push(list);
-    }
-    lists.into_iter().map(|(places, _)| places).collect()
 }
 
 /// Awaits the futures side by side, and returns their outputs in order.
@@ -401,19 +372,4 @@ async fn all<F: Future>(futures: impl Iterator<Item = F>) -> Vec<F::Output> {
     })
     .await;
     outputs.into_iter().flatten().collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// All reservations of a batch were taken one after another, so the last of many had no time left.
-    #[test]
-    fn only_reservations_with_common_counters_are_taken_in_turn() {
-        let counters: [[Id; 2]; 5] = [[0, 1], [2, 3], [4, 5], [3, 4], [0, 1]];
-        let requests =
-            |count| (10..).zip(counters).take(count).map(|(place, ids)| (place, ids.to_vec())).collect();
-        assert_eq!(apart(requests(3)), [[10], [11], [12]]);
-        assert_eq!(apart(requests(5)), [vec![11, 12, 13], vec![10, 14]]);
-    }
 }

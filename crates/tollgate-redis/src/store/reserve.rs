@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! charges ─▶ parts, one a slot ─▶ charge the first ─▶ charge the next ─▶ ... ─▶ admitted
-//!                                                        │ denied, failed, or nobody waits any more
+//!                                                        │ denied, failed, or the caller has gone away
 //!                                                        ▼
 //!                                                give back what was charged; look at the rest
 //! ```
@@ -19,18 +19,19 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::timeout_at;
-use tollgate::{Charge, Key, PolicyQuota, QuotaState, QuotaStates, Source, StoreError, Timestamp};
+use tollgate::{Charge, Counter, Key, PolicyQuota, QuotaState, QuotaStates, Source, StoreError, Timestamp};
 
-use super::Inner;
-use super::ask::{Pending, Taken};
+use super::StoreInner;
+use super::ask::{PendingRequest, StepResult};
+use crate::across_slots::AcrossSlots;
 use crate::backoff::Backoff;
 use crate::batch::Company;
 use crate::denials::Id;
 use crate::error::RedisError;
-use crate::keys::Names;
-use crate::named_charges::{Asked, NamedCharges};
-use crate::script::{Answer, KeyText, Outcome, Request};
-use crate::slot::{self, Slot};
+use crate::keys::CounterNames;
+use crate::named_charges::{CounterOperation, NamedCharges};
+use crate::script::{KeyText, Request, ScriptAnswer, ScriptOutcome};
+use crate::slot::{self, ClusterSlot};
 use crate::time::{CallTime, Instant, instant, wait_for_step};
 
 /// How long units are tried to be given back: longer than a Cluster without one of its primaries refuses to count, and
@@ -39,7 +40,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The charges of a request that lie in one slot.
 #[derive(Debug, Default)]
-pub(super) struct SlotGroup<'a> {
+struct SlotGroup<'a> {
     charges: Vec<Charge<'a>>,
     /// Their places in the request.
     places: Vec<usize>,
@@ -47,22 +48,22 @@ pub(super) struct SlotGroup<'a> {
 
 /// What is asked of one slot.
 #[derive(Debug)]
-pub(super) struct SlotPart<'a> {
+struct SlotPart<'a> {
     places: &'a [usize],
     named: NamedCharges<'a>,
 }
 
 /// A charge that outlives its caller.
 #[derive(Debug)]
-struct Owned {
+struct OwnedCharge {
     quota: PolicyQuota,
     key: Key<'static>,
     cost: u32,
 }
 
 /// A request that is taken slot by slot.
-struct Reservation<'r, 'a> {
-    inner: &'r Arc<Inner>,
+struct SlotReservation<'r, 'a> {
+    inner: &'r Arc<StoreInner>,
     begun: Instant,
     parts: &'r [SlotPart<'a>],
     /// Where its answer is awaited.
@@ -79,17 +80,17 @@ enum KeptCharges {
 }
 
 /// What was charged to one counter.
-struct Units {
+struct ChargedUnits {
     counter: Id,
-    slot: Slot,
+    slot: ClusterSlot,
     refund: Request,
 }
 
 /// The charges slot by slot, in the order of slots. Counters that are in one slot now, and may not be when they are
 /// asked, are apart.
-pub(super) fn groups<'a>(
+fn groups<'a>(
     charges: &[Charge<'a>],
-    names: &Names,
+    names: &CounterNames,
     now: Timestamp,
 ) -> Result<Vec<SlotGroup<'a>>, StoreError> {
     let mut groups = BTreeMap::<(u16, Option<KeyText>), SlotGroup<'a>>::new();
@@ -104,7 +105,7 @@ pub(super) fn groups<'a>(
     Ok(groups.into_values().collect())
 }
 
-pub(super) fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &Names) -> Vec<SlotPart<'a>> {
+fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &CounterNames) -> Vec<SlotPart<'a>> {
     let part = |SlotGroup { charges, places }: &'a SlotGroup<'a>| SlotPart {
         places,
         named: NamedCharges::new(charges, names),
@@ -113,17 +114,60 @@ pub(super) fn parts<'a>(groups: &'a [SlotGroup<'a>], names: &Names) -> Vec<SlotP
 }
 
 /// What was counted part by part, in the order of the charges.
-pub(super) fn in_order(parts: &[SlotPart<'_>], counted: &[QuotaStates]) -> QuotaStates {
-    let of_part = |(part, counted)| {
+fn in_order(parts: &[SlotPart<'_>], counted: &[QuotaStates]) -> QuotaStates {
+    let places_and_states = |(part, counted)| {
         let (part, counted): (&SlotPart<'_>, &QuotaStates) = (part, counted);
         part.places.iter().copied().zip(counted.iter().copied()).collect::<Vec<_>>()
     };
-    let mut states: Vec<(usize, QuotaState)> = parts.iter().zip(counted).flat_map(of_part).collect();
+    let mut states: Vec<(usize, QuotaState)> =
+        parts.iter().zip(counted).flat_map(places_and_states).collect();
     states.sort_unstable_by_key(|(place, _)| *place);
     states.into_iter().map(|(_, state)| state).collect()
 }
 
-impl Inner {
+/// Returns the places of these requests in lists to be taken side by side. Requests with common counters are in one
+/// list, in their order.
+pub(super) fn in_turns(requests: Vec<(usize, Vec<Id>)>) -> Vec<Vec<usize>> {
+    let mut lists: Vec<(Vec<usize>, Vec<Id>)> = Vec::new();
+    for (place, ids) in requests {
+        let mut list = (vec![place], ids);
+        let has_common = |(_, ids): &mut (_, Vec<Id>)| list.1.iter().any(|own| ids.contains(own));
+        let joined: Vec<_> = lists.extract_if(.., has_common).collect();
+        for (places, ids) in joined {
+            list.0.extend(places);
+            list.1.extend(ids);
+        }
+        list.0.sort_unstable();
+        lists.push(list);
+    }
+    lists.into_iter().map(|(places, _)| places).collect()
+}
+
+impl StoreInner {
+    /// Whether the charges may lie in several slots, and are then taken slot by slot.
+    pub(super) fn reserves(&self, charges: &[Charge<'_>]) -> bool {
+        let mut counters = charges.iter().map(Charge::counter);
+        let Some(first) = counters.next() else { return false };
+        let lies_elsewhere = |counter: Counter<'_>| {
+            if self.names.have_slot_for_each_key() { counter.key() != first.key() } else { counter != first }
+        };
+        self.across_slots == AcrossSlots::Reserve
+            && self.committer.topology().is_cluster()
+            && counters.any(lies_elsewhere)
+    }
+
+    /// Looks at the charges slot by slot.
+    pub(super) async fn peek_across(
+        &self,
+        charges: &[Charge<'_>],
+        begun: Instant,
+    ) -> Result<QuotaStates, StoreError> {
+        let groups = groups(charges, &self.names, self.committer.topology().time_at(instant()))?;
+        let parts = parts(&groups, &self.names);
+        let looked = self.ask_each(&parts, CounterOperation::Look, begun).await;
+        self.joined(&parts, looked)
+    }
+
     /// Takes the charges slot by slot: all of them, or none in the end.
     pub(super) async fn reserve(
         self: &Arc<Self>,
@@ -131,7 +175,7 @@ impl Inner {
         begun: Instant,
     ) -> Result<QuotaStates, StoreError> {
         let waits_until = wait_for_step(instant())?;
-        let owned = charges.iter().map(Owned::new).collect();
+        let owned = charges.iter().map(OwnedCharge::new).collect();
         let (caller, answer) = oneshot::channel();
         tokio::spawn(Arc::clone(self).take_across(owned, begun, caller));
         let answer = match waits_until {
@@ -144,15 +188,15 @@ impl Inner {
 
     async fn take_across(
         self: Arc<Self>,
-        owned: Vec<Owned>,
+        owned: Vec<OwnedCharge>,
         begun: Instant,
         caller: oneshot::Sender<Result<QuotaStates, StoreError>>,
     ) {
-        let charges: Vec<Charge<'_>> = owned.iter().map(Owned::charge).collect();
+        let charges: Vec<Charge<'_>> = owned.iter().map(OwnedCharge::charge).collect();
         let answer = match groups(&charges, &self.names, self.committer.topology().time_at(instant())) {
             Ok(groups) => {
                 let parts = parts(&groups, &self.names);
-                Reservation { inner: &self, begun, parts: &parts, caller: &caller }.take().await
+                SlotReservation { inner: &self, begun, parts: &parts, caller: &caller }.take().await
             }
             Err(error) => Err(error),
         };
@@ -160,14 +204,14 @@ impl Inner {
     }
 
     /// Asks all parts at once, and returns what each counted.
-    pub(super) async fn ask_each(
+    async fn ask_each(
         &self,
         parts: &[SlotPart<'_>],
-        asked: Asked,
+        asked: CounterOperation,
         begun: Instant,
     ) -> Vec<Result<QuotaStates, StoreError>> {
         let time = CallTime::now(begun);
-        let pending: Vec<Pending> =
+        let pending: Vec<PendingRequest> =
             parts.iter().map(|part| self.send(&part.named, asked, time, Company::Others)).collect();
         let mut counted = Vec::with_capacity(parts.len());
         for (part, mut pending) in parts.iter().zip(pending) {
@@ -182,7 +226,7 @@ impl Inner {
     /// # Errors
     ///
     /// The first error, if nothing was denied.
-    pub(super) fn joined(
+    fn joined(
         &self,
         parts: &[SlotPart<'_>],
         answers: Vec<Result<QuotaStates, StoreError>>,
@@ -205,7 +249,7 @@ impl Inner {
         part.named.unused(now).iter().map(|state| state.with_source(Source::Fallback)).collect()
     }
 
-    async fn give_back_once(&self, units: &Units) -> Result<Answer, StoreError> {
+    async fn give_back_once(&self, units: &ChargedUnits) -> Result<ScriptAnswer, StoreError> {
         // Before and after, as with every refund: what is answered meanwhile is not remembered either.
         self.denials.forget(units.counter);
         let lane = self.committer.topology().lane(units.slot);
@@ -220,7 +264,7 @@ impl Inner {
     }
 }
 
-impl Owned {
+impl OwnedCharge {
     fn new(charge: &Charge<'_>) -> Self {
         let counter = charge.counter();
         Self { quota: counter.quota().clone(), key: counter.key().clone().into_owned(), cost: charge.cost() }
@@ -231,7 +275,7 @@ impl Owned {
     }
 }
 
-impl Reservation<'_, '_> {
+impl SlotReservation<'_, '_> {
     async fn take(&self) -> Result<QuotaStates, StoreError> {
         if let Some(denied) = self.foresee().await? {
             return Ok(denied);
@@ -239,7 +283,7 @@ impl Reservation<'_, '_> {
         let mut charged = Vec::with_capacity(self.parts.len());
         for part in self.parts {
             let time = CallTime::now(self.begun);
-            let mut pending = self.inner.send(&part.named, Asked::Charge, time, Company::Others);
+            let mut pending = self.inner.send(&part.named, CounterOperation::Charge, time, Company::Others);
             match self.inner.note(&part.named, &mut pending).await {
                 Ok(taken) if part.counted(&taken).is_admitted() => charged.push(taken),
                 Ok(taken) => return self.deny(charged, part.counted(&taken)).await,
@@ -267,7 +311,7 @@ impl Reservation<'_, '_> {
         let counted = match known.iter().cloned().collect::<Option<Vec<_>>>() {
             Some(counted) if !is_to_renew => in_order(self.parts, &counted),
             _ => {
-                let asked = inner.ask_each(self.parts, Asked::Deny, self.begun).await;
+                let asked = inner.ask_each(self.parts, CounterOperation::Deny, self.begun).await;
                 // What is remembered counts where there is no answer.
                 let answers = asked.into_iter().zip(known).map(|(answer, known)| match (answer, known) {
                     (Err(_), Some(known)) => Ok(known),
@@ -281,14 +325,18 @@ impl Reservation<'_, '_> {
     }
 
     /// Answers with what a part was denied. A part that fails now cannot make it an admission.
-    async fn deny(&self, mut charged: Vec<Taken>, denied: QuotaStates) -> Result<QuotaStates, StoreError> {
+    async fn deny(
+        &self,
+        mut charged: Vec<StepResult>,
+        denied: QuotaStates,
+    ) -> Result<QuotaStates, StoreError> {
         let (before, rest) = self.parts.split_at(charged.len());
         let (_, rest) = rest.split_at(1);
         let (_, looked) = tokio::join!(
             self.give_back(&mut charged, KeptCharges::Overdrafts),
-            self.inner.ask_each(rest, Asked::Deny, self.begun)
+            self.inner.ask_each(rest, CounterOperation::Deny, self.begun)
         );
-        let given_back = |(part, taken): (&SlotPart<'_>, &Taken)| {
+        let given_back = |(part, taken): (&SlotPart<'_>, &StepResult)| {
             part.named.given_back(&self.inner.names, taken.now, &taken.found)
         };
         let before = before.iter().zip(&charged).map(given_back);
@@ -296,13 +344,13 @@ impl Reservation<'_, '_> {
     }
 
     /// Says why a part could not be taken.
-    async fn fail(&self, mut charged: Vec<Taken>, error: StoreError) -> StoreError {
+    async fn fail(&self, mut charged: Vec<StepResult>, error: StoreError) -> StoreError {
         certain(error, self.give_back(&mut charged, KeptCharges::Nothing).await)
     }
 
     /// Gives back what was charged, and notes what is used then. Whether that is certain in time for the answer; it
     /// goes on if it is not.
-    async fn give_back(&self, charged: &mut [Taken], kept: KeptCharges) -> bool {
+    async fn give_back(&self, charged: &mut [StepResult], kept: KeptCharges) -> bool {
         let (mut refunds, mut is_certain) = (Vec::new(), true);
         for (part, taken) in self.parts.iter().zip(charged) {
             let (names, now) = (&self.inner.names, taken.now);
@@ -320,11 +368,9 @@ impl Reservation<'_, '_> {
                 if is_kept || found.after == found.before {
                     continue;
                 }
-                if self.inner.windows_have_slots() {
-                    refund.go_ahead();
-                }
-                let slot = Slot(refund.keys.first().map_or(0, |key| slot::of(key)));
-                let units = Units { counter, slot, refund };
+                self.inner.accept_windows_ahead(&mut refund, None);
+                let slot = ClusterSlot(refund.keys.first().map_or(0, |key| slot::of(key)));
+                let units = ChargedUnits { counter, slot, refund };
                 refunds.push((tokio::spawn(give_back(Arc::clone(self.inner), units)), found));
             }
         }
@@ -344,7 +390,7 @@ impl Reservation<'_, '_> {
 }
 
 impl SlotPart<'_> {
-    fn counted(&self, taken: &Taken) -> QuotaStates {
+    fn counted(&self, taken: &StepResult) -> QuotaStates {
         self.named.counted(taken.now, &taken.found)
     }
 }
@@ -357,19 +403,19 @@ fn certain(error: StoreError, is_certain: bool) -> StoreError {
 
 /// Gives the units back, and says what is used then, or nothing if their window has closed. What certainly did not
 /// happen is tried again for a while. What may have happened is not: twice would make room that there is not.
-async fn give_back(inner: Arc<Inner>, units: Units) -> Result<Option<u64>, StoreError> {
+async fn give_back(inner: Arc<StoreInner>, units: ChargedUnits) -> Result<Option<u64>, StoreError> {
     let (mut backoff, patience) = (Backoff::default(), instant() + PATIENCE);
     loop {
         backoff.wait().await;
         match inner.give_back_once(&units).await {
-            Ok(Answer { outcome: Outcome::Taken(found), .. }) => {
+            Ok(ScriptAnswer { outcome: ScriptOutcome::Taken(found), .. }) => {
                 return Ok(found.first().map(|found| found.after));
             }
             // After a step back of the clock, its window has not begun, and the units may have moved with the counter.
-            Ok(Answer { outcome: Outcome::Stale, now }) if units.refund.is_early_at(now) => {
+            Ok(ScriptAnswer { outcome: ScriptOutcome::Stale, now }) if units.refund.is_early_at(now) => {
                 return Err(RedisError::TimedOut.into());
             }
-            // Its window has closed, or somebody has written something else in its place.
+            // Its window has closed, or another program has overwritten it.
             Ok(_) => return Ok(None),
             Err(error) if error.may_have_charged() || instant() >= patience => return Err(error),
             Err(_) => {}
@@ -380,6 +426,16 @@ async fn give_back(inner: Arc<Inner>, units: Units) -> Result<Option<u64>, Store
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// All reservations of a batch were taken one after another, so the last of many had no time left.
+    #[test]
+    fn only_reservations_with_common_counters_are_taken_in_turn() {
+        let counters: [[Id; 2]; 5] = [[0, 1], [2, 3], [4, 5], [3, 4], [0, 1]];
+        let requests =
+            |count| (10..).zip(counters).take(count).map(|(place, ids)| (place, ids.to_vec())).collect();
+        assert_eq!(in_turns(requests(3)), [[10], [11], [12]]);
+        assert_eq!(in_turns(requests(5)), [vec![11, 12, 13], vec![10, 14]]);
+    }
 
     #[test]
     fn nothing_is_called_uncharged_that_is_not() {

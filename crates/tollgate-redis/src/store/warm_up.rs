@@ -10,7 +10,7 @@ use tollgate::{Charge, PolicyQuota, Quota, StoreError};
 use super::RedisStore;
 use crate::calls::Calls;
 use crate::error::RedisError;
-use crate::named_charges::{Asked, NamedCharges};
+use crate::named_charges::{CounterOperation, NamedCharges};
 use crate::script::{self, Group};
 use crate::settings::LONGEST;
 use crate::time::{Instant, instant};
@@ -21,9 +21,9 @@ const AGAIN: Duration = Duration::from_millis(10);
 impl RedisStore {
     /// Waits until each server has answered a step over each of its connections, or this time is up; at most a day.
     ///
-    /// A store connects in the background. Until its first attempt has succeeded or failed, decisions wait for that, each
-    /// for its own deadline. A service that waits here before it says that it is ready has no such decisions. The step is a look at a counter that
-    /// nobody uses, and writes nothing.
+    /// A store connects in the background. Until its first attempt has succeeded or failed, decisions wait for that,
+    /// each for its own deadline. A service that waits here before it says that it is ready has no such decisions. The
+    /// step is a look at a counter that nobody uses, and writes nothing.
     ///
     /// # Errors
     ///
@@ -64,7 +64,8 @@ impl RedisStore {
         for key in self.key_on_each_server(&quota) {
             let charges = [Charge::new(&quota, &key, 0)];
             let named = NamedCharges::new(&charges, names);
-            let (request, _) = named.request(Asked::Look, names, || topology.time_at(instant()))?;
+            let (request, _) =
+                named.request(CounterOperation::Look, names, || topology.time_at(instant()))?;
             let server = topology.server(self.0.slot(&request)?).ok_or(RedisError::NotReady)?;
             let group = Group { shapes: &request.shapes, times: 1, requests: smallvec![&request.keys[..]] };
             let mut call = Calls::default();

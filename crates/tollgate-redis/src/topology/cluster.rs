@@ -7,16 +7,16 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::Share;
+use super::SlotShare;
 use super::finder::{Find, Finder};
 use super::status::ServerStatus;
 use crate::address::Address;
-use crate::node::{Health, Node, Peer, ask_once};
-use crate::resp::{Command, Value, command};
-use crate::settings::Checked;
+use crate::node::{Health, Node, PeerRole, ask_once};
+use crate::resp::{Command, RespValue, command};
+use crate::settings::CheckedSettings;
 use crate::slot::SLOTS;
 use crate::time::instant;
-use crate::trouble::{Refusal, Trouble, Unconnected};
+use crate::trouble::{ConnectTrouble, Refusal, Trouble};
 
 /// A Cluster: many primaries, each with some of the slots.
 pub(crate) struct Cluster {
@@ -28,22 +28,22 @@ pub(crate) struct Cluster {
 struct Members {
     seeds: Vec<Address>,
     command: Command,
-    checked: Arc<Checked>,
-    known: Mutex<Known>,
+    checked: Arc<CheckedSettings>,
+    known: Mutex<KnownSlots>,
 }
 
 /// The first and the last slot of each range, and its primary.
-type Places = Vec<(u16, u16, Address)>;
+type SlotPlaces = Vec<(u16, u16, Address)>;
 
 #[derive(Default)]
-struct Known {
+struct KnownSlots {
     nodes: HashMap<Address, Arc<Node>>,
     /// Primaries and replicas; all of them have the slot map.
     told: Vec<Address>,
     /// The server that took over a slot last, whose slot map is the newest.
     newest: Option<Address>,
     /// The places of the slots, and when they last changed.
-    settled: Option<(Places, Instant)>,
+    settled: Option<(SlotPlaces, Instant)>,
 }
 
 /// The slot map: the primary of each range of slots.
@@ -67,7 +67,7 @@ impl Range {
 }
 
 impl Cluster {
-    pub(super) fn start(seeds: Vec<Address>, checked: Arc<Checked>) -> Self {
+    pub(super) fn start(seeds: Vec<Address>, checked: Arc<CheckedSettings>) -> Self {
         let command = command("CLUSTER").arg("SLOTS");
         let members = Arc::new(Members { seeds, command, checked, known: Mutex::default() });
         Self { finder: Finder::start(members.clone()), members }
@@ -77,7 +77,7 @@ impl Cluster {
         let node = self.finder.found(deadline).await?.node(slot).cloned();
         node.ok_or_else(|| {
             self.finder.look_again();
-            Unconnected::SlotUnserved.into()
+            ConnectTrouble::SlotUnserved.into()
         })
     }
 
@@ -130,12 +130,12 @@ impl Cluster {
     }
 
     /// Returns the slots of each server, and those without a server.
-    pub(super) fn shares(&self) -> Vec<Share> {
+    pub(super) fn shares(&self) -> Vec<SlotShare> {
         let Some(map) = self.finder.found_already() else { return vec![vec![0..=SLOTS - 1]] };
-        let of_node = |node: &Arc<Node>| {
+        let share_of = |node: &Arc<Node>| {
             map.ranges.iter().filter(|range| Arc::ptr_eq(&range.node, node)).map(Range::slots).collect()
         };
-        let mut shares: Vec<Share> = map.nodes().iter().map(of_node).collect();
+        let mut shares: Vec<SlotShare> = map.nodes().iter().map(share_of).collect();
         let unserved = map.gaps();
         if !unserved.is_empty() {
             shares.push(unserved);
@@ -149,12 +149,12 @@ impl Cluster {
 
     pub(super) fn status(&self) -> Vec<ServerStatus> {
         let Some(map) = self.finder.found_already() else {
-            let trouble = self.finder.trouble().unwrap_or(Unconnected::Untried);
+            let trouble = self.finder.trouble().unwrap_or(ConnectTrouble::Untried);
             return vec![ServerStatus::unknown("cluster", &trouble)];
         };
         let mut servers: Vec<_> = map.nodes().iter().map(|node| ServerStatus::of(node)).collect();
         if map.served() < u32::from(SLOTS) {
-            servers.push(ServerStatus::unknown("cluster", &Unconnected::SlotUnserved));
+            servers.push(ServerStatus::unknown("cluster", &ConnectTrouble::SlotUnserved));
         }
         servers
     }
@@ -169,10 +169,10 @@ impl Find for Members {
     }
 
     /// Asks one server after another until one returns all slots; otherwise uses the most complete answer.
-    async fn find(&self) -> Result<Arc<SlotMap>, Unconnected> {
-        let mut best: Result<Vec<Told>, Unconnected> = Err(Unconnected::SlotUnserved);
+    async fn find(&self) -> Result<Arc<SlotMap>, ConnectTrouble> {
+        let mut best: Result<Vec<ReportedRange>, ConnectTrouble> = Err(ConnectTrouble::SlotUnserved);
         for address in self.candidates() {
-            let told = ask_once(&address, Peer::Member, &self.checked, &self.command).await;
+            let told = ask_once(&address, PeerRole::Member, &self.checked, &self.command).await;
             match told.and_then(|reply| read(&address, reply)) {
                 Ok(told) => {
                     let served = served(&told);
@@ -195,7 +195,7 @@ impl Find for Members {
 }
 
 impl Members {
-    fn known(&self) -> std::sync::MutexGuard<'_, Known> {
+    fn known(&self) -> std::sync::MutexGuard<'_, KnownSlots> {
         // Nothing that holds it can be left half done.
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -221,7 +221,7 @@ impl Members {
     }
 
     /// Returns the nodes of the reported servers. Unreachable nodes without slots are dropped.
-    fn map(&self, told: Vec<Told>) -> SlotMap {
+    fn map(&self, told: Vec<ReportedRange>) -> SlotMap {
         let mut known = self.known();
         known.told = told.iter().flat_map(|range| range.servers.iter().cloned()).collect();
         known.told.sort_by_key(Address::to_string);
@@ -239,16 +239,16 @@ impl Members {
     }
 }
 
-impl Known {
+impl KnownSlots {
     /// Returns when these became the places of the slots.
-    fn settle(&mut self, places: Places) -> Instant {
+    fn settle(&mut self, places: SlotPlaces) -> Instant {
         match &self.settled {
             Some((same, since)) if *same == places => *since,
             _ => self.settled.insert((places, instant())).1,
         }
     }
 
-    fn node(&mut self, address: &Address, checked: &Arc<Checked>) -> Arc<Node> {
+    fn node(&mut self, address: &Address, checked: &Arc<CheckedSettings>) -> Arc<Node> {
         let start = || Arc::new(Node::start(address.clone(), checked.clone()));
         self.nodes.entry(address.clone()).or_insert_with(start).clone()
     }
@@ -272,7 +272,7 @@ impl SlotMap {
     }
 
     /// The slots between the ranges.
-    fn gaps(&self) -> Share {
+    fn gaps(&self) -> SlotShare {
         let ends = self.ranges.iter().map(|range| range.first).chain([SLOTS]);
         let starts = [0].into_iter().chain(self.ranges.iter().map(|range| range.last + 1));
         starts.zip(ends).filter(|(start, end)| start < end).map(|(start, end)| start..=end - 1).collect()
@@ -285,24 +285,24 @@ impl SlotMap {
 
 /// One range of slots, as a server reported it: the primary first, then its replicas.
 #[derive(Debug, Clone, PartialEq)]
-struct Told {
+struct ReportedRange {
     first: u16,
     last: u16,
     servers: Vec<Address>,
 }
 
-fn served(told: &[Told]) -> u32 {
+fn served(told: &[ReportedRange]) -> u32 {
     told.iter().map(|range| u32::from(range.last - range.first) + 1).sum()
 }
 
 /// Reads the reply to `CLUSTER SLOTS`: for each range its first and last slot, then host, port and more for each
 /// server. The ranges come in the order of slots.
-fn read(asked: &Address, reply: Value) -> Result<Vec<Told>, Unconnected> {
-    let Value::Array(ranges) = reply else { return Err(NONSENSE) };
+fn read(asked: &Address, reply: RespValue) -> Result<Vec<ReportedRange>, ConnectTrouble> {
+    let RespValue::Array(ranges) = reply else { return Err(NONSENSE) };
     if ranges.is_empty() {
-        return Err(Unconnected::NotReady(Refusal::ClusterDown));
+        return Err(ConnectTrouble::NotReady(Refusal::ClusterDown));
     }
-    let mut told: Vec<Told> =
+    let mut told: Vec<ReportedRange> =
         ranges.into_iter().map(|range| read_range(asked, range)).collect::<Option<_>>().ok_or(NONSENSE)?;
     told.sort_by_key(|range| range.first);
     // A slot has one primary.
@@ -310,30 +310,31 @@ fn read(asked: &Address, reply: Value) -> Result<Vec<Told>, Unconnected> {
     if overlaps { Err(NONSENSE) } else { Ok(told) }
 }
 
-const NONSENSE: Unconnected = Unconnected::Unfit("the server does not report which server has which slot");
+const NONSENSE: ConnectTrouble =
+    ConnectTrouble::Unfit("the server does not report which server has which slot");
 
-fn read_range(asked: &Address, range: Value) -> Option<Told> {
-    let Value::Array(fields) = range else { return None };
+fn read_range(asked: &Address, range: RespValue) -> Option<ReportedRange> {
+    let RespValue::Array(fields) = range else { return None };
     let mut fields = fields.into_iter();
-    let (Value::Int(first), Value::Int(last)) = (fields.next()?, fields.next()?) else { return None };
+    let (RespValue::Int(first), RespValue::Int(last)) = (fields.next()?, fields.next()?) else { return None };
     let (first, last) = (u16::try_from(first).ok()?, u16::try_from(last).ok()?);
     if first > last || last >= SLOTS {
         return None;
     }
     let servers: Vec<_> = fields.map(|server| read_server(asked, server)).collect::<Option<_>>()?;
-    (!servers.is_empty()).then_some(Told { first, last, servers })
+    (!servers.is_empty()).then_some(ReportedRange { first, last, servers })
 }
 
 /// An empty or missing host means the server that was asked.
-fn read_server(asked: &Address, server: Value) -> Option<Address> {
-    let Value::Array(fields) = server else { return None };
+fn read_server(asked: &Address, server: RespValue) -> Option<Address> {
+    let RespValue::Array(fields) = server else { return None };
     let mut fields = fields.into_iter();
     let host = match fields.next()? {
-        Value::Bulk(host) => String::from_utf8(host).ok()?,
-        Value::Nil => String::new(),
+        RespValue::Bulk(host) => String::from_utf8(host).ok()?,
+        RespValue::Nil => String::new(),
         _ => return None,
     };
-    let Value::Int(port) = fields.next()? else { return None };
+    let RespValue::Int(port) = fields.next()? else { return None };
     asked.at(&host, u16::try_from(port).ok()?)
 }
 
@@ -341,16 +342,21 @@ fn read_server(asked: &Address, server: Value) -> Option<Address> {
 mod tests {
     use super::*;
 
-    fn server(host: Value, port: i64) -> Value {
-        Value::Array(vec![host, Value::Int(port), Value::Bulk(b"id".to_vec()), Value::Array(vec![])])
+    fn server(host: RespValue, port: i64) -> RespValue {
+        RespValue::Array(vec![
+            host,
+            RespValue::Int(port),
+            RespValue::Bulk(b"id".to_vec()),
+            RespValue::Array(vec![]),
+        ])
     }
 
-    fn host(name: &str) -> Value {
-        Value::Bulk(name.as_bytes().to_vec())
+    fn host(name: &str) -> RespValue {
+        RespValue::Bulk(name.as_bytes().to_vec())
     }
 
-    fn range(first: i64, last: i64, servers: Vec<Value>) -> Value {
-        Value::Array([vec![Value::Int(first), Value::Int(last)], servers].concat())
+    fn range(first: i64, last: i64, servers: Vec<RespValue>) -> RespValue {
+        RespValue::Array([vec![RespValue::Int(first), RespValue::Int(last)], servers].concat())
     }
 
     fn asked() -> Address {
@@ -359,9 +365,9 @@ mod tests {
 
     #[test]
     fn reads_who_serves_what() {
-        let reply = Value::Array(vec![
+        let reply = RespValue::Array(vec![
             range(0, 5460, vec![server(host("10.0.0.1"), 7001), server(host("10.0.0.4"), 7004)]),
-            range(5461, 16382, vec![server(Value::Nil, 7002)]),
+            range(5461, 16382, vec![server(RespValue::Nil, 7002)]),
             range(16383, 16383, vec![server(host(""), 7003)]),
         ]);
         let told = read(&asked(), reply).unwrap();
@@ -385,22 +391,22 @@ mod tests {
     #[test]
     fn nonsense_is_refused() {
         for reply in [
-            Value::Nil,
-            Value::Simple("OK".into()),
-            Value::Array(vec![]),
-            Value::Array(vec![Value::Nil]),
-            Value::Array(vec![range(0, 1, vec![])]),
-            Value::Array(vec![range(1, 0, vec![server(host("a"), 1)])]),
-            Value::Array(vec![range(-1, 0, vec![server(host("a"), 1)])]),
-            Value::Array(vec![range(0, 16384, vec![server(host("a"), 1)])]),
-            Value::Array(vec![range(0, 1, vec![server(host("a"), 0)])]),
-            Value::Array(vec![
+            RespValue::Nil,
+            RespValue::Simple("OK".into()),
+            RespValue::Array(vec![]),
+            RespValue::Array(vec![RespValue::Nil]),
+            RespValue::Array(vec![range(0, 1, vec![])]),
+            RespValue::Array(vec![range(1, 0, vec![server(host("a"), 1)])]),
+            RespValue::Array(vec![range(-1, 0, vec![server(host("a"), 1)])]),
+            RespValue::Array(vec![range(0, 16384, vec![server(host("a"), 1)])]),
+            RespValue::Array(vec![range(0, 1, vec![server(host("a"), 0)])]),
+            RespValue::Array(vec![
                 range(1, 5, vec![server(host("a"), 1)]),
                 range(0, 1, vec![server(host("b"), 1)]),
             ]),
-            Value::Array(vec![range(0, 1, vec![server(host("a"), 65536)])]),
-            Value::Array(vec![range(0, 1, vec![server(Value::Int(1), 1)])]),
-            Value::Array(vec![range(0, 1, vec![Value::Array(vec![])])]),
+            RespValue::Array(vec![range(0, 1, vec![server(host("a"), 65536)])]),
+            RespValue::Array(vec![range(0, 1, vec![server(RespValue::Int(1), 1)])]),
+            RespValue::Array(vec![range(0, 1, vec![RespValue::Array(vec![])])]),
         ] {
             assert!(read(&asked(), reply.clone()).is_err(), "{reply:?}");
         }

@@ -9,15 +9,15 @@ use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::backoff::Backoff;
 use crate::time::instant;
-use crate::trouble::{Trouble, Unconnected};
+use crate::trouble::{ConnectTrouble, Trouble};
 
 /// The last result, and a task that searches again on request and periodically.
 pub(super) struct Finder<T> {
-    shared: Arc<Shared<T>>,
+    shared: Arc<FinderState<T>>,
     _task: JoinSet<()>,
 }
 
-struct Shared<T> {
+struct FinderState<T> {
     latest: watch::Sender<Latest<T>>,
     again: Arc<Notify>,
 }
@@ -26,7 +26,7 @@ struct Latest<T> {
     /// Stays when later attempts fail: it may still be right.
     found: Option<T>,
     /// Why the last attempt failed.
-    trouble: Option<Unconnected>,
+    trouble: Option<ConnectTrouble>,
     /// How many searches have begun.
     begun: u64,
     /// How many have ended.
@@ -42,14 +42,14 @@ pub(super) trait Find: Send + Sync + 'static {
     /// Returns how long a result is considered valid; `None` until a new search is requested.
     fn keeps(&self) -> Option<Duration>;
 
-    fn find(&self) -> impl Future<Output = Result<Self::Found, Unconnected>> + Send;
+    fn find(&self) -> impl Future<Output = Result<Self::Found, ConnectTrouble>> + Send;
 }
 
 impl<T: Clone + Send + Sync + 'static> Finder<T> {
     /// Starts to search, and never waits.
     pub(super) fn start(search: Arc<impl Find<Found = T>>) -> Self {
         let none = Latest { found: None, trouble: None, begun: 0, ended: 0, due: instant() };
-        let shared = Arc::new(Shared { latest: watch::Sender::new(none), again: Arc::default() });
+        let shared = Arc::new(FinderState { latest: watch::Sender::new(none), again: Arc::default() });
         let mut task = JoinSet::new();
         task.spawn(look(shared.clone(), search));
         Self { shared, _task: task }
@@ -85,7 +85,7 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
     }
 
     /// Why the last attempt failed, if it did.
-    pub(super) fn trouble(&self) -> Option<Unconnected> {
+    pub(super) fn trouble(&self) -> Option<ConnectTrouble> {
         self.shared.latest.borrow().trouble.clone()
     }
 
@@ -130,11 +130,11 @@ impl<T: Clone + Send + Sync + 'static> Finder<T> {
     }
 }
 
-async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
+async fn look<F: Find>(shared: Arc<FinderState<F::Found>>, search: Arc<F>) {
     let mut backoff = Backoff::default();
     loop {
         backoff.begin();
-        // Nobody waits for a beginning.
+        // No caller waits for the first search.
         shared.latest.send_if_modified(|latest| {
             latest.begun += 1;
             false
@@ -153,7 +153,7 @@ async fn look<F: Find>(shared: Arc<Shared<F::Found>>, search: Arc<F>) {
             }
         });
         if !is_lost {
-            // Whether the time is up or somebody wants to know, it is looked for again.
+            // It is looked for again if the time is up or a caller waits.
             match search.keeps() {
                 Some(time) => drop(timeout(time, shared.again.notified()).await),
                 None => shared.again.notified().await,
@@ -187,7 +187,7 @@ mod tests {
             None
         }
 
-        async fn find(&self) -> Result<u64, Unconnected> {
+        async fn find(&self) -> Result<u64, ConnectTrouble> {
             let found = self.holds.load(Relaxed);
             sleep(TAKES).await;
             Ok(found)

@@ -13,7 +13,7 @@ use super::sentinel::Search;
 use crate::address::Address;
 use crate::backoff::Backoff;
 use crate::node::Subscription;
-use crate::trouble::Unconnected;
+use crate::trouble::ConnectTrouble;
 
 /// The channels on which a sentinel announces a new primary, after a failover or a change of its configuration.
 const CHANNELS: [&str; 2] = ["+switch-master", "+monitor"];
@@ -32,15 +32,15 @@ pub(super) async fn listen(sentinel: Address, search: Arc<Search>, again: Arc<No
         let mut subscription = match Subscription::open(&sentinel, &search.checked, &CHANNELS).await {
             Ok(subscription) => subscription,
             Err(trouble) => {
-                let refused = matches!(trouble, Unconnected::NoRight(_) | Unconnected::NotReady(_));
+                let refused = matches!(trouble, ConnectTrouble::NoRight(_) | ConnectTrouble::NotReady(_));
                 sleep(if refused { RETRY_REFUSED } else { RETRY }).await;
                 continue;
             }
         };
         backoff.succeeded();
         let listening = search.listens();
-        // What was announced before is not announced again. But this sentinel is not asked before the others: it may have
-        // been cut off together with an old primary.
+        // What was announced before is not announced again. But this sentinel is not asked before the others: it may
+        // have been cut off together with an old primary.
         again.notify_one();
         subscription.ended(search.checked.settings.connect_timeout).await;
         drop(listening);

@@ -29,12 +29,12 @@ use crate::address::Address;
 use crate::calls::Calls;
 use crate::lane::Lane;
 use crate::node::Node;
-use crate::resp::Value;
+use crate::resp::RespValue;
 use crate::settings::{Settings, SettingsError};
-use crate::slot::{self, Slot};
+use crate::slot::{self, ClusterSlot};
 use crate::time::instant;
 use crate::trouble::{Remedy, Trouble};
-use crate::url::Place;
+use crate::url::StorePlace;
 
 /// The servers of a store.
 pub(crate) struct Topology {
@@ -52,7 +52,7 @@ enum Servers {
 }
 
 /// The reply to a call, and its server.
-pub(crate) type Replied = (Value, Arc<Node>);
+pub(crate) type ServerReply = (RespValue, Arc<Node>);
 
 /// Whether a call can be split into several with fewer keys each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,7 +62,7 @@ pub(crate) enum Divisible {
 }
 
 /// Slots that are in one place.
-pub(crate) type Share = Vec<RangeInclusive<u16>>;
+pub(crate) type SlotShare = Vec<RangeInclusive<u16>>;
 
 /// The maximum number of immediate retries of a call that did not run. A key that is being moved to another server can
 /// need two: `ASK`, then `MOVED`. Many more are a loop.
@@ -83,11 +83,11 @@ impl Topology {
         let unrouted = Arc::new(Lane::new(checked.settings.bounds()));
         let late_replies = Arc::clone(&checked.late_replies);
         let servers = match &checked.settings.url.place {
-            Place::Single(address) => Servers::Single(Single::start(address.clone(), checked)),
-            Place::Sentinel { sentinels, primary } => {
+            StorePlace::Single(address) => Servers::Single(Single::start(address.clone(), checked)),
+            StorePlace::Sentinel { sentinels, primary } => {
                 Servers::Sentinel(Sentinel::start(sentinels.clone(), primary.clone(), checked))
             }
-            Place::Cluster { seeds } => Servers::Cluster(Cluster::start(seeds.clone(), checked)),
+            StorePlace::Cluster { seeds } => Servers::Cluster(Cluster::start(seeds.clone(), checked)),
         };
         Ok(Self { servers, unrouted, late_replies })
     }
@@ -98,7 +98,7 @@ impl Topology {
     }
 
     /// Returns the server of the slot, if it is known.
-    pub(crate) fn server(&self, slot: Slot) -> Option<Arc<Node>> {
+    pub(crate) fn server(&self, slot: ClusterSlot) -> Option<Arc<Node>> {
         match &self.servers {
             Servers::Single(single) => Some(Arc::clone(single.node())),
             Servers::Sentinel(sentinel) => sentinel.primary_already(),
@@ -107,7 +107,7 @@ impl Topology {
     }
 
     /// The server that has all of these slots, as far as is known now. Returns `None` if there are several.
-    pub(crate) fn server_of_all(&self, slots: impl Iterator<Item = Slot>) -> Option<Arc<Node>> {
+    pub(crate) fn server_of_all(&self, slots: impl Iterator<Item = ClusterSlot>) -> Option<Arc<Node>> {
         match &self.servers {
             Servers::Single(single) => Some(Arc::clone(single.node())),
             Servers::Sentinel(sentinel) => sentinel.primary_already(),
@@ -116,7 +116,7 @@ impl Topology {
     }
 
     /// Returns the lane in which requests of this slot wait.
-    pub(crate) fn lane(&self, slot: Slot) -> Arc<Lane> {
+    pub(crate) fn lane(&self, slot: ClusterSlot) -> Arc<Lane> {
         if let Servers::Single(single) = &self.servers {
             return Arc::clone(single.node().lane());
         }
@@ -133,8 +133,11 @@ impl Topology {
 
     /// Estimates the store's time. On a Cluster, returns this machine's clock.
     pub(crate) fn time_at(&self, instant: Instant) -> Timestamp {
-        let lane =
-            if self.is_cluster() { None } else { self.server(Slot(0)).map(|it| Arc::clone(it.lane())) };
+        let lane = if self.is_cluster() {
+            None
+        } else {
+            self.server(ClusterSlot(0)).map(|it| Arc::clone(it.lane()))
+        };
         lane.as_ref().unwrap_or(&self.unrouted).time().estimate_at(instant)
     }
 
@@ -146,11 +149,11 @@ impl Topology {
     /// The call may run even if its future is dropped; its reply is discarded then.
     pub(crate) async fn call(
         &self,
-        slot: Slot,
+        slot: ClusterSlot,
         call: &Calls,
         divisible: Divisible,
         deadline: Instant,
-    ) -> Result<Replied, Trouble> {
+    ) -> Result<ServerReply, Trouble> {
         let node = self.serving(slot, deadline).await?;
         match node.call(call, deadline).await {
             Ok(reply) => Ok((reply, node)),
@@ -161,13 +164,13 @@ impl Topology {
     /// Retries a call that this server has answered with an error, while the error has a remedy.
     pub(crate) async fn call_again(
         &self,
-        slot: Slot,
+        slot: ClusterSlot,
         call: &Calls,
         divisible: Divisible,
         deadline: Instant,
         mut node: Arc<Node>,
         mut trouble: Trouble,
-    ) -> Result<Replied, Trouble> {
+    ) -> Result<ServerReply, Trouble> {
         let (begun, mut repeats) = (instant(), 0);
         while repeats < REPEATS {
             let is_unsent = matches!(trouble, Trouble::Unconnected(_));
@@ -203,7 +206,7 @@ impl Topology {
                 },
                 Remedy::None => return Err(trouble),
             };
-            // That there was no time left for the next step says less than why one was needed.
+            // Returns the earlier error: it explains more than `Late`.
             trouble = match answer {
                 Ok(reply) => return Ok((reply, asked)),
                 Err(Trouble::Late) => return Err(trouble),
@@ -214,7 +217,7 @@ impl Topology {
     }
 
     /// The server that has the slot. Waits for the first attempt to find the server.
-    async fn serving(&self, slot: Slot, deadline: Instant) -> Result<Arc<Node>, Trouble> {
+    async fn serving(&self, slot: ClusterSlot, deadline: Instant) -> Result<Arc<Node>, Trouble> {
         match &self.servers {
             Servers::Single(single) => Ok(Arc::clone(single.node())),
             Servers::Sentinel(sentinel) => sentinel.primary(deadline).await,
@@ -241,12 +244,12 @@ impl Topology {
     /// Finds the server that has replaced this one. Returns `None` if it is still the same, or unknown.
     async fn resolve(
         &self,
-        slot: Slot,
+        slot: ClusterSlot,
         asked: &Arc<Node>,
         trouble: &Trouble,
         deadline: Instant,
     ) -> Option<Arc<Node>> {
-        // Who is not connected may be away for long: no call waits for that.
+        // A server without a connection may be down for long: no call waits for that.
         let patience = if matches!(trouble, Trouble::Unconnected(_)) { None } else { Some(deadline) };
         match &self.servers {
             Servers::Single(_) => None,
@@ -262,13 +265,15 @@ impl Topology {
     /// If they are not known in time.
     pub(crate) async fn primaries(&self, deadline: Instant) -> Result<Vec<Arc<Node>>, Trouble> {
         match &self.servers {
-            Servers::Single(_) | Servers::Sentinel(_) => Ok(vec![self.serving(Slot(0), deadline).await?]),
+            Servers::Single(_) | Servers::Sentinel(_) => {
+                Ok(vec![self.serving(ClusterSlot(0), deadline).await?])
+            }
             Servers::Cluster(cluster) => cluster.primaries(deadline).await,
         }
     }
 
     /// Returns the share of each server, as far as is known; slots without a server are a share too.
-    pub(crate) fn shares(&self) -> Vec<Share> {
+    pub(crate) fn shares(&self) -> Vec<SlotShare> {
         match &self.servers {
             Servers::Single(_) | Servers::Sentinel(_) => vec![vec![0..=slot::SLOTS - 1]],
             Servers::Cluster(cluster) => cluster.shares(),

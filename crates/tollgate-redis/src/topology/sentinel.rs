@@ -14,10 +14,10 @@ use super::finder::{Find, Finder};
 use super::listener::listen;
 use super::status::ServerStatus;
 use crate::address::Address;
-use crate::node::{Node, Peer, ask_once};
-use crate::resp::{Command, FromReply, Value, command};
-use crate::settings::Checked;
-use crate::trouble::{Trouble, Unconnected};
+use crate::node::{Node, PeerRole, ask_once};
+use crate::resp::{Command, FromReply, RespValue, command};
+use crate::settings::CheckedSettings;
+use crate::trouble::{ConnectTrouble, Trouble};
 
 /// A primary that Sentinels name.
 ///
@@ -32,7 +32,7 @@ pub(crate) struct Sentinel {
 pub(super) struct Search {
     sentinels: Vec<Address>,
     command: Command,
-    pub(super) checked: Arc<Checked>,
+    pub(super) checked: Arc<CheckedSettings>,
     /// The primary that was named last.
     last: Mutex<Option<Arc<Node>>>,
     /// The sentinel with the latest announcement, which has newer information than the others.
@@ -42,10 +42,10 @@ pub(super) struct Search {
 }
 
 /// A sentinel is listened to until this is dropped.
-pub(super) struct Listening<'a>(&'a Search);
+pub(super) struct ListeningGuard<'a>(&'a Search);
 
 impl Sentinel {
-    pub(super) fn start(sentinels: Vec<Address>, name: Box<str>, checked: Arc<Checked>) -> Self {
+    pub(super) fn start(sentinels: Vec<Address>, name: Box<str>, checked: Arc<CheckedSettings>) -> Self {
         let command = command("SENTINEL").arg("GET-MASTER-ADDR-BY-NAME").arg(&*name);
         let (last, newest, listened_to) = Default::default();
         let search = Arc::new(Search { sentinels, command, checked, last, newest, listened_to });
@@ -80,7 +80,7 @@ impl Sentinel {
     pub(super) fn status(&self) -> ServerStatus {
         match (self.finder.found_already(), self.finder.trouble()) {
             (Some(primary), _) => ServerStatus::of(&primary),
-            (None, trouble) => ServerStatus::unknown(&self.name, &trouble.unwrap_or(Unconnected::Untried)),
+            (None, trouble) => ServerStatus::unknown(&self.name, &trouble.unwrap_or(ConnectTrouble::Untried)),
         }
     }
 }
@@ -94,21 +94,21 @@ impl Find for Search {
         (self.listened_to.load(Relaxed) == 0).then_some(Duration::from_secs(1))
     }
 
-    async fn find(&self) -> Result<Arc<Node>, Unconnected> {
+    async fn find(&self) -> Result<Arc<Node>, ConnectTrouble> {
         let mut sentinels: Vec<_> = self.sentinels.iter().collect();
         fastrand::shuffle(&mut sentinels);
         let newest = lock(&self.newest).take();
         sentinels.sort_by_key(|sentinel| Some(*sentinel) != newest.as_ref());
-        let mut trouble = Unconnected::NoPrimary;
+        let mut trouble = ConnectTrouble::NoPrimary;
         for sentinel in sentinels {
-            let of_sentinel = |other| Unconnected::OfSentinel(sentinel.clone(), Box::new(other));
-            match ask_once(sentinel, Peer::Sentinel, &self.checked, &self.command).await {
-                Ok(Value::Nil) => trouble = Unconnected::NoPrimary,
+            let sentinel_trouble = |other| ConnectTrouble::OfSentinel(sentinel.clone(), Box::new(other));
+            match ask_once(sentinel, PeerRole::Sentinel, &self.checked, &self.command).await {
+                Ok(RespValue::Nil) => trouble = ConnectTrouble::NoPrimary,
                 Ok(told) => match address(sentinel, told) {
                     Some(primary) => return Ok(self.node(primary)),
-                    None => trouble = of_sentinel(Unconnected::Unfit("a sentinel names no address")),
+                    None => trouble = sentinel_trouble(ConnectTrouble::Unfit("a sentinel names no address")),
                 },
-                Err(other) => trouble = of_sentinel(other),
+                Err(other) => trouble = sentinel_trouble(other),
             }
         }
         Err(trouble)
@@ -117,9 +117,9 @@ impl Find for Search {
 
 impl Search {
     /// Records that a sentinel is listened to.
-    pub(super) fn listens(&self) -> Listening<'_> {
+    pub(super) fn listens(&self) -> ListeningGuard<'_> {
         self.listened_to.fetch_add(1, Relaxed);
-        Listening(self)
+        ListeningGuard(self)
     }
 
     /// Makes the next search for the primary ask this sentinel first.
@@ -137,7 +137,7 @@ impl Search {
     }
 }
 
-impl Drop for Listening<'_> {
+impl Drop for ListeningGuard<'_> {
     fn drop(&mut self) {
         self.0.listened_to.fetch_sub(1, Relaxed);
     }
@@ -148,7 +148,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn address(sentinel: &Address, told: Value) -> Option<Address> {
+fn address(sentinel: &Address, told: RespValue) -> Option<Address> {
     let (host, port) = <(String, i64)>::from_reply(told)?;
     sentinel.at(&host, u16::try_from(port).ok()?)
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::address::Address;
 use crate::node::Node;
-use crate::settings::Checked;
+use crate::settings::CheckedSettings;
 
 /// A single server for all slots.
 pub(crate) struct Single {
@@ -12,7 +12,7 @@ pub(crate) struct Single {
 }
 
 impl Single {
-    pub(super) fn start(address: Address, checked: Arc<Checked>) -> Self {
+    pub(super) fn start(address: Address, checked: Arc<CheckedSettings>) -> Self {
         Self { node: Arc::new(Node::start(address, checked)) }
     }
 

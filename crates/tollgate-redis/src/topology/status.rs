@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::advice::Advice;
 use crate::node::{Health, Node};
-use crate::trouble::Unconnected;
+use crate::trouble::ConnectTrouble;
 use crate::trouble::advice::on_unconnected;
 
 /// The connection status of a store's servers.
@@ -18,12 +18,12 @@ pub struct StoreStatus {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerStatus {
     name: Box<str>,
-    trying: Option<Trying>,
+    trying: Option<MissingConnection>,
 }
 
 /// The reason for no connection, and since when.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Trying {
+struct MissingConnection {
     since: Duration,
     trouble: Box<str>,
     advice: Advice,
@@ -58,13 +58,13 @@ impl ServerStatus {
     pub(super) fn of(node: &Node) -> Self {
         let trying = match node.health() {
             Health::Connected => None,
-            Health::Trying { since, trouble } => Some(Trying::new(since.elapsed(), &trouble)),
+            Health::Trying { since, trouble } => Some(MissingConnection::new(since.elapsed(), &trouble)),
         };
         Self { name: node.address().to_string().into(), trying }
     }
 
-    pub(super) fn unknown(name: &str, trouble: &Unconnected) -> Self {
-        Self { name: name.into(), trying: Some(Trying::new(Duration::ZERO, trouble)) }
+    pub(super) fn unknown(name: &str, trouble: &ConnectTrouble) -> Self {
+        Self { name: name.into(), trying: Some(MissingConnection::new(Duration::ZERO, trouble)) }
     }
 
     /// Returns its address, or a description if the address is not known.
@@ -98,8 +98,8 @@ impl ServerStatus {
     }
 }
 
-impl Trying {
-    fn new(since: Duration, trouble: &Unconnected) -> Self {
+impl MissingConnection {
+    fn new(since: Duration, trouble: &ConnectTrouble) -> Self {
         Self { since, trouble: trouble.to_string().into(), advice: on_unconnected(trouble) }
     }
 }

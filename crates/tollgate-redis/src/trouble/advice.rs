@@ -2,7 +2,7 @@
 
 use super::Trouble;
 use super::refusal::{Hint, Refusal};
-use super::unconnected::Unconnected;
+use super::unconnected::ConnectTrouble;
 use crate::advice::{Advice, NEARER, Setting};
 
 pub(crate) fn advice_on(trouble: &Trouble) -> Advice {
@@ -33,47 +33,47 @@ const SENTINEL_LOGIN: Advice = Advice::about(
     "Sentinels have their own login, which is not in the URL: check their user and password",
 );
 
-pub(crate) fn on_unconnected(trouble: &Unconnected) -> Advice {
+pub(crate) fn on_unconnected(trouble: &ConnectTrouble) -> Advice {
     match trouble {
-        Unconnected::UnknownHost => {
+        ConnectTrouble::UnknownHost => {
             Advice::new("check the host in the URL, and whether this machine can resolve it")
         }
-        Unconnected::Io(_) => Advice::new(
+        ConnectTrouble::Io(_) => Advice::new(
             "check the host and port or the socket in the URL, and whether the server is running and listens there",
         ),
-        Unconnected::TimedOut | Unconnected::HungUp => Advice::new(
+        ConnectTrouble::TimedOut | ConnectTrouble::HungUp => Advice::new(
             "check the host and port, firewalls, and TLS: use rediss:// for a server with TLS, redis:// for one without",
         ),
-        Unconnected::Tls(_) => Advice::about(
+        ConnectTrouble::Tls(_) => Advice::about(
             Setting::Tls,
             "configure the certificate that signed the server's (or the server's own), and use a host name in the \
              server's certificate",
         ),
-        Unconnected::WrongPassword | Unconnected::PasswordWanted => LOGIN,
-        Unconnected::OfOldCredentials { trouble, .. } => on_unconnected(trouble),
-        Unconnected::NoRight(_) | Unconnected::MissingRights(_) => advice_on_rights(),
-        Unconnected::TooOld { .. } => Advice::new("run a newer one"),
-        Unconnected::Unfit(_) => {
+        ConnectTrouble::WrongPassword | ConnectTrouble::PasswordWanted => LOGIN,
+        ConnectTrouble::OfOldCredentials { trouble, .. } => on_unconnected(trouble),
+        ConnectTrouble::NoRight(_) | ConnectTrouble::MissingRights(_) => advice_on_rights(),
+        ConnectTrouble::TooOld { .. } => Advice::new("run a newer one"),
+        ConnectTrouble::Unfit(_) => {
             Advice::new("make sure that the URL names the intended server, topology and database")
         }
-        Unconnected::Replica => Advice::new(
+        ConnectTrouble::Replica => Advice::new(
             "name the primary, or let Sentinels or the Cluster name it: redis+sentinel://, redis+cluster://",
         ),
-        Unconnected::NotReady(refusal) => on_refusal(refusal),
-        Unconnected::NoPrimary => {
+        ConnectTrouble::NotReady(refusal) => on_refusal(refusal),
+        ConnectTrouble::NoPrimary => {
             Advice::new("check the primary's name in the URL, and run SENTINEL MASTERS on the Sentinels")
         }
-        Unconnected::OfSentinel(_, trouble) => on_sentinel(trouble),
-        Unconnected::SlotUnserved => Advice::new("run `redis-cli --cluster check`"),
-        Unconnected::Silent | Unconnected::Untried => SILENT,
+        ConnectTrouble::OfSentinel(_, trouble) => on_sentinel(trouble),
+        ConnectTrouble::SlotUnserved => Advice::new("run `redis-cli --cluster check`"),
+        ConnectTrouble::Silent | ConnectTrouble::Untried => SILENT,
     }
 }
 
-fn on_sentinel(trouble: &Unconnected) -> Advice {
+fn on_sentinel(trouble: &ConnectTrouble) -> Advice {
     match trouble {
-        Unconnected::WrongPassword | Unconnected::PasswordWanted => SENTINEL_LOGIN,
-        Unconnected::OfOldCredentials { trouble, .. } => on_sentinel(trouble),
-        Unconnected::NoRight(_) => {
+        ConnectTrouble::WrongPassword | ConnectTrouble::PasswordWanted => SENTINEL_LOGIN,
+        ConnectTrouble::OfOldCredentials { trouble, .. } => on_sentinel(trouble),
+        ConnectTrouble::NoRight(_) => {
             Advice::new("allow the user of the Sentinels +hello and +sentinel|get-master-addr-by-name")
         }
         trouble => on_unconnected(trouble),

@@ -10,9 +10,9 @@ mod unconnected;
 use thiserror::Error;
 use tollgate::StoreError;
 
+use self::refusal::CallerError;
 pub(crate) use self::refusal::Refusal;
-use self::refusal::Told;
-pub(crate) use self::unconnected::{Flavor, Unconnected};
+pub(crate) use self::unconnected::{ConnectTrouble, Flavor};
 use crate::address::Address;
 use crate::error::RedisError;
 use crate::resp::ServerError;
@@ -23,7 +23,7 @@ use crate::slot;
 pub(crate) enum Trouble {
     /// There is no connection, so nothing was sent.
     #[error("no connection: {0}")]
-    Unconnected(#[from] Unconnected),
+    Unconnected(#[from] ConnectTrouble),
     /// The deadline passed before there was a connection, so nothing was sent.
     #[error("the deadline passed before anything could be sent")]
     Late,
@@ -127,8 +127,8 @@ impl Code {
 
     fn of(error: &ServerError) -> Self {
         // Servers report a right that a script misses as any other error of a script: Redis 7.0, and newer ones.
-        let of_rights = ["The user executing the script can't ", "ACL failure in script"];
-        if of_rights.iter().any(|begins| error.details().starts_with(begins)) {
+        let right_errors = ["The user executing the script can't ", "ACL failure in script"];
+        if right_errors.iter().any(|begins| error.details().starts_with(begins)) {
             return Self("NOPERM".into());
         }
         let code = error.code();
@@ -150,8 +150,8 @@ impl From<Trouble> for StoreError {
             Trouble::Stopped(_) => RedisError::ScriptRefused,
             Trouble::BadReply => RedisError::BadReply,
             Trouble::Refused(refusal) => match refusal.meaning().told {
-                Told::Error(error) => error,
-                Told::Uncountable(reason) => return Self::Uncountable(reason),
+                CallerError::Error(error) => error,
+                CallerError::Uncountable(reason) => return Self::Uncountable(reason),
             },
         };
         error.into()
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_refuses_did_not_run() {
+    fn refused_calls_did_not_run() {
         let there = tcp("10.0.0.2");
         let same = tcp("10.0.0.1");
         for (line, refusal, remedy, error) in [
@@ -345,7 +345,7 @@ mod tests {
     }
 
     #[test]
-    fn what_stopped_half_way_may_have_run_and_is_not_sent_again() {
+    fn stopped_calls_may_have_run_and_are_not_sent_again() {
         for line in [
             "ERR user_script:7: attempt to index a nil value (local 'secret-key') script: 5b1f, on @user_script:7.",
             "WRONGTYPE Operation against a key holding the wrong kind of value script: 5b1f, on @user_script:3.",
@@ -396,7 +396,7 @@ mod tests {
     }
 
     #[test]
-    fn what_brought_no_reply_may_have_run_and_is_not_sent_again() {
+    fn unanswered_calls_may_have_run_and_are_not_sent_again() {
         for trouble in [Trouble::Cut, Trouble::TimedOut, Trouble::TooSlow, Trouble::BadReply] {
             assert!(trouble.may_have_run() && trouble.remedy() == Remedy::None);
             assert!(StoreError::from(trouble).may_have_charged());
@@ -404,8 +404,8 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_sent_has_not_charged() {
-        for trouble in [Trouble::Late, Unconnected::Silent.into()] {
+    fn unsent_calls_have_not_charged() {
+        for trouble in [Trouble::Late, ConnectTrouble::Silent.into()] {
             assert!(!trouble.may_have_run());
             assert!(!StoreError::from(trouble).may_have_charged());
         }

@@ -55,15 +55,15 @@ pub(crate) enum Refusal {
 /// All that a refusal means.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Meaning<'a> {
-    said: Said,
+    said: ReplyPattern,
     /// What the store may do about it, within the deadline.
     pub(super) remedy: Remedy<'a>,
     /// Whether the server may take some of the call's keys although it refuses all of them together.
     pub(super) is_of_some_keys: bool,
     /// Whether the server is no primary, and refuses until it is one.
     pub(crate) is_replica: bool,
-    /// What a caller is told who asked for a decision.
-    pub(super) told: Told,
+    /// The error of a decision.
+    pub(super) told: CallerError,
     /// Why there is no connection, if it comes while one is set up.
     pub(super) unconnected: NoConnection,
     /// What an operator can do about it.
@@ -72,7 +72,7 @@ pub(crate) struct Meaning<'a> {
 
 /// How an error reply says it. It is the first refusal of [`PLAIN`] that fits.
 #[derive(Debug, Clone, Copy)]
-struct Said {
+struct ReplyPattern {
     code: &'static str,
     /// How the text after the code begins, if there are several with the code.
     begins: &'static str,
@@ -84,7 +84,7 @@ struct Said {
 
 /// What a caller is told.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Told {
+pub(super) enum CallerError {
     Error(RedisError),
     /// The request can never be counted, for this reason.
     Uncountable(&'static str),
@@ -162,52 +162,58 @@ impl Refusal {
             }
             Self::NotSaving => Meaning::of("MISCONF"),
             Self::NoReplicas => Meaning::of("NOREPLICAS"),
-            Self::OutOfMemory => Meaning { told: Told::Error(RedisError::OutOfMemory), ..Meaning::of("OOM") },
+            Self::OutOfMemory => {
+                Meaning { told: CallerError::Error(RedisError::OutOfMemory), ..Meaning::of("OOM") }
+            }
             Self::MaxClients => Meaning {
-                said: Said { begins: "max number of clients", ..Said::code("ERR") },
+                said: ReplyPattern { begins: "max number of clients", ..ReplyPattern::code("ERR") },
                 advice: Hint::Do("raise maxclients, or close other connections"),
                 ..Meaning::of("ERR")
             },
             Self::NoAuth => Meaning {
-                told: Told::Error(RedisError::AccessDenied),
+                told: CallerError::Error(RedisError::AccessDenied),
                 unconnected: NoConnection::PasswordWanted,
                 advice: Hint::CheckLogin,
                 ..Meaning::of("NOAUTH")
             },
             Self::NoPermission => Meaning {
-                said: Said { only_outside: true, ..Said::code("NOPERM") },
-                told: Told::Error(RedisError::AccessDenied),
+                said: ReplyPattern { only_outside: true, ..ReplyPattern::code("NOPERM") },
+                told: CallerError::Error(RedisError::AccessDenied),
                 unconnected: NoConnection::NoRight,
                 advice: Hint::GiveRights,
                 ..Meaning::of("NOPERM")
             },
             Self::KeyDenied => Meaning {
-                said: Said { contains: " access ", only_outside: true, ..Said::code("NOPERM") },
+                said: ReplyPattern {
+                    contains: " access ",
+                    only_outside: true,
+                    ..ReplyPattern::code("NOPERM")
+                },
                 is_of_some_keys: true,
-                told: Told::Error(RedisError::AccessDenied),
+                told: CallerError::Error(RedisError::AccessDenied),
                 advice: Hint::GiveRights,
                 ..Meaning::of("NOPERM")
             },
             Self::WrongType => Meaning {
-                said: Said { only_outside: true, ..Said::code("WRONGTYPE") },
-                told: Told::Error(RedisError::WrongType),
+                said: ReplyPattern { only_outside: true, ..ReplyPattern::code("WRONGTYPE") },
+                told: CallerError::Error(RedisError::WrongType),
                 ..Meaning::of("WRONGTYPE")
             },
             Self::CrossSlot => Meaning {
                 is_of_some_keys: true,
-                told: Told::Uncountable("its keys are in several slots of a cluster"),
+                told: CallerError::Uncountable("its keys are in several slots of a cluster"),
                 ..Meaning::of("CROSSSLOT")
             },
             Self::UnknownCommand => Meaning {
-                said: Said { begins: "unknown command", ..Said::code("ERR") },
-                told: Told::Error(RedisError::Misconfigured("it does not know EVALSHA or SCRIPT")),
+                said: ReplyPattern { begins: "unknown command", ..ReplyPattern::code("ERR") },
+                told: CallerError::Error(RedisError::Misconfigured("it does not know EVALSHA or SCRIPT")),
                 unconnected: NoConnection::Unfit(
                     "the server does not know the commands of Redis 7.0 or Valkey 7.2",
                 ),
                 ..Meaning::of("ERR")
             },
             Self::ProtectedMode => Meaning {
-                told: Told::Error(RedisError::Misconfigured("it refuses clients from other hosts")),
+                told: CallerError::Error(RedisError::Misconfigured("it refuses clients from other hosts")),
                 unconnected: NoConnection::Unfit(
                     "the server is in protected mode and refuses clients from other hosts",
                 ),
@@ -221,18 +227,18 @@ impl Meaning<'_> {
     /// The usual meaning: the server is not ready, and nothing but time helps.
     const fn of(code: &'static str) -> Self {
         Self {
-            said: Said::code(code),
+            said: ReplyPattern::code(code),
             remedy: Remedy::None,
             is_of_some_keys: false,
             is_replica: false,
-            told: Told::Error(RedisError::NotReady),
+            told: CallerError::Error(RedisError::NotReady),
             unconnected: NoConnection::NotReady,
             advice: Hint::Do("wait until it is ready; if it does not become ready, see its log"),
         }
     }
 }
 
-impl Said {
+impl ReplyPattern {
     /// Any error with this code, also in a script: had the script written before, it could still write.
     const fn code(code: &'static str) -> Self {
         Self { code, begins: "", contains: "", only_outside: false }
@@ -255,7 +261,7 @@ mod tests {
     #[test]
     fn each_refusal_is_read_from_what_its_row_says() {
         for refusal in PLAIN {
-            let Said { code, begins, contains, .. } = refusal.meaning().said;
+            let ReplyPattern { code, begins, contains, .. } = refusal.meaning().said;
             let error = ServerError::new(format!("{code} {begins}{contains}"));
             assert_eq!(Refusal::of_reply(&error), Some(refusal));
         }

@@ -14,7 +14,7 @@ use crate::server_verifier::is_authority;
 
 /// The reason why there is no connection.
 #[derive(Debug, Clone, PartialEq, Error)]
-pub(crate) enum Unconnected {
+pub(crate) enum ConnectTrouble {
     #[error("the host's name is unknown")]
     UnknownHost,
     #[error("{}", of_kind(*.0))]
@@ -65,7 +65,7 @@ pub(crate) enum Flavor {
     Valkey,
 }
 
-impl Unconnected {
+impl ConnectTrouble {
     /// The same, with why credentials could not be read again, if it is about them.
     pub(crate) fn with_unread(self, unread: Option<&str>) -> Self {
         match (self, unread) {
@@ -96,35 +96,35 @@ impl Unconnected {
     }
 }
 
-impl From<io::Error> for Unconnected {
+impl From<io::Error> for ConnectTrouble {
     fn from(error: io::Error) -> Self {
         Self::Io(error.kind())
     }
 }
 
-/// [`Unconnected`] is for operators; [`RedisError`] is for callers that continue without the store.
-impl From<&Unconnected> for RedisError {
-    fn from(trouble: &Unconnected) -> Self {
+/// [`ConnectTrouble`] is for operators; [`RedisError`] is for callers that continue without the store.
+impl From<&ConnectTrouble> for RedisError {
+    fn from(trouble: &ConnectTrouble) -> Self {
         match trouble {
-            Unconnected::UnknownHost
-            | Unconnected::Io(_)
-            | Unconnected::TimedOut
-            | Unconnected::HungUp
-            | Unconnected::Silent
-            | Unconnected::NoPrimary
-            | Unconnected::SlotUnserved
-            | Unconnected::Untried => Self::Unreachable,
-            Unconnected::Replica | Unconnected::NotReady(_) => Self::NotReady,
-            Unconnected::WrongPassword
-            | Unconnected::PasswordWanted
-            | Unconnected::NoRight(_)
-            | Unconnected::MissingRights(_) => Self::AccessDenied,
-            Unconnected::TooOld { .. } => {
+            ConnectTrouble::UnknownHost
+            | ConnectTrouble::Io(_)
+            | ConnectTrouble::TimedOut
+            | ConnectTrouble::HungUp
+            | ConnectTrouble::Silent
+            | ConnectTrouble::NoPrimary
+            | ConnectTrouble::SlotUnserved
+            | ConnectTrouble::Untried => Self::Unreachable,
+            ConnectTrouble::Replica | ConnectTrouble::NotReady(_) => Self::NotReady,
+            ConnectTrouble::WrongPassword
+            | ConnectTrouble::PasswordWanted
+            | ConnectTrouble::NoRight(_)
+            | ConnectTrouble::MissingRights(_) => Self::AccessDenied,
+            ConnectTrouble::TooOld { .. } => {
                 Self::Misconfigured("its server is older than Redis 7.0 or Valkey 7.2")
             }
-            Unconnected::Tls(_) => Self::Misconfigured("a TLS connection to it cannot be set up"),
-            Unconnected::Unfit(what) => Self::Misconfigured(what),
-            Unconnected::OfSentinel(_, trouble) | Unconnected::OfOldCredentials { trouble, .. } => {
+            ConnectTrouble::Tls(_) => Self::Misconfigured("a TLS connection to it cannot be set up"),
+            ConnectTrouble::Unfit(what) => Self::Misconfigured(what),
+            ConnectTrouble::OfSentinel(_, trouble) | ConnectTrouble::OfOldCredentials { trouble, .. } => {
                 trouble.as_ref().into()
             }
         }
@@ -159,7 +159,7 @@ mod tests {
     /// An operator without `--store-ca` got `Other(OtherError(CaUsedAsEndEntity))` for a self-signed certificate.
     #[test]
     fn a_certificate_that_is_not_trusted_names_the_setting() {
-        let refused = |error| Unconnected::Tls(rustls::Error::InvalidCertificate(error)).to_string();
+        let refused = |error| ConnectTrouble::Tls(rustls::Error::InvalidCertificate(error)).to_string();
         let other = std::sync::Arc::new(webpki::Error::CaUsedAsEndEntity);
         assert_eq!(
             refused(CertificateError::Other(rustls::OtherError(other))),
@@ -181,31 +181,31 @@ mod tests {
         for (line, unconnected, error) in [
             (
                 "WRONGPASS invalid username-password pair or user is disabled.",
-                Unconnected::WrongPassword,
+                ConnectTrouble::WrongPassword,
                 RedisError::AccessDenied,
             ),
             (
                 "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used",
-                Unconnected::PasswordWanted,
+                ConnectTrouble::PasswordWanted,
                 RedisError::AccessDenied,
             ),
             (
                 "NOPERM User tollgate has no permissions to run the 'script|load' command",
-                Unconnected::NoRight("load scripts"),
+                ConnectTrouble::NoRight("load scripts"),
                 RedisError::AccessDenied,
             ),
             (
                 "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?",
-                Unconnected::Unfit("a password is set, but the server's default user has none"),
+                ConnectTrouble::Unfit("a password is set, but the server's default user has none"),
                 RedisError::Misconfigured("a password is set, but the server's default user has none"),
             ),
             (
                 "LOADING Redis is loading the dataset in memory",
-                Unconnected::NotReady(Refusal::Loading),
+                ConnectTrouble::NotReady(Refusal::Loading),
                 RedisError::NotReady,
             ),
         ] {
-            let said = Unconnected::of_reply(&ServerError::new(line), &asked(), "load scripts");
+            let said = ConnectTrouble::of_reply(&ServerError::new(line), &asked(), "load scripts");
             assert_eq!(said, unconnected, "{line}");
             assert_eq!(RedisError::from(&said), error, "{line}");
         }

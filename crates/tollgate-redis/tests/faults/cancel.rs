@@ -8,7 +8,7 @@ use tollgate::{Charge, Key, PolicyQuota, Quota};
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{FaultProxy, Server, Way};
+use tollgate_testkit::servers::{ByteDirection, FaultProxy, Server};
 
 use crate::crowd::{build, builder, spawn};
 use crate::diary::Tally;
@@ -41,14 +41,14 @@ fn cancel(round: &mut Round) {
         })
         .collect();
     while !callers.iter().all(tokio::task::JoinHandle::is_finished) {
-        for way in [Way::Request, Way::Reply] {
+        for way in [ByteDirection::Request, ByteDirection::Reply] {
             proxy.delay(way, Duration::from_micros(round.rng.u64(0..3_000)));
             std::thread::sleep(round.millis(5..30));
         }
         if round.rng.u8(0..10) == 0 {
-            proxy.hold(Way::Reply);
+            proxy.hold(ByteDirection::Reply);
             std::thread::sleep(round.millis(5..60));
-            proxy.release(Way::Reply);
+            proxy.release(ByteDirection::Reply);
         }
     }
     proxy.heal();

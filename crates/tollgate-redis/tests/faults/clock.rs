@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use tollgate::{Charge, Key, PolicyQuota, QuotaState};
-use tollgate_redis::{Identity, RedisStore};
+use tollgate_redis::{KeyIdentity, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Settings};
@@ -99,7 +99,7 @@ fn jump<'s>(
     longest: i64,
 ) {
     // For how long a denial is remembered is told by this process's clock, which does not jump.
-    let store = build(builder(url).local_denials(0).identity(Identity::Plain));
+    let store = build(builder(url).local_denials(0).identity(KeyIdentity::Plain));
     let (jumps, is_over) = (Jumps::default(), AtomicBool::new(false));
     let quotas = QUOTAS.map(|text| PolicyQuota::new("jumping", text.parse().unwrap()));
     thread::scope(|scope| {

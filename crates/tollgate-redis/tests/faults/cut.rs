@@ -13,7 +13,7 @@ use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{Ending, FaultProxy, Server, Way};
+use tollgate_testkit::servers::{ByteDirection, ConnectionEnd, FaultProxy, Server};
 
 use crate::crowd::{build, patient};
 use crate::expiry;
@@ -93,19 +93,19 @@ impl<'a> Lane<'a> {
 
     /// Takes the next place to cut until there is none left.
     fn cut_all(mut self, next: &AtomicU64, parity: u64) -> Found {
-        let before = [Way::Request, Way::Reply].map(|way| self.proxy.arrived(way));
+        let before = [ByteDirection::Request, ByteDirection::Reply].map(|way| self.proxy.arrived(way));
         self.charge(1).unwrap();
         self.used += 1;
-        let request = self.proxy.arrived(Way::Request) - before[0];
-        let reply = self.proxy.arrived(Way::Reply) - before[1];
+        let request = self.proxy.arrived(ByteDirection::Request) - before[0];
+        let reply = self.proxy.arrived(ByteDirection::Reply) - before[1];
         loop {
             let place = next.fetch_add(1, Relaxed);
-            let ending = if place % 2 == parity { Ending::Close } else { Ending::Reset };
+            let ending = if place % 2 == parity { ConnectionEnd::Close } else { ConnectionEnd::Reset };
             if place <= request {
-                self.cut(Way::Request, place, ending, place == request, false);
+                self.cut(ByteDirection::Request, place, ending, place == request, false);
             } else if place - request <= reply + 1 {
                 let after = place - request - 1;
-                self.cut(Way::Reply, after, ending, true, after == reply);
+                self.cut(ByteDirection::Reply, after, ending, true, after == reply);
             } else {
                 return self.found;
             }
@@ -113,7 +113,7 @@ impl<'a> Lane<'a> {
     }
 
     /// Cuts once, and waits until all is well again.
-    fn cut(&mut self, way: Way, after: u64, ending: Ending, runs: bool, is_told: bool) {
+    fn cut(&mut self, way: ByteDirection, after: u64, ending: ConnectionEnd, runs: bool, is_told: bool) {
         let what = format!("{}: cut ({ending:?}) after {after} bytes of {way:?}", self.quotas[0].windows());
         self.proxy.cut(way, after, ending);
         let start = Instant::now();

@@ -3,7 +3,7 @@
 use std::thread::sleep;
 
 use tollgate_redis::RedisError;
-use tollgate_testkit::servers::{Data, Ending, FaultProxy, Server, Way};
+use tollgate_testkit::servers::{ByteDirection, ConnectionEnd, Data, FaultProxy, Server};
 
 use crate::crowd::{Crowd, Noticed};
 use crate::fault::{Fault, Round};
@@ -12,7 +12,7 @@ use crate::fault::{Fault, Round};
 pub(crate) const LATE: Fault = Fault { name: "late", round: late };
 
 #[test]
-fn what_is_delivered_late_counts_once_and_reaches_nobody_else() {
+fn late_replies_count_once_and_reach_no_other_caller() {
     LATE.test(2);
 }
 
@@ -21,7 +21,7 @@ fn late(round: &mut Round) {
     let proxy = FaultProxy::before(server.address());
     let mut crowd = Crowd::start(&format!("redis://{}", proxy.address()), Data::Kept);
     let told = crowd.told();
-    for way in [Way::Request, Way::Reply, Way::Request, Way::Reply] {
+    for way in [ByteDirection::Request, ByteDirection::Reply, ByteDirection::Request, ByteDirection::Reply] {
         crowd.in_trouble(round, |round| {
             proxy.hold(way);
             // From less than a deadline to more than the breaker waits.
@@ -29,7 +29,7 @@ fn late(round: &mut Round) {
             proxy.release(way);
         });
     }
-    for way in [Way::Request, Way::Reply] {
+    for way in [ByteDirection::Request, ByteDirection::Reply] {
         crowd.in_trouble(round, |round| {
             proxy.delay(way, round.millis(5..60));
             sleep(round.millis(20..150));
@@ -37,12 +37,12 @@ fn late(round: &mut Round) {
         });
     }
     crowd.in_trouble(round, |round| {
-        proxy.hold(Way::Reply);
+        proxy.hold(ByteDirection::Reply);
         sleep(round.millis(5..30));
         told.wait_for(&RedisError::TimedOut);
         // What was counted is never told.
-        proxy.sever(Ending::Reset);
-        proxy.release(Way::Reply);
+        proxy.sever(ConnectionEnd::Reset);
+        proxy.release(ByteDirection::Reply);
     });
     crowd.end(round, &Noticed::As(&RedisError::TimedOut), &[&server]);
 }

@@ -18,8 +18,8 @@ struct Stored {
     expiry: i64,
 }
 
-/// Compares the counter whose name fits the pattern with the last answer about it and with the number of charges after it
-/// whose outcome is unknown. Returns whether the server still has it.
+/// Compares the counter whose name fits the pattern with the last answer about it and with the number of charges after
+/// it whose outcome is unknown. Returns whether the server still has it.
 ///
 /// A server has it until its window is over for a second by the server's own clock, with a count and an expiry that are
 /// those of the answer. Only a charge of unknown outcome may have changed them.

@@ -10,7 +10,8 @@
 //! | G6 | a denial by a counter that had room, a panic, an error that is not what happened, a decision that took too long |
 //! | G7 | a count above the charges that were acknowledged and those whose outcome is unknown |
 //!
-//! Recorded [histories](histories) of one counter are checked for more: some order of the operations explains all answers.
+//! Recorded [histories](histories) of one counter are checked for more: some order of the operations explains all
+//! answers.
 //!
 //! Besides: of two quotas of a request one was charged, or somebody got another's reply.
 

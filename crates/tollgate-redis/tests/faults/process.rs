@@ -19,7 +19,7 @@ pub(crate) const KILL_KEPT: Fault = Fault { name: "kill-kept", round: |round| ki
 pub(crate) const KILL_LOST: Fault = Fault { name: "kill-lost", round: |round| kill(round, Data::Lost) };
 
 #[test]
-fn what_a_hanging_server_was_asked_counts_once_and_holds_nobody_up() {
+fn requests_to_a_hanging_server_count_once_and_delay_nobody() {
     HANG.test(2);
 }
 

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::{Charge, Key, PolicyQuota, QuotaState};
-use tollgate_redis::{Identity, KeyLayout, RedisStore};
+use tollgate_redis::{KeyIdentity, KeyLayout, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Cluster, Settings};
@@ -78,7 +78,7 @@ pub(crate) fn skewed(round: &mut Round) -> Cluster {
 fn skew(round: &mut Round) {
     let cluster = skewed(round);
     let url = url(&cluster);
-    let plain = builder(&url).deadline(Duration::from_millis(200)).identity(Identity::Plain);
+    let plain = builder(&url).deadline(Duration::from_millis(200)).identity(KeyIdentity::Plain);
     let plain = build(plain);
     let own = |(number, text): (usize, &&str)| {
         let policy = format!("skew-{number}");

@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use tollgate_redis::RedisError;
-use tollgate_testkit::servers::{Data, FaultProxy, Server, Way};
+use tollgate_testkit::servers::{ByteDirection, Data, FaultProxy, Server};
 
 use crate::crowd::{Crowd, Noticed};
 use crate::fault::{DEADLINE, Fault, Round};
@@ -41,7 +41,7 @@ fn slow(round: &mut Round, deadline: Duration, delays: [Range<u64>; 3]) {
     let before = proxy.connections();
     for delay in delays {
         crowd.in_trouble(round, |round| {
-            proxy.delay(Way::Reply, round.millis(delay));
+            proxy.delay(ByteDirection::Reply, round.millis(delay));
             sleep(round.millis(500..1_000));
             proxy.heal();
         });

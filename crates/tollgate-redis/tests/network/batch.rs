@@ -8,7 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt, copy};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 use tollgate::{Charge, Key, PolicyQuota, Quota};
-use tollgate_redis::{Identity, RedisError, RedisStore};
+use tollgate_redis::{KeyIdentity, RedisError, RedisStore};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Server, Settings, Software, cluster_of_one};
 
@@ -78,8 +78,8 @@ fn for_bob(server: Server) -> Server {
     server
 }
 
-/// A call of a slot that was refused was looked at again only after the replies to all other calls of its batch. Its callers
-/// waited for the slowest slot of a server.
+/// A call of a slot that was refused was looked at again only after the replies to all other calls of its batch. Its
+/// callers waited for the slowest slot of a server.
 #[tokio::test]
 async fn callers_of_a_refused_call_do_not_wait_for_the_rest_of_its_batch() {
     let node = for_bob(cluster_of_one(Software::Redis));
@@ -89,7 +89,7 @@ async fn callers_of_a_refused_call_do_not_wait_for_the_rest_of_its_batch() {
     // The calls of a batch go in the order of slots.
     let refused = ["alice", "carol", "dave", "erin"].into_iter().find(|key| slot(key) < slot("bob")).unwrap();
     let url = format!("redis+cluster://counter:s3cret@{}", proxy.address);
-    let store = patient_builder(&url).identity(Identity::Plain).build().unwrap();
+    let store = patient_builder(&url).identity(KeyIdentity::Plain).build().unwrap();
     until("a connection", async || store.status().is_connected().then_some(())).await;
     proxy.hold_counts();
     let quota = PolicyQuota::new("test", Quota::per_day(9));
@@ -122,7 +122,7 @@ async fn a_call_made_apart_stays_under_way_until_it_is_answered() {
         let server = for_bob(Server::start(Software::Redis));
         let proxy = Proxy::before(server.address(), Doing::Hold).await;
         let store = builder(&format!("redis://counter:s3cret@{}", proxy.address))
-            .identity(Identity::Plain)
+            .identity(KeyIdentity::Plain)
             .deadline(DEADLINE)
             .counters_in_flight(2)
             .build()

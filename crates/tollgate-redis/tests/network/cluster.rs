@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
 use tollgate::{Charge, Key, PolicyQuota, Quota, QuotaState, QuotaStates, Step, Store as _};
-use tollgate_redis::{Identity, RedisError, wait_at_most};
+use tollgate_redis::{KeyIdentity, RedisError, wait_at_most};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server, Settings, Software};
 
@@ -79,7 +79,7 @@ async fn every_key_is_charged_where_its_slot_is() {
 #[tokio::test]
 async fn a_slot_that_has_moved_takes_no_other_request_of_its_batch_along() {
     let cluster = Cluster::start(Software::Redis).calm();
-    let caller = Caller::new(patient_builder(&url(&cluster)).identity(Identity::Plain));
+    let caller = Caller::new(patient_builder(&url(&cluster)).identity(KeyIdentity::Plain));
     let [one, two, three] = [0, 1, 2].map(|n| cluster.primary_of(n * (SLOTS / 3) + 9));
     let keys_of = |node: &Server| -> Vec<String> {
         let address = node.address();
@@ -117,8 +117,8 @@ async fn a_slot_that_has_moved_takes_no_other_request_of_its_batch_along() {
     assert_eq!(refusals(), before);
 }
 
-/// Each call waited until its deadline for somebody to be found who serves, though that is looked for ten times a second
-/// at most.
+/// Each call waited until its deadline for somebody to be found who serves, though that is looked for ten times a
+/// second at most.
 #[tokio::test(flavor = "multi_thread")]
 async fn slots_that_nobody_serves_hold_nobody_up() {
     let cluster = Cluster::start(Software::Redis).calm();
@@ -203,13 +203,13 @@ async fn a_slot_that_moves_is_followed_and_loses_nothing() {
     }
 }
 
-/// Such a counter expires too early or too late if the clocks of the two servers differ, and calls that bring a probable
-/// time learn a wrong one from it.
+/// Such a counter expires too early or too late if the clocks of the two servers differ, and calls that bring a
+/// probable time learn a wrong one from it.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_counter_that_was_moved_with_its_slot_gets_its_expiry_back() {
     for software in Software::ALL {
         let cluster = Cluster::start(software).calm();
-        let caller = Caller::new(patient_builder(&url(&cluster)).identity(Identity::Plain));
+        let caller = Caller::new(patient_builder(&url(&cluster)).identity(KeyIdentity::Plain));
         let (slot, [asked, unasked]) = neighbors(&cluster);
         let quota = PolicyQuota::new("moved", "1000000/365d".parse().unwrap());
         let charge = async |key: &str| {
@@ -241,7 +241,7 @@ async fn a_counter_that_was_moved_with_its_slot_gets_its_expiry_back() {
 async fn identities_that_a_move_parts_are_asked_for_one_by_one() {
     for software in Software::ALL {
         let cluster = Cluster::start(software).calm();
-        let caller = Caller::new(patient_builder(&url(&cluster)).identity(Identity::Plain));
+        let caller = Caller::new(patient_builder(&url(&cluster)).identity(KeyIdentity::Plain));
         let (slot, keys) = neighbors(&cluster);
         for key in &keys {
             assert_eq!(caller.charge(key).await, Ok(1));

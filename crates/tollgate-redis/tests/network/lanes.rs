@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::{Charge, Key, PolicyQuota, Quota};
 use tollgate_redis::{RedisError, RedisStore};
 use tollgate_testkit::StoreSteps;
-use tollgate_testkit::servers::{FaultProxy, Server, Software, Way, cluster_of_one};
+use tollgate_testkit::servers::{ByteDirection, FaultProxy, Server, Software, cluster_of_one};
 
 use crate::support::{Caller, builder, patient_builder, trouble, until};
 
@@ -47,7 +47,8 @@ pub(crate) fn calls(server: &Server) -> u64 {
     server.calls_of("evalsha")
 }
 
-/// The bound was on calls, of which a single server never had more than two; on a Cluster, each could have 128 counters.
+/// The bound was on calls, of which a single server never had more than two; on a Cluster, each could have 128
+/// counters.
 #[tokio::test]
 async fn no_more_counters_are_under_way_than_are_allowed() {
     for (server, url) in servers() {
@@ -106,11 +107,11 @@ async fn a_round_trip_is_for_as_many_as_ask() {
     let proxy = FaultProxy::before(server.address());
     let store = patient_builder(&format!("redis://{}", proxy.address())).build().unwrap();
     connected(&store).await;
-    proxy.hold(Way::Reply);
+    proxy.hold(ByteDirection::Reply);
     let quota = [PolicyQuota::new("lanes", Quota::per_day(9))];
     let all_are_counted = async {
         until("all of them", async || (server.command::<u64>(["DBSIZE"]) == KEYS).then_some(())).await;
-        proxy.release(Way::Reply);
+        proxy.release(ByteDirection::Reply);
     };
     let (answers, ()) = tokio::join!(charge_at_once(&store, &quota, KEYS), all_are_counted);
     assert!(answers.iter().all(Result::is_ok));
@@ -123,7 +124,7 @@ async fn a_round_trip_is_for_as_many_as_ask() {
 async fn callers_are_told_in_time_that_there_is_no_connection_and_are_not_charged() {
     let server = Server::start(Software::Redis);
     let proxy = FaultProxy::before(server.address());
-    proxy.hold(Way::Reply);
+    proxy.hold(ByteDirection::Reply);
     let url = format!("redis://{}", proxy.address());
     let caller = Caller::new(builder(&url).deadline(HOUR).connect_timeout(9 * HOUR));
     let begun = tokio::time::Instant::now();
@@ -142,35 +143,35 @@ async fn callers_are_told_in_time_that_there_is_no_connection_and_are_not_charge
     assert_eq!(answer, Err(RedisError::Unreachable));
     assert_eq!(told.as_secs(), 90 * 60);
     tokio::time::resume();
-    proxy.release(Way::Reply);
+    proxy.release(ByteDirection::Reply);
     let [one, other] = late;
     let mut used = [one.await.unwrap().0.unwrap(), other.await.unwrap().0.unwrap()];
     used.sort_unstable();
     assert_eq!(used, [1, 2]);
 }
 
-/// The time of a reply began before the wait for a connection. After a long wait, the server was taken for a slow one and
-/// got no more than two batches at once.
+/// The time of a reply began before the wait for a connection. After a long wait, the server was taken for a slow one
+/// and got no more than two batches at once.
 #[tokio::test(start_paused = true)]
 async fn a_wait_for_a_connection_does_not_make_the_server_slow() {
     const KEYS: u64 = 4 * 128;
     let server = Server::start(Software::Redis);
     let proxy = FaultProxy::before(server.address());
-    proxy.hold(Way::Reply);
+    proxy.hold(ByteDirection::Reply);
     let url = format!("redis://{}", proxy.address());
     let store = builder(&url).deadline(HOUR).connect_timeout(9 * HOUR).build().unwrap();
     let quota = [PolicyQuota::new("lanes", Quota::per_day(9))];
     let connected = async {
         tokio::time::sleep(50 * MINUTE).await;
         tokio::time::resume();
-        proxy.release(Way::Reply);
+        proxy.release(ByteDirection::Reply);
     };
     let (first, ()) = tokio::join!(charge_at_once(&store, &quota, 1), connected);
     assert_eq!(first, [Ok(())]);
-    proxy.hold(Way::Reply);
+    proxy.hold(ByteDirection::Reply);
     let all_are_counted = async {
         until("all of them", async || (server.command::<u64>(["DBSIZE"]) == KEYS).then_some(())).await;
-        proxy.release(Way::Reply);
+        proxy.release(ByteDirection::Reply);
     };
     let (answers, ()) = tokio::join!(charge_at_once(&store, &quota, KEYS), all_are_counted);
     assert!(answers.iter().all(Result::is_ok));
@@ -184,7 +185,7 @@ async fn a_process_that_stood_still_serves_what_waited_meanwhile() {
     let url = format!("redis://{}", proxy.address());
     let caller = Caller::new(builder(&url).deadline(HOUR).connect_timeout(HOUR));
     connected(&caller.store).await;
-    proxy.hold(Way::Reply);
+    proxy.hold(ByteDirection::Reply);
     let charged = ["one", "two", "three"].map(|key| {
         let caller = caller.clone();
         tokio::spawn(async move { caller.charge(key).await })
@@ -192,9 +193,9 @@ async fn a_process_that_stood_still_serves_what_waited_meanwhile() {
     // The third waits for a driver.
     until("two under way", async || (server.command::<u64>(["DBSIZE"]) == 2).then_some(())).await;
     tokio::time::pause();
-    proxy.release(Way::Reply);
+    proxy.release(ByteDirection::Reply);
     // Nothing of this process runs here, until the replies are in its socket.
-    while proxy.passed(Way::Reply) < proxy.arrived(Way::Reply) {
+    while proxy.passed(ByteDirection::Reply) < proxy.arrived(ByteDirection::Reply) {
         std::thread::yield_now();
     }
     tokio::time::advance(HOUR + HOUR / 2).await;

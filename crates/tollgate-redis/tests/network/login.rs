@@ -242,7 +242,7 @@ async fn a_server_of_another_kind_is_refused_with_what_to_say() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_listens_there_may_be_no_store() {
+async fn reports_programs_that_are_no_store() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("redis://{}", listener.local_addr().unwrap());
     std::thread::spawn(move || {
@@ -273,8 +273,8 @@ async fn settings_that_contradict_each_other_are_refused() {
     assert!(error.to_string().ends_with("holds no certificate in PEM"), "{error}");
 }
 
-/// An administrator took a right away while the store was connected. Every call failed with "the store rejects the counting
-/// script", and nothing named the right.
+/// An administrator took a right away while the store was connected. Every call failed with "the store rejects the
+/// counting script", and nothing named the right.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_right_that_is_taken_away_later_is_named() {
     const RIGHTS: &str = "~tollgate:* +@read +@write +evalsha +script|load +time";

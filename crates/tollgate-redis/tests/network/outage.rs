@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use tollgate::{Charge, Counter, Key, PolicyQuota, Quota, Step, Store};
 use tollgate_redis::{RedisError, RedisStore, Setting};
-use tollgate_testkit::servers::{Data, Ending, FaultProxy, Server, Software, Way};
+use tollgate_testkit::servers::{ByteDirection, ConnectionEnd, Data, FaultProxy, Server, Software};
 
 use crate::support::{Caller, PATIENCE, builder, patient, patient_builder, until};
 
@@ -129,8 +129,8 @@ async fn a_server_that_hangs_costs_a_few_deadlines_and_then_nothing() {
     }
 }
 
-/// Replies that came after the deadline were dropped unseen: a server that answers in 25 ms under a deadline of 20 was cut
-/// off after the third call, and operators were told that it does not answer.
+/// Replies that came after the deadline were dropped unseen: a server that answers in 25 ms under a deadline of 20 was
+/// cut off after the third call, and operators were told that it does not answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_too_slow_is_told_from_one_that_is_silent() {
     const CALLS: u64 = 60;
@@ -140,7 +140,7 @@ async fn a_server_that_is_too_slow_is_told_from_one_that_is_silent() {
     let before = caller.until_served("alice").await;
     assert_eq!(caller.store.status().late_replies(), before.unknown);
     let connected = proxy.connections();
-    proxy.delay(Way::Reply, Duration::from_millis(25));
+    proxy.delay(ByteDirection::Reply, Duration::from_millis(25));
     let (mut slow, mut stalled, mut served) = (0, 0, 1);
     let start = Instant::now();
     while slow < CALLS {
@@ -168,8 +168,9 @@ async fn a_server_that_is_too_slow_is_told_from_one_that_is_silent() {
     assert_eq!(RedisError::TooSlow.advice().unwrap().setting(), Some(Setting::Deadline));
 }
 
-/// A server that answers in 125 ms was left as silent after the first call of a store with the default deadline of 100 ms.
-/// No new connection answered within a deadline, so nothing was counted, and operators were told that it does not answer.
+/// A server that answers in 125 ms was left as silent after the first call of a store with the default deadline of 100
+/// ms. No new connection answered within a deadline, so nothing was counted, and operators were told that it does not
+/// answer.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_too_slow_for_the_default_deadline_is_not_left() {
     const CALLS: u64 = 20;
@@ -179,7 +180,7 @@ async fn a_server_that_is_too_slow_for_the_default_deadline_is_not_left() {
     let before = caller.until_served("alice").await;
     for delay in [125, 150].map(Duration::from_millis) {
         let (connected, counted) = (proxy.connections(), caller.store.status().late_replies());
-        proxy.delay(Way::Reply, delay);
+        proxy.delay(ByteDirection::Reply, delay);
         let (mut slow, mut stalled) = (0, 0);
         let start = Instant::now();
         while slow < CALLS {
@@ -203,16 +204,16 @@ async fn a_server_that_is_too_slow_for_the_default_deadline_is_not_left() {
     assert!(caller.used("alice").await > before.acknowledged);
 }
 
-/// A store that lost its connections to a slow server never had another one: one that answers took too long to be set up,
-/// or was called silent because it did not answer within a deadline.
+/// A store that lost its connections to a slow server never had another one: one that answers took too long to be set
+/// up, or was called silent because it did not answer within a deadline.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_server_that_is_too_slow_for_the_default_deadline_is_connected_again() {
     let server = Server::start(Software::Redis);
     let proxy = FaultProxy::before(server.address());
     let caller = Caller::new(RedisStore::builder(format!("redis://{}", proxy.address()).parse().unwrap()));
     caller.until_served("alice").await;
-    proxy.delay(Way::Reply, Duration::from_millis(150));
-    proxy.sever(Ending::Reset);
+    proxy.delay(ByteDirection::Reply, Duration::from_millis(150));
+    proxy.sever(ConnectionEnd::Reset);
     let is_away = async || (!caller.store.status().is_connected()).then_some(());
     until("the connections are cut", is_away).await;
     let is_too_slow = async || (caller.charge("alice").await == Err(RedisError::TooSlow)).then_some(());
@@ -229,7 +230,7 @@ async fn a_list_of_steps_waits_for_its_answers_together() {
     let proxy = FaultProxy::before(server.address());
     let caller = patient(&format!("redis://{}", proxy.address()));
     caller.until_served("alice").await;
-    proxy.delay(Way::Request, round_trip);
+    proxy.delay(ByteDirection::Request, round_trip);
     let (quota, key) = (PolicyQuota::new("test", Quota::per_day(5)), Key::from("alice"));
     let peeked = [Charge::new(&quota, &key, 1)];
     let steps = [Step::Set { counter: Counter::new(&quota, &key), used: 3 }, Step::Peek(&peeked)];

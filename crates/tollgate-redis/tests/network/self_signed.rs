@@ -1,7 +1,7 @@
 //! Servers that show a self-signed certificate.
 //!
-//! `openssl req -x509` makes an authority that is its own server. With this file as `--store-ca`, redis-cli connected, and the
-//! store refused: `CaUsedAsEndEntity`.
+//! `openssl req -x509` makes an authority that is its own server. With this file as `--store-ca`, redis-cli connected,
+//! and the store refused: `CaUsedAsEndEntity`.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustls::{CertificateError, ProtocolVersion, ServerConfig, crypto, version};
 use tokio::io::duplex;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 use tollgate_redis::Tls;
-use tollgate_testkit::servers::{ClientCertificates, Identity, Settings, Software};
+use tollgate_testkit::servers::{CertificateFiles, ClientCertificates, Settings, Software};
 
 use crate::support::{Caller, patient_builder};
 
@@ -59,19 +59,22 @@ async fn verdict(
 #[tokio::test]
 async fn a_self_signed_certificate_is_trusted_if_it_is_given_and_its_name_dates_and_key_are_right() {
     let folder = tempfile::tempdir().unwrap();
-    let make =
-        |name: &str, host: &str, last_year| Identity::self_signed(folder.path(), name, host, last_year);
+    let make = |name: &str, host: &str, last_year| {
+        CertificateFiles::self_signed(folder.path(), name, host, last_year)
+    };
     let (right, same_name) = (make("right", "localhost", 2500), make("same-name", "localhost", 2500));
     let (other_host, expired) =
         (make("other-host", "other.example", 2500), make("expired", "localhost", 2020));
     for version in [ProtocolVersion::TLSv1_2, ProtocolVersion::TLSv1_3] {
-        let shows = async |trusted: &Identity, shown: &Identity, key: &Identity| {
+        let shows = async |trusted: &CertificateFiles, shown: &CertificateFiles, key: &CertificateFiles| {
             verdict(&trusted.certificate, &shown.certificate, &key.key, version).await
         };
         assert_eq!(shows(&right, &right, &right).await, None);
         let refused =
-            async |trusted: &Identity, shown: &Identity, key: &Identity| match shows(trusted, shown, key)
-                .await
+            async |trusted: &CertificateFiles, shown: &CertificateFiles, key: &CertificateFiles| match shows(
+                trusted, shown, key,
+            )
+            .await
             {
                 Some(rustls::Error::InvalidCertificate(error)) => error,
                 other => panic!("{other:?}"),
@@ -93,7 +96,7 @@ async fn a_self_signed_certificate_is_trusted_if_it_is_given_and_its_name_dates_
 async fn a_server_counts_with_its_self_signed_certificate() {
     let server = Settings::new(Software::Redis).tls(ClientCertificates::Ignored).start();
     let folder = tempfile::tempdir().unwrap();
-    let own = Identity::self_signed(folder.path(), "own", "127.0.0.1", 2500);
+    let own = CertificateFiles::self_signed(folder.path(), "own", "127.0.0.1", 2500);
     let path = |path: &Path| path.to_str().unwrap().to_owned();
     let (certificate, key) = (path(&own.certificate), path(&own.key));
     server.command::<()>(["CONFIG", "SET", "tls-cert-file", &certificate, "tls-key-file", &key]);

@@ -1,7 +1,7 @@
 //! A primary that sentinels replace.
 
 use tollgate_redis::{Password, RedisError};
-use tollgate_testkit::servers::{Connection, Data, Sentinels, Server, Software};
+use tollgate_testkit::servers::{Data, Sentinels, Server, ServerConnection, Software};
 
 use crate::support::{Caller, builder, patient, patient_builder, until};
 
@@ -106,7 +106,7 @@ async fn sentinels_are_listened_to_and_not_asked_again_and_again() {
 
         let mut connections: Vec<_> = all.iter().map(Server::connection).collect();
         let mut sum_of = |field: &str| -> u64 {
-            let of = |connection: &mut Connection| -> u64 {
+            let of = |connection: &mut ServerConnection| -> u64 {
                 let info: String = redis::cmd("INFO").query(connection).unwrap();
                 let value = info.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'));
                 value.and_then(|value| value.trim().parse().ok()).unwrap()

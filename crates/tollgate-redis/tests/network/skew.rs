@@ -70,8 +70,8 @@ async fn windows_that_a_caller_names_are_those_of_the_server_that_counts() {
     }
 }
 
-/// The counter of the next window lay on a server whose clock was behind, and the two servers referred to each other until
-/// no try was left. The store was then said not to be ready, and `open` admitted without a count.
+/// The counter of the next window lay on a server whose clock was behind, and the two servers referred to each other
+/// until no try was left. The store was then said not to be ready, and `open` admitted without a count.
 #[tokio::test(flavor = "multi_thread")]
 async fn windows_of_one_key_on_servers_with_other_times_are_counted() {
     let cluster = cluster();

@@ -16,7 +16,7 @@ use tollgate_redis::RedisError;
 use tollgate_redis::RedisStore;
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
-use tollgate_testkit::servers::{FaultProxy, Server, Settings, Software, Way};
+use tollgate_testkit::servers::{ByteDirection, FaultProxy, Server, Settings, Software};
 
 use crate::servers::{behind, build, store};
 use crate::storage::assert_everything_expires;
@@ -105,7 +105,7 @@ async fn a_lone_charge_is_sent_before_its_caller_waits() {
 /// Of two connections the one that calls go over had broken. Who came before that was noted was told that the server
 /// cannot be reached, though nothing had been sent.
 #[tokio::test]
-async fn who_finds_a_connection_broken_goes_over_another_one() {
+async fn callers_use_another_connection_if_theirs_is_broken() {
     let server = Server::start(Software::Redis);
     let store = store(&server).connections(2).build().unwrap();
     let quota = quota("5/1h");
@@ -148,17 +148,17 @@ async fn let_others_go_on() {
 /// Replies that came together were handed out together, and what was asked next went together again: server and client
 /// took turns at waiting for each other.
 #[tokio::test]
-async fn who_is_answered_first_has_asked_again_before_the_next_is_answered() {
+async fn the_first_answered_caller_asks_again_before_the_next_is_answered() {
     let server = Server::start(Software::Redis);
     let proxy = Arc::new(FaultProxy::before(server.address()));
     let store = behind(&proxy).connections(1).build().unwrap();
     let quota = quota("1000000/1h");
     charge(&store, &quota, 1).await.unwrap();
-    let before = proxy.arrived(Way::Reply);
+    let before = proxy.arrived(ByteDirection::Reply);
     tokio::join!(charge_two(&store, &quota, [1, 2]), charge_two(&store, &quota, [3, 4]));
-    let replies = 2 * proxy.arrived(Way::Reply) - before;
+    let replies = 2 * proxy.arrived(ByteDirection::Reply) - before;
     let_others_go_on().await;
-    proxy.hold(Way::Reply);
+    proxy.hold(ByteDirection::Reply);
     let requests = Arc::new(OnceLock::new());
     let first = tokio::spawn({
         let (store, quota) = (store.clone(), Arc::clone(&quota));
@@ -175,16 +175,16 @@ async fn who_is_answered_first_has_asked_again_before_the_next_is_answered() {
             // While this thread, the runtime's only one, is kept, nothing more is sent.
             (0..10_000).any(|_| {
                 std::thread::sleep(Duration::from_millis(1));
-                Some(&proxy.arrived(Way::Request)) > requests.get()
+                Some(&proxy.arrived(ByteDirection::Request)) > requests.get()
             })
         }
     });
     // Both ask, and then their batches go.
     let_others_go_on().await;
-    proxy.wait_until_arrived(Way::Reply, replies);
-    requests.set(proxy.arrived(Way::Request)).unwrap();
-    proxy.release(Way::Reply);
-    while proxy.passed(Way::Reply) < replies {
+    proxy.wait_until_arrived(ByteDirection::Reply, replies);
+    requests.set(proxy.arrived(ByteDirection::Request)).unwrap();
+    proxy.release(ByteDirection::Reply);
+    while proxy.passed(ByteDirection::Reply) < replies {
         std::thread::sleep(Duration::from_millis(1));
     }
     assert!(second.await.unwrap(), "both were answered, and neither had asked again");
@@ -359,8 +359,8 @@ fn a_window_that_is_not_open_is_asked_for_once_more() {
     }
 }
 
-/// The script said that the window is closed and not where the counter stands, so the store asked a second time. If that
-/// call failed, the refund failed with it, although it was known that nothing was to be given back.
+/// The script said that the window is closed and not where the counter stands, so the store asked a second time. If
+/// that call failed, the refund failed with it, although it was known that nothing was to be given back.
 #[test]
 fn a_refund_of_a_closed_window_is_one_call() {
     let server = Server::start(Software::Redis);

@@ -4,10 +4,10 @@ use tollgate_testkit::race;
 use tollgate_testkit::servers::Software;
 
 use crate::servers::{served, steered};
-use tollgate_testkit::Subject;
+use tollgate_testkit::StoreUnderTest;
 
 #[test]
-fn sixty_four_threads_are_admitted_up_to_the_limit() {
+fn exactly_the_limit_is_admitted_across_64_threads() {
     race::admits_exactly_the_limit(served(Software::Redis).store(), 64, 1_000, 10);
 }
 

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use tollgate::{StoreError, Timestamp};
 use tollgate_redis::{AcrossSlots, RedisError, RedisStore, RedisStoreBuilder};
-use tollgate_testkit::servers::{Cluster, FaultProxy, Served, Server, Settings, Software, SteeredServer};
-use tollgate_testkit::{Subject, block_on};
+use tollgate_testkit::servers::{
+    Cluster, FaultProxy, Server, ServerStore, Settings, Software, SteeredServer,
+};
+use tollgate_testkit::{StoreUnderTest, block_on};
 
 /// A store that is patient, as a stall of a busy machine must not change a count.
 pub(crate) fn store(server: &Server) -> RedisStoreBuilder {
@@ -82,7 +84,7 @@ pub(crate) fn clustered_with(
     Clustered { store, cluster }
 }
 
-impl Subject for Clustered {
+impl StoreUnderTest for Clustered {
     type Store = RedisStore;
 
     fn store(&self) -> &RedisStore {
@@ -108,7 +110,7 @@ impl Subject for Clustered {
 }
 
 /// A fresh store on a shared server.
-pub(crate) fn served(software: Software) -> Served<RedisStore> {
+pub(crate) fn served(software: Software) -> ServerStore<RedisStore> {
     served_with(software, |builder| builder)
 }
 
@@ -116,9 +118,9 @@ pub(crate) fn served(software: Software) -> Served<RedisStore> {
 pub(crate) fn served_with(
     software: Software,
     change: impl FnOnce(RedisStoreBuilder) -> RedisStoreBuilder,
-) -> Served<RedisStore> {
+) -> ServerStore<RedisStore> {
     let server = shared(software);
-    Served::new(build(change(store(&server))), server)
+    ServerStore::new(build(change(store(&server))), server)
 }
 
 /// A fresh store on a server of its own whose clock is moved by hand. It remembers no denials: for how long it does

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::servers::is;
 use tollgate::{Charge, CountDenied, Counter, Key, PolicyQuota, Quota, QuotaState, Source, StoreError};
 use tollgate_redis::RedisError;
-use tollgate_redis::{Identity, IdentitySecret, KeyLayout, RedisStore, SettingsError};
+use tollgate_redis::{IdentitySecret, KeyIdentity, KeyLayout, RedisStore, SettingsError};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Server, Settings, Software};
@@ -147,8 +147,8 @@ fn a_key_that_lost_its_expiry_gets_it_back_and_keeps_its_count() {
     }
 }
 
-/// `MIGRATE` moves the remaining life of a key, so by the clock of another server it expires too early or too late. What
-/// was used was forgotten before the window's end, or carried into the next one.
+/// `MIGRATE` moves the remaining life of a key, so by the clock of another server it expires too early or too late.
+/// What was used was forgotten before the window's end, or carried into the next one.
 #[test]
 fn a_counter_whose_expiry_is_off_stays_in_its_window() {
     for software in Software::ALL {
@@ -165,7 +165,7 @@ fn a_counter_whose_expiry_is_off_stays_in_its_window() {
                 for keys in [&["b"][..], &["a", "b"]] {
                     let case = format!("{software:?} {text} {what} {keys:?}");
                     let prefix = format!("off-{place}-{what}-{}", keys.len());
-                    let process = || build(store(&server).prefix(&prefix).identity(Identity::Plain));
+                    let process = || build(store(&server).prefix(&prefix).identity(KeyIdentity::Plain));
                     let quota = quota(text);
                     let keys: Vec<Key<'_>> = keys.iter().map(|key| Key::from(*key)).collect();
                     let last = keys.last().unwrap();
@@ -203,7 +203,7 @@ fn a_new_counter_that_cannot_get_an_expiry_is_not_left_behind() {
     for software in Software::ALL {
         let server = Settings::new(software).user("counter", "s3cret", "~* +@all").start();
         let url = format!("redis://counter:s3cret@{}", server.address());
-        let store = build(RedisStore::builder(url.parse().unwrap()).identity(Identity::Plain));
+        let store = build(RedisStore::builder(url.parse().unwrap()).identity(KeyIdentity::Plain));
         let quota = quota("50/30d");
         let keys = ["a", "b", "c"].map(Key::from);
         let charges = keys.each_ref().map(|key| [Charge::new(&quota, key, 1)]);
@@ -242,18 +242,18 @@ fn an_expiry_between_two_windows_is_mended() {
 #[test]
 fn a_digest_with_a_secret_names_nobody_to_those_who_do_not_have_it() {
     let server = shared(Software::Redis);
-    let keyed = |secret: &[u8]| Identity::Keyed(IdentitySecret::new(secret).unwrap());
+    let keyed = |secret: &[u8]| KeyIdentity::Keyed(IdentitySecret::new(secret).unwrap());
     let (ours, others) = (keyed(b"0123456789abcdef0123456789abcdef"), keyed(&[7; 32]));
     let (quota, key) = (quota("5/1h"), Key::from("alice"));
-    let charge = |identity: &Identity| {
+    let charge = |identity: &KeyIdentity| {
         let store = build(store(&server).prefix("keyed").identity(identity.clone()));
         block_on(store.charge(&[Charge::new(&quota, &key, 1)])).unwrap()[0].used()
     };
-    let used = [&ours, &ours, &others, &Identity::Digest].map(charge);
+    let used = [&ours, &ours, &others, &KeyIdentity::Digest].map(charge);
     assert_eq!(used, [1, 2, 1, 1], "another secret means other counters");
     let names: BTreeSet<String> = stored(&server, "keyed").into_keys().collect();
-    let of = |identity: &Identity| format!("keyed:1:login:1h:{{{}}}", identity.digest_of(&key));
-    assert_eq!(names, BTreeSet::from([of(&ours), of(&others), of(&Identity::Digest)]));
+    let of = |identity: &KeyIdentity| format!("keyed:1:login:1h:{{{}}}", identity.digest_of(&key));
+    assert_eq!(names, BTreeSet::from([of(&ours), of(&others), of(&KeyIdentity::Digest)]));
 
     let shown = || store(&server).identity(ours.clone()).layout(KeyLayout::RLAAS);
     let (built, found) = (block_on(async { shown().build().err() }), shown().validate().err());
@@ -263,9 +263,9 @@ fn a_digest_with_a_secret_names_nobody_to_those_who_do_not_have_it() {
 }
 
 #[test]
-fn what_is_no_count_fails_its_own_request_alone() {
+fn a_value_that_is_no_count_fails_only_its_own_request() {
     let server = shared(Software::Redis);
-    let store = build(store(&server).prefix("foreign").identity(Identity::Plain));
+    let store = build(store(&server).prefix("foreign").identity(KeyIdentity::Plain));
     let (quota, wide) = (quota("5/1h"), quota("9/2h"));
     let foreign = ["word", "1.5", "07", "-5", "99999999999999", "1e3", "0x1f", " 1", ""];
     let keys: Vec<Key<'_>> = (0..=foreign.len() as u64).map(Key::from).collect();
@@ -415,8 +415,8 @@ fn a_denial_that_counts_is_one_write() {
     assert_eq!((denied.has_room(), denied.used(), written() - before), (false, 7, 1));
 }
 
-/// A denial that is remembered after a step back is one of the counter's window, which has not begun, and its wait lasts
-/// to the end of that.
+/// A denial that is remembered after a step back is one of the counter's window, which has not begun, and its wait
+/// lasts to the end of that.
 #[test]
 fn a_denial_after_a_step_back_is_repeated_for_the_window_that_is_to_come() {
     let server = Settings::new(Software::Redis).steered_clock().start();

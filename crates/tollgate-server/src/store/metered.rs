@@ -13,7 +13,7 @@ use tokio::time;
 use tollgate::{
     Answer, AnswerError, Charge, Counter, QuotaState, QuotaStates, Source, Step, Store, StoreError,
 };
-use tollgate_redis::{Advice, Identity, RedisError, RedisStore, ServerStatus, wait_at_most};
+use tollgate_redis::{Advice, KeyIdentity, RedisError, RedisStore, ServerStatus, wait_at_most};
 use tracing::{info, warn};
 
 use super::OutageLog;
@@ -43,7 +43,7 @@ pub(crate) struct MeteredStore<S> {
     metrics: Arc<StoreMetrics>,
     outages: Arc<OutageLog>,
     /// The form of keys in log lines.
-    identity: Identity,
+    identity: KeyIdentity,
     key_logged: LogGap,
     request_logged: LogGap,
     late_logged: LogGap,
@@ -54,7 +54,12 @@ pub(crate) struct MeteredStore<S> {
 
 impl<S: Store> MeteredStore<S> {
     /// Expects the store to keep this deadline itself. Decisions end even if it does not.
-    pub(crate) fn new(store: S, timeout: Duration, identity: Identity, metrics: Arc<StoreMetrics>) -> Self {
+    pub(crate) fn new(
+        store: S,
+        timeout: Duration,
+        identity: KeyIdentity,
+        metrics: Arc<StoreMetrics>,
+    ) -> Self {
         Self {
             store,
             limit: timeout + LATE,
@@ -347,7 +352,7 @@ mod tests {
 
     use tollgate::{Key, MemoryStore, PolicyQuota};
     use tollgate_redis::RedisStore;
-    use tollgate_testkit::{Fault, FaultyStore, StoreSteps, block_on};
+    use tollgate_testkit::{FaultyStore, StoreFault, StoreSteps, block_on};
 
     use super::*;
 
@@ -357,7 +362,7 @@ mod tests {
         let nobody =
             block_on(async { RedisStore::builder("unix:/nowhere".parse().unwrap()).build() }).unwrap();
         let metrics = Arc::new(StoreMetrics::new(move || nobody.status()));
-        MeteredStore::new(store, Duration::from_millis(20), Identity::default(), metrics)
+        MeteredStore::new(store, Duration::from_millis(20), KeyIdentity::default(), metrics)
     }
 
     /// The process stood still for 300 ms while 200 requests were in flight. All replies had arrived, but none was
@@ -412,7 +417,7 @@ mod tests {
         let charges = [Charge::new(&quota, &key, 1)];
         // What the second step of a call comes to after the first took so much of the deadline, and whether the store is up
         // then.
-        let second_after = |part: u32, fault: Option<Fault>| {
+        let second_after = |part: u32, fault: Option<StoreFault>| {
             block_on(patience::in_one_call(async {
                 store.end();
                 assert!(metered.charge(&charges).await.is_ok(), "the first step has a whole deadline");
@@ -423,7 +428,7 @@ mod tests {
             }))
         };
         assert_eq!(second_after(10, None).0.ok(), Some(()));
-        let (short, is_up) = second_after(60, Some(Fault::Hangs));
+        let (short, is_up) = second_after(60, Some(StoreFault::Hangs));
         assert!(short.unwrap_err().may_have_charged() && is_up, "the store need not be the reason");
         let (unbegun, is_up) = second_after(100, None);
         let unbegun = unbegun.unwrap_err();
@@ -437,7 +442,7 @@ mod tests {
     #[test]
     fn a_store_that_does_not_keep_its_deadline_is_noted() {
         let store = FaultyStore::new(MemoryStore::new());
-        store.begin(Fault::Hangs);
+        store.begin(StoreFault::Hangs);
         let metered = metered(store);
         let (quota, key) = (PolicyQuota::new("test", "5/1h".parse().unwrap()), Key::from("alice"));
         let counted = block_on(metered.charge(&[Charge::new(&quota, &key, 1)]));

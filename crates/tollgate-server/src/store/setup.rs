@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use thiserror::Error;
 use tollgate_redis::{
-    AcrossSlots, Identity, IdentitySecret, IdentitySecretError, KeyLayout, Password, PasswordError,
+    AcrossSlots, IdentitySecret, IdentitySecretError, KeyIdentity, KeyLayout, Password, PasswordError,
     RedisStore, RedisStoreBuilder, StoreUrl, Tls, TlsError, UrlError,
 };
 
@@ -19,7 +19,7 @@ pub(crate) struct StoreSetup {
     pub(crate) url: StoreUrl,
     pub(crate) prefix: String,
     /// The form of identities in keys, without a layout.
-    pub(crate) identity: Identity,
+    pub(crate) identity: KeyIdentity,
     /// The layout of keys, if not Tollgate's own.
     pub(crate) layout: Option<KeyLayout>,
     pub(crate) timeout: Duration,
@@ -190,12 +190,12 @@ impl StoreSetup {
     }
 }
 
-fn identity(args: &StoreArgs) -> Result<Identity, StoreSetupError> {
+fn identity(args: &StoreArgs) -> Result<KeyIdentity, StoreSetupError> {
     match (args.identity, &args.identity_secret_file) {
         (IdentityForm::Plain, Some(_)) => Err(StoreSetupError::NeedlessIdentitySecret),
-        (IdentityForm::Plain, None) => Ok(Identity::Plain),
-        (IdentityForm::Digest, Some(file)) => Ok(Identity::Keyed(IdentitySecret::from_file(file)?)),
-        (IdentityForm::Digest, None) => Ok(Identity::Digest),
+        (IdentityForm::Plain, None) => Ok(KeyIdentity::Plain),
+        (IdentityForm::Digest, Some(file)) => Ok(KeyIdentity::Keyed(IdentitySecret::from_file(file)?)),
+        (IdentityForm::Digest, None) => Ok(KeyIdentity::Digest),
     }
 }
 

@@ -16,7 +16,7 @@ use serde_json::{Map, Value, json};
 use tollgate::MemoryStore;
 use tollgate_policy::{Config, PolicyLimiter};
 use tollgate_testkit::block_on;
-use tollgate_testkit::requests::{Asked, BESIDE, LIMITS, REQUESTS};
+use tollgate_testkit::requests::{BESIDE, ExampleRequest, LIMITS, REQUESTS};
 use tollgate_tower::key::Peer;
 use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Rule};
 use tower_layer::Layer;
@@ -34,12 +34,12 @@ fn limits() -> (Folder, String) {
     (folder, file)
 }
 
-fn attributes(asked: &Asked) -> Vec<(&str, &str)> {
+fn attributes(asked: &ExampleRequest) -> Vec<(&str, &str)> {
     let own = [("method", asked.method), ("path", asked.path), ("ip", asked.ip)];
     own.into_iter().chain(asked.attributes.iter().copied()).collect()
 }
 
-fn body(asked: &Asked) -> String {
+fn body(asked: &ExampleRequest) -> String {
     let own = [("method", asked.method), ("path", asked.path), ("ip", asked.ip)];
     let mut attributes: Map<String, Value> =
         own.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
@@ -50,7 +50,7 @@ fn body(asked: &Asked) -> String {
     json!({ "attributes": attributes }).to_string()
 }
 
-fn is_told_alike(asked: &Asked, reply: &Reply) {
+fn is_told_alike(asked: &ExampleRequest, reply: &Reply) {
     assert_eq!(reply.status, asked.status, "{asked:?}: {:?}", reply.json());
     let body = reply.json();
     let told: Vec<Value> =
@@ -93,7 +93,7 @@ fn headers_of_a_proxy_are_seen_as_every_server_sees_the_request() {
     let server = Server::start(&["--config", &file]);
     let mut described = 0;
     for asked in REQUESTS {
-        let Asked { method, path, ip, attributes, .. } = asked;
+        let ExampleRequest { method, path, ip, attributes, .. } = asked;
         if !attributes.is_empty() {
             // The counters stay those of the table.
             is_told_alike(asked, &server.post("/v1/check", &body(asked)));

@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStringExt;
 use percent_encoding::{NON_ALPHANUMERIC, percent_encode};
 use prost::Message;
 use serde_json::Value;
-use tollgate_testkit::pairs::Fate::{self, Counted, Denied, Error};
+use tollgate_testkit::pairs::ChargeFate::{self, Counted, Denied, Error};
 use tollgate_testkit::pairs::{ATTRIBUTE, CELLS, PAIRS, STRICT, TELLING};
 
 use crate::grpc_client::{OK, Wire, start};
@@ -55,12 +55,12 @@ impl House {
     }
 
     /// Returns what becomes of this request if it is sent twice.
-    async fn fate(&self, door: Door, asked: &Asked) -> Fate {
+    async fn fate(&self, door: Door, asked: &Asked) -> ChargeFate {
         match door {
-            Door::Json => Fate::of([(); 2].map(|()| self.ask(&asked.json()))),
-            Door::Query => Fate::of([(); 2].map(|()| self.ask(&asked.query()))),
-            Door::ForwardAuth => Fate::of([(); 2].map(|()| self.ask(&asked.headers()))),
-            Door::Grpc => Fate::of([self.call(asked).await, self.call(asked).await]),
+            Door::Json => ChargeFate::of([(); 2].map(|()| self.ask(&asked.json()))),
+            Door::Query => ChargeFate::of([(); 2].map(|()| self.ask(&asked.query()))),
+            Door::ForwardAuth => ChargeFate::of([(); 2].map(|()| self.ask(&asked.headers()))),
+            Door::Grpc => ChargeFate::of([self.call(asked).await, self.call(asked).await]),
             Door::Explain => self.explained(asked),
             Door::Simulate => self.simulated(asked),
         }
@@ -83,26 +83,26 @@ impl House {
         }
     }
 
-    fn explained(&self, asked: &Asked) -> Fate {
+    fn explained(&self, asked: &Asked) -> ChargeFate {
         let pair = |(name, value): (&str, &[u8])| OsString::from_vec([name.as_bytes(), b"=", value].concat());
         let lines = asked.lines.iter().map(|line| (ATTRIBUTE, &line[..]));
         let pairs = [("ip", asked.ip.as_bytes())].into_iter().chain(lines).map(pair);
         let output =
             tollgate().args(["explain", "--json", &self.file]).args(pairs).output().expect("it runs");
-        let Ok(explained) = serde_json::from_slice::<Value>(&output.stdout) else { return Fate::Error };
+        let Ok(explained) = serde_json::from_slice::<Value>(&output.stdout) else { return ChargeFate::Error };
         let policies = explained["policies"].as_array().expect("a list");
         let charges: Vec<&Value> =
             policies.iter().filter_map(|policy| policy["charges"].as_array()).flatten().collect();
         match explained["outcome"].as_str() {
-            Some("refuse") => Fate::Error,
-            Some("deny") => Fate::Denied,
-            Some("charge") if charges.iter().any(|charge| charge["limit"] == 0) => Fate::Denied,
-            Some("charge") if !charges.is_empty() => Fate::Counted,
-            _ => Fate::Uncounted,
+            Some("refuse") => ChargeFate::Error,
+            Some("deny") => ChargeFate::Denied,
+            Some("charge") if charges.iter().any(|charge| charge["limit"] == 0) => ChargeFate::Denied,
+            Some("charge") if !charges.is_empty() => ChargeFate::Counted,
+            _ => ChargeFate::Uncounted,
         }
     }
 
-    fn simulated(&self, asked: &Asked) -> Fate {
+    fn simulated(&self, asked: &Asked) -> ChargeFate {
         let value = match asked.lines.as_slice() {
             [] => Vec::new(),
             [line] => [b",\"key\":\"", &line[..], b"\""].concat(),
@@ -119,12 +119,12 @@ impl House {
             .arg(&log)
             .output()
             .expect("it runs");
-        let Ok(report) = serde_json::from_slice::<Value>(&output.stdout) else { return Fate::Error };
+        let Ok(report) = serde_json::from_slice::<Value>(&output.stdout) else { return ChargeFate::Error };
         match ["requests", "denied", "undecided"].map(|name| report[name].as_u64()) {
-            [Some(2), Some(1), Some(0)] => Fate::Counted,
-            [Some(2), Some(2), Some(0)] => Fate::Denied,
-            [Some(2), Some(0), Some(2)] => Fate::Error,
-            _ => Fate::Uncounted,
+            [Some(2), Some(1), Some(0)] => ChargeFate::Counted,
+            [Some(2), Some(2), Some(0)] => ChargeFate::Denied,
+            [Some(2), Some(0), Some(2)] => ChargeFate::Error,
+            _ => ChargeFate::Uncounted,
         }
     }
 }
@@ -190,11 +190,11 @@ struct AnyEntry {
 }
 
 /// Returns the fate of each kind of value at each door.
-async fn fates(policies: &str) -> Vec<(&'static str, [Fate; 6])> {
+async fn fates(policies: &str) -> Vec<(&'static str, [ChargeFate; 6])> {
     let house = House::open(policies).await;
     let mut fates = Vec::new();
     for (number, cell) in CELLS.iter().enumerate() {
-        let mut of_doors = [Fate::Uncounted; 6];
+        let mut of_doors = [ChargeFate::Uncounted; 6];
         for (door, fate) in DOORS.into_iter().zip(&mut of_doors) {
             let place = door as u8;
             let asked = Asked { lines: cell.lines(place), ip: format!("10.0.{place}.{number}") };
@@ -234,9 +234,10 @@ async fn no_kind_of_value_is_a_way_past_both_policies_of_a_pair() {
     for policies in PAIRS.iter().chain(STRICT) {
         for (cell, fates) in fates(policies).await {
             for (door, fate) in DOORS.into_iter().zip(fates) {
-                assert_ne!(fate, Fate::Uncounted, "{cell} at {door:?} under {policies}");
+                assert_ne!(fate, ChargeFate::Uncounted, "{cell} at {door:?} under {policies}");
                 // Envoy admits what is an error.
-                let is_admitted = door == Door::Grpc && fate == Fate::Error && !STRICT.contains(policies);
+                let is_admitted =
+                    door == Door::Grpc && fate == ChargeFate::Error && !STRICT.contains(policies);
                 assert!(!is_admitted, "{cell} at {door:?} under {policies}");
             }
         }

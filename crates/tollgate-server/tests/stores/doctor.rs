@@ -8,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use tollgate_testkit::servers::{
-    ClientCertificates, Cluster, FaultProxy, Persistence, Sentinels, Server, Settings, Software, Way,
+    ByteDirection, ClientCertificates, Cluster, FaultProxy, Persistence, Sentinels, Server, Settings,
+    Software,
 };
 
 use crate::support::{HANG, tollgate};
@@ -319,7 +320,7 @@ fn examines_a_distant_store_in_time() {
         let _: () = server.command(["SET", &key, "1", "PX", "600000"]);
     }
     let proxy = FaultProxy::before(server.address());
-    proxy.delay(Way::Reply, Duration::from_millis(40));
+    proxy.delay(ByteDirection::Reply, Duration::from_millis(40));
     let url = format!("redis://{}", proxy.address());
     let flags = ["--store", &url, "--store-connect-timeout", "5s", "--store-timeout", "20ms"];
     let (_, checks) = doctor_with(&[], &flags);

@@ -16,7 +16,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use tollgate_testkit::servers::{self, Data, FaultProxy, Persistence, Software, Way};
+use tollgate_testkit::servers::{self, ByteDirection, Data, FaultProxy, Persistence, Software};
 
 use crate::support::folder::Folder;
 use crate::support::{Connection, EVERY_LINE, HANG, Reply, Server, charged, get, tollgate};
@@ -86,7 +86,7 @@ fn a_slow_store_is_logged_and_counted_as_too_slow() {
     let errors = || metric(r#"tollgate_store_errors_total{kind="too_slow"}"#);
 
     // Late by less than the default deadline.
-    proxy.delay(Way::Reply, Duration::from_millis(150));
+    proxy.delay(ByteDirection::Reply, Duration::from_millis(150));
     until("called too slow three times", &server, alice, |_| errors() >= 3.0);
     assert_eq!(source(&server.get(alice)), "fallback");
     assert!(metric("tollgate_store_late_replies_total") >= 3.0);
@@ -116,7 +116,7 @@ fn the_steps_of_a_call_share_the_timeout() {
         let server = Server::start(&["--config", &config, "--store", &url, "--store-timeout", "5s"]);
         let before = server.post("/v1/check", ALICE).json();
         assert_eq!(before["trials"][0]["answer"], "allowed", "{before}");
-        proxy.delay(Way::Reply, Duration::from_secs(3));
+        proxy.delay(ByteDirection::Reply, Duration::from_secs(3));
         let reply = ask(&server, &before);
         assert_eq!(server.metric("tollgate_store_up"), Some(1.0), "it answers in time");
         reply

@@ -3,13 +3,13 @@
 use tollgate::Key;
 
 use super::{anchored, quota};
-use crate::caller::decide;
-use crate::{Caller, Subject};
+use crate::counter_under_test::decide;
+use crate::{CounterUnderTest, StoreUnderTest};
 
 /// Rule 4: a raised limit keeps the counter and frees the difference at once.
-pub async fn a_raised_limit_frees_the_difference<S: Subject>(subject: &S) {
+pub async fn a_raised_limit_frees_the_difference<S: StoreUnderTest>(subject: &S) {
     let (low, high) = (quota("5/1h"), quota("8/1h"));
-    let alice = Caller::new(subject, &low, "alice");
+    let alice = CounterUnderTest::new(subject, &low, "alice");
     alice.fills().await;
     let raised = alice.under(&high).takes(1).await;
     assert_eq!((raised.is_allowed(), raised.used(), raised.remaining()), (true, 6, 2));
@@ -18,9 +18,9 @@ pub async fn a_raised_limit_frees_the_difference<S: Subject>(subject: &S) {
 }
 
 /// Rule 4: a limit lowered below the usage leaves `remaining` at 0, never negative.
-pub async fn a_lowered_limit_leaves_nothing_and_never_less<S: Subject>(subject: &S) {
+pub async fn a_lowered_limit_leaves_nothing_and_never_less<S: StoreUnderTest>(subject: &S) {
     let (high, low) = (quota("8/1h"), quota("5/1h"));
-    let alice = Caller::new(subject, &high, "alice");
+    let alice = CounterUnderTest::new(subject, &high, "alice");
     alice.fills().await;
     let lowered = alice.under(&low).takes(1).await;
     assert_eq!((lowered.is_allowed(), lowered.used(), lowered.remaining()), (false, 8, 0));
@@ -28,10 +28,10 @@ pub async fn a_lowered_limit_leaves_nothing_and_never_less<S: Subject>(subject: 
 }
 
 /// Rule 4: a new limit does not move the window, whatever the anchor.
-pub async fn a_new_limit_moves_no_window<S: Subject>(subject: &S) {
+pub async fn a_new_limit_moves_no_window<S: StoreUnderTest>(subject: &S) {
     for &anchor in subject.anchors() {
         let (before, after) = (anchored("5/1h", anchor), anchored("6/1h", anchor));
-        let alice = Caller::new(subject, &before, "alice");
+        let alice = CounterUnderTest::new(subject, &before, "alice");
         let window = alice.fills().await;
         let counted = alice.under(&after).counts(1).await;
         assert_eq!((counted.is_admitted(), counted.counts[0].window), (true, window), "{anchor:?}");
@@ -39,7 +39,7 @@ pub async fn a_new_limit_moves_no_window<S: Subject>(subject: &S) {
 }
 
 /// Rule 4, G4: another policy, window length, anchor or zone means another counter.
-pub async fn policies_lengths_anchors_and_zones_have_their_own_counters<S: Subject>(subject: &S) {
+pub async fn policies_lengths_anchors_and_zones_have_their_own_counters<S: StoreUnderTest>(subject: &S) {
     let texts = [
         "1/1h",
         "1/2h",
@@ -56,17 +56,18 @@ pub async fn policies_lengths_anchors_and_zones_have_their_own_counters<S: Subje
         .flat_map(|policy| texts.map(|text| tollgate::PolicyQuota::new(policy, text.parse().unwrap())))
         .collect();
     for quota in &quotas {
-        assert!(Caller::new(subject, quota, "alice").takes(1).await.is_allowed(), "{quota:?}");
+        assert!(CounterUnderTest::new(subject, quota, "alice").takes(1).await.is_allowed(), "{quota:?}");
     }
     for quota in &quotas {
-        assert!(!Caller::new(subject, quota, "alice").takes(1).await.is_allowed(), "{quota:?}");
+        assert!(!CounterUnderTest::new(subject, quota, "alice").takes(1).await.is_allowed(), "{quota:?}");
     }
 }
 
 /// Rule 4: a counter does not depend on its place in a list.
-pub async fn the_order_of_quotas_does_not_matter<S: Subject>(subject: &S) {
+pub async fn the_order_of_quotas_does_not_matter<S: StoreUnderTest>(subject: &S) {
     let (hour, day) = (quota("2/1h"), quota("9/1d"));
-    let (hour, day) = (Caller::new(subject, &hour, "alice"), Caller::new(subject, &day, "alice"));
+    let (hour, day) =
+        (CounterUnderTest::new(subject, &hour, "alice"), CounterUnderTest::new(subject, &day, "alice"));
     assert!(decide(subject, &[hour.charge(1), day.charge(1)]).await.is_allowed());
     assert!(decide(subject, &[day.charge(1), hour.charge(1)]).await.is_allowed());
     let denied = decide(subject, &[day.charge(1), hour.charge(1)]).await;
@@ -75,7 +76,7 @@ pub async fn the_order_of_quotas_does_not_matter<S: Subject>(subject: &S) {
 }
 
 /// G4: keys that look alike when joined, or when written as text, have separate counters.
-pub async fn keys_that_look_alike_have_their_own_counters<S: Subject>(subject: &S) {
+pub async fn keys_that_look_alike_have_their_own_counters<S: StoreUnderTest>(subject: &S) {
     let quota = quota("1/1h");
     let long = "x".repeat(300);
     let address = |text: &str| Key::from(text.parse::<std::net::IpAddr>().unwrap());
@@ -106,15 +107,15 @@ pub async fn keys_that_look_alike_have_their_own_counters<S: Subject>(subject: &
         "\0a".into(),
     ];
     for key in &keys {
-        assert!(Caller::new(subject, &quota, key).takes(1).await.is_allowed(), "{key:?}");
+        assert!(CounterUnderTest::new(subject, &quota, key).takes(1).await.is_allowed(), "{key:?}");
     }
     for key in &keys {
-        assert!(!Caller::new(subject, &quota, key).takes(1).await.is_allowed(), "{key:?}");
+        assert!(!CounterUnderTest::new(subject, &quota, key).takes(1).await.is_allowed(), "{key:?}");
     }
 }
 
 /// G4: the end of a policy's name and the beginning of a key are never confused, even if chosen to deceive.
-pub async fn a_policy_never_runs_into_a_key<S: Subject>(subject: &S) {
+pub async fn a_policy_never_runs_into_a_key<S: StoreUnderTest>(subject: &S) {
     let names = [
         ("ab", "c"),
         ("a", "bc"),
@@ -129,6 +130,9 @@ pub async fn a_policy_never_runs_into_a_key<S: Subject>(subject: &S) {
     ];
     for (policy, key) in names {
         let quota = tollgate::PolicyQuota::new(policy, "1/1h".parse().unwrap());
-        assert!(Caller::new(subject, &quota, key).takes(1).await.is_allowed(), "{policy:?} {key:?}");
+        assert!(
+            CounterUnderTest::new(subject, &quota, key).takes(1).await.is_allowed(),
+            "{policy:?} {key:?}"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! The conformance suite: one test for each promise of the semantics about stores.
 //!
-//! A rule is an async function over a [`Subject`] that panics if the promise is broken. Its doc line names the rule (by
-//! number) or guarantee (by G) that it proves. [`conformance!`](crate::conformance!) turns each into a test of its own.
+//! A rule is an async function over a [`StoreUnderTest`] that panics if the promise is broken. Its doc line names the
+//! rule (by number) or guarantee (by G) that it proves. [`conformance!`](crate::conformance!) turns each into a test of
+//! its own.
 
 pub mod admission;
 pub mod capped;
@@ -16,17 +17,17 @@ use std::time::Duration;
 
 use tollgate::{Anchor, PolicyQuota, Quota};
 
-use crate::{Subject, block_on};
+use crate::{StoreUnderTest, block_on};
 
 /// Defines tests of every rule that the store has to keep.
 ///
-/// `every_store` takes an expression that makes a fresh [`Subject`]; `in_process` one whose store is in this process;
-/// `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock); `capped` a type that is
-/// [`Capped`](crate::Capped). `windows_in_keys` and `windows_in_keys_steered` are for stores whose keys name the
-/// window. They have the rules of `every_store` and `steered_clock` that hold there, with the
-/// [anchors](crate::Subject::anchors) of the subject; after a step back into an earlier window, they only demand that
-/// no window admits more than its limit. `server_clock` has rules for stores that count by a server's clock: they
-/// [remember closed windows](crate::Subject::remembers_closed) for a second.
+/// `every_store` takes an expression that makes a fresh [`StoreUnderTest`]; `in_process` one whose store is in this
+/// process; `steered_clock` one that makes a [`SteeredClock`](crate::SteeredClock); `capped` a type that is
+/// [`CappedStore`](crate::CappedStore). `windows_in_keys` and `windows_in_keys_steered` are for stores whose keys name
+/// the window. They have the rules of `every_store` and `steered_clock` that hold there, with the
+/// [anchors](crate::StoreUnderTest::anchors) of the subject; after a step back into an earlier window, they only demand
+/// that no window admits more than its limit. `server_clock` has rules for stores that count by a server's clock: they
+/// [remember closed windows](crate::StoreUnderTest::remembers_closed) for a second.
 ///
 /// ```
 /// mod manual {
@@ -176,7 +177,7 @@ macro_rules! conformance {
 
 /// Runs one rule, at a time when no hour is about to end: rules that wait for no window use long windows, and all of
 /// these end with an hour.
-pub fn prove(subject: &impl Subject, rule: impl Future<Output = ()>) {
+pub fn prove(subject: &impl StoreUnderTest, rule: impl Future<Output = ()>) {
     block_on(async {
         let hour = Quota::per_hour(1).window_at(&"".into(), subject.now().await);
         if hour.end().since(subject.now().await) < Duration::from_secs(5) {
@@ -198,7 +199,7 @@ fn anchored(text: &str, anchor: Anchor) -> PolicyQuota {
 }
 
 /// Returns a quota with this limit and the subject's short window.
-fn short_quota(subject: &impl Subject, limit: u64, anchor: Anchor) -> PolicyQuota {
+fn short_quota(subject: &impl StoreUnderTest, limit: u64, anchor: Anchor) -> PolicyQuota {
     let quota = Quota::new(limit, subject.short_window()).and_then(|quota| quota.with_anchor(anchor));
     PolicyQuota::new("conformance", quota.expect("a quota"))
 }

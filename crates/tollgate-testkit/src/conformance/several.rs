@@ -3,13 +3,14 @@
 use tollgate::{Mark, QuotaState, QuotaStates, Reason, Step, Store, Timestamp};
 
 use super::quota;
-use crate::caller::decide;
-use crate::{Caller, StoreSteps, Subject};
+use crate::counter_under_test::decide;
+use crate::{CounterUnderTest, StoreSteps, StoreUnderTest};
 
 /// Rule 8: either every quota has room and all are charged, or none is.
-pub async fn quotas_are_charged_all_or_none<S: Subject>(subject: &S) {
+pub async fn quotas_are_charged_all_or_none<S: StoreUnderTest>(subject: &S) {
     let (wide, narrow) = (quota("10/1h"), quota("2/1d"));
-    let (wide, narrow) = (Caller::new(subject, &wide, "alice"), Caller::new(subject, &narrow, "alice"));
+    let (wide, narrow) =
+        (CounterUnderTest::new(subject, &wide, "alice"), CounterUnderTest::new(subject, &narrow, "alice"));
     for charges in [[wide.charge(1), narrow.charge(1)], [narrow.charge(1), wide.charge(1)]] {
         assert!(decide(subject, &charges).await.is_allowed());
     }
@@ -21,20 +22,21 @@ pub async fn quotas_are_charged_all_or_none<S: Subject>(subject: &S) {
 }
 
 /// Rule 8: each charge has a cost and a key of its own.
-pub async fn charges_of_a_step_have_costs_and_keys_of_their_own<S: Subject>(subject: &S) {
+pub async fn charges_of_a_step_have_costs_and_keys_of_their_own<S: StoreUnderTest>(subject: &S) {
     let (user, everybody) = (quota("5/1h"), quota("100/1d"));
-    let alice = Caller::new(subject, &user, "alice");
-    let bob = Caller::new(subject, &user, "bob");
-    let all = Caller::new(subject, &everybody, "all");
+    let alice = CounterUnderTest::new(subject, &user, "alice");
+    let bob = CounterUnderTest::new(subject, &user, "bob");
+    let all = CounterUnderTest::new(subject, &everybody, "all");
     assert!(decide(subject, &[alice.charge(5), bob.charge(2), all.charge(30)]).await.is_allowed());
     assert!(!decide(subject, &[alice.charge(1), bob.charge(1), all.charge(1)]).await.is_allowed());
     assert_eq!((alice.used().await, bob.used().await, all.used().await), (5, 2, 30));
 }
 
 /// Rule 8: a charge with cost 0 takes nothing, but its quota must still have room for one unit.
-pub async fn a_quota_that_is_only_looked_at_can_deny<S: Subject>(subject: &S) {
+pub async fn a_quota_that_is_only_looked_at_can_deny<S: StoreUnderTest>(subject: &S) {
     let (hour, day) = (quota("1/1h"), quota("9/1d"));
-    let (hour, day) = (Caller::new(subject, &hour, "alice"), Caller::new(subject, &day, "alice"));
+    let (hour, day) =
+        (CounterUnderTest::new(subject, &hour, "alice"), CounterUnderTest::new(subject, &day, "alice"));
     assert!(decide(subject, &[hour.charge(0), day.charge(1)]).await.is_allowed());
     hour.fills().await;
     assert!(!decide(subject, &[hour.charge(0), day.charge(1)]).await.is_allowed());
@@ -42,9 +44,9 @@ pub async fn a_quota_that_is_only_looked_at_can_deny<S: Subject>(subject: &S) {
 }
 
 /// Rule 8: charges of one step on one counter add up.
-pub async fn charges_on_one_counter_add_up<S: Subject>(subject: &S) {
+pub async fn charges_on_one_counter_add_up<S: StoreUnderTest>(subject: &S) {
     let quota = quota("5/1h");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let admitted = decide(subject, &[alice.charge(2), alice.charge(1)]).await;
     assert!(admitted.is_allowed());
     let counted = |quota: &tollgate::QuotaState| (quota.used(), quota.units());
@@ -56,18 +58,18 @@ pub async fn charges_on_one_counter_add_up<S: Subject>(subject: &S) {
 }
 
 /// Rules 7 and 8: charges on one counter whose sum is above its limit can never pass.
-pub async fn charges_that_add_up_above_the_limit_are_denied_for_good<S: Subject>(subject: &S) {
+pub async fn charges_that_add_up_above_the_limit_are_denied_for_good<S: StoreUnderTest>(subject: &S) {
     let quota = quota("5/1h");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let denied = decide(subject, &[alice.charge(3), alice.charge(3)]).await;
     assert_eq!((denied.reason(), denied.retry_after()), (Some(Reason::CostExceedsLimit), None));
     assert_eq!(denied.used(), 0);
 }
 
 /// Rule 9: if several quotas deny, the one with the longest wait decides.
-pub async fn the_longest_wait_decides_a_denial<S: Subject>(subject: &S) {
+pub async fn the_longest_wait_decides_a_denial<S: StoreUnderTest>(subject: &S) {
     let (hour, long, wide) = (quota("1/1h"), quota("1/3653d"), quota("9/1d"));
-    let callers = [&hour, &long, &wide].map(|quota| Caller::new(subject, quota, "alice"));
+    let callers = [&hour, &long, &wide].map(|quota| CounterUnderTest::new(subject, quota, "alice"));
     let charges = callers.each_ref().map(|caller| caller.charge(1));
     let admitted = decide(subject, &charges).await;
     assert_eq!((admitted.is_allowed(), admitted.deciding(), admitted.quotas().len()), (true, 0, 3));
@@ -79,9 +81,10 @@ pub async fn the_longest_wait_decides_a_denial<S: Subject>(subject: &S) {
 }
 
 /// Rule 9: if several quotas admit, the one with the least share left decides.
-pub async fn the_least_share_decides_an_admission<S: Subject>(subject: &S) {
+pub async fn the_least_share_decides_an_admission<S: StoreUnderTest>(subject: &S) {
     let (wide, narrow) = (quota("100/1h"), quota("9/1d"));
-    let (wide, narrow) = (Caller::new(subject, &wide, "alice"), Caller::new(subject, &narrow, "alice"));
+    let (wide, narrow) =
+        (CounterUnderTest::new(subject, &wide, "alice"), CounterUnderTest::new(subject, &narrow, "alice"));
     let admitted = decide(subject, &[wide.charge(1), narrow.charge(1)]).await;
     assert_eq!((admitted.deciding(), admitted.remaining()), (1, 8));
     let admitted = decide(subject, &[wide.charge(90), narrow.charge(1)]).await;
@@ -89,18 +92,18 @@ pub async fn the_least_share_decides_an_admission<S: Subject>(subject: &S) {
 }
 
 /// A step without charges is admitted and returns the time.
-pub async fn a_step_without_charges_is_admitted<S: Subject>(subject: &S) {
+pub async fn a_step_without_charges_is_admitted<S: StoreUnderTest>(subject: &S) {
     let counted = subject.store().charge(&[]).await.unwrap();
     assert!(counted.is_admitted() && counted.is_empty());
 }
 
 /// A batch takes one step for each request, in some order. A denied request does not affect the others, and none is
 /// counted twice.
-pub async fn requests_of_a_batch_are_independent<S: Subject>(subject: &S) {
+pub async fn requests_of_a_batch_are_independent<S: StoreUnderTest>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("100/1d"));
-    let alice = Caller::new(subject, &hour, "alice");
-    let bob = Caller::new(subject, &hour, "bob");
-    let all = Caller::new(subject, &day, "all");
+    let alice = CounterUnderTest::new(subject, &hour, "alice");
+    let bob = CounterUnderTest::new(subject, &hour, "bob");
+    let all = CounterUnderTest::new(subject, &day, "all");
     let requests: [&[_]; 6] = [
         &[alice.charge(3), all.charge(3)],
         &[alice.charge(6), all.charge(6)],
@@ -120,10 +123,10 @@ pub async fn requests_of_a_batch_are_independent<S: Subject>(subject: &S) {
 }
 
 /// In a store in this process, a batch is taken in the given order.
-pub async fn a_batch_is_taken_in_the_given_order<S: Subject>(subject: &S) {
+pub async fn a_batch_is_taken_in_the_given_order<S: StoreUnderTest>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("100/1d"));
-    let alice = Caller::new(subject, &hour, "alice");
-    let all = Caller::new(subject, &day, "all");
+    let alice = CounterUnderTest::new(subject, &hour, "alice");
+    let all = CounterUnderTest::new(subject, &day, "all");
     let (one, two, three) = ([alice.charge(1)], [alice.charge(2), all.charge(2)], [alice.charge(3)]);
     let requests: [&[_]; 6] = [&two, &three, &one, &two, &three, &one];
     let answers = subject.store().charge_each(&requests).await.into_iter().map(Result::unwrap);
@@ -132,9 +135,9 @@ pub async fn a_batch_is_taken_in_the_given_order<S: Subject>(subject: &S) {
 }
 
 /// G1, G2: a batch of many requests on one key admits exactly as many as fit.
-pub async fn a_batch_on_one_key_admits_exactly_the_limit<S: Subject>(subject: &S) {
+pub async fn a_batch_on_one_key_admits_exactly_the_limit<S: StoreUnderTest>(subject: &S) {
     let quota = quota("20/1h");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let one = [alice.charge(1)];
     let answers = subject.store().charge_each(&[&one[..]; 50]).await;
     let mut seen: Vec<u64> = Vec::new();
@@ -148,9 +151,9 @@ pub async fn a_batch_on_one_key_admits_exactly_the_limit<S: Subject>(subject: &S
 /// Steps of all kinds in one call get the answers that each would get alone, in the order of the steps. A step that is
 /// denied, asks for nothing or names a closed window does not affect the others. Each has its own counters here, so
 /// their order does not matter.
-pub async fn steps_of_all_kinds_go_together<S: Subject>(subject: &S) {
+pub async fn steps_of_all_kinds_go_together<S: StoreUnderTest>(subject: &S) {
     let (hour, day) = (quota("5/1h"), quota("5/1d"));
-    let of = |name: &str| Caller::new(subject, &hour, name);
+    let of = |name: &str| CounterUnderTest::new(subject, &hour, name);
     let charged = of("charged");
     let also = charged.under(&day);
     let [denied, never, looked, recorded, refunded, late, reset, set] =
@@ -211,9 +214,9 @@ pub async fn steps_of_all_kinds_go_together<S: Subject>(subject: &S) {
 }
 
 /// In a store in this process, steps of all kinds are taken in the given order.
-pub async fn steps_of_all_kinds_are_taken_in_the_given_order<S: Subject>(subject: &S) {
+pub async fn steps_of_all_kinds_are_taken_in_the_given_order<S: StoreUnderTest>(subject: &S) {
     let quota = quota("5/1h");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let start = alice.counts(1).await.counts[0].window.start();
     let (three, one) = ([alice.charge(3)], [alice.charge(1)]);
     let counter = alice.charge(0).counter();

@@ -7,7 +7,7 @@ use tollgate::{PolicyQuota, Timestamp, Window};
 
 use super::{quota, short_quota};
 use crate::windows::holding;
-use crate::{Caller, Count, Given, SteeredClock, StoreSteps, instant};
+use crate::{ChargeCount, CounterUnderTest, GivenBackUnits, SteeredClock, StoreSteps, instant};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
@@ -28,7 +28,7 @@ const TOUCHES: [Touch; 6] =
 /// Rule 11: a step happens at the store's time, which determines every window.
 pub async fn a_step_happens_at_the_stores_time<S: SteeredClock>(subject: &S) {
     let quota = quota("5/7s");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     for millis in [1_700_000_000_000, 1_700_000_006_999, 1_700_000_007_000, 4_102_444_800_000] {
         let time = Timestamp::from_unix_millis(millis);
         subject.set_time(time);
@@ -42,7 +42,7 @@ pub async fn a_step_happens_at_the_stores_time<S: SteeredClock>(subject: &S) {
 pub async fn a_window_closes_to_the_millisecond<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
-        let alice = Caller::new(subject, &quota, "alice");
+        let alice = CounterUnderTest::new(subject, &quota, "alice");
         let window = alice.fills().await;
         subject.set_time(window.end() - MILLISECOND);
         let last = alice.takes(1).await;
@@ -55,7 +55,7 @@ pub async fn a_window_closes_to_the_millisecond<S: SteeredClock>(subject: &S) {
 /// Rule 2: a calendar day has as many hours as its zone gives it.
 pub async fn a_calendar_day_has_its_23_or_25_hours<S: SteeredClock>(subject: &S) {
     let quota = quota("5/day@Europe/Berlin");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let days = [
         ("2026-03-28T23:00:00Z", "2026-03-29T22:00:00Z", 23),
         ("2026-10-24T22:00:00Z", "2026-10-25T23:00:00Z", 25),
@@ -75,7 +75,7 @@ pub async fn a_calendar_day_has_its_23_or_25_hours<S: SteeredClock>(subject: &S)
 pub async fn a_step_back_inside_a_window_changes_nothing<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
-        let alice = Caller::new(subject, &quota, "alice");
+        let alice = CounterUnderTest::new(subject, &quota, "alice");
         let window = alice.counts(2).await.counts[0].window;
         subject.set_time(window.start() + window.length() / 2);
         assert_eq!(alice.counts(2).await.counts[0].used, 4);
@@ -90,7 +90,7 @@ pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         for windows in [1_u32, 2, 10, 100_000] {
             let quota = short_quota(subject, 5, anchor);
-            let alice = Caller::new(subject, &quota, windows);
+            let alice = CounterUnderTest::new(subject, &quota, windows);
             let window = alice.fills().await;
             subject.set_time(window.start() - window.length() * (windows - 1) - MILLISECOND);
             let back = alice.takes(1).await;
@@ -106,7 +106,7 @@ pub async fn a_step_back_never_reopens_a_window<S: SteeredClock>(subject: &S) {
 pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
-        let alice = Caller::new(subject, &quota, "alice");
+        let alice = CounterUnderTest::new(subject, &quota, "alice");
         let window = alice.fills().await;
         let back = window.start() - window.length() * 10;
         subject.set_time(back);
@@ -128,7 +128,7 @@ pub async fn a_step_back_locks_nobody_out_for_longer_than_a_window<S: SteeredClo
 pub async fn a_peek_after_a_step_back_keeps_its_promise<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
-        let alice = Caller::new(subject, &quota, "alice");
+        let alice = CounterUnderTest::new(subject, &quota, "alice");
         let window = alice.fills().await;
         subject.set_time(window.start() - window.length() * 10);
         let wait = alice.peeks().await.retry_after().expect("a denial that ends");
@@ -141,7 +141,7 @@ pub async fn a_peek_after_a_step_back_keeps_its_promise<S: SteeredClock>(subject
 pub async fn a_step_forward_costs_only_the_skipped_windows<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
-        let alice = Caller::new(subject, &quota, "alice");
+        let alice = CounterUnderTest::new(subject, &quota, "alice");
         let window = alice.fills().await;
         let mut time = window.end();
         for skipped in [0_u32, 1, 1000, 0] {
@@ -162,17 +162,17 @@ pub async fn a_step_back_of_a_second_reopens_nothing<S: SteeredClock>(subject: &
         for (back, touch) in [1_u64, 999, 1_000].into_iter().flat_map(|back| TOUCHES.map(|it| (back, it))) {
             let at = format!("{anchor:?}, {back} ms back, {touch:?}");
             let quota = short_quota(subject, 5, anchor);
-            let alice = Caller::new(subject, &quota, at.as_str());
+            let alice = CounterUnderTest::new(subject, &quota, at.as_str());
             let window = alice.opens(3).await;
             let now = window.start() - Duration::from_millis(back);
             subject.set_time(now);
 
             let touched = alice.touch(touch, window).await;
             let expected = match touch {
-                Touch::Peek => Some(Count { used: 3, window, fits: true, units: 0 }),
-                Touch::Denial => Some(Count { used: 3, window, fits: false, units: 0 }),
-                Touch::Charge | Touch::Record => Some(Count { used: 4, window, fits: true, units: 1 }),
-                Touch::Set => Some(Count { used: 1, window, fits: true, units: 0 }),
+                Touch::Peek => Some(ChargeCount { used: 3, window, fits: true, units: 0 }),
+                Touch::Denial => Some(ChargeCount { used: 3, window, fits: false, units: 0 }),
+                Touch::Charge | Touch::Record => Some(ChargeCount { used: 4, window, fits: true, units: 1 }),
+                Touch::Set => Some(ChargeCount { used: 1, window, fits: true, units: 0 }),
                 Touch::Refund => None,
             };
             assert_eq!(touched, expected, "{at}");
@@ -199,7 +199,7 @@ pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject
         {
             let at = format!("{anchor:?}, {back} ms back, {touch:?}");
             let quota = short_quota(subject, 5, anchor);
-            let alice = Caller::new(subject, &quota, at.as_str());
+            let alice = CounterUnderTest::new(subject, &quota, at.as_str());
             let left = alice.opens(3).await;
             let now = left.start() - Duration::from_millis(back);
             subject.set_time(now);
@@ -207,10 +207,10 @@ pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject
             let window = holding(quota.quota(), alice.key(), now);
             let touched = alice.touch(touch, left).await;
             let expected = match touch {
-                Touch::Peek => Some(Count { used: 3, window, fits: true, units: 0 }),
-                Touch::Denial => Some(Count { used: 3, window, fits: false, units: 0 }),
-                Touch::Charge | Touch::Record => Some(Count { used: 4, window, fits: true, units: 1 }),
-                Touch::Set => Some(Count { used: 1, window, fits: true, units: 0 }),
+                Touch::Peek => Some(ChargeCount { used: 3, window, fits: true, units: 0 }),
+                Touch::Denial => Some(ChargeCount { used: 3, window, fits: false, units: 0 }),
+                Touch::Charge | Touch::Record => Some(ChargeCount { used: 4, window, fits: true, units: 1 }),
+                Touch::Set => Some(ChargeCount { used: 1, window, fits: true, units: 0 }),
                 Touch::Refund => None,
             };
             assert_eq!(touched, expected, "{at}");
@@ -225,7 +225,7 @@ pub async fn a_longer_step_back_takes_the_counter_along<S: SteeredClock>(subject
 pub async fn a_step_back_and_forth_admits_nothing_twice<S: SteeredClock>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = short_quota(subject, 5, anchor);
-        let alice = Caller::new(subject, &quota, "alice");
+        let alice = CounterUnderTest::new(subject, &quota, "alice");
         let first = alice.opens(2).await;
         let mut admitted = HashMap::from([(first, 2)]);
         let wavering = [-1, 0, -1, 0, -2, 1, -499, 499, -501, 0, -1, 1, -250, 250, -499, 498, 499];
@@ -249,7 +249,7 @@ pub async fn a_step_back_leaves_each_quota_its_own_window<S: SteeredClock>(subje
     let hour = quota("5/1h");
     for &anchor in subject.anchors() {
         let short = short_quota(subject, 3, anchor);
-        let short = Caller::new(subject, &short, format!("{anchor:?}").as_str());
+        let short = CounterUnderTest::new(subject, &short, format!("{anchor:?}").as_str());
         let window = short.opens(1).await;
         let hour = short.under(&hour);
         let hours = holding(hour.charge(0).counter().quota().quota(), hour.key(), window.start());
@@ -272,7 +272,7 @@ pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject:
     let quotas = ["5/day@Europe/Berlin", "5/week@UTC", "5/month@Pacific/Auckland", "5/year@America/New_York"];
     for (text, back) in quotas.into_iter().flat_map(|text| [1_u64, 1_000].map(|back| (text, back))) {
         let quota = quota(text);
-        let alice = Caller::new(subject, &quota, back);
+        let alice = CounterUnderTest::new(subject, &quota, back);
         let window = alice.opens(3).await;
         for touch in TOUCHES {
             subject.set_time(window.start() - Duration::from_millis(back));
@@ -294,7 +294,7 @@ pub async fn a_step_back_over_midnight_reopens_no_date<S: SteeredClock>(subject:
             let moved = alice.counts(1).await.counts[0];
             assert_eq!(
                 moved,
-                Count { used: 5, window: expected, fits: false, units: 0 },
+                ChargeCount { used: 5, window: expected, fits: false, units: 0 },
                 "{text}, at {earlier:?}"
             );
         }
@@ -310,7 +310,7 @@ pub async fn a_step_back_into_a_closed_window_finds_it_used_up<S: SteeredClock>(
         for (back, looks) in [1_u64, 999, 1_000].into_iter().flat_map(|back| [(back, false), (back, true)]) {
             let at = format!("{anchor:?}, {back} ms back, {looks}");
             let quota = short_quota(subject, 5, anchor);
-            let alice = Caller::new(subject, &quota, at.as_str());
+            let alice = CounterUnderTest::new(subject, &quota, at.as_str());
             let window = alice.opens(5).await;
             subject.set_time(window.end() - MILLISECOND + Duration::from_millis(back));
             if looks {
@@ -320,12 +320,12 @@ pub async fn a_step_back_into_a_closed_window_finds_it_used_up<S: SteeredClock>(
             }
             subject.set_time(window.end() - MILLISECOND);
             let found = alice.counts(1).await.counts[0];
-            assert_eq!(found, Count { used: 5, window, fits: false, units: 0 }, "{at}");
+            assert_eq!(found, ChargeCount { used: 5, window, fits: false, units: 0 }, "{at}");
         }
     }
 }
 
-impl<S: SteeredClock> Caller<'_, S> {
+impl<S: SteeredClock> CounterUnderTest<'_, S> {
     /// Takes this many units at the start of the next window, and returns that window.
     async fn opens(&self, cost: u32) -> Window {
         let quota: &PolicyQuota = self.charge(0).counter().quota();
@@ -333,13 +333,13 @@ impl<S: SteeredClock> Caller<'_, S> {
         self.subject().set_time(start);
         let counted = self.counts(cost).await.counts[0];
         let window = holding(quota.quota(), self.key(), start);
-        assert_eq!(counted, Count { used: cost.into(), window, fits: true, units: cost });
+        assert_eq!(counted, ChargeCount { used: cost.into(), window, fits: true, units: cost });
         window
     }
 
     /// Operates on a counter with three of five units used, and returns what the operation found. A refund gives back
     /// one unit if the counter is still in the window that was opened, and otherwise finds that window closed.
-    async fn touch(&self, touch: Touch, opened: Window) -> Option<Count> {
+    async fn touch(&self, touch: Touch, opened: Window) -> Option<ChargeCount> {
         Some(match touch {
             Touch::Peek => (&self.peeks().await.quotas()[0]).into(),
             Touch::Denial => self.counts(3).await.counts[0],
@@ -348,7 +348,7 @@ impl<S: SteeredClock> Caller<'_, S> {
             Touch::Set => self.sets(1).await,
             Touch::Refund => {
                 let is_short = opened.start().since(self.subject().now().await) <= Duration::from_secs(1);
-                let expected = if is_short { Some(Given { units: 1, used: 2 }) } else { None };
+                let expected = if is_short { Some(GivenBackUnits { units: 1, used: 2 }) } else { None };
                 assert_eq!(self.refunds(1, opened.start()).await, expected);
                 return None;
             }

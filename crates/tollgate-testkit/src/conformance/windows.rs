@@ -6,15 +6,15 @@ use tollgate::{Anchor, Quota, Timestamp};
 
 use super::quota;
 use crate::windows::holding;
-use crate::{Caller, StoreSteps, Subject};
+use crate::{CounterUnderTest, StoreSteps, StoreUnderTest};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 
 /// Rule 1, G5: a window includes its start and excludes its end; its usage does not count after it.
-pub async fn a_window_ends_just_before_its_end<S: Subject>(subject: &S) {
+pub async fn a_window_ends_just_before_its_end<S: StoreUnderTest>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = super::short_quota(subject, 5, anchor);
-        let alice = Caller::new(subject, &quota, "alice");
+        let alice = CounterUnderTest::new(subject, &quota, "alice");
         let window = alice.fills().await;
 
         subject.reach(window.end() - MILLISECOND).await;
@@ -29,10 +29,10 @@ pub async fn a_window_ends_just_before_its_end<S: Subject>(subject: &S) {
 }
 
 /// G5: after any number of unused windows, the next one starts empty.
-pub async fn a_closed_window_is_never_counted_again<S: Subject>(subject: &S) {
+pub async fn a_closed_window_is_never_counted_again<S: StoreUnderTest>(subject: &S) {
     for &anchor in subject.anchors() {
         let quota = super::short_quota(subject, 5, anchor);
-        let alice = Caller::new(subject, &quota, "alice");
+        let alice = CounterUnderTest::new(subject, &quota, "alice");
         let window = alice.fills().await;
         subject.reach(window.end() + window.length() * 2).await;
         assert_eq!((alice.used().await, alice.peeks().await.remaining()), (0, 5), "{anchor:?}");
@@ -41,7 +41,7 @@ pub async fn a_closed_window_is_never_counted_again<S: Subject>(subject: &S) {
 }
 
 /// Rule 2: a window with its own anchor is where the quota says, and contains the time of the step.
-pub async fn windows_lie_where_the_quota_says<S: Subject>(subject: &S) {
+pub async fn windows_lie_where_the_quota_says<S: StoreUnderTest>(subject: &S) {
     let quotas = [
         "5/1h",
         "5/7s",
@@ -57,7 +57,7 @@ pub async fn windows_lie_where_the_quota_says<S: Subject>(subject: &S) {
     for text in quotas {
         let quota = quota(text);
         for key in ["alice", "bob"] {
-            let caller = Caller::new(subject, &quota, key);
+            let caller = CounterUnderTest::new(subject, &quota, key);
             let counted = caller.counts(1).await;
             let expected = holding(quota.quota(), caller.key(), counted.now);
             assert_eq!(counted.counts[0].window, expected, "{text}");
@@ -67,11 +67,11 @@ pub async fn windows_lie_where_the_quota_says<S: Subject>(subject: &S) {
 }
 
 /// Rule 2: the staggered windows of different keys do not all end together.
-pub async fn staggered_windows_of_keys_end_apart<S: Subject>(subject: &S) {
+pub async fn staggered_windows_of_keys_end_apart<S: StoreUnderTest>(subject: &S) {
     let quota = quota("5/1h@staggered");
     let mut ends = Vec::<Timestamp>::new();
     for key in 0..8_u64 {
-        ends.push(Caller::new(subject, &quota, key).counts(1).await.counts[0].window.end());
+        ends.push(CounterUnderTest::new(subject, &quota, key).counts(1).await.counts[0].window.end());
     }
     ends.sort_unstable();
     ends.dedup();
@@ -79,9 +79,9 @@ pub async fn staggered_windows_of_keys_end_apart<S: Subject>(subject: &S) {
 }
 
 /// Rule 2: a `first_hit` window starts with the first unit, and later units do not extend it.
-pub async fn a_first_hit_window_is_never_extended<S: Subject>(subject: &S) {
+pub async fn a_first_hit_window_is_never_extended<S: StoreUnderTest>(subject: &S) {
     let quota = quota("5/1h@first_hit");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let first = alice.counts(1).await;
     assert_eq!(first.counts[0].window.start(), first.now);
     assert_eq!(first.counts[0].window.length(), Duration::from_secs(3600));
@@ -95,9 +95,9 @@ pub async fn a_first_hit_window_is_never_extended<S: Subject>(subject: &S) {
 }
 
 /// Rule 2: before the first unit a peek answers as if the window opened now. Neither a peek nor a denial opens one.
-pub async fn only_a_charge_opens_a_first_hit_window<S: Subject>(subject: &S) {
+pub async fn only_a_charge_opens_a_first_hit_window<S: StoreUnderTest>(subject: &S) {
     let quota = quota("5/1h@first_hit");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     for cost in [0, 6] {
         let asked = alice.counts(cost).await;
         assert_eq!((asked.counts[0].window.start(), asked.counts[0].used), (asked.now, 0));
@@ -112,9 +112,9 @@ pub async fn only_a_charge_opens_a_first_hit_window<S: Subject>(subject: &S) {
 }
 
 /// Rule 2: once a `first_hit` window has closed, the next unit opens a new one.
-pub async fn the_next_hit_opens_the_next_window<S: Subject>(subject: &S) {
+pub async fn the_next_hit_opens_the_next_window<S: StoreUnderTest>(subject: &S) {
     let quota = super::short_quota(subject, 1, Anchor::FirstHit);
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let window = alice.fills().await;
     subject.reach(window.end() + Duration::from_millis(7)).await;
     let next = alice.counts(1).await;
@@ -123,9 +123,9 @@ pub async fn the_next_hit_opens_the_next_window<S: Subject>(subject: &S) {
 }
 
 /// Rule 3: the shortest window is one millisecond, and its units do not count in the next.
-pub async fn the_shortest_window_is_one_millisecond<S: Subject>(subject: &S) {
+pub async fn the_shortest_window_is_one_millisecond<S: StoreUnderTest>(subject: &S) {
     let quota = quota("1/1ms");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let mut last = None;
     for _ in 0..20 {
         let counted = alice.counts(1).await;
@@ -138,12 +138,12 @@ pub async fn the_shortest_window_is_one_millisecond<S: Subject>(subject: &S) {
 }
 
 /// Rules 9 and 11: one step answers for several quotas from one reading of the clock.
-pub async fn a_step_reads_the_clock_once<S: Subject>(subject: &S) {
+pub async fn a_step_reads_the_clock_once<S: StoreUnderTest>(subject: &S) {
     let quotas = ["9/1ms", "9/1h", "9/3s@first_hit", "9/2ms@staggered", "9/day@Europe/Berlin"].map(quota);
     for round in 0..20_u64 {
-        let callers = quotas.each_ref().map(|quota| Caller::new(subject, quota, round));
+        let callers = quotas.each_ref().map(|quota| CounterUnderTest::new(subject, quota, round));
         let charges = callers.each_ref().map(|caller| caller.charge(1));
-        let counted = crate::Counted::from(subject.store().charge(&charges).await.unwrap());
+        let counted = crate::StepCounts::from(subject.store().charge(&charges).await.unwrap());
         for (caller, count) in callers.iter().zip(&counted.counts) {
             let expected = holding(caller.charge(1).counter().quota().quota(), caller.key(), counted.now);
             assert_eq!((count.used, count.window), (1, expected));
@@ -152,9 +152,9 @@ pub async fn a_step_reads_the_clock_once<S: Subject>(subject: &S) {
 }
 
 /// Rule 11: the store's time does not go back by itself.
-pub async fn time_does_not_go_back<S: Subject>(subject: &S) {
+pub async fn time_does_not_go_back<S: StoreUnderTest>(subject: &S) {
     let quota = quota("5/1h");
-    let alice = Caller::new(subject, &quota, "alice");
+    let alice = CounterUnderTest::new(subject, &quota, "alice");
     let mut last = alice.counts(1).await.now;
     for _ in 0..100 {
         let now = alice.counts(1).await.now;

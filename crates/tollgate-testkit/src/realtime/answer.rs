@@ -2,18 +2,18 @@
 
 use smallvec::SmallVec;
 
-use super::clock::{Nanos, Reading};
+use super::clock::{ClockReading, Nanos};
 
 /// One key of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Victim {
+pub struct LoadedKey {
     /// The index of its group.
     pub group: u16,
     /// Its index in the group.
     pub index: u32,
 }
 
-impl Victim {
+impl LoadedKey {
     /// The key to charge, a text.
     #[must_use]
     pub fn key(self) -> String {
@@ -23,11 +23,11 @@ impl Victim {
 
 /// The answer to a request for one unit.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub struct UnitAnswer {
     /// The key that was charged.
-    pub victim: Victim,
+    pub victim: LoadedKey,
     /// The reading before the call.
-    pub before: Reading,
+    pub before: ClockReading,
     /// The reading after the call.
     pub after: Nanos,
     /// Whether it was admitted.
@@ -35,12 +35,12 @@ pub struct Answer {
     /// How long to wait, in milliseconds, if it was denied.
     pub retry_after: Option<i64>,
     /// The state of each quota, in the order of the group's quotas.
-    pub quotas: SmallVec<[Standing; 2]>,
+    pub quotas: SmallVec<[QuotaAnswer; 2]>,
 }
 
 /// The state of one quota in the answer. Times are in Unix milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Standing {
+pub struct QuotaAnswer {
     /// The first millisecond of the window.
     pub start: i64,
     /// The first millisecond after the window.

@@ -7,7 +7,7 @@ pub type Nanos = i64;
 
 /// The current time, and the kernel's last tick.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClockReading {
     /// The time of the last tick. A limiter may decide by it, or by any time up to `precise`.
     pub coarse: Nanos,
     /// The exact time.
@@ -33,10 +33,10 @@ impl RealClock {
 
     /// Reads both clocks.
     #[must_use]
-    pub fn read(&self) -> Reading {
+    pub fn read(&self) -> ClockReading {
         // The tick first: it is never after the time that is read then.
         let coarse = nanos(clock_gettime(ClockId::MonotonicCoarse)) + self.offset;
-        Reading { coarse, precise: self.now() }
+        ClockReading { coarse, precise: self.now() }
     }
 
     /// Returns the current time.

@@ -6,7 +6,7 @@ use std::ops::AddAssign;
 
 /// Counts of answers and of broken promises.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Figures {
+pub struct OracleFigures {
     /// Requests that were answered.
     pub asked: u64,
     /// Units that were admitted.
@@ -26,7 +26,7 @@ pub struct Figures {
 /// How many answers are kept for each broken promise.
 const KEPT: usize = 3;
 
-impl Figures {
+impl OracleFigures {
     /// Returns whether every promise was kept.
     #[must_use]
     pub fn are_clean(&self) -> bool {
@@ -41,7 +41,7 @@ impl Figures {
     }
 }
 
-impl AddAssign for Figures {
+impl AddAssign for OracleFigures {
     fn add_assign(&mut self, other: Self) {
         self.asked += other.asked;
         self.charged += other.charged;
@@ -58,7 +58,7 @@ impl AddAssign for Figures {
 }
 
 /// In the format of a `RESULT` line.
-impl fmt::Display for Figures {
+impl fmt::Display for OracleFigures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { asked, charged, over, early_denials, false_denials, wrong_answers, .. } = self;
         write!(f, "charged={charged} over={over} early_denials={early_denials} ")?;

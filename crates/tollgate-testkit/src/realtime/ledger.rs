@@ -1,10 +1,10 @@
 //! The ledger: checks every answer against the promises.
 
-use super::answer::Answer;
+use super::answer::UnitAnswer;
 use super::clock::Nanos;
-use super::figures::Figures;
-use super::terms::{Plan, Terms};
-use super::track::{Denial, Span, Track};
+use super::figures::OracleFigures;
+use super::terms::{LoadPlan, Terms};
+use super::track::{Denial, ReadingSpan, Track};
 
 /// How far the limiter's clock may be from the oracle's.
 #[derive(Debug, Clone, Copy, Default)]
@@ -19,14 +19,14 @@ pub struct Allowance {
 #[derive(Debug)]
 pub struct Ledger {
     allowance: Allowance,
-    counters: Vec<Counters>,
+    counters: Vec<GroupCounters>,
     batch: u64,
-    figures: Figures,
+    figures: OracleFigures,
 }
 
 /// The counters of one group.
 #[derive(Debug)]
-struct Counters {
+struct GroupCounters {
     policy: &'static str,
     quotas: Vec<Terms>,
     /// For each key, the tracks of its quotas, one after another.
@@ -37,7 +37,7 @@ struct Counters {
 impl Ledger {
     /// Creates an empty ledger for these keys.
     #[must_use]
-    pub fn new(plan: &Plan, allowance: Allowance) -> Self {
+    pub fn new(plan: &LoadPlan, allowance: Allowance) -> Self {
         let counters = plan.groups.iter().map(|group| {
             let shift = |index| {
                 let key = super::terms::key(index);
@@ -45,13 +45,13 @@ impl Ledger {
             };
             let shifts: Vec<_> = (0..group.keys()).flat_map(shift).collect();
             let tracks = vec![Track::default(); shifts.len()];
-            Counters { policy: group.policy, quotas: group.quotas.clone(), tracks, shifts }
+            GroupCounters { policy: group.policy, quotas: group.quotas.clone(), tracks, shifts }
         });
-        Self { allowance, counters: counters.collect(), batch: 0, figures: Figures::default() }
+        Self { allowance, counters: counters.collect(), batch: 0, figures: OracleFigures::default() }
     }
 
     /// Judges these answers. Every call that began before any of them ended must be among them, or judged before.
-    pub fn judge(&mut self, answers: &[Answer]) {
+    pub fn judge(&mut self, answers: &[UnitAnswer]) {
         let Some(began) = answers.iter().map(|answer| answer.before.coarse).min() else { return };
         self.batch += 1;
         self.figures.asked += answers.len() as u64;
@@ -67,7 +67,7 @@ impl Ledger {
 
     /// Returns the results so far.
     #[must_use]
-    pub fn figures(&self) -> &Figures {
+    pub fn figures(&self) -> &OracleFigures {
         &self.figures
     }
 
@@ -78,9 +78,9 @@ impl Ledger {
         }
     }
 
-    fn note(&mut self, answer: &Answer, began: Nanos) {
+    fn note(&mut self, answer: &UnitAnswer, began: Nanos) {
         let counters = &mut self.counters[usize::from(answer.victim.group)];
-        let span = Span::new(answer.before, answer.after, self.allowance);
+        let span = ReadingSpan::new(answer.before, answer.after, self.allowance);
         let first = counters.first(answer);
         assert_eq!(answer.quotas.len(), counters.quotas.len(), "each quota says where it stands: {answer:?}");
         self.figures.charged += u64::from(answer.allowed);
@@ -103,9 +103,9 @@ impl Ledger {
         }
     }
 
-    fn judge_one(&mut self, answer: &Answer) {
+    fn judge_one(&mut self, answer: &UnitAnswer) {
         let counters = &self.counters[usize::from(answer.victim.group)];
-        let span = Span::new(answer.before, answer.after, self.allowance);
+        let span = ReadingSpan::new(answer.before, answer.after, self.allowance);
         let first = counters.first(answer);
         let policy = counters.policy;
         let mut denial = None;
@@ -135,7 +135,7 @@ impl Ledger {
     }
 
     /// All or nothing: a request is allowed if every quota has room, and a denial names the end of its windows.
-    fn judge_verdict(&mut self, answer: &Answer) {
+    fn judge_verdict(&mut self, answer: &UnitAnswer) {
         let denying = answer.quotas.iter().filter(|standing| !standing.has_room);
         let wait = denying.map(|standing| standing.end - standing.now).max();
         if answer.allowed != wait.is_none() || answer.retry_after != wait {
@@ -145,8 +145,8 @@ impl Ledger {
     }
 }
 
-impl Counters {
-    fn first(&self, answer: &Answer) -> usize {
+impl GroupCounters {
+    fn first(&self, answer: &UnitAnswer) -> usize {
         answer.victim.index as usize * self.quotas.len()
     }
 }

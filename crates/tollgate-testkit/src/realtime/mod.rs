@@ -19,20 +19,20 @@
 //! little, so a slow machine never fails a proof.
 
 mod answer;
-mod charger;
 mod clock;
-mod course;
+mod edge_load;
 mod figures;
 mod ledger;
+mod load_run;
 mod terms;
 mod track;
 
-pub use self::answer::{Answer, Standing, Victim};
-pub use self::clock::{Nanos, Reading, RealClock};
-pub use self::course::{Client, Course, Target};
-pub use self::figures::Figures;
+pub use self::answer::{LoadedKey, QuotaAnswer, UnitAnswer};
+pub use self::clock::{ClockReading, Nanos, RealClock};
+pub use self::figures::OracleFigures;
 pub use self::ledger::{Allowance, Ledger};
-pub use self::terms::{Group, Plan, Start, Terms};
+pub use self::load_run::{LoadClient, LoadRun, LoadTarget};
+pub use self::terms::{Group, LoadPlan, Start, Terms};
 
 /// Returns how long a proof runs in all: `TOLLGATE_SECONDS`, or half a minute.
 ///

@@ -45,7 +45,7 @@ pub struct Group {
 
 /// The keys of a course.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct LoadPlan {
     /// The groups of keys, by their quotas.
     pub groups: Vec<Group>,
 }

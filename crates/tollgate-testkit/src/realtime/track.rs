@@ -1,7 +1,7 @@
 //! The history of one counter: the units it has admitted lately, and when clients were told to return.
 
-use super::answer::Standing;
-use super::clock::{Nanos, Reading};
+use super::answer::QuotaAnswer;
+use super::clock::{ClockReading, Nanos};
 use super::ledger::Allowance;
 use super::terms::Terms;
 
@@ -10,15 +10,15 @@ const MILLI: Nanos = 1_000_000;
 /// One key under one quota.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Track {
-    admitted: Vec<Unit>,
-    told: Vec<Told>,
+    admitted: Vec<AdmittedUnit>,
+    told: Vec<PromisedRetry>,
     /// The batch of answers before which old entries were last dropped.
     dropped_in: u64,
 }
 
 /// When a limiter may have read its clock for one call, and when the caller read its own.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Span {
+pub(super) struct ReadingSpan {
     /// Read by the caller before the call.
     before: Nanos,
     /// Read by the caller after the call.
@@ -34,8 +34,8 @@ pub(super) struct Span {
 
 /// One admitted unit.
 #[derive(Debug, Clone, Copy)]
-struct Unit {
-    span: Span,
+struct AdmittedUnit {
+    span: ReadingSpan,
     /// The start of the window in the answer.
     start: i64,
     /// Whether it was found to be too many. Then it no longer counts, or later units would seem to be too many as well.
@@ -44,7 +44,7 @@ struct Unit {
 
 /// A client was denied by the window that starts then, and told to return at a time of the oracle's clock.
 #[derive(Debug, Clone, Copy)]
-struct Told {
+struct PromisedRetry {
     start: i64,
     return_at: Nanos,
 }
@@ -58,8 +58,8 @@ pub(super) enum Denial {
     False,
 }
 
-impl Span {
-    pub(super) fn new(before: Reading, after: Nanos, allowance: Allowance) -> Self {
+impl ReadingSpan {
+    pub(super) fn new(before: ClockReading, after: Nanos, allowance: Allowance) -> Self {
         // A limiter's clock shows whole milliseconds, rounded down.
         let earliest = |time: Nanos| time.div_euclid(MILLI) * MILLI - allowance.skew;
         // Up to the millisecond in which the limiter's clock may show the tick.
@@ -90,12 +90,12 @@ impl Track {
     /// Records an admitted unit. Returns the promise that it breaks, if any.
     pub(super) fn admit(
         &mut self,
-        span: Span,
-        standing: &Standing,
+        span: ReadingSpan,
+        standing: &QuotaAnswer,
         terms: &Terms,
         shift: Option<Nanos>,
     ) -> Option<&'static str> {
-        self.admitted.push(Unit { span, start: standing.start, is_over: false });
+        self.admitted.push(AdmittedUnit { span, start: standing.start, is_over: false });
         let broken = self.broken_by(span, standing, terms, shift);
         if let Some(unit) = self.admitted.last_mut() {
             unit.is_over = broken.is_some();
@@ -106,20 +106,20 @@ impl Track {
     /// Returns the promise that the last recorded unit broke, if any.
     fn broken_by(
         &self,
-        span: Span,
-        standing: &Standing,
+        span: ReadingSpan,
+        standing: &QuotaAnswer,
         terms: &Terms,
         shift: Option<Nanos>,
     ) -> Option<&'static str> {
         let counted = || self.admitted.iter().filter(|unit| !unit.is_over);
-        let count = |holds: &dyn Fn(&Unit) -> bool| counted().filter(|unit| holds(unit)).count();
+        let count = |holds: &dyn Fn(&AdmittedUnit) -> bool| counted().filter(|unit| holds(unit)).count();
         if count(&|unit| unit.start == standing.start) > terms.limit {
             return Some("G1: the window of its answer has admitted more than the limit");
         }
         let length = terms.length();
         if let Some(shift) = shift {
             let index = |time: Nanos| (time - shift).div_euclid(length);
-            let lies_in = |unit: &Unit, first, last| {
+            let lies_in = |unit: &AdmittedUnit, first, last| {
                 first <= index(unit.span.earliest) && index(unit.span.latest) <= last
             };
             let (first, last) = (index(span.earliest), index(span.latest));
@@ -139,24 +139,29 @@ impl Track {
     }
 
     /// Records what a denied client was told.
-    pub(super) fn tell(&mut self, span: Span, standing: &Standing, retry_after: i64) {
+    pub(super) fn tell(&mut self, span: ReadingSpan, standing: &QuotaAnswer, retry_after: i64) {
         let return_at = span.after + retry_after * MILLI;
         match self.told.iter_mut().find(|told| told.start == standing.start) {
             Some(told) => told.return_at = told.return_at.min(return_at),
-            None => self.told.push(Told { start: standing.start, return_at }),
+            None => self.told.push(PromisedRetry { start: standing.start, return_at }),
         }
     }
 
     /// Returns the promise that a denial breaks, if any. All earlier admissions are recorded.
-    pub(super) fn judge_denial(&self, span: Span, standing: &Standing, terms: &Terms) -> Option<Denial> {
-        let was_told = |told: &&Told| span.is_steady && told.return_at <= span.before;
+    pub(super) fn judge_denial(
+        &self,
+        span: ReadingSpan,
+        standing: &QuotaAnswer,
+        terms: &Terms,
+    ) -> Option<Denial> {
+        let was_told = |told: &&PromisedRetry| span.is_steady && told.return_at <= span.before;
         if self.told.iter().filter(was_told).any(|told| told.start == standing.start) {
             return Some(Denial::Early("rule 10: a client that waited as told is denied by the same window"));
         }
         if standing.end * MILLI <= span.denies_from {
             return Some(Denial::Early("rule 10: a window denies that was over before the call"));
         }
-        let used = |unit: &&Unit| unit.start == standing.start && unit.span.before <= span.after;
+        let used = |unit: &&AdmittedUnit| unit.start == standing.start && unit.span.before <= span.after;
         if self.admitted.iter().filter(used).count() >= terms.limit {
             return None;
         }
@@ -171,13 +176,13 @@ impl Track {
     /// Returns what is wrong with the window of an answer, if anything. All earlier admissions are recorded.
     pub(super) fn judge_window(
         &self,
-        span: Span,
-        standing: &Standing,
+        span: ReadingSpan,
+        standing: &QuotaAnswer,
         terms: &Terms,
         shift: Option<Nanos>,
         admitted: bool,
     ) -> Option<&'static str> {
-        let Standing { start, end, now, .. } = *standing;
+        let QuotaAnswer { start, end, now, .. } = *standing;
         if end - start != terms.millis {
             return Some("rule 1: the window is not as long as the quota says");
         }
@@ -194,11 +199,11 @@ impl Track {
             return None;
         }
         // Only the units of a key show where its windows are.
-        let overlaps = |unit: &Unit| unit.start != start && (unit.start - start).abs() < terms.millis;
+        let overlaps = |unit: &AdmittedUnit| unit.start != start && (unit.start - start).abs() < terms.millis;
         if self.admitted.iter().any(overlaps) {
             return Some("rule 2: the window overlaps another of the key");
         }
-        let opens = |unit: &Unit| {
+        let opens = |unit: &AdmittedUnit| {
             unit.start == start && (unit.span.earliest..=unit.span.latest).contains(&(start * MILLI))
         };
         let opened = self.admitted.iter().any(opens);

@@ -16,12 +16,12 @@ use tollgate::Timestamp;
 pub struct ServerClock {
     link: PathBuf,
     library: PathBuf,
-    reading: Mutex<Reading>,
+    reading: Mutex<ServedTime>,
 }
 
 /// In microseconds, as the server reads it.
 #[derive(Debug, Clone, Copy)]
-enum Reading {
+enum ServedTime {
     /// The system's clock and so much more.
     Beside(i64),
     /// This instant, for as long as it is not moved.
@@ -36,14 +36,14 @@ impl ServerClock {
     pub(super) fn new(folder: &Path) -> Self {
         let library = folder.join("clock.so");
         fs::write(&library, compiled()).expect("the server's own folder");
-        let clock = Self { link: folder.join("clock"), library, reading: Mutex::new(Reading::Beside(0)) };
-        clock.write(Reading::Beside(0));
+        let clock = Self { link: folder.join("clock"), library, reading: Mutex::new(ServedTime::Beside(0)) };
+        clock.write(ServedTime::Beside(0));
         clock
     }
 
     /// Stops it at this instant.
     pub fn set(&self, time: Timestamp) {
-        let still = Reading::Still(time.as_unix_millis() * 1000);
+        let still = ServedTime::Still(time.as_unix_millis() * 1000);
         self.replace(|_| still);
     }
 
@@ -51,14 +51,14 @@ impl ServerClock {
     /// goes on running.
     pub fn step(&self, millis: i64) {
         self.replace(|reading| match reading {
-            Reading::Beside(offset) => Reading::Beside(offset + millis * 1000),
-            Reading::Still(time) => Reading::Still(time + millis * 1000),
+            ServedTime::Beside(offset) => ServedTime::Beside(offset + millis * 1000),
+            ServedTime::Still(time) => ServedTime::Still(time + millis * 1000),
         });
     }
 
     /// Lets it run as the system's clock does.
     pub fn follow_the_system(&self) {
-        self.replace(|_| Reading::Beside(0));
+        self.replace(|_| ServedTime::Beside(0));
     }
 
     /// Makes the program that the command starts read this clock.
@@ -66,16 +66,16 @@ impl ServerClock {
         command.env("LD_PRELOAD", &self.library).env("TOLLGATE_CLOCK", &self.link);
     }
 
-    fn replace(&self, next: impl FnOnce(Reading) -> Reading) {
+    fn replace(&self, next: impl FnOnce(ServedTime) -> ServedTime) {
         let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
         *reading = next(*reading);
         self.write(*reading);
     }
 
-    fn write(&self, reading: Reading) {
+    fn write(&self, reading: ServedTime) {
         let text = match reading {
-            Reading::Beside(offset) => offset.to_string(),
-            Reading::Still(time) => format!("@{time}"),
+            ServedTime::Beside(offset) => offset.to_string(),
+            ServedTime::Still(time) => format!("@{time}"),
         };
         let new = self.link.with_extension("new");
         symlink(text, &new).expect("the server's own folder");

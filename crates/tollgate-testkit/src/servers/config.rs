@@ -69,7 +69,7 @@ pub(super) fn file(
         text.push_str(&tls(port, certificates, clients));
     }
     if let Some(bus) = &ports.bus {
-        // Who the node is stays outside its data, so that it is still itself when those are lost.
+        // The node's identity is outside its data, so that it survives their loss.
         text.push_str("cluster-enabled yes\ncluster-config-file ../nodes.conf\n");
         let _ = writeln!(text, "cluster-port {}", bus.number());
     }

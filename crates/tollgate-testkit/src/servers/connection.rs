@@ -16,7 +16,7 @@ use super::patience::{self, PatientStream};
 ///
 /// Whatever is sent on it panics if there is no answer within a minute; the message names the server and the command.
 /// A minute in which this process is stopped (`SIGSTOP`) does not count.
-pub struct Connection {
+pub struct ServerConnection {
     stream: PatientStream,
     parser: Parser,
     limit: Duration,
@@ -24,7 +24,7 @@ pub struct Connection {
     is_logged_in: bool,
 }
 
-impl Connection {
+impl ServerConnection {
     /// To the server of this name that listens here.
     pub(super) fn open(socket: &Path, server: String) -> io::Result<Self> {
         Self::within(patience::LIMIT, socket, server)
@@ -58,7 +58,7 @@ impl Connection {
     }
 }
 
-impl ConnectionLike for Connection {
+impl ConnectionLike for ServerConnection {
     fn req_packed_command(&mut self, command: &[u8]) -> RedisResult<Value> {
         Ok(self.ask_within_limit(command, 1)?.remove(0))
     }
@@ -87,9 +87,9 @@ impl ConnectionLike for Connection {
     }
 }
 
-impl fmt::Debug for Connection {
+impl fmt::Debug for ServerConnection {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Connection").field("server", &self.server).finish_non_exhaustive()
+        f.debug_struct("ServerConnection").field("server", &self.server).finish_non_exhaustive()
     }
 }
 
@@ -116,12 +116,14 @@ mod tests {
 
     use super::*;
 
-    fn nobody_answers(send: impl FnOnce(&mut Connection)) {
+    fn nobody_answers(send: impl FnOnce(&mut ServerConnection)) {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("socket");
         let _listener = UnixListener::bind(&socket).unwrap();
         let limit = Duration::from_millis(500);
-        send(&mut Connection::within(limit, &socket, "redis-server at 127.0.0.1:1".to_owned()).unwrap());
+        send(
+            &mut ServerConnection::within(limit, &socket, "redis-server at 127.0.0.1:1".to_owned()).unwrap(),
+        );
     }
 
     #[test]
@@ -132,7 +134,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "waited 500ms in vain: redis-server at 127.0.0.1:1 answers GET colour")]
-    fn of_several_commands_the_first_is_named() {
+    fn names_the_first_of_several_commands() {
         nobody_answers(|connection| redis::pipe().get("colour").get("sound").exec(connection).unwrap());
     }
 

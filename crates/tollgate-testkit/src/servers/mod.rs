@@ -12,7 +12,7 @@
 //! | connections that are cut, late, slow or refused | [`FaultProxy`] |
 //! | a server's time moved both ways | [`ServerClock`] |
 //! | what other systems do on a server, for tests next to them | [`published`] |
-//! | a store on a server in the conformance suite | [`Served`], [`SteeredServer`] |
+//! | a store on a server in the conformance suite | [`ServerStore`], [`SteeredServer`] |
 
 mod clock;
 mod cluster;
@@ -25,18 +25,18 @@ mod proxy;
 pub mod published;
 mod sentinels;
 mod server;
+mod server_store;
 mod settings;
 mod software;
-mod subject;
 mod tls;
 
 pub use self::clock::ServerClock;
 pub use self::cluster::{Cluster, Migration, SLOTS, cluster_of_one};
-pub use self::connection::Connection;
-pub use self::proxy::{Ending, FaultProxy, Way};
+pub use self::connection::ServerConnection;
+pub use self::proxy::{ByteDirection, ConnectionEnd, FaultProxy};
 pub use self::sentinels::Sentinels;
 pub use self::server::{Data, Server};
+pub use self::server_store::{ServerStore, SteeredServer};
 pub use self::settings::{ClientCertificates, Persistence, Settings};
 pub use self::software::Software;
-pub use self::subject::{Served, SteeredServer};
-pub use self::tls::{Certificates, Identity};
+pub use self::tls::{CertificateFiles, Certificates};

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 /// is busy with other tests now and then stands still for fifteen.
 pub(super) const LIMIT: Duration = Duration::from_secs(60);
 
-/// What counts at most of a time in which this process stands still, stopped by somebody who wants to measure
-/// (`SIGSTOP`) or held up by its machine: whom it waits for may have stood still as well.
+/// The most that one pause of this process (`SIGSTOP`, a busy machine) counts as waiting; the other process may have been
+/// paused too.
 const ONE_WAIT: Duration = Duration::from_millis(500);
 
 /// Asks again and again until there is an answer.
@@ -128,7 +128,7 @@ mod tests {
 
         let mut hasty = PatientStream::connect(&socket, ONE_WAIT).unwrap();
         assert_eq!(hasty.read(&mut [0]).unwrap_err().kind(), ErrorKind::TimedOut);
-        // Nobody takes what is sent, so there is no room at last.
+        // The other side reads nothing, so the buffers fill up.
         let all = hasty.write_all(&vec![0; 16 << 20]).unwrap_err();
         assert_eq!(all.kind(), ErrorKind::TimedOut);
     }

@@ -19,7 +19,7 @@ const FIRST: u16 = 15_000;
 const COUNT: u16 = 15_000;
 
 impl Port {
-    /// A port that nobody listens on and nobody else has reserved.
+    /// A port on which no program listens and that no other test has reserved.
     pub(super) fn reserve() -> Self {
         static NEXT: AtomicU16 = AtomicU16::new(0);
         for _ in 0..COUNT {

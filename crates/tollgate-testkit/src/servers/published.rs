@@ -6,19 +6,19 @@ use std::time::Duration;
 
 use redis::RedisResult;
 
-use super::{Connection, Server};
+use super::{Server, ServerConnection};
 
 /// What one of them does for one request, told the window that the server's clock says: how many it has counted then.
-pub type Steps = fn(&mut Connection, user: &str, window: Window) -> u64;
+pub type PublishedSteps = fn(&mut ServerConnection, user: &str, window: PublishedWindow) -> u64;
 
 /// A window as those systems find it.
 #[derive(Debug, Clone, Copy)]
-pub struct Window {
+pub struct PublishedWindow {
     now_millis: i64,
     seconds: i64,
 }
 
-impl Window {
+impl PublishedWindow {
     /// The one that is open now, by the server's clock, of windows of this length in whole seconds.
     #[must_use]
     pub fn now(server: &Server, length: Duration) -> Self {
@@ -34,7 +34,7 @@ impl Window {
 }
 
 /// RLaaS: a script that reads the time, increments, and has a new counter expire a window later.
-pub fn rlaas(connection: &mut Connection, user: &str, window: Window) -> u64 {
+pub fn rlaas(connection: &mut ServerConnection, user: &str, window: PublishedWindow) -> u64 {
     let (_allowed, count, ttl) =
         rlaas_script(connection, &format!("rlaas:rate_limit:{user}"), window.seconds).expect("it answers");
     assert!(ttl > 0, "its counter expires");
@@ -42,7 +42,11 @@ pub fn rlaas(connection: &mut Connection, user: &str, window: Window) -> u64 {
 }
 
 /// The steps of its script, whose reply is (allowed, count, ttl). It names the counter itself, from the time it reads.
-pub fn rlaas_script(connection: &mut Connection, key: &str, window: i64) -> RedisResult<(u64, u64, i64)> {
+pub fn rlaas_script(
+    connection: &mut ServerConnection,
+    key: &str,
+    window: i64,
+) -> RedisResult<(u64, u64, i64)> {
     const STEPS: &str = "
         local seconds = tonumber(redis.call('TIME')[1])
         local counter = KEYS[1] .. ':' .. math.floor(seconds / tonumber(ARGV[1]))
@@ -55,7 +59,7 @@ pub fn rlaas_script(connection: &mut Connection, key: &str, window: i64) -> Redi
 }
 
 /// The Spring starter: `INCR`, and a new counter expires a second after it could have been a window old.
-pub fn spring_starter(connection: &mut Connection, user: &str, window: Window) -> u64 {
+pub fn spring_starter(connection: &mut ServerConnection, user: &str, window: PublishedWindow) -> u64 {
     let length = window.seconds * 1_000;
     let start = window.now_millis - window.now_millis % length;
     let name = format!("ratelimiter:user:{user}:{start}");
@@ -67,7 +71,7 @@ pub fn spring_starter(connection: &mut Connection, user: &str, window: Window) -
 }
 
 /// The case study: as the starter, for a user and an endpoint, and expiring a window later.
-pub fn leetdezine(connection: &mut Connection, user: &str, window: Window) -> u64 {
+pub fn leetdezine(connection: &mut ServerConnection, user: &str, window: PublishedWindow) -> u64 {
     let name = format!("user:{user}:/search:{}", window.index());
     let count: u64 = redis::cmd("INCR").arg(&name).query(connection).expect("it answers");
     if count == 1 {
@@ -78,7 +82,7 @@ pub fn leetdezine(connection: &mut Connection, user: &str, window: Window) -> u6
 
 /// Hammer on Redis: a pipeline that increments and has the counter expire with its window, in whole seconds, unless it
 /// has an expiry. Its prefix is the name of a module.
-pub fn hammer(connection: &mut Connection, user: &str, window: Window) -> u64 {
+pub fn hammer(connection: &mut ServerConnection, user: &str, window: PublishedWindow) -> u64 {
     let name = format!("ratelimiter:{user}:{}", window.index());
     let end = (window.index() + 1) * window.seconds;
     let mut pipeline = redis::pipe();
@@ -89,7 +93,7 @@ pub fn hammer(connection: &mut Connection, user: &str, window: Window) -> u64 {
 
 /// Envoy's rate-limit service: a pipeline that increments and has the counter expire a window and a random time later,
 /// each time.
-pub fn envoy_ratelimit(connection: &mut Connection, user: &str, window: Window) -> u64 {
+pub fn envoy_ratelimit(connection: &mut ServerConnection, user: &str, window: PublishedWindow) -> u64 {
     let name = format!("shop_user_{user}_{}", window.index() * window.seconds);
     let mut pipeline = redis::pipe();
     pipeline.cmd("INCRBY").arg(&name).arg(1).cmd("EXPIRE").arg(&name).arg(window.seconds + 150).ignore();
@@ -98,7 +102,7 @@ pub fn envoy_ratelimit(connection: &mut Connection, user: &str, window: Window) 
 }
 
 /// The Valkey server: a transaction that increments and has the counter expire ten seconds after a window, each time.
-pub fn user_rate_limit(connection: &mut Connection, user: &str, window: Window) -> u64 {
+pub fn user_rate_limit(connection: &mut ServerConnection, user: &str, window: PublishedWindow) -> u64 {
     let name = format!("rate_limit:{user}:{}", window.index());
     let mut transaction = redis::pipe();
     transaction.atomic().incr(&name, 1).expire(&name, window.seconds + 10).ignore();

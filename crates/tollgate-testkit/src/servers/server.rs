@@ -17,7 +17,7 @@ use super::config::{self, Ports};
 use super::patience::wait_for;
 use super::process::Process;
 use super::settings::{Clock, Persistence, Role, Settings};
-use super::{Certificates, Connection, ServerClock, Software};
+use super::{Certificates, ServerClock, ServerConnection, Software};
 
 /// What a server finds when it is started again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl Server {
         let mut server = Self { state, settings, ports, certificates, clock, folder };
         fs::create_dir(server.data_folder()).expect("a new folder is empty");
         server.write_config();
-        // Somebody who does not reserve ports as we do may take one between our look and the server's.
+        // A program that does not reserve ports as we do may take one between our check and the server's start.
         while let Err(TakenPort) = server.launch() {
             server.ports = Ports::reserve(&server.settings);
             server.write_config();
@@ -176,7 +176,7 @@ impl Server {
         for word in words {
             command.arg(word);
         }
-        command.query(&mut Connection::open(&self.socket(), self.to_string())?)
+        command.query(&mut ServerConnection::open(&self.socket(), self.to_string())?)
     }
 
     /// A connection to send several commands on.
@@ -185,8 +185,9 @@ impl Server {
     ///
     /// If the server cannot be reached.
     #[must_use]
-    pub fn connection(&self) -> Connection {
-        Connection::open(&self.socket(), self.to_string()).unwrap_or_else(|error| panic!("{self}: {error}"))
+    pub fn connection(&self) -> ServerConnection {
+        ServerConnection::open(&self.socket(), self.to_string())
+            .unwrap_or_else(|error| panic!("{self}: {error}"))
     }
 
     /// Where the nodes of its cluster talk to it.
@@ -382,5 +383,5 @@ pub(super) fn text_field<'a>(text: &'a str, field: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':')).map(str::trim_end)
 }
 
-/// Somebody else listens where the server should have.
+/// Another program listens on the server's port.
 struct TakenPort;

@@ -16,7 +16,7 @@ pub enum Persistence {
 /// Whether a server with TLS wants to know its clients by certificates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientCertificates {
-    /// Without one from its authority nobody gets in.
+    /// It admits only clients with a certificate of its authority.
     Required,
     /// It does not ask.
     Ignored,

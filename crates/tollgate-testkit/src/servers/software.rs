@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_said_with_the_command_that_installs_it() {
+    fn names_a_missing_program_and_the_command_that_installs_it() {
         let message = Software::Valkey.missing();
         for part in ["valkey-server is missing", "apt-get install valkey-server", "TOLLGATE_VALKEY_SERVER"] {
             assert!(message.contains(part), "{message}");

@@ -10,27 +10,27 @@ use rcgen::{
 
 /// A certificate and its key, as PEM files.
 #[derive(Debug, Clone)]
-pub struct Identity {
+pub struct CertificateFiles {
     /// The certificate.
     pub certificate: PathBuf,
     /// Its private key.
     pub key: PathBuf,
 }
 
-/// An authority of its own, and who it vouches for.
+/// An authority, and the certificates that it signed.
 #[derive(Debug, Clone)]
 pub struct Certificates {
     /// The authority's certificate, a PEM file.
     pub authority: PathBuf,
     /// The server, as `localhost` and `127.0.0.1`.
-    pub server: Identity,
+    pub server: CertificateFiles,
     /// A client that the server trusts.
-    pub client: Identity,
+    pub client: CertificateFiles,
 }
 
-impl Identity {
-    /// Makes a certificate that is an authority and its own server, as `openssl req -x509` does, for this host and until the
-    /// end of this year.
+impl CertificateFiles {
+    /// Makes a certificate that is an authority and its own server, as `openssl req -x509` does, for this host and
+    /// until the end of this year.
     ///
     /// # Panics
     ///
@@ -65,7 +65,7 @@ impl Certificates {
             params.extended_key_usages = vec![purpose];
             let key = key();
             let certificate = params.signed_by(&key, &issuer).expect("a certificate");
-            Identity {
+            CertificateFiles {
                 certificate: write(folder, &format!("{name}.crt"), &certificate.pem()),
                 key: write(folder, &format!("{name}.key"), &key.serialize_pem()),
             }

@@ -5,15 +5,15 @@ use std::thread;
 use std::time::Duration;
 
 use tollgate::{Clock, MemoryStore, SystemClock, Timestamp};
-use tollgate_testkit::servers::{Data, Served, Server, Settings, Software, SteeredServer};
-use tollgate_testkit::{SteeredClock, Subject, block_on};
+use tollgate_testkit::servers::{Data, Server, ServerStore, Settings, Software, SteeredServer};
+use tollgate_testkit::{SteeredClock, StoreUnderTest, block_on};
 
 fn steered(software: Software) -> Server {
     Settings::new(software).steered_clock().start()
 }
 
-/// That the server is ahead of us by so many milliseconds: its time lies between two of ours, however far apart they are
-/// on a machine that is busy. Ours follow the system's clock within a second.
+/// That the server is ahead of us by so many milliseconds: its time lies between two of ours, however far apart they
+/// are on a machine that is busy. Ours follow the system's clock within a second.
 #[track_caller]
 fn expect_ahead(server: &Server, millis: i64) {
     let ours = || SystemClock.now().as_unix_millis() + millis;
@@ -96,7 +96,7 @@ fn a_store_in_the_suite_has_its_servers_time() {
 #[test]
 fn a_store_in_the_suite_waits_for_its_servers_time() {
     let server = Arc::new(Server::start(Software::Redis));
-    let subject = Served::new(MemoryStore::new(), Arc::clone(&server));
+    let subject = ServerStore::new(MemoryStore::new(), Arc::clone(&server));
     let soon = server.time() + Duration::from_millis(50);
     block_on(subject.reach(soon));
     assert!(server.time() >= soon);

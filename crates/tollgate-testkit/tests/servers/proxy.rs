@@ -6,7 +6,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
-use tollgate_testkit::servers::{Ending, FaultProxy, Server, Software, Way};
+use tollgate_testkit::servers::{ByteDirection, ConnectionEnd, FaultProxy, Server, Software};
 
 const MESSAGE: &[u8] = b"0123456789";
 
@@ -71,7 +71,7 @@ fn without_faults_everything_passes_and_is_counted() {
         stream.shutdown(Shutdown::Write).unwrap();
         assert_eq!(read_out(&mut stream), (vec![], Ok(())));
         assert_eq!(told.recv().unwrap(), MESSAGE);
-        for way in [Way::Request, Way::Reply] {
+        for way in [ByteDirection::Request, ByteDirection::Reply] {
             assert_eq!((proxy.arrived(way), proxy.passed(way)), (10 * connection, 10 * connection));
         }
         assert_eq!(proxy.connections(), connection);
@@ -82,12 +82,13 @@ fn without_faults_everything_passes_and_is_counted() {
 fn a_request_is_cut_at_the_exact_byte() {
     let (server, told) = echo();
     let proxy = FaultProxy::before(server);
-    for ending in [Ending::Close, Ending::Reset] {
+    for ending in [ConnectionEnd::Close, ConnectionEnd::Reset] {
         for after in 0..=MESSAGE.len() {
             let mut stream = connect(&proxy);
-            proxy.cut(Way::Request, after as u64, ending);
+            proxy.cut(ByteDirection::Request, after as u64, ending);
             stream.write_all(MESSAGE).unwrap();
-            let expected = if ending == Ending::Reset { Err(ErrorKind::ConnectionReset) } else { Ok(()) };
+            let expected =
+                if ending == ConnectionEnd::Reset { Err(ErrorKind::ConnectionReset) } else { Ok(()) };
             assert_eq!(read_out(&mut stream).1, expected, "after {after}");
             assert_eq!(told.recv().unwrap(), &MESSAGE[..after]);
         }
@@ -98,12 +99,13 @@ fn a_request_is_cut_at_the_exact_byte() {
 fn a_reply_is_cut_at_the_exact_byte() {
     let (server, told) = echo();
     let proxy = FaultProxy::before(server);
-    for ending in [Ending::Close, Ending::Reset] {
+    for ending in [ConnectionEnd::Close, ConnectionEnd::Reset] {
         for after in 0..=MESSAGE.len() {
             let mut stream = connect(&proxy);
-            proxy.cut(Way::Reply, after as u64, ending);
+            proxy.cut(ByteDirection::Reply, after as u64, ending);
             stream.write_all(MESSAGE).unwrap();
-            let expected = if ending == Ending::Reset { Err(ErrorKind::ConnectionReset) } else { Ok(()) };
+            let expected =
+                if ending == ConnectionEnd::Reset { Err(ErrorKind::ConnectionReset) } else { Ok(()) };
             assert_eq!(read_out(&mut stream), (MESSAGE[..after].to_vec(), expected), "after {after}");
             assert_eq!(told.recv().unwrap(), MESSAGE);
         }
@@ -116,7 +118,7 @@ fn a_cut_ends_one_connection_and_leaves_the_others() {
     let proxy = FaultProxy::before(server);
     let (mut first, mut second) = (connect(&proxy), connect(&proxy));
     assert_eq!(ask(&mut second), MESSAGE);
-    proxy.cut(Way::Reply, 15, Ending::Close);
+    proxy.cut(ByteDirection::Reply, 15, ConnectionEnd::Close);
     assert_eq!(ask(&mut first), MESSAGE);
     second.write_all(MESSAGE).unwrap();
     assert_eq!(read_out(&mut second), (MESSAGE[..5].to_vec(), Ok(())));
@@ -129,13 +131,13 @@ fn a_held_request_is_delivered_late_even_when_its_client_has_gone() {
     let (server, told) = echo();
     let proxy = FaultProxy::before(server);
     let mut stream = connect(&proxy);
-    proxy.hold(Way::Request);
+    proxy.hold(ByteDirection::Request);
     stream.write_all(MESSAGE).unwrap();
     drop(stream);
-    proxy.wait_until_arrived(Way::Request, 10);
+    proxy.wait_until_arrived(ByteDirection::Request, 10);
     assert_eq!(told.recv_timeout(Duration::from_millis(100)), Err(mpsc::RecvTimeoutError::Timeout));
-    assert_eq!(proxy.passed(Way::Request), 0);
-    proxy.release(Way::Request);
+    assert_eq!(proxy.passed(ByteDirection::Request), 0);
+    proxy.release(ByteDirection::Request);
     assert_eq!(told.recv().unwrap(), MESSAGE);
 }
 
@@ -144,11 +146,11 @@ fn a_held_reply_is_delivered_late() {
     let (server, _told) = echo();
     let proxy = FaultProxy::before(server);
     let mut stream = connect(&proxy);
-    proxy.hold(Way::Reply);
+    proxy.hold(ByteDirection::Reply);
     stream.write_all(MESSAGE).unwrap();
-    proxy.wait_until_arrived(Way::Reply, 10);
+    proxy.wait_until_arrived(ByteDirection::Reply, 10);
     assert!(has_nothing_to_read(&mut stream));
-    proxy.release(Way::Reply);
+    proxy.release(ByteDirection::Reply);
     let mut reply = [0; 10];
     stream.read_exact(&mut reply).unwrap();
     assert_eq!(reply, MESSAGE);
@@ -159,7 +161,7 @@ fn delays_do_not_add_up() {
     let (server, _told) = echo();
     let proxy = FaultProxy::before(server);
     let mut stream = connect(&proxy);
-    proxy.delay(Way::Request, Duration::from_secs(1));
+    proxy.delay(ByteDirection::Request, Duration::from_secs(1));
     let mut took = || {
         let watch = Stopwatch::start();
         // Ten pieces, each of which comes while the ones before it wait.
@@ -182,7 +184,7 @@ fn a_throttled_way_takes_its_time() {
     let (server, _told) = echo();
     let proxy = FaultProxy::before(server);
     let mut stream = connect(&proxy);
-    proxy.throttle(Way::Reply, 50);
+    proxy.throttle(ByteDirection::Reply, 50);
     let watch = Stopwatch::start();
     assert_eq!(ask(&mut stream), MESSAGE);
     // The last byte does not wait for its own share to be over.
@@ -193,7 +195,9 @@ fn a_throttled_way_takes_its_time() {
 fn all_connections_are_severed_at_once_and_new_ones_pass() {
     let (server, _told) = echo();
     let proxy = FaultProxy::before(server);
-    for (ending, expected) in [(Ending::Reset, Err(ErrorKind::ConnectionReset)), (Ending::Close, Ok(()))] {
+    for (ending, expected) in
+        [(ConnectionEnd::Reset, Err(ErrorKind::ConnectionReset)), (ConnectionEnd::Close, Ok(()))]
+    {
         let mut streams = [connect(&proxy), connect(&proxy)];
         for stream in &mut streams {
             assert_eq!(ask(stream), MESSAGE);
@@ -247,8 +251,12 @@ fn a_real_server_counts_a_charge_whose_reply_was_cut() {
         let server = Server::start(software);
         let proxy = FaultProxy::before(server.address());
         let incr = b"INCR counter\r\n";
-        for (way, after) in [(Way::Request, incr.len() - 1), (Way::Request, incr.len()), (Way::Reply, 0)] {
-            proxy.cut(way, after as u64, Ending::Reset);
+        for (way, after) in [
+            (ByteDirection::Request, incr.len() - 1),
+            (ByteDirection::Request, incr.len()),
+            (ByteDirection::Reply, 0),
+        ] {
+            proxy.cut(way, after as u64, ConnectionEnd::Reset);
             let mut stream = connect(&proxy);
             stream.write_all(incr).unwrap();
             assert_eq!(read_out(&mut stream), (vec![], Err(ErrorKind::ConnectionReset)));

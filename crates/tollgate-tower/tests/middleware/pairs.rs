@@ -12,7 +12,7 @@ use http_body_util::Full;
 use tollgate::MemoryStore;
 use tollgate_policy::{Config, PolicyLimiter};
 use tollgate_testkit::block_on;
-use tollgate_testkit::pairs::Fate::{self, Counted, Denied, Error};
+use tollgate_testkit::pairs::ChargeFate::{self, Counted, Denied, Error};
 use tollgate_testkit::pairs::{ATTRIBUTE, CELLS, PAIRS, STRICT, TELLING};
 use tollgate_tower::key::{Header, Peer};
 use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
@@ -24,7 +24,7 @@ use crate::support::clock;
 const NAME: HeaderName = HeaderName::from_static("x-key");
 
 /// Returns the fate of each kind of value.
-fn fates(policies: &str, header: &Header) -> Vec<(&'static str, Fate)> {
+fn fates(policies: &str, header: &Header) -> Vec<(&'static str, ChargeFate)> {
     let policies = Config::parse("pair.yaml", policies).unwrap().into_policies();
     let store = MemoryStore::builder().clock(clock()).build();
     let limiter = Arc::new(PolicyLimiter::new(store, policies, "pair.yaml"));
@@ -41,7 +41,7 @@ fn fates(policies: &str, header: &Header) -> Vec<(&'static str, Fate)> {
             }
             block_on(limited.clone().oneshot(request)).unwrap().status().as_u16()
         };
-        (cell.name, Fate::of([ask(), ask()]))
+        (cell.name, ChargeFate::of([ask(), ask()]))
     });
     cells.collect()
 }
@@ -73,7 +73,7 @@ fn no_kind_of_value_is_a_way_past_both_policies_of_a_pair() {
     for header in [Header::new(NAME), Header::new(NAME).plain()] {
         for policies in PAIRS.iter().chain(STRICT) {
             for (cell, fate) in fates(policies, &header) {
-                assert_ne!(fate, Fate::Uncounted, "{cell} under {policies}");
+                assert_ne!(fate, ChargeFate::Uncounted, "{cell} under {policies}");
             }
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::net::TcpListener;
 use tollgate::{Limiter, ManualClock, MemoryStore, SharedLimiter, Store, StoreError};
-use tollgate_testkit::{Fault, FaultyStore};
+use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::{self, Global, InvalidIdentity, PeerAddress};
 use tollgate_tower::{OnMissing, RateLimitLayer, Rule};
 use tonic::transport::server::TcpIncoming;
@@ -76,9 +76,9 @@ async fn a_store_in_trouble_is_unavailable() {
     let store = FaultyStore::new(MemoryStore::new());
     let mut client = serve(RateLimitLayer::new(limiter(store.clone()), Global)).await;
     for (fault, code, message) in [
-        (Fault::unreachable(), Code::Unavailable, "the store cannot answer, and nothing was counted"),
+        (StoreFault::unreachable(), Code::Unavailable, "the store cannot answer, and nothing was counted"),
         (
-            Fault::Fails(StoreError::Uncountable("in several slots")),
+            StoreFault::Fails(StoreError::Uncountable("in several slots")),
             Code::Internal,
             "the store can never count this request, because of how the service is set up",
         ),

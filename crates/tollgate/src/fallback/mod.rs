@@ -54,7 +54,7 @@ use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Re
 ///
 /// ```
 /// use tollgate::{FallbackStore, LocalShare, MemoryStore, OnStoreFailure, Quota, SharedLimiter, Source};
-/// # use tollgate_testkit::{Fault, FaultyStore};
+/// # use tollgate_testkit::{StoreFault, FaultyStore};
 /// # let shared = FaultyStore::new(MemoryStore::new());
 /// # let away = shared.clone();
 ///
@@ -65,7 +65,7 @@ use crate::{Charge, Clock, CountDenied, MemoryStore, PolicyQuota, QuotaState, Re
 /// assert_eq!(limiter.check("alice").await?.remaining(), 3);
 ///
 /// // During an outage, each of the three admits two: a third of four, rounded up.
-/// # away.begin(Fault::unreachable());
+/// # away.begin(StoreFault::unreachable());
 /// let decision = limiter.check("alice").await?;
 /// assert_eq!((decision.source(), decision.remaining()), (Source::Fallback, 1));
 /// assert!(limiter.check("alice").await?.is_allowed());

@@ -9,7 +9,9 @@ use tollgate::{
     Charge, CountDenied, Counter, Decision, FallbackStore, Key, ManualClock, MemoryStore, OnStoreFailure,
     PolicyQuota, Quota, QuotaState, QuotaStates, Reason, SharedLimiter, Source, Store, StoreError, Timestamp,
 };
-use tollgate_testkit::{Fault, FaultyStore, Given, StoreSteps, Subject, Unreachable, block_on};
+use tollgate_testkit::{
+    FaultyStore, GivenBackUnits, StoreFault, StoreSteps, StoreUnderTest, Unreachable, block_on,
+};
 
 type Memory = MemoryStore<ManualClock>;
 
@@ -72,15 +74,15 @@ fn passes(store: &impl Store, quota: &PolicyQuota) -> usize {
 }
 
 /// Returns every fault that leaves a charge without a decision, with its error.
-fn faults() -> Vec<(Fault, &'static str)> {
+fn faults() -> Vec<(StoreFault, &'static str)> {
     vec![
-        (Fault::unreachable(), UNREACHABLE),
-        (Fault::Fails(StoreError::unknown(Unreachable)), UNREACHABLE),
-        (Fault::LosesAnswers, LATE),
-        (Fault::Hangs, LATE),
-        (Fault::ForgetsQuotas, NONSENSE),
-        (Fault::AnswersForAnotherLimit, NONSENSE),
-        (Fault::AdmitsPastTheLimit, NONSENSE),
+        (StoreFault::unreachable(), UNREACHABLE),
+        (StoreFault::Fails(StoreError::unknown(Unreachable)), UNREACHABLE),
+        (StoreFault::LosesAnswers, LATE),
+        (StoreFault::Hangs, LATE),
+        (StoreFault::ForgetsQuotas, NONSENSE),
+        (StoreFault::AnswersForAnotherLimit, NONSENSE),
+        (StoreFault::AdmitsPastTheLimit, NONSENSE),
     ]
 }
 
@@ -146,7 +148,7 @@ fn local_admits_its_share_and_says_what_is_left_of_it() {
 fn a_cost_above_the_share_is_denied_with_a_reason_and_without_a_time_to_wait() {
     let shared = Shared::new();
     let process = shared.process(local("0.1"));
-    shared.faulty.begin(Fault::Hangs);
+    shared.faulty.begin(StoreFault::Hangs);
     for _ in 0..3 {
         let denied = take(&process, &quota(10), 2).unwrap();
         assert_eq!((denied.reason(), denied.retry_after()), (Some(Reason::CostExceedsShare), None));
@@ -154,7 +156,7 @@ fn a_cost_above_the_share_is_denied_with_a_reason_and_without_a_time_to_wait() {
     }
     shared.faulty.end();
     assert!(take(&process, &quota(10), 2).unwrap().is_allowed());
-    shared.faulty.begin(Fault::Hangs);
+    shared.faulty.begin(StoreFault::Hangs);
     let used_up = [1, 1].map(|cost| take(&process, &quota(10), cost).unwrap());
     assert_eq!(
         used_up[1].retry_after(),
@@ -193,7 +195,7 @@ fn together_they_admit_no_more_than_the_documented_bound() {
         // The store comes and goes; counts in the processes are kept.
         let mut outages = 0;
         for _ in 0..3 {
-            shared.faulty.begin(Fault::unreachable());
+            shared.faulty.begin(StoreFault::unreachable());
             outages += all();
             shared.faulty.end();
             assert_eq!(all(), 0);
@@ -207,7 +209,7 @@ fn together_they_admit_no_more_than_the_documented_bound() {
 fn several_quotas_are_taken_all_or_nothing_of_their_shares() {
     let shared = Shared::new();
     let process = shared.process(local("1/2"));
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     let (narrow, wide) = (quota(4), PolicyQuota::new("test", Quota::per_hour(10)));
     let (alice, bob) = (Key::from("alice"), Key::from("bob"));
     let both = |key| {
@@ -236,9 +238,9 @@ fn a_batch_falls_back_request_by_request() {
     assert_eq!(verdicts(block_on(process.charge_each(&batch))), [(true, Source::Store); 3]);
     // Two of Alice's two and one of Bob's in the first outage, Bob's second in the next, and none in a third.
     let by_fallback = [
-        (Fault::Hangs, [true, false, true]),
-        (Fault::ForgetsQuotas, [false, false, true]),
-        (Fault::LosesAnswers, [false; 3]),
+        (StoreFault::Hangs, [true, false, true]),
+        (StoreFault::ForgetsQuotas, [false, false, true]),
+        (StoreFault::LosesAnswers, [false; 3]),
     ];
     for (fault, allowed) in by_fallback {
         shared.faulty.begin(fault);
@@ -256,7 +258,7 @@ fn a_denial_and_a_full_store_are_given_on_under_every_policy() {
         assert!(take(&process, &quota(1), 1).unwrap().is_allowed());
         let denied = take(&process, &quota(1), 1).unwrap();
         assert_eq!((denied.is_allowed(), denied.source()), (false, Source::Store));
-        shared.faulty.begin(Fault::Fails(StoreError::Full));
+        shared.faulty.begin(StoreFault::Fails(StoreError::Full));
         assert!(matches!(take(&process, &quota(1), 1), Err(StoreError::Full)), "{on_failure}");
     }
 }
@@ -267,7 +269,7 @@ fn an_uncountable_charge_is_an_error_under_every_policy() {
     for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
         let shared = Shared::new();
         let process = shared.process(on_failure);
-        shared.faulty.begin(Fault::Fails(StoreError::Uncountable("its keys lie apart")));
+        shared.faulty.begin(StoreFault::Fails(StoreError::Uncountable("its keys lie apart")));
         let answer = take(&process, &quota(1), 1);
         assert!(matches!(answer, Err(StoreError::Uncountable("its keys lie apart"))), "{on_failure}");
     }
@@ -277,7 +279,7 @@ fn an_uncountable_charge_is_an_error_under_every_policy() {
 fn the_memory_of_local_is_bounded_too() {
     let shared = Shared::new();
     let process = shared.process(local("1"));
-    shared.faulty.begin(Fault::Hangs);
+    shared.faulty.begin(StoreFault::Hangs);
     let quota = quota(5);
     let answers: Vec<_> = (0..200_u64)
         .map(|user| block_on(process.charge(&[Charge::new(&quota, &Key::from(user), 1)])).map(drop))
@@ -291,7 +293,7 @@ fn counts_of_the_store_return_with_it() {
     let process = shared.process(local("1"));
     let quota = quota(5);
     assert!(take(&process, &quota, 3).unwrap().is_allowed());
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     assert!(take(&process, &quota, 5).unwrap().is_allowed());
     shared.faulty.end();
     let back = take(&process, &quota, 1).unwrap();
@@ -305,7 +307,7 @@ fn a_peek_takes_nothing_and_a_record_counts_where_a_charge_would() {
     let after = |on_failure| {
         let shared = Shared::new();
         let process = shared.process(on_failure);
-        shared.faulty.begin(Fault::unreachable());
+        shared.faulty.begin(StoreFault::unreachable());
         for _ in 0..3 {
             let peeked = block_on(process.peek(&[charge])).map(|counted| decided(&[charge], counted));
             if let Ok(peeked) = &peeked {
@@ -326,7 +328,7 @@ fn a_peek_takes_nothing_and_a_record_counts_where_a_charge_would() {
 #[test]
 fn a_record_above_the_limit_has_no_reason_either() {
     let shared = Shared::new();
-    shared.faulty.begin(Fault::Hangs);
+    shared.faulty.begin(StoreFault::Hangs);
     let (quota, key) = (quota(1), Key::from("alice"));
     for on_failure in [OnStoreFailure::Open, local("1")] {
         let recorded = block_on(shared.process(on_failure).record(&Charge::new(&quota, &key, 9))).unwrap();
@@ -340,7 +342,7 @@ fn a_change_that_the_store_did_not_make_fails_under_every_policy() {
     let (quota, key) = (quota(4), Key::from("alice"));
     let (charge, counter) = (Charge::new(&quota, &key, 1), Counter::new(&quota, &key));
     for on_failure in [OnStoreFailure::Open, OnStoreFailure::Closed, local("1")] {
-        for (fault, error) in [(Fault::unreachable(), UNREACHABLE), (Fault::Hangs, LATE)] {
+        for (fault, error) in [(StoreFault::unreachable(), UNREACHABLE), (StoreFault::Hangs, LATE)] {
             let shared = Shared::new();
             let process = shared.process(on_failure);
             let decision = take(&process, &quota, 2).unwrap();
@@ -351,7 +353,7 @@ fn a_change_that_the_store_did_not_make_fails_under_every_policy() {
             assert_eq!(trouble(block_on(process.set(&counter, 9))).as_deref(), Some(error));
             shared.faulty.end();
             let refunded = block_on(process.refund(&charge, mark)).unwrap();
-            assert_eq!(Given::of(&refunded, mark), Some(Given { units: 1, used: 1 }));
+            assert_eq!(GivenBackUnits::of(&refunded, mark), Some(GivenBackUnits { units: 1, used: 1 }));
         }
     }
 }
@@ -364,7 +366,7 @@ fn a_refund_of_a_fallback_decision_gives_nothing() {
         let limiter = SharedLimiter::new(Quota::per_minute(4), shared.process(on_failure));
         block_on(async {
             assert!(limiter.check("alice").await.unwrap().is_allowed());
-            shared.faulty.begin(Fault::unreachable());
+            shared.faulty.begin(StoreFault::unreachable());
             let mut receipt = limiter.check("alice").await.unwrap().into_receipt();
             shared.faulty.end();
             assert!(receipt.is_empty());
@@ -378,7 +380,7 @@ fn a_counted_denial_counts_against_the_share_alone() {
     let shared = Shared::new();
     let process = shared.process(local("1/2"));
     let quota = quota(2).with_count_denied(CountDenied::Yes);
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     let used: Vec<u64> = (0..3).map(|_| take(&process, &quota, 1).unwrap().used()).collect();
     assert_eq!(used, [1, 2, 3]);
     shared.faulty.end();
@@ -391,7 +393,7 @@ fn an_overdraft_counts_against_the_share_whatever_the_verdict() {
     let shared = Shared::new();
     let overdraft = |limit| quota(limit).with_count_denied(CountDenied::Overdraft);
     let process = shared.process(local("1/2"));
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     let answers: Vec<_> = (0..3).map(|_| take(&process, &overdraft(8), 3).unwrap()).collect();
     let answers: Vec<_> = answers.iter().map(|answer| (answer.is_allowed(), answer.used())).collect();
     assert_eq!(answers, [(true, 3), (true, 6), (false, 9)]);
@@ -413,7 +415,7 @@ fn an_overdraft_is_counted_locally_although_an_open_policy_denies() {
     let counted = |name| PolicyQuota::new(name, Quota::per_minute(9)).with_on_store_failure(local("1"));
     let (plain, bytes) = (counted("plain"), counted("bytes").with_count_denied(CountDenied::Overdraft));
     let key = Key::from("alice");
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     let charges = |strict_cost| {
         [(&strict, strict_cost), (&plain, 2), (&bytes, 4)].map(|(quota, cost)| Charge::new(quota, &key, cost))
     };
@@ -440,7 +442,7 @@ fn an_open_policy_denies_although_the_memory_is_full() {
     let overdraft = |name| counted(name).with_count_denied(CountDenied::Overdraft);
     let (plain, known, new) = (counted("plain"), overdraft("known"), overdraft("new"));
     let key = Key::from("alice");
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     assert_eq!(take(&process, &known, 4).unwrap().used(), 4);
     let costs = [(&known, 4), (&plain, 2), (&new, 4), (&strict, 6)];
     let charges = costs.map(|(quota, cost)| Charge::new(quota, &key, cost));
@@ -461,7 +463,7 @@ fn an_open_policy_denies_although_the_memory_is_full() {
 fn no_wait_is_longer_than_the_deadline() {
     let shared = Shared::new();
     let process = shared.process(OnStoreFailure::Open);
-    shared.faulty.begin(Fault::Hangs);
+    shared.faulty.begin(StoreFault::Hangs);
     let quota = quota(5);
     let many = block_on(async {
         let asked = async {
@@ -484,7 +486,7 @@ mod without_trouble {
         clock: ManualClock,
     }
 
-    impl<S: Store> Subject for Untroubled<S> {
+    impl<S: Store> StoreUnderTest for Untroubled<S> {
         type Store = S;
 
         fn store(&self) -> &S {
@@ -527,7 +529,7 @@ fn the_strictest_of_several_policies_decides() {
     let closed = named("closed", 9, OnStoreFailure::Closed);
     let half = named("half", 4, local("1/2"));
     let third = named("third", 9, local("1/3"));
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
 
     assert!(take_all(&process, &[&open]).unwrap().is_allowed());
     let all = [&open, &half, &closed, &third];
@@ -552,7 +554,7 @@ fn nothing_is_counted_here_next_to_a_charge_that_can_never_pass() {
     let shared = Shared::new();
     let process = shared.process(OnStoreFailure::Closed);
     let (never, half) = (named("never", 0, OnStoreFailure::Open), named("half", 4, local("1/2")));
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     let denied = take_all(&process, &[&half, &never]).unwrap();
     assert_eq!((denied.is_allowed(), denied.reason()), (false, Some(Reason::CostExceedsLimit)));
     assert_eq!(take_all(&process, &[&half]).unwrap().used(), 1);
@@ -563,7 +565,7 @@ fn nothing_is_counted_here_next_to_a_charge_that_can_never_pass() {
 fn an_open_policy_forgets_counts_in_this_process() {
     let shared = Shared::new();
     let process = shared.process(OnStoreFailure::Closed);
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     let (before, after) = (named("same", 1, local("1")), named("same", 1, OnStoreFailure::Open));
     assert!(take_all(&process, &[&before]).unwrap().is_allowed());
     assert!(!take_all(&process, &[&before]).unwrap().is_allowed());
@@ -579,7 +581,7 @@ fn charges_on_one_counter_add_up_whatever_their_policies() {
     let (open, half) = (named("same", 8, OnStoreFailure::Open), named("same", 8, local("1/2")));
     let key = Key::from("alice");
     let both = |cost| [Charge::new(&open, &key, cost), Charge::new(&half, &key, cost)];
-    shared.faulty.begin(Fault::unreachable());
+    shared.faulty.begin(StoreFault::unreachable());
     let never = charge(&process, &both(5)).unwrap();
     assert_eq!(never.reason(), Some(Reason::CostExceedsLimit));
     let later = charge(&process, &both(3)).unwrap();
@@ -598,7 +600,7 @@ fn a_fallback_below_another_comes_first() {
         let shared = Shared::new();
         let memory = MemoryStore::builder().clock(shared.clock.clone()).build();
         let upper = FallbackStore::new(shared.process(lower), OnStoreFailure::Closed).memory(memory);
-        shared.faulty.begin(Fault::unreachable());
+        shared.faulty.begin(StoreFault::unreachable());
         let answer = take(&upper, &quota(4), 1);
         assert_eq!(answer.as_ref().ok().map(Decision::used), used, "{lower}");
         if let Err(error) = answer {

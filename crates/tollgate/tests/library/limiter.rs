@@ -11,7 +11,7 @@ use tollgate::{
     Mark, MemoryStore, OnStoreFailure, PolicyQuota, Quota, QuotaErrorKind, QuotaState, QuotaStates, Receipt,
     ReceiptItem, SharedLimiter, Source, Step, Store, StoreError, Timestamp,
 };
-use tollgate_testkit::{Fault, FaultyStore, Unreachable, block_on};
+use tollgate_testkit::{FaultyStore, StoreFault, Unreachable, block_on};
 
 fn limiter(quotas: &[Quota]) -> (Limiter<ManualClock>, ManualClock) {
     let clock = ManualClock::default();
@@ -286,7 +286,7 @@ fn a_part_that_was_provably_not_given_back_stays_with_the_rest() {
     let limiter = Limiter::builder("test").quota(Quota::per_minute(9)).build_shared(store.clone()).unwrap();
     block_on(async {
         let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
-        store.begin(Fault::unreachable());
+        store.begin(StoreFault::unreachable());
         assert!(limiter.refund_units(&mut receipt, 2).await.is_err());
         assert_eq!(
             receipt.items().iter().map(|item| (item.units(), item.cost())).collect::<Vec<_>>(),
@@ -330,12 +330,12 @@ fn a_refund_that_provably_failed_can_be_repeated() {
     };
     block_on(async {
         let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
-        store.begin(Fault::unreachable());
+        store.begin(StoreFault::unreachable());
         let error = limiter.refund(&mut receipt).await.unwrap_err();
         assert_eq!((error.may_have_charged(), receipt.items().len()), (false, 2));
         // The first quota is refunded, and the second is not.
         store.end();
-        store.begin_after(1, Fault::unreachable());
+        store.begin_after(1, StoreFault::unreachable());
         let error = limiter.refund(&mut receipt).await.unwrap_err();
         assert_eq!((error.may_have_charged(), receipt.items().len()), (true, 1));
         store.end();
@@ -345,7 +345,7 @@ fn a_refund_that_provably_failed_can_be_repeated() {
 
         // The same for settling.
         let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
-        store.begin_after(1, Fault::unreachable());
+        store.begin_after(1, StoreFault::unreachable());
         assert!(limiter.settle(&mut receipt, 7).await.unwrap_err().may_have_charged());
         store.end();
         assert_eq!(used().await, [7, 5]);
@@ -362,7 +362,7 @@ fn a_refund_that_may_have_happened_is_not_repeated() {
     block_on(async {
         let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
         assert!(limiter.check_cost("alice", 2).await.unwrap().is_allowed());
-        store.begin(Fault::LosesAnswers);
+        store.begin(StoreFault::LosesAnswers);
         assert!(limiter.refund(&mut receipt).await.unwrap_err().may_have_charged());
         store.end();
         assert!(receipt.is_empty());
@@ -370,7 +370,7 @@ fn a_refund_that_may_have_happened_is_not_repeated() {
 
         // The caller goes away while the call is in flight.
         let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
-        store.begin(Fault::HoldsAnswers);
+        store.begin(StoreFault::HoldsAnswers);
         {
             let mut refund = std::pin::pin!(limiter.refund(&mut receipt));
             let mut context = std::task::Context::from_waker(std::task::Waker::noop());
@@ -434,7 +434,7 @@ fn an_error_after_a_change_says_so() {
     let limiter = builder.build_shared(store.clone()).unwrap();
     block_on(async {
         for (spared, may_have) in [(0, false), (1, true)] {
-            let away = || store.begin_after(spared, Fault::unreachable());
+            let away = || store.begin_after(spared, StoreFault::unreachable());
             away();
             let errors = [
                 limiter.reset("alice").await.unwrap_err(),
@@ -476,7 +476,7 @@ fn a_decision_needs_a_state_for_each_quota() {
     }
     assert!(Decision::of_charges(&[], std::iter::empty().collect()).is_none());
     let store = FaultyStore::new(MemoryStore::new());
-    store.begin(Fault::ForgetsQuotas);
+    store.begin(StoreFault::ForgetsQuotas);
     let error = block_on(SharedLimiter::new(Quota::per_day(1), store).check("alice")).map(drop).unwrap_err();
     assert_eq!(error.trouble_of(), Some(&AnswerError::Nonsense));
 }
@@ -530,7 +530,7 @@ fn a_full_store_knows_when_windows_end() {
         assert_eq!(block_on(shared.window_end(key)).unwrap(), end);
     }
     let away = FaultyStore::new(MemoryStore::new());
-    away.begin(Fault::unreachable());
+    away.begin(StoreFault::unreachable());
     assert!(block_on(builder().build_shared(away).unwrap().window_end("alice")).is_err());
 }
 
@@ -605,7 +605,7 @@ fn a_call_over_several_quotas_has_one_deadline() {
     block_on(async {
         let mut refunded = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
         let mut settled = limiter.check_cost("bob", 5).await.unwrap().into_receipt();
-        hanging.begin(Fault::Hangs);
+        hanging.begin(StoreFault::Hangs);
         assert_eq!(made(), 0);
         assert_eq!(limiter.refund(&mut refunded).await.unwrap_err().cause().trouble_of(), late);
         assert_eq!(made(), 1, "a refund");
@@ -628,9 +628,9 @@ fn an_error_about_a_receipt_names_what_changed_all_the_same() {
     let limiter = builder.build_shared(store.clone()).unwrap();
     block_on(async {
         let mut receipt = limiter.check_cost("alice", 5).await.unwrap().into_receipt();
-        store.begin(Fault::unreachable());
+        store.begin(StoreFault::unreachable());
         assert!(limiter.refund(&mut receipt).await.unwrap_err().changed().is_empty());
-        store.begin_after(1, Fault::unreachable());
+        store.begin_after(1, StoreFault::unreachable());
         let error = limiter.refund(&mut receipt).await.unwrap_err();
         assert_eq!((error.changed(), error.quota()), (&limiter.quotas()[..1], &limiter.quotas()[1]));
     });

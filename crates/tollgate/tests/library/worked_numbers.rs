@@ -11,7 +11,7 @@ use tollgate::{
     Charge, CountDenied, FallbackStore, Key, Limiter, ManualClock, MemoryStore, OnStoreFailure, PolicyQuota,
     Quota, QuotaErrorKind, Timestamp, Window, whole_seconds,
 };
-use tollgate_testkit::{Fault, FaultyStore, StoreSteps, block_on, instant};
+use tollgate_testkit::{FaultyStore, StoreFault, StoreSteps, block_on, instant};
 
 /// A calculation in a document.
 struct Calculation {
@@ -294,7 +294,7 @@ fn an_outage_admits_the_processes_shares_together() {
         let admitted = |_process| {
             let (memory, _) = at(Timestamp::EPOCH);
             let faulty = FaultyStore::new(memory.clone());
-            faulty.begin(Fault::unreachable());
+            faulty.begin(StoreFault::unreachable());
             let store = FallbackStore::new(faulty, share).memory(memory);
             let key = Key::from("alice");
             let charge = || block_on(store.charge(&[Charge::new(&quota, &key, 1)])).unwrap().is_admitted();

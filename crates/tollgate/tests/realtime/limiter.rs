@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use tollgate::{Anchor, Clock, Decision, Limiter, MemoryStore, Quota, QuotaState, SystemClock};
 use tollgate_testkit::realtime::{
-    Answer, Client, Nanos, Plan, Reading, RealClock, Standing, Start, Target, Terms, Victim,
+    ClockReading, LoadClient, LoadPlan, LoadTarget, LoadedKey, Nanos, QuotaAnswer, RealClock, Start, Terms,
+    UnitAnswer,
 };
 
 /// One limiter for each group of a plan, and two for new keys; all over one store.
@@ -18,7 +19,7 @@ pub(crate) struct Limiters {
 const NEWCOMERS: u64 = 256;
 
 impl Limiters {
-    pub(crate) fn new(plan: &Plan, max_counters: usize) -> Self {
+    pub(crate) fn new(plan: &LoadPlan, max_counters: usize) -> Self {
         let store = MemoryStore::builder().max_counters(max_counters).build();
         let limiter = |policy: &str, quotas: &[Terms]| {
             let builder =
@@ -48,7 +49,7 @@ pub(crate) fn quota(terms: &Terms) -> Quota {
     Quota::new(terms.limit as u64, length).unwrap().with_anchor(anchor).unwrap()
 }
 
-impl Target for Limiters {
+impl LoadTarget for Limiters {
     type Client<'t> = Self;
 
     fn client(&self) -> Self {
@@ -56,8 +57,8 @@ impl Target for Limiters {
     }
 }
 
-impl Client for Limiters {
-    fn ask(&mut self, clock: &RealClock, victims: &[Victim], answers: &mut Vec<Answer>) {
+impl LoadClient for Limiters {
+    fn ask(&mut self, clock: &RealClock, victims: &[LoadedKey], answers: &mut Vec<UnitAnswer>) {
         for victim in victims {
             let (limiter, key) = (&self.groups[usize::from(victim.group)], victim.key());
             let before = clock.read();
@@ -86,14 +87,14 @@ impl Client for Limiters {
     }
 }
 
-fn answer(victim: Victim, before: Reading, after: Nanos, decision: &Decision<'_>) -> Answer {
-    let standing = |quota: &QuotaState| Standing {
+fn answer(victim: LoadedKey, before: ClockReading, after: Nanos, decision: &Decision<'_>) -> UnitAnswer {
+    let standing = |quota: &QuotaState| QuotaAnswer {
         start: quota.mark().time().as_unix_millis(),
         end: quota.reset_at().as_unix_millis(),
         now: quota.now().as_unix_millis(),
         has_room: quota.has_room(),
     };
-    Answer {
+    UnitAnswer {
         victim,
         before,
         after,

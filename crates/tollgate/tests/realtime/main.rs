@@ -13,7 +13,7 @@ mod reference;
 
 use std::time::Duration;
 
-use tollgate_testkit::realtime::{self, Course, Figures, Group, Plan, Start, Terms};
+use tollgate_testkit::realtime::{self, Group, LoadPlan, LoadRun, OracleFigures, Start, Terms};
 
 use self::limiter::Limiters;
 use self::reference::Reference;
@@ -22,10 +22,10 @@ fn terms(limit: usize, millis: i64, start: Start) -> Terms {
     Terms { limit, millis, start }
 }
 
-fn plan() -> Plan {
+fn plan() -> LoadPlan {
     let group =
         |policy, quotas: &[Terms], crowd| Group { policy, quotas: quotas.into(), crowd, obedient: 64 };
-    Plan {
+    LoadPlan {
         groups: vec![
             group("second", &[terms(1, 1_000, Start::Epoch)], 2_000),
             group("other", &[terms(2, 1_100, Start::Epoch)], 1_000),
@@ -50,12 +50,12 @@ fn no_window_admits_more_than_its_limit() {
     // A correct limiter, to show that the judge finds nothing on this machine and this clock.
     let plan = plan();
     let control =
-        Course { chargers: 2, length: Duration::from_secs(1) }.run(&Reference::new(&plan, None), &plan);
+        LoadRun { chargers: 2, length: Duration::from_secs(1) }.run(&Reference::new(&plan, None), &plan);
     assert!(control.are_clean(), "the judge is wrong: {control:#?}");
-    let mut sum = Figures::default();
+    let mut sum = OracleFigures::default();
     for (max_counters, chargers) in scenes.into_iter().cycle().take(count as usize) {
         let limiters = Limiters::new(&plan, max_counters);
-        let figures = Course { chargers, length }.run(&limiters, &plan);
+        let figures = LoadRun { chargers, length }.run(&limiters, &plan);
         eprintln!("max_counters={max_counters} chargers={chargers} {figures}");
         sum += figures;
     }

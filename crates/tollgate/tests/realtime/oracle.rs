@@ -1,7 +1,9 @@
 //! The oracle itself, under a manual clock. It finds nothing in a correct limiter, whatever the machine does between
 //! two readings, and it finds the faults of others.
 
-use tollgate_testkit::realtime::{Allowance, Figures, Group, Ledger, Nanos, Plan, Reading, Start, Victim};
+use tollgate_testkit::realtime::{
+    Allowance, ClockReading, Group, Ledger, LoadPlan, LoadedKey, Nanos, OracleFigures, Start,
+};
 
 use crate::reference::{DOUBTED, Fault, Reference};
 use crate::terms;
@@ -11,9 +13,9 @@ const MILLI: Nanos = 1_000_000;
 /// A time that is not a multiple of any window here.
 const BEGIN: i64 = 1_700_000_000_123;
 
-fn plan() -> Plan {
+fn plan() -> LoadPlan {
     let group = |policy, quotas: &[_]| Group { policy, quotas: quotas.into(), crowd: 2, obedient: 0 };
-    Plan {
+    LoadPlan {
         groups: vec![
             group("one", &[terms(1, 250, Start::Epoch)]),
             group("staggered", &[terms(2, 300, Start::Staggered)]),
@@ -34,12 +36,12 @@ struct Spread {
 
 /// Judges a limiter with this fault. Every key makes two requests in each millisecond, with readings spread as the
 /// function says.
-fn judged(fault: Option<Fault>, spread: impl Fn(u64) -> Spread) -> Figures {
+fn judged(fault: Option<Fault>, spread: impl Fn(u64) -> Spread) -> OracleFigures {
     let plan = plan();
     let reference = Reference::new(&plan, fault);
     let mut ledger = Ledger::new(&plan, Allowance { skew: 0, lag: DOUBTED * MILLI });
-    let victims: Vec<Victim> =
-        (0..5).flat_map(|group| (0..2).map(move |index| Victim { group, index })).collect();
+    let victims: Vec<LoadedKey> =
+        (0..5).flat_map(|group| (0..2).map(move |index| LoadedKey { group, index })).collect();
     let mut answers = Vec::new();
     let mut calls = 0;
     for now in BEGIN..BEGIN + 1_300 {
@@ -47,8 +49,8 @@ fn judged(fault: Option<Fault>, spread: impl Fn(u64) -> Spread) -> Figures {
             calls += 1;
             let Spread { before, tick, after } = spread(calls);
             let precise = now * MILLI;
-            let decided = reference.decide(*victim, || Reading { coarse: precise - tick, precise });
-            let read_before = Reading { coarse: precise - before - tick, precise: precise - before };
+            let decided = reference.decide(*victim, || ClockReading { coarse: precise - tick, precise });
+            let read_before = ClockReading { coarse: precise - before - tick, precise: precise - before };
             answers.push(decided.between(*victim, read_before, precise + after));
         }
     }

@@ -5,7 +5,8 @@ use std::sync::Mutex;
 
 use tollgate::{Clock, Key, SystemClock, Timestamp};
 use tollgate_testkit::realtime::{
-    Answer, Client, Nanos, Plan, Reading, RealClock, Standing, Start, Target, Terms, Victim,
+    ClockReading, LoadClient, LoadPlan, LoadTarget, LoadedKey, Nanos, QuotaAnswer, RealClock, Start, Terms,
+    UnitAnswer,
 };
 
 use crate::limiter::quota;
@@ -39,9 +40,9 @@ pub(crate) enum Fault {
 
 /// Fixed windows over a map.
 pub(crate) struct Reference<'a> {
-    plan: &'a Plan,
+    plan: &'a LoadPlan,
     fault: Option<Fault>,
-    counters: Mutex<HashMap<(Victim, usize), Counter>>,
+    counters: Mutex<HashMap<(LoadedKey, usize), Counter>>,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -58,13 +59,13 @@ pub(crate) const DOUBTED: i64 = 48;
 const LAST: i64 = 3;
 
 impl<'a> Reference<'a> {
-    pub(crate) fn new(plan: &'a Plan, fault: Option<Fault>) -> Self {
+    pub(crate) fn new(plan: &'a LoadPlan, fault: Option<Fault>) -> Self {
         Self { plan, fault, counters: Mutex::default() }
     }
 
     /// Decides by a reading that is taken under the lock: by its last tick, or by the exact time if the tick may be too
     /// old to tell.
-    pub(crate) fn decide(&self, victim: Victim, read: impl FnOnce() -> Reading) -> Decided {
+    pub(crate) fn decide(&self, victim: LoadedKey, read: impl FnOnce() -> ClockReading) -> Decided {
         let mut counters = self.counters.lock().unwrap();
         let quotas = &self.plan.groups[usize::from(victim.group)].quotas;
         let reading = read();
@@ -96,13 +97,13 @@ impl<'a> Reference<'a> {
                 counters.insert((victim, index), *counter);
             }
         }
-        let standing = |(counter, has_room): (&Counter, &bool)| Standing {
+        let standing = |(counter, has_room): (&Counter, &bool)| QuotaAnswer {
             start: counter.start,
             end: counter.end,
             now,
             has_room: *has_room,
         };
-        let standings: Vec<Standing> = current.iter().zip(&room).map(standing).collect();
+        let standings: Vec<QuotaAnswer> = current.iter().zip(&room).map(standing).collect();
         let denying = standings.iter().filter(|standing| !standing.has_room);
         let short = i64::from(self.fault == Some(Fault::WaitsOneShort));
         let retry_after = denying.map(|standing| standing.end - now - short).max();
@@ -110,7 +111,7 @@ impl<'a> Reference<'a> {
     }
 
     /// Returns the counter in the window that holds now.
-    fn current(&self, victim: Victim, index: usize, stored: Option<Counter>, now: i64) -> Counter {
+    fn current(&self, victim: LoadedKey, index: usize, stored: Option<Counter>, now: i64) -> Counter {
         let terms = &self.plan.groups[usize::from(victim.group)].quotas[index];
         let key = if self.fault == Some(Fault::IgnoresTheKey) { String::new() } else { victim.key() };
         let window = quota(terms).window_at(&Key::from(key.as_str()), Timestamp::from_unix_millis(now));
@@ -141,18 +142,18 @@ impl<'a> Reference<'a> {
 pub(crate) struct Decided {
     allowed: bool,
     retry_after: Option<i64>,
-    standings: Vec<Standing>,
+    standings: Vec<QuotaAnswer>,
 }
 
 impl Decided {
     /// Returns the answer to a call between these readings.
-    pub(crate) fn between(self, victim: Victim, before: Reading, after: Nanos) -> Answer {
+    pub(crate) fn between(self, victim: LoadedKey, before: ClockReading, after: Nanos) -> UnitAnswer {
         let Self { allowed, retry_after, standings } = self;
-        Answer { victim, before, after, allowed, retry_after, quotas: standings.into() }
+        UnitAnswer { victim, before, after, allowed, retry_after, quotas: standings.into() }
     }
 }
 
-impl Target for Reference<'_> {
+impl LoadTarget for Reference<'_> {
     type Client<'t>
         = &'t Self
     where
@@ -163,8 +164,8 @@ impl Target for Reference<'_> {
     }
 }
 
-impl Client for &Reference<'_> {
-    fn ask(&mut self, clock: &RealClock, victims: &[Victim], answers: &mut Vec<Answer>) {
+impl LoadClient for &Reference<'_> {
+    fn ask(&mut self, clock: &RealClock, victims: &[LoadedKey], answers: &mut Vec<UnitAnswer>) {
         for victim in victims {
             let before = clock.read();
             let decided = self.decide(*victim, || clock.read());

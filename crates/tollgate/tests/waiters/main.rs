@@ -11,7 +11,7 @@ use std::time::Duration;
 use tollgate::{
     Clock, CountDenied, Key, Limiter, ManualClock, MemoryStore, Quota, Reason, StoreError, WaitError, Waiters,
 };
-use tollgate_testkit::{Fault, block_on};
+use tollgate_testkit::{StoreFault, block_on};
 
 use self::world::End::{Allowed, Denied, StoreFailed, TooMany};
 use self::world::{Tallied, Timer, World, faulty_limiter, limiter};
@@ -251,7 +251,7 @@ fn a_waiter_behind_one_that_stands_still_ends_at_its_deadline() {
     let behind = world.start(waiters.until_allowed_within(millis(700), "alice", 1));
     let last = world.start(waiters.until_allowed_within(millis(900), "alice", 1));
     assert_eq!(world.ends(), [(next, Allowed, 1_300)]);
-    store.store.begin(Fault::HoldsAnswers);
+    store.store.begin(StoreFault::HoldsAnswers);
     world.advance(899);
     assert_eq!(world.ends(), []);
     world.advance(1);
@@ -430,7 +430,7 @@ fn a_waiter_that_is_dropped_while_the_store_is_asked_wakes_the_next() {
     world.start(waiters.until_allowed_cost("alice", 2));
     let [first, second] = [(); 2].map(|()| world.start(waiters.until_allowed("alice")));
     world.pass(1_000);
-    store.store.begin(Fault::HoldsAnswers);
+    store.store.begin(StoreFault::HoldsAnswers);
     world.run();
     assert_eq!(store.store.held(), 1, "the first asks, and the second does not");
     world.cancel(first);
@@ -441,7 +441,7 @@ fn a_waiter_that_is_dropped_while_the_store_is_asked_wakes_the_next() {
     let third = world.start(waiters.until_allowed("alice"));
     assert_eq!(world.ends(), []);
     // While it peeks, for the time: it already has its place, and leaves it.
-    store.store.begin(Fault::HoldsAnswers);
+    store.store.begin(StoreFault::HoldsAnswers);
     let peeks = world.start(waiters.until_allowed_within(Duration::MAX, "alice", 1));
     assert_eq!(waiters.waiting(), 2);
     world.cancel(peeks);
@@ -457,7 +457,7 @@ fn concurrent_calls_queue_in_the_order_of_their_denials() {
     let (waiters, store, timer, clock) = waiters!(faulty_limiter("1/1s"));
     let mut world = World::new(&clock, &timer);
     world.start(waiters.until_allowed("alice"));
-    store.store.begin(Fault::HoldsAnswers);
+    store.store.begin(StoreFault::HoldsAnswers);
     let [first, second] = [(); 2].map(|()| world.start(waiters.until_allowed("alice")));
     assert_eq!((store.asked(), waiters.waiting()), ((3, 0), 0));
     store.store.end();
@@ -476,7 +476,7 @@ fn an_error_of_the_store_ends_one_wait_and_the_next_asks_for_itself() {
     }
     world.ends();
     world.pass(1_000);
-    store.store.begin(Fault::unreachable());
+    store.store.begin(StoreFault::unreachable());
     world.run();
     assert_eq!(world.ends(), [(1, StoreFailed, 1_000), (2, StoreFailed, 1_000)]);
     let failed = block_on(waiters.until_allowed("alice")).unwrap_err();

@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_failover_may_lose_is_found_without_one() {
+    fn losses_that_only_a_failover_explains_are_found() {
         let lost = [charge(0, [0, 1], 1), charge(1, [2, 3], 2), charge(0, [5, 6], 2)];
         history(&lost).unwrap_err();
         let failover = |at| unknown(What::Failover, at);

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use fastrand::Rng;
 use tollgate_testkit::servers::{
-    Cluster, Data, Ending, FaultProxy, Persistence, SLOTS, Sentinels, Server, Settings, Software, Way,
+    ByteDirection, Cluster, ConnectionEnd, Data, FaultProxy, Persistence, SLOTS, Sentinels, Server, Settings,
+    Software,
 };
 
 use super::history::History;
@@ -165,15 +166,15 @@ fn cut(round: &mut Round, terms: Terms) -> Vec<History> {
     let server = Server::start(round.software);
     let proxy = FaultProxy::before(server.address());
     round.record(&format!("redis://{}", proxy.address()), terms, Loss::Nothing, |rng| {
-        let way = [Way::Request, Way::Reply][rng.usize(0..2)];
+        let way = [ByteDirection::Request, ByteDirection::Reply][rng.usize(0..2)];
         match rng.u8(0..4) {
-            0 => proxy.sever(Ending::Reset),
-            1 => proxy.cut(way, rng.u64(0..2_000), Ending::Close),
+            0 => proxy.sever(ConnectionEnd::Reset),
+            1 => proxy.cut(way, rng.u64(0..2_000), ConnectionEnd::Close),
             2 => {
                 proxy.hold(way);
                 sleep(millis(rng, 1..50));
                 if rng.bool() {
-                    proxy.sever(Ending::Reset);
+                    proxy.sever(ConnectionEnd::Reset);
                 }
                 proxy.release(way);
             }

@@ -1,8 +1,8 @@
 //! The model of one counter: which answers an operation may give.
 //!
 //! It has its own window arithmetic and its own counts, and takes nothing from the store but the times in its answers.
-//! Where several outcomes are possible, it keeps a world for each. An answer removes the worlds that cannot give it, and
-//! a history without a world left is not linearizable.
+//! Where several outcomes are possible, it keeps a world for each. An answer removes the worlds that cannot give it,
+//! and a history without a world left is not linearizable.
 //!
 //! The order of operations with answers is searched by stateright. Those of unknown outcome take place here, between
 //! two others, in all ways that are possible: there are too many for a search that tries one after another.

@@ -1,8 +1,8 @@
 //! Replies of which one number is nonsense.
 //!
-//! A reply with a time of the year 287,000 was believed. It moved the store's estimate of the server's time, and requests
-//! for other keys then named windows whose start no double can hold: the script took their counters for those of a window
-//! that was over, and 502 used units became 1.
+//! A reply with a time of the year 287,000 was believed. It moved the store's estimate of the server's time, and
+//! requests for other keys then named windows whose start no double can hold: the script took their counters for those
+//! of a window that was over, and 502 used units became 1.
 
 mod liar;
 
@@ -11,7 +11,7 @@ use tollgate::{
 };
 use tollgate_redis::{KeyLayout, RedisError, RedisStore};
 use tollgate_testkit::StoreSteps;
-use tollgate_testkit::servers::{Cluster, Connection, Server, Settings, Software};
+use tollgate_testkit::servers::{Cluster, Server, ServerConnection, Settings, Software};
 
 use self::liar::{Change, Kind, Liar, Lie};
 use crate::support::{Caller, patient_builder, until};
@@ -111,7 +111,7 @@ struct Course {
 struct Stage {
     session: Session,
     server: Server,
-    connection: Connection,
+    connection: ServerConnection,
     liar: Liar,
     quotas: Vec<PolicyQuota>,
     before: Contents,

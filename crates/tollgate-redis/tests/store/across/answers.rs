@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::{Charge, PolicyQuota, QuotaStates, Source, StoreError};
-use tollgate_redis::{AcrossSlots, Identity, KeyLayout};
+use tollgate_redis::{AcrossSlots, KeyIdentity, KeyLayout};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::{Cluster, Server, Software};
@@ -14,7 +14,7 @@ use crate::servers::{build, on_cluster, shared_cluster};
 #[test]
 fn several_slots_are_refused_unless_they_are_asked_for() {
     let cluster = shared_cluster(Software::Redis);
-    let store = build(on_cluster(&cluster).identity(Identity::Plain));
+    let store = build(on_cluster(&cluster).identity(KeyIdentity::Plain));
     let pair = Pair::new(&cluster, ["5/1h", "5/1h"]);
     let asked = block_on(pair.charge(&store));
     let looked = block_on(store.peek(&[pair.first(1), pair.second(1)]));

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tollgate::{Charge, CountDenied, Key, PolicyQuota, QuotaStates, StoreError};
-use tollgate_redis::{AcrossSlots, Identity, RedisStore, RedisStoreBuilder};
+use tollgate_redis::{AcrossSlots, KeyIdentity, RedisStore, RedisStoreBuilder};
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::{Cluster, SLOTS, Server};
 
@@ -114,7 +114,7 @@ impl Pair {
 
 /// One that reserves, with keys that can be read.
 fn reserving(cluster: &Cluster, prefix: &str) -> RedisStoreBuilder {
-    on_cluster(cluster).prefix(prefix).identity(Identity::Plain).across_slots(AcrossSlots::Reserve)
+    on_cluster(cluster).prefix(prefix).identity(KeyIdentity::Plain).across_slots(AcrossSlots::Reserve)
 }
 
 /// What is used of each quota, and whether it had room.

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tollgate_testkit::StoreSteps;
 use tollgate_testkit::servers::Software;
-use tollgate_testkit::{Subject, block_on, race};
+use tollgate_testkit::{StoreUnderTest, block_on, race};
 
 use super::{Pair, eventually, reserving};
 use crate::servers::{build, clustered, shared_cluster};
@@ -41,7 +41,7 @@ fn rivals_for_the_last_units_do_not_keep_each_other_out() {
 
 /// Requests of two processes over the same slots, in both orders, at several costs, and some on one slot alone.
 #[test]
-fn what_is_used_after_a_race_is_what_was_admitted() {
+fn usage_after_a_race_equals_the_admitted_units() {
     for software in Software::ALL {
         let cluster = shared_cluster(software);
         let pair = Pair::new(&cluster, ["150/1h", "100/1h"]);

@@ -220,8 +220,8 @@ fn units_are_never_given_back_twice() {
     });
 }
 
-/// The first slot denied, and the look at the second one failed: the caller got the error, and `open` admitted a request that
-/// a healthy counter had denied.
+/// The first slot denied, and the look at the second one failed: the caller got the error, and `open` admitted a
+/// request that a healthy counter had denied.
 #[test]
 fn a_denial_by_one_slot_is_the_answer_although_another_one_is_down() {
     let cluster = Cluster::start(Software::Redis).calm();

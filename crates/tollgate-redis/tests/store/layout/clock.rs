@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate::{Charge, Key, Mark, PolicyQuota, Timestamp};
 use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_testkit::servers::{Server, Settings, Software};
-use tollgate_testkit::{Given, StoreSteps};
+use tollgate_testkit::{GivenBackUnits, StoreSteps};
 use tollgate_testkit::{block_on, instant};
 
 use crate::servers::{build, store};
@@ -34,16 +34,16 @@ fn a_refund_finds_its_window_through_a_step_back_of_a_second() {
     let one = Charge::new(&quota, &key, 1);
     let refund = |time: Timestamp| {
         server.clock().set(time);
-        Given::of(&block_on(store.refund(&one, Mark::at(start))).unwrap(), Mark::at(start))
+        GivenBackUnits::of(&block_on(store.refund(&one, Mark::at(start))).unwrap(), Mark::at(start))
     };
     assert_eq!(
         block_on(store.charge(&[Charge::new(&quota, &key, 4)])).unwrap()[0].window().unwrap().start(),
         start
     );
-    assert_eq!(refund(start - MILLISECOND), Some(Given { units: 1, used: 3 }));
-    assert_eq!(refund(start - Duration::from_secs(1)), Some(Given { units: 1, used: 2 }));
+    assert_eq!(refund(start - MILLISECOND), Some(GivenBackUnits { units: 1, used: 3 }));
+    assert_eq!(refund(start - Duration::from_secs(1)), Some(GivenBackUnits { units: 1, used: 2 }));
     assert_eq!(refund(start - Duration::from_millis(1_001)), None);
-    assert_eq!(refund(start + Duration::from_millis(9_999)), Some(Given { units: 1, used: 1 }));
+    assert_eq!(refund(start + Duration::from_millis(9_999)), Some(GivenBackUnits { units: 1, used: 1 }));
     assert_eq!(refund(start + Duration::from_secs(10)), None);
 }
 

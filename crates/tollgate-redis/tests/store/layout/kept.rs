@@ -113,7 +113,8 @@ fn a_batch_of_many_counts_each_exactly() {
     }
 }
 
-/// Without the policy in their names, an overdraft and another quota are one counter, whose charges are charged together.
+/// Without the policy in their names, an overdraft and another quota are one counter, whose charges are charged
+/// together.
 #[test]
 fn an_overdraft_on_the_counter_of_another_policy_is_charged_in_full() {
     let server = shared(Software::Redis);
@@ -139,7 +140,7 @@ fn an_overdraft_on_the_counter_of_another_policy_is_charged_in_full() {
 }
 
 #[test]
-fn what_the_layout_cannot_say_is_refused_and_nothing_is_written() {
+fn counters_without_a_name_are_refused_and_write_nothing() {
     let server = Server::start(Software::Redis);
     let charge = |template: KeyLayout, quotas: &[PolicyQuota], key: Key<'_>| {
         let store = build(store(&server).prefix("p").layout(template));
@@ -229,7 +230,7 @@ fn every_server_of_a_cluster_is_tried_by_keys_that_nobody_has() {
 /// Denials went by the type of a value, and keys by its text: a reset of the user `"7"` left the user 7, whose key has
 /// under the same key, denied for a second more.
 #[test]
-fn what_is_written_alike_is_remembered_alike() {
+fn keys_with_equal_names_share_remembered_denials() {
     let server = shared(Software::Redis);
     let store = build(store(&server).prefix("alike").layout(KeyLayout::SPRING_STARTER));
     let (quota, number, text) = (quota("any", "1/3650d"), Key::from(7_u64), Key::from("7"));

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use tollgate::{Anchor, Timestamp};
 use tollgate_redis::{KeyLayout, RedisStore};
-use tollgate_testkit::servers::{Served, Software, SteeredServer};
-use tollgate_testkit::{SteeredClock, Subject};
+use tollgate_testkit::servers::{ServerStore, Software, SteeredServer};
+use tollgate_testkit::{SteeredClock, StoreUnderTest};
 
 use crate::servers::{Clustered, clustered_with, served_with, steered_with};
 
@@ -27,7 +27,7 @@ fn layout(template: &str) -> KeyLayout {
 /// A subject that counts windows that are aligned to the epoch, and no others.
 struct Aligned<S>(S);
 
-fn served(software: Software) -> Aligned<Served<RedisStore>> {
+fn served(software: Software) -> Aligned<ServerStore<RedisStore>> {
     Aligned(served_with(software, |builder| builder.layout(layout(LAYOUT))))
 }
 
@@ -39,7 +39,7 @@ fn clustered(software: Software, template: &str) -> Aligned<Clustered> {
     Aligned(clustered_with(software, |builder| builder.layout(layout(template))))
 }
 
-impl<S: Subject> Subject for Aligned<S> {
+impl<S: StoreUnderTest> StoreUnderTest for Aligned<S> {
     type Store = S::Store;
 
     fn store(&self) -> &Self::Store {

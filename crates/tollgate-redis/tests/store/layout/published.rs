@@ -8,9 +8,10 @@ use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_testkit::StoreSteps as _;
 use tollgate_testkit::block_on;
 use tollgate_testkit::servers::published::{
-    Steps, Window, envoy_ratelimit, hammer, leetdezine, rlaas, rlaas_script, spring_starter, user_rate_limit,
+    PublishedSteps, PublishedWindow, envoy_ratelimit, hammer, leetdezine, rlaas, rlaas_script,
+    spring_starter, user_rate_limit,
 };
-use tollgate_testkit::servers::{Connection, Server, Software};
+use tollgate_testkit::servers::{Server, ServerConnection, Software};
 
 use crate::servers::{build, on_cluster, shared, shared_cluster, store};
 
@@ -20,14 +21,14 @@ const LONG: Duration = Duration::from_secs(3_650 * 86_400);
 struct System {
     layout: KeyLayout,
     prefix: &'static str,
-    steps: Steps,
+    steps: PublishedSteps,
     /// The key of a user, where the system has the user's name.
     key: fn(&str) -> Key<'_>,
     software: Software,
 }
 
 fn systems() -> Vec<System> {
-    let plain = |layout, steps: Steps, software| System {
+    let plain = |layout, steps: PublishedSteps, software| System {
         layout,
         prefix: "ratelimiter",
         steps,
@@ -61,9 +62,9 @@ impl System {
     }
 
     /// Whether the published system admits a request, by what it has counted then.
-    fn admits(&self, server: &Server, connection: &mut Connection, user: &str, quota: &Quota) -> bool {
+    fn admits(&self, server: &Server, connection: &mut ServerConnection, user: &str, quota: &Quota) -> bool {
         let tollgate::WindowLength::Fixed(length) = quota.window() else { panic!("a calendar") };
-        (self.steps)(connection, user, Window::now(server, length)) <= quota.limit()
+        (self.steps)(connection, user, PublishedWindow::now(server, length)) <= quota.limit()
     }
 }
 
@@ -166,7 +167,7 @@ fn a_denial_that_we_do_not_count_lets_nobody_in() {
 
 /// Fifty at once of a limit of 20, the starter's own test.
 #[test]
-fn exactly_twenty_of_fifty_at_once_are_admitted() {
+fn exactly_twenty_of_fifty_concurrent_requests_are_admitted() {
     let server = shared(Software::Redis);
     let store = &build(store(&server).prefix("ratelimiter").layout(KeyLayout::SPRING_STARTER));
     let (quota, key) = (&attempts(long(20)), &Key::from("global:fifty"));
@@ -180,7 +181,7 @@ fn exactly_twenty_of_fifty_at_once_are_admitted() {
 /// RLaaS on a cluster of three: its script names a key that it was not asked with, and is refused wherever another
 /// server has that key. The same counters, named before they are asked, are counted wherever they lie.
 #[test]
-fn what_fails_on_a_cluster_works_under_the_same_keys() {
+fn counts_keys_on_a_cluster_for_which_the_other_script_fails() {
     let cluster = shared_cluster(Software::Redis);
     let store = build(on_cluster(&cluster).layout(KeyLayout::RLAAS));
     let quota = attempts(long(5));

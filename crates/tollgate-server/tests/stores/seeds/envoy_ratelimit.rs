@@ -6,8 +6,8 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tollgate_testkit::servers::published::{self, Window};
-use tollgate_testkit::servers::{self, Cluster, FaultProxy, Software, Way};
+use tollgate_testkit::servers::published::{self, PublishedWindow};
+use tollgate_testkit::servers::{self, ByteDirection, Cluster, FaultProxy, Software};
 
 use super::{example, keys, log, refused, serve, still, text};
 use crate::support::{Connection, Reply, Server, tollgate, undisturbed, until};
@@ -66,7 +66,7 @@ fn its_own_files_start_the_service_and_both_share_one_count() {
         match attempt % 2 {
             1 => assert_eq!(check(&server, &[("user", "alice")]).status, 200),
             _ => {
-                let window = Window::now(&store, YEAR);
+                let window = PublishedWindow::now(&store, YEAR);
                 assert_eq!(published::envoy_ratelimit(&mut theirs, "alice", window), attempt);
             }
         }
@@ -388,7 +388,7 @@ fn the_steps_of_a_call_share_the_timeout() {
         };
         assert_eq!(left(), [Some(4), Some(5)]);
         // More than half of the timeout for each step.
-        proxy.delay(Way::Reply, Duration::from_secs(3));
+        proxy.delay(ByteDirection::Reply, Duration::from_secs(3));
         assert_eq!(left(), [Some(3), None]);
     });
 }

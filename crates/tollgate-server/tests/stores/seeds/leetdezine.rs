@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use tollgate_testkit::servers::published::{self, Window};
+use tollgate_testkit::servers::published::{self, PublishedWindow};
 use tollgate_testkit::servers::{Data, Software};
 
 use super::{example, keys, serve, still, url, written};
@@ -48,7 +48,7 @@ fn the_fifth_of_five_passes_and_the_sixth_does_not_and_both_share_one_count() {
     for _ in 0..2 {
         assert_accepted(&ask(&server, query));
     }
-    let window = Window::now(&store, Duration::from_secs(60));
+    let window = PublishedWindow::now(&store, Duration::from_secs(60));
     assert_eq!(published::leetdezine(&mut gateway, "abc", window), 3);
     for _ in 0..2 {
         assert_accepted(&ask(&server, query));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_testkit::servers::published::{self, Window};
+use tollgate_testkit::servers::published::{self, PublishedWindow};
 use tollgate_testkit::servers::{Cluster, Software};
 
 use super::{example, keys, log, refused, serve, still, text, url, written};
@@ -37,7 +37,7 @@ fn its_own_file_starts_the_service_and_both_share_one_count() {
     assert!(server.said.iter().any(|line| line.contains("/check?userId=alice")), "{:?}", server.said);
 
     let mut rlaas = store.connection();
-    let window = || Window::now(&store, MINUTE);
+    let window = || PublishedWindow::now(&store, MINUTE);
     // In turn: of five, three are admitted here and two there.
     for attempt in 1..=5 {
         match attempt % 2 {
@@ -113,7 +113,7 @@ fn it_works_on_a_cluster_where_its_own_script_does_not() {
         (0..5).for_each(|_| assert_allowed(&check(&server, &user)));
         assert_eq!(check(&server, &user).status, 429);
         let declared = format!("rlaas:rate_limit:{user}");
-        let window = Window::now(&cluster.nodes()[0], Duration::from_secs(YEARS as u64));
+        let window = PublishedWindow::now(&cluster.nodes()[0], Duration::from_secs(YEARS as u64));
         let used = format!("{declared}:{}", window.index());
         let [asked, holder] = [&declared, &used].map(|name| cluster.primary_of(cluster.slot_of(name)));
         let its_own = published::rlaas_script(&mut asked.connection(), &declared, YEARS);

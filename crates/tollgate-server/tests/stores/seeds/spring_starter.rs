@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tollgate_testkit::instant;
-use tollgate_testkit::servers::published::{self, Window};
+use tollgate_testkit::servers::published::{self, PublishedWindow};
 use tollgate_testkit::servers::{self, Settings, Software};
 
 use super::{example, keys, serve, url, written};
@@ -111,7 +111,8 @@ fn the_example_limits_by_the_names_of_annotations_beside_the_starter() {
         (0..times).map(|_| server.get(&format!("/evaluate?{query}")).status).collect()
     };
     // It counts denials, and so does the service.
-    let (mut application, minute) = (store.connection(), Window::now(&store, Duration::from_secs(60)));
+    let (mut application, minute) =
+        (store.connection(), PublishedWindow::now(&store, Duration::from_secs(60)));
     assert_eq!(published::spring_starter(&mut application, "alice", minute), 1);
     assert_eq!(statuses("name=invoice-create&key=user:alice", 3), [200, 429, 429]);
     assert_eq!(published::spring_starter(&mut application, "alice", minute), 5);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_testkit::servers::published::{self, Window};
+use tollgate_testkit::servers::published::{self, PublishedWindow};
 use tollgate_testkit::servers::{self, Software};
 
 use super::{example, keys, log, refused, serve, still};
@@ -36,7 +36,7 @@ fn its_diagram_is_answered_200_200_200_429() {
     let bucket = NOON / 60;
     assert_eq!(keys(&store), [format!("rate_limit:user_val:{bucket}")]);
     // What it would count next, and Tollgate after it.
-    let window = Window::now(&store, Duration::from_secs(60));
+    let window = PublishedWindow::now(&store, Duration::from_secs(60));
     let mut connection = store.connection();
     assert_eq!(published::user_rate_limit(&mut connection, "user_val", window), 5);
     assert_eq!(server.get(ASK).status, 429);

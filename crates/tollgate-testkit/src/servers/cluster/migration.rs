@@ -18,13 +18,13 @@ pub struct Migration<'a> {
 }
 
 impl Migration<'_> {
-    /// Whom the slot leaves.
+    /// The node that the slot leaves.
     #[must_use]
     pub const fn from(&self) -> &Server {
         self.from
     }
 
-    /// Whom it goes to.
+    /// The node that gets the slot.
     #[must_use]
     pub const fn to(&self) -> &Server {
         self.to
@@ -57,7 +57,7 @@ impl Migration<'_> {
     pub fn finish(self) {
         while self.move_keys(1000) > 0 {}
         let (slot, new_owner) = (self.slot.to_string(), id(self.to));
-        // The new owner first: if the old one gave the slot up before, nobody would have it for a moment.
+        // The new owner first: if the old one gave the slot up before, no node would have it for a moment.
         for node in [self.to, self.from] {
             node.command::<()>(["CLUSTER", "SETSLOT", &slot, "NODE", &new_owner]);
         }

@@ -8,7 +8,7 @@ use std::thread;
 use redis::RedisResult;
 
 pub use self::migration::Migration;
-use self::view::Seen;
+use self::view::NodeLine;
 use super::patience::wait_for;
 use super::server::{names, text_field};
 use super::settings::{Role, Settings};
@@ -62,7 +62,8 @@ impl Cluster {
     }
 
     /// Lets no replica take over because a machine that is busy stalled its primary: for tests that are not about
-    /// failovers. A node renews a silent link after half of this timeout, so nodes agree within the minute that tests wait.
+    /// failovers. A node renews a silent link after half of this timeout, so nodes agree within the minute that tests
+    /// wait.
     #[must_use]
     pub fn calm(self) -> Self {
         for node in &self.nodes {
@@ -135,8 +136,8 @@ impl Cluster {
         replica
     }
 
-    /// Makes the replica of a slot's primary that is dead take over at once, without waiting for the others to find that
-    /// out. Comes back when all nodes know, and gives the new primary.
+    /// Makes the replica of a slot's primary that is dead take over at once, without waiting for the others to find
+    /// that out. Comes back when all nodes know, and gives the new primary.
     ///
     /// # Panics
     ///
@@ -212,7 +213,7 @@ impl Cluster {
         };
         let mut looks = 0;
         self.wait_for("nodes that know each other", || {
-            // Who stands still for a second while they shake hands is forgotten, and has to be met again.
+            // A node that pauses for a second during the handshake is forgotten, and has to be met again.
             if looks % LOOKS == 0 {
                 others.iter().for_each(meet);
             }
@@ -268,14 +269,14 @@ impl Cluster {
         self.nodes.iter().filter(|node| node.is_running())
     }
 
-    fn node(&self, seen: &Seen) -> Option<&Server> {
+    fn node(&self, seen: &NodeLine) -> Option<&Server> {
         self.nodes.iter().find(|node| node.address().port() == seen.port)
     }
 
     /// The cluster as one node sees it.
-    fn view(&self, node: &Server) -> RedisResult<Vec<Seen>> {
+    fn view(&self, node: &Server) -> RedisResult<Vec<NodeLine>> {
         let text: String = node.try_command(["CLUSTER", "NODES"])?;
-        Ok(text.lines().map(Seen::parse).collect())
+        Ok(text.lines().map(NodeLine::parse).collect())
     }
 }
 

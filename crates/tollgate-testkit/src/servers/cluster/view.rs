@@ -2,7 +2,7 @@
 
 /// One line of `CLUSTER NODES`.
 #[derive(Debug)]
-pub(super) struct Seen {
+pub(super) struct NodeLine {
     pub(super) id: String,
     pub(super) port: u16,
     pub(super) failed: bool,
@@ -12,7 +12,7 @@ pub(super) struct Seen {
     slots: Vec<(u16, u16)>,
 }
 
-impl Seen {
+impl NodeLine {
     /// From `id ip:port@bus flags primary ping pong epoch link slots...`.
     pub(super) fn parse(line: &str) -> Self {
         let words: Vec<_> = line.split(' ').collect();

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Which way bytes go.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Way {
+pub enum ByteDirection {
     /// From the client to the server.
     Request,
     /// From the server to the client.
@@ -14,10 +14,10 @@ pub enum Way {
 
 /// How the client's end of a connection ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
-    /// It is closed: whoever reads finds the end.
+pub enum ConnectionEnd {
+    /// It is closed: readers find the end.
     Close,
-    /// It is reset: whoever reads or writes gets an error.
+    /// It is reset: readers and writers get an error.
     Reset,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Faults {
     pub(super) connections: u64,
     /// Where new connections lead instead.
     pub(super) leads_to: Option<SocketAddr>,
-    severed: Option<Ending>,
+    severed: Option<ConnectionEnd>,
     /// How often all connections were severed; those that are older than the last time are over.
     pub(super) severings: u64,
 }
@@ -50,7 +50,7 @@ pub(super) struct Direction {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Cut {
     pub(super) left: u64,
-    pub(super) ending: Ending,
+    pub(super) ending: ConnectionEnd,
 }
 
 /// What may pass now.
@@ -58,33 +58,33 @@ pub(super) struct Cut {
 pub(super) struct Pass {
     pub(super) bytes: usize,
     /// After these bytes the connection ends.
-    pub(super) ending: Option<Ending>,
+    pub(super) ending: Option<ConnectionEnd>,
     /// After these bytes nothing passes for so long.
     pub(super) pause: Duration,
 }
 
 impl Faults {
-    pub(super) const fn way(&self, way: Way) -> &Direction {
+    pub(super) const fn way(&self, way: ByteDirection) -> &Direction {
         match way {
-            Way::Request => &self.request,
-            Way::Reply => &self.reply,
+            ByteDirection::Request => &self.request,
+            ByteDirection::Reply => &self.reply,
         }
     }
 
-    pub(super) const fn way_mut(&mut self, way: Way) -> &mut Direction {
+    pub(super) const fn way_mut(&mut self, way: ByteDirection) -> &mut Direction {
         match way {
-            Way::Request => &mut self.request,
-            Way::Reply => &mut self.reply,
+            ByteDirection::Request => &mut self.request,
+            ByteDirection::Reply => &mut self.reply,
         }
     }
 
-    pub(super) const fn sever(&mut self, ending: Ending) {
+    pub(super) const fn sever(&mut self, ending: ConnectionEnd) {
         self.severed = Some(ending);
         self.severings += 1;
     }
 
     /// How a connection ends that was made after so many severings, if it does.
-    pub(super) fn severed_since(&self, severings: u64) -> Option<Ending> {
+    pub(super) fn severed_since(&self, severings: u64) -> Option<ConnectionEnd> {
         self.severed.filter(|_| self.severings > severings)
     }
 }
@@ -115,25 +115,25 @@ impl Direction {
 mod tests {
     use super::*;
 
-    fn passes(direction: &mut Direction, waiting: usize) -> (usize, Option<Ending>) {
+    fn passes(direction: &mut Direction, waiting: usize) -> (usize, Option<ConnectionEnd>) {
         let pass = direction.pass(waiting);
         (pass.bytes, pass.ending)
     }
 
     #[test]
     fn a_cut_counts_over_several_pieces_and_happens_once() {
-        let cut = Some(Cut { left: 5, ending: Ending::Reset });
+        let cut = Some(Cut { left: 5, ending: ConnectionEnd::Reset });
         let mut direction = Direction { cut, ..Direction::default() };
         assert_eq!(passes(&mut direction, 3), (3, None));
-        assert_eq!(passes(&mut direction, 3), (2, Some(Ending::Reset)));
+        assert_eq!(passes(&mut direction, 3), (2, Some(ConnectionEnd::Reset)));
         assert_eq!(passes(&mut direction, 3), (3, None));
     }
 
     #[test]
     fn a_cut_after_nothing_lets_nothing_pass() {
-        let cut = Some(Cut { left: 0, ending: Ending::Close });
+        let cut = Some(Cut { left: 0, ending: ConnectionEnd::Close });
         let mut direction = Direction { cut, ..Direction::default() };
-        assert_eq!(passes(&mut direction, 3), (0, Some(Ending::Close)));
+        assert_eq!(passes(&mut direction, 3), (0, Some(ConnectionEnd::Close)));
     }
 
     #[test]

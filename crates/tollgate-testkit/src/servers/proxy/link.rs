@@ -11,31 +11,35 @@ use tokio::sync::mpsc::{self, UnboundedReceiver, UnboundedSender};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 
-use super::faults::{Ending, Faults, Way};
+use super::faults::{ByteDirection, ConnectionEnd, Faults};
 
 /// Bytes that came together.
-struct Piece {
+struct DelayedBytes {
     bytes: Vec<u8>,
     /// Began when they came.
     delay: Option<Pin<Box<Sleep>>>,
 }
 
-type Shared = Arc<watch::Sender<Faults>>;
+type SharedFaults = Arc<watch::Sender<Faults>>;
 
 /// Carries bytes both ways until both sides have ended, or a fault ends the connection.
-pub(super) async fn carry(mut client: TcpStream, server: SocketAddr, shared: Shared) {
+pub(super) async fn carry(mut client: TcpStream, server: SocketAddr, shared: SharedFaults) {
     let ending = match TcpStream::connect(server).await {
         Ok(mut server) => connected(&mut client, &mut server, shared).await,
-        Err(_) => Some(Ending::Reset),
+        Err(_) => Some(ConnectionEnd::Reset),
     };
-    if ending == Some(Ending::Reset) {
+    if ending == Some(ConnectionEnd::Reset) {
         // What the socket still has to send would be dropped with it. Over the loopback that is nothing, unless the
         // client has let megabytes pile up.
         let _ = client.set_zero_linger();
     }
 }
 
-async fn connected(client: &mut TcpStream, server: &mut TcpStream, shared: Shared) -> Option<Ending> {
+async fn connected(
+    client: &mut TcpStream,
+    server: &mut TcpStream,
+    shared: SharedFaults,
+) -> Option<ConnectionEnd> {
     for stream in [&*client, &*server] {
         stream.set_nodelay(true).expect("an open socket can be set");
     }
@@ -45,8 +49,8 @@ async fn connected(client: &mut TcpStream, server: &mut TcpStream, shared: Share
     let (from_server, to_server) = server.split();
     let both = async {
         tokio::try_join!(
-            one_way(Way::Request, from_client, to_server, &shared),
-            one_way(Way::Reply, from_server, to_client, &shared),
+            one_way(ByteDirection::Request, from_client, to_server, &shared),
+            one_way(ByteDirection::Reply, from_server, to_client, &shared),
         )
     };
     let severed = faults.wait_for(|faults| faults.severed_since(born).is_some());
@@ -57,8 +61,13 @@ async fn connected(client: &mut TcpStream, server: &mut TcpStream, shared: Share
 }
 
 /// Carries bytes one way until they end. Fails with the ending that a cut asked for.
-async fn one_way(way: Way, from: ReadHalf<'_>, to: WriteHalf<'_>, shared: &Shared) -> Result<(), Ending> {
-    // Whoever reads goes on while bytes are held or delayed, so that they come late and yet in full.
+async fn one_way(
+    way: ByteDirection,
+    from: ReadHalf<'_>,
+    to: WriteHalf<'_>,
+    shared: &SharedFaults,
+) -> Result<(), ConnectionEnd> {
+    // Reading continues while bytes are held or delayed, so that they arrive late but complete.
     let (queue, pieces) = mpsc::unbounded_channel();
     let take = async {
         take(way, from, queue, shared).await;
@@ -68,7 +77,12 @@ async fn one_way(way: Way, from: ReadHalf<'_>, to: WriteHalf<'_>, shared: &Share
 }
 
 /// Reads until the end. A reset is an end as well: what came before it is still delivered.
-async fn take(way: Way, mut from: ReadHalf<'_>, queue: UnboundedSender<Piece>, shared: &Shared) {
+async fn take(
+    way: ByteDirection,
+    mut from: ReadHalf<'_>,
+    queue: UnboundedSender<DelayedBytes>,
+    shared: &SharedFaults,
+) {
     let mut buffer = vec![0; 16 * 1024];
     while let Ok(length @ 1..) = from.read(&mut buffer).await {
         let mut delay = None;
@@ -77,8 +91,10 @@ async fn take(way: Way, mut from: ReadHalf<'_>, queue: UnboundedSender<Piece>, s
             direction.arrived += length as u64;
             delay = Some(direction.delay).filter(|delay| !delay.is_zero());
         });
-        let piece =
-            Piece { bytes: buffer[..length].to_vec(), delay: delay.map(|delay| Box::pin(sleep(delay))) };
+        let piece = DelayedBytes {
+            bytes: buffer[..length].to_vec(),
+            delay: delay.map(|delay| Box::pin(sleep(delay))),
+        };
         if queue.send(piece).is_err() {
             return;
         }
@@ -87,11 +103,11 @@ async fn take(way: Way, mut from: ReadHalf<'_>, queue: UnboundedSender<Piece>, s
 
 /// Writes what was read, as the faults allow.
 async fn give(
-    way: Way,
-    mut pieces: UnboundedReceiver<Piece>,
+    way: ByteDirection,
+    mut pieces: UnboundedReceiver<DelayedBytes>,
     mut to: WriteHalf<'_>,
-    shared: &Shared,
-) -> Result<(), Ending> {
+    shared: &SharedFaults,
+) -> Result<(), ConnectionEnd> {
     while let Some(piece) = pieces.recv().await {
         if let Some(delay) = piece.delay {
             delay.await;
@@ -107,7 +123,7 @@ async fn give(
             let pass = pass.expect("was just set");
             let (now, later) = rest.split_at(pass.bytes);
             if to.write_all(now).await.is_err() {
-                // Nobody is there any more. The other way ends by itself.
+                // The other side is gone. The other direction ends by itself.
                 return Ok(());
             }
             rest = later;
@@ -121,13 +137,13 @@ async fn give(
         }
     }
     released(way, shared).await;
-    // Whoever is gone needs no end.
+    // A side that is gone needs no end.
     let _ = to.shutdown().await;
     Ok(())
 }
 
 /// Waits while this way is held.
-async fn released(way: Way, shared: &Shared) {
+async fn released(way: ByteDirection, shared: &SharedFaults) {
     // It fails only if the proxy is gone, and this task with it.
     let _ = shared.subscribe().wait_for(|faults| !faults.way(way).is_held).await;
 }

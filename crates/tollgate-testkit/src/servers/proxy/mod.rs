@@ -16,8 +16,8 @@ use tokio::net::TcpListener;
 use tokio::runtime::Builder;
 use tokio::sync::watch;
 
+pub use self::faults::{ByteDirection, ConnectionEnd};
 use self::faults::{Cut, Direction, Faults};
-pub use self::faults::{Ending, Way};
 use super::patience::wait_for;
 use super::port::Port;
 
@@ -33,7 +33,7 @@ pub struct FaultProxy {
 }
 
 impl FaultProxy {
-    /// Stands before the server at this address, which need not listen yet. Whoever connects while it does not is
+    /// Stands before the server at this address, which need not listen yet. A client that connects while it does not is
     /// accepted and then reset.
     ///
     /// # Panics
@@ -64,22 +64,22 @@ impl FaultProxy {
     ///
     /// It happens once; other connections go on. The server still gets every byte that passed, then an end; the
     /// client gets its bytes, then the ending that is asked for.
-    pub fn cut(&self, way: Way, after: u64, ending: Ending) {
+    pub fn cut(&self, way: ByteDirection, after: u64, ending: ConnectionEnd) {
         self.set(way, |direction| direction.cut = Some(Cut { left: after, ending }));
     }
 
     /// Lets bytes that arrive from now on pass so much later, in their order, however many follow each other.
-    pub fn delay(&self, way: Way, delay: Duration) {
+    pub fn delay(&self, way: ByteDirection, delay: Duration) {
         self.set(way, |direction| direction.delay = delay);
     }
 
     /// Keeps what arrives, until it is released.
-    pub fn hold(&self, way: Way) {
+    pub fn hold(&self, way: ByteDirection) {
         self.set(way, |direction| direction.is_held = true);
     }
 
     /// Delivers what was held, also what a client sent that has hung up meanwhile.
-    pub fn release(&self, way: Way) {
+    pub fn release(&self, way: ByteDirection) {
         self.set(way, |direction| direction.is_held = false);
     }
 
@@ -89,13 +89,13 @@ impl FaultProxy {
     /// # Panics
     ///
     /// If it is 0: [`hold`](Self::hold) does that.
-    pub fn throttle(&self, way: Way, bytes_per_second: u64) {
+    pub fn throttle(&self, way: ByteDirection, bytes_per_second: u64) {
         assert_ne!(bytes_per_second, 0, "to let nothing pass is to hold");
         self.set(way, |direction| direction.bytes_per_second = Some(bytes_per_second));
     }
 
     /// Ends every connection at once; what waited on them is lost.
-    pub fn sever(&self, ending: Ending) {
+    pub fn sever(&self, ending: ConnectionEnd) {
         self.faults.send_modify(|faults| faults.sever(ending));
     }
 
@@ -118,7 +118,7 @@ impl FaultProxy {
 
     /// Lifts every fault: takes connections, releases what is held, forgets a cut that has not happened.
     pub fn heal(&self) {
-        for way in [Way::Request, Way::Reply] {
+        for way in [ByteDirection::Request, ByteDirection::Reply] {
             self.set(way, |direction| {
                 *direction = Direction {
                     arrived: direction.arrived,
@@ -132,13 +132,13 @@ impl FaultProxy {
 
     /// Returns how many bytes have come from one side.
     #[must_use]
-    pub fn arrived(&self, way: Way) -> u64 {
+    pub fn arrived(&self, way: ByteDirection) -> u64 {
         self.faults.borrow().way(way).arrived
     }
 
     /// Returns how many bytes the other side was given.
     #[must_use]
-    pub fn passed(&self, way: Way) -> u64 {
+    pub fn passed(&self, way: ByteDirection) -> u64 {
         self.faults.borrow().way(way).passed
     }
 
@@ -147,7 +147,7 @@ impl FaultProxy {
     /// # Panics
     ///
     /// If they do not come within a minute.
-    pub fn wait_until_arrived(&self, way: Way, bytes: u64) {
+    pub fn wait_until_arrived(&self, way: ByteDirection, bytes: u64) {
         self.wait_until("bytes that arrive at the proxy", |faults| faults.way(way).arrived >= bytes);
     }
 
@@ -157,7 +157,7 @@ impl FaultProxy {
         self.faults.borrow().connections
     }
 
-    fn set(&self, way: Way, change: impl FnOnce(&mut Direction)) {
+    fn set(&self, way: ByteDirection, change: impl FnOnce(&mut Direction)) {
         self.faults.send_modify(|faults| change(faults.way_mut(way)));
     }
 

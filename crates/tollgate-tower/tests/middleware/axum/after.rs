@@ -16,7 +16,7 @@ use tokio::sync::Barrier;
 use tollgate::{
     AnswerError, FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, SharedLimiter, Store,
 };
-use tollgate_testkit::{Fault, FaultyStore};
+use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::Global;
 use tollgate_tower::{RateLimitLayer, Reservation, Rule};
 
@@ -186,8 +186,8 @@ async fn reservations_of_two_layers_wait_for_their_stores_together() {
     let app = {
         let (inner, outer) = (inner.clone(), outer.clone());
         let handler = move |Extension(reservation): Extension<Reservation>| async move {
-            inner.begin(Fault::Hangs);
-            outer.begin(Fault::Hangs);
+            inner.begin(StoreFault::Hangs);
+            outer.begin(StoreFault::Hangs);
             let settled = tokio::time::timeout(PATIENCE, reservation.commit(0)).await;
             let error = settled.expect("one waits for the other").unwrap_err();
             assert_eq!(error.cause().trouble_of(), Some(&AnswerError::Late));
@@ -208,7 +208,7 @@ async fn units_beyond_an_empty_reservation_are_charged() {
     {
         let store = FaultyStore::new(MemoryStore::new());
         if is_away {
-            store.begin(Fault::unreachable());
+            store.begin(StoreFault::unreachable());
         }
         let store = FallbackStore::new(store, OnStoreFailure::Local(share));
         let limiter = SharedLimiter::new(a_day(9), Arc::new(store));

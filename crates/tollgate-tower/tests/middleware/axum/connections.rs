@@ -21,7 +21,7 @@ use tokio::sync::{Notify, mpsc};
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tollgate::{Key, Limiter, MemoryStore};
 use tollgate_policy::{Config, PolicyLimiter};
-use tollgate_testkit::{Fault, FaultyStore};
+use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::Global;
 use tollgate_tower::{RateLimitLayer, Reservation, Rule};
 use tower_layer::Layer;
@@ -92,7 +92,7 @@ async fn a_charge_that_is_answered_too_late_is_given_back() {
             let address = serve(app.layer(Left(left.clone()))).await;
             let used = || limiter(name).peek(all()).unwrap().used();
 
-            store.begin(Fault::HoldsAnswers);
+            store.begin(StoreFault::HoldsAnswers);
             drop(ask(address).await);
             until(|| store.held() > 0 && left.count() == 1).await;
             assert_eq!(used(), 7, "it was taken before the client went away");

@@ -16,7 +16,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use tokio::net::{TcpListener, TcpStream};
 use tollgate::{ManualClock, MemoryStore, Timestamp};
 use tollgate_policy::{Config, PolicyLimiter, Sources};
-use tollgate_testkit::requests::{ATTRIBUTES, Asked, BESIDE, LIMITS, REQUESTS};
+use tollgate_testkit::requests::{ATTRIBUTES, BESIDE, ExampleRequest, LIMITS, REQUESTS};
 use tollgate_tower::key::jwt::{Algorithm, Claim, Keys, Verifier};
 use tollgate_tower::key::{ClientAddress, ForwardedHeader, Peer, TrustedProxies};
 use tollgate_tower::{AttributeSources, RateLimitLayer, Rule};
@@ -157,7 +157,7 @@ fn by_headers() -> AttributeSources {
 async fn every_server_sees_the_same_request() {
     for door in doors(LIMITS, by_headers).await {
         for asked in REQUESTS {
-            let Asked { method, path, ip, attributes, status, quotas } = asked;
+            let ExampleRequest { method, path, ip, attributes, status, quotas } = asked;
             let names: Vec<String> = attributes.iter().map(|(name, _)| format!("x-{name}")).collect();
             let mut headers = vec![("x-forwarded-for", *ip)];
             headers.extend(names.iter().map(String::as_str).zip(attributes.iter().map(|(_, value)| *value)));

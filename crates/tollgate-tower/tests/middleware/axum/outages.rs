@@ -11,7 +11,7 @@ use tollgate::{
     SharedLimiter, Step, Store, StoreError,
 };
 use tollgate_policy::{Config, PolicyLimiter, WhenFull};
-use tollgate_testkit::{Fault, FaultyStore, Unreachable};
+use tollgate_testkit::{FaultyStore, StoreFault, Unreachable};
 use tollgate_tower::key::{Header, PeerAddress};
 use tollgate_tower::{AttributeSources, OnStoreError, RateLimitLayer, Rule};
 use tracing::subscriber::DefaultGuard;
@@ -105,8 +105,8 @@ async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
         let ask = async || send(address, "GET /", &[("x-user", "s3cret")]).await;
         ask().await;
         assert_eq!(log.lines(), [""; 0]);
-        let Fault::Fails(error) = Fault::unreachable() else { panic!("another fault") };
-        store.begin(Fault::Fails(error.at("10.0.0.1:6379")));
+        let StoreFault::Fails(error) = StoreFault::unreachable() else { panic!("another fault") };
+        store.begin(StoreFault::Fails(error.at("10.0.0.1:6379")));
         for _ in 0..5 {
             ask().await;
         }
@@ -118,7 +118,7 @@ async fn an_outage_has_one_line_when_it_begins_and_one_when_it_ends() {
         assert_eq!(log.lines(), [&*gone, &back]);
         // A store that comes and goes has no line each time.
         for _ in 0..5 {
-            store.begin(Fault::unreachable());
+            store.begin(StoreFault::unreachable());
             ask().await;
             store.end();
             ask().await;
@@ -179,7 +179,7 @@ async fn trouble_of_one_key_is_no_outage() {
         let (log, store) = (Log::start(), shared());
         let address = serve(app(of(store.clone()))).await;
         let error = StoreError::trouble(AnswerError::Nonsense).for_one_key();
-        store.begin(Fault::Fails(error));
+        store.begin(StoreFault::Fails(error));
         send(address, "GET /", &[("x-user", "alice")]).await;
         store.end();
         send(address, "GET /", &[("x-user", "bob")]).await;
@@ -193,7 +193,7 @@ async fn a_full_store_is_no_outage() {
     for of in [|store| rule(store).when_full(OnStoreError::Admit), |store| policies(store, "open")] {
         let (log, store) = (Log::start(), shared());
         let address = serve(app(of(store.clone()))).await;
-        store.begin(Fault::Fails(StoreError::Full));
+        store.begin(StoreFault::Fails(StoreError::Full));
         get(address, "/").await;
         assert_eq!(send(address, "GET /", &[("x-user", "alice")]).await.status, 200);
         assert_eq!(log.lines(), [""; 0]);

@@ -9,7 +9,7 @@ use axum::routing::{get as on_get, post as on_post};
 use http::{HeaderName, Request, StatusCode};
 use tollgate::{ManualClock, MemoryStore, QuotaStates, Store, StoreError};
 use tollgate_policy::{Config, PolicyDecision, PolicyLimiter, View};
-use tollgate_testkit::{Fault, FaultyStore};
+use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::{Header, PeerAddress};
 use tollgate_tower::{AttributeSources, Head, RateLimitLayer, Reservation, Rule, Warning};
 
@@ -161,7 +161,7 @@ policies:
   - { name: tokens, key: [ip], quotas: [100/1m@first_hit] }";
     let rule = Rule::policies(&limiter_of(limits, store.clone()), AttributeSources::new()).cost(50).reserve();
     let commit = move |Extension(reservation): Extension<Reservation>| async move {
-        store.begin(Fault::unreachable());
+        store.begin(StoreFault::unreachable());
         reservation.commit(20).await.unwrap_err().to_string()
     };
     let layer = RateLimitLayer::builder(rule).build().unwrap();
@@ -180,11 +180,11 @@ async fn trouble_is_answered_as_the_policy_has_it() {
         let layer =
             RateLimitLayer::builder(Rule::policies(&limiter, AttributeSources::new())).build().unwrap();
         let address = serve(router().layer(layer)).await;
-        store.begin(Fault::unreachable());
+        store.begin(StoreFault::unreachable());
         for _ in 0..3 {
             assert_eq!(get(address, "/health").await.status, status, "{on_failure}");
         }
-        store.begin(Fault::Fails(StoreError::Uncountable("its quotas lie in several slots")));
+        store.begin(StoreFault::Fails(StoreError::Uncountable("its quotas lie in several slots")));
         let uncountable = get(address, "/health").await;
         assert_eq!(uncountable.status, StatusCode::INTERNAL_SERVER_ERROR, "{on_failure}");
         assert_eq!(uncountable.json()["type"], "urn:problem-type:tollgate:uncountable");

@@ -9,7 +9,7 @@ use tollgate::{
     AnswerError, FallbackStore, Key, Limiter, LocalShare, MemoryStore, OnStoreFailure, SharedLimiter, Store,
     StoreError,
 };
-use tollgate_testkit::{Fault, FaultyStore};
+use tollgate_testkit::{FaultyStore, StoreFault};
 use tollgate_tower::key::{self, Global, InvalidIdentity, MissingIdentity};
 use tollgate_tower::{Head, OnInvalid, OnMissing, OnStoreError, RateLimitLayer, Rule, Warning};
 
@@ -38,9 +38,9 @@ async fn trouble_is_503_and_not_a_denial() {
     let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global));
     let address = serve(app).await;
     for (fault, reason) in [
-        (Fault::unreachable(), "store_unavailable"),
-        (Fault::Fails(AnswerError::Late.into()), "outcome_unknown"),
-        (Fault::Fails(StoreError::Full), "store_full"),
+        (StoreFault::unreachable(), "store_unavailable"),
+        (StoreFault::Fails(AnswerError::Late.into()), "outcome_unknown"),
+        (StoreFault::Fails(StoreError::Full), "store_full"),
     ] {
         store.begin(fault);
         let answer = get(address, "/").await;
@@ -51,7 +51,7 @@ async fn trouble_is_503_and_not_a_denial() {
         assert_eq!(answer.json()["reason"], reason);
         assert_eq!(answer.json()["status"], 503);
     }
-    store.begin(Fault::unreachable());
+    store.begin(StoreFault::unreachable());
     assert_eq!(get(address, "/").await.json()["type"], "urn:problem-type:tollgate:store-unavailable");
     assert_eq!(runs.count(), 0);
     store.end();
@@ -64,13 +64,13 @@ async fn a_rule_may_admit_instead() {
     let store = shared();
     let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global).on_store_error(OnStoreError::Admit));
     let address = serve(app).await;
-    store.begin(Fault::unreachable());
+    store.begin(StoreFault::unreachable());
     for _ in 0..6 {
         let answer = get(address, "/").await;
         assert_eq!((answer.status, answer.header("ratelimit")), (StatusCode::OK, None));
     }
     assert_eq!(runs.count(), 6);
-    store.begin(Fault::Fails(StoreError::Full));
+    store.begin(StoreFault::Fails(StoreError::Full));
     assert_eq!(get(address, "/").await.status, StatusCode::SERVICE_UNAVAILABLE, "a choice of its own");
 }
 
@@ -93,7 +93,7 @@ async fn an_uncountable_request_is_refused_under_every_rule() {
     let counting = runs.clone();
     let router = Router::new().route("/", on_get(move || async move { counting.add() }));
     let address = serve(router.layer(layer.build().unwrap())).await;
-    store.begin(Fault::Fails(StoreError::Uncountable("its quotas lie in several slots")));
+    store.begin(StoreFault::Fails(StoreError::Uncountable("its quotas lie in several slots")));
     for _ in 0..2 {
         let answer = get(address, "/").await;
         assert_eq!(answer.status, StatusCode::INTERNAL_SERVER_ERROR);
@@ -119,7 +119,7 @@ async fn an_incomplete_answer_is_a_store_error() {
     let store = shared();
     let (app, runs) = app(Rule::new(limiter(store.clone())).key(Global));
     let address = serve(app).await;
-    store.begin(Fault::ForgetsQuotas);
+    store.begin(StoreFault::ForgetsQuotas);
     let answer = get(address, "/").await;
     assert_eq!(answer.status, StatusCode::SERVICE_UNAVAILABLE);
     assert_eq!(answer.json()["reason"], "outcome_unknown");
@@ -133,7 +133,7 @@ async fn a_store_below_may_count_locally() {
     let fallback = FallbackStore::new(store.clone(), OnStoreFailure::Local(share));
     let (app, runs) = app(Rule::new(limiter(fallback)).key(Global));
     let address = serve(app).await;
-    store.begin(Fault::unreachable());
+    store.begin(StoreFault::unreachable());
     for left in [1, 0] {
         let answer = get(address, "/").await;
         assert_eq!(answer.header("tollgate-source"), Some("fallback"));
@@ -198,8 +198,8 @@ async fn a_route_inherits_settings_from_the_rule_for_all_others() {
     for (fault, token, inherited, own) in [
         (None, &[][..], ok, StatusCode::BAD_REQUEST),
         (None, &[("authorization", "bad")], StatusCode::UNAUTHORIZED, StatusCode::BAD_REQUEST),
-        (Some(Fault::unreachable()), &[("authorization", "good")], ok, trouble),
-        (Some(Fault::Fails(StoreError::Full)), &[("authorization", "good")], ok, trouble),
+        (Some(StoreFault::unreachable()), &[("authorization", "good")], ok, trouble),
+        (Some(StoreFault::Fails(StoreError::Full)), &[("authorization", "good")], ok, trouble),
     ] {
         match &fault {
             Some(fault) => store.begin(fault.clone()),

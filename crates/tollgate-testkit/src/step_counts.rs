@@ -4,16 +4,16 @@ use tollgate::{Mark, PerQuota, QuotaState, Timestamp, Window};
 
 /// The result of one step.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Counted {
+pub struct StepCounts {
     /// The time of the step; every quota of a step must agree on it.
     pub now: Timestamp,
     /// One count for each charge.
-    pub counts: PerQuota<Count>,
+    pub counts: PerQuota<ChargeCount>,
 }
 
 /// The result of one charge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Count {
+pub struct ChargeCount {
     /// Units used after the step.
     pub used: u64,
     /// The window that was counted.
@@ -26,14 +26,14 @@ pub struct Count {
 
 /// The result of a refund in the window that it named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Given {
+pub struct GivenBackUnits {
     /// Units given back.
     pub units: u32,
     /// Units still used.
     pub used: u64,
 }
 
-impl Given {
+impl GivenBackUnits {
     /// Returns the result of a refund with this mark; `None` if its window is not the open one.
     ///
     /// # Panics
@@ -47,7 +47,7 @@ impl Given {
     }
 }
 
-impl Counted {
+impl StepCounts {
     /// Returns whether every charge had room.
     #[must_use]
     pub fn is_admitted(&self) -> bool {
@@ -55,18 +55,18 @@ impl Counted {
     }
 }
 
-impl From<tollgate::QuotaStates> for Counted {
+impl From<tollgate::QuotaStates> for StepCounts {
     /// # Panics
     ///
     /// If the quotas of one step have different times.
     fn from(counted: tollgate::QuotaStates) -> Self {
         let now = counted.first().map(QuotaState::now);
         assert!(counted.iter().all(|quota| Some(quota.now()) == now), "one reading a step: {counted:?}");
-        Self { now: now.unwrap_or(Timestamp::EPOCH), counts: counted.iter().map(Count::from).collect() }
+        Self { now: now.unwrap_or(Timestamp::EPOCH), counts: counted.iter().map(ChargeCount::from).collect() }
     }
 }
 
-impl From<&QuotaState> for Count {
+impl From<&QuotaState> for ChargeCount {
     fn from(quota: &QuotaState) -> Self {
         let window = quota.window().expect("a quota of fixed windows");
         Self { used: quota.used(), window, fits: quota.has_room(), units: quota.units() }

@@ -3,17 +3,17 @@
 use std::thread;
 use std::time::Duration;
 
-use super::answer::{Answer, Victim};
-use super::charger::Charger;
+use super::answer::{LoadedKey, UnitAnswer};
 use super::clock::{Nanos, RealClock};
-use super::figures::Figures;
+use super::edge_load::EdgeLoad;
+use super::figures::OracleFigures;
 use super::ledger::{Allowance, Ledger};
-use super::terms::Plan;
+use super::terms::LoadPlan;
 
 /// A limiter or a service under test.
-pub trait Target: Sync {
+pub trait LoadTarget: Sync {
     /// The client of one thread.
-    type Client<'t>: Client
+    type Client<'t>: LoadClient
     where
         Self: 't;
 
@@ -22,10 +22,10 @@ pub trait Target: Sync {
 }
 
 /// One thread's access to a limiter.
-pub trait Client: Send {
+pub trait LoadClient: Send {
     /// Charges a unit for each of these keys, and adds the answers in any order. If a limiter is full, there is no
     /// answer to add.
-    fn ask(&mut self, clock: &RealClock, victims: &[Victim], answers: &mut Vec<Answer>);
+    fn ask(&mut self, clock: &RealClock, victims: &[LoadedKey], answers: &mut Vec<UnitAnswer>);
 
     /// Charges keys that were never charged before: the one with this number and some that follow. Returns the next
     /// number.
@@ -37,7 +37,7 @@ pub trait Client: Send {
 
 /// The load on a limiter.
 #[derive(Debug, Clone, Copy)]
-pub struct Course {
+pub struct LoadRun {
     /// Threads that charge the keys of the plan.
     pub chargers: usize,
     /// The duration of the course.
@@ -59,17 +59,17 @@ const TICKS_BORNE: Nanos = 12;
 /// How long a clock may take to settle: it looks at the wall clock once a second.
 const SETTLING: Nanos = 60_000_000_000;
 
-impl Course {
+impl LoadRun {
     /// Runs the course, and judges the answers.
     ///
     /// # Panics
     ///
     /// If the limiter's clock is not the system's, or a client fails.
-    pub fn run(&self, target: &impl Target, plan: &Plan) -> Figures {
+    pub fn run(&self, target: &impl LoadTarget, plan: &LoadPlan) -> OracleFigures {
         let mut clock = RealClock::new();
         let mut ledger = Ledger::new(plan, Allowance { skew: SKEW, lag: TICKS_BORNE * RealClock::tick() });
         let mut chargers: Vec<_> = (0..self.chargers)
-            .map(|index| (target.client(), Charger::new(plan, index, self.chargers)))
+            .map(|index| (target.client(), EdgeLoad::new(plan, index, self.chargers)))
             .collect();
         let mut bringer = target.client();
         let mut next_key = 0;
@@ -108,7 +108,7 @@ impl Course {
 
 /// Waits until the limiter's clock is not behind the oracle's. It may be for a second, if its thread was paused between
 /// two readings of the system's clocks.
-fn settle(client: &mut impl Client, clock: &RealClock) {
+fn settle(client: &mut impl LoadClient, clock: &RealClock) {
     let until = clock.now() + SETTLING;
     loop {
         let before = clock.now();

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use smallvec::SmallVec;
 
-use super::answer::{Answer, Victim};
+use super::answer::{LoadedKey, UnitAnswer};
 use super::clock::{Nanos, RealClock};
-use super::course::Client;
-use super::terms::{Plan, Terms};
+use super::load_run::LoadClient;
+use super::terms::{LoadPlan, Terms};
 
 const MILLI: Nanos = 1_000_000;
 
@@ -27,20 +27,20 @@ const LOOK: Nanos = 250_000;
 /// Charges the crowds of a plan around the ends of their windows, and its own obedient clients as soon as they may
 /// return.
 #[derive(Debug)]
-pub(super) struct Charger {
-    crowd: Vec<Watched>,
+pub(super) struct EdgeLoad {
+    crowd: Vec<WatchedKey>,
     /// The position in the crowd where each group begins.
     groups: Vec<usize>,
     /// The position where passes begin. Threads in step would rarely meet on a key at the end of its window.
     first: usize,
     /// When obedient clients ask next, earliest on top.
-    obedient: BinaryHeap<Reverse<(Nanos, Victim)>>,
+    obedient: BinaryHeap<Reverse<(Nanos, LoadedKey)>>,
 }
 
 /// A key, and where its windows end.
 #[derive(Debug)]
-struct Watched {
-    victim: Victim,
+struct WatchedKey {
+    victim: LoadedKey,
     ends: SmallVec<[Ends; 2]>,
 }
 
@@ -54,7 +54,7 @@ struct Ends {
 }
 
 impl Ends {
-    fn of(terms: &Terms, victim: Victim) -> Self {
+    fn of(terms: &Terms, victim: LoadedKey) -> Self {
         let shift = terms.shift(&victim.key());
         Self { length: terms.length(), end: shift.unwrap_or(0), aligned: shift.is_some() }
     }
@@ -69,21 +69,21 @@ impl Ends {
     }
 }
 
-impl Charger {
+impl EdgeLoad {
     /// Creates charger `index` of `chargers`, with its share of the obedient clients.
-    pub(super) fn new(plan: &Plan, index: usize, chargers: usize) -> Self {
+    pub(super) fn new(plan: &LoadPlan, index: usize, chargers: usize) -> Self {
         let mut crowd = Vec::new();
         let mut groups = Vec::new();
         let mut obedient = BinaryHeap::new();
         for (group, terms) in (0..).zip(&plan.groups) {
             groups.push(crowd.len());
             for index in 0..terms.crowd {
-                let victim = Victim { group, index };
+                let victim = LoadedKey { group, index };
                 let ends = terms.quotas.iter().map(|terms| Ends::of(terms, victim)).collect();
-                crowd.push(Watched { victim, ends });
+                crowd.push(WatchedKey { victim, ends });
             }
             let own = (terms.crowd..terms.keys()).skip(index).step_by(chargers);
-            obedient.extend(own.map(|index| Reverse((0, Victim { group, index }))));
+            obedient.extend(own.map(|index| Reverse((0, LoadedKey { group, index }))));
         }
         let first = crowd.len() * index / chargers;
         Self { crowd, groups, first, obedient }
@@ -92,10 +92,10 @@ impl Charger {
     /// Charges until the deadline, and returns the answers.
     pub(super) fn charge(
         &mut self,
-        client: &mut impl Client,
+        client: &mut impl LoadClient,
         clock: &RealClock,
         deadline: Nanos,
-    ) -> Vec<Answer> {
+    ) -> Vec<UnitAnswer> {
         let mut answers = Vec::new();
         let mut near = Vec::new();
         while clock.now() < deadline {
@@ -120,7 +120,12 @@ impl Charger {
     }
 
     /// Charges for the clients that may return by now.
-    fn ask_obedient(&mut self, client: &mut impl Client, clock: &RealClock, answers: &mut Vec<Answer>) {
+    fn ask_obedient(
+        &mut self,
+        client: &mut impl LoadClient,
+        clock: &RealClock,
+        answers: &mut Vec<UnitAnswer>,
+    ) {
         let now = clock.now();
         let mut due = Vec::new();
         while let Some(Reverse((time, victim))) = self.obedient.peek()
@@ -144,16 +149,16 @@ impl Charger {
     /// Charges these keys, and learns where `first_hit` windows are.
     fn ask_crowd(
         &mut self,
-        client: &mut impl Client,
+        client: &mut impl LoadClient,
         clock: &RealClock,
-        near: &mut Vec<Victim>,
-        answers: &mut Vec<Answer>,
+        near: &mut Vec<LoadedKey>,
+        answers: &mut Vec<UnitAnswer>,
     ) {
         let asked = answers.len();
         client.ask(clock, near, answers);
         near.clear();
         for answer in &answers[asked..] {
-            let Victim { group, index } = answer.victim;
+            let LoadedKey { group, index } = answer.victim;
             let watched = &mut self.crowd[self.groups[usize::from(group)] + index as usize];
             for (ends, standing) in watched.ends.iter_mut().zip(&answer.quotas) {
                 // A quota that has room but was not charged may have no window.

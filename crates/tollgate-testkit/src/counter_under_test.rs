@@ -2,17 +2,17 @@
 
 use tollgate::{Charge, Counter, Decision, Key, Mark, PolicyQuota, Timestamp, Window};
 
-use crate::{Count, Counted, Given, StoreSteps, Subject};
+use crate::{ChargeCount, GivenBackUnits, StepCounts, StoreSteps, StoreUnderTest};
 
 /// A key under a quota. The store must answer: an error is a failed test.
 #[derive(Debug)]
-pub struct Caller<'a, S> {
+pub struct CounterUnderTest<'a, S> {
     subject: &'a S,
     quota: &'a PolicyQuota,
     key: Key<'static>,
 }
 
-impl<'a, S: Subject> Caller<'a, S> {
+impl<'a, S: StoreUnderTest> CounterUnderTest<'a, S> {
     /// Creates a caller with this key under this quota.
     pub fn new<'k>(subject: &'a S, quota: &'a PolicyQuota, key: impl Into<Key<'k>>) -> Self {
         Self { subject, quota, key: key.into().into_owned() }
@@ -48,7 +48,7 @@ impl<'a, S: Subject> Caller<'a, S> {
     }
 
     /// Charges this many units, and returns what the store counted.
-    pub async fn counts(&self, cost: u32) -> Counted {
+    pub async fn counts(&self, cost: u32) -> StepCounts {
         self.subject.store().charge(&[self.charge(cost)]).await.expect("the store answers").into()
     }
 
@@ -65,25 +65,25 @@ impl<'a, S: Subject> Caller<'a, S> {
     }
 
     /// Records this many units, room or not.
-    pub async fn records(&self, cost: u32) -> Count {
+    pub async fn records(&self, cost: u32) -> ChargeCount {
         (&self.subject.store().record(&self.charge(cost)).await.expect("the store answers")).into()
     }
 
     /// Refunds this many units in the window that began at `start`; `None` if that is not the open one.
-    pub async fn refunds(&self, cost: u32, start: Timestamp) -> Option<Given> {
+    pub async fn refunds(&self, cost: u32, start: Timestamp) -> Option<GivenBackUnits> {
         let mark = Mark::at(start);
         let state = self.subject.store().refund(&self.charge(cost), mark).await.expect("the store answers");
-        Given::of(&state, mark)
+        GivenBackUnits::of(&state, mark)
     }
 
     /// Resets the counter.
-    pub async fn resets(&self) -> Count {
+    pub async fn resets(&self) -> ChargeCount {
         let counter = Counter::new(self.quota, &self.key);
         (&self.subject.store().reset(&counter).await.expect("the store answers")).into()
     }
 
     /// Sets the usage.
-    pub async fn sets(&self, used: u64) -> Count {
+    pub async fn sets(&self, used: u64) -> ChargeCount {
         let counter = Counter::new(self.quota, &self.key);
         (&self.subject.store().set(&counter, used).await.expect("the store answers")).into()
     }
@@ -98,7 +98,7 @@ impl<'a, S: Subject> Caller<'a, S> {
 }
 
 /// Takes one step and decides by its answer.
-pub(crate) async fn decide(subject: &impl Subject, charges: &[Charge<'_>]) -> Decision<'static> {
+pub(crate) async fn decide(subject: &impl StoreUnderTest, charges: &[Charge<'_>]) -> Decision<'static> {
     let counted = subject.store().charge(charges).await.expect("the store answers");
     Decision::of_charges(charges, counted).expect("a state for each charge").into_owned()
 }

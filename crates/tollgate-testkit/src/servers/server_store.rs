@@ -6,18 +6,18 @@ use std::time::Duration;
 use tollgate::{Store, Timestamp};
 
 use super::Server;
-use crate::{SteeredClock, Subject};
+use crate::{SteeredClock, StoreUnderTest};
 
 /// A store on a server whose time can only be waited for.
 ///
 /// Several may use one server, under prefixes of their own.
 #[derive(Debug)]
-pub struct Served<S> {
+pub struct ServerStore<S> {
     store: S,
     server: Arc<Server>,
 }
 
-impl<S: Store> Served<S> {
+impl<S: Store> ServerStore<S> {
     /// A fresh store that counts on this server.
     pub const fn new(store: S, server: Arc<Server>) -> Self {
         Self { store, server }
@@ -29,7 +29,7 @@ impl<S: Store> Served<S> {
     }
 }
 
-impl<S: Store> Subject for Served<S> {
+impl<S: Store> StoreUnderTest for ServerStore<S> {
     type Store = S;
 
     fn store(&self) -> &S {
@@ -77,7 +77,7 @@ impl<S: Store> SteeredServer<S> {
     }
 }
 
-impl<S: Store> Subject for SteeredServer<S> {
+impl<S: Store> StoreUnderTest for SteeredServer<S> {
     type Store = S;
 
     fn store(&self) -> &S {

@@ -8,7 +8,7 @@ use tollgate::{Anchor, Charge, Key, PolicyQuota, Quota, Step, Store, Timestamp};
 ///
 /// The time may be a manual clock that jumps, or a server's that can only be waited for. So a rule never relies on the
 /// instant at which it takes a step; it uses the `now` of the answer.
-pub trait Subject: Send + Sync {
+pub trait StoreUnderTest: Send + Sync {
     /// The kind of store.
     type Store: Store;
 
@@ -44,13 +44,13 @@ pub trait Subject: Send + Sync {
 }
 
 /// A subject whose time can be set at will, even back.
-pub trait SteeredClock: Subject {
+pub trait SteeredClock: StoreUnderTest {
     /// Sets the store's time.
     fn set_time(&self, time: Timestamp);
 }
 
 /// A subject that can be created with a cap on its counters.
-pub trait Capped: Subject + Sized {
+pub trait CappedStore: StoreUnderTest + Sized {
     /// Creates a fresh one that holds at most this many counters.
     fn with_max_counters(max_counters: usize) -> Self;
 }
