@@ -29,11 +29,11 @@ pub struct CommandError(CommandFailure);
 #[derive(Debug, Clone, PartialEq, Error)]
 enum CommandFailure {
     #[error("{0}")]
-    NoReply(Trouble),
+    Silence(Trouble),
     #[error("it says {:?}", .0.text())]
-    ErrorReply(ServerError),
+    Refusal(ServerError),
     #[error("the answer makes no sense")]
-    OtherReply,
+    Nonsense,
 }
 
 impl RedisStore {
@@ -44,7 +44,7 @@ impl RedisStore {
     /// If none is known within this time, at most a day.
     pub async fn servers(&self, time: Duration) -> Result<Vec<StoreServer>, CommandError> {
         let nodes = self.topology().primaries(instant() + time.min(LONGEST)).await;
-        let nodes = nodes.map_err(|trouble| CommandError(CommandFailure::NoReply(trouble)))?;
+        let nodes = nodes.map_err(|trouble| CommandError(CommandFailure::Silence(trouble)))?;
         Ok(nodes.into_iter().map(StoreServer).collect())
     }
 
@@ -99,8 +99,8 @@ impl StoreServer {
     /// If there is no good reply within this time, at most a day.
     pub async fn ping(&self, time: Duration) -> Result<(), CommandError> {
         match self.ask(&["PING"], time).await {
-            Err(CommandError(CommandFailure::ErrorReply(error))) => {
-                Err(CommandError(CommandFailure::NoReply(Trouble::of_reply(&error, self.0.address()))))
+            Err(CommandError(CommandFailure::Refusal(error))) => {
+                Err(CommandError(CommandFailure::Silence(Trouble::of_reply(&error, self.0.address()))))
             }
             answer => answer,
         }
@@ -121,9 +121,9 @@ impl StoreServer {
             None => command(""),
         };
         match self.0.ask(&asked, instant() + time.min(LONGEST)).await {
-            Err(trouble) => Err(CommandError(CommandFailure::NoReply(trouble))),
-            Ok(RespValue::Error(error)) => Err(CommandError(CommandFailure::ErrorReply(error))),
-            Ok(reply) => T::from_reply(reply).ok_or(CommandError(CommandFailure::OtherReply)),
+            Err(trouble) => Err(CommandError(CommandFailure::Silence(trouble))),
+            Ok(RespValue::Error(error)) => Err(CommandError(CommandFailure::Refusal(error))),
+            Ok(reply) => T::from_reply(reply).ok_or(CommandError(CommandFailure::Nonsense)),
         }
     }
 }
@@ -133,8 +133,8 @@ impl CommandError {
     #[must_use]
     pub fn advice(&self) -> Option<Advice> {
         match &self.0 {
-            CommandFailure::NoReply(trouble) => Some(advice_on(trouble)),
-            CommandFailure::ErrorReply(_) | CommandFailure::OtherReply => None,
+            CommandFailure::Silence(trouble) => Some(advice_on(trouble)),
+            CommandFailure::Refusal(_) | CommandFailure::Nonsense => None,
         }
     }
 }
