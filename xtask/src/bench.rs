@@ -6,7 +6,8 @@ use anyhow::Result;
 use clap::Subcommand;
 
 use crate::command::{CommandLine, command, target_directory};
-use crate::{servers, system, tools};
+use crate::steps::CheckOutcome;
+use crate::{instructions, servers, system, tools};
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
@@ -15,6 +16,13 @@ pub(crate) enum Bench {
         /// A part of the names of the cases to run, then options: see `-- --help`
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<String>,
+    },
+    /// Instructions of hot paths, which depend neither on the machine nor on its load; fails if they are above the
+    /// accepted ones
+    Instructions {
+        /// Accept the figures: write them to bench/results/instructions.txt
+        #[arg(long)]
+        accept: bool,
     },
     /// Resident bytes a live key and the longest pause of a charge, compared with governor
     MemorySize {
@@ -79,8 +87,9 @@ pub(crate) enum Bench {
 }
 
 impl Bench {
-    pub(crate) fn run(self) -> Result<()> {
-        match self {
+    pub(crate) fn run(self) -> Result<CheckOutcome> {
+        let measured = match self {
+            Self::Instructions { accept } => return instructions::run(accept),
             Self::Memory { arguments } => binary_with_limitador("memory").arguments(arguments).run(),
             Self::MemorySize { arguments } => binary_with_limitador("memory-size").arguments(arguments).run(),
             Self::Keyflood { arguments } => binary("keyflood").arguments(arguments).run(),
@@ -145,7 +154,8 @@ impl Bench {
                     .arguments(arguments)
                     .run()
             }
-        }
+        };
+        measured.map(|()| CheckOutcome::Passed)
     }
 }
 

@@ -13,6 +13,7 @@ mod docs;
 mod group;
 mod house;
 mod install;
+mod instructions;
 mod lints;
 mod node;
 mod planted;
@@ -128,7 +129,7 @@ fn run(task: Task) -> Result<CheckOutcome> {
         Task::Dist => println!("{}", dist::build()?.display()),
         Task::Servers => return servers::require(),
         Task::Sizing(load) => load.print()?,
-        Task::Bench { bench } => bench.run()?,
+        Task::Bench { bench } => return bench.run(),
         Task::Prove { proof: Some(proof), .. } => proof.run()?,
         Task::Prove { brief, .. } => prove_all::run(brief)?,
     }

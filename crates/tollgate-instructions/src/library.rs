@@ -1,0 +1,137 @@
+//! Cases without a service.
+
+use std::fmt::Write as _;
+use std::hint::black_box;
+use std::io::Cursor;
+
+use anyhow::{Context, Result, bail, ensure};
+use http::HeaderMap;
+use tollgate::{Limiter, ManualClock, MemoryStore, Quota};
+use tollgate_logs::{Batch, Input, Options, Reader};
+use tollgate_policy::{Attributes, Config, Outcome};
+use tollgate_wire::headers::{HeaderFormat, LimitHeaders};
+
+use crate::CaseRun;
+
+/// Units that no case uses up.
+const PLENTY: u32 = 4_000_000_000;
+
+/// Policies in the file, of which two apply to a request.
+const POLICIES: usize = 100;
+
+fn limiter(quotas: &[Quota]) -> Result<Limiter<ManualClock>> {
+    let store = MemoryStore::builder().clock(ManualClock::default()).build();
+    let limiter =
+        quotas.iter().fold(Limiter::builder("bench"), |limiter, quota| limiter.quota(quota.clone()));
+    Ok(limiter.build(store)?)
+}
+
+/// One key again and again.
+pub(crate) fn charge_hot(_: usize) -> Result<CaseRun> {
+    let limiter = limiter(&[Quota::per_day(PLENTY)])?;
+    Ok(Box::new(move || {
+        ensure!(limiter.check(black_box("alice"))?.is_allowed());
+        Ok(())
+    }))
+}
+
+/// A key that is new each time.
+pub(crate) fn charge_cold(runs: usize) -> Result<CaseRun> {
+    let limiter = limiter(&[Quota::per_day(PLENTY)])?;
+    let keys: Vec<String> = (0..runs).map(|number| format!("user-{number}")).collect();
+    let mut keys = keys.into_iter();
+    Ok(Box::new(move || {
+        let key = keys.next().context("there is a key for each run")?;
+        ensure!(limiter.check(key.as_str())?.is_allowed());
+        Ok(())
+    }))
+}
+
+/// A key that has used up its limit.
+pub(crate) fn charge_denied(_: usize) -> Result<CaseRun> {
+    let limiter = limiter(&[Quota::per_day(1)])?;
+    let _ = limiter.check("alice")?;
+    Ok(Box::new(move || {
+        ensure!(!limiter.check(black_box("alice"))?.is_allowed());
+        Ok(())
+    }))
+}
+
+/// One key with two quotas, all or nothing.
+pub(crate) fn charge_two_quotas(_: usize) -> Result<CaseRun> {
+    let limiter = limiter(&[Quota::per_hour(PLENTY), Quota::per_day(PLENTY)])?;
+    Ok(Box::new(move || {
+        ensure!(limiter.check(black_box("alice"))?.is_allowed());
+        Ok(())
+    }))
+}
+
+/// The policies of a request, and its charges.
+pub(crate) fn policy_match(_: usize) -> Result<CaseRun> {
+    let mut file = "policies:\n".to_owned();
+    for number in 0..POLICIES {
+        let condition = match number % 5 {
+            0 => format!("path: \"/api/service-{number}/*\""),
+            _ => format!("tenant: tenant-{number}"),
+        };
+        writeln!(file, "  - {{ name: p{number}, match: {{ {condition} }}, key: [user], quotas: [5/1m] }}")?;
+    }
+    let config = Config::parse("policies.yaml", &file)?;
+    Ok(Box::new(move || {
+        let pairs = [("user", "alice"), ("tenant", "tenant-7"), ("path", "/api/service-10/items/1")];
+        let attributes: Attributes<'_> = black_box(pairs).into_iter().collect();
+        match config.policies().charges(&attributes, 1) {
+            Ok(Outcome::Charge(matched)) if black_box(matched.enforced().count()) == 2 => Ok(()),
+            other => bail!("not charged by two policies: {other:?}"),
+        }
+    }))
+}
+
+/// The headers of an admitted request.
+pub(crate) fn headers(_: usize) -> Result<CaseRun> {
+    write_headers(PLENTY)
+}
+
+/// The headers of a denied request.
+pub(crate) fn headers_denied(_: usize) -> Result<CaseRun> {
+    write_headers(1)
+}
+
+fn write_headers(limit: u32) -> Result<CaseRun> {
+    let limiter = limiter(&[Quota::per_minute(limit), Quota::per_day(PLENTY)])?;
+    let limit_headers = LimitHeaders::new(HeaderFormat::Draft11, limiter.quotas());
+    let _ = limiter.check("alice")?;
+    let counted = limiter.check("alice")?.quotas().clone();
+    Ok(Box::new(move || {
+        let mut headers = HeaderMap::new();
+        limit_headers.write(&counted, &mut headers);
+        ensure!(!black_box(headers).is_empty());
+        Ok(())
+    }))
+}
+
+/// A line of a log in the combined format. All are read in the first run.
+pub(crate) fn log_line(runs: usize) -> Result<CaseRun> {
+    let mut text = String::new();
+    for number in 0..runs {
+        writeln!(
+            text,
+            "192.0.2.{} - - [23/Nov/2026:16:17:{:02} +0000] \"GET /products/{number} HTTP/1.1\" 200 512 \"-\" \
+             \"Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\"",
+            number % 251,
+            number * 60 / runs,
+        )?;
+    }
+    let mut lines = Some(text);
+    Ok(Box::new(move || {
+        let Some(text) = lines.take() else { return Ok(()) };
+        let input = Input::Read("combined".to_owned(), Box::new(Cursor::new(text.into_bytes())));
+        let mut reader = Reader::open([input], Options::default())?;
+        let (mut requests, mut batch) = (0, Batch::default());
+        while reader.read(&mut batch)? {
+            requests += batch.len();
+        }
+        ensure!(requests == runs, "{requests} requests were read");
+        Ok(())
+    }))
+}
