@@ -259,7 +259,7 @@ impl<S, C> PolicyLimiter<S, C> {
         self.live.load_full()
     }
 
-    /// Returns [these limits](crate::Policy::of_caller) in the place of the live policies, for
+    /// Returns [these limits](crate::Policy::of_caller) instead of the live policies, for
     /// [`check_in`](Self::check_in) and [`peek_in`](Self::peek_in). The tally of the policies does not change.
     pub fn under(&self, limits: Policy) -> Arc<PolicySet> {
         Arc::new(self.live.load().of_caller(limits))

@@ -1,4 +1,4 @@
-//! What the service says at its start.
+//! What the service says at startup.
 
 use tracing::field::display;
 use tracing::{info, warn};

@@ -1,4 +1,4 @@
-//! A command to try, which the service prints at its start.
+//! A command to try, which the service prints at startup.
 //!
 //! For limits from flags or another system's settings, it is a check that they count. Whether policies of a file count a
 //! request depends on its attributes, so `tollgate explain` says which ones they match.
